@@ -1,0 +1,38 @@
+"""Errors that a user can act on.
+
+::
+
+    DedupError
+    ├── ConfigError (also a ValueError)
+    ├── SchemaError
+    ├── DataError
+    ├── StorageError
+    └── ComponentError
+
+Jobs print the message of a `DedupError` as one line and exit 2; anything else is a fault of the program,
+shown with its traceback.
+"""
+
+
+class DedupError(Exception):
+    """Base of all errors that this package raises on purpose."""
+
+
+class ConfigError(DedupError, ValueError):
+    """A setting is unknown, malformed or out of range."""
+
+
+class SchemaError(DedupError):
+    """The input lacks a column, or a column has a type that the job cannot use."""
+
+
+class DataError(DedupError):
+    """The rows themselves break a rule, such as null or repeated ids or an empty input."""
+
+
+class StorageError(DedupError):
+    """A path cannot be read or written as asked, such as an output that already exists."""
+
+
+class ComponentError(DedupError):
+    """The connected components are unavailable or contradict the edges they were computed from."""

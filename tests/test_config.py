@@ -1,0 +1,485 @@
+"""Settings: the documented defaults, where they come from, and what a wrong one is answered with."""
+
+import ast
+import re
+import subprocess
+import sys
+import tomllib
+from dataclasses import FrozenInstanceError, fields, is_dataclass, replace
+from pathlib import Path
+from typing import Literal, get_args, get_origin
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dedup import config as config_module
+from dedup.config import (
+    Buckets,
+    Candidates,
+    Components,
+    Config,
+    Input,
+    Lsh,
+    Output,
+    Shingles,
+    load_config,
+    to_dict,
+    to_toml,
+)
+from dedup.errors import ConfigError, DedupError
+
+ROOT = Path(__file__).resolve().parent.parent
+DEFAULTS = ROOT / "conf" / "dedup.toml"
+PRESETS = sorted((ROOT / "conf" / "presets").glob("*.toml"))
+TABLES = {entry.name: entry.type for entry in fields(Config) if is_dataclass(entry.type)}
+SETTINGS = {
+    f"{table}.{entry.name}".removeprefix("."): (owner, entry)
+    for table, owner in {"": Config, **TABLES}.items()
+    for entry in fields(owner)
+    if entry.type not in TABLES.values()
+}
+INT64_MAX = 2**63 - 1
+RANGES = {
+    "threshold": (sys.float_info.min, 1),
+    "shingles.shingle_size": (1, 64),
+    "shingles.seed": (0, INT64_MAX),
+    "lsh.bands": (1, 4096),
+    "lsh.rows": (1, 128),
+    "lsh.seed": (0, INT64_MAX),
+    "buckets.max_bucket": (2, INT64_MAX),
+    "candidates.estimate_sigmas": (0, sys.float_info.max),
+    "components.driver_edges": (0, INT64_MAX),
+}
+
+
+def read_docstrings():
+    """Return the attribute docstrings of the settings module by (class, field), and its class docstrings by class."""
+    attributes, classes = {}, {}
+    for node in ast.parse(Path(config_module.__file__).read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.ClassDef):
+            classes[node.name] = ast.get_docstring(node)
+            for entry, after in zip(node.body, node.body[1:], strict=False):
+                if isinstance(entry, ast.AnnAssign) and isinstance(after, ast.Expr):
+                    attributes[node.name, entry.target.id] = " ".join(ast.literal_eval(after.value).split())
+    return attributes, classes
+
+
+def read_comments():
+    """Return the comment above each key and table of the defaults file, as one line by dotted name."""
+    comments, table, block = {}, "", []
+    for line in DEFAULTS.read_text(encoding="utf-8").splitlines():
+        if line.startswith("#"):
+            block.append(line.removeprefix("#").strip())
+            continue
+        if header := re.fullmatch(r"\[(\w+)\]", line):
+            table = header[1]
+            comments[table] = " ".join(block)
+        elif key := re.match(r"(\w+) = ", line):
+            comments[f"{table}.{key[1]}".removeprefix(".")] = " ".join(block)
+        block = []
+    return comments
+
+
+def read_rule(name):
+    """Return the rule of a setting as its error message states it."""
+    owner, entry = SETTINGS[name]
+    with pytest.raises(ConfigError) as caught:
+        owner(**{entry.name: None})
+    return re.fullmatch(rf"{owner.__name__}: {entry.name} must be (.+) \(got null\)", str(caught.value))[1]
+
+
+def write(folder, text, name="my.toml"):
+    path = folder / name
+    path.write_text(text, encoding="utf-8")
+    return str(path)
+
+
+def message_of(*args, **kwargs):
+    with pytest.raises(ConfigError) as caught:
+        load_config(*args, **kwargs)
+    return str(caught.value)
+
+
+# Documentation
+
+
+def test_defaults_file_holds_the_defaults_and_every_setting():
+    assert load_config(str(DEFAULTS)) == Config() == load_config()
+    assert tomllib.loads(DEFAULTS.read_text(encoding="utf-8")) == to_dict(Config())
+
+
+def test_defaults_are_the_operating_point_of_the_design():
+    config = Config()
+
+    assert (config.threshold, config.lsh.bands, config.lsh.rows, config.signature_size) == (0.8, 21, 6, 126)
+    assert (config.shingles.shingle_size, config.candidates.estimate_sigmas) == (5, 4.0)
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_comment_in_defaults_file_is_the_docstring_beside_the_field(name):
+    owner, entry = SETTINGS[name]
+
+    assert read_comments()[name] == read_docstrings()[0][owner.__name__, entry.name]
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_comment_above_a_table_is_the_docstring_of_its_class(name):
+    assert read_comments()[name] == read_docstrings()[1][TABLES[name].__name__]
+    assert ("Config", name) in read_docstrings()[0]
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_docstring_states_the_range_or_explains_every_choice(name):
+    owner, entry = SETTINGS[name]
+    docstring = read_docstrings()[0][owner.__name__, entry.name]
+
+    if get_origin(entry.type) is Literal:
+        assert all(f'"{choice}"' in docstring for choice in get_args(entry.type) if choice != "auto")
+    elif entry.type is not str:
+        assert read_rule(name) in docstring
+
+
+# Precedence
+
+
+def test_later_sources_win_and_leave_the_other_settings_alone(tmp_path):
+    path = write(tmp_path, "threshold = 0.7\n[lsh]\nbands = 30\nrows = 5\n")
+
+    config = load_config(path, "code", ["lsh.rows=4", "lsh.rows=3", "output.mode=ids"])
+
+    assert config == Config(
+        threshold=0.7,
+        shingles=Shingles(shingle_size=8),
+        lsh=Lsh(bands=30, rows=3),
+        output=Output(mode="ids"),
+    )
+
+
+def test_file_wins_over_preset(tmp_path):
+    path = write(tmp_path, "[shingles]\nshingle_size = 3\n")
+
+    assert load_config(path, "code").shingles.shingle_size == 3
+
+
+@pytest.mark.parametrize(
+    ("override", "expected"),
+    [
+        ("threshold=0.75", Config(threshold=0.75)),
+        (" threshold = 0.75 # of shingles", Config(threshold=0.75)),
+        ("mode=exact", Config(mode="exact")),
+        ('mode="exact"', Config(mode="exact")),
+        ("input.id_column=", Config(input=Input(id_column=""))),
+        ("input.text_column= the text ", Config(input=Input(text_column="the text"))),
+        ("input.text_column=a=b", Config(input=Input(text_column="a=b"))),
+        ('input.text_column="2024"', Config(input=Input(text_column="2024"))),
+        ("input.text_column=1\nmode = 2", Config(input=Input(text_column="1\nmode = 2"))),
+        ("input.name_filter=*.{py,md}", Config(input=Input(name_filter="*.{py,md}"))),
+        ("components.driver_edges=1_000", Config(components=Components(driver_edges=1000))),
+        ("lsh={bands = 9, rows = 13}", Config(lsh=Lsh(bands=9, rows=13))),
+    ],
+)
+def test_override_is_toml_or_else_a_string(override, expected):
+    assert load_config(overrides=[override]) == expected
+
+
+def test_file_may_begin_with_a_byte_order_mark(tmp_path):
+    assert load_config(write(tmp_path, "\ufeffthreshold = 0.5\n")).threshold == 0.5
+
+
+# Presets
+
+
+def test_code_preset_changes_the_shingle_size_only():
+    assert load_config(preset="code") == Config(shingles=Shingles(shingle_size=8))
+
+
+@pytest.mark.parametrize("path", PRESETS, ids=lambda path: path.stem)
+def test_preset_loads_and_names_only_what_differs_from_the_defaults(path):
+    chosen = tomllib.loads(path.read_text(encoding="utf-8"))
+    config, default = to_dict(load_config(preset=path.stem)), to_dict(Config())
+
+    assert chosen
+    for name, value in chosen.items():
+        for key in value if name in TABLES else [None]:
+            now, before = (config[name], default[name]) if key is None else (config[name][key], default[name][key])
+            assert now == (value if key is None else value[key])
+            assert now != before
+
+
+@pytest.mark.parametrize("name", ["cod", "code.toml", "../dedup", ""])
+def test_unknown_preset_is_refused_with_the_existing_ones(name):
+    existing = ", ".join(f'"{path.stem}"' for path in PRESETS)
+
+    assert message_of(preset=name) == f'--preset: name must be one of {existing} (got "{name}")'
+
+
+def test_fault_in_a_preset_names_the_preset(tmp_path, monkeypatch):
+    write(tmp_path, "[lsh]\nband = 3", "broken.toml")
+    monkeypatch.setattr(config_module, "_PRESETS", tmp_path)
+
+    assert message_of(preset="broken") == "preset broken: unknown key lsh.band (did you mean lsh.bands?)"
+
+
+# Refusals
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("threshold = 0", "threshold must be a number above 0 and at most 1 (got 0)"),
+        ("threshold = 1.01", "threshold must be a number above 0 and at most 1 (got 1.01)"),
+        ("threshold = nan", "threshold must be a number above 0 and at most 1 (got NaN)"),
+        ("threshold = true", "threshold must be a number above 0 and at most 1 (got true)"),
+        ("threshold = '0.8'", 'threshold must be a number above 0 and at most 1 (got "0.8")'),
+        ("[threshold]", "threshold must be a number above 0 and at most 1 (got {})"),
+        ("mode = 'fast'", 'mode must be one of "lsh", "exact" (got "fast")'),
+        ("mode = ['lsh']", 'mode must be one of "lsh", "exact" (got ["lsh"])'),
+        ("lsh.bands = 0", "lsh.bands must be an integer from 1 to 4096 (got 0)"),
+        ("lsh.bands = 4097", "lsh.bands must be an integer from 1 to 4096 (got 4097)"),
+        ("lsh.bands = 21.0", "lsh.bands must be an integer from 1 to 4096 (got 21.0)"),
+        ("lsh.bands = true", "lsh.bands must be an integer from 1 to 4096 (got true)"),
+        ("lsh.rows = 129", "lsh.rows must be an integer from 1 to 128 (got 129)"),
+        ("lsh.seed = -1", "lsh.seed must be a 64-bit integer of at least 0 (got -1)"),
+        (
+            f"shingles.seed = {INT64_MAX + 1}",
+            f"shingles.seed must be a 64-bit integer of at least 0 (got {INT64_MAX + 1})",
+        ),
+        ("shingles.shingle_size = 65", "shingles.shingle_size must be an integer from 1 to 64 (got 65)"),
+        ("buckets.max_bucket = 1", "buckets.max_bucket must be a 64-bit integer of at least 2 (got 1)"),
+        ("components.driver_edges = -1", "components.driver_edges must be a 64-bit integer of at least 0 (got -1)"),
+        (
+            "candidates.estimate_sigmas = -0.5",
+            "candidates.estimate_sigmas must be a finite number of at least 0 (got -0.5)",
+        ),
+        (
+            "candidates.estimate_sigmas = inf",
+            "candidates.estimate_sigmas must be a finite number of at least 0 (got Infinity)",
+        ),
+        ("input.text_column = 3", "input.text_column must be a Unicode string (got 3)"),
+        ("input.text_column = 2026-11-21", 'input.text_column must be a Unicode string (got "2026-11-21")'),
+        ("output.mode = 'a\\nb'", 'output.mode must be one of "filter", "annotate", "ids" (got "a\\\\nb")'),
+        ('output.mode = "a\\nb"', 'output.mode must be one of "filter", "annotate", "ids" (got "a\\nb")'),
+        ("lsh = 5", "lsh must be a table (got 5)"),
+        ("[[lsh]]\nbands = 5", 'lsh must be a table (got [{"bands": 5}])'),
+        ("lsh.bands = 4096\nlsh.rows = 5", "lsh.bands * lsh.rows must be at most 16384 (got 20480)"),
+        ("lsh.bands = 4096", "lsh.bands * lsh.rows must be at most 16384 (got 24576)"),
+    ],
+)
+def test_value_out_of_rule_is_refused_in_one_line(tmp_path, text, message):
+    path = write(tmp_path, text)
+
+    assert message_of(path) == f"{path}: {message}"
+
+
+@pytest.mark.parametrize(
+    ("text", "unknown", "nearest"),
+    [
+        ("lsh.band = 3", "lsh.band", "lsh.bands"),
+        ("treshold = 0.8", "treshold", "threshold"),
+        ("[lhs]\nbands = 3", "lhs.bands", "lsh.bands"),
+        ("[shingle]\nshingle_size = 3", "shingle.shingle_size", "shingles.shingle_size"),
+        ("[outputs]", "outputs", "output.mode"),
+        ("bands = 3", "bands", "lsh.bands"),
+        ("max-bucket = 3", "max-bucket", "buckets.max_bucket"),
+        ("[shingles]\nbands = 3", "shingles.bands", "lsh.bands"),
+        ("[lsh]\nthreshold = 0.8", "lsh.threshold", "threshold"),
+        ('"lsh.bands" = 3', '"lsh.bands"', "lsh.bands"),
+        ('"a\\nb".seed = 3', '"a\\nb".seed', "lsh.seed"),
+    ],
+)
+def test_unknown_key_is_refused_with_the_nearest_known_one(tmp_path, text, unknown, nearest):
+    path = write(tmp_path, text)
+
+    assert message_of(path) == f"{path}: unknown key {unknown} (did you mean {nearest}?)"
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("threshold=2", "threshold must be a number above 0 and at most 1 (got 2)"),
+        ("lsh.band=2", "unknown key lsh.band (did you mean lsh.bands?)"),
+        ("lsh.bands.x=2", 'lsh.bands must be an integer from 1 to 4096 (got {"x": 2})'),
+        ("lsh=2", "lsh must be a table (got 2)"),
+        ("input.text_column=\udcff", 'input.text_column must be a Unicode string (got "\udcff")'),
+        ("threshold", 'override must be key=value (got "threshold")'),
+    ],
+)
+def test_wrong_override_is_refused(override, message):
+    assert message_of(overrides=[override]) == f"--set: {message}"
+
+
+def test_wrong_value_is_refused_even_when_a_later_source_replaces_it(tmp_path):
+    path = write(tmp_path, "threshold = 3")
+
+    assert message_of(path, overrides=["threshold=0.5"]).startswith(f"{path}: threshold must be")
+
+
+def test_oversized_signature_names_the_last_source_that_shaped_it(tmp_path):
+    path = write(tmp_path, "[lsh]\nbands = 4096\nrows = 4\n")
+
+    assert load_config(path, overrides=["threshold=0.9"]).signature_size == 16384
+    assert message_of(path, overrides=["lsh.rows=5", "threshold=0.9"]) == (
+        "--set: lsh.bands * lsh.rows must be at most 16384 (got 20480)"
+    )
+    large = write(tmp_path, "lsh.bands = 4096\nlsh.rows = 5\n", "large.toml")
+    assert message_of(large, overrides=["threshold=0.9"]).startswith(f"{large}: lsh.bands * lsh.rows")
+    assert load_config(path, overrides=["lsh.rows=5", "lsh.bands=3000"]).signature_size == 15000
+
+
+@pytest.mark.parametrize(
+    ("text", "where"),
+    [
+        ("mode = 'lsh'\n\nthreshold = \n", "(at line 3, column 13)"),
+        ("mode = 'lsh'\nmode = 'exact'\n", "(at line 2, "),
+        ("mode = 'lsh'\ninput.text_column = '''\nx\n\n", "(at end of document, line 3)"),
+    ],
+)
+def test_syntax_error_names_file_and_line(tmp_path, text, where):
+    path = write(tmp_path, text)
+    message = message_of(path)
+
+    assert message.startswith(f"{path}: ")
+    assert where in message
+    assert "\n" not in message
+
+
+def test_unreadable_file_is_named(tmp_path):
+    missing = str(tmp_path / "none.toml")
+
+    assert message_of(missing) == f"{missing}: must be a readable file (got No such file or directory)"
+    assert message_of(str(tmp_path)) == f"{tmp_path}: must be a readable file (got Is a directory)"
+
+
+def test_file_that_is_not_utf8_names_byte_and_line(tmp_path):
+    path = tmp_path / "latin.toml"
+    path.write_bytes("mode = 'lsh'\ninput.text_column = 'tête'\n".encode("latin-1"))
+
+    assert message_of(str(path)) == f"{path}: must be UTF-8 (got byte 0xea at line 2)"
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda: replace(Config(), threshold=0), "Config: threshold must be a number above 0 and at most 1 (got 0)"),
+        (lambda: Config(lsh={"bands": 3}), 'Config: lsh must be a table of type Lsh (got {"bands": 3})'),
+        (lambda: Lsh(bands=0), "Lsh: bands must be an integer from 1 to 4096 (got 0)"),
+        (lambda: Lsh(bands=4096, rows=5), "Lsh: bands * rows must be at most 16384 (got 20480)"),
+        (lambda: Candidates(estimate_sigmas=10**400), None),
+    ],
+)
+def test_settings_made_in_code_obey_the_same_rules(build, message):
+    with pytest.raises(ConfigError) as caught:
+        build()
+
+    assert message is None or str(caught.value) == message
+
+
+def test_config_error_is_a_dedup_error_and_a_value_error():
+    assert issubclass(ConfigError, DedupError)
+    assert issubclass(ConfigError, ValueError)
+
+
+# Values
+
+
+@pytest.mark.parametrize("name", RANGES)
+def test_ends_of_every_range_are_allowed(name):
+    owner, entry = SETTINGS[name]
+    others = {"bands": {"rows": 1}, "rows": {"bands": 1}}.get(entry.name, {})
+
+    for value in RANGES[name]:
+        assert getattr(owner(**{entry.name: value}, **others), entry.name) == value
+
+
+def test_ranges_are_known_for_every_numeric_setting():
+    assert RANGES.keys() == {name for name, (_, entry) in SETTINGS.items() if entry.type in (int, float)}
+
+
+def test_integer_for_a_float_becomes_a_float():
+    config = Config(threshold=1)
+
+    assert isinstance(config.threshold, float)
+    assert to_toml(config) == to_toml(load_config(overrides=["threshold=1.0"]))
+
+
+@pytest.mark.parametrize("table", [Config, *TABLES.values()])
+def test_settings_are_immutable_hashable_and_without_a_dict(table):
+    settings = table()
+    first = fields(table)[0].name
+
+    with pytest.raises(FrozenInstanceError):
+        setattr(settings, first, getattr(settings, first))
+    assert hash(settings) == hash(table())
+    assert not hasattr(settings, "__dict__")
+    with pytest.raises(TypeError, match="positional"):
+        table(getattr(settings, first))
+
+
+def strategy_of(owner):
+    """Return valid instances of a table, drawn from the annotations and ranges of its fields."""
+    if owner is Lsh:
+        sizes = st.integers(1, 4096).flatmap(
+            lambda bands: st.tuples(st.just(bands), st.integers(1, min(128, 16384 // bands)))
+        )
+        return st.builds(
+            lambda size, seed: Lsh(bands=size[0], rows=size[1], seed=seed), sizes, st.integers(0, INT64_MAX)
+        )
+    values = {}
+    for entry in fields(owner):
+        bounds = entry.metadata.get("range")
+        if get_origin(entry.type) is Literal:
+            values[entry.name] = st.sampled_from(get_args(entry.type))
+        elif entry.type is str:
+            values[entry.name] = st.text()
+        elif entry.type is int:
+            values[entry.name] = st.integers(bounds.low, bounds.high or INT64_MAX)
+        elif entry.type is float:
+            values[entry.name] = st.floats(
+                bounds.low, bounds.high, exclude_min=bounds.above, allow_nan=False, allow_infinity=False
+            )
+        else:
+            values[entry.name] = strategy_of(entry.type)
+    return st.builds(owner, **values)
+
+
+@given(config=strategy_of(Config))
+def test_written_settings_read_back_equal(tmp_path_factory, config):
+    path = tmp_path_factory.mktemp("settings") / "dedup.toml"
+    path.write_text(to_toml(config), encoding="utf-8")
+
+    assert load_config(str(path)) == config
+
+
+@given(text=st.text())
+def test_any_string_survives_as_a_quoted_override(text):
+    written = to_toml(Config(input=Input(text_column=text)))
+    # Not splitlines(), which also breaks at characters that TOML lets stand inside a string.
+    quoted = next(line for line in written.split("\n") if line.startswith("text_column = ")).partition(" = ")[2]
+
+    assert load_config(overrides=[f"input.text_column={quoted}"]).input.text_column == text
+
+
+def test_written_settings_are_whole_and_in_the_order_of_the_defaults_file():
+    keys = [line for line in DEFAULTS.read_text(encoding="utf-8").splitlines() if line and not line.startswith("#")]
+
+    assert [line for line in to_toml(Config()).splitlines() if line] == [
+        key.replace("5_000_000", "5000000") for key in keys
+    ]
+
+
+def test_dictionary_is_plain_and_nested():
+    changed = to_dict(Config(buckets=Buckets(max_bucket=7)))
+
+    assert changed["buckets"] == {"max_bucket": 7}
+    assert list(changed) == ["threshold", "mode", *TABLES]
+
+
+def test_settings_load_without_the_heavy_packages():
+    code = (
+        "import sys; from dedup.config import load_config; load_config(preset='code');"
+        "print({'pyspark', 'numpy', 'pandas', 'pyarrow'} & sys.modules.keys())"
+    )
+    run = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+
+    assert run.stdout == "set()\n"
