@@ -1,0 +1,146 @@
+"""How rows travel between the stages: pieces of text to the kernels, pairs and their documents to one place."""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from dedup.kernels import Integers
+from dedup.kernels.blocks import routes, split, unpack
+from dedup.kernels.text import mix
+
+Batches: TypeAlias = Iterable[pa.RecordBatch]
+Pairs: TypeAlias = tuple[Integers, Integers]
+
+PIECE_BYTES = 1 << 19
+"""Text worked on at a time: its arrays stay within the processor's caches."""
+
+
+class Counters:
+    """Sums over the rows that Python workers see.
+
+    Spark applies an accumulator's update once per partition of the job's last stage, however often a task is tried,
+    so they are exact where the counting step is followed by nothing but the write.
+    """
+
+    def __init__(self, spark: SparkSession, *names: str) -> None:
+        self._sums = {name: spark.sparkContext.accumulator(0) for name in names}
+
+    def add(self, name: str, amount: int | np.integer[Any]) -> None:
+        """Add to one sum, in a worker."""
+        self._sums[name].add(int(amount))
+
+    def values(self) -> dict[str, int]:
+        """Return the sums, on the driver, once the job is done."""
+        return {name: accumulator.value for name, accumulator in self._sums.items()}
+
+
+def by_piece(work: Callable[[pa.RecordBatch], pa.RecordBatch]) -> Callable[[Batches], Batches]:
+    """Return a function for mapInArrow that calls `work` on slices with about PIECE_BYTES in the column `text`."""
+
+    def run(batches: Batches) -> Batches:
+        for batch in batches:
+            size = max(1, batch.num_rows * PIECE_BYTES // max(batch["text"].nbytes, 1))
+            for start in range(0, batch.num_rows, size):
+                yield work(batch.slice(start, size))
+
+    return run
+
+
+def cell_groups(cells: int) -> int:
+    """Return the least number g of groups whose g (g + 1) / 2 pairs are at least so many cells."""
+    return int(np.ceil((np.sqrt(8 * max(cells, 1) + 1) - 1) / 2))
+
+
+def _cells(left: Integers, right: Integers, groups: int) -> Integers:
+    """Return the cell of every pair: the number of the unordered pair of its documents' groups."""
+    first, second = (
+        ((mix(ids.view(np.uint64)) >> np.uint64(32)) * np.uint64(groups) >> np.uint64(32)).astype(np.int64)
+        for ids in (left, right)
+    )
+    low, high = np.minimum(first, second), np.maximum(first, second)
+    cells: Integers = high * (high + 1) // 2 + low
+    return cells
+
+
+def meet(
+    source: DataFrame,
+    pairs_of: Callable[[pa.RecordBatch], Iterator[Pairs]],
+    payload: DataFrame,
+    compare: Callable[[pa.Table, Pairs, Pairs], pa.RecordBatch],
+    schema: T.StructType,
+    *,
+    groups: int,
+    broadcast: bool,
+) -> DataFrame:
+    """Bring both documents of every pair to one place and compare them there.
+
+    Documents fall into `groups` by the hash of their id, and a cell holds the pairs of two groups, so a document
+    travels to at most `groups` cells, however many pairs it has, and only where it has one. Cells are of like size.
+
+    Parameters
+    ----------
+    source
+        Rows that `pairs_of` turns into pairs left_id < right_id, with repetitions.
+    payload
+        `doc_id` and what the comparison needs of a document; rows of documents without a pair stay where they are.
+    compare
+        Given the payload of a cell's documents, the ids of its distinct pairs and the rows of both in the payload,
+        returns rows of `schema`.
+    broadcast
+        Whether the list of (document, cell) fits into every executor's memory; otherwise the payload is shuffled once
+        more, to join that list.
+    """
+    targets = routes(groups * (groups + 1) // 2)
+
+    def list_members(batches: Batches) -> Batches:
+        for batch in batches:
+            for left, right in pairs_of(batch):
+                cells = _cells(left, right, groups)
+                doc_ids, cells = _distinct(np.concatenate((left, right)), np.concatenate((cells, cells)))
+                yield pa.record_batch({"doc_id": doc_ids, "target": targets[cells].astype(np.int32)})
+
+    def send_pairs(batches: Batches) -> Batches:
+        for batch in batches:
+            for left, right in pairs_of(batch):
+                sent = list(split(targets[_cells(left, right, groups)], left, right))
+                yield pa.record_batch(
+                    {"target": pa.array([t for t, _ in sent], pa.int32()), "block": [b for _, b in sent]},
+                    schema=pa.schema({"target": pa.int32(), "block": pa.binary()}),
+                )
+
+    def receive(batches: Batches) -> Batches:
+        table = pa.Table.from_batches(list(batches))
+        if not table.num_rows:
+            return
+        left, right = _distinct(*unpack(table["block"], 2))
+        documents = table.filter(pc.is_valid(table["doc_id"])).drop_columns(["target", "block"])
+        ids = documents["doc_id"].to_numpy()
+        order = np.argsort(ids, kind="stable")
+        left_rows, right_rows = (order[np.searchsorted(ids, ends, sorter=order)] for ends in (left, right))
+        yield compare(documents, (left, right), (left_rows, right_rows))
+
+    members = source.mapInArrow(
+        list_members, T.StructType().add("doc_id", T.LongType()).add("target", T.IntegerType())
+    ).distinct()
+    addressed = payload.join(F.broadcast(members) if broadcast else members, on="doc_id", how="inner")
+    pairs = source.mapInArrow(send_pairs, T.StructType().add("target", T.IntegerType()).add("block", T.BinaryType()))
+    return (
+        pairs.unionByName(addressed, allowMissingColumns=True)
+        .repartition(targets.size, "target")
+        .mapInArrow(receive, schema)
+    )
+
+
+def _distinct(left: Integers, right: Integers) -> Pairs:
+    """Return the distinct pairs in ascending order."""
+    order = np.lexsort((right, left))
+    left, right = left[order], right[order]
+    first = np.ones(left.size, dtype=bool)
+    first[1:] = (left[1:] != left[:-1]) | (right[1:] != right[:-1])
+    return left[first], right[first]

@@ -1,0 +1,126 @@
+"""What a run did, as numbers: report.json, report.html, and the table a job prints."""
+
+import json
+import platform
+import unicodedata
+from collections.abc import Mapping, Sequence
+from importlib.metadata import version
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, select_autoescape
+
+from dedup import __version__
+from dedup.config import Config, to_dict
+from dedup.kernels.lsh import probability
+
+PACKAGES = ("pyspark", "graphframes-py", "numpy", "pyarrow", "scipy", "xxhash")
+SIMILARITIES = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95)
+
+
+def build_report(
+    *,
+    config: Config,
+    inputs: Sequence[str],
+    output: str,
+    stages: Mapping[str, Mapping[str, Any]],
+    facts: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Gather what report.json holds.
+
+    Parameters
+    ----------
+    stages
+        Measurements of every stage: rows, seconds and its own counts.
+    facts
+        engine, bucket_sizes, component_sizes and spark's version.
+    """
+    signed, paired = stages["signatures"], stages["candidates"]
+    documents = signed["rows"]
+    near, kept, removed = (
+        stages["representatives"]["near"],
+        stages["output"]["kept"],
+        stages["output"]["duplicates"],
+    )
+    after_length = paired["pairs_after_length"]
+    return {
+        "documents": documents,
+        "kept": kept,
+        "removed": removed,
+        "removal_rate": _share(removed, documents),
+        "identical": removed - near,
+        "near": near,
+        "documents_empty": signed["documents_empty"],
+        "documents_short": signed["documents_short"],
+        "empty_rate": _share(signed["documents_empty"], documents),
+        "text_bytes": signed["text_bytes"],
+        "tokens": signed["tokens"],
+        "edges": stages["edges"]["rows"],
+        "components": sum(facts["component_sizes"].values()),
+        "component_sizes": facts["component_sizes"],
+        "engine": facts["engine"],
+        "pairs": {
+            "all": documents * (documents - 1) // 2,
+            "in_buckets": paired["pairs_in_buckets"],
+            "uncompared": paired["pairs_uncompared"],
+            "distinct": paired["pairs_distinct"],
+            "candidates": paired["rows"],
+            "edges": stages["edges"]["rows"],
+        },
+        "candidate_pairs_per_doc": _share(paired["rows"], documents),
+        "length_drop_rate": _share(paired["pairs_distinct"] - after_length, paired["pairs_distinct"]),
+        "estimate_drop_rate": _share(after_length - paired["rows"], after_length),
+        "verify_drop_rate": _share(paired["rows"] - stages["edges"]["rows"], paired["rows"]),
+        "bucket_sizes": facts["bucket_sizes"],
+        "recall_expected": [
+            {"jaccard": jaccard, "probability": probability(jaccard, config.lsh.bands, config.lsh.rows)}
+            for jaccard in SIMILARITIES
+        ]
+        if config.mode == "lsh"
+        else [],
+        "stages": stages,
+        "settings": to_dict(config),
+        "input": list(inputs),
+        "output": output,
+        "versions": {
+            "dedup": __version__,
+            "spark": facts["spark"],
+            "python": platform.python_version(),
+            "unicode": unicodedata.unidata_version,
+            **{name: version(name) for name in PACKAGES},
+        },
+    }
+
+
+def _share(part: int, whole: int) -> float:
+    return part / whole if whole else 0.0
+
+
+def to_json(report: Mapping[str, Any]) -> str:
+    """Write the report as JSON; sizes become strings, as JSON keys are."""
+    return json.dumps(report, indent=1) + "\n"
+
+
+def to_html(report: Mapping[str, Any]) -> str:
+    """Write the report as one page that needs nothing else; everything from the input is escaped."""
+    environment = Environment(loader=PackageLoader("dedup", "."), autoescape=select_autoescape(default=True))
+    return environment.get_template("report.html.j2").render(report=report)
+
+
+def to_table(report: Mapping[str, Any]) -> str:
+    """Write the headline and the seconds of every stage as plain text."""
+    rows = [
+        ("documents", f"{report['documents']:,}"),
+        ("kept", f"{report['kept']:,}"),
+        ("identical", f"{report['identical']:,}"),
+        ("near", f"{report['near']:,}"),
+        ("components", f"{report['components']:,}"),
+        ("pairs uncompared", f"{report['pairs']['uncompared']:,}"),
+    ]
+    lines = [f"{name:<18}{value:>14}" for name, value in rows]
+    lines += ["", f"{'stage':<18}{'rows':>14}{'seconds':>10}"]
+    lines += [
+        f"{name:<18}{measured['rows']:>14,}{measured['seconds']:>10.1f}" for name, measured in report["stages"].items()
+    ]
+    seconds = sum(measured["seconds"] for measured in report["stages"].values())
+    lines.append(f"{'all':<18}{'':>14}{seconds:>10.1f}")
+    return "\n".join(lines)

@@ -1,0 +1,70 @@
+"""The tables between the stages. Every field is nullable, as Spark makes computed columns; none holds a null."""
+
+from pyspark.sql import types as T
+
+
+def signatures(id_type: T.DataType) -> T.StructType:
+    """Return the schema of SIGNATURES, one row per document, for the type of the user's ids."""
+    return (
+        T.StructType()
+        .add("doc_id", T.LongType())
+        .add("id", id_type)  # the user's own
+        .add("shingle_count", T.IntegerType())  # distinct shingles; 0: no token
+        .add("digest_high", T.LongType())  # XXH3-128 of the shingle set
+        .add("digest_low", T.LongType())
+        .add("signature", T.BinaryType())  # the rows' low 32 bits, byte plane after byte plane, the lowest first
+    )
+
+
+REPEATED = T.StructType().add("doc_id", T.LongType()).add("copies", T.LongType())
+"""Document ids of more than one row."""
+
+IDENTICAL = T.StructType().add("doc_id", T.LongType()).add("set_id", T.LongType())
+"""Documents whose shingle set is that of another with a lesser id, `set_id` the least of them."""
+
+BUCKETS = (
+    T.StructType()
+    .add("key", T.LongType())
+    .add("size", T.IntegerType())
+    .add("doc_ids", T.BinaryType())  # int64, ascending
+)
+"""Buckets of two and more members."""
+
+CANDIDATES = T.StructType().add("left_id", T.LongType()).add("right_id", T.LongType()).add("estimate", T.DoubleType())
+"""Distinct pairs left_id < right_id that are worth an exact comparison; estimate is null in exact mode."""
+
+PAIRS = T.StructType().add("left_id", T.LongType()).add("right_id", T.LongType())
+"""Pairs of shingle sets, by the least doc_id of each."""
+
+SETS = T.StructType().add("doc_id", T.LongType()).add("shingles", T.BinaryType())
+"""Shingle sets: uint64, ascending."""
+
+EDGES = T.StructType().add("left_id", T.LongType()).add("right_id", T.LongType()).add("jaccard", T.DoubleType())
+"""Candidates with exact Jaccard at or above the threshold."""
+
+COMPONENTS = T.StructType().add("doc_id", T.LongType()).add("component_id", T.LongType())
+"""Ends of edges and the least document id of their component."""
+
+
+def members(id_type: T.DataType) -> T.StructType:
+    """Return the schema of MEMBERS, the documents that another one resembles."""
+    return (
+        T.StructType()
+        .add("doc_id", T.LongType())
+        .add("id", id_type)
+        .add("set_id", T.LongType())  # the least doc_id of the documents with this shingle set
+        .add("component_id", T.LongType())
+    )
+
+
+def duplicates(id_type: T.DataType) -> T.StructType:
+    """Return the schema of DUPLICATES, every member that is not the representative of its component."""
+    return (
+        T.StructType()
+        .add("doc_id", T.LongType())
+        .add("id", id_type)
+        .add("representative_id", id_type)  # the user's id of the document kept
+        .add("component_id", T.LongType())
+        .add("kind", T.StringType())  # identical: the same shingle set; near
+        .add("jaccard", T.DoubleType())  # exact, to the representative
+    )

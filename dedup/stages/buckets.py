@@ -1,0 +1,70 @@
+"""SIGNATURES, or the prefixes of exact mode -> BUCKETS."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import types as T
+
+from dedup.exchange import Batches
+from dedup.kernels import Hashes, Integers, lsh, minhash
+from dedup.kernels.blocks import lists, routes, split, unpack, unrows
+from dedup.schemas import BUCKETS
+
+KEYED = T.StructType().add("target", T.IntegerType()).add("block", T.BinaryType())
+
+
+def bucket_bands(signatures: DataFrame, *, bands: int, rows: int, partitions: int) -> DataFrame:
+    """SIGNATURES -> BUCKETS of documents that agree in a band; shuffles 16 bytes x bands per document."""
+
+    def keys_of(batch: pa.RecordBatch) -> tuple[Hashes, Integers]:
+        keys = lsh.band_keys(minhash.from_planes(unrows(batch["signature"])), bands, rows)
+        return keys.reshape(-1), np.repeat(batch["doc_id"].to_numpy(), bands)
+
+    return _bucket(signatures.select("doc_id", "signature"), keys_of, partitions)
+
+
+def bucket_prefixes(prefixes: DataFrame, *, partitions: int) -> DataFrame:
+    """Prefixes (doc_id, shingle) -> BUCKETS of documents whose prefixes share a shingle; shuffles 16 bytes a row."""
+
+    def keys_of(batch: pa.RecordBatch) -> tuple[Hashes, Integers]:
+        return batch["shingle"].to_numpy().view(np.uint64), batch["doc_id"].to_numpy()
+
+    return _bucket(prefixes.select("doc_id", "shingle"), keys_of, partitions)
+
+
+def _bucket(
+    keyed: DataFrame, keys_of: Callable[[pa.RecordBatch], tuple[Hashes, Integers]], partitions: int
+) -> DataFrame:
+    """Bring equal keys together. Keys that occur once, most of them, end where they arrive."""
+    targets = routes(partitions)
+
+    def send(batches: Batches) -> Batches:
+        for batch in batches:
+            keys, doc_ids = keys_of(batch)
+            destinations = targets[((keys >> np.uint64(32)) * np.uint64(partitions) >> np.uint64(32)).astype(np.int64)]
+            sent = list(split(destinations, keys, doc_ids))
+            yield pa.record_batch(
+                [pa.array([target for target, _ in sent], pa.int32()), pa.array([b for _, b in sent], pa.binary())],
+                names=["target", "block"],
+            )
+
+    def receive(batches: Batches) -> Batches:
+        table = pa.Table.from_batches(list(batches))
+        keys, members, offsets = lsh.group(*_keyed(table))
+        if keys.size:
+            yield pa.record_batch(
+                {
+                    "key": keys.view(np.int64),
+                    "size": np.diff(offsets).astype(np.int32),
+                    "doc_ids": lists(members, offsets),
+                }
+            )
+
+    return keyed.mapInArrow(send, KEYED).repartition(partitions, "target").mapInArrow(receive, BUCKETS)
+
+
+def _keyed(table: pa.Table) -> tuple[Hashes, Integers]:
+    keys, doc_ids = unpack(table["block"], 2)
+    return keys.view(np.uint64), doc_ids

@@ -1,0 +1,85 @@
+"""BUCKETS, SIGNATURES -> CANDIDATES."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from dedup.exchange import Counters, Pairs, meet
+from dedup.kernels import lsh, minhash
+from dedup.kernels.blocks import unlists, unrows
+from dedup.schemas import CANDIDATES
+
+PAIRS_AT_A_TIME = 1 << 20
+"""Pairs enumerated at once: bounds a worker's memory to about 100 MB, whatever the size of a bucket."""
+COUNTED = ("pairs_distinct", "pairs_after_length")
+
+
+def pair_documents(
+    buckets: DataFrame,
+    signatures: DataFrame,
+    *,
+    threshold: float,
+    signature_size: int,
+    estimate_sigmas: float | None,
+    max_bucket: int | None,
+    groups: int,
+    broadcast: bool,
+    counters: Counters,
+) -> DataFrame:
+    """BUCKETS, SIGNATURES -> CANDIDATES; shuffles 16 bytes a pair and the low signature bytes of documents in a bucket.
+
+    Distinct pairs of the buckets, less those whose sizes alone rule out the threshold (Jaccard is at most the lesser
+    size over the greater) and those whose estimate is `estimate_sigmas` standard errors below it (None: no estimate).
+
+    Parameters
+    ----------
+    groups, broadcast
+        As for `dedup.exchange.meet`.
+    counters
+        Takes COUNTED.
+    """
+    floor = None
+    if estimate_sigmas is not None:
+        floor = threshold - estimate_sigmas * minhash.standard_error(threshold, signature_size)
+
+    def pairs_of(batch: pa.RecordBatch) -> Iterator[Pairs]:
+        members, offsets = unlists(batch["doc_ids"], "<i8")
+        keys = batch["key"].to_numpy().view(np.uint64)
+        return lsh.pairs(keys, members, offsets, max_bucket, PAIRS_AT_A_TIME)
+
+    def compare(documents: pa.Table, pairs: Pairs, rows: Pairs) -> pa.RecordBatch:
+        counters.add("pairs_distinct", pairs[0].size)
+        sizes = documents["shingle_count"].to_numpy()
+        left, right = (sizes[ends] for ends in rows)
+        possible = np.flatnonzero(np.minimum(left, right) >= threshold * np.maximum(left, right) * (1 - 1e-12))
+        counters.add("pairs_after_length", possible.size)
+        if floor is None:
+            estimates, likely = np.full(possible.size, np.nan), possible
+        else:
+            low = np.concatenate([unrows(chunk) for chunk in documents["low"].chunks])
+            estimates = _estimate(low, rows[0][possible], rows[1][possible])
+            likely, estimates = possible[estimates >= floor], estimates[estimates >= floor]
+        return pa.record_batch(
+            {
+                "left_id": pairs[0][likely],
+                "right_id": pairs[1][likely],
+                "estimate": pa.array(estimates, from_pandas=True),
+            }
+        )
+
+    low = F.substring("signature", 1, signature_size) if estimate_sigmas is not None else F.lit(b"")
+    payload = signatures.select("doc_id", "shingle_count", low.alias("low"))
+    return meet(buckets, pairs_of, payload, compare, CANDIDATES, groups=groups, broadcast=broadcast)
+
+
+def _estimate(low: np.ndarray, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """Estimate pairs a million at a time, so that the gathered rows stay small."""
+    step = PAIRS_AT_A_TIME
+    parts = [
+        minhash.estimate(low[left[start : start + step]], low[right[start : start + step]])
+        for start in range(0, left.size, step)
+    ]
+    return np.concatenate(parts) if parts else np.empty(0)

@@ -1,0 +1,109 @@
+"""EDGES -> COMPONENTS."""
+
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from dedup.errors import ComponentError
+from dedup.exchange import Batches
+from dedup.kernels.components import connect
+
+FOREST = T.StructType().add("left_id", T.LongType()).add("right_id", T.LongType())
+GRAPHFRAME = "org/graphframes/GraphFrame.class"
+
+
+def contract(edges: DataFrame) -> DataFrame:
+    """EDGES -> the edges of a forest with the same components as those of each partition; no shuffle.
+
+    In a cluster of n copies n^2 / 2 edges say no more than n - 1.
+    """
+
+    def shrink(batches: Batches) -> Batches:
+        table = pa.Table.from_batches(list(batches))
+        ids, component_ids = connect(table["left_id"].to_numpy(), table["right_id"].to_numpy())
+        inner = ids != component_ids
+        yield pa.record_batch({"left_id": component_ids[inner], "right_id": ids[inner]})
+
+    return edges.select("left_id", "right_id").mapInArrow(shrink, FOREST)
+
+
+def choose_engine(engine: str, edge_count: int, driver_edges: int) -> str:
+    """Return the engine for a forest of so many edges: `auto` takes the driver up to `driver_edges`."""
+    if engine != "auto":
+        return engine
+    return "driver" if edge_count <= driver_edges else "graphframes"
+
+
+def available_engine(spark: SparkSession, engine: str, *, required: bool) -> str:
+    """Return the engine, or the driver where GraphFrames' classes are missing and it is not required.
+
+    Raises
+    ------
+    ComponentError
+        When it is.
+    """
+    if engine == "driver" or graphframes_is_present(spark):
+        return engine
+    if not required:
+        return "driver"
+    raise ComponentError(
+        'components.engine: "graphframes" must find its classes in Spark (it does not); run scripts/jars, '
+        'pass its jar with --jars, or set components.engine = "driver"'
+    )
+
+
+def graphframes_is_present(spark: SparkSession) -> bool:
+    """Tell whether Spark can load the classes of GraphFrames."""
+    jvm: Any = spark.sparkContext._jvm  # noqa: SLF001 - class loaders have no other door from Python
+    loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    return loader.getResource(GRAPHFRAME) is not None
+
+
+def connect_on_driver(forest: DataFrame) -> DataFrame:
+    """Forest -> COMPONENTS with scipy: 16 bytes of driver memory per edge, and a few times that at its peak."""
+    table = forest.select("left_id", "right_id").toArrow()
+    ids, component_ids = connect(table["left_id"].to_numpy(), table["right_id"].to_numpy())
+    components = pa.table({"doc_id": ids, "component_id": component_ids})
+    return forest.sparkSession.createDataFrame(components)
+
+
+def connect_with_graphframes(forest: DataFrame) -> DataFrame:
+    """Forest -> COMPONENTS with GraphFrames, whatever the size; shuffles the forest a few times.
+
+    Needs a checkpoint folder set on the SparkContext. The result stays cached until `spark.catalog.clearCache()`.
+    """
+    from graphframes import GraphFrame  # noqa: PLC0415 - the driver engine needs neither the package nor its jar
+
+    edges = forest.select(F.col("left_id").alias("src"), F.col("right_id").alias("dst")).distinct()
+    ends = edges.select(F.explode(F.array("src", "dst")).alias("id")).distinct()
+    found: DataFrame = GraphFrame(ends, edges).connectedComponents(algorithm="graphframes")
+    # The least id is GraphFrames' label for 64-bit ids today; the minimum holds it to that whatever its release.
+    least = found.groupBy("component").agg(F.min("id").alias("component_id"))
+    return found.join(least, on="component", how="inner").select(F.col("id").alias("doc_id"), "component_id")
+
+
+def check_components(edges: DataFrame, components: DataFrame) -> None:
+    """Make sure that both ends of every edge share a component.
+
+    Raises
+    ------
+    ComponentError
+        With the number of edges whose ends do not, and one of them: the engine's result is wrong.
+    """
+    left = components.select(F.col("doc_id").alias("left_id"), F.col("component_id").alias("left_component"))
+    right = components.select(F.col("doc_id").alias("right_id"), F.col("component_id").alias("right_component"))
+    [parted] = (
+        edges.join(left, on="left_id", how="left")
+        .join(right, on="right_id", how="left")
+        .filter(~F.equal_null("left_component", "right_component") | F.col("left_component").isNull())
+        .agg(F.count(F.lit(1)).alias("count"), F.first("left_id").alias("left"), F.first("right_id").alias("right"))
+        .collect()
+    )
+    if parted["count"]:
+        raise ComponentError(
+            f"components: both ends of every edge must share a component (got {parted['count']:,} edges that do not, "
+            f"such as {parted['left']} - {parted['right']}); nothing was published: rerun with another engine"
+        )

@@ -1,0 +1,117 @@
+"""Input rows, DUPLICATES, EDGES -> what the user gets, in the user's ids."""
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from dedup.errors import SchemaError
+
+ANNOTATIONS = ("dedup_kept", "dedup_representative_id", "dedup_component_id", "dedup_kind", "dedup_jaccard")
+FATE = ("representative_id", "component_id", "kind", "jaccard")
+
+
+def list_copies(repeated: DataFrame, signatures: DataFrame, members: DataFrame, duplicates: DataFrame) -> DataFrame:
+    """REPEATED, SIGNATURES, MEMBERS, DUPLICATES -> DUPLICATES: the second and further of wholly equal rows.
+
+    They share the fate of the first if that is a duplicate, and are identical to it if it is kept.
+    """
+    ids = signatures.select("doc_id", "id").join(F.broadcast(repeated), on="doc_id", how="inner").distinct()
+    fates = duplicates.select("doc_id", *FATE)
+    places = members.select("doc_id", F.col("component_id").alias("place"))
+    others = ids.join(fates, on="doc_id", how="left").join(places, on="doc_id", how="left")
+    return others.withColumn("number", F.explode(F.sequence(F.lit(2), "copies"))).select(
+        "doc_id",
+        "id",
+        F.coalesce("representative_id", "id").alias("representative_id"),
+        F.coalesce("component_id", "place", "doc_id").alias("component_id"),
+        F.coalesce("kind", F.lit("identical")).alias("kind"),
+        F.coalesce("jaccard", F.lit(1.0)).alias("jaccard"),
+    )
+
+
+def keep(corpus: DataFrame, doc_id: Column, duplicates: DataFrame, repeated: DataFrame | None) -> DataFrame:
+    """Input, DUPLICATES, REPEATED -> the rows to keep, every column as it was; no shuffle while DUPLICATES is small.
+
+    Parameters
+    ----------
+    doc_id
+        The expression of a row's document id.
+    repeated
+        Ids of equal rows, of which one is kept; None if there are none.
+    """
+    name = _free_name(corpus)
+    marked = corpus.withColumn(name, doc_id)
+    kept = marked.join(duplicates.select(F.col("doc_id").alias(name)), on=name, how="left_anti")
+    if repeated is not None:
+        kept = _number_copies(kept, name, repeated).filter(F.col(_number(name)) == 1)
+    return _columns(kept, corpus)
+
+
+def annotate(
+    corpus: DataFrame, doc_id: Column, duplicates: DataFrame, copies: DataFrame, repeated: DataFrame | None
+) -> DataFrame:
+    """Input, DUPLICATES, further copies of equal rows -> every input row with ANNOTATIONS.
+
+    Raises
+    ------
+    SchemaError
+        When the input has a column of one of these names.
+    """
+    taken = [name for name in ANNOTATIONS if name in corpus.columns]
+    if taken:
+        raise SchemaError(f"output.mode: annotate adds the column {taken[0]!r}, which the input must not have")
+    name = _free_name(corpus)
+    number = _number(name)
+    marked = corpus.withColumn(name, doc_id)
+    marked = marked.withColumn(number, F.lit(1)) if repeated is None else _number_copies(marked, name, repeated)
+    fates = duplicates.withColumn(number, F.lit(1)).unionByName(copies.distinct().withColumn(number, F.lit(2)))
+    fates = fates.select(
+        F.col("doc_id").alias(name),
+        number,
+        F.expr("false").alias("dedup_kept"),
+        *[F.col(column).alias(f"dedup_{column}") for column in FATE],
+    )
+    annotated = marked.join(fates, on=[name, number], how="left")
+    annotated = annotated.withColumn("dedup_kept", F.expr("dedup_kept IS NULL"))
+    return _columns(annotated, corpus, *ANNOTATIONS)
+
+
+def name_edges(edges: DataFrame, identical: DataFrame, members: DataFrame) -> DataFrame:
+    """EDGES, IDENTICAL, MEMBERS -> (left_id, right_id, jaccard) in the user's ids, left_id < right_id.
+
+    A document with the shingle set of another is an edge of Jaccard 1 to the least doc_id of that set.
+    """
+    same = identical.select(F.col("doc_id").alias("left_id"), F.col("set_id").alias("right_id"))
+    every = edges.select("left_id", "right_id", "jaccard").unionByName(same.withColumn("jaccard", F.lit(1.0)))
+    left = members.select(F.col("doc_id").alias("left_id"), F.col("id").alias("left"))
+    right = members.select(F.col("doc_id").alias("right_id"), F.col("id").alias("right"))
+    named = every.join(left, on="left_id", how="inner").join(right, on="right_id", how="inner")
+    return named.select(
+        F.least("left", "right").alias("left_id"), F.greatest("left", "right").alias("right_id"), "jaccard"
+    )
+
+
+def _number_copies(marked: DataFrame, name: str, repeated: DataFrame) -> DataFrame:
+    """Mark one of equal rows as 1, the others as 2; which one does not matter, as nothing tells them apart."""
+    ids = F.broadcast(repeated.select(F.col("doc_id").alias(name)))
+    order = Window.partitionBy(name).orderBy(F.lit(0))
+    number = _number(name)
+    single = marked.join(ids, on=name, how="left_anti").withColumn(number, F.lit(1))
+    several = marked.join(ids, on=name, how="left_semi")
+    return single.unionByName(several.withColumn(number, F.least(F.row_number().over(order), F.lit(2))))
+
+
+def _free_name(corpus: DataFrame) -> str:
+    """Return a column name that the input does not use, nor any that starts with it."""
+    name = "_dedup"
+    while any(column.lower().startswith(name) for column in corpus.columns):
+        name = f"_{name}"
+    return name
+
+
+def _number(name: str) -> str:
+    return f"{name}_number"
+
+
+def _columns(rows: DataFrame, corpus: DataFrame, *more: str) -> DataFrame:
+    """Select the input's columns in their order, and more."""
+    return rows.select(*[F.col("`" + name.replace("`", "``") + "`") for name in corpus.columns], *more)

@@ -1,0 +1,56 @@
+"""DOCUMENTS -> SIGNATURES."""
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame
+
+from dedup.exchange import Counters, by_piece
+from dedup.kernels import minhash, shingles, text
+from dedup.kernels.blocks import rows
+from dedup.schemas import signatures as signatures_schema
+
+COUNTED = ("text_bytes", "tokens", "shingles", "documents_empty", "documents_short")
+
+
+def sign_documents(
+    documents: DataFrame,
+    *,
+    shingle_size: int,
+    shingle_seed: int,
+    signature_size: int,
+    signature_seed: int,
+    counters: Counters,
+) -> DataFrame:
+    """DOCUMENTS -> SIGNATURES; no shuffle.
+
+    One pass over the text: tokens, shingle set, its size and digest, MinHash signature (of `signature_size` 0: none).
+
+    Parameters
+    ----------
+    counters
+        Takes COUNTED. A document is empty without a token, short with fewer than `shingle_size`.
+    """
+
+    def sign(batch: pa.RecordBatch) -> pa.RecordBatch:
+        tokens, bounds = text.tokenise(batch["text"], shingle_seed)
+        values, offsets = shingles.shingle(tokens, bounds, shingle_size)
+        token_counts = np.diff(bounds)
+        counters.add("text_bytes", batch["text"].nbytes)
+        counters.add("tokens", tokens.size)
+        counters.add("shingles", values.size)
+        counters.add("documents_empty", np.count_nonzero(token_counts == 0))
+        counters.add("documents_short", np.count_nonzero((token_counts > 0) & (token_counts < shingle_size)))
+        digests = np.frombuffer(b"".join(shingles.digest(values, offsets)), dtype=">i8").astype(np.int64)
+        signatures = minhash.sign(values, offsets, signature_size, signature_seed)
+        return pa.record_batch(
+            {
+                "doc_id": batch["doc_id"],
+                "id": batch["id"],
+                "shingle_count": np.diff(offsets).astype(np.int32),
+                "digest_high": digests[::2].copy(),
+                "digest_low": digests[1::2].copy(),
+                "signature": rows(minhash.to_planes(signatures)),
+            }
+        )
+
+    return documents.mapInArrow(by_piece(sign), signatures_schema(documents.schema["id"].dataType))

@@ -1,0 +1,76 @@
+"""Remove near-duplicate documents from a text corpus: scripts/dedup --input PATH --output DIR, or by spark-submit."""
+
+import argparse
+import dataclasses
+import logging
+import sys
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from dedup import __version__
+from dedup.config import load_config
+from dedup.errors import DedupError
+
+
+def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
+    """Parse the command line."""
+    cli = argparse.ArgumentParser(
+        prog="dedup", description=__doc__, epilog="All settings, their meanings and defaults: conf/dedup.toml"
+    )
+    cli.add_argument("--input", required=True, action="append", metavar="PATH", help="file, folder or glob; repeatable")
+    cli.add_argument("--output", required=True, metavar="DIR", help="folder that must not exist yet")
+    cli.add_argument("--format", choices=["parquet", "jsonl", "csv", "text"], help="default: told from the names")
+    cli.add_argument("--id-column", metavar="NAME", help="integers or strings; default: the digest of the row")
+    cli.add_argument("--text-column", metavar="NAME", help='default: "text"')
+    cli.add_argument("--config", metavar="FILE", help="settings, as in conf/dedup.toml")
+    cli.add_argument("--preset", metavar="NAME", help="settings from conf/presets")
+    cli.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="one setting; repeatable")
+    cli.add_argument("--mode", choices=["filter", "annotate", "ids"], help='what to write; default: "filter"')
+    cli.add_argument("--overwrite", action="store_true", help="replace an existing output once the new one is whole")
+    cli.add_argument("--log-level", choices=["debug", "info", "warning", "error"], help="default: info on a terminal")
+    cli.add_argument("--version", action="version", version=f"dedup {__version__}")
+    return cli.parse_args(arguments)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the job; return 0, 2 after a user's mistake, 1 after a fault."""
+    options = parse_arguments(arguments)
+    terminal = sys.stderr.isatty()
+    logging.basicConfig(format="%(message)s", level=logging.WARNING, stream=sys.stderr)
+    level = options.log_level or ("info" if terminal else "warning")
+    logging.getLogger("dedup").setLevel(level.upper())
+    try:
+        config = load_config(options.config, options.preset, options.set)
+        given = {"format": options.format, "id_column": options.id_column, "text_column": options.text_column}
+        chosen = {name: value for name, value in given.items() if value is not None}
+        config = dataclasses.replace(config, input=dataclasses.replace(config.input, **chosen))
+        if options.mode:
+            config = dataclasses.replace(config, output=dataclasses.replace(config.output, mode=options.mode))
+
+        # Spark's modules take a second to import, which a mistake in the settings need not wait for.
+        from dedup.pipeline import Job, run  # noqa: PLC0415
+        from dedup.report import to_table  # noqa: PLC0415
+        from dedup.session import open_session  # noqa: PLC0415
+
+        spark = open_session(quiet=not terminal)
+        try:
+            job = Job(inputs=options.input, output=options.output, config=config, overwrite=options.overwrite)
+            report = run(spark, job)
+        finally:
+            spark.stop()
+    except DedupError as error:
+        print(f"dedup: {error}", file=sys.stderr)
+        return 2
+    except Exception:  # noqa: BLE001 - whatever it is, the user gets the traceback and the exit code says so
+        traceback.print_exc()
+        return 1
+    print(to_table(report))
+    print(f"\nresult   {options.output}\nreport   {options.output}/report.html, report.json")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
