@@ -52,6 +52,12 @@ def by_piece(work: Callable[[pa.RecordBatch], pa.RecordBatch]) -> Callable[[Batc
     return run
 
 
+def gather(batches: Batches) -> pa.Table | None:
+    """Return all rows of a partition, None where there are none."""
+    taken = [batch for batch in batches if batch.num_rows]
+    return pa.Table.from_batches(taken) if taken else None
+
+
 def cell_groups(cells: int) -> int:
     """Return the least number g of groups whose g (g + 1) / 2 pairs are at least so many cells."""
     return int(np.ceil((np.sqrt(8 * max(cells, 1) + 1) - 1) / 2))
@@ -115,8 +121,8 @@ def meet(
                 )
 
     def receive(batches: Batches) -> Batches:
-        table = pa.Table.from_batches(list(batches))
-        if not table.num_rows:
+        table = gather(batches)
+        if table is None:
             return
         left, right = _distinct(*unpack(table["block"], 2))
         documents = table.filter(pc.is_valid(table["doc_id"])).drop_columns(["target", "block"])

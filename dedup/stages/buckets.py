@@ -7,7 +7,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import types as T
 
-from dedup.exchange import Batches
+from dedup.exchange import Batches, gather
 from dedup.kernels import Hashes, Integers, lsh, minhash
 from dedup.kernels.blocks import lists, routes, split, unpack, unrows
 from dedup.schemas import BUCKETS
@@ -51,9 +51,10 @@ def _bucket(
             )
 
     def receive(batches: Batches) -> Batches:
-        table = pa.Table.from_batches(list(batches))
-        keys, members, offsets = lsh.group(*_keyed(table))
-        if keys.size:
+        table = gather(batches)
+        if table is not None:
+            numbers, doc_ids = unpack(table["block"], 2)
+            keys, members, offsets = lsh.group(numbers.view(np.uint64), doc_ids)
             yield pa.record_batch(
                 {
                     "key": keys.view(np.int64),
@@ -63,8 +64,3 @@ def _bucket(
             )
 
     return keyed.mapInArrow(send, KEYED).repartition(partitions, "target").mapInArrow(receive, BUCKETS)
-
-
-def _keyed(table: pa.Table) -> tuple[Hashes, Integers]:
-    keys, doc_ids = unpack(table["block"], 2)
-    return keys.view(np.uint64), doc_ids

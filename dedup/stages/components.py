@@ -8,7 +8,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from dedup.errors import ComponentError
-from dedup.exchange import Batches
+from dedup.exchange import Batches, gather
 from dedup.kernels.components import connect
 
 FOREST = T.StructType().add("left_id", T.LongType()).add("right_id", T.LongType())
@@ -22,7 +22,9 @@ def contract(edges: DataFrame) -> DataFrame:
     """
 
     def shrink(batches: Batches) -> Batches:
-        table = pa.Table.from_batches(list(batches))
+        table = gather(batches)
+        if table is None:
+            return
         ids, component_ids = connect(table["left_id"].to_numpy(), table["right_id"].to_numpy())
         inner = ids != component_ids
         yield pa.record_batch({"left_id": component_ids[inner], "right_id": ids[inner]})

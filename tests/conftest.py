@@ -1,0 +1,47 @@
+"""One Spark session for the whole suite, made when the first test asks for it."""
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from dedup.session import GRAPHFRAMES_JAR, LOCAL_CONF, ROOT, read_conf
+
+
+@pytest.fixture(scope="session")
+def _session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    scratch = tmp_path_factory.mktemp("spark")
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["PYTHONPATH"] = str(ROOT)
+    settings = read_conf(LOCAL_CONF) | {
+        "spark.master": "local[2]",
+        "spark.driver.memory": "2g",
+        # Few partitions, as the corpora are tiny; more than cores, so that rows do change places.
+        "spark.sql.shuffle.partitions": "3",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.warehouse.dir": str(scratch / "warehouse"),
+        "spark.local.dir": str(scratch),
+    }
+    if GRAPHFRAMES_JAR.exists():
+        settings["spark.jars"] = str(GRAPHFRAMES_JAR)
+    builder = SparkSession.builder.appName("tests")
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setCheckpointDir(str(scratch / "checkpoints"))
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def spark(_session: SparkSession) -> Iterator[SparkSession]:
+    yield _session
+    _session.catalog.clearCache()
+
+
+@pytest.fixture
+def output(tmp_path: Path) -> str:
+    return str(tmp_path / "output")
