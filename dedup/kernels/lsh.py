@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from dedup.kernels import Hashes, Integers
+from dedup.kernels import Flags, Hashes, Integers
 from dedup.kernels.text import expand, mix
 
 KEY_VERSION_SEED = 0x6B6579
@@ -40,6 +40,7 @@ def group(keys: Hashes, doc_ids: Integers) -> tuple[Hashes, Integers, Integers]:
     ----------
     keys : uint64 [n]
     doc_ids : int64 [n]
+        The same row twice counts once.
 
     Returns
     -------
@@ -52,12 +53,26 @@ def group(keys: Hashes, doc_ids: Integers) -> tuple[Hashes, Integers, Integers]:
     """
     order = np.argsort(keys)
     ordered = keys[order]
-    same = ordered[1:] == ordered[:-1]
-    shared = np.concatenate((same, [False])) | np.concatenate(([False], same))
+    shared = _is_shared(ordered)
     keys, members = ordered[shared], doc_ids[order[shared]]
     members = members[np.lexsort((members, keys))]
+    # Equal input rows are one document that comes several times.
+    distinct = np.ones(keys.size, dtype=bool)
+    distinct[1:] = (keys[1:] != keys[:-1]) | (members[1:] != members[:-1])
+    keys, members = keys[distinct], members[distinct]
+    shared = _is_shared(keys)
+    keys, members = keys[shared], members[shared]
     starts = np.flatnonzero(np.concatenate(([True], keys[1:] != keys[:-1]))[: keys.size])
     return keys[starts], members, np.append(starts, keys.size)
+
+
+def _is_shared(ordered: Hashes) -> Flags:
+    """Tell which of the ascending keys equal a neighbour."""
+    same = ordered[1:] == ordered[:-1]
+    shared = np.zeros(ordered.size, dtype=bool)
+    shared[1:] |= same
+    shared[:-1] |= same
+    return shared
 
 
 def pairs(

@@ -56,7 +56,7 @@ def _rolling_sums(tokens: Hashes, size: int) -> Hashes:
     sums = np.full(tokens.size, np.uint64(size * int(LENGTH) & 0xFFFFFFFFFFFFFFFF))
     weight = 1
     for distance in range(size - 1, -1, -1):
-        sums[: tokens.size - distance] += tokens[distance:] * np.uint64(weight)
+        sums[: max(tokens.size - distance, 0)] += tokens[distance:] * np.uint64(weight)
         weight = weight * int(MULTIPLIER) & 0xFFFFFFFFFFFFFFFF
     return sums
 
