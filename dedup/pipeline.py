@@ -3,6 +3,7 @@
 import contextlib
 import logging
 import time
+import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -72,6 +73,7 @@ class _Run:
         self.workspace = Workspace(spark, storage, job.output)
         identity = {
             "version": __version__,
+            "unicode": unicodedata.unidata_version,
             "settings": to_dict(job.config),
             "input files": sorted(self.corpus.inputFiles()),
         }

@@ -14,8 +14,8 @@ from dedup.kernels import Integers
 
 
 def pack(*columns: npt.NDArray[np.generic]) -> bytes:
-    """Return the little-endian bytes of 8-byte columns of one length, column after column."""
-    return b"".join(column.astype("<i8" if column.dtype.kind == "i" else "<u8", copy=False).data for column in columns)
+    """Return the bytes of contiguous columns of 8-byte numbers, all of one length, column after column."""
+    return b"".join(column.view("<u8").data for column in columns)
 
 
 def unpack(blocks: pa.Array | pa.ChunkedArray, columns: int) -> tuple[Integers, ...]:
@@ -27,9 +27,11 @@ def unpack(blocks: pa.Array | pa.ChunkedArray, columns: int) -> tuple[Integers, 
 
 def split(targets: Integers, *columns: npt.NDArray[np.generic]) -> Iterator[tuple[int, bytes]]:
     """Yield (target, block) with the packed rows of every target that occurs."""
+    if not targets.size:
+        return
     order = np.argsort(targets, kind="stable")
     ordered = targets[order]
-    starts = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1]))[: ordered.size])
+    starts = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1])))
     columns = tuple(column[order] for column in columns)
     for start, end in zip(starts.tolist(), [*starts[1:].tolist(), ordered.size], strict=True):
         yield int(ordered[start]), pack(*(column[start:end] for column in columns))
@@ -49,7 +51,7 @@ def lists(values: npt.NDArray[np.generic], offsets: Integers) -> pa.Array:
 
 
 def unlists(cells: pa.Array, dtype: str) -> tuple[npt.NDArray[Any], Integers]:
-    """Undo `lists`: the values of all cells and the offsets of each."""
+    """Undo `lists` of a binary array, whose offsets are 32 bits: the values of all cells and the offsets of each."""
     itemsize = np.dtype(dtype).itemsize
     positions = np.frombuffer(cells.buffers()[1], dtype=np.int32)[cells.offset : cells.offset + len(cells) + 1]
     data = cells.buffers()[2]
@@ -64,9 +66,9 @@ def rows(matrix: npt.NDArray[np.uint8]) -> pa.Array:
 
 
 def unrows(cells: pa.Array) -> npt.NDArray[np.uint8]:
-    """Undo `rows`; every cell is of one length."""
+    """Undo `rows`; every cell is of one length, and without a cell that length is lost."""
     values, offsets = unlists(cells, "u1")
-    return values.reshape(offsets.size - 1, -1) if values.size else values.reshape(offsets.size - 1, 0)
+    return values.reshape(offsets.size - 1, values.size // max(offsets.size - 1, 1))
 
 
 def routes(partitions: int) -> Integers:

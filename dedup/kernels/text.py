@@ -1,7 +1,8 @@
 """Text to token hashes: the text contract, version 1.
 
 A document is normalised to NFKC and lower case. A token is a run of letters, marks, digits and underscores; in scripts
-written without spaces every letter with its marks is a token. `unicode_classes.txt` says which code points those are.
+written without spaces every character (letter, digit or sign) with the marks that follow it is a token.
+`unicode_classes.txt` says which code points those are; NFKC and lower case are those of Python's own Unicode database.
 
 Work is done on whole batches of UTF-8 bytes. ASCII documents, for which NFKC changes nothing, take one pass through a
 byte table; the others go through Python's Unicode database once and come back as the UTF-8 of their tokens.

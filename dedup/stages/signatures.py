@@ -2,6 +2,7 @@
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
 from dedup.exchange import Counters, by_piece
@@ -35,7 +36,7 @@ def sign_documents(
         tokens, bounds = text.tokenise(batch["text"], shingle_seed)
         values, offsets = shingles.shingle(tokens, bounds, shingle_size)
         token_counts = np.diff(bounds)
-        counters.add("text_bytes", batch["text"].nbytes)
+        counters.add("text_bytes", pc.sum(pc.binary_length(batch["text"])).as_py() or 0)
         counters.add("tokens", tokens.size)
         counters.add("shingles", values.size)
         counters.add("documents_empty", np.count_nonzero(token_counts == 0))

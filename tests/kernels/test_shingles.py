@@ -1,0 +1,88 @@
+"""Shingle sets and the digest that tells equal ones."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import xxhash
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from dedup.kernels.shingles import digest, shingle
+from dedup.kernels.text import tokenise
+from tests import oracles, strategies
+from tests.kernels import ragged, unragged
+
+PUBLISHED = [5944619560005656561, 1597965144411910668]
+"""Of tokens with the hashes 1, 2, 3, 4, 5 and of 1, 2, in version 1 of the hash specification."""
+documents = st.lists(st.lists(st.one_of(st.integers(1, 3), strategies.uint64s), max_size=12), max_size=6)
+
+
+def shingles_of(tokens, size):
+    """Return the shingle hashes of every document as lists."""
+    hashes, offsets = shingle(*ragged(tokens), size)
+    assert (hashes.dtype, offsets.dtype) == (np.uint64, np.int64)
+    return unragged(hashes, offsets)
+
+
+@given(documents, st.integers(1, 7))
+@example([[1, 2]], 5)
+@example([[1, 2, 3]], 5)
+@example([[], [1], [], []], 5)
+@example([], 5)
+def test_shingles_are_the_distinct_windows_of_each_document(tokens, size):
+    assert shingles_of(tokens, size) == [oracles.shingle_hashes(document, size) for document in tokens]
+
+
+@given(documents, st.integers(1, 7))
+def test_shingles_do_not_depend_on_the_neighbours(tokens, size):
+    assert shingles_of(tokens, size) == [shingles_of([document], size)[0] for document in tokens]
+
+
+@given(strategies.documents(), st.integers(1, 6))
+def test_hashes_stand_for_the_shingles_of_the_texts(texts, size):
+    hashes, offsets = shingle(*tokenise(pa.array(texts, pa.string()), 1), size)
+    names: dict[int, tuple[str, ...]] = {
+        oracles.shingle_hash([oracles.token_hash(token, 1) for token in words]): words
+        for text in texts
+        for words in oracles.shingle_set(text, size)
+    }
+
+    named = [frozenset(names[value] for value in values) for values in unragged(hashes, offsets)]
+
+    assert named == [oracles.shingle_set(text, size) for text in texts]
+
+
+def test_order_and_number_of_tokens_count():
+    distinct = shingles_of([[1, 2, 3], [3, 2, 1], [1, 2], [0, 1, 2], [1, 2, 0], [0], [0, 0], [0, 0, 0]], 5)
+
+    assert len({only for (only,) in distinct}) == 8
+
+
+def test_shingling_leaves_the_tokens_alone():
+    tokens, offsets = ragged([[5, 4, 3], [2, 1]])
+    shingle(tokens, offsets, 2)
+
+    assert (tokens.tolist(), offsets.tolist()) == ([5, 4, 3, 2, 1], [0, 3, 5])
+
+
+def test_shingles_keep_their_published_hashes():
+    assert shingles_of([[1, 2, 3, 4, 5], [1, 2]], 5) == [[value] for value in PUBLISHED]
+
+
+@given(strategies.hash_sets())
+@example([])
+@example([[], []])
+def test_a_digest_is_xxh3_of_the_little_endian_shingles(sets):
+    ordered = [sorted(members) for members in sets]
+
+    expected = [
+        xxhash.xxh3_128(b"".join(value.to_bytes(8, "little") for value in values)).digest() for values in ordered
+    ]
+    assert digest(*ragged(ordered)) == expected
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_offsets_of_a_digest_may_begin_anywhere(first):
+    values, offsets = ragged([[1, 2], [3]])
+
+    assert digest(values, offsets[first:]) == digest(*ragged([[1, 2], [3]][first:]))

@@ -1,0 +1,123 @@
+"""What the kernels must compute, said again slowly: plain Python, one value at a time, nothing shared with them.
+
+Every constant stands here a second time on purpose: a kernel that changes one no longer says what this file says.
+"""
+
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
+from fractions import Fraction
+from itertools import combinations
+
+import regex
+
+MASK = (1 << 64) - 1
+EMPTY = MASK
+
+UNSPACED = "".join(
+    rf"\p{{Script={name}}}" for name in ("Han", "Hiragana", "Katakana", "Thai", "Lao", "Khmer", "Myanmar")
+)
+TOKEN = regex.compile(
+    rf"""
+    [{UNSPACED}] \p{{Mark}}*                                        # one character of such a script, with its marks
+    | (?: (?! [{UNSPACED}] ) [\p{{Letter}}\p{{Mark}}\p{{Number}}_] )+  # or a run of word characters of the others
+    """,
+    regex.VERBOSE,
+)
+
+
+def decode(text: str | bytes | None) -> str:
+    """Return the text of a cell: null is empty, and bytes that are not UTF-8 are U+FFFD."""
+    if text is None:
+        return ""
+    return text.decode("utf-8", "replace") if isinstance(text, bytes) else text
+
+
+def tokens(text: str | bytes | None) -> list[str]:
+    return TOKEN.findall(unicodedata.normalize("NFKC", decode(text)).lower())
+
+
+def shingle_set(text: str | bytes | None, size: int) -> frozenset[tuple[str, ...]]:
+    words = tokens(text)
+    if not words:
+        return frozenset()
+    return frozenset(tuple(words[start : start + size]) for start in range(max(len(words) - size + 1, 1)))
+
+
+def jaccard(left: frozenset, right: frozenset) -> Fraction:
+    return Fraction(len(left & right), max(len(left | right), 1))
+
+
+def similar_pairs(sets: Mapping, threshold: float | Fraction) -> dict[tuple, Fraction]:
+    """Return every pair of keys, the lesser first, whose sets reach the threshold, by comparing all.
+
+    A float is read as the decimal it prints as: 0.8 is 4/5, not the double a little above it.
+    """
+    floor = Fraction(str(threshold))
+    compared = ((pair, jaccard(sets[pair[0]], sets[pair[1]])) for pair in combinations(sorted(sets), 2))
+    return {pair: similarity for pair, similarity in compared if similarity >= floor}
+
+
+def components(edges: Iterable[tuple[int, int]]) -> dict[int, int]:
+    """Return the least vertex of the component of every vertex that has an edge, by union-find."""
+    parents: dict[int, int] = {}
+
+    def find(vertex: int) -> int:
+        while parents.setdefault(vertex, vertex) != vertex:
+            vertex = parents[vertex]
+        return vertex
+
+    for left, right in edges:
+        low, high = sorted((find(left), find(right)))
+        parents[high] = low
+    return {vertex: find(vertex) for vertex in list(parents)}
+
+
+def mix(value: int) -> int:
+    value = (value ^ value >> 30) * 0xBF58476D1CE4E5B9 & MASK
+    value = (value ^ value >> 27) * 0x94D049BB133111EB & MASK
+    return value ^ value >> 31
+
+
+def expand(seed: int, count: int) -> list[int]:
+    return [mix((seed + step * 0x9E3779B97F4A7C15) & MASK) for step in range(1, count + 1)]
+
+
+def token_hash(token: str, seed: int) -> int:
+    content = token.encode()
+    total = 0
+    for number, start in enumerate(range(0, len(content), 8)):
+        block = int.from_bytes(content[start : start + 8], "little")
+        total += mix(block ^ (expand(seed, 1)[0] + number * 0x9E3779B97F4A7C15) & MASK)
+    return total & MASK
+
+
+def shingle_hash(token_hashes: Sequence[int]) -> int:
+    total = len(token_hashes) * 0x9E3779B97F4A7C15
+    for place, value in enumerate(reversed(token_hashes)):
+        total += value * 0xD1342543DE82EF95**place
+    return mix(total & MASK)
+
+
+def shingle_hashes(token_hashes: Sequence[int], size: int) -> list[int]:
+    """Return the ascending distinct shingle hashes of one document."""
+    if not token_hashes:
+        return []
+    starts = range(max(len(token_hashes) - size + 1, 1))
+    return sorted({shingle_hash(token_hashes[start : start + size]) for start in starts})
+
+
+def signature(shingles: Iterable[int], size: int, seed: int) -> list[int]:
+    """Return the least `round << 32 | u` that reaches each row in all 2 x size rounds, none left out."""
+    rows = [EMPTY] * size
+    shingles = list(shingles)
+    for number, round_seed in enumerate(expand(seed, 2 * size)):
+        for shingle in shingles:
+            bits = mix(shingle ^ round_seed)
+            row = (bits >> 32) * size >> 32 if number < size else number - size
+            rows[row] = min(rows[row], number << 32 | bits & 0xFFFFFFFF)
+    return rows
+
+
+def band_keys(values: Sequence[int], bands: int, rows: int) -> list[int]:
+    salted = [mix((value + salt) & MASK) for value, salt in zip(values, expand(0x6B6579, bands * rows), strict=True)]
+    return [mix(sum(salted[band * rows : (band + 1) * rows]) & MASK) for band in range(bands)]
