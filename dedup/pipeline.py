@@ -65,17 +65,21 @@ class _Run:
         self.config = job.config
         storage = Storage(spark)
         chosen = job.config.input
-        self.format = chosen.format if chosen.format != "auto" else guess_format(storage, job.inputs)
+        self.format: str = chosen.format
+        if self.format == "auto":
+            self.format = guess_format(storage, job.inputs, name_filter=chosen.name_filter)
         self.id_column = chosen.id_column or ("path" if self.format == "text" else "")
-        self.corpus = read_corpus(spark, storage, job.inputs, kind=self.format, name_filter=chosen.name_filter)
+        self.corpus, fingerprint = read_corpus(
+            spark, storage, job.inputs, kind=self.format, name_filter=chosen.name_filter
+        )
         self.documents = documents.read_documents(self.corpus, id_column=self.id_column, text_column=chosen.text_column)
         self.id_type = self.documents.schema["id"].dataType
         self.workspace = Workspace(spark, storage, job.output)
         identity = {
             "version": __version__,
             "unicode": unicodedata.unidata_version,
-            "settings": to_dict(job.config),
-            "input files": sorted(self.corpus.inputFiles()),
+            **{f"setting {name}": value for name, value in to_dict(job.config).items()},
+            "input": fingerprint,
         }
         self.workspace.open(identity, overwrite=job.overwrite)
         self.tables: dict[str, DataFrame] = {}
@@ -154,6 +158,15 @@ def run(spark: SparkSession, job: Job) -> dict[str, Any]:
         When the input, the settings or the output do not allow it; nothing is published.
     """
     work = _Run(spark, job)
+    try:
+        return _run(work, job)
+    except DedupError:
+        # What the user mends may be what the finished stages were made of.
+        work.workspace.discard()
+        raise
+
+
+def _run(work: _Run, job: Job) -> dict[str, Any]:
     with work.stage("signatures", "signatures"):
         _sign(work)
     with work.stage("documents", "signatures"):
@@ -182,7 +195,7 @@ def run(spark: SparkSession, job: Job) -> dict[str, Any]:
             "engine": engine,
             "bucket_sizes": bucket_sizes,
             "component_sizes": component_sizes,
-            "spark": spark.version,
+            "spark": work.spark.version,
         },
     )
     work.workspace.publish(

@@ -69,8 +69,9 @@ def _silenced_stderr() -> Iterator[None]:
             yield
         except Exception as error:
             log.seek(0)
-            said = log.read().decode("utf-8", "replace").strip() or str(error)
-            raise DedupError(f"Spark did not start: {said}") from error
+            said = log.read().decode("utf-8", "replace").split("\n")
+            reason = next((line.strip() for line in reversed(said) if line.strip()), str(error))
+            raise DedupError(f"Spark did not start: {reason}") from error
         finally:
             os.dup2(saved, 2)
             os.close(saved)

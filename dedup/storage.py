@@ -8,11 +8,13 @@ An output folder OUT appears in one rename. Until then all is in OUT.partial:
     OUT.partial/result            becomes OUT
 """
 
+import hashlib
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
+from pyspark.sql import Column, DataFrame, DataFrameWriter, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
@@ -24,6 +26,10 @@ EXTENSIONS = {
     "csv": ("csv",),
     "text": ("txt", "text", "md", "rst", "html"),
 }
+FILE_STATUS = re.compile(
+    r"\{path=(?P<path>.*?); isDirectory=false; length=(?P<length>\d+);.*?modification_time=(?P<changed>\d+)", re.DOTALL
+)
+"""What Hadoop's FileStatus says of a file in words."""
 COMPRESSIONS = ("gz", "zst", "bz2", "lz4", "snappy")
 
 
@@ -70,17 +76,28 @@ class Storage:
         finally:
             stream.close()
 
-    def first_file(self, pattern: str) -> str | None:
-        """Return the path of the first data file that a file, folder or glob leads to; None if there is none."""
-        statuses = self._system(pattern).globStatus(self._path(pattern))
-        for status in statuses or ():
+    def first_file(self, pattern: str, name_filter: str = "") -> str | None:
+        """Return the path of the first data file that a file, folder or glob leads to; None if there is none.
+
+        Parameters
+        ----------
+        name_filter
+            A glob that the file's name must match; empty for any name.
+        """
+        accepts = self._jvm.org.apache.hadoop.fs.GlobFilter(name_filter or "*").accept
+        for status in self._system(pattern).globStatus(self._path(pattern)) or ():
+            root = str(status.getPath())
+            if is_hidden(root.rsplit("/", 1)[-1]):
+                continue
             if not status.isDirectory():
-                return str(status.getPath())
+                if accepts(status.getPath()):
+                    return root
+                continue
             files = self._system(pattern).listFiles(status.getPath(), True)  # noqa: FBT003 - recursively, in Java
             while files.hasNext():
-                path = str(files.next().getPath())
-                if not path.rsplit("/", 1)[-1].startswith(("_", ".")):
-                    return path
+                path = files.next().getPath()
+                if not any(map(is_hidden, str(path)[len(root) + 1 :].split("/"))) and accepts(path):
+                    return str(path)
         return None
 
     def _path(self, path: str) -> Any:  # noqa: ANN401 - a Java object
@@ -90,7 +107,12 @@ class Storage:
         return self._path(path).getFileSystem(self._hadoop_conf)
 
 
-def guess_format(storage: Storage, inputs: Sequence[str]) -> str:
+def is_hidden(name: str) -> bool:
+    """Tell whether Spark takes a file or folder of this name for no data; `key=value` is a partition of a table."""
+    return name.startswith(".") or (name.startswith("_") and "=" not in name)
+
+
+def guess_format(storage: Storage, inputs: Sequence[str], *, name_filter: str = "") -> str:
     """Return the format that the first file of every input is named after.
 
     Raises
@@ -100,7 +122,7 @@ def guess_format(storage: Storage, inputs: Sequence[str]) -> str:
     """
     found: dict[str, str] = {}
     for path in inputs:
-        name = _require_file(storage, path).rsplit("/", 1)[-1].lower()
+        name = _require_file(storage, path, name_filter).rsplit("/", 1)[-1].lower()
         parts = [part for part in name.split(".")[1:] if part not in COMPRESSIONS]
         matches = [kind for kind, extensions in EXTENSIONS.items() if parts and parts[-1] in extensions]
         if not matches:
@@ -114,44 +136,79 @@ def guess_format(storage: Storage, inputs: Sequence[str]) -> str:
     return next(iter(found))
 
 
-def _require_file(storage: Storage, path: str) -> str:
-    first = storage.first_file(path)
+def _require_file(storage: Storage, path: str, name_filter: str) -> str:
+    first = storage.first_file(path, name_filter)
     if first is None:
-        state = "does not exist" if not storage.exists(path) else "has no file to read"
+        if storage.first_file(path) is not None:
+            raise StorageError(f"input.name_filter: must match the name of a file in {path} (got {name_filter!r})")
+        state = "has no file to read" if storage.exists(path) else "does not exist"
         raise StorageError(f"--input {path}: must be a file, a folder of files or a glob (it {state})")
     return first
 
 
 def read_corpus(
     spark: SparkSession, storage: Storage, inputs: Sequence[str], *, kind: str, name_filter: str
-) -> DataFrame:
+) -> tuple[DataFrame, str]:
     """Read the input as it is, with every column.
 
     `text` gives one row a file: `path` and `text`. `csv` has a header and only strings. As everywhere in Hadoop, files
-    and folders whose names begin with `_` or `.` are no data.
+    and folders whose names begin with `_` or `.` are no data. Folders in folders are read too; those named `key=value`
+    are a column.
+
+    Returns
+    -------
+    corpus : DataFrame
+    fingerprint : str
+        Changes when a file comes, goes, or is written again.
 
     Raises
     ------
     StorageError
         When an input is missing or has no files.
     """
-    for path in inputs:
-        _require_file(storage, path)
-    reader = spark.read
+    first = [_require_file(storage, path, name_filter) for path in inputs]
+    reader = spark.read.option("recursiveFileLookup", str(kind == "text" or not any("=" in file for file in first)))
     if name_filter:
         reader = reader.option("pathGlobFilter", name_filter)
     paths = list(inputs)
     if kind == "parquet":
-        return reader.parquet(*paths)
-    if kind == "jsonl":
-        return reader.json(paths, mode="FAILFAST")
-    if kind == "csv":
-        return reader.csv(paths, header=True, mode="FAILFAST", multiLine=True, escape='"')
-    texts = reader.text(paths, wholetext=True, recursiveFileLookup=True)
-    # The path as Hadoop names it is a URL, in which a plus sign stands for itself.
-    encoded = F.regexp_replace("_metadata.file_path", r"\+", "%2B")
-    decoded = F.regexp_replace(F.url_decode(encoded), "^file:/+", "/")
-    return texts.select(decoded.alias("path"), F.col("value").alias("text"))
+        corpus = reader.parquet(*paths)
+    elif kind == "jsonl":
+        corpus = reader.json(paths, mode="FAILFAST")
+    elif kind == "csv":
+        corpus = reader.csv(paths, header=True, mode="FAILFAST", multiLine=True, escape='"')
+    else:
+        corpus = reader.text(paths, wholetext=True)
+    files = _list_files(corpus)
+    fingerprint = f"{len(files):,} files, SHA-256 {hashlib.sha256(repr(files).encode()).hexdigest()}"
+    return (_one_row_a_file(spark, corpus, files) if kind == "text" else corpus), fingerprint
+
+
+def _list_files(corpus: DataFrame) -> list[tuple[str, int, int]]:
+    """Return path, length in bytes and time of change of every file, as Spark listed them for this DataFrame."""
+    # One call for all files: their FileStatus objects one by one would cost a millisecond each.
+    location = corpus._jdf.queryExecution().analyzed().collectLeaves().apply(0).relation().location()  # noqa: SLF001
+    return sorted(
+        (match["path"], int(match["length"]), int(match["changed"]))
+        for match in FILE_STATUS.finditer(location.allFiles().mkString("\n"))
+    )
+
+
+def _one_row_a_file(spark: SparkSession, texts: DataFrame, files: Sequence[tuple[str, int, int]]) -> DataFrame:
+    """Return (path, text), with the empty files, which Spark's readers leave out."""
+    # The path as Spark names it is a URL, in which a plus sign stands for itself.
+    url = F.regexp_replace("_metadata.file_path", r"\+", "%2B")
+    named = texts.select(_local(F.url_decode(url)).alias("path"), F.col("value").alias("text"))
+    empty = [(path, "") for path, length, _ in files if length == 0]
+    if not empty:
+        return named
+    rows = spark.createDataFrame(empty, "path string, text string")
+    return named.unionByName(rows.select(_local(F.col("path")).alias("path"), "text"))
+
+
+def _local(path: Column) -> Column:
+    """Return the path without the scheme that says it is on this machine."""
+    return F.regexp_replace(path, "^file:/+", "/")
 
 
 class Workspace:
@@ -182,9 +239,8 @@ class Workspace:
         """
         if self._storage.exists(self.output) and not overwrite:
             raise StorageError(f"--output {self.output}: must not exist yet (it does); pass --overwrite to replace it")
-        record = f"{self.partial}/run.json"
-        if self._storage.exists(record):
-            earlier = json.loads(self._storage.read_text(record))
+        earlier = self._read_record("run.json")
+        if earlier is not None:
             differing = [key for key in identity if earlier.get(key) != identity[key]]
             if differing and not overwrite:
                 key = differing[0]
@@ -195,13 +251,27 @@ class Workspace:
             if not differing:
                 self._storage.delete(self.result)
                 return
+        self.discard()
+        self._storage.write_text(f"{self.partial}/run.json", json.dumps(identity, indent=1))
+
+    def discard(self) -> None:
+        """Drop the unfinished work; what is left of it after a crash is not gone on with."""
+        self._storage.delete(f"{self.partial}/run.json")
         self._storage.delete(self.partial)
-        self._storage.write_text(record, json.dumps(identity, indent=1))
+
+    def _read_record(self, name: str) -> dict[str, Any] | None:
+        path = f"{self.partial}/{name}"
+        if not self._storage.exists(path):
+            return None
+        try:
+            record: dict[str, Any] = json.loads(self._storage.read_text(path))
+        except ValueError:  # cut short by a crash, so what it records was not finished
+            return None
+        return record
 
     def finished(self, name: str) -> dict[str, Any] | None:
         """Return the measurements of a finished stage, None of any other."""
-        record = f"{self.partial}/stages/{name}.json"
-        return json.loads(self._storage.read_text(record)) if self._storage.exists(record) else None
+        return self._read_record(f"stages/{name}.json")
 
     def finish(self, name: str, measurements: Mapping[str, Any]) -> None:
         """Record that the table of a stage is whole."""
@@ -214,7 +284,9 @@ class Workspace:
 
     def read_table(self, name: str, schema: T.StructType) -> DataFrame:
         """Read the table of a finished stage."""
-        return self._spark.read.schema(schema).parquet(f"{self.partial}/stages/{name}")
+        # Spark takes a path for a glob, whose own characters stand behind backslashes.
+        folder = re.sub(r"([\[\]{}*?\\])", r"\\\1", f"{self.partial}/stages/{name}")
+        return self._spark.read.schema(schema).parquet(folder)
 
     def write_result(self, name: str, rows: DataFrame, kind: str) -> None:
         """Write rows beside the output, in a format of EXTENSIONS other than text."""
@@ -223,7 +295,9 @@ class Workspace:
         if kind == "jsonl":
             writer.json(path)
         elif kind == "csv":
-            writer.options(header=True, escape='"').csv(path)
+            # Spark's own defaults take white space off and turn quotes into backslashed ones.
+            exact = {"ignoreLeadingWhiteSpace": False, "ignoreTrailingWhiteSpace": False}
+            writer.options(header=True, escape='"', **exact).csv(path)
         else:
             writer.parquet(path)
 
@@ -239,5 +313,5 @@ class Workspace:
         if self._storage.exists(self.output):
             self._storage.rename(self.output, replaced)
         self._storage.rename(self.result, self.output)
-        self._storage.delete(self.partial)
+        self.discard()
         self._storage.delete(replaced)

@@ -7,6 +7,13 @@ from pyspark.sql import types as T
 from dedup.errors import DataError, SchemaError
 
 INTEGRAL = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)
+AS_JSON = {
+    "ignoreNullFields": "false",
+    # The default formats drop what is below a millisecond.
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
+}
+"""How a row becomes the text whose digest is its id: unlike rows, unlike texts."""
 SHOWN = 5
 """Offending ids shown in an error."""
 
@@ -29,7 +36,7 @@ def identify(corpus: DataFrame, *, id_column: str) -> tuple[Column, Column]:
     """
     if not id_column:
         whole = F.struct(*[column(name).alias(f"c{number}") for number, name in enumerate(corpus.columns)])
-        user_id = F.md5(F.to_json(whole, {"ignoreNullFields": "false"}))
+        user_id = F.md5(F.to_json(whole, AS_JSON))
         return user_id, F.xxhash64(user_id)
     kind = _kind(corpus, id_column, "input.id_column", (*INTEGRAL, T.StringType), "an integer or a string")
     user_id = column(id_column)

@@ -56,7 +56,7 @@ def annotate(
     SchemaError
         When the input has a column of one of these names.
     """
-    taken = [name for name in ANNOTATIONS if name in corpus.columns]
+    taken = [name for name in corpus.columns if name.lower() in ANNOTATIONS]
     if taken:
         raise SchemaError(f"output.mode: annotate adds the column {taken[0]!r}, which the input must not have")
     name = _free_name(corpus)

@@ -19,10 +19,10 @@ def list_members(components: DataFrame, identical: DataFrame, signatures: DataFr
 
     Documents of one shingle set lie in the component of its edges, or in one of their own if it has none.
     """
-    alone = identical.select(F.col("set_id").alias("doc_id")).distinct().join(components, on="doc_id", how="left_anti")
-    sets = components.select(F.col("doc_id").alias("set_id"), "component_id").unionByName(
-        alone.select(F.col("doc_id").alias("set_id"), F.col("doc_id").alias("component_id"))
-    )
+    alone = identical.select("set_id", F.col("set_id").alias("component_id"))
+    joined = components.select(F.col("doc_id").alias("set_id"), "component_id")
+    # A component's id is the least of its documents, so the minimum prefers it to the set's own.
+    sets = joined.unionByName(alone).groupBy("set_id").agg(F.min("component_id").alias("component_id"))
     copies = identical.join(sets, on="set_id", how="inner").select("doc_id", "set_id", "component_id")
     members = sets.select(F.col("set_id").alias("doc_id"), "set_id", "component_id").unionByName(copies)
     # Rows without an id column can be equal: they are one document here.

@@ -1,0 +1,80 @@
+"""Tables as the stages take them, made of Python values, and what a stage must say of a text by the oracle."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import contextmanager
+from random import Random
+
+import numpy as np
+import xxhash
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import types as T
+
+from dedup import schemas
+from tests import oracles
+
+
+def signed(value: int) -> int:
+    """Return the int64 of the same 64 bits."""
+    return (value + 2**63) % 2**64 - 2**63
+
+
+def draw_ids(chance: Random, count: int) -> list[int]:
+    """Return distinct int64s from the whole range, the ends of it among them."""
+    drawn = {chance.randrange(-(2**63) + 1, 2**63 - 1) for _ in range(count - 2)}
+    return chance.sample([-(2**63), 2**63 - 1, *sorted(drawn)], count)
+
+
+def pack(values: Iterable[int], dtype: str = "<u8") -> bytes:
+    return np.array(list(values), dtype=dtype).tobytes()
+
+
+def unpack(cell: bytes, dtype: str = "<u8") -> list[int]:
+    return np.frombuffer(bytes(cell), dtype=dtype).tolist()
+
+
+def rows(frame: DataFrame) -> list[tuple]:
+    """Return the rows in an order of their own, binary cells as bytes."""
+    found = [tuple(bytes(value) if isinstance(value, bytearray) else value for value in row) for row in frame.collect()]
+    return sorted(found, key=repr)
+
+
+def shingles(text: str | bytes | None, size: int = 5, seed: int = 1) -> list[int]:
+    return oracles.shingle_hashes([oracles.token_hash(token, seed) for token in oracles.tokens(text)], size)
+
+
+def planes(values: Sequence[int]) -> bytes:
+    """Return a signature as it is stored: its lowest bytes, then the second lowest, up to the fourth."""
+    return bytes(value >> shift & 0xFF for shift in (0, 8, 16, 24) for value in values)
+
+
+def digest(hashes: Iterable[int]) -> tuple[int, int]:
+    whole = xxhash.xxh3_128_intdigest(pack(sorted(hashes)))
+    return signed(whole >> 64), signed(whole & oracles.MASK)
+
+
+def make_signatures(
+    spark: SparkSession, documents: Iterable[tuple], id_type: T.DataType | None = None, partitions: int = 2
+) -> DataFrame:
+    """Return SIGNATURES of (doc_id, id, shingle_count, digest_high, digest_low, signature)."""
+    schema = schemas.signatures(id_type or T.LongType())
+    return spark.createDataFrame(list(documents), schema).repartition(partitions)
+
+
+def make_sets(spark: SparkSession, sets: Mapping[int, Iterable[int]]) -> DataFrame:
+    """Return SETS."""
+    cells = [(doc_id, pack(sorted(members))) for doc_id, members in sets.items()]
+    return spark.createDataFrame(cells, schemas.SETS).repartition(2)
+
+
+@contextmanager
+def settings(spark: SparkSession, **values: object):
+    """Change settings of the session while the block runs."""
+    names = {name: str(value) for name, value in values.items()}
+    before = {name: spark.conf.get(name) for name in names}
+    try:
+        for name, value in names.items():
+            spark.conf.set(name, value)
+        yield
+    finally:
+        for name, value in before.items():
+            spark.conf.set(name, value)

@@ -1,0 +1,82 @@
+"""Buckets against a dictionary of keys, and the way their rows find a partition."""
+
+import random
+
+import pytest
+from pyspark.sql import functions as F
+
+from dedup.kernels.blocks import routes
+from dedup.stages.buckets import bucket_bands, bucket_prefixes
+from tests import oracles
+from tests.stages import draw_ids, make_signatures, planes, settings, signed, unpack
+
+
+@pytest.mark.parametrize("partitions", [1, 2, 3, 7, 64])
+def test_spark_sends_one_route_to_each_partition(spark, partitions):
+    targets = routes(partitions).tolist()
+    frame = spark.createDataFrame([(target,) for target in targets], "target int")
+
+    found = frame.repartition(partitions, "target").select(F.spark_partition_id().alias("place"), "target").collect()
+
+    assert sorted((row.place, row.target) for row in found) == list(enumerate(targets))
+
+
+def collect(frame):
+    """Return the members by key, in their order; a key stands in one row."""
+    table = frame.collect()
+    found = {row.key: unpack(row.doc_ids, "<i8") for row in table}
+    assert [row["size"] for row in table] == [len(ids) for ids in found.values()]
+    return found
+
+
+def group(keyed):
+    """Return the sorted members of keys that occur twice and more."""
+    found = {}
+    for key, doc_id in keyed:
+        found.setdefault(signed(key), set()).add(doc_id)
+    return {key: sorted(ids) for key, ids in found.items() if len(ids) > 1}
+
+
+def draw_signatures(seed, documents, size):
+    """Return signatures of few values, in all four bytes of each, so that bands agree often."""
+    chance = random.Random(seed)
+    values = [0, 1, 1 << 8, 1 << 16, 1 << 24, (1 << 32) - 1]
+    ids = draw_ids(chance, documents)
+    return {doc_id: chance.choices(values, k=size) for doc_id in ids}
+
+
+@pytest.mark.parametrize(("bands", "rows", "partitions", "batch"), [(4, 2, 1, 4096), (3, 1, 5, 3), (1, 3, 3, 4096)])
+def test_buckets_are_documents_that_agree_in_a_band(spark, bands, rows, partitions, batch):
+    signatures = draw_signatures(1, 60, bands * rows)
+    table = [(doc_id, doc_id, 1, 0, 0, planes(values)) for doc_id, values in signatures.items()]
+    # Equal rows without an id column are one document: it shares no bucket with itself.
+    table += table[:20]
+    expected = group(
+        (key, doc_id) for doc_id, values in signatures.items() for key in oracles.band_keys(values, bands, rows)
+    )
+    assert len(expected) > 2
+    assert len(expected) < bands * len(signatures)
+
+    with settings(spark, **{"spark.sql.execution.arrow.maxRecordsPerBatch": batch}):
+        found = collect(bucket_bands(make_signatures(spark, table), bands=bands, rows=rows, partitions=partitions))
+
+    assert found == expected
+
+
+@pytest.mark.parametrize("partitions", [1, 4])
+def test_buckets_of_prefixes_are_documents_that_share_a_shingle(spark, partitions):
+    chance = random.Random(2)
+    shingles = draw_ids(chance, 30)
+    prefixes = [(doc_id, shingle) for doc_id in range(-10, 10) for shingle in chance.sample(shingles, 4)]
+    frame = spark.createDataFrame(prefixes, "doc_id long, shingle long").repartition(3)
+
+    found = collect(bucket_prefixes(frame, partitions=partitions))
+
+    assert found == group((shingle, doc_id) for doc_id, shingle in prefixes)
+
+
+def test_nothing_shared_makes_no_bucket(spark):
+    alone = spark.createDataFrame([(1, 5), (2, 6)], "doc_id long, shingle long")
+
+    assert collect(bucket_prefixes(alone, partitions=3)) == {}
+    assert collect(bucket_prefixes(alone.limit(0), partitions=3)) == {}

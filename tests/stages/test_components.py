@@ -1,0 +1,138 @@
+"""Components against union-find, whichever engine, and the check that would catch an engine's fault.
+
+What needs GraphFrames' classes fails where they are there and do not work. Where scripts/jars could not fetch them,
+only these tests are left out, and scripts/test says so.
+"""
+
+import itertools
+import random
+
+import pytest
+
+from dedup import schemas
+from dedup.errors import ComponentError
+from dedup.session import GRAPHFRAMES_JAR
+from dedup.stages import components
+from dedup.stages.components import (
+    available_engine,
+    check_components,
+    choose_engine,
+    connect_on_driver,
+    connect_with_graphframes,
+    contract,
+    graphframes_is_present,
+)
+from tests import oracles
+from tests.stages import draw_ids, rows
+
+needs_graphframes = pytest.mark.skipif(not GRAPHFRAMES_JAR.exists(), reason="scripts/jars has not fetched the classes")
+ENGINES = [
+    pytest.param(connect_on_driver, id="driver"),
+    pytest.param(connect_with_graphframes, id="graphframes", marks=needs_graphframes),
+]
+
+
+def draw_edges(seed):
+    """Return a chain of 60, a hub of 40, and random graphs, under ids from the whole range, in no order."""
+    chance = random.Random(seed)
+    ids = draw_ids(chance, 300)
+    chain, hub, rest = ids[:60], ids[60:100], ids[100:]
+    edges = list(itertools.pairwise(chain)) + [(hub[0], end) for end in hub[1:]]
+    for start in range(0, len(rest), 20):
+        edges += [tuple(chance.sample(rest[start : start + 20], 2)) for _ in range(chance.choice([5, 15, 60]))]
+    # A small component, and two whose least ids are neighbours beyond 2^53.
+    edges += [(1, 2), (2**60, 2**60 + 2), (2**60 + 1, 2**60 + 3)]
+    chance.shuffle(edges)
+    return sorted({tuple(sorted(edge)) for edge in edges}, key=lambda _: chance.random())
+
+
+def as_edges(spark, edges, partitions=3):
+    return spark.createDataFrame([(*edge, 0.9) for edge in edges], schemas.EDGES).repartition(partitions)
+
+
+def as_components(spark, places):
+    return spark.createDataFrame(list(places.items()), schemas.COMPONENTS)
+
+
+@pytest.mark.parametrize("partitions", [1, 4])
+def test_contraction_keeps_the_components_and_no_cycle_of_a_partition(spark, partitions):
+    edges = draw_edges(1)
+    expected = oracles.components(edges)
+
+    forest = rows(contract(as_edges(spark, edges, partitions)))
+
+    assert oracles.components(forest) == expected
+    if partitions == 1:
+        assert len(forest) == len(expected) - len(set(expected.values())) < len(edges)
+
+
+@pytest.mark.parametrize("connect", ENGINES)
+def test_every_vertex_gets_the_least_id_of_its_component(spark, connect):
+    edges = draw_edges(2)
+
+    found = connect(contract(as_edges(spark, edges)))
+
+    assert found.columns == ["doc_id", "component_id"]
+    assert rows(found) == sorted(oracles.components(edges).items(), key=repr)
+
+
+@pytest.mark.parametrize("connect", ENGINES)
+def test_no_edge_makes_no_component(spark, connect):
+    assert rows(connect(contract(as_edges(spark, [])))) == []
+
+
+@pytest.mark.parametrize(
+    ("engine", "edge_count", "chosen"),
+    [
+        ("auto", 0, "driver"),
+        ("auto", 100, "driver"),
+        ("auto", 101, "graphframes"),
+        ("driver", 101, "driver"),
+        ("graphframes", 0, "graphframes"),
+    ],
+)
+def test_auto_takes_the_driver_up_to_the_limit(engine, edge_count, chosen):
+    assert choose_engine(engine, edge_count, 100) == chosen
+
+
+@needs_graphframes
+@pytest.mark.parametrize("required", [True, False])
+def test_graphframes_is_found_where_its_classes_are(spark, required):
+    assert graphframes_is_present(spark)
+    assert available_engine(spark, "graphframes", required=required) == "graphframes"
+    assert available_engine(spark, "driver", required=required) == "driver"
+
+
+def test_without_the_classes_the_driver_stands_in_unless_graphframes_is_required(spark, monkeypatch):
+    monkeypatch.setattr(components, "GRAPHFRAME", "org/graphframes/Missing.class")
+
+    assert not graphframes_is_present(spark)
+    assert available_engine(spark, "graphframes", required=False) == "driver"
+    assert available_engine(spark, "driver", required=True) == "driver"
+    with pytest.raises(ComponentError, match=r'"graphframes" must find its classes .*; run scripts/jars, .*"driver"'):
+        available_engine(spark, "graphframes", required=True)
+
+
+EDGES = [(1, 2), (2, 3), (8, 9)]
+RIGHT = {1: 1, 2: 1, 3: 1, 8: 8, 9: 8}
+
+
+def test_right_components_pass_the_check(spark):
+    check_components(as_edges(spark, EDGES), as_components(spark, RIGHT))
+    check_components(as_edges(spark, []), as_components(spark, {}))
+
+
+@pytest.mark.parametrize(
+    ("places", "count", "shown"),
+    [
+        pytest.param({**RIGHT, 9: 9}, 1, "8 - 9", id="wrong label"),
+        pytest.param({**RIGHT, 2: 2}, 2, None, id="wrong label in the middle"),
+        pytest.param({1: 1, 2: 1, 3: 1, 8: 8}, 1, "8 - 9", id="no right end"),
+        pytest.param({1: 1, 2: 1, 3: 1, 9: 8}, 1, "8 - 9", id="no left end"),
+        pytest.param({1: 1, 2: 1, 3: 1}, 1, "8 - 9", id="neither end"),
+        pytest.param({}, 3, None, id="nothing"),
+    ],
+)
+def test_wrong_components_are_refused(spark, places, count, shown):
+    with pytest.raises(ComponentError, match=rf"\(got {count} edges that do not, such as {shown or ''}"):
+        check_components(as_edges(spark, EDGES), as_components(spark, places))

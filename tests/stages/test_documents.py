@@ -1,0 +1,204 @@
+"""Input rows to documents: whose id is whose, and which inputs are refused."""
+
+from datetime import UTC, datetime
+
+import pytest
+import xxhash
+from pyspark.sql import types as T
+
+from dedup.errors import DataError, SchemaError
+from dedup.stages.documents import SHOWN, check_repeated, find_repeated, identify, read_documents
+from tests.stages import make_signatures, rows, signed
+
+
+def hash_id(name: str) -> int:
+    return signed(xxhash.xxh64_intdigest(name.encode(), seed=42))
+
+
+def read(corpus, id_column="", text_column="text"):
+    return rows(read_documents(corpus, id_column=id_column, text_column=text_column))
+
+
+def sign(spark, ids, id_type=None):
+    """Return SIGNATURES of (doc_id, id) alone."""
+    return make_signatures(spark, [(*pair, 1, 0, 0, b"") for pair in ids], id_type or T.StringType())
+
+
+@pytest.mark.parametrize(("kind", "bits"), [("tinyint", 8), ("smallint", 16), ("int", 32), ("bigint", 64)])
+def test_an_integer_is_its_own_document_id(spark, kind, bits):
+    ids = [-(2 ** (bits - 1)), -1, 0, 2 ** (bits - 1) - 1]
+    corpus = spark.createDataFrame([(number, "x") for number in ids], f"id {kind}, text string")
+    documents = read_documents(corpus, id_column="id", text_column="text")
+
+    assert sorted(row.doc_id for row in documents.collect()) == ids
+    assert all(row.id == row.doc_id for row in documents.collect())
+    assert documents.schema["doc_id"].dataType == T.LongType()
+    assert documents.schema["id"].dataType == corpus.schema["id"].dataType
+
+
+def test_a_string_id_is_hashed_and_a_null_one_stays_null(spark):
+    names = ["", "a", "1", "01", " a", "é", "漢" * 100]
+    corpus = spark.createDataFrame([(name, "x") for name in [*names, None]], "id string, text string")
+
+    found = {row_id: doc_id for doc_id, row_id, _ in read(corpus, "id")}
+
+    assert found == {**{name: hash_id(name) for name in names}, None: None}
+
+
+def test_a_null_integer_id_stays_null(spark):
+    assert read(spark.createDataFrame([(None, "x")], "id int, text string"), "id") == [(None, None, b"x")]
+
+
+def test_text_is_utf8_binary_text_is_itself_and_null_text_is_empty(spark):
+    texts = [(1, "é漢\0"), (2, ""), (3, None)]
+    assert read(spark.createDataFrame(texts, "id int, text string"), "id") == [
+        (1, 1, "é漢\0".encode()),
+        (2, 2, b""),
+        (3, 3, b""),
+    ]
+    cells = [(1, b"\xff\0a"), (2, None)]
+    assert read(spark.createDataFrame(cells, "id int, text binary"), "id") == [(1, 1, b"\xff\0a"), (2, 2, b"")]
+
+
+@pytest.mark.parametrize("name", ["a.b", "two words", "tick`ed", "`", "`a.b`", "*", "a.b.c`d e"])
+def test_columns_are_found_by_their_very_names(spark, name):
+    schema = T.StructType().add("a", T.StructType().add("b", T.StringType())).add(name, T.StringType())
+    corpus = spark.createDataFrame([(("inner",), "outer")], schema)
+    text = spark.createDataFrame([(7, "outer")], T.StructType().add("id", T.IntegerType()).add(name, T.StringType()))
+
+    assert corpus.select(identify(corpus, id_column=name)[0].alias("id")).collect()[0].id == "outer"
+    assert read(text, "id", name) == [(7, 7, b"outer")]
+    [whole] = corpus.select(identify(corpus, id_column="")[0].alias("id")).collect()
+    assert len(whole.id) == 32
+
+
+def test_equal_rows_share_an_id_and_others_do_not(spark):
+    different = [
+        ("a", None, "x"),
+        (None, "a", "x"),
+        ("a", "", "x"),
+        ("a", "null", "x"),
+        (None, None, "x"),
+        ("", "", "x"),
+        ("aa", "", "x"),
+        ("a", "a", "x"),
+        ("a", "a", None),
+        ("a", "a", ""),
+        ('a","c1":"a', "", "x"),
+    ]
+    corpus = spark.createDataFrame(different * 2, "left string, right string, text string")
+
+    found = [doc_id for doc_id, _, _ in read(corpus)]
+
+    assert len(set(found)) == len(different)
+    assert all(found.count(doc_id) == 2 for doc_id in found)
+
+
+def test_a_row_is_told_by_the_whole_of_its_columns(spark):
+    schema = "n struct<a: string, b: string>, m map<string, int>, l array<int>, d double, raw binary, text string"
+    base = {"n": ("a", None), "m": {"k": None}, "l": [1, None], "d": 0.1, "raw": b"\xff"}
+    others = [
+        {"n": (None, "a")},
+        {"n": None},
+        {"m": {}},
+        {"m": {"k": 0}},
+        {"l": [None, 1]},
+        {"l": [1]},
+        {"d": 0.1 + 2**-55},
+        {"d": None},
+        {"raw": b"\xfe"},
+        {"raw": None},
+    ]
+    corpus = spark.createDataFrame([tuple({**base, **other, "text": "x"}.values()) for other in [{}, *others]], schema)
+
+    assert len({doc_id for doc_id, _, _ in read(corpus)}) == len(others) + 1
+
+
+def test_rows_a_microsecond_apart_are_not_equal(spark):
+    moments = [(datetime(2024, 1, 1, microsecond=number, tzinfo=UTC), "") for number in (0, 1)]
+    corpus = spark.createDataFrame(moments, "at timestamp, text string")
+
+    assert len({doc_id for doc_id, _, _ in read(corpus)}) == 2
+
+
+@pytest.mark.parametrize(
+    ("id_column", "text_column", "message"),
+    [
+        ("", "body", "input.text_column: must be the name of one column of the input (got 'body', the input has id, "),
+        ("key", "text", "input.id_column: must be the name of one column of the input (got 'key', the input has id, "),
+        ("", "n.text", "input.text_column: must be the name of one column of the input (got 'n.text', "),
+        ("", "id", "input.text_column: column 'id' must be a string (got double)"),
+        ("id", "text", "input.id_column: column 'id' must be an integer or a string (got double)"),
+        ("", "n", "input.text_column: column 'n' must be a string (got struct<text:string>)"),
+    ],
+)
+def test_a_wrong_column_is_answered_with_what_there_is(spark, id_column, text_column, message):
+    corpus = spark.createDataFrame([], "id double, text string, `odd name` int, n struct<text: string>")
+
+    with pytest.raises(SchemaError) as caught:
+        read_documents(corpus, id_column=id_column, text_column=text_column)
+
+    assert str(caught.value).startswith(message)
+    if "the input has" in message:
+        assert str(caught.value).endswith("the input has id, text, odd name, n)")
+
+
+def test_a_column_named_twice_is_refused(spark):
+    corpus = spark.createDataFrame([("a", "b")], T.StructType().add("text", "string").add("text", "string"))
+
+    with pytest.raises(SchemaError, match=r"name of one column .* the input has text, text\)"):
+        read_documents(corpus, id_column="", text_column="text")
+
+
+def test_find_repeated_lists_ids_of_several_rows_and_null(spark):
+    signed_ids = sign(spark, [(1, "a"), (2, "b"), (2, "b"), (3, "c"), (3, "d"), (3, "c"), (None, None)])
+
+    assert rows(find_repeated(signed_ids)) == [(2, 2), (3, 3), (None, 1)]
+
+
+def refuse(spark, ids, *, texts=(), id_column="name", id_type=None):
+    documents = spark.createDataFrame(list(texts), "doc_id long, id string, text binary")
+    signatures = sign(spark, ids, id_type)
+    with pytest.raises(DataError) as caught:
+        check_repeated(documents, signatures, find_repeated(signatures), id_column=id_column)
+    return str(caught.value)
+
+
+def test_null_ids_are_counted_and_shown_by_their_texts(spark):
+    orphans = [f"orphan {number}\n{'x' * 99}".encode() for number in range(SHOWN + 2)]
+    texts = [(1, "a", b"has an id"), *[(None, None, text) for text in orphans]]
+
+    message = refuse(spark, [(1, "a"), *[(None, None)] * len(orphans)], texts=texts)
+
+    assert f"column 'name' must not be null (got {SHOWN + 2} nulls; their texts begin 'orphan " in message
+    assert message.count("orphan") == SHOWN
+    assert "has an id" not in message
+    assert "x" * 41 not in message
+    assert "\n" not in message
+
+
+def test_repeated_ids_are_counted_and_some_are_shown(spark):
+    names = [f"id {number}" for number in range(SHOWN + 2)]
+    ids = [(hash_id(name), name) for name in names for _ in range(3)] + [(hash_id("alone"), "alone")]
+
+    message = refuse(spark, ids)
+
+    assert f"column 'name' must be unique (got {SHOWN + 2} repeated ids: 'id 0' (3 rows), 'id 1' (3 rows), " in message
+    assert message.count("(3 rows)") == SHOWN
+    assert "alone" not in message
+    assert "10 (2 rows)" in refuse(spark, [(10, 10), (10, 10)], id_type=T.LongType())
+
+
+@pytest.mark.parametrize("id_column", ["name", ""])
+def test_two_ids_of_one_hash_are_named_whatever_else_is_wrong(spark, id_column):
+    repeated = [(number, f"twice {number}") for number in range(20)] * 2
+
+    message = refuse(spark, [*repeated, (77, "left"), (77, "right"), (77, "right")], id_column=id_column)
+
+    assert message.startswith("ids 'left' and 'right' have one 64-bit hash (77); ")
+
+
+def test_equal_rows_are_no_fault_without_an_id_column(spark):
+    signatures = sign(spark, [(1, "a"), (1, "a"), (2, "b")])
+
+    assert check_repeated(signatures, signatures, find_repeated(signatures), id_column="") is None

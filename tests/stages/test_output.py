@@ -1,0 +1,133 @@
+"""What the user gets: the input's rows and columns, and every id the user's own."""
+
+import pytest
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from dedup import schemas
+from dedup.errors import SchemaError
+from dedup.stages.output import ANNOTATIONS, annotate, keep, list_copies, name_edges
+from tests.stages import make_signatures, rows
+
+ODD = ["z", "a.b c", "tick`ed", "id", "_dedup", "__DEDUP_number", "_dedup_", "number", "doc_id", "A.b", "*"]
+
+
+def make_corpus(spark, ids, names=("id", "text")):
+    schema = T.StructType()
+    for name in names:
+        schema.add(name, T.LongType() if name == "id" else T.StringType())
+    values = [tuple(each if name == "id" else f"{name} of {each}" for name in names) for each in ids]
+    return spark.createDataFrame(values, schema).repartition(3)
+
+
+def make_duplicates(spark, *fates):
+    """Return DUPLICATES of (doc_id, representative_id, component_id, kind, jaccard); ids are document ids."""
+    table = [(doc_id, doc_id, *fate) for doc_id, *fate in fates]
+    return spark.createDataFrame(table, schemas.duplicates(T.LongType()))
+
+
+def make_repeated(spark, copies):
+    return spark.createDataFrame(list(copies.items()), schemas.REPEATED)
+
+
+def test_kept_rows_are_those_that_are_no_duplicates(spark):
+    corpus = make_corpus(spark, range(6))
+    duplicates = make_duplicates(spark, (1, 0, 0, "near", 0.9), (4, 0, 0, "near", 0.8))
+
+    kept = keep(corpus, F.col("id"), duplicates, None)
+
+    assert rows(kept) == [(number, f"text of {number}") for number in (0, 2, 3, 5)]
+
+
+def test_every_column_is_kept_in_its_order_whatever_its_name(spark):
+    corpus = make_corpus(spark, [1, 1, 2, 3], ODD)
+    duplicates, repeated = make_duplicates(spark, (2, 1, 1, "near", 0.9)), make_repeated(spark, {1: 2})
+    copies = make_duplicates(spark, (1, 1, 1, "identical", 1.0))
+    doc_id = F.col("id")
+
+    for kept in (keep(corpus, doc_id, duplicates, None), keep(corpus, doc_id, duplicates, repeated)):
+        assert kept.schema == corpus.schema
+        assert rows(kept.distinct()) == rows(corpus.filter("id IN (1, 3)").distinct())
+    annotated = annotate(corpus, doc_id, duplicates, copies, repeated)
+    assert annotated.columns == [*ODD, *ANNOTATIONS]
+    assert rows(annotated.drop(*ANNOTATIONS)) == rows(corpus)
+
+
+def test_one_of_equal_rows_is_kept_unless_all_are_duplicates(spark):
+    corpus = make_corpus(spark, [1, 1, 1, 2, 2, 3])
+
+    kept = keep(corpus, F.col("id"), make_duplicates(spark, (2, 3, 2, "near", 0.9)), make_repeated(spark, {1: 3, 2: 2}))
+
+    assert rows(kept) == [(1, "text of 1"), (3, "text of 3")]
+
+
+def test_annotations_say_what_became_of_each_row(spark):
+    corpus = make_corpus(spark, range(4))
+    duplicates = make_duplicates(spark, (1, 0, 0, "near", 0.9), (3, 2, 2, "identical", 1.0))
+
+    found = rows(annotate(corpus, F.col("id"), duplicates, duplicates.limit(0), None))
+
+    assert found == [
+        (0, "text of 0", True, None, None, None, None),
+        (1, "text of 1", False, 0, 0, "near", 0.9),
+        (2, "text of 2", True, None, None, None, None),
+        (3, "text of 3", False, 2, 2, "identical", 1.0),
+    ]
+
+
+def test_annotations_of_equal_rows_tell_the_first_from_the_others(spark):
+    corpus = make_corpus(spark, [1, 1, 1, 2, 2, 3])
+    first = make_duplicates(spark, (2, 3, 2, "near", 0.9))
+    copies = make_duplicates(spark, *[(1, 1, 1, "identical", 1.0)] * 2, (2, 3, 2, "near", 0.9))
+
+    found = rows(annotate(corpus, F.col("id"), first, copies, make_repeated(spark, {1: 3, 2: 2})))
+
+    assert found == [
+        *[(1, "text of 1", False, 1, 1, "identical", 1.0)] * 2,
+        (1, "text of 1", True, None, None, None, None),
+        *[(2, "text of 2", False, 3, 2, "near", 0.9)] * 2,
+        (3, "text of 3", True, None, None, None, None),
+    ]
+
+
+@pytest.mark.parametrize("name", [*ANNOTATIONS, "DEDUP_Kept"])
+def test_an_input_with_a_column_of_an_annotation_is_refused(spark, name):
+    corpus = make_corpus(spark, [1], ["id", name])
+    nobody = make_duplicates(spark)
+
+    # To Spark, names that differ in case are one column.
+    with pytest.raises(SchemaError, match=rf"(?i)annotate adds the column '{name}', which the input must not have"):
+        annotate(corpus, F.col("id"), nobody, nobody, None)
+
+
+def test_further_copies_share_the_fate_of_the_first(spark):
+    signatures = make_signatures(
+        spark,
+        [(doc_id, -doc_id, 1, 0, 0, b"") for doc_id in (1, 1, 1, 2, 2, 3, 3, 4)],
+    )
+    # 1 resembles nobody, 3 is the representative of component 2, and 2 a duplicate there.
+    members = spark.createDataFrame([(2, -2, 2, 2), (3, -3, 3, 2)], schemas.members(T.LongType()))
+    duplicates = spark.createDataFrame([(2, -2, -3, 2, "near", 0.9)], schemas.duplicates(T.LongType()))
+
+    copies = list_copies(make_repeated(spark, {1: 3, 2: 2, 3: 2}), signatures, members, duplicates)
+
+    assert copies.columns == duplicates.columns
+    assert rows(copies) == [
+        *[(1, -1, -1, 1, "identical", 1.0)] * 2,
+        (2, -2, -3, 2, "near", 0.9),
+        (3, -3, -3, 2, "identical", 1.0),
+    ]
+
+
+def test_edges_are_named_by_the_users_ids_the_lesser_first(spark):
+    members = spark.createDataFrame(
+        [(1, "9", 1, 1), (2, "10", 2, 1), (3, "é", 3, 1), (4, "z", 3, 1), (5, "a", 5, 5), (6, "B", 5, 5)],
+        schemas.members(T.StringType()),
+    )
+    edges = spark.createDataFrame([(1, 2, 0.9), (2, 3, 0.8)], schemas.EDGES)
+    identical = spark.createDataFrame([(4, 3), (6, 5)], schemas.IDENTICAL)
+
+    named = name_edges(edges, identical, members)
+
+    assert named.columns == ["left_id", "right_id", "jaccard"]
+    assert rows(named) == [("10", "9", 0.9), ("10", "é", 0.8), ("B", "a", 1.0), ("z", "é", 1.0)]

@@ -1,0 +1,105 @@
+"""Signatures against the oracle, and what is counted on the way."""
+
+import pytest
+
+import dedup.exchange
+from dedup.exchange import Counters
+from dedup.stages.signatures import COUNTED, sign_documents
+from tests import oracles
+from tests.stages import digest, planes, rows, settings, shingles
+
+LONG = " ".join(f"word{number % 97} Ünï{number % 13}" for number in range(600))
+TEXTS = [
+    b"The quick brown fox jumps over the lazy dog, again and again.",
+    "",
+    " ,;\n",
+    "one",
+    "two words",
+    "four words make one",
+    "exactly five words make one",
+    "Äpfel, ﬁsche und 漢字かな ไทย",
+    b"\xff not \xc3 utf-8 \x80 at all times",
+    LONG,
+    LONG + " end",
+    "again again again again again again again",
+]
+DOCUMENTS = [
+    (number * 7 - 3, f"id {number}", text.encode() if isinstance(text, str) else text)
+    for number, text in enumerate(TEXTS)
+]
+SIZES = {"shingle_size": 5, "signature_size": 12, "signature_seed": 9}
+
+
+def sign(spark, partitions=1, documents=DOCUMENTS, **changes):
+    frame = spark.createDataFrame(documents, "doc_id long, id string, text binary").repartition(partitions)
+    counters = Counters(spark, *COUNTED)
+    chosen = {**SIZES, "shingle_seed": 4, **changes}
+    return rows(sign_documents(frame, **chosen, counters=counters)), counters.values()
+
+
+def expect(size=5, shingle_seed=4, signature_size=12, signature_seed=9):
+    expected = []
+    for doc_id, name, text in DOCUMENTS:
+        found = shingles(text, size, shingle_seed)
+        signature = planes(oracles.signature(found, signature_size, signature_seed))
+        expected.append((doc_id, name, len(found), *digest(found), signature))
+    return sorted(expected, key=repr)
+
+
+def expect_counts(size):
+    tokens = [len(oracles.tokens(text)) for _, _, text in DOCUMENTS]
+    return {
+        "text_bytes": sum(len(text) for _, _, text in DOCUMENTS),
+        "tokens": sum(tokens),
+        "shingles": sum(len(shingles(text, size)) for _, _, text in DOCUMENTS),
+        "documents_empty": tokens.count(0),
+        "documents_short": sum(0 < count < size for count in tokens),
+    }
+
+
+@pytest.mark.parametrize(
+    "changes", [{}, {"shingle_size": 2}, {"shingle_seed": 5}, {"signature_seed": 0}, {"signature_size": 3}]
+)
+def test_signatures_are_those_of_the_oracle(spark, changes):
+    found, _ = sign(spark, **changes)
+
+    assert found == expect(**{"size" if key == "shingle_size" else key: value for key, value in changes.items()})
+
+
+def test_a_signature_of_no_rows_leaves_sizes_and_digests(spark):
+    found, _ = sign(spark, signature_size=0)
+
+    assert found == [(*row[:-1], b"") for row in expect()]
+
+
+@pytest.mark.parametrize("size", [1, 5, 7])
+def test_counts_are_exact(spark, size):
+    _, counts = sign(spark, shingle_size=size)
+
+    assert counts == expect_counts(size)
+
+
+@pytest.mark.parametrize(("partitions", "batch", "piece"), [(1, 2, 1 << 19), (5, 10_000, 1 << 19), (2, 10_000, 16)])
+def test_partitions_batches_and_pieces_change_nothing(spark, monkeypatch, partitions, batch, piece):
+    monkeypatch.setattr(dedup.exchange, "PIECE_BYTES", piece)
+    with settings(spark, **{"spark.sql.execution.arrow.maxRecordsPerBatch": batch}):
+        found, counts = sign(spark, partitions)
+
+    assert found == expect()
+    assert counts == expect_counts(5)
+
+
+def test_ids_of_any_type_come_through_and_no_documents_give_no_signatures(spark):
+    frame = spark.createDataFrame([(5, 5, b"text")], "doc_id long, id smallint, text binary")
+    chosen = {**SIZES, "shingle_seed": 4, "counters": Counters(spark, *COUNTED)}
+
+    assert sign_documents(frame, **chosen).schema["id"].dataType.simpleString() == "smallint"
+    assert rows(sign_documents(frame.limit(0), **chosen)) == []
+    assert [row.id for row in sign_documents(frame, **chosen).collect()] == [5]
+
+
+def test_a_partition_of_fewer_words_than_a_shingle_is_signed(spark):
+    documents = [(number, str(number), text) for number, text in enumerate([b"a b c", b"a", b"a b", b"", b"a b c d"])]
+    for document in documents:
+        found, _ = sign(spark, documents=[document])
+        assert found[0][2] == len(shingles(document[2]))

@@ -1,0 +1,36 @@
+"""The exercise of the literature, held against the formula and against the README."""
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from dedup.config import load_config
+from dedup.pipeline import Job, run
+from dedup.session import ROOT
+from tests import exercise
+
+
+def test_misses_follow_the_formula():
+    rows = exercise.measure(exercise.make_documents())
+    assert sum(row["pairs"] for row in rows) > 0.95 * 200 * 45
+    for row in rows:
+        # Rows of Fast Similarity Sketching agree a little less independently than the formula assumes, which makes the
+        # curve steeper: more misses where most pairs are missed, fewer where it matters.
+        assert abs(row["missed"] - row["theory"]) < 0.015, row
+        if row["low"] >= 0.7:
+            assert row["missed"] <= row["theory"] + 4 * row["error"], row
+    assert f"{exercise.to_markdown(rows)}\n" in (ROOT / "README.md").read_text("utf-8")
+
+
+def test_candidates_are_a_small_share_of_all_pairs(spark, tmp_path):
+    documents = exercise.make_documents()
+    source = str(tmp_path / "in.parquet")
+    pq.write_table(pa.table({"id": range(len(documents)), "text": documents}), source)
+    config = load_config(None, None, ["input.id_column=id"])
+    report = run(spark, Job(inputs=[source], output=str(tmp_path / "out"), config=config))
+    pairs = report["pairs"]
+    assert pairs["candidates"] < 0.003 * pairs["all"]
+    sentence = (
+        f"{pairs['distinct']:,} of {pairs['all']:,} pairs share a bucket ({pairs['distinct'] / pairs['all']:.2%}), "
+        f"{pairs['candidates']:,} are compared exactly and {pairs['edges']:,} are edges"
+    )
+    assert sentence in " ".join((ROOT / "README.md").read_text("utf-8").split())

@@ -1,0 +1,193 @@
+"""The command as a user runs it: what it prints, where, and with which exit code.
+
+A start of Spark takes seconds, so what one start can show stands in one test.
+"""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+import pytest
+
+from dedup import __version__
+from dedup.session import LOCAL_CONF, ROOT
+
+JOB = ROOT / "jobs" / "deduplicate.py"
+TEXT = " ".join(f"word{number}" for number in range(40))
+ROWS = [
+    {"id": 10, "text": TEXT},
+    {"id": 9, "text": TEXT + " end"},
+    {"id": 8, "text": TEXT.upper() + " END!"},
+    {"id": 7, "text": "something else entirely"},
+    {"id": 6, "text": ""},
+    {"id": 5, "text": None},
+]
+
+
+def start(*arguments, program=(sys.executable, JOB), cwd=None, **environment):
+    """Run the job as from a user's shell, without what the tests' own environment adds."""
+    taken = ("PYTHONPATH", "PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET", "SPARK_HOME", "PYTHONWARNINGS")
+    inherited = {name: value for name, value in os.environ.items() if name not in taken}
+    return subprocess.run(
+        [*map(str, program), *map(str, arguments)],
+        capture_output=True,
+        check=False,
+        cwd=cwd,
+        encoding="utf-8",
+        env={**inherited, **environment},
+        stdin=subprocess.DEVNULL,
+        timeout=300,
+    )
+
+
+def start_without_java(*arguments):
+    """Run the job where Spark cannot start: an answer other than that came before."""
+    return start(*arguments, JAVA_HOME="/nonexistent", PATH="/usr/bin:/bin")
+
+
+def assert_mistake(done, *words):
+    assert done.returncode == 2
+    assert done.stdout == ""
+    [line] = done.stderr.splitlines()
+    assert line.startswith("dedup: ")
+    for word in words:
+        assert word in line
+
+
+def read(output, name):
+    return sorted(ds.dataset(output / name).to_table().to_pylist(), key=repr)
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory):
+    path = tmp_path_factory.mktemp("input") / "in put.parquet"
+    pq.write_table(pa.Table.from_pylist(ROWS), path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def output(source, tmp_path_factory):
+    """Return the output of a run that went well, having looked at what it said."""
+    output = tmp_path_factory.mktemp("output") / "out put"
+    done = start("--input", source.name, "--output", output, "--id-column", "id", cwd=source.parent)
+    assert done.stderr == ""
+    assert done.returncode == 0
+    table = dict(re.findall(r"^(\w[\w ]*?) {2,}([\d,]+)$", done.stdout.partition("\nstage ")[0], re.MULTILINE))
+    headline = ("documents", "kept", "identical", "near", "components")
+    assert [table[name] for name in headline] == ["6", "4", "1", "1", "1"]
+    report = json.loads((output / "report.json").read_text("utf-8"))
+    for name, measured in report["stages"].items():
+        assert re.search(rf"^{name} +{measured['rows']:,} +{measured['seconds']:.1f}$", done.stdout, re.MULTILINE)
+    assert done.stdout.endswith(f"\nresult   {output}\nreport   {output}/report.html, report.json\n")
+    assert not (output.parent / f"{output.name}.partial").exists()
+    return output
+
+
+def test_a_run_leaves_what_it_says(output):
+    assert [row["id"] for row in read(output, "kept")] == [5, 6, 7, 8]
+    assert [(row["id"], row["representative_id"], row["kind"]) for row in read(output, "duplicates")] == [
+        (10, 8, "near"),
+        (9, 8, "identical"),
+    ]
+    assert {"report.html", "dedup.toml", "edges"} <= {path.name for path in output.iterdir()}
+
+
+def test_spark_submit_from_elsewhere_gives_the_same_result(source, output, tmp_path):
+    submit = (Path(sys.executable).with_name("spark-submit"), "--properties-file", LOCAL_CONF, JOB)
+    # Workers run the first python3 of the path unless told otherwise.
+    python = {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
+    done = start("--input", source, "--output", "out", "--id-column", "id", program=submit, cwd=tmp_path, **python)
+
+    # What spark-submit itself says on stderr is not the job's to silence.
+    assert done.returncode == 0
+    assert "\nresult   out\n" in done.stdout
+    for name in ("kept", "duplicates", "edges"):
+        assert read(tmp_path / "out", name) == read(output, name)
+
+
+def test_an_unknown_column_is_answered_with_those_there_are(source, tmp_path):
+    done = start("--input", source, "--output", tmp_path / "out", "--text-column", "body")
+
+    assert_mistake(done, "text_column", "'body'", "the input has id, text")
+
+
+def test_an_existing_output_is_refused_and_untouched(source, output):
+    before = read(output, "kept")
+
+    done = start("--input", source, "--output", output, "--id-column", "id")
+
+    assert_mistake(done, f"--output {output}: must not exist yet", "--overwrite")
+    assert read(output, "kept") == before
+
+
+def test_an_input_that_is_missing_is_refused(tmp_path):
+    done = start("--input", tmp_path / "none.parquet", "--output", tmp_path / "out")
+
+    assert_mistake(done, f"--input {tmp_path}/none.parquet", "it does not exist")
+
+
+def test_an_empty_folder_is_refused(tmp_path):
+    (tmp_path / "in").mkdir()
+
+    done = start("--input", tmp_path / "in", "--output", tmp_path / "out", "--format", "parquet")
+
+    assert_mistake(done, f"--input {tmp_path}/in", "it has no file to read")
+
+
+def test_an_input_of_no_rows_is_refused(tmp_path):
+    pq.write_table(pa.Table.from_pylist(ROWS).slice(0, 0), tmp_path / "in.parquet")
+
+    done = start("--input", tmp_path / "in.parquet", "--output", tmp_path / "out", "--id-column", "id")
+
+    assert_mistake(done, "--input", "must hold at least one document")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_fault_is_shown_with_its_traceback(source, tmp_path):
+    done = start("--input", source, "--output", tmp_path / "out", "--id-column", "id", PYSPARK_PYTHON="/bin/false")
+
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert "\nTraceback (most recent call last):\n" in f"\n{done.stderr}"
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--set", "lsh.band=3"], ["--set: unknown key lsh.band", "did you mean lsh.bands?"]),
+        (["--set", "threshold=80"], ["threshold must be", "(got 80)"]),
+        (["--preset", "nonsense"], ["--preset: name must be one of", '"code"', '(got "nonsense")']),
+        (["--config", "/nonexistent/a.toml"], ["/nonexistent/a.toml: must be a readable file"]),
+    ],
+)
+def test_a_mistake_in_the_settings_is_answered_before_spark_starts(arguments, words):
+    assert_mistake(start_without_java("--input", "in.parquet", "--output", "out", *arguments), *words)
+
+
+def test_without_java_one_line_says_that_spark_did_not_start():
+    assert_mistake(start_without_java("--input", "in.parquet", "--output", "out"), "Spark did not start")
+
+
+def test_the_version_and_the_help_need_no_spark():
+    done = start_without_java("--version")
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"dedup {__version__}\n", "")
+
+    done = start_without_java("--help")
+    assert (done.returncode, done.stderr) == (0, "")
+    given = re.findall(r"^  (--[a-z-]+)", done.stdout, re.MULTILINE)
+    assert {"--input", "--output", "--format", "--id-column", "--text-column", "--config", "--preset"} < set(given)
+    assert {"--set", "--mode", "--overwrite", "--version", "--log-level"} < set(given)
+
+
+def test_a_wrong_option_is_a_users_mistake():
+    done = start_without_java("--input", "in.parquet", "--output", "out", "--colour")
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.splitlines()[-1] == "dedup: error: unrecognized arguments: --colour"

@@ -1,0 +1,331 @@
+"""The whole job: what it promises, on corpora small enough for an oracle."""
+
+import json
+import random
+from collections import Counter
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+import dedup.pipeline
+from dedup.config import load_config
+from dedup.errors import DataError, StorageError
+from dedup.pipeline import Job, run
+from tests import oracles
+
+WORDS = [f"word{number}" for number in range(200)] + ["café", "Ωmega", "漢字", "ไทย"]
+# An example is three runs of the job, so few are tried and none is shrunk; they share nothing but the Spark session.
+slow = settings(
+    max_examples=4,
+    deadline=None,
+    phases=[Phase.explicit, Phase.reuse, Phase.generate],
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+
+
+def make_texts(seed: int, originals: int = 12, copies: int = 4, length: int = 60) -> list[str]:
+    """Families of edited copies, exact copies, unrelated documents, short and empty ones."""
+    chance = random.Random(seed)
+    texts = ["", " \n", "one", "one", "two words", "Two, words!"]
+    for _ in range(originals):
+        words = chance.choices(WORDS, k=chance.randint(length // 3, length))
+        texts.append(" ".join(words))
+        for _ in range(chance.randint(0, copies)):
+            edited = list(words)
+            for _ in range(chance.randint(0, 3)):
+                edited[chance.randrange(len(edited))] = chance.choice(WORDS)
+            texts.append(" ".join(edited))
+    return texts
+
+
+def write(path: Path, rows: list[dict], files: int = 1) -> str:
+    path.mkdir()
+    for number in range(files):
+        pq.write_table(
+            pa.Table.from_pylist(rows[number::files], pa.Table.from_pylist(rows).schema), path / f"{number}.parquet"
+        )
+    return str(path)
+
+
+def deduplicate(spark, source: str, output: str, *overrides: str) -> dict:
+    config = load_config(None, None, ["input.id_column=id", *overrides])
+    return run(spark, Job(inputs=[source], output=output, config=config, overwrite=True))
+
+
+def rows(output: str, name: str) -> list[tuple]:
+    """Return the rows of a result in an order of their own."""
+    found = ds.dataset(f"{output}/{name}").to_table().to_pylist()
+    return sorted((tuple(row.values()) for row in found), key=repr)
+
+
+def check(output: str, documents: dict, threshold: float = 0.8, size: int = 5) -> None:
+    """Hold a result against the oracle: a partition, true edges, true reasons, connected removals."""
+    sets = {key: oracles.shingle_set(text, size) for key, text in documents.items()}
+    kept = [row[0] for row in rows(output, "kept")]
+    duplicates = ds.dataset(f"{output}/duplicates").to_table().to_pylist()
+    edges = ds.dataset(f"{output}/edges").to_table().to_pylist()
+    assert Counter(kept + [row["id"] for row in duplicates]) == Counter(list(documents))
+
+    for edge in edges:
+        exact = oracles.jaccard(sets[edge["left_id"]], sets[edge["right_id"]])
+        assert edge["left_id"] < edge["right_id"]
+        assert edge["jaccard"] == float(exact)
+        assert exact >= oracles.Fraction(str(threshold))
+    numbers = {key: number for number, key in enumerate(documents)}
+    place = oracles.components((numbers[edge["left_id"]], numbers[edge["right_id"]]) for edge in edges)
+    for row in duplicates:
+        exact = oracles.jaccard(sets[row["id"]], sets[row["representative_id"]])
+        assert row["jaccard"] == float(exact)
+        assert row["kind"] == ("identical" if exact == 1 else "near")
+        assert row["representative_id"] in kept
+        assert place[numbers[row["id"]]] == place[numbers[row["representative_id"]]]
+        assert row["representative_id"] < row["id"]
+
+
+@slow
+@given(seed=st.integers(0, 2**32))
+def test_result_is_true_and_independent_of_order_files_and_partitions(spark, tmp_path_factory, seed):
+    folder = tmp_path_factory.mktemp("corpus")
+    texts = make_texts(seed)
+    documents = [{"id": f"doc {number}", "text": text} for number, text in enumerate(texts)]
+    report = deduplicate(spark, write(folder / "a", documents), str(folder / "out-a"))
+    check(str(folder / "out-a"), {row["id"]: row["text"] for row in documents})
+    assert report["documents"] == len(documents)
+    assert report["documents_empty"] == 2
+    assert report["documents_short"] == 4
+
+    random.Random(seed).shuffle(documents)
+    spark.conf.set("spark.sql.shuffle.partitions", "5")
+    spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "7")
+    try:
+        deduplicate(spark, write(folder / "b", documents, files=3), str(folder / "out-b"))
+    finally:
+        spark.conf.set("spark.sql.shuffle.partitions", "3")
+        spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "4096")
+    for name in ("kept", "duplicates", "edges"):
+        assert rows(str(folder / "out-b"), name) == rows(str(folder / "out-a"), name)
+
+    copied = next(row for row in documents if len(row["text"]) > 20)
+    documents.append({"id": "a copy", "text": copied["text"]})
+    again = deduplicate(spark, write(folder / "c", documents), str(folder / "out-c"))
+    assert again["removed"] == report["removed"] + 1
+    assert again["kept"] == report["kept"]
+
+
+def test_cells_and_partitions_do_not_change_the_result(spark, tmp_path, monkeypatch):
+    documents = [{"id": number, "text": text} for number, text in enumerate(make_texts(5, originals=20))]
+    source = write(tmp_path / "in", documents)
+    deduplicate(spark, source, str(tmp_path / "whole"))
+    for limit in ("TASK_BYTES", "BAND_BYTES", "CELL_BYTES"):
+        monkeypatch.setattr(dedup.pipeline, limit, 4096)
+    monkeypatch.setattr(dedup.pipeline, "CELL_PAIRS", 20)
+    monkeypatch.setattr(dedup.pipeline, "BROADCAST_ROWS", 0)
+    deduplicate(spark, source, str(tmp_path / "split"))
+
+    for name in ("kept", "duplicates", "edges"):
+        assert rows(str(tmp_path / "split"), name) == rows(str(tmp_path / "whole"), name)
+
+
+@pytest.mark.parametrize("threshold", [0.5, 0.8, 1.0])
+def test_exact_mode_finds_every_pair(spark, tmp_path, threshold):
+    texts = make_texts(3, originals=25)
+    documents = dict(enumerate(texts))
+    source = write(tmp_path / "in", [{"id": number, "text": text} for number, text in documents.items()])
+    output = str(tmp_path / "out")
+    report = deduplicate(spark, source, output, "mode=exact", f"threshold={threshold}")
+    check(output, documents, threshold)
+
+    sets = {key: found for key, text in documents.items() if (found := oracles.shingle_set(text, 5))}
+    true = oracles.similar_pairs(sets, threshold)
+    place = oracles.components(true)
+    assert report["kept"] == len(documents) - len(place) + len(set(place.values()))
+    heads = {}
+    for key in sorted(sets):
+        heads.setdefault(sets[key], key)
+    between_sets = {pair: float(exact) for pair, exact in true.items() if all(heads[sets[key]] == key for key in pair)}
+    found = {(left, right): jaccard for left, right, jaccard in rows(output, "edges")}
+    assert between_sets.items() <= found.items()
+
+
+def test_engines_give_one_answer(spark, tmp_path):
+    documents = [{"id": f"{number}", "text": text} for number, text in enumerate(make_texts(8, originals=20))]
+    source = write(tmp_path / "in", documents)
+    engines = ["driver", "graphframes"]
+    reports = [deduplicate(spark, source, str(tmp_path / engine), f"components.engine={engine}") for engine in engines]
+    assert [report["engine"] for report in reports] == engines
+    for name in ("kept", "duplicates", "edges"):
+        assert rows(str(tmp_path / "driver"), name) == rows(str(tmp_path / "graphframes"), name)
+
+
+def test_auto_sends_large_forests_to_graphframes(spark, tmp_path):
+    words = [" ".join(WORDS[:40])] + [" ".join([*WORDS[:39], f"end{number}"]) for number in range(6)]
+    source = write(tmp_path / "in", [{"id": number, "text": text} for number, text in enumerate(words)])
+    # 21 edges contract to a forest of 6.
+    assert deduplicate(spark, source, str(tmp_path / "6"), "components.driver_edges=6")["engine"] == "driver"
+    assert deduplicate(spark, source, str(tmp_path / "5"), "components.driver_edges=5")["engine"] == "graphframes"
+
+
+def test_equal_rows_without_an_id_column_leave_one(spark, tmp_path):
+    near = " ".join(WORDS[:40])
+    texts = ["alone here with nobody", "twin"] + ["twin"] * 2 + ["", ""] + [near, near, near + " more"]
+    source = write(tmp_path / "in", [{"text": text, "n": None if text else 1} for text in texts])
+    report = deduplicate(spark, source, str(tmp_path / "out"), "input.id_column=")
+    kept = [row[0] for row in rows(str(tmp_path / "out"), "kept")]
+    assert Counter(kept) - Counter(texts) == Counter()
+    assert {"alone here with nobody", "twin", ""} < set(kept)
+    assert (report["kept"], report["removed"], len(kept)) == (4, 5, 4)
+    duplicates = ds.dataset(str(tmp_path / "out" / "duplicates")).to_table().to_pylist()
+    assert Counter(row["kind"] for row in duplicates)["identical"] in (3, 4)
+    assert len(duplicates) == 5
+
+    deduplicate(spark, source, str(tmp_path / "all"), "input.id_column=", "output.mode=annotate")
+    annotated = ds.dataset(str(tmp_path / "all" / "annotated")).to_table().to_pylist()
+    assert Counter(row["text"] for row in annotated) == Counter(texts)
+    assert Counter(row["text"] for row in annotated if row["dedup_kept"]) == Counter(kept)
+
+
+@pytest.mark.parametrize("kind", ["parquet", "jsonl", "csv"])
+def test_kept_rows_are_the_input_rows_in_its_format(spark, tmp_path, kind):
+    text = 'a "quoted", text\nof two lines ' + " ".join(WORDS[:30])
+    documents = [
+        {"id": "1", "a.b c": "x", "text": text},
+        {"id": "2", "a.b c": None, "text": text + "!"},
+        {"id": "3", "a.b c": "y`z", "text": "другой"},
+    ]
+    frame = spark.createDataFrame(documents, "id string, `a.b c` string, text string")
+    source = str(tmp_path / f"in.{kind}")
+    if kind == "csv":
+        frame.coalesce(1).write.csv(source, header=True, escape='"')
+    else:
+        getattr(frame.coalesce(1).write, {"jsonl": "json"}.get(kind, kind))(source)
+    report = deduplicate(spark, source, str(tmp_path / "out"), f"input.format={kind}")
+    assert (report["kept"], report["identical"]) == (2, 1)
+
+    read = spark.read
+    kept = {
+        "parquet": read.parquet,
+        "jsonl": read.json,
+        "csv": lambda path: read.csv(path, header=True, multiLine=True, escape='"'),
+    }[kind](str(tmp_path / "out" / "kept"))
+    assert set(kept.columns) == {"id", "a.b c", "text"}
+    assert {row["id"]: row.asDict() for row in kept.collect()} == {
+        row["id"]: row for row in documents if row["id"] != "2"
+    }
+
+
+def test_text_files_are_documents_and_their_paths_ids(spark, tmp_path):
+    folder = tmp_path / "files"
+    (folder / "sub dir").mkdir(parents=True)
+    names = ["a+b 100%.txt", "sub dir/ü.txt", "other.txt", "ignored.log"]
+    for name in names:
+        (folder / name).write_text(" ".join(WORDS[:50]) if name != "other.txt" else "something else", "utf-8")
+    report = deduplicate(
+        spark, str(folder), str(tmp_path / "out"), "input.id_column=", "input.format=text", "input.name_filter=*.txt"
+    )
+    assert (report["documents"], report["kept"], report["identical"]) == (3, 2, 1)
+    assert {row[0] for row in rows(str(tmp_path / "out"), "kept")} == {str(folder / names[0]), str(folder / names[2])}
+
+
+def test_ids_mode_writes_ids_alone(spark, tmp_path):
+    documents = [{"id": number, "text": text} for number, text in enumerate(make_texts(2))]
+    source = write(tmp_path / "in", documents)
+    deduplicate(spark, source, str(tmp_path / "whole"))
+    deduplicate(spark, source, str(tmp_path / "ids"), "output.mode=ids")
+    assert rows(str(tmp_path / "ids"), "kept") == [(row[0],) for row in rows(str(tmp_path / "whole"), "kept")]
+
+
+def test_interrupted_run_goes_on_where_it_stopped(spark, tmp_path, monkeypatch):
+    documents = [{"id": number, "text": text} for number, text in enumerate(make_texts(4))]
+    source, output = write(tmp_path / "in", documents), str(tmp_path / "out")
+    config = load_config(None, None, ["input.id_column=id"])
+    job = Job(inputs=[source], output=output, config=config)
+    undisturbed = run(spark, Job(inputs=[source], output=str(tmp_path / "other"), config=config))
+
+    def fail(*_: object) -> None:
+        raise RuntimeError("pulled the plug")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(dedup.pipeline.components, "check_components", fail)
+        with pytest.raises(RuntimeError, match="pulled"):
+            run(spark, job)
+    assert not Path(output).exists()
+
+    with monkeypatch.context() as patch:
+        patch.setattr(dedup.pipeline.signatures, "sign_documents", fail)
+        report = run(spark, job)
+    assert report["removed"] == undisturbed["removed"]
+    for name in ("kept", "duplicates", "edges"):
+        assert rows(output, name) == rows(str(tmp_path / "other"), name)
+    assert not Path(f"{output}.partial").exists()
+
+
+def test_unfinished_run_of_other_settings_is_refused(spark, tmp_path, monkeypatch):
+    source, output = write(tmp_path / "in", [{"id": 1, "text": "a text"}]), str(tmp_path / "out")
+    settings_ = load_config(None, None, ["input.id_column=id"])
+
+    def fail(*_: object) -> None:
+        raise RuntimeError("pulled the plug")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(dedup.pipeline.identical, "find_identical", fail)
+        with pytest.raises(RuntimeError, match="pulled"):
+            run(spark, Job(inputs=[source], output=output, config=settings_))
+    other = load_config(None, None, ["input.id_column=id", "threshold=0.7"])
+    with pytest.raises(StorageError, match="unfinished run with another"):
+        run(spark, Job(inputs=[source], output=output, config=other))
+
+
+def test_existing_output_is_not_overwritten_unasked(spark, tmp_path):
+    source, output = write(tmp_path / "in", [{"id": 1, "text": "a text"}]), tmp_path / "out"
+    output.mkdir()
+    (output / "precious").write_text("data")
+    job = Job(inputs=[source], output=str(output), config=load_config(None, None, ["input.id_column=id"]))
+    with pytest.raises(StorageError, match="must not exist yet"):
+        run(spark, job)
+    assert (output / "precious").read_text() == "data"
+
+
+def test_repeated_and_null_ids_are_refused(spark, tmp_path):
+    twice = write(tmp_path / "twice", [{"id": "x", "text": "a"}, {"id": "x", "text": "b"}, {"id": "y", "text": "c"}])
+    with pytest.raises(DataError, match=r"must be unique \(got 1 repeated ids: 'x' \(2 rows\)\)"):
+        deduplicate(spark, twice, str(tmp_path / "out"))
+    null = write(tmp_path / "null", [{"id": None, "text": "an orphan"}, {"id": 1, "text": "b"}])
+    with pytest.raises(DataError, match="1 nulls; their texts begin 'an orphan'"):
+        deduplicate(spark, null, str(tmp_path / "out"))
+    assert not (tmp_path / "out").exists()
+
+
+def test_hot_bucket_is_capped_counted_and_still_one_component(spark, tmp_path):
+    base = WORDS[:100]
+    texts = [" ".join([*base, f"tail{number}", f"end{number}"]) for number in range(60)]
+    source = write(tmp_path / "in", [{"id": number, "text": text} for number, text in enumerate(texts)])
+    report = deduplicate(spark, source, str(tmp_path / "out"), "buckets.max_bucket=10")
+    sizes = {int(size): count for size, count in report["bucket_sizes"].items()}
+    capped = {size: count for size, count in sizes.items() if size > 10}
+    assert capped
+    assert report["pairs"]["uncompared"] == sum(
+        count * (size * (size - 1) // 2 - size * 5) for size, count in capped.items()
+    )
+    assert (report["kept"], report["near"]) == (1, 59)
+
+
+def test_report_counts_add_up(spark, tmp_path):
+    documents = [{"id": number, "text": text} for number, text in enumerate(make_texts(11, originals=20))]
+    report = deduplicate(spark, write(tmp_path / "in", documents), str(tmp_path / "out"))
+    stored = json.loads((tmp_path / "out" / "report.json").read_text())
+    assert stored["kept"] == report["kept"] == len(rows(str(tmp_path / "out"), "kept"))
+    assert report["kept"] + report["identical"] + report["near"] == report["documents"] == len(documents)
+    assert report["components"] == sum(report["component_sizes"].values())
+    assert report["removed"] == sum((size - 1) * count for size, count in report["component_sizes"].items())
+    pairs = report["pairs"]
+    assert pairs["in_buckets"] >= pairs["distinct"] >= pairs["candidates"] >= pairs["edges"] == report["edges"]
+    assert {"signatures", "identical", "buckets", "candidates", "edges", "components", "output"} < set(report["stages"])
+    again = load_config(str(tmp_path / "out" / "dedup.toml"))
+    assert again.input.id_column == "id"
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert f"{report['removed']:,} of {report['documents']:,} documents removed" in " ".join(page.split())

@@ -1,0 +1,47 @@
+"""Spark's settings: how their files are read, and that Spark knows each."""
+
+import pytest
+
+from dedup.session import LOCAL_CONF, ROOT, read_conf
+
+CONFS = sorted((ROOT / "conf").glob("*.conf"))
+# Objects whose loading enters the keys they define into Spark's register.
+REGISTERS = (
+    "org.apache.spark.internal.config.package$",
+    "org.apache.spark.internal.config.Python$",
+    "org.apache.spark.internal.config.UI$",
+    "org.apache.spark.sql.internal.SQLConf$",
+)
+
+
+def test_a_properties_file_is_keys_and_values_and_comments(tmp_path):
+    file = tmp_path / "some.conf"
+    file.write_text(
+        "# comment\n\n  #spark.off  1\nspark.a   1\n\tspark.b\tx y  z  \nspark.c a#b=c\nspark.d é\n", "utf-8"
+    )
+
+    assert read_conf(file) == {"spark.a": "1", "spark.b": "x y  z", "spark.c": "a#b=c", "spark.d": "é"}
+
+
+@pytest.mark.parametrize("conf", CONFS, ids=lambda path: path.name)
+def test_spark_knows_every_key_and_takes_every_value(spark, conf):
+    jvm = spark.sparkContext._jvm
+    for name in REGISTERS:
+        jvm.java.lang.Class.forName(name)
+    entries = {key: jvm.org.apache.spark.internal.config.ConfigEntry.findEntry(key) for key in read_conf(conf)}
+
+    # Spark reads its master before it has settings.
+    assert {key for key, entry in entries.items() if entry is None} <= {"spark.master"}
+    settings = jvm.org.apache.spark.SparkConf(False)
+    for key, value in read_conf(conf).items():
+        settings.set(key, value)
+    for entry in filter(None, entries.values()):
+        # Fails where a size, a number or a choice is none.
+        settings.get(entry)
+
+
+def test_both_files_are_there_and_no_key_stands_twice_in_one():
+    assert [path.name for path in CONFS] == ["spark-cluster.conf", LOCAL_CONF.name]
+    for conf in CONFS:
+        lines = [line for line in conf.read_text("utf-8").splitlines() if line and not line.startswith("#")]
+        assert len(lines) == len(read_conf(conf))

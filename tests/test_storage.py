@@ -1,0 +1,387 @@
+"""Which files are read and as what, and an output that is there whole or not at all."""
+
+import contextlib
+import json
+import os
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import types as T
+
+from dedup.config import load_config
+from dedup.errors import DataError, StorageError
+from dedup.pipeline import Job, run
+from dedup.storage import Storage, Workspace, guess_format, read_corpus
+
+IDENTITY = {"version": "1", "settings": {"threshold": 0.8}, "input files": ["a", "b"]}
+NUMBERS = T.StructType().add("number", T.LongType())
+
+
+@pytest.fixture
+def storage(spark):
+    return Storage(spark)
+
+
+def place(folder: Path, *names: str) -> str:
+    """Make empty files, and the folders they are in."""
+    for name in names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).touch()
+    return str(folder)
+
+
+def read(spark, storage, *paths, kind, name_filter=""):
+    return read_corpus(spark, storage, [str(path) for path in paths], kind=kind, name_filter=name_filter)[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("a.parquet", "parquet"),
+        ("a.zstd.parquet", "parquet"),
+        ("a.jsonl", "jsonl"),
+        ("a.json.gz", "jsonl"),
+        ("a.ndjson.zst", "jsonl"),
+        ("a.csv", "csv"),
+        ("A.CSV.GZ", "csv"),
+        ("a.txt", "text"),
+        ("README.md.bz2", "text"),
+        ("v1.0 of a+b, 100%.txt", "text"),
+        ("ü.rst", "text"),
+    ],
+)
+def test_a_format_is_told_from_the_name(storage, tmp_path, name, kind):
+    place(tmp_path, name)
+
+    assert guess_format(storage, [str(tmp_path / name)]) == kind
+    assert guess_format(storage, [str(tmp_path)]) == kind
+
+
+def test_a_format_is_told_from_the_files_of_folders_and_globs(storage, tmp_path):
+    place(tmp_path, "in/_SUCCESS", "in/.hidden.csv", "in/part-0.jsonl.gz", "deep/a/b/c.jsonl")
+
+    assert (
+        guess_format(storage, [f"{tmp_path}/in", f"{tmp_path}/in/", f"{tmp_path}/deep", f"{tmp_path}/*/*.gz"])
+        == "jsonl"
+    )
+    assert guess_format(storage, [f"{tmp_path}/{{none,deep}}"]) == "jsonl"
+
+
+def test_files_that_are_not_read_tell_no_format(storage, tmp_path):
+    place(tmp_path, "table/_delta_log/0.json", "table/.git/a.txt", "table/x/part-0.parquet")
+    place(tmp_path, "spark/_SUCCESS", "spark/part-0.parquet")
+
+    assert guess_format(storage, [f"{tmp_path}/table"]) == "parquet"
+    assert guess_format(storage, [f"{tmp_path}/spark/*"]) == "parquet"
+
+
+@pytest.mark.parametrize(
+    ("inputs", "message"),
+    [
+        (["none"], "--input {0}/none: must be a file, a folder of files or a glob (it does not exist)"),
+        (["in", "none.csv"], "--input {0}/none.csv: must be a file, a folder of files or a glob (it does not exist)"),
+        (["none/*.csv"], "--input {0}/none/*.csv: must be a file, a folder of files or a glob (it does not exist)"),
+        (["empty"], "--input {0}/empty: must be a file, a folder of files or a glob (it has no file to read)"),
+        (["hidden"], "--input {0}/hidden: must be a file, a folder of files or a glob (it has no file to read)"),
+        (
+            ["odd"],
+            "--input {0}/odd: its format cannot be told from 'a.xlsx'; pass --format parquet, jsonl, csv or text",
+        ),
+        (
+            ["bare"],
+            "--input {0}/bare: its format cannot be told from 'jsonl'; pass --format parquet, jsonl, csv or text",
+        ),
+        (["in", "other"], "--input: all inputs must have one format ({0}/in is csv, {0}/other is jsonl)"),
+    ],
+)
+def test_an_input_of_no_format_is_refused_by_name(storage, tmp_path, inputs, message):
+    place(tmp_path, "in/a.csv", "other/a.json", "odd/a.xlsx", "bare/jsonl", "hidden/_a.csv", "hidden/.a.csv")
+    place(tmp_path, "hidden/_delta_log/0.json", "hidden/.git/a/b.txt")
+    (tmp_path / "empty" / "deeper").mkdir(parents=True)
+
+    with pytest.raises(StorageError) as caught:
+        guess_format(storage, [f"{tmp_path}/{name}" for name in inputs])
+
+    assert str(caught.value) == message.format(tmp_path)
+
+
+@pytest.mark.parametrize("kind", ["parquet", "jsonl", "csv", "text"])
+def test_an_input_that_is_not_there_is_refused_in_any_format(spark, storage, tmp_path, kind):
+    with pytest.raises(StorageError, match="it does not exist"):
+        read(spark, storage, tmp_path / "none", kind=kind)
+
+
+@pytest.mark.parametrize("kind", ["parquet", "jsonl", "csv", "text"])
+def test_a_name_filter_that_leaves_no_file_is_answered(spark, storage, tmp_path, kind):
+    (tmp_path / "a.csv").write_text("text\na\n")
+
+    with pytest.raises(StorageError, match=r"\*\.none"):
+        read(spark, storage, tmp_path, kind=kind, name_filter="*.none").collect()
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "csv", "text"])
+def test_a_folder_of_folders_is_read_or_refused(spark, storage, tmp_path, kind):
+    place(tmp_path, "deep/er/a.file")
+    (tmp_path / "deep/er/a.file").write_text('{"text": "a"}\n{"text": "b"}')
+
+    with contextlib.suppress(StorageError):
+        assert read(spark, storage, tmp_path, kind=kind).count() > 0
+
+
+def test_the_fingerprint_tells_files_that_came_went_or_were_written_again(spark, storage, tmp_path):
+    def fingerprint():
+        return read_corpus(spark, storage, [str(tmp_path)], kind="text", name_filter="")[1]
+
+    place(tmp_path, "a.txt")
+    first = fingerprint()
+    assert fingerprint() == first
+    place(tmp_path, "sub/b.txt")
+    second = fingerprint()
+    os.utime(tmp_path / "a.txt", (0, 0))
+    third = fingerprint()
+    (tmp_path / "a.txt").write_text("longer")
+    os.utime(tmp_path / "a.txt", (0, 0))
+    assert len({first, second, third, fingerprint()}) == 4
+
+
+def test_a_text_file_is_a_document_and_its_path_the_id(spark, storage, tmp_path):
+    names = [
+        "two words.txt",
+        "a+b.txt",
+        "100%.txt",
+        "%41%2B.txt",
+        "ü漢.txt",
+        "deep er/a.txt",
+        "x#y?.txt",
+        "nothing.txt",
+    ]
+    place(tmp_path, *names, "_hidden.txt", ".hidden.txt", "_hidden/a.txt", "other.log")
+    for name in names[:-1]:
+        (tmp_path / name).write_text(f"{name}\r\nof two lines\n", "utf-8", newline="")
+
+    corpus = read(spark, storage, tmp_path, kind="text", name_filter="*.txt")
+
+    assert corpus.columns == ["path", "text"]
+    assert {row.path: row.text for row in corpus.collect()} == {
+        **{str(tmp_path / name): f"{name}\r\nof two lines\n" for name in names},
+        str(tmp_path / "nothing.txt"): "",
+    }
+    [one] = read(spark, storage, tmp_path / names[1], kind="text").collect()
+    assert one.path == str(tmp_path / names[1])
+
+
+def test_several_inputs_are_one_corpus_and_a_name_filter_chooses_files(spark, storage, tmp_path):
+    for name in ("a/1.jsonl", "b/2.jsonl", "b/2.log"):
+        place(tmp_path, name)
+        (tmp_path / name).write_text(json.dumps({"name": name}) + "\n")
+
+    corpus = read(spark, storage, tmp_path / "a", tmp_path / "b", kind="jsonl", name_filter="*.jsonl")
+
+    assert sorted(row.name for row in corpus.collect()) == ["a/1.jsonl", "b/2.jsonl"]
+
+
+CELLS = [
+    "plain",
+    "",
+    None,
+    " leading",
+    "trailing ",
+    "\ttab\t",
+    'a "quote" and, a comma',
+    '"',
+    '""',
+    "back\\slash",
+    'back\\"slash',
+    "\\",
+    "two\nlines",
+    "dos\r\nlines",
+    "\n",
+    "# no comment",
+    "null",
+    "007",
+    "漢字 é",
+]
+
+
+@pytest.mark.parametrize("kind", ["parquet", "jsonl", "csv"])
+def test_cells_come_back_from_the_output_as_they_were(spark, storage, output, kind):
+    table = [(number, cell, cell) for number, cell in enumerate(CELLS)]
+    workspace = Workspace(spark, storage, output)
+    workspace.open(IDENTITY, overwrite=False)
+    workspace.write_result("kept", spark.createDataFrame(table, "id long, `a.b c` string, text string"), kind)
+    workspace.publish({})
+
+    found = read(spark, storage, f"{output}/kept", kind=kind).selectExpr("int(id) AS id", "`a.b c` AS odd", "text")
+
+    if kind == "csv":
+        # As Spark reads it, an empty cell is null.
+        table = [(number, cell or None, text or None) for number, cell, text in table]
+    assert sorted(map(tuple, found.collect())) == table
+
+
+def test_numbers_in_csv_stay_as_they_are_written(spark, storage, tmp_path):
+    (tmp_path / "a.csv").write_text("id,text\n007,x\n1e3,y\n")
+
+    assert read(spark, storage, tmp_path / "a.csv", kind="csv").collect() == [("007", "x"), ("1e3", "y")]
+
+
+@pytest.mark.parametrize("name", ["out", "out {a,b} [1]*?", "ü 100% a+b"])
+def test_a_table_is_there_once_finished_and_the_output_once_published(spark, storage, tmp_path, name):
+    output = tmp_path / name
+    numbers = spark.createDataFrame([(number,) for number in range(5)], NUMBERS)
+    workspace = Workspace(spark, storage, f"{output}/")
+    workspace.open(IDENTITY, overwrite=False)
+
+    workspace.write_table("numbers", numbers)
+    assert workspace.finished("numbers") is None
+    workspace.finish("numbers", {"rows": 5})
+    assert workspace.finished("numbers") == {"rows": 5}
+    assert sorted(row.number for row in workspace.read_table("numbers", NUMBERS).collect()) == list(range(5))
+
+    workspace.write_result("kept", numbers, "jsonl")
+    assert not output.exists()
+    workspace.publish({"report.json": "ünï"})
+    assert (output / "report.json").read_text("utf-8") == "ünï"
+    assert len(list((output / "kept").glob("*.json"))) > 0
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+def test_an_existing_output_is_refused_and_stays(spark, storage, output):
+    place(Path(output), "precious")
+
+    with pytest.raises(StorageError, match=r"must not exist yet \(it does\); pass --overwrite"):
+        Workspace(spark, storage, output).open(IDENTITY, overwrite=False)
+
+    assert [path.name for path in Path(output).iterdir()] == ["precious"]
+    assert not Path(f"{output}.partial").exists()
+
+
+def test_an_output_to_be_replaced_stays_until_the_new_one_is_whole(spark, storage, output, monkeypatch):
+    place(Path(output), "old")
+    workspace = Workspace(spark, storage, output)
+    workspace.open(IDENTITY, overwrite=True)
+    steps = []
+
+    def watch(name):
+        step = getattr(Storage, name)
+
+        def watched(storage, *paths):
+            there = sorted(path.name for path in Path(output).glob("*")) if Path(output).exists() else None
+            steps.append((name, Path(paths[0]).name, there))
+            step(storage, *paths)
+
+        monkeypatch.setattr(Storage, name, watched)
+
+    watch("rename")
+    watch("delete")
+    workspace.publish({"new": ""})
+
+    whole = [".new.crc", "new"]
+    assert [step for step in steps if step[1:] != ("output.replaced", ["old"])] == [
+        ("rename", "output", ["old"]),
+        ("rename", "result", None),
+        ("delete", "run.json", whole),
+        ("delete", "output.partial", whole),
+        ("delete", "output.replaced", whole),
+    ]
+    assert [path.name for path in Path(output).parent.iterdir()] == ["output"]
+
+
+def test_a_rename_never_takes_the_place_of_another(storage, tmp_path):
+    place(tmp_path, "source", "target/file")
+
+    with pytest.raises(StorageError, match="target: must be free"):
+        storage.rename(f"{tmp_path}/source", f"{tmp_path}/target")
+    assert (tmp_path / "source").exists()
+    assert (tmp_path / "target" / "file").exists()
+
+
+def begin(spark, storage, output, identity=IDENTITY):
+    """Leave a run that finished one stage, was in the midst of another, and had written some of its result."""
+    workspace = Workspace(spark, storage, output)
+    workspace.open(identity, overwrite=False)
+    workspace.finish("first", {"rows": 1})
+    place(Path(workspace.partial), "stages/second/part-0", "result/kept/part-0")
+
+
+def test_an_equal_run_goes_on_where_the_other_stopped(spark, storage, output):
+    begin(spark, storage, output)
+
+    workspace = Workspace(spark, storage, output)
+    workspace.open(json.loads(json.dumps(IDENTITY)), overwrite=False)
+
+    assert workspace.finished("first") == {"rows": 1}
+    assert workspace.finished("second") is None
+    # Rows of a result cut short must not be published.
+    assert not Path(workspace.result).exists()
+
+
+@pytest.mark.parametrize("key", list(IDENTITY))
+def test_another_run_is_refused_and_named_until_it_may_overwrite(spark, storage, output, key):
+    begin(spark, storage, output)
+    other = {**IDENTITY, key: "other"}
+    workspace = Workspace(spark, storage, output)
+
+    with pytest.raises(StorageError, match=f"holds an unfinished run with another {key}") as caught:
+        workspace.open(other, overwrite=False)
+    assert repr(IDENTITY[key]) in str(caught.value)
+    assert workspace.finished("first") == {"rows": 1}
+
+    workspace.open(other, overwrite=True)
+    assert workspace.finished("first") is None
+    assert not Path(workspace.result).exists()
+    workspace.finish("first", {"rows": 2})
+    Workspace(spark, storage, output).open(other, overwrite=False)
+    assert workspace.finished("first") == {"rows": 2}
+
+
+def test_a_record_cut_short_by_a_crash_counts_for_nothing(spark, storage, output):
+    begin(spark, storage, output)
+    workspace = Workspace(spark, storage, output)
+
+    storage.write_text(f"{workspace.partial}/stages/first.json", "")
+    assert workspace.finished("first") is None
+
+    storage.write_text(f"{workspace.partial}/run.json", '{"version')
+    workspace.open(IDENTITY, overwrite=False)
+    assert workspace.finished("first") is None
+
+
+@pytest.mark.parametrize("step", ["publish", "discard"])
+def test_work_that_was_half_deleted_is_not_taken_up_again(spark, storage, output, monkeypatch, step):
+    begin(spark, storage, output)
+    workspace = Workspace(spark, storage, output)
+    workspace.write_table("first", spark.range(3))
+    delete = Storage.delete
+
+    def crash(storage, path):
+        if path == workspace.partial:
+            delete(storage, f"{path}/stages/first")
+            raise RuntimeError("pulled the plug")
+        delete(storage, path)
+
+    steps = {
+        "publish": lambda: workspace.publish({}),
+        "discard": lambda: workspace.open({**IDENTITY, "version": "2"}, overwrite=True),
+    }
+    with monkeypatch.context() as patch:
+        patch.setattr(Storage, "delete", crash)
+        with pytest.raises(RuntimeError, match="pulled"):
+            steps[step]()
+
+    workspace.open(IDENTITY, overwrite=True)
+    assert workspace.finished("first") is None
+
+
+def test_an_input_that_was_mended_is_read_again(spark, output, tmp_path):
+    source = tmp_path / "in.parquet"
+    job = Job(inputs=[str(source)], output=output, config=load_config(None, None, ["input.id_column=id"]))
+    pq.write_table(pa.table({"id": pa.array([], pa.int64()), "text": pa.array([], pa.string())}), source)
+    with pytest.raises(DataError, match="must hold at least one document"):
+        run(spark, job)
+
+    pq.write_table(pa.table({"id": [1, 1], "text": ["a text", "another"]}), source)
+    with pytest.raises(DataError, match="must be unique"):
+        run(spark, job)
