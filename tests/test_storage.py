@@ -98,7 +98,7 @@ def test_files_that_are_not_read_tell_no_format(storage, tmp_path):
 )
 def test_an_input_of_no_format_is_refused_by_name(storage, tmp_path, inputs, message):
     place(tmp_path, "in/a.csv", "other/a.json", "odd/a.xlsx", "bare/jsonl", "hidden/_a.csv", "hidden/.a.csv")
-    place(tmp_path, "hidden/_delta_log/0.json", "hidden/.git/a/b.txt")
+    place(tmp_path, "buried/_delta_log/0.json", "buried/.git/a/b.txt")
     (tmp_path / "empty" / "deeper").mkdir(parents=True)
 
     with pytest.raises(StorageError) as caught:
@@ -158,18 +158,28 @@ def test_a_text_file_is_a_document_and_its_path_the_id(spark, storage, tmp_path)
         "nothing.txt",
     ]
     place(tmp_path, *names, "_hidden.txt", ".hidden.txt", "_hidden/a.txt", "other.log")
-    for name in names[:-1]:
+    for name in names:
         (tmp_path / name).write_text(f"{name}\r\nof two lines\n", "utf-8", newline="")
 
     corpus = read(spark, storage, tmp_path, kind="text", name_filter="*.txt")
 
     assert corpus.columns == ["path", "text"]
     assert {row.path: row.text for row in corpus.collect()} == {
-        **{str(tmp_path / name): f"{name}\r\nof two lines\n" for name in names},
-        str(tmp_path / "nothing.txt"): "",
+        str(tmp_path / name): f"{name}\r\nof two lines\n" for name in names
     }
     [one] = read(spark, storage, tmp_path / names[1], kind="text").collect()
     assert one.path == str(tmp_path / names[1])
+
+
+def test_an_empty_text_file_is_an_empty_document(spark, storage, tmp_path):
+    (tmp_path / "full.txt").write_text("full")
+    place(tmp_path, "empty.txt", "folder/empty.txt")
+
+    found = {row.path: row.text for row in read(spark, storage, tmp_path, kind="text").collect()}
+
+    assert found == {
+        f"{tmp_path}/{name}.txt": text for name, text in [("full", "full"), ("empty", ""), ("folder/empty", "")]
+    }
 
 
 def test_several_inputs_are_one_corpus_and_a_name_filter_chooses_files(spark, storage, tmp_path):
@@ -186,9 +196,6 @@ CELLS = [
     "plain",
     "",
     None,
-    " leading",
-    "trailing ",
-    "\ttab\t",
     'a "quote" and, a comma',
     '"',
     '""',
@@ -203,11 +210,13 @@ CELLS = [
     "007",
     "漢字 é",
 ]
+SPACES = [" leading", "trailing ", "\ttab\t", " ", ' "quoted" ', " two\nlines "]
 
 
 @pytest.mark.parametrize("kind", ["parquet", "jsonl", "csv"])
-def test_cells_come_back_from_the_output_as_they_were(spark, storage, output, kind):
-    table = [(number, cell, cell) for number, cell in enumerate(CELLS)]
+@pytest.mark.parametrize("cells", [CELLS, SPACES], ids=["cells", "spaces"])
+def test_cells_come_back_from_the_output_as_they_were(spark, storage, output, cells, kind):
+    table = [(number, cell, cell) for number, cell in enumerate(cells)]
     workspace = Workspace(spark, storage, output)
     workspace.open(IDENTITY, overwrite=False)
     workspace.write_result("kept", spark.createDataFrame(table, "id long, `a.b c` string, text string"), kind)

@@ -1,0 +1,93 @@
+"""Corpora of any size from a seed, like natural text in what a deduplication job pays for.
+
+Word frequencies follow Zipf's law over a vocabulary of 500,000 words, one word in a thousand is not ASCII, document
+lengths are log-normal. One document in ten is an edited copy of another, one in fifty an exact one.
+"""
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from dedup.kernels import Integers, shingles, text
+from dedup.kernels.jaccard import jaccard
+
+VOCABULARY = 500_000
+CHUNK = 50_000
+NEAR, IDENTICAL = 0.10, 0.02
+TEMPLATES, TEMPLATED, CLUSTER = 10, 0.01, 0.005
+"""The skewed profile: one document in a hundred is made from ten templates, one in two hundred from one document."""
+
+
+class Corpus:
+    """A generator of documents; the same seed and profile always give the same."""
+
+    def __init__(self, *, seed: int = 1, mean_tokens: int = 200, skewed: bool = False) -> None:
+        self.skewed = skewed
+        self.mean_tokens = mean_tokens
+        self.chance = np.random.default_rng(seed)
+        weights = 1 / (np.arange(VOCABULARY) + 20.0)
+        self.cumulative = np.cumsum(weights) / weights.sum()
+        letters = self.chance.choice(list("etaoinshrdlucmfwypvbgk"), size=(VOCABULARY, 12))
+        lengths = np.clip(self.chance.normal(6.5, 2.2, VOCABULARY), 2, 12).astype(int)
+        words = ["".join(row[:length]) for row, length in zip(letters.tolist(), lengths.tolist(), strict=True)]
+        for number in range(1000, VOCABULARY, 1000):
+            words[number] = f"{words[number]}é"
+        self.words = pa.array(words)
+        self.shared = [self.draw(100) for _ in range(TEMPLATES)] + [self.draw(mean_tokens)]
+
+    def draw(self, count: int) -> Integers:
+        """Draw words by their frequency."""
+        return np.searchsorted(self.cumulative, self.chance.random(count))
+
+    def chunk(self, count: int) -> tuple[pa.Array, Integers, Integers]:
+        """Return the texts of `count` documents, and the numbers of the copies among them and of what each copies."""
+        copies = int(count * NEAR), int(count * IDENTICAL)
+        originals = count - sum(copies)
+        lengths = self.chance.lognormal(np.log(self.mean_tokens) - 0.18, 0.6, originals).astype(int) + 5
+        tokens = self.draw(lengths.sum())
+        starts = np.cumsum(lengths) - lengths
+        pieces = [tokens[start : start + length] for start, length in zip(starts, lengths, strict=True)]
+        sources = self.chance.integers(0, originals, sum(copies))
+        if self.skewed:
+            shares = [*[TEMPLATED / TEMPLATES] * TEMPLATES, CLUSTER]
+            places = iter(self.chance.permutation(originals))
+            for shared, share in zip(self.shared, shares, strict=True):
+                for _ in range(int(count * share)):
+                    pieces[next(places)] = self.edit(shared, 2 / shared.size)
+        # From one word in 500 to one in 12: similarities from .99 down to .4.
+        rates = np.concatenate((np.exp(self.chance.uniform(-6.2, -2.5, copies[0])), np.zeros(copies[1])))
+        pieces += [self.edit(pieces[source], rate) for source, rate in zip(sources, rates, strict=True)]
+        order = self.chance.permutation(count)
+        places = np.argsort(order)
+        pieces = [pieces[number] for number in order]
+        offsets = np.concatenate(([0], np.cumsum([piece.size for piece in pieces])))
+        listed = pa.LargeListArray.from_arrays(offsets, self.words.take(pa.array(np.concatenate(pieces))))
+        return pc.binary_join(listed, " ").cast(pa.string()), places[originals:], places[sources]
+
+    def edit(self, tokens: Integers, rate: float) -> Integers:
+        """Return the tokens with about `rate` of them exchanged."""
+        count = int(self.chance.poisson(rate * tokens.size)) if rate else 0
+        if not count:
+            return tokens
+        edited = tokens.copy()
+        edited[self.chance.integers(0, tokens.size, count)] = self.draw(count)
+        return edited
+
+
+def write_corpus(folder: Path, documents: int, *, seed: int = 1, mean_tokens: int = 200, skewed: bool = False) -> None:
+    """Write `documents/` (doc_id, text) and `truth.parquet` (left, right, jaccard) of the planted pairs."""
+    corpus = Corpus(seed=seed, mean_tokens=mean_tokens, skewed=skewed)
+    (folder / "documents").mkdir(parents=True)
+    truth = []
+    for first in range(0, documents, CHUNK):
+        count = min(CHUNK, documents - first)
+        texts, copies, sources = corpus.chunk(count)
+        table = pa.table({"doc_id": np.arange(first, first + count), "text": texts})
+        pq.write_table(table, folder / "documents" / f"{first:010}.parquet", compression="zstd")
+        tokens, bounds = text.tokenise(texts, 1)
+        exact = jaccard(*shingles.shingle(tokens, bounds, 5), copies, sources)
+        truth.append(pa.table({"left": copies + first, "right": sources + first, "jaccard": exact}))
+    pq.write_table(pa.concat_tables(truth), folder / "truth.parquet")
