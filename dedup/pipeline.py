@@ -15,7 +15,7 @@ from pyspark.sql import types as T
 
 from dedup import __version__, schemas
 from dedup.config import Config, to_dict, to_toml
-from dedup.errors import DataError, DedupError
+from dedup.errors import DataError, DedupError, SchemaError
 from dedup.exchange import Counters, cell_groups
 from dedup.kernels.lsh import pair_counts
 from dedup.report import build_report, to_html, to_json
@@ -73,6 +73,8 @@ class _Run:
             spark, storage, job.inputs, kind=self.format, name_filter=chosen.name_filter
         )
         self.documents = documents.read_documents(self.corpus, id_column=self.id_column, text_column=chosen.text_column)
+        if job.config.output.mode == "annotate":
+            output.check_annotations(self.corpus)
         self.id_type = self.documents.schema["id"].dataType
         self.workspace = Workspace(spark, storage, job.output)
         identity = {
@@ -160,7 +162,7 @@ def run(spark: SparkSession, job: Job) -> dict[str, Any]:
     work = _Run(spark, job)
     try:
         return _run(work, job)
-    except DedupError:
+    except (DataError, SchemaError):
         # What the user mends may be what the finished stages were made of.
         work.workspace.discard()
         raise

@@ -69,9 +69,8 @@ def _silenced_stderr() -> Iterator[None]:
             yield
         except Exception as error:
             log.seek(0)
-            said = log.read().decode("utf-8", "replace").split("\n")
-            reason = next((line.strip() for line in reversed(said) if line.strip()), str(error))
-            raise DedupError(f"Spark did not start: {reason}") from error
+            said = " / ".join(log.read().decode("utf-8", "replace").split("\n")).strip(" /") or str(error)
+            raise DedupError(f"Spark did not start: {said}") from error
         finally:
             os.dup2(saved, 2)
             os.close(saved)

@@ -14,6 +14,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import IllegalArgumentException
 from pyspark.sql import Column, DataFrame, DataFrameWriter, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
@@ -76,13 +78,18 @@ class Storage:
         finally:
             stream.close()
 
-    def first_file(self, pattern: str, name_filter: str = "") -> str | None:
-        """Return the path of the first data file that a file, folder or glob leads to; None if there is none.
+    def first_file(self, pattern: str, name_filter: str = "") -> tuple[str, str] | None:
+        """Return the first data file that a file, folder or glob leads to; None if there is none.
 
         Parameters
         ----------
         name_filter
             A glob that the file's name must match; empty for any name.
+
+        Returns
+        -------
+        root, path
+            The file or folder that the pattern names, and the file's path below it, empty if it is that file.
         """
         accepts = self._jvm.org.apache.hadoop.fs.GlobFilter(name_filter or "*").accept
         for status in self._system(pattern).globStatus(self._path(pattern)) or ():
@@ -91,13 +98,14 @@ class Storage:
                 continue
             if not status.isDirectory():
                 if accepts(status.getPath()):
-                    return root
+                    return root, ""
                 continue
             files = self._system(pattern).listFiles(status.getPath(), True)  # noqa: FBT003 - recursively, in Java
             while files.hasNext():
                 path = files.next().getPath()
-                if not any(map(is_hidden, str(path)[len(root) + 1 :].split("/"))) and accepts(path):
-                    return str(path)
+                below = str(path)[len(root) + 1 :]
+                if not any(map(is_hidden, below.split("/"))) and accepts(path):
+                    return root, below
         return None
 
     def _path(self, path: str) -> Any:  # noqa: ANN401 - a Java object
@@ -122,7 +130,7 @@ def guess_format(storage: Storage, inputs: Sequence[str], *, name_filter: str = 
     """
     found: dict[str, str] = {}
     for path in inputs:
-        name = _require_file(storage, path, name_filter).rsplit("/", 1)[-1].lower()
+        name = "/".join(_require_file(storage, path, name_filter)).rstrip("/").rsplit("/", 1)[-1].lower()
         parts = [part for part in name.split(".")[1:] if part not in COMPRESSIONS]
         matches = [kind for kind, extensions in EXTENSIONS.items() if parts and parts[-1] in extensions]
         if not matches:
@@ -136,8 +144,12 @@ def guess_format(storage: Storage, inputs: Sequence[str], *, name_filter: str = 
     return next(iter(found))
 
 
-def _require_file(storage: Storage, path: str, name_filter: str) -> str:
-    first = storage.first_file(path, name_filter)
+def _require_file(storage: Storage, path: str, name_filter: str) -> tuple[str, str]:
+    try:
+        first = storage.first_file(path, name_filter)
+    except (Py4JJavaError, IllegalArgumentException) as error:
+        reason = error.java_exception.getMessage() if isinstance(error, Py4JJavaError) else error
+        raise StorageError(f"--input {path!r}: must be a path or glob ({reason})") from error
     if first is None:
         if storage.first_file(path) is not None:
             raise StorageError(f"input.name_filter: must match the name of a file in {path} (got {name_filter!r})")
@@ -166,8 +178,8 @@ def read_corpus(
     StorageError
         When an input is missing or has no files.
     """
-    first = [_require_file(storage, path, name_filter) for path in inputs]
-    reader = spark.read.option("recursiveFileLookup", str(kind == "text" or not any("=" in file for file in first)))
+    is_partitioned = any("=" in _require_file(storage, path, name_filter)[1] for path in inputs)
+    reader = spark.read.option("recursiveFileLookup", str(kind == "text" or not is_partitioned))
     if name_filter:
         reader = reader.option("pathGlobFilter", name_filter)
     paths = list(inputs)
@@ -188,10 +200,14 @@ def _list_files(corpus: DataFrame) -> list[tuple[str, int, int]]:
     """Return path, length in bytes and time of change of every file, as Spark listed them for this DataFrame."""
     # One call for all files: their FileStatus objects one by one would cost a millisecond each.
     location = corpus._jdf.queryExecution().analyzed().collectLeaves().apply(0).relation().location()  # noqa: SLF001
-    return sorted(
+    statuses = location.allFiles()
+    files = sorted(
         (match["path"], int(match["length"]), int(match["changed"]))
-        for match in FILE_STATUS.finditer(location.allFiles().mkString("\n"))
+        for match in FILE_STATUS.finditer(statuses.mkString("\n"))
     )
+    if len(files) != statuses.size():
+        raise StorageError(f"--input: must be on a file system whose file statuses can be read (got {statuses.head()})")
+    return files
 
 
 def _one_row_a_file(spark: SparkSession, texts: DataFrame, files: Sequence[tuple[str, int, int]]) -> DataFrame:

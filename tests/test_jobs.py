@@ -172,7 +172,9 @@ def test_a_mistake_in_the_settings_is_answered_before_spark_starts(arguments, wo
 
 
 def test_without_java_one_line_says_that_spark_did_not_start():
-    assert_mistake(start_without_java("--input", "in.parquet", "--output", "out"), "Spark did not start")
+    done = start_without_java("--input", "in.parquet", "--output", "out")
+
+    assert_mistake(done, "Spark did not start", "/nonexistent/bin/java: No such file")
 
 
 def test_the_version_and_the_help_need_no_spark():

@@ -1,6 +1,5 @@
 """Which files are read and as what, and an output that is there whole or not at all."""
 
-import contextlib
 import json
 import os
 from pathlib import Path
@@ -121,13 +120,15 @@ def test_a_name_filter_that_leaves_no_file_is_answered(spark, storage, tmp_path,
         read(spark, storage, tmp_path, kind=kind, name_filter="*.none").collect()
 
 
+# A sign in the path above the input makes no partition of what lies in it.
+@pytest.mark.parametrize("folder", ["in", "run=5"])
 @pytest.mark.parametrize("kind", ["jsonl", "csv", "text"])
-def test_a_folder_of_folders_is_read_or_refused(spark, storage, tmp_path, kind):
-    place(tmp_path, "deep/er/a.file")
-    (tmp_path / "deep/er/a.file").write_text('{"text": "a"}\n{"text": "b"}')
+def test_a_folder_of_folders_is_read_whole(spark, storage, tmp_path, kind, folder):
+    place(tmp_path, f"{folder}/a/b.file", f"{folder}/c/d/e.file")
+    for file in tmp_path.rglob("*.file"):
+        file.write_text("text" if kind == "text" else "text\nx" if kind == "csv" else '{"text": "x"}')
 
-    with contextlib.suppress(StorageError):
-        assert read(spark, storage, tmp_path, kind=kind).count() > 0
+    assert read(spark, storage, tmp_path / folder, kind=kind).count() == 2
 
 
 def test_the_fingerprint_tells_files_that_came_went_or_were_written_again(spark, storage, tmp_path):
@@ -394,3 +395,10 @@ def test_an_input_that_was_mended_is_read_again(spark, output, tmp_path):
     pq.write_table(pa.table({"id": [1, 1], "text": ["a text", "another"]}), source)
     with pytest.raises(DataError, match="must be unique"):
         run(spark, job)
+
+
+@pytest.mark.parametrize("path", ["", "[", "nonsense://host/x"])
+def test_what_is_no_path_is_refused_by_name(storage, path):
+    with pytest.raises(StorageError, match="must be a path or glob") as refused:
+        guess_format(storage, [path])
+    assert repr(path) in str(refused.value)

@@ -46,6 +46,19 @@ def keep(corpus: DataFrame, doc_id: Column, duplicates: DataFrame, repeated: Dat
     return _columns(kept, corpus)
 
 
+def check_annotations(corpus: DataFrame) -> None:
+    """Make sure that the input has no column of ANNOTATIONS, in whatever case.
+
+    Raises
+    ------
+    SchemaError
+        When it has.
+    """
+    taken = [name for name in corpus.columns if name.lower() in ANNOTATIONS]
+    if taken:
+        raise SchemaError(f"output.mode: annotate adds the column {taken[0]!r}, which the input must not have")
+
+
 def annotate(
     corpus: DataFrame, doc_id: Column, duplicates: DataFrame, copies: DataFrame, repeated: DataFrame | None
 ) -> DataFrame:
@@ -54,11 +67,9 @@ def annotate(
     Raises
     ------
     SchemaError
-        When the input has a column of one of these names.
+        As `check_annotations`.
     """
-    taken = [name for name in corpus.columns if name.lower() in ANNOTATIONS]
-    if taken:
-        raise SchemaError(f"output.mode: annotate adds the column {taken[0]!r}, which the input must not have")
+    check_annotations(corpus)
     name = _free_name(corpus)
     number = _number(name)
     marked = corpus.withColumn(name, doc_id)
