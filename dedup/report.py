@@ -103,7 +103,17 @@ def to_json(report: Mapping[str, Any]) -> str:
 def to_html(report: Mapping[str, Any]) -> str:
     """Write the report as one page that needs nothing else; everything from the input is escaped."""
     environment = Environment(loader=PackageLoader("dedup", "."), autoescape=select_autoescape(default=True))
-    return environment.get_template("report.html.j2").render(report=report)
+    sizes = {name: _by_power_of_two(report[f"{name}_sizes"]) for name in ("bucket", "component")}
+    return environment.get_template("report.html.j2").render(report=report, sizes=sizes)
+
+
+def _by_power_of_two(counts: Mapping[int, int]) -> dict[str, int]:
+    """Sum counts over sizes 2, 3 to 4, 5 to 8, and so on: sizes spread over decades, and rows should not."""
+    summed: dict[int, int] = {}
+    for size, count in sorted(counts.items()):
+        top = 1 << (size - 1).bit_length()
+        summed[top] = summed.get(top, 0) + count
+    return {f"{top // 2 + 1:,} to {top:,}" if top > 2 else f"{top}": count for top, count in summed.items()}
 
 
 def to_table(report: Mapping[str, Any]) -> str:

@@ -16,6 +16,7 @@ import dedup.pipeline
 from dedup.config import load_config
 from dedup.errors import DataError, StorageError
 from dedup.pipeline import Job, run
+from dedup.report import _by_power_of_two
 from tests import oracles
 
 WORDS = [f"word{number}" for number in range(200)] + ["café", "Ωmega", "漢字", "ไทย"]
@@ -327,5 +328,7 @@ def test_report_counts_add_up(spark, tmp_path):
     assert {"signatures", "identical", "buckets", "candidates", "edges", "components", "output"} < set(report["stages"])
     again = load_config(str(tmp_path / "out" / "dedup.toml"))
     assert again.input.id_column == "id"
+    assert sum(_by_power_of_two(report["bucket_sizes"]).values()) == sum(report["bucket_sizes"].values())
+    assert _by_power_of_two({2: 1, 3: 5, 4: 7, 5: 1, 1000: 2}) == {"2": 1, "3 to 4": 12, "5 to 8": 1, "513 to 1,024": 2}
     page = (tmp_path / "out" / "report.html").read_text()
     assert f"{report['removed']:,} of {report['documents']:,} documents removed" in " ".join(page.split())
