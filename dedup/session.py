@@ -15,6 +15,7 @@ from dedup.errors import DedupError
 
 ROOT = Path(__file__).resolve().parent.parent
 LOCAL_CONF = ROOT / "conf" / "spark-local.conf"
+LOG_CONF = ROOT / "conf" / "log4j2.properties"
 GRAPHFRAMES_JAR = ROOT / "jars" / "graphframes.jar"
 
 
@@ -48,6 +49,7 @@ def open_session(*, quiet: bool) -> SparkSession:
         builder = builder.config(key, value)
     if GRAPHFRAMES_JAR.exists():
         builder = builder.config("spark.jars", str(GRAPHFRAMES_JAR))
+    builder = builder.config("spark.driver.extraJavaOptions", f'"-Dlog4j2.configurationFile={LOG_CONF.as_uri()}"')
     builder = builder.config("spark.ui.showConsoleProgress", str(not quiet).lower())
     with _silenced_stderr() if quiet else contextlib.nullcontext():
         return builder.getOrCreate()
