@@ -16,6 +16,7 @@ from dedup.errors import DedupError
 ROOT = Path(__file__).resolve().parent.parent
 LOCAL_CONF = ROOT / "conf" / "spark-local.conf"
 LOG_CONF = ROOT / "conf" / "log4j2.properties"
+JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 GRAPHFRAMES_JAR = ROOT / "jars" / "graphframes.jar"
 
 
@@ -45,11 +46,12 @@ def open_session(*, quiet: bool) -> SparkSession:
     # Workers inherit the JVM's environment, and import the package from where the driver has it.
     os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
     builder = SparkSession.builder.appName("dedup")
-    for key, value in read_conf(LOCAL_CONF).items():
+    settings = read_conf(LOCAL_CONF)
+    settings[JAVA_OPTIONS] += f' "-Dlog4j2.configurationFile={LOG_CONF.as_uri()}"'
+    for key, value in settings.items():
         builder = builder.config(key, value)
     if GRAPHFRAMES_JAR.exists():
         builder = builder.config("spark.jars", str(GRAPHFRAMES_JAR))
-    builder = builder.config("spark.driver.extraJavaOptions", f'"-Dlog4j2.configurationFile={LOG_CONF.as_uri()}"')
     builder = builder.config("spark.ui.showConsoleProgress", str(not quiet).lower())
     with _silenced_stderr() if quiet else contextlib.nullcontext():
         return builder.getOrCreate()

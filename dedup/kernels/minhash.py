@@ -8,10 +8,10 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from dedup.kernels import Hashes, Integers
+from dedup.kernels import Hashes, Integers, compiled
 from dedup.kernels.text import expand, mix
 
-EMPTY = np.uint64(0xFFFFFFFFFFFFFFFF)
+EMPTY = compiled.EMPTY
 """The value of a row that no shingle has reached: a document without shingles has only these."""
 CHUNK = 1 << 15
 """Shingles worked on at a time, so that the arrays of a round stay in the processor's second-level cache."""
@@ -42,6 +42,9 @@ def sign(shingles: Hashes, offsets: Integers, size: int, seed: int) -> npt.NDArr
     """
     signatures = np.full((offsets.size - 1, size), EMPTY)
     seeds = expand(seed, 2 * size)
+    if compiled.AVAILABLE:
+        compiled.sign(shingles, offsets, seeds, signatures)
+        return signatures
     start = 0
     while start < offsets.size - 1:
         end = max(int(np.searchsorted(offsets, offsets[start] + CHUNK, side="right")) - 1, start + 1)

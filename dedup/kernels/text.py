@@ -5,7 +5,7 @@ written without spaces every character (letter, digit or sign) with the marks th
 `unicode_classes.txt` says which code points those are; NFKC and lower case are those of Python's own Unicode database.
 
 Work is done on whole batches of UTF-8 bytes. ASCII documents, for which NFKC changes nothing, take one pass through a
-byte table; the others go through Python's Unicode database once and come back as the UTF-8 of their tokens.
+byte table; the others go through Python's Unicode database once and come back as UTF-8.
 """
 
 import unicodedata
@@ -16,12 +16,8 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 
-from dedup.kernels import Bytes, Flags, Hashes, Integers
-
-WORD, MARK, UNSPACED, UNSPACED_MARK = 1, 2, 3, 4
-SEPARATOR = 0
-GOLDEN = 0x9E3779B97F4A7C15
-"""2^64 / golden ratio: the odd constant that spreads consecutive numbers (Steele, Lea, Flood 2014)."""
+from dedup.kernels import Bytes, Flags, Hashes, Integers, compiled
+from dedup.kernels.compiled import GOLDEN, MARK, SEPARATOR, UNSPACED, UNSPACED_MARK, WORD
 
 
 def _ascii_table() -> bytes:
@@ -33,6 +29,11 @@ def _ascii_table() -> bytes:
 
 
 ASCII_TABLE = _ascii_table()
+
+
+@cache
+def _ascii_bytes() -> Bytes:
+    return np.frombuffer(ASCII_TABLE, dtype=np.uint8)
 
 
 @cache
@@ -63,7 +64,7 @@ def mix(values: Hashes) -> Hashes:
 
 def expand(seed: int, count: int) -> Hashes:
     """Return `count` 64-bit values that depend on `seed` alone: the SplitMix64 sequence."""
-    steps = np.arange(1, count + 1, dtype=np.uint64) * np.uint64(GOLDEN)
+    steps = np.arange(1, count + 1, dtype=np.uint64) * GOLDEN
     return mix(steps + np.uint64(seed & 0xFFFFFFFFFFFFFFFF))
 
 
@@ -89,6 +90,11 @@ def tokenise(texts: pa.Array, seed: int) -> tuple[Hashes, Integers]:
     raw, offsets = _buffers(texts)
     if raw.size and raw.max() >= 0x80:
         raw, offsets = _fold(raw, offsets)
+    if compiled.AVAILABLE:
+        hashes, bounds = np.empty(raw.size, dtype=np.uint64), np.zeros_like(offsets)
+        key = expand(seed, 1)[0]
+        count = compiled.hash_tokens(raw, offsets, _ascii_bytes(), unicode_classes(), key, hashes, bounds)
+        return hashes[:count], bounds
     folded = np.frombuffer(raw.tobytes().translate(ASCII_TABLE) + bytes(16), dtype=np.uint8)
     starts, ends = _spans(folded[: raw.size] != SEPARATOR, offsets)
     return _hash_spans(folded, starts, ends, seed), np.searchsorted(starts, offsets)
@@ -106,12 +112,13 @@ def _buffers(texts: pa.Array) -> tuple[Bytes, Integers]:
 
 
 def _fold(raw: Bytes, offsets: Integers) -> tuple[Bytes, Integers]:
-    """Replace each document that is not ASCII by the UTF-8 of its normalised tokens with separators between them."""
+    """Normalise each document that is not ASCII; without the compiled kernel also put separators between its tokens."""
     content = raw.tobytes()
     documents = [content[start:end] for start, end in pairwise(offsets.tolist())]
     foreign = [number for number, document in enumerate(documents) if not document.isascii()]
     texts = [unicodedata.normalize("NFKC", documents[number].decode("utf-8", "replace")).lower() for number in foreign]
-    for number, folded in zip(foreign, _separate(texts), strict=True):
+    encoded = [text.encode() for text in texts] if compiled.AVAILABLE else _separate(texts)
+    for number, folded in zip(foreign, encoded, strict=True):
         documents[number] = folded
     joined = np.frombuffer(b"".join(documents), dtype=np.uint8)
     return joined, np.cumsum([0, *map(len, documents)], dtype=np.int64)
@@ -167,7 +174,7 @@ def _hash_spans(padded: Bytes, starts: Integers, ends: Integers, seed: int) -> H
         numbers = np.arange(counts.sum()) - np.repeat(firsts, counts) + 1
         begins = np.repeat(starts[long], counts) + numbers * 8
         widths = np.minimum(np.repeat(ends[long], counts) - begins, 8)
-        keys = key + numbers.astype(np.uint64) * np.uint64(GOLDEN)
+        keys = key + numbers.astype(np.uint64) * GOLDEN
         hashes[long] += np.add.reduceat(mix(_blocks(aligned, begins, widths) ^ keys), firsts)
     return hashes
 

@@ -9,6 +9,7 @@ from dedup.kernels.minhash import sign
 
 def ragged(lists):
     """Return the values of all lists, uint64 end to end, and the offsets of each, int64."""
+    lists = list(lists)
     values = np.array([value for each in lists for value in each], dtype=np.uint64)
     return values, np.cumsum([0, *map(len, lists)], dtype=np.int64)
 
