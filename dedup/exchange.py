@@ -1,11 +1,13 @@
 """How rows travel between the stages: pieces of text to the kernels, pairs and their documents to one place."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.accumulators import AccumulatorParam
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
@@ -21,23 +23,43 @@ PIECE_BYTES = 1 << 19
 """Text worked on at a time: its arrays stay within the processor's caches."""
 
 
+class _Merged(AccumulatorParam[Counter[Any]]):
+    def zero(self, value: Counter[Any]) -> Counter[Any]:  # noqa: ARG002 - the interface's
+        return Counter()
+
+    def addInPlace(self, value1: Counter[Any], value2: Counter[Any]) -> Counter[Any]:  # noqa: N802 - the interface's
+        value1.update(value2)
+        return value1
+
+
 class Counters:
-    """Sums over the rows that Python workers see.
+    """Sums and histograms over the rows that Python workers see.
 
     Spark applies an accumulator's update once per partition of the job's last stage, however often a task is tried,
     so they are exact where the counting step is followed by nothing but the write.
     """
 
-    def __init__(self, spark: SparkSession, *names: str) -> None:
-        self._sums = {name: spark.sparkContext.accumulator(0) for name in names}
+    def __init__(self, spark: SparkSession) -> None:
+        self._counts = spark.sparkContext.accumulator(Counter[Any](), _Merged())
 
     def add(self, name: str, amount: int | np.integer[Any]) -> None:
         """Add to one sum, in a worker."""
-        self._sums[name].add(int(amount))
+        self._counts.add(Counter({name: int(amount)}))
 
-    def values(self) -> dict[str, int]:
-        """Return the sums, on the driver, once the job is done."""
-        return {name: accumulator.value for name, accumulator in self._sums.items()}
+    def add_each(self, name: str, numbers: Integers) -> None:
+        """Count how often each number occurs, in a worker."""
+        found, counts = np.unique(numbers, return_counts=True)
+        self._counts.add(Counter({(name, n): count for n, count in zip(found.tolist(), counts.tolist(), strict=True)}))
+
+    def values(self) -> dict[str, Any]:
+        """Return the sums and the histograms, on the driver, once the job is done; those of nothing are missing."""
+        counted: dict[str, Any] = {}
+        for key, count in sorted(self._counts.value.items(), key=repr):
+            if isinstance(key, tuple):
+                counted.setdefault(key[0], {})[str(key[1])] = count
+            else:
+                counted[key] = count
+        return counted
 
 
 def by_piece(work: Callable[[pa.RecordBatch], pa.RecordBatch]) -> Callable[[Batches], Batches]:
@@ -83,6 +105,7 @@ def meet(
     *,
     groups: int,
     broadcast: bool,
+    whole: bool,
 ) -> DataFrame:
     """Bring both documents of every pair to one place and compare them there.
 
@@ -98,6 +121,9 @@ def meet(
     compare
         Given the payload of a cell's documents, the ids of its distinct pairs and the rows of both in the payload,
         returns rows of `schema`.
+    whole
+        Whether to send the payload whole where there is one group, without asking which documents have a pair: that
+        question takes a Spark job or two, which pays only for a payload of some size.
     broadcast
         Whether the list of (document, cell) fits into every executor's memory; otherwise the payload is shuffled once
         more, to join that list.
@@ -131,10 +157,13 @@ def meet(
         left_rows, right_rows = (order[np.searchsorted(ids, ends, sorter=order)] for ends in (left, right))
         yield compare(documents, (left, right), (left_rows, right_rows))
 
-    members = source.mapInArrow(
-        list_members, T.StructType().add("doc_id", T.LongType()).add("target", T.IntegerType())
-    ).distinct()
-    addressed = payload.join(F.broadcast(members) if broadcast else members, on="doc_id", how="inner")
+    if whole and groups == 1:
+        addressed = payload.withColumn("target", F.lit(int(targets[0])))
+    else:
+        members = source.mapInArrow(
+            list_members, T.StructType().add("doc_id", T.LongType()).add("target", T.IntegerType())
+        ).distinct()
+        addressed = payload.join(F.broadcast(members) if broadcast else members, on="doc_id", how="inner")
     pairs = source.mapInArrow(send_pairs, T.StructType().add("target", T.IntegerType()).add("block", T.BinaryType()))
     return (
         pairs.unionByName(addressed, allowMissingColumns=True)

@@ -1,24 +1,22 @@
 """The job: the stages in order, each table written before the next stage reads it."""
 
-import contextlib
 import logging
-import time
-import unicodedata
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import numpy as np
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql import types as T
 
-from dedup import __version__, schemas
-from dedup.config import Config, to_dict, to_toml
+from dedup import schemas
+from dedup.config import to_toml
 from dedup.errors import DataError, DedupError, SchemaError
-from dedup.exchange import Counters, cell_groups
+from dedup.exchange import cell_groups
 from dedup.kernels.lsh import pair_counts
 from dedup.report import build_report, to_html, to_json
+from dedup.run import Job, Run, ceil_div
 from dedup.stages import (
     buckets,
     candidates,
@@ -31,119 +29,23 @@ from dedup.stages import (
     representatives,
     signatures,
 )
-from dedup.storage import Storage, Workspace, guess_format, read_corpus
 
 LOG = logging.getLogger("dedup")
 
-TASK_BYTES = 1 << 20
-"""Least data worth a task of its own while cores are free."""
+WHOLE_BYTES = 16 << 20
+"""Documents that are sent to where pairs are compared without asking which of them have a pair."""
 BAND_BYTES = 32 << 20
 """Band rows of one partition: sorting them takes a worker about ten times as much memory."""
+MEMBER_BYTES = 100
+"""What a member or an edge takes while representatives are elected."""
 CELL_PAIRS = 4 << 20
 """Pairs of one cell while candidates are estimated."""
 CELL_BYTES = 64 << 20
 """Shingle sets of one cell while candidates are verified."""
+SAMPLED_PAIRS = 10_000
+"""Pairs left uncompared that are verified to estimate what the cap on buckets costs."""
 BROADCAST_ROWS = 2 << 20
 """Ids that are sent to every executor instead of being joined by a shuffle: about 50 MB."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
-    """What a run is asked to do."""
-
-    inputs: Sequence[str]
-    output: str
-    config: Config
-    overwrite: bool = False
-
-
-class _Run:
-    """One run as it goes on: its input, and the tables and measurements of the stages so far."""
-
-    def __init__(self, spark: SparkSession, job: Job) -> None:
-        self.spark = spark
-        self.config = job.config
-        storage = Storage(spark)
-        chosen = job.config.input
-        self.format: str = chosen.format
-        if self.format == "auto":
-            self.format = guess_format(storage, job.inputs, name_filter=chosen.name_filter)
-        self.id_column = chosen.id_column or ("path" if self.format == "text" else "")
-        self.corpus, fingerprint = read_corpus(
-            spark, storage, job.inputs, kind=self.format, name_filter=chosen.name_filter
-        )
-        self.documents = documents.read_documents(self.corpus, id_column=self.id_column, text_column=chosen.text_column)
-        if job.config.output.mode == "annotate":
-            output.check_annotations(self.corpus)
-        self.id_type = self.documents.schema["id"].dataType
-        self.workspace = Workspace(spark, storage, job.output)
-        identity = {
-            "version": __version__,
-            "unicode": unicodedata.unidata_version,
-            **{f"setting {name}": value for name, value in to_dict(job.config).items()},
-            "input": fingerprint,
-        }
-        self.workspace.open(identity, overwrite=job.overwrite)
-        self.tables: dict[str, DataFrame] = {}
-        self.measured: dict[str, dict[str, Any]] = {}
-        self.stages: dict[str, dict[str, Any]] = {}
-
-    @contextlib.contextmanager
-    def stage(self, name: str, table: str) -> Iterator[None]:
-        """Time a stage, and say when it is done and how many rows its table has."""
-        begin = time.monotonic()
-        yield
-        seconds = time.monotonic() - begin
-        measured = self.measured[table]
-        self.stages[name] = {**measured, "seconds": round(seconds, 3)}
-        LOG.info("%-16s %14s %9.1f s", name, f"{measured['rows']:,} rows", seconds)
-
-    def table(
-        self,
-        name: str,
-        schema: T.StructType,
-        build: Callable[[Counters], DataFrame],
-        *,
-        counted: Sequence[str] = (),
-        summed: Mapping[str, str] | None = None,
-        known: Mapping[str, Any] | None = None,
-    ) -> None:
-        """Build, write and measure a table, unless an earlier try has finished it.
-
-        Parameters
-        ----------
-        counted
-            Names of what the stage counts in its workers.
-        summed
-            Measurements that are sums of SQL expressions over the table.
-        known
-            Measurements known beforehand.
-        """
-        measured = self.workspace.finished(name)
-        if measured is None:
-            counters = Counters(self.spark, *counted)
-            observation = Observation()
-            sums = [F.sum(F.expr(expression)).alias(key) for key, expression in (summed or {}).items()]
-            rows = build(counters).observe(observation, F.count(F.lit(1)).alias("rows"), *sums)
-            self.workspace.write_table(name, rows)
-            seen = {key: value or 0 for key, value in observation.get.items()}
-            measured = {**seen, **counters.values(), **(known or {})}
-            self.workspace.finish(name, measured)
-        self.measured[name] = measured
-        self.tables[name] = self.workspace.read_table(name, schema)
-
-    def rows(self, name: str) -> int:
-        """Return the number of rows of a finished table."""
-        return int(self.measured[name]["rows"])
-
-    def tasks(self, data_bytes: int, task_bytes: int) -> int:
-        """Return how many tasks share so many bytes: enough for the limit of one, and for the cores if it pays."""
-        cores = self.spark.sparkContext.defaultParallelism
-        return max(_ceil(data_bytes, task_bytes), min(cores, _ceil(data_bytes, TASK_BYTES)), 1)
-
-
-def _ceil(whole: int, part: int) -> int:
-    return -(-whole // part)
 
 
 def run(spark: SparkSession, job: Job) -> dict[str, Any]:
@@ -159,22 +61,20 @@ def run(spark: SparkSession, job: Job) -> dict[str, Any]:
     DedupError
         When the input, the settings or the output do not allow it; nothing is published.
     """
-    work = _Run(spark, job)
+    work = Run(spark, job)
     try:
-        return _run(work, job)
+        return _run_stages(work, job)
     except (DataError, SchemaError):
         # What the user mends may be what the finished stages were made of.
         work.workspace.discard()
         raise
 
 
-def _run(work: _Run, job: Job) -> dict[str, Any]:
+def _run_stages(work: Run, job: Job) -> dict[str, Any]:
     with work.stage("signatures", "signatures"):
         _sign(work)
-    with work.stage("documents", "signatures"):
-        _check_ids(work)
     with work.stage("identical", "identical"):
-        work.table("identical", schemas.IDENTICAL, lambda _: identical.find_identical(work.tables["signatures"]))
+        _collapse(work)
     heads = identical.select_heads(work.tables["signatures"], work.tables["identical"])
     with work.stage("buckets", "buckets"):
         bucket_sizes = _bucket(work, heads)
@@ -184,7 +84,8 @@ def _run(work: _Run, job: Job) -> dict[str, Any]:
         _verify(work)
     with work.stage("components", "components"):
         engine = _connect(work)
-    with work.stage("representatives", "duplicates"):
+    uncompared = _estimate_loss(work)
+    with work.stage("representatives", "members"):
         component_sizes = _elect(work)
     with work.stage("output", "output"):
         _write_output(work)
@@ -195,6 +96,7 @@ def _run(work: _Run, job: Job) -> dict[str, Any]:
         stages=work.stages,
         facts={
             "engine": engine,
+            "uncompared": uncompared,
             "bucket_sizes": bucket_sizes,
             "component_sizes": component_sizes,
             "spark": work.spark.version,
@@ -206,7 +108,7 @@ def _run(work: _Run, job: Job) -> dict[str, Any]:
     return report
 
 
-def _sign(work: _Run) -> None:
+def _sign(work: Run) -> None:
     config = work.config
     work.table(
         "signatures",
@@ -225,33 +127,47 @@ def _sign(work: _Run) -> None:
         raise DataError("--input: must hold at least one document (it has none)")
 
 
-def _check_ids(work: _Run) -> None:
-    signed = work.tables["signatures"]
-    work.table("repeated", schemas.REPEATED, lambda _: documents.find_repeated(signed))
-    if work.rows("repeated"):
-        documents.check_repeated(work.documents, signed, work.tables["repeated"], id_column=work.id_column)
+def _collapse(work: Run) -> None:
+    """Find the documents of one shingle set, and make sure that ids are unique."""
+    signed, rows = work.tables["signatures"], work.rows("signatures")
+    partitions = work.tasks(32 * rows, BAND_BYTES)
+    work.table(
+        "identical",
+        schemas.SHARED,
+        lambda _: identical.find_shared(signed, partitions=partitions),
+        summed={"identical": "int(set_id IS NOT NULL)", "repeated": "int(copies IS NOT NULL)"},
+    )
+    work.measured["identical"]["rows"] = work.measured["identical"]["identical"]
+    shared = work.tables["identical"]
+    work.tables["identical"] = identical.select_identical(shared)
+    work.tables["repeated"] = identical.select_repeated(shared)
+    documents.check_null(work.documents, work.measured["signatures"]["ids_null"], id_column=work.id_column)
+    if work.measured["identical"]["repeated"]:
+        documents.check_repeated(signed, work.tables["repeated"], id_column=work.id_column)
 
 
-def _bucket(work: _Run, heads: DataFrame) -> dict[int, int]:
+def _bucket(work: Run, heads: DataFrame) -> dict[int, int]:
     """Return how many buckets there are of every size."""
     config = work.config
     if config.mode == "lsh":
         partitions = work.tasks(16 * config.lsh.bands * work.rows("signatures"), BAND_BYTES)
-        bucketed = buckets.bucket_bands(heads, bands=config.lsh.bands, rows=config.lsh.rows, partitions=partitions)
+        bucket = partial(buckets.bucket_bands, heads, bands=config.lsh.bands, rows=config.lsh.rows)
     else:
         _collect_sets(work, heads.select("doc_id"), work.rows("signatures"))
         partitions = work.tasks(16 * work.measured["signatures"]["shingles"], BAND_BYTES)
-        chosen = prefixes.select_prefixes(work.tables["sets"], threshold=config.threshold)
-        bucketed = buckets.bucket_prefixes(chosen, partitions=partitions)
-    work.table("buckets", schemas.BUCKETS, lambda _: bucketed, summed={"members": "size"})
-    return _count_sizes(work.tables["buckets"].select("size"))
+        bucket = partial(
+            buckets.bucket_prefixes, prefixes.select_prefixes(work.tables["sets"], threshold=config.threshold)
+        )
+    work.table(
+        "buckets",
+        schemas.BUCKETS,
+        lambda counters: bucket(partitions=partitions, counters=counters),
+        summed={"members": "size"},
+    )
+    return work.sizes("buckets")
 
 
-def _count_sizes(sizes: DataFrame) -> dict[int, int]:
-    return dict(sorted((row["size"], row["count"]) for row in sizes.groupBy("size").count().collect()))
-
-
-def _pair(work: _Run, heads: DataFrame, bucket_sizes: Mapping[int, int]) -> None:
+def _pair(work: Run, heads: DataFrame, bucket_sizes: Mapping[int, int]) -> None:
     config = work.config
     exact = config.mode == "exact"
     max_bucket = None if exact else config.buckets.max_bucket
@@ -267,16 +183,21 @@ def _pair(work: _Run, heads: DataFrame, bucket_sizes: Mapping[int, int]) -> None
             signature_size=config.signature_size,
             estimate_sigmas=None if exact else config.candidates.estimate_sigmas,
             max_bucket=max_bucket,
-            groups=cell_groups(_ceil(compared, CELL_PAIRS)),
+            groups=cell_groups(ceil_div(compared, CELL_PAIRS)),
             broadcast=min(2 * compared, work.measured["buckets"]["members"]) <= BROADCAST_ROWS,
+            whole=work.rows("signatures") * config.signature_size <= WHOLE_BYTES,
             counters=counters,
         ),
         counted=candidates.COUNTED,
         known={"pairs_in_buckets": compared, "pairs_uncompared": uncompared},
     )
+    if max_bucket is not None and uncompared:
+        share = min(SAMPLED_PAIRS / uncompared, 1.0)
+        sample = partial(candidates.sample_uncompared, work.tables["buckets"], max_bucket=max_bucket, share=share)
+        work.table("sample", schemas.PAIRS, lambda _: sample())
 
 
-def _collect_sets(work: _Run, wanted: DataFrame, most: int) -> None:
+def _collect_sets(work: Run, wanted: DataFrame, most: int) -> None:
     """Make the table of shingle sets of the wanted documents, of which there are at most so many."""
     config = work.config
     work.table(
@@ -293,32 +214,40 @@ def _collect_sets(work: _Run, wanted: DataFrame, most: int) -> None:
     )
 
 
-def _verify(work: _Run) -> None:
+def _verify(work: Run) -> None:
     if "sets" not in work.tables:
-        ends = work.tables["candidates"].select(F.explode(F.array("left_id", "right_id")).alias("doc_id"))
-        _collect_sets(work, ends.distinct(), 2 * work.rows("candidates"))
-    work.table("edges", schemas.EDGES, lambda _: _compare(work, "candidates", work.config.threshold))
+        pairs, count = work.tables["candidates"].select("left_id", "right_id"), work.rows("candidates")
+        if "sample" in work.tables:
+            pairs, count = pairs.unionByName(work.tables["sample"]), count + work.rows("sample")
+        ends = pairs.select(F.explode(F.array("left_id", "right_id")).alias("doc_id"))
+        # To a broadcast the same id twice does no harm, and telling so would take a shuffle.
+        _collect_sets(work, ends if 2 * count <= BROADCAST_ROWS else ends.distinct(), 2 * count)
+    found = work.tables["candidates"], work.rows("candidates")
+    work.table("edges", schemas.EDGES, lambda _: _compare(work, *found, work.config.threshold))
 
 
-def _compare(work: _Run, pairs: str, threshold: float) -> DataFrame:
-    """Return the pairs of a table whose exact Jaccard is at least the threshold."""
-    sets, ends = work.measured["sets"], 2 * work.rows(pairs)
+def _compare(work: Run, pairs: DataFrame, count: int, threshold: float) -> DataFrame:
+    """Return those of so many pairs whose exact Jaccard is at least the threshold."""
+    sets, ends = work.measured["sets"], 2 * count
     moved = min(sets["bytes"], ends * sets["bytes"] // max(sets["rows"], 1))
     return edges.verify(
-        work.tables[pairs],
+        pairs,
         work.tables["sets"],
         threshold=threshold,
         groups=cell_groups(work.tasks(moved, CELL_BYTES)),
         broadcast=ends <= BROADCAST_ROWS,
+        whole=sets["bytes"] <= WHOLE_BYTES,
     )
 
 
-def _connect(work: _Run) -> str:
+def _connect(work: Run) -> str:
     """Return the engine that connected the components."""
-    chosen, count = work.config.components, work.rows("edges")
-    forest = components.contract(work.tables["edges"])
-    if chosen.engine == "auto" and count > chosen.driver_edges:
-        forest = forest.persist()
+    chosen = work.config.components
+    links = components.link(work.tables["edges"], work.tables["identical"])
+    count = work.rows("edges") + work.measured["identical"]["identical"]
+    forest = links
+    if chosen.engine == "graphframes" or count > chosen.driver_edges:
+        forest = components.contract(links).persist()
         count = forest.count()
     wanted = components.choose_engine(chosen.engine, count, chosen.driver_edges)
     engine = components.available_engine(work.spark, wanted, required=chosen.engine == "graphframes")
@@ -328,52 +257,87 @@ def _connect(work: _Run) -> str:
         work.spark.sparkContext.setCheckpointDir(work.workspace.checkpoints)
     connect = components.connect_with_graphframes if engine == "graphframes" else components.connect_on_driver
     work.table("components", schemas.COMPONENTS, lambda _: connect(forest))
+    if engine == "graphframes":
+        components.check_components(links, work.tables["components"])
     work.spark.catalog.clearCache()
-    components.check_components(work.tables["edges"], work.tables["components"])
     return engine
 
 
-def _elect(work: _Run) -> dict[int, int]:
+def _estimate_loss(work: Run) -> dict[str, int]:
+    """Verify a sample of the pairs that the cap on buckets left uncompared.
+
+    Returns
+    -------
+    dict
+        `sampled` pairs, `similar` ones at or above the threshold, and of these the `lost` ones, whose documents are
+        not in one component either.
+    """
+    if "sample" not in work.tables:
+        return {"sampled": 0, "similar": 0, "lost": 0}
+    with work.stage("uncompared", "uncompared"):
+        pairs, count = work.tables["sample"], work.rows("sample")
+        work.table("uncompared", schemas.EDGES, lambda _: _compare(work, pairs, count, work.config.threshold))
+        lost = components.find_parted(work.tables["uncompared"], work.tables["components"]).count()
+    return {"sampled": count, "similar": work.rows("uncompared"), "lost": lost}
+
+
+def _elect(work: Run) -> dict[int, int]:
     """Return how many components there are of every size."""
     tables = work.tables
+    count = work.rows("components")
     work.table(
         "members",
         schemas.members(work.id_type),
-        lambda _: representatives.list_members(tables["components"], tables["identical"], tables["signatures"]),
+        lambda counters: representatives.explain(
+            tables["components"],
+            tables["identical"],
+            tables["signatures"],
+            tables["edges"],
+            policy=work.config.representatives.policy,
+            partitions=work.tasks(MEMBER_BYTES * (count + work.rows("edges")), BAND_BYTES),
+            broadcast=count <= BROADCAST_ROWS,
+            counters=counters,
+        ),
+        summed={"near": "int(kind = 'near')", "distant": "int(jaccard IS NULL)"},
     )
-    elected = representatives.elect(tables["members"], policy=work.config.representatives.policy)
-    work.table("distant", schemas.PAIRS, lambda _: representatives.find_distant(elected, tables["edges"]))
-    work.table("distant_edges", schemas.EDGES, lambda _: _compare(work, "distant", 0.0))
-    work.table(
-        "duplicates",
-        schemas.duplicates(work.id_type),
-        lambda _: representatives.explain(elected, tables["edges"], tables["distant_edges"]),
-        summed={"near": "int(kind = 'near')"},
-    )
-    return _count_sizes(tables["members"].groupBy("component_id").agg(F.count(F.lit(1)).alias("size")))
+    if distant := work.measured["members"]["distant"]:
+        pairs = representatives.find_distant(tables["members"])
+        work.table("distant", schemas.EDGES, lambda _: _compare(work, pairs, distant, 0.0))
+        tables["members"] = representatives.measure(tables["members"], tables["distant"])
+    return work.sizes("members")
 
 
-def _write_output(work: _Run) -> None:
+def _write_output(work: Run) -> None:
     config, tables = work.config.output, work.tables
-    duplicates, members = tables["duplicates"], tables["members"]
-    repeated = tables["repeated"] if work.rows("repeated") else None
+    members = tables["members"]
+    duplicates = representatives.select_duplicates(members)
+    repeated = tables["repeated"] if work.measured["identical"]["repeated"] else None
     copies = duplicates.limit(0)
     if repeated is not None:
-        copies = output.list_copies(repeated, tables["signatures"], members, duplicates)
+        copies = output.list_copies(repeated, tables["signatures"], members)
     user_id, doc_id = documents.identify(work.corpus, id_column=work.id_column)
     if config.mode == "annotate":
         name, rows = "annotated", output.annotate(work.corpus, doc_id, duplicates, copies, repeated)
     else:
-        name, rows = "kept", output.keep(work.corpus, doc_id, duplicates, repeated)
+        name, rows = (
+            "kept",
+            output.keep(work.corpus, doc_id, duplicates, repeated, broadcast=work.rows("members") <= BROADCAST_ROWS),
+        )
     if config.mode == "ids":
         rows = rows.select(user_id.alias(work.id_column or "id"))
     kept = F.col("dedup_kept") if config.mode == "annotate" else None
-    named = output.name_edges(tables["edges"], tables["identical"], members)
-    written = {
-        "kept": _write(work, name, rows, kept, _target_format(work)),
-        "duplicates": _write(work, "duplicates", duplicates.unionByName(copies).drop("doc_id")),
-        "edges": _write(work, "edges", named),
-    }
+    every = duplicates if repeated is None else duplicates.unionByName(copies)
+    named = output.name_edges(
+        tables["edges"], tables["identical"], members, broadcast=work.rows("members") <= BROADCAST_ROWS
+    )
+    # Three writes at once: two are small, and each has its share of waiting for the driver.
+    with ThreadPoolExecutor() as writers:
+        writes = {
+            "kept": writers.submit(_write, work, name, rows, kept, _target_format(work)),
+            "duplicates": writers.submit(_write, work, "duplicates", every.drop("doc_id")),
+            "edges": writers.submit(_write, work, "edges", named),
+        }
+    written = {part: write.result() for part, write in writes.items()}
     total = work.rows("signatures")
     if written["kept"] + written["duplicates"] != total:
         raise DedupError(
@@ -383,13 +347,13 @@ def _write_output(work: _Run) -> None:
     work.measured["output"] = {"rows": written["kept"], **written}
 
 
-def _target_format(work: _Run) -> str:
+def _target_format(work: Run) -> str:
     if work.config.output.format != "input":
         return work.config.output.format
     return "parquet" if work.format == "text" else work.format
 
 
-def _write(work: _Run, name: str, rows: DataFrame, counted: Column | None = None, kind: str = "parquet") -> int:
+def _write(work: Run, name: str, rows: DataFrame, counted: Column | None = None, kind: str = "parquet") -> int:
     """Write rows of the result and return how many there are, or for how many the condition holds."""
     observation = Observation()
     count = F.count(F.lit(1)) if counted is None else F.count_if(counted)

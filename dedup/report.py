@@ -8,6 +8,7 @@ from importlib.metadata import version
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, select_autoescape
+from scipy.special import betaincinv
 
 from dedup import __version__
 from dedup.config import Config, to_dict
@@ -32,7 +33,7 @@ def build_report(
     stages
         Measurements of every stage: rows, seconds and its own counts.
     facts
-        engine, bucket_sizes, component_sizes and spark's version.
+        engine, bucket_sizes, component_sizes, uncompared (see `pipeline`) and spark's version.
     """
     signed, paired = stages["signatures"], stages["candidates"]
     documents = signed["rows"]
@@ -66,6 +67,7 @@ def build_report(
             "candidates": paired["rows"],
             "edges": stages["edges"]["rows"],
         },
+        "uncompared": {**facts["uncompared"], "lost_share_at_most": _share_at_most(**facts["uncompared"])},
         "candidate_pairs_per_doc": _share(paired["rows"], documents),
         "length_drop_rate": _share(paired["pairs_distinct"] - after_length, paired["pairs_distinct"]),
         "estimate_drop_rate": _share(after_length - paired["rows"], after_length),
@@ -93,6 +95,11 @@ def build_report(
 
 def _share(part: int, whole: int) -> float:
     return part / whole if whole else 0.0
+
+
+def _share_at_most(sampled: int, similar: int, lost: int) -> float:  # noqa: ARG001 - one of the three is not needed
+    """Return the bound that the share of lost pairs keeps in 95 of 100 samples (Clopper, Pearson 1934)."""
+    return float(betaincinv(lost + 1, sampled - lost, 0.95)) if sampled > lost else float(sampled > 0)
 
 
 def to_json(report: Mapping[str, Any]) -> str:
@@ -126,7 +133,9 @@ def to_table(report: Mapping[str, Any]) -> str:
         ("components", f"{report['components']:,}"),
         ("pairs uncompared", f"{report['pairs']['uncompared']:,}"),
     ]
-    lines = [f"{name:<18}{value:>14}" for name, value in rows]
+    if report["pairs"]["uncompared"]:
+        rows.append(("lost of them, at most", f"{report['uncompared']['lost_share_at_most']:.2%}"))
+    lines = [f"{name:<22}{value:>10}" for name, value in rows]
     lines += ["", f"{'stage':<18}{'rows':>14}{'seconds':>10}"]
     lines += [
         f"{name:<18}{measured['rows']:>14,}{measured['seconds']:>10.1f}" for name, measured in report["stages"].items()

@@ -16,6 +16,14 @@ def signatures(id_type: T.DataType) -> T.StructType:
     )
 
 
+SHARED = (
+    T.StructType()
+    .add("doc_id", T.LongType())
+    .add("set_id", T.LongType())  # null in rows of REPEATED
+    .add("copies", T.LongType())  # null in rows of IDENTICAL
+)
+"""IDENTICAL and REPEATED in one table."""
+
 REPEATED = T.StructType().add("doc_id", T.LongType()).add("copies", T.LongType())
 """Document ids of more than one row."""
 
@@ -34,7 +42,7 @@ CANDIDATES = T.StructType().add("left_id", T.LongType()).add("right_id", T.LongT
 """Distinct pairs left_id < right_id that are worth an exact comparison; estimate is null in exact mode."""
 
 PAIRS = T.StructType().add("left_id", T.LongType()).add("right_id", T.LongType())
-"""Pairs of shingle sets, by the least doc_id of each."""
+"""Pairs left_id < right_id."""
 
 SETS = T.StructType().add("doc_id", T.LongType()).add("shingles", T.BinaryType())
 """Shingle sets: uint64, ascending."""
@@ -43,17 +51,21 @@ EDGES = T.StructType().add("left_id", T.LongType()).add("right_id", T.LongType()
 """Candidates with exact Jaccard at or above the threshold."""
 
 COMPONENTS = T.StructType().add("doc_id", T.LongType()).add("component_id", T.LongType())
-"""Ends of edges and the least document id of their component."""
+"""Documents that another one resembles and the least document id of their component."""
 
 
 def members(id_type: T.DataType) -> T.StructType:
-    """Return the schema of MEMBERS, the documents that another one resembles."""
+    """Return the schema of MEMBERS, the documents that another one resembles, with the one kept of each component."""
     return (
         T.StructType()
         .add("doc_id", T.LongType())
         .add("id", id_type)
-        .add("set_id", T.LongType())  # the least doc_id of the documents with this shingle set
+        .add("representative_id", id_type)  # the user's id of the document kept
         .add("component_id", T.LongType())
+        .add("kind", T.StringType())  # kept; identical: the same shingle set as the one kept; near
+        .add("jaccard", T.DoubleType())  # exact, to the representative; null where no edge joins the two
+        .add("left_id", T.LongType())  # the shingle sets of both, by the least doc_id of each, in ascending order
+        .add("right_id", T.LongType())
     )
 
 

@@ -51,8 +51,9 @@ def main(arguments: Sequence[str]) -> int:
             config = dataclasses.replace(config, output=dataclasses.replace(config.output, mode=options.mode))
 
         # Spark's modules take a second to import, which a mistake in the settings need not wait for.
-        from dedup.pipeline import Job, run  # noqa: PLC0415
+        from dedup.pipeline import run  # noqa: PLC0415
         from dedup.report import to_table  # noqa: PLC0415
+        from dedup.run import Job  # noqa: PLC0415
         from dedup.session import open_session  # noqa: PLC0415
 
         spark = open_session(quiet=not terminal)

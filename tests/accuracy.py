@@ -12,7 +12,8 @@ import tempfile
 from pathlib import Path
 
 from dedup.config import load_config
-from dedup.pipeline import Job, run
+from dedup.pipeline import run
+from dedup.run import Job
 from dedup.session import open_session
 
 CORPORA = ("powershell_docs", "tldr_pages", "license_rules")

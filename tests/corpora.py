@@ -4,6 +4,7 @@ Word frequencies follow Zipf's law over a vocabulary of 500,000 words, one word 
 lengths are log-normal. One document in ten is an edited copy of another, one in fifty an exact one.
 """
 
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,7 @@ from dedup.kernels.jaccard import jaccard
 VOCABULARY = 500_000
 CHUNK = 50_000
 NEAR, IDENTICAL = 0.10, 0.02
+HOT_PAIRS = 2000
 TEMPLATES, TEMPLATED, CLUSTER = 10, 0.01, 0.005
 """The skewed profile: one document in a hundred is made from ten templates, one in two hundred from one document."""
 
@@ -42,8 +44,11 @@ class Corpus:
         """Draw words by their frequency."""
         return np.searchsorted(self.cumulative, self.chance.random(count))
 
-    def chunk(self, count: int) -> tuple[pa.Array, Integers, Integers]:
-        """Return the texts of `count` documents, and the numbers of the copies among them and of what each copies."""
+    def chunk(self, count: int) -> tuple[pa.Array, Integers, Integers, Integers]:
+        """Return the texts of `count` documents, the numbers of the copies among them and of what each copies.
+
+        Also the number of the text that each document is made from in the skewed profile, -1 for most.
+        """
         copies = int(count * NEAR), int(count * IDENTICAL)
         originals = count - sum(copies)
         lengths = self.chance.lognormal(np.log(self.mean_tokens) - 0.18, 0.6, originals).astype(int) + 5
@@ -51,12 +56,14 @@ class Corpus:
         starts = np.cumsum(lengths) - lengths
         pieces = [tokens[start : start + length] for start, length in zip(starts, lengths, strict=True)]
         sources = self.chance.integers(0, originals, sum(copies))
+        made_from = np.full(count, -1)
         if self.skewed:
             shares = [*[TEMPLATED / TEMPLATES] * TEMPLATES, CLUSTER]
             places = iter(self.chance.permutation(originals))
-            for shared, share in zip(self.shared, shares, strict=True):
-                for _ in range(int(count * share)):
-                    pieces[next(places)] = self.edit(shared, 2 / shared.size)
+            for number, share in enumerate(shares):
+                for place in islice(places, int(count * share)):
+                    made_from[place] = number
+                    pieces[place] = self.edit(self.shared[number], 2 / self.shared[number].size)
         # From one word in 500 to one in 12: similarities from .99 down to .4.
         rates = np.concatenate((np.exp(self.chance.uniform(-6.2, -2.5, copies[0])), np.zeros(copies[1])))
         pieces += [self.edit(pieces[source], rate) for source, rate in zip(sources, rates, strict=True)]
@@ -65,7 +72,7 @@ class Corpus:
         pieces = [pieces[number] for number in order]
         offsets = np.concatenate(([0], np.cumsum([piece.size for piece in pieces])))
         listed = pa.LargeListArray.from_arrays(offsets, self.words.take(pa.array(np.concatenate(pieces))))
-        return pc.binary_join(listed, " ").cast(pa.string()), places[originals:], places[sources]
+        return pc.binary_join(listed, " ").cast(pa.string()), places[originals:], places[sources], made_from[order]
 
     def edit(self, tokens: Integers, rate: float) -> Integers:
         """Return the tokens with about `rate` of them exchanged."""
@@ -78,16 +85,35 @@ class Corpus:
 
 
 def write_corpus(folder: Path, documents: int, *, seed: int = 1, mean_tokens: int = 200, skewed: bool = False) -> None:
-    """Write `documents/` (doc_id, text) and `truth.parquet` (left, right, jaccard) of the planted pairs."""
+    """Write `documents/` (doc_id, text) and `truth.parquet` (left, right, jaccard) of the planted pairs.
+
+    The skewed profile has also `hot.parquet`, of HOT_PAIRS random pairs from each of its large families.
+    """
     corpus = Corpus(seed=seed, mean_tokens=mean_tokens, skewed=skewed)
     (folder / "documents").mkdir(parents=True)
-    truth = []
+    truth, hot = [], []
     for first in range(0, documents, CHUNK):
         count = min(CHUNK, documents - first)
-        texts, copies, sources = corpus.chunk(count)
+        texts, copies, sources, made_from = corpus.chunk(count)
         table = pa.table({"doc_id": np.arange(first, first + count), "text": texts})
         pq.write_table(table, folder / "documents" / f"{first:010}.parquet", compression="zstd")
-        tokens, bounds = text.tokenise(texts, 1)
-        exact = jaccard(*shingles.shingle(tokens, bounds, 5), copies, sources)
-        truth.append(pa.table({"left": copies + first, "right": sources + first, "jaccard": exact}))
+        truth.append(compare(table, copies, sources))
+        hot.append(table.append_column("made_from", pa.array(made_from)).filter(pc.field("made_from") >= 0))
+    if skewed:
+        families = pa.concat_tables(hot).sort_by("made_from").combine_chunks()
+        sizes = families.group_by("made_from").aggregate([("doc_id", "count")]).sort_by("made_from")["doc_id_count"]
+        starts = np.cumsum(sizes) - sizes.to_numpy()
+        drawn = [
+            start + corpus.chance.integers(0, size, (2, HOT_PAIRS))
+            for start, size in zip(starts.tolist(), sizes.to_pylist(), strict=True)
+        ]
+        pq.write_table(compare(families, *np.concatenate(drawn, axis=1)), folder / "hot.parquet")
     pq.write_table(pa.concat_tables(truth), folder / "truth.parquet")
+
+
+def compare(documents: pa.Table, left: Integers, right: Integers) -> pa.Table:
+    """Return the ids of the documents at these positions, and the exact Jaccard of each pair."""
+    tokens, bounds = text.tokenise(documents["text"].combine_chunks(), 1)
+    exact = jaccard(*shingles.shingle(tokens, bounds, 5), left, right)
+    ids = documents["doc_id"].to_numpy()
+    return pa.table({"left": ids[left], "right": ids[right], "jaccard": exact})

@@ -14,7 +14,7 @@ LINES = 450
 
 # What a part may import besides the standard library: packages, with all that they hold.
 PARTS = {
-    "dedup/kernels": {"numpy", "scipy", "pyarrow", "xxhash", "dedup.kernels"},
+    "dedup/kernels": {"numba", "numpy", "scipy", "pyarrow", "xxhash", "dedup.kernels"},
     "dedup/stages": {
         *("numpy", "pyarrow", "pyspark", "graphframes"),
         *("dedup.kernels", "dedup.exchange", "dedup.schemas", "dedup.errors"),

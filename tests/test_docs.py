@@ -8,7 +8,8 @@ import pytest
 
 from dedup.config import load_config, to_dict
 from dedup.kernels.lsh import probability
-from dedup.pipeline import Job, run
+from dedup.pipeline import run
+from dedup.run import Job
 from dedup.session import ROOT
 
 README = (ROOT / "README.md").read_text("utf-8")

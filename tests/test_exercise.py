@@ -4,7 +4,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dedup.config import load_config
-from dedup.pipeline import Job, run
+from dedup.pipeline import run
+from dedup.run import Job
 from dedup.session import ROOT
 from tests import exercise
 

@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 import dedup.pipeline
 from dedup.config import load_config
 from dedup.errors import DataError, StorageError
-from dedup.pipeline import Job, run
+from dedup.pipeline import run
 from dedup.report import _by_power_of_two
+from dedup.run import Job
 from tests import oracles
 
 WORDS = [f"word{number}" for number in range(200)] + ["café", "Ωmega", "漢字", "ไทย"]
@@ -247,19 +248,22 @@ def test_interrupted_run_goes_on_where_it_stopped(spark, tmp_path, monkeypatch):
     job = Job(inputs=[source], output=output, config=config)
     undisturbed = run(spark, Job(inputs=[source], output=str(tmp_path / "other"), config=config))
 
-    def fail(*_: object) -> None:
+    def fail(*_: object, **__: object) -> None:
         raise RuntimeError("pulled the plug")
 
-    with monkeypatch.context() as patch:
-        patch.setattr(dedup.pipeline.components, "check_components", fail)
-        with pytest.raises(RuntimeError, match="pulled"):
-            run(spark, job)
-    assert not Path(output).exists()
+    for stage, work in ((dedup.pipeline.representatives, "explain"), (dedup.pipeline.output, "keep")):
+        with monkeypatch.context() as patch:
+            patch.setattr(stage, work, fail)
+            with pytest.raises(RuntimeError, match="pulled"):
+                run(spark, job)
+        assert not Path(output).exists()
 
     with monkeypatch.context() as patch:
         patch.setattr(dedup.pipeline.signatures, "sign_documents", fail)
+        patch.setattr(dedup.pipeline.representatives, "explain", fail)
         report = run(spark, job)
-    assert report["removed"] == undisturbed["removed"]
+    for name in ("removed", "bucket_sizes", "component_sizes"):
+        assert report[name] == undisturbed[name]
     for name in ("kept", "duplicates", "edges"):
         assert rows(output, name) == rows(str(tmp_path / "other"), name)
     assert not Path(f"{output}.partial").exists()
@@ -269,11 +273,11 @@ def test_unfinished_run_of_other_settings_is_refused(spark, tmp_path, monkeypatc
     source, output = write(tmp_path / "in", [{"id": 1, "text": "a text"}]), str(tmp_path / "out")
     settings_ = load_config(None, None, ["input.id_column=id"])
 
-    def fail(*_: object) -> None:
+    def fail(*_: object, **__: object) -> None:
         raise RuntimeError("pulled the plug")
 
     with monkeypatch.context() as patch:
-        patch.setattr(dedup.pipeline.identical, "find_identical", fail)
+        patch.setattr(dedup.pipeline.identical, "find_shared", fail)
         with pytest.raises(RuntimeError, match="pulled"):
             run(spark, Job(inputs=[source], output=output, config=settings_))
     other = load_config(None, None, ["input.id_column=id", "threshold=0.7"])
@@ -313,6 +317,27 @@ def test_hot_bucket_is_capped_counted_and_still_one_component(spark, tmp_path):
         count * (size * (size - 1) // 2 - size * 5) for size, count in capped.items()
     )
     assert (report["kept"], report["near"]) == (1, 59)
+    assert report["uncompared"]["sampled"] > 1000
+    # All are alike, and connected by others.
+    assert report["uncompared"]["similar"] == report["uncompared"]["sampled"]
+    assert report["uncompared"]["lost"] == 0 < report["uncompared"]["lost_share_at_most"] < 0.003
+
+
+def test_what_a_cap_loses_is_estimated_by_exact_comparison(spark, tmp_path):
+    """Thirty pairs of copies share their first words: compared with one neighbour each, most do not meet their own."""
+    shared = WORDS[:60]
+    texts = [" ".join([*shared, *[f"{number}x{place}" for place in range(25)]]) for number in range(30) for _ in "ab"]
+    documents = [{"id": number, "text": f"{text} end{number}"} for number, text in enumerate(texts)]
+    source = write(tmp_path / "in", documents)
+
+    settings = ("buckets.max_bucket=2", "lsh.bands=2", "lsh.rows=1", "lsh.seed=3", "candidates.estimate_sigmas=100")
+    report = deduplicate(spark, source, str(tmp_path / "out"), *settings)
+
+    uncompared = report["uncompared"]
+    # Drawn with replacement, so some of the 30 pairs that did not meet may be missing, and none is added.
+    assert 5 < uncompared["lost"] <= 30 - report["near"]
+    assert uncompared["lost"] < uncompared["similar"] <= uncompared["sampled"]
+    assert uncompared["lost_share_at_most"] > uncompared["lost"] / uncompared["sampled"]
 
 
 def test_report_counts_add_up(spark, tmp_path):

@@ -11,7 +11,8 @@ from pyspark.sql import types as T
 
 from dedup.config import load_config
 from dedup.errors import DataError, StorageError
-from dedup.pipeline import Job, run
+from dedup.pipeline import run
+from dedup.run import Job
 from dedup.storage import Storage, Workspace, guess_format, read_corpus
 
 IDENTITY = {"version": "1", "settings": {"threshold": 0.8}, "input files": ["a", "b"]}

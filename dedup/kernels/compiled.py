@@ -150,6 +150,19 @@ def sign(shingles: Hashes, offsets: Integers, seeds: Hashes, signatures: Hashes)
 
 
 @compiled
+def band_keys(signatures: Hashes, salts: Hashes, keys: Hashes) -> None:
+    """Fill the keys of every document's bands; see `lsh.band_keys`."""
+    bands = keys.shape[1]
+    rows = signatures.shape[1] // bands
+    for document in range(signatures.shape[0]):
+        for band in range(bands):
+            summed = np.uint64(0)
+            for row in range(band * rows, (band + 1) * rows):
+                summed += _mix(signatures[document, row] + salts[row])
+            keys[document, band] = _mix(summed)
+
+
+@compiled
 def count_shared(shingles: Hashes, offsets: Integers, left: Integers, right: Integers, shared: Integers) -> None:
     """Count the elements that pairs of ascending sets have in common."""
     for pair in range(left.size):

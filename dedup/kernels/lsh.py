@@ -4,7 +4,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from dedup.kernels import Flags, Hashes, Integers
+from dedup.kernels import Flags, Hashes, Integers, compiled
+from dedup.kernels.compiled import GOLDEN
 from dedup.kernels.text import expand, mix
 
 KEY_VERSION_SEED = 0x6B6579
@@ -34,6 +35,10 @@ def band_keys(signatures: Hashes, bands: int, rows: int) -> Hashes:
         `mix(sum over the band's rows of mix(value + salt_row))`, one salt for every row of the whole signature.
     """
     salts = expand(KEY_VERSION_SEED, bands * rows)
+    if compiled.AVAILABLE:
+        keys = np.empty((signatures.shape[0], bands), dtype=np.uint64)
+        compiled.band_keys(signatures, salts, keys)
+        return keys
     summed = mix(signatures + salts).reshape(-1, bands, rows).sum(axis=2, dtype=np.uint64)
     return mix(summed)
 
@@ -56,7 +61,12 @@ def group(keys: Hashes, doc_ids: Integers) -> tuple[Hashes, Integers, Integers]:
     offsets : int64 [buckets + 1]
         Bucket i holds `members[offsets[i]:offsets[i + 1]]`.
     """
-    order = np.argsort(keys)
+    # Most keys occur once. Sorting numbers is several times faster than sorting positions by numbers, so the position
+    # takes the place of a key's lowest bits: what is left of them tells nearly all singletons apart.
+    below = np.uint64((1 << keys.size.bit_length()) - 1)
+    order = np.sort((keys & ~below) | np.arange(keys.size, dtype=np.uint64))
+    order = (order & below)[_is_shared(order & ~below)].astype(np.int64)
+    order = order[np.argsort(keys[order])]
     ordered = keys[order]
     shared = _is_shared(ordered)
     keys, members = ordered[shared], doc_ids[order[shared]]
@@ -111,8 +121,7 @@ def pairs(
     size = sizes[bucket]
     followers = size - 1 - position
     if max_bucket is not None and (capped := size > max_bucket).any():
-        rank = np.where(capped, mix(members.view(np.uint64) ^ keys[bucket]), position.astype(np.uint64))
-        members = members[np.lexsort((rank, bucket))]
+        members = _in_circles(keys, members, offsets, capped)
         followers[capped] = max_bucket // 2
     ends = np.cumsum(followers)
     start = 0
@@ -124,6 +133,50 @@ def pairs(
         right = starts[bucket[left]] + (position[left] + distance) % size[left]
         yield np.minimum(members[left], members[right]), np.maximum(members[left], members[right])
         start = end
+
+
+def _in_circles(keys: Hashes, members: Integers, offsets: Integers, capped: Flags) -> Integers:
+    """Order the members of capped buckets by their hash with the key, those of others as they are."""
+    sizes = np.diff(offsets)
+    bucket = np.repeat(np.arange(sizes.size), sizes)
+    rank = np.where(capped, mix(members.view(np.uint64) ^ keys[bucket]), np.arange(members.size, dtype=np.uint64))
+    return members[np.lexsort((rank, bucket))]
+
+
+def sample_uncompared(
+    keys: Hashes, members: Integers, offsets: Integers, max_bucket: int, share: float
+) -> tuple[Integers, Integers]:
+    """Draw from the pairs that `pairs` leaves out, each with the same probability, the same ones every time.
+
+    Parameters
+    ----------
+    keys, members, offsets
+        As from `group`.
+    share
+        Pairs to draw of those left out, above 0.
+
+    Returns
+    -------
+    left, right : int64 [drawn]
+        left < right.
+    """
+    sizes = np.diff(offsets)
+    large = sizes > max_bucket
+    members = _in_circles(keys, members, offsets, np.repeat(large, sizes))
+    keys, starts, sizes = keys[large], offsets[:-1][large], sizes[large]
+    # Rounded at random, so that many buckets of few pairs are drawn from as well.
+    chance = (mix(keys ^ np.uint64(KEY_VERSION_SEED)) >> np.uint64(11)) / float(1 << 53)
+    drawn = np.floor(pair_counts(sizes, max_bucket)[1] * share + chance).astype(np.int64)
+    bucket = np.repeat(np.arange(sizes.size), drawn)
+    number = np.arange(bucket.size) - (np.cumsum(drawn) - drawn)[bucket]
+    hashes = mix(keys[bucket] + (number.astype(np.uint64) + np.uint64(1)) * GOLDEN)
+    # As many steps round the circle as no pair that is compared is apart.
+    free = sizes - 2 * (max_bucket // 2) - 1
+    high, low = hashes >> np.uint64(32), hashes & np.uint64(0xFFFFFFFF)
+    position = ((high * sizes[bucket].astype(np.uint64)) >> np.uint64(32)).astype(np.int64)
+    steps = ((low * free[bucket].astype(np.uint64)) >> np.uint64(32)).astype(np.int64) + max_bucket // 2 + 1
+    left, right = (members[starts[bucket] + place % sizes[bucket]] for place in (position, position + steps))
+    return np.minimum(left, right), np.maximum(left, right)
 
 
 def pair_counts(sizes: Integers, max_bucket: int | None) -> tuple[Integers, Integers]:

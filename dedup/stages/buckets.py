@@ -7,7 +7,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import types as T
 
-from dedup.exchange import Batches, gather
+from dedup.exchange import Batches, Counters, gather
 from dedup.kernels import Hashes, Integers, lsh, minhash
 from dedup.kernels.blocks import lists, routes, split, unpack, unrows
 from dedup.schemas import BUCKETS
@@ -15,29 +15,35 @@ from dedup.schemas import BUCKETS
 KEYED = T.StructType().add("target", T.IntegerType()).add("block", T.BinaryType())
 
 
-def bucket_bands(signatures: DataFrame, *, bands: int, rows: int, partitions: int) -> DataFrame:
+def bucket_bands(signatures: DataFrame, *, bands: int, rows: int, partitions: int, counters: Counters) -> DataFrame:
     """SIGNATURES -> BUCKETS of documents that agree in a band; shuffles 16 bytes x bands per document."""
 
     def keys_of(batch: pa.RecordBatch) -> tuple[Hashes, Integers]:
         keys = lsh.band_keys(minhash.from_planes(unrows(batch["signature"])), bands, rows)
         return keys.reshape(-1), np.repeat(batch["doc_id"].to_numpy(), bands)
 
-    return _bucket(signatures.select("doc_id", "signature"), keys_of, partitions)
+    return _bucket(signatures.select("doc_id", "signature"), keys_of, partitions, counters)
 
 
-def bucket_prefixes(prefixes: DataFrame, *, partitions: int) -> DataFrame:
+def bucket_prefixes(prefixes: DataFrame, *, partitions: int, counters: Counters) -> DataFrame:
     """Prefixes (doc_id, shingle) -> BUCKETS of documents whose prefixes share a shingle; shuffles 16 bytes a row."""
 
     def keys_of(batch: pa.RecordBatch) -> tuple[Hashes, Integers]:
         return batch["shingle"].to_numpy().view(np.uint64), batch["doc_id"].to_numpy()
 
-    return _bucket(prefixes.select("doc_id", "shingle"), keys_of, partitions)
+    return _bucket(prefixes.select("doc_id", "shingle"), keys_of, partitions, counters)
 
 
 def _bucket(
-    keyed: DataFrame, keys_of: Callable[[pa.RecordBatch], tuple[Hashes, Integers]], partitions: int
+    keyed: DataFrame,
+    keys_of: Callable[[pa.RecordBatch], tuple[Hashes, Integers]],
+    partitions: int,
+    counters: Counters,
 ) -> DataFrame:
-    """Bring equal keys together. Keys that occur once, most of them, end where they arrive."""
+    """Bring equal keys together. Keys that occur once, most of them, end where they arrive.
+
+    `counters` takes `sizes`, how many buckets there are of every size.
+    """
     targets = routes(partitions)
 
     def send(batches: Batches) -> Batches:
@@ -55,10 +61,12 @@ def _bucket(
         if table is not None:
             numbers, doc_ids = unpack(table["block"], 2)
             keys, members, offsets = lsh.group(numbers.view(np.uint64), doc_ids)
+            sizes = np.diff(offsets)
+            counters.add_each("sizes", sizes)
             yield pa.record_batch(
                 {
                     "key": keys.view(np.int64),
-                    "size": np.diff(offsets).astype(np.int32),
+                    "size": sizes.astype(np.int32),
                     "doc_ids": lists(members, offsets),
                 }
             )

@@ -7,10 +7,10 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from dedup.exchange import Counters, Pairs, meet
+from dedup.exchange import Batches, Counters, Pairs, meet
 from dedup.kernels import lsh, minhash
 from dedup.kernels.blocks import unlists, unrows
-from dedup.schemas import CANDIDATES
+from dedup.schemas import CANDIDATES, PAIRS
 
 PAIRS_AT_A_TIME = 1 << 20
 """Pairs enumerated at once: bounds a worker's memory to about 100 MB, whatever the size of a bucket."""
@@ -27,6 +27,7 @@ def pair_documents(
     max_bucket: int | None,
     groups: int,
     broadcast: bool,
+    whole: bool,
     counters: Counters,
 ) -> DataFrame:
     """BUCKETS, SIGNATURES -> CANDIDATES; shuffles 16 bytes a pair and the low signature bytes of documents in a bucket.
@@ -36,7 +37,7 @@ def pair_documents(
 
     Parameters
     ----------
-    groups, broadcast
+    groups, broadcast, whole
         As for `dedup.exchange.meet`.
     counters
         Takes COUNTED.
@@ -72,7 +73,21 @@ def pair_documents(
 
     low = F.substring("signature", 1, signature_size) if estimate_sigmas is not None else F.lit(b"")
     payload = signatures.select("doc_id", "shingle_count", low.alias("low"))
-    return meet(buckets, pairs_of, payload, compare, CANDIDATES, groups=groups, broadcast=broadcast)
+    return meet(buckets, pairs_of, payload, compare, CANDIDATES, groups=groups, broadcast=broadcast, whole=whole)
+
+
+def sample_uncompared(buckets: DataFrame, *, max_bucket: int, share: float) -> DataFrame:
+    """BUCKETS -> (left_id, right_id) of a share of the pairs that the cap leaves out of buckets; shuffles the pairs."""
+
+    def draw(batches: Batches) -> Batches:
+        for batch in batches:
+            members, offsets = unlists(batch["doc_ids"], "<i8")
+            keys = batch["key"].to_numpy().view(np.uint64)
+            left, right = lsh.sample_uncompared(keys, members, offsets, max_bucket, share)
+            yield pa.record_batch({"left_id": left, "right_id": right})
+
+    large = buckets.filter(F.col("size") > max_bucket).select("key", "doc_ids")
+    return large.mapInArrow(draw, PAIRS).distinct()
 
 
 def _estimate(low: np.ndarray, left: np.ndarray, right: np.ndarray) -> np.ndarray:

@@ -1,22 +1,27 @@
-"""EDGES -> COMPONENTS."""
+"""EDGES, IDENTICAL -> COMPONENTS."""
 
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql import types as T
 
 from dedup.errors import ComponentError
 from dedup.exchange import Batches, gather
 from dedup.kernels.components import connect
+from dedup.schemas import PAIRS
 
-FOREST = T.StructType().add("left_id", T.LongType()).add("right_id", T.LongType())
 GRAPHFRAME = "org/graphframes/GraphFrame.class"
 
 
-def contract(edges: DataFrame) -> DataFrame:
-    """EDGES -> the edges of a forest with the same components as those of each partition; no shuffle.
+def link(edges: DataFrame, identical: DataFrame) -> DataFrame:
+    """EDGES, IDENTICAL -> (left_id, right_id): what connects documents."""
+    same = identical.select(F.col("set_id").alias("left_id"), F.col("doc_id").alias("right_id"))
+    return edges.select("left_id", "right_id").unionByName(same)
+
+
+def contract(links: DataFrame) -> DataFrame:
+    """Links -> the edges of a forest with the same components as those of each partition; no shuffle.
 
     In a cluster of n copies n^2 / 2 edges say no more than n - 1.
     """
@@ -29,7 +34,7 @@ def contract(edges: DataFrame) -> DataFrame:
         inner = ids != component_ids
         yield pa.record_batch({"left_id": component_ids[inner], "right_id": ids[inner]})
 
-    return edges.select("left_id", "right_id").mapInArrow(shrink, FOREST)
+    return links.select("left_id", "right_id").mapInArrow(shrink, PAIRS)
 
 
 def choose_engine(engine: str, edge_count: int, driver_edges: int) -> str:
@@ -64,12 +69,12 @@ def graphframes_is_present(spark: SparkSession) -> bool:
     return loader.getResource(GRAPHFRAME) is not None
 
 
-def connect_on_driver(forest: DataFrame) -> DataFrame:
-    """Forest -> COMPONENTS with scipy: 16 bytes of driver memory per edge, and a few times that at its peak."""
-    table = forest.select("left_id", "right_id").toArrow()
+def connect_on_driver(links: DataFrame) -> DataFrame:
+    """Links -> COMPONENTS with scipy: 16 bytes of driver memory per link, and a few times that at its peak."""
+    table = links.select("left_id", "right_id").toArrow()
     ids, component_ids = connect(table["left_id"].to_numpy(), table["right_id"].to_numpy())
     components = pa.table({"doc_id": ids, "component_id": component_ids})
-    return forest.sparkSession.createDataFrame(components)
+    return links.sparkSession.createDataFrame(components)
 
 
 def connect_with_graphframes(forest: DataFrame) -> DataFrame:
@@ -87,20 +92,24 @@ def connect_with_graphframes(forest: DataFrame) -> DataFrame:
     return found.join(least, on="component", how="inner").select(F.col("id").alias("doc_id"), "component_id")
 
 
-def check_components(edges: DataFrame, components: DataFrame) -> None:
-    """Make sure that both ends of every edge share a component.
+def find_parted(pairs: DataFrame, components: DataFrame) -> DataFrame:
+    """Return the pairs (left_id, right_id, ...) whose ends do not share a component."""
+    left = components.select(F.col("doc_id").alias("left_id"), F.col("component_id").alias("left_component"))
+    right = components.select(F.col("doc_id").alias("right_id"), F.col("component_id").alias("right_component"))
+    joined = pairs.join(left, on="left_id", how="left").join(right, on="right_id", how="left")
+    return joined.filter(~F.equal_null("left_component", "right_component") | F.col("left_component").isNull())
+
+
+def check_components(links: DataFrame, components: DataFrame) -> None:
+    """Make sure that both ends of every link share a component.
 
     Raises
     ------
     ComponentError
         With the number of edges whose ends do not, and one of them: the engine's result is wrong.
     """
-    left = components.select(F.col("doc_id").alias("left_id"), F.col("component_id").alias("left_component"))
-    right = components.select(F.col("doc_id").alias("right_id"), F.col("component_id").alias("right_component"))
     [parted] = (
-        edges.join(left, on="left_id", how="left")
-        .join(right, on="right_id", how="left")
-        .filter(~F.equal_null("left_component", "right_component") | F.col("left_component").isNull())
+        find_parted(links, components)
         .agg(F.count(F.lit(1)).alias("count"), F.first("left_id").alias("left"), F.first("right_id").alias("right"))
         .collect()
     )

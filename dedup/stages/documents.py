@@ -69,19 +69,35 @@ def read_documents(corpus: DataFrame, *, id_column: str, text_column: str) -> Da
     return corpus.select(doc_id.alias("doc_id"), user_id.alias("id"), text.alias("text"))
 
 
-def find_repeated(signatures: DataFrame) -> DataFrame:
-    """SIGNATURES -> REPEATED, and a null doc_id if there is one; shuffles 8 bytes per document."""
-    counted = signatures.groupBy("doc_id").agg(F.count(F.lit(1)).alias("copies"))
-    return counted.filter(F.col("doc_id").isNull() | (F.col("copies") > 1))
+def check_null(documents: DataFrame, nulls: int, *, id_column: str) -> None:
+    """Refuse ids that are null.
+
+    Parameters
+    ----------
+    nulls
+        How many there are.
+
+    Raises
+    ------
+    DataError
+        Shows the texts of some.
+    """
+    if nulls:
+        texts = documents.filter(F.col("doc_id").isNull()).limit(SHOWN).collect()
+        shown = ", ".join(repr(bytes(row.text)[:40].decode("utf-8", "replace")) for row in texts)
+        raise DataError(
+            f"input.id_column: column {id_column!r} must not be null "
+            f"(got {nulls:,} nulls; their texts begin {shown}); fill them in or set another column"
+        )
 
 
-def check_repeated(documents: DataFrame, signatures: DataFrame, repeated: DataFrame, *, id_column: str) -> None:
-    """Refuse ids that are null or stand for two documents.
+def check_repeated(signatures: DataFrame, repeated: DataFrame, *, id_column: str) -> None:
+    """Refuse ids that stand for two documents.
 
     Parameters
     ----------
     repeated
-        What `find_repeated` found, not empty.
+        Not empty.
     id_column
         Empty where an id is the digest of its row: then repeated ids are equal rows, and no fault.
 
@@ -90,14 +106,6 @@ def check_repeated(documents: DataFrame, signatures: DataFrame, repeated: DataFr
     DataError
         Names some of the ids.
     """
-    nulls = repeated.filter(F.col("doc_id").isNull()).collect()
-    if nulls:
-        texts = documents.filter(F.col("doc_id").isNull()).limit(SHOWN).collect()
-        shown = ", ".join(repr(bytes(row.text)[:40].decode("utf-8", "replace")) for row in texts)
-        raise DataError(
-            f"input.id_column: column {id_column!r} must not be null "
-            f"(got {nulls[0].copies:,} nulls; their texts begin {shown}); fill them in or set another column"
-        )
     ids = (
         signatures.select("doc_id", "id")
         .join(repeated, on="doc_id", how="left_semi")

@@ -33,10 +33,13 @@ def collect_sets(
     return chosen.mapInArrow(by_piece(collect), SETS)
 
 
-def verify(candidates: DataFrame, sets: DataFrame, *, threshold: float, groups: int, broadcast: bool) -> DataFrame:
+def verify(
+    candidates: DataFrame, sets: DataFrame, *, threshold: float, groups: int, broadcast: bool, whole: bool
+) -> DataFrame:
     """CANDIDATES, SETS -> EDGES: the pairs whose exact Jaccard is at least the threshold (0: every pair).
 
-    A shingle set travels once to each of at most `groups` cells, not once per pair.
+    A shingle set travels once to each of at most `groups` cells, not once per pair. `groups`, `broadcast` and `whole`
+    are as for `dedup.exchange.meet`.
     """
 
     def pairs_of(batch: pa.RecordBatch) -> Iterator[Pairs]:
@@ -51,4 +54,4 @@ def verify(candidates: DataFrame, sets: DataFrame, *, threshold: float, groups: 
         return pa.record_batch({"left_id": pairs[0][similar], "right_id": pairs[1][similar], "jaccard": exact[similar]})
 
     source = candidates.select("left_id", "right_id")
-    return meet(source, pairs_of, sets, compare, EDGES, groups=groups, broadcast=broadcast)
+    return meet(source, pairs_of, sets, compare, EDGES, groups=groups, broadcast=broadcast, whole=whole)

@@ -9,27 +9,28 @@ ANNOTATIONS = ("dedup_kept", "dedup_representative_id", "dedup_component_id", "d
 FATE = ("representative_id", "component_id", "kind", "jaccard")
 
 
-def list_copies(repeated: DataFrame, signatures: DataFrame, members: DataFrame, duplicates: DataFrame) -> DataFrame:
-    """REPEATED, SIGNATURES, MEMBERS, DUPLICATES -> DUPLICATES: the second and further of wholly equal rows.
+def list_copies(repeated: DataFrame, signatures: DataFrame, members: DataFrame) -> DataFrame:
+    """REPEATED, SIGNATURES, MEMBERS -> DUPLICATES: the second and further of wholly equal rows.
 
     They share the fate of the first if that is a duplicate, and are identical to it if it is kept.
     """
     ids = signatures.select("doc_id", "id").join(F.broadcast(repeated), on="doc_id", how="inner").distinct()
-    fates = duplicates.select("doc_id", *FATE)
-    places = members.select("doc_id", F.col("component_id").alias("place"))
-    others = ids.join(fates, on="doc_id", how="left").join(places, on="doc_id", how="left")
+    others = ids.join(members.select("doc_id", *FATE), on="doc_id", how="left")
+    is_duplicate = F.col("kind") != "kept"
     return others.withColumn("number", F.explode(F.sequence(F.lit(2), "copies"))).select(
         "doc_id",
         "id",
         F.coalesce("representative_id", "id").alias("representative_id"),
-        F.coalesce("component_id", "place", "doc_id").alias("component_id"),
-        F.coalesce("kind", F.lit("identical")).alias("kind"),
+        F.coalesce("component_id", "doc_id").alias("component_id"),
+        F.when(is_duplicate, F.col("kind")).otherwise("identical").alias("kind"),
         F.coalesce("jaccard", F.lit(1.0)).alias("jaccard"),
     )
 
 
-def keep(corpus: DataFrame, doc_id: Column, duplicates: DataFrame, repeated: DataFrame | None) -> DataFrame:
-    """Input, DUPLICATES, REPEATED -> the rows to keep, every column as it was; no shuffle while DUPLICATES is small.
+def keep(
+    corpus: DataFrame, doc_id: Column, duplicates: DataFrame, repeated: DataFrame | None, *, broadcast: bool
+) -> DataFrame:
+    """Input, DUPLICATES, REPEATED -> the rows to keep, every column as it was; no shuffle if broadcast.
 
     Parameters
     ----------
@@ -37,10 +38,13 @@ def keep(corpus: DataFrame, doc_id: Column, duplicates: DataFrame, repeated: Dat
         The expression of a row's document id.
     repeated
         Ids of equal rows, of which one is kept; None if there are none.
+    broadcast
+        Whether the ids of DUPLICATES fit into every executor's memory.
     """
     name = _free_name(corpus)
     marked = corpus.withColumn(name, doc_id)
-    kept = marked.join(duplicates.select(F.col("doc_id").alias(name)), on=name, how="left_anti")
+    removed = duplicates.select(F.col("doc_id").alias(name))
+    kept = marked.join(F.broadcast(removed) if broadcast else removed, on=name, how="left_anti")
     if repeated is not None:
         kept = _number_copies(kept, name, repeated).filter(F.col(_number(name)) == 1)
     return _columns(kept, corpus)
@@ -86,15 +90,18 @@ def annotate(
     return _columns(annotated, corpus, *ANNOTATIONS)
 
 
-def name_edges(edges: DataFrame, identical: DataFrame, members: DataFrame) -> DataFrame:
+def name_edges(edges: DataFrame, identical: DataFrame, members: DataFrame, *, broadcast: bool) -> DataFrame:
     """EDGES, IDENTICAL, MEMBERS -> (left_id, right_id, jaccard) in the user's ids, left_id < right_id.
 
-    A document with the shingle set of another is an edge of Jaccard 1 to the least doc_id of that set.
+    A document with the shingle set of another is an edge of Jaccard 1 to the least doc_id of that set. `broadcast`:
+    whether MEMBERS fits into every executor's memory.
     """
     same = identical.select(F.col("doc_id").alias("left_id"), F.col("set_id").alias("right_id"))
     every = edges.select("left_id", "right_id", "jaccard").unionByName(same.withColumn("jaccard", F.lit(1.0)))
     left = members.select(F.col("doc_id").alias("left_id"), F.col("id").alias("left"))
     right = members.select(F.col("doc_id").alias("right_id"), F.col("id").alias("right"))
+    if broadcast:
+        left, right = F.broadcast(left), F.broadcast(right)
     named = every.join(left, on="left_id", how="inner").join(right, on="right_id", how="inner")
     return named.select(
         F.least("left", "right").alias("left_id"), F.greatest("left", "right").alias("right_id"), "jaccard"

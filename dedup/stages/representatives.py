@@ -3,64 +3,110 @@
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
-from pyspark.sql import Column, DataFrame
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql import types as T
 
-POLICIES: Mapping[str, Callable[[], Column]] = MappingProxyType({"smallest_id": lambda: F.struct("id", "doc_id")})
-"""Which document of a component is kept: the one least in the policy's column, made of columns of MEMBERS.
+from dedup.exchange import Batches, Counters, gather
+from dedup.kernels import Integers
+from dedup.kernels.representatives import elect, look_up
+from dedup.schemas import members as members_schema
+
+POLICIES: Mapping[str, Callable[[pa.Table], Integers]] = MappingProxyType(
+    {"smallest_id": lambda members: pc.rank(members["id"], tiebreaker="dense").to_numpy().astype(np.int64)}
+)
+"""Which document of a component is kept: the one least in the policy's ranks, doc_id deciding among equals.
 
 `smallest_id` orders numbers as numbers and strings by their bytes.
 """
 PAIR = ["left_id", "right_id"]
 
 
-def list_members(components: DataFrame, identical: DataFrame, signatures: DataFrame) -> DataFrame:
-    """COMPONENTS, IDENTICAL, SIGNATURES -> MEMBERS, every document that another one resembles; shuffles members.
+def explain(
+    components: DataFrame,
+    identical: DataFrame,
+    signatures: DataFrame,
+    edges: DataFrame,
+    *,
+    policy: str,
+    partitions: int,
+    broadcast: bool,
+    counters: Counters,
+) -> DataFrame:
+    """COMPONENTS, IDENTICAL, SIGNATURES, EDGES -> MEMBERS; shuffles members and edges.
 
-    Documents of one shingle set lie in the component of its edges, or in one of their own if it has none.
+    A component comes whole to one task, which takes about 200 bytes of memory for each of its members and edges.
+
+    Parameters
+    ----------
+    broadcast
+        Whether COMPONENTS fits into every executor's memory.
+    counters
+        Takes `sizes`, how many components there are of every size.
     """
-    alone = identical.select("set_id", F.col("set_id").alias("component_id"))
-    joined = components.select(F.col("doc_id").alias("set_id"), "component_id")
-    # A component's id is the least of its documents, so the minimum prefers it to the set's own.
-    sets = joined.unionByName(alone).groupBy("set_id").agg(F.min("component_id").alias("component_id"))
-    copies = identical.join(sets, on="set_id", how="inner").select("doc_id", "set_id", "component_id")
-    members = sets.select(F.col("set_id").alias("doc_id"), "set_id", "component_id").unionByName(copies)
-    # Rows without an id column can be equal: they are one document here.
-    ids = signatures.select("doc_id", "id").join(members.select("doc_id"), on="doc_id", how="left_semi").distinct()
-    return members.join(ids, on="doc_id", how="inner").select("doc_id", "id", "set_id", "component_id")
+    id_type = signatures.schema["id"].dataType
+
+    def join(batches: Batches) -> Batches:
+        table = gather(batches)
+        if table is None:
+            return
+        members = _distinct(table.filter(pc.is_valid(table["doc_id"])))
+        edges = table.filter(pc.is_valid(table["left_id"]))
+        component_ids, set_ids, ids = members["component_id"].to_numpy(), members["set_id"].to_numpy(), members["id"]
+        chosen = elect(component_ids, POLICIES[policy](members))
+        left, right = np.minimum(set_ids, set_ids[chosen]), np.maximum(set_ids, set_ids[chosen])
+        similarities = look_up(left, right, tuple(edges[name].to_numpy() for name in (*PAIR, "jaccard")))
+        counters.add_each("sizes", np.unique(component_ids, return_counts=True)[1])
+        kinds = np.where(chosen == np.arange(chosen.size), 0, np.where(left == right, 1, 2))
+        yield pa.RecordBatch.from_arrays(
+            [
+                members["doc_id"].combine_chunks(),
+                ids.combine_chunks(),
+                ids.take(pa.array(chosen)).combine_chunks(),
+                pa.array(component_ids),
+                pa.array(["kept", "identical", "near"]).take(pa.array(kinds)),
+                pa.array(similarities, from_pandas=True),
+                pa.array(left),
+                pa.array(right),
+            ],
+            names=members_schema(T.LongType()).names,
+        )
+
+    places = F.broadcast(components) if broadcast else components
+    found = signatures.select("doc_id", "id").join(places, on="doc_id", how="inner")
+    members = found.join(identical, on="doc_id", how="left").withColumn("set_id", F.coalesce("set_id", "doc_id"))
+    placed = edges.join(places.withColumnRenamed("doc_id", "left_id"), on="left_id", how="inner")
+    rows = members.unionByName(placed.select(*PAIR, "jaccard", "component_id"), allowMissingColumns=True)
+    return rows.repartition(partitions, "component_id").mapInArrow(join, members_schema(id_type))
 
 
-def elect(members: DataFrame, *, policy: str) -> DataFrame:
-    """MEMBERS -> MEMBERS other than their component's representative, with `representative` (doc_id, id, set_id).
-
-    Also `left_id`, `right_id`: the shingle sets of both, in ascending order.
-    """
-    chosen = members.groupBy("component_id").agg(
-        F.min_by(F.struct("doc_id", "id", "set_id"), POLICIES[policy]()).alias("representative")
-    )
-    others = members.join(chosen, on="component_id", how="inner")
-    return others.filter(F.col("doc_id") != F.col("representative.doc_id")).select(
-        "*",
-        F.least("set_id", "representative.set_id").alias("left_id"),
-        F.greatest("set_id", "representative.set_id").alias("right_id"),
-    )
+def _distinct(members: pa.Table) -> pa.Table:
+    """Return members in the order of their document ids: rows of equal ids, where there is no id column, are one."""
+    doc_ids = members["doc_id"].to_numpy()
+    order = np.argsort(doc_ids, kind="stable")
+    ordered = doc_ids[order]
+    first = np.ones(order.size, dtype=bool)
+    first[1:] = ordered[1:] != ordered[:-1]
+    return members.take(pa.array(order[first]))
 
 
-def find_distant(elected: DataFrame, edges: DataFrame) -> DataFrame:
-    """Elected, EDGES -> (left_id, right_id) of duplicates and representatives that no edge joins directly."""
-    pairs = elected.filter(F.col("left_id") != F.col("right_id")).select(*PAIR).distinct()
-    return pairs.join(edges, on=PAIR, how="left_anti")
+def find_distant(members: DataFrame) -> DataFrame:
+    """MEMBERS -> (left_id, right_id) of the shingle sets of documents and representatives that no edge joins."""
+    return members.filter(F.col("jaccard").isNull()).select(*PAIR).distinct()
 
 
-def explain(elected: DataFrame, edges: DataFrame, distant: DataFrame) -> DataFrame:
-    """Elected, EDGES, and EDGES of the distant pairs whatever their Jaccard -> DUPLICATES."""
-    similarities = edges.select(*PAIR, "jaccard").unionByName(distant.select(*PAIR, "jaccard"))
-    same = F.col("left_id") == F.col("right_id")
-    return elected.join(similarities, on=PAIR, how="left").select(
-        "doc_id",
-        "id",
-        F.col("representative.id").alias("representative_id"),
-        "component_id",
-        F.when(same, "identical").otherwise("near").alias("kind"),
-        F.when(same, 1.0).otherwise(F.col("jaccard")).alias("jaccard"),
+def measure(members: DataFrame, distant: DataFrame) -> DataFrame:
+    """MEMBERS, EDGES of the distant pairs whatever their Jaccard -> MEMBERS."""
+    measured = distant.withColumnRenamed("jaccard", "measured")
+    joined = members.join(measured, on=PAIR, how="left").withColumn("jaccard", F.coalesce("jaccard", "measured"))
+    return joined.select(*members.columns)
+
+
+def select_duplicates(members: DataFrame) -> DataFrame:
+    """MEMBERS -> DUPLICATES."""
+    return members.filter(F.col("kind") != "kept").select(
+        "doc_id", "id", "representative_id", "component_id", "kind", "jaccard"
     )

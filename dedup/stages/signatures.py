@@ -10,7 +10,7 @@ from dedup.kernels import minhash, shingles, text
 from dedup.kernels.blocks import rows
 from dedup.schemas import signatures as signatures_schema
 
-COUNTED = ("text_bytes", "tokens", "shingles", "documents_empty", "documents_short")
+COUNTED = ("text_bytes", "tokens", "shingles", "documents_empty", "documents_short", "ids_null")
 
 
 def sign_documents(
@@ -41,6 +41,7 @@ def sign_documents(
         counters.add("shingles", values.size)
         counters.add("documents_empty", np.count_nonzero(token_counts == 0))
         counters.add("documents_short", np.count_nonzero((token_counts > 0) & (token_counts < shingle_size)))
+        counters.add("ids_null", batch["doc_id"].null_count)
         digests = np.frombuffer(b"".join(shingles.digest(values, offsets)), dtype=">i8").astype(np.int64)
         signatures = minhash.sign(values, offsets, signature_size, signature_seed)
         return pa.record_batch(

@@ -10,7 +10,7 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from dedup.kernels.lsh import band_keys, group, pair_counts, pairs, probability
+from dedup.kernels.lsh import band_keys, group, pair_counts, pairs, probability, sample_uncompared
 from dedup.kernels.minhash import from_planes, to_planes
 from tests import oracles, strategies
 from tests.kernels import draw_pairs, ragged, sign_sets, unragged
@@ -183,3 +183,25 @@ def test_pair_counts_hold_for_buckets_of_a_billion():
         [500 * 10**9, 499_500],
         [math.comb(10**9, 2) - 500 * 10**9, 0],
     ]
+
+
+@given(st.sets(strategies.int64s, min_size=12, max_size=30), st.integers(2, 10))
+def test_a_sample_is_drawn_from_all_pairs_left_uncompared_and_no_others(members, max_bucket):
+    hot = as_arrays([sorted(members), [1, 2]])
+    compared = {frozenset(pair) for pair in pairs_of(as_arrays([sorted(members)]), max_bucket)}
+    uncompared = {frozenset(pair) for pair in combinations(members, 2)} - compared
+
+    left, right = sample_uncompared(*hot, max_bucket, 20.0)
+    again = sample_uncompared(*hot, max_bucket, 20.0)
+
+    assert (left < right).all()
+    assert {frozenset(pair) for pair in zip(left.tolist(), right.tolist(), strict=True)} == uncompared
+    assert abs(left.size - 20 * len(uncompared)) <= 1
+    assert [each.tolist() for each in again] == [left.tolist(), right.tolist()]
+
+
+def test_a_small_share_of_many_buckets_is_drawn_without_bias():
+    buckets = [list(range(start, start + 12)) for start in range(0, 120_000, 12)]
+    drawn = sample_uncompared(*as_arrays(buckets), 10, 0.1)[0].size
+    # 6 pairs of each of 10,000 buckets are left; a bucket's draw is rounded up with probability .6.
+    assert abs(drawn - 6000) < 5 * math.sqrt(10_000 * 0.6 * 0.4)

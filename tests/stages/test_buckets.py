@@ -1,10 +1,12 @@
 """Buckets against a dictionary of keys, and the way their rows find a partition."""
 
 import random
+from collections import Counter
 
 import pytest
 from pyspark.sql import functions as F
 
+from dedup.exchange import Counters
 from dedup.kernels.blocks import routes
 from dedup.stages.buckets import bucket_bands, bucket_prefixes
 from tests import oracles
@@ -21,11 +23,14 @@ def test_spark_sends_one_route_to_each_partition(spark, partitions):
     assert sorted((row.place, row.target) for row in found) == list(enumerate(targets))
 
 
-def collect(frame):
-    """Return the members by key, in their order; a key stands in one row."""
-    table = frame.collect()
+def collect(bucket, keyed, **changes):
+    """Return the members by key, in their order; a key stands in one row, and its size is counted."""
+    counters = Counters(keyed.sparkSession)
+    table = bucket(keyed, **changes, counters=counters).collect()
     found = {row.key: unpack(row.doc_ids, "<i8") for row in table}
-    assert [row["size"] for row in table] == [len(ids) for ids in found.values()]
+    sizes = [row["size"] for row in table]
+    assert sizes == [len(ids) for ids in found.values()]
+    assert counters.values().get("sizes", {}) == {str(size): count for size, count in Counter(sizes).items()}
     return found
 
 
@@ -58,7 +63,7 @@ def test_buckets_are_documents_that_agree_in_a_band(spark, bands, rows, partitio
     assert len(expected) < bands * len(signatures)
 
     with settings(spark, **{"spark.sql.execution.arrow.maxRecordsPerBatch": batch}):
-        found = collect(bucket_bands(make_signatures(spark, table), bands=bands, rows=rows, partitions=partitions))
+        found = collect(bucket_bands, make_signatures(spark, table), bands=bands, rows=rows, partitions=partitions)
 
     assert found == expected
 
@@ -70,7 +75,7 @@ def test_buckets_of_prefixes_are_documents_that_share_a_shingle(spark, partition
     prefixes = [(doc_id, shingle) for doc_id in range(-10, 10) for shingle in chance.sample(shingles, 4)]
     frame = spark.createDataFrame(prefixes, "doc_id long, shingle long").repartition(3)
 
-    found = collect(bucket_prefixes(frame, partitions=partitions))
+    found = collect(bucket_prefixes, frame, partitions=partitions)
 
     assert found == group((shingle, doc_id) for doc_id, shingle in prefixes)
 
@@ -78,5 +83,5 @@ def test_buckets_of_prefixes_are_documents_that_share_a_shingle(spark, partition
 def test_nothing_shared_makes_no_bucket(spark):
     alone = spark.createDataFrame([(1, 5), (2, 6)], "doc_id long, shingle long")
 
-    assert collect(bucket_prefixes(alone, partitions=3)) == {}
-    assert collect(bucket_prefixes(alone.limit(0), partitions=3)) == {}
+    assert collect(bucket_prefixes, alone, partitions=3) == {}
+    assert collect(bucket_prefixes, alone.limit(0), partitions=3) == {}

@@ -19,6 +19,7 @@ DEFAULTS = {
     "max_bucket": None,
     "groups": 2,
     "broadcast": True,
+    "whole": False,
 }
 
 
@@ -30,11 +31,11 @@ def pair(spark, buckets, documents, **changes):
     signed = [(doc_id, doc_id, count, 0, 0, planes(values)) for doc_id, (count, values) in documents.items()]
     # Equal rows without an id column are one document that comes several times.
     signed += signed[:3]
-    counters = Counters(spark, *COUNTED)
+    counters = Counters(spark)
     found = pair_documents(
         table.repartition(3), make_signatures(spark, signed), **{**DEFAULTS, **changes}, counters=counters
     )
-    return rows(found), counters.values()
+    return rows(found), {**dict.fromkeys(COUNTED, 0), **counters.values()}
 
 
 def alike(ids, count=10):
@@ -64,7 +65,9 @@ def test_every_pair_of_a_bucket_comes_once_with_its_estimate_wherever_it_meets(s
 
     # In batches of three rows: some hold pairs only, some documents only, some both.
     with settings(spark, **{"spark.sql.execution.arrow.maxRecordsPerBatch": 3}):
-        found, counted = pair(spark, buckets, drawn, estimate_sigmas=99.0, groups=groups, broadcast=broadcast)
+        found, counted = pair(
+            spark, buckets, drawn, estimate_sigmas=99.0, groups=groups, broadcast=broadcast, whole=broadcast
+        )
 
     assert found == expected
     assert counted == counts(len(pairs), len(pairs))

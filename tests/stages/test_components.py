@@ -21,6 +21,7 @@ from dedup.stages.components import (
     connect_with_graphframes,
     contract,
     graphframes_is_present,
+    link,
 )
 from tests import oracles
 from tests.stages import draw_ids, rows
@@ -74,6 +75,19 @@ def test_every_vertex_gets_the_least_id_of_its_component(spark, connect):
 
     assert found.columns == ["doc_id", "component_id"]
     assert rows(found) == sorted(oracles.components(edges).items(), key=repr)
+
+
+@pytest.mark.parametrize("connect", ENGINES)
+def test_documents_of_one_set_join_the_components_of_its_edges_or_make_one(spark, connect):
+    edges = as_edges(spark, [(1, 2), (8, 9)])
+    # 3 and 7 hold the sets of 2 and 8; 4, 5 and 6 have one set and no edge.
+    identical = spark.createDataFrame([(3, 2), (8, 7), (5, 4), (6, 4)], schemas.IDENTICAL)
+
+    links = link(edges, identical)
+
+    assert links.columns == ["left_id", "right_id"]
+    assert rows(links) == [(1, 2), (2, 3), (4, 5), (4, 6), (7, 8), (8, 9)]
+    assert rows(connect(contract(links))) == [(1, 1), (2, 1), (3, 1), (4, 4), (5, 4), (6, 4), (7, 7), (8, 7), (9, 7)]
 
 
 @pytest.mark.parametrize("connect", ENGINES)

@@ -1,13 +1,15 @@
 """Input rows to documents: whose id is whose, and which inputs are refused."""
 
+from collections import Counter
 from datetime import UTC, datetime
 
 import pytest
 import xxhash
 from pyspark.sql import types as T
 
+from dedup import schemas
 from dedup.errors import DataError, SchemaError
-from dedup.stages.documents import SHOWN, check_repeated, find_repeated, identify, read_documents
+from dedup.stages.documents import SHOWN, check_null, check_repeated, identify, read_documents
 from tests.stages import make_signatures, rows, signed
 
 
@@ -19,9 +21,12 @@ def read(corpus, id_column="", text_column="text"):
     return rows(read_documents(corpus, id_column=id_column, text_column=text_column))
 
 
-def sign(spark, ids, id_type=None):
-    """Return SIGNATURES of (doc_id, id) alone."""
-    return make_signatures(spark, [(*pair, 1, 0, 0, b"") for pair in ids], id_type or T.StringType())
+def check(spark, ids, *, id_column="name", id_type=None):
+    """Check rows of (doc_id, id)."""
+    signatures = make_signatures(spark, [(*pair, 1, 0, 0, b"") for pair in ids], id_type or T.StringType())
+    counts = Counter(doc_id for doc_id, _ in ids)
+    repeated = spark.createDataFrame([pair for pair in counts.items() if pair[1] > 1], schemas.REPEATED)
+    check_repeated(signatures, repeated, id_column=id_column)
 
 
 @pytest.mark.parametrize(("kind", "bits"), [("tinyint", 8), ("smallint", 16), ("int", 32), ("bigint", 64)])
@@ -150,27 +155,23 @@ def test_a_column_named_twice_is_refused(spark):
         read_documents(corpus, id_column="", text_column="text")
 
 
-def test_find_repeated_lists_ids_of_several_rows_and_null(spark):
-    signed_ids = sign(spark, [(1, "a"), (2, "b"), (2, "b"), (3, "c"), (3, "d"), (3, "c"), (None, None)])
-
-    assert rows(find_repeated(signed_ids)) == [(2, 2), (3, 3), (None, 1)]
-
-
-def refuse(spark, ids, *, texts=(), id_column="name", id_type=None):
-    documents = spark.createDataFrame(list(texts), "doc_id long, id string, text binary")
-    signatures = sign(spark, ids, id_type)
+def refuse(spark, ids, **changes):
     with pytest.raises(DataError) as caught:
-        check_repeated(documents, signatures, find_repeated(signatures), id_column=id_column)
+        check(spark, ids, **changes)
     return str(caught.value)
 
 
 def test_null_ids_are_counted_and_shown_by_their_texts(spark):
     orphans = [f"orphan {number}\n{'x' * 99}".encode() for number in range(SHOWN + 2)]
     texts = [(1, "a", b"has an id"), *[(None, None, text) for text in orphans]]
+    documents = spark.createDataFrame(texts, "doc_id long, id string, text binary")
 
-    message = refuse(spark, [(1, "a"), *[(None, None)] * len(orphans)], texts=texts)
+    check_null(documents, 0, id_column="name")
+    with pytest.raises(DataError) as caught:
+        check_null(documents, 1234, id_column="name")
 
-    assert f"column 'name' must not be null (got {SHOWN + 2} nulls; their texts begin 'orphan " in message
+    message = str(caught.value)
+    assert "column 'name' must not be null (got 1,234 nulls; their texts begin 'orphan " in message
     assert message.count("orphan") == SHOWN
     assert "has an id" not in message
     assert "x" * 41 not in message
@@ -199,6 +200,4 @@ def test_two_ids_of_one_hash_are_named_whatever_else_is_wrong(spark, id_column):
 
 
 def test_equal_rows_are_no_fault_without_an_id_column(spark):
-    signatures = sign(spark, [(1, "a"), (1, "a"), (2, "b")])
-
-    assert check_repeated(signatures, signatures, find_repeated(signatures), id_column="") is None
+    check(spark, [(1, "a"), (1, "a"), (2, "b")], id_column="")

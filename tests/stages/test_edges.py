@@ -75,7 +75,9 @@ def test_edges_are_the_pairs_that_reach_the_threshold(spark, threshold):
     expected = expect(sets, pairs, threshold)
     assert len(expected) > 0
 
-    found = rows(verify(pair_up(spark, pairs), make_sets(spark, sets), threshold=threshold, groups=2, broadcast=True))
+    found = rows(
+        verify(pair_up(spark, pairs), make_sets(spark, sets), threshold=threshold, groups=2, broadcast=True, whole=True)
+    )
 
     assert found == expected
     assert threshold > 0 or len(found) == len(pairs)
@@ -87,7 +89,12 @@ def test_a_pair_at_the_threshold_is_an_edge(spark, threshold, shared, whole):
     sets = {1: range(whole), 2: range(shared), 3: range(shared - 1)}
 
     found = verify(
-        pair_up(spark, [(1, 2), (1, 3)]), make_sets(spark, sets), threshold=threshold, groups=1, broadcast=True
+        pair_up(spark, [(1, 2), (1, 3)]),
+        make_sets(spark, sets),
+        threshold=threshold,
+        groups=1,
+        broadcast=True,
+        whole=True,
     )
 
     assert rows(found) == [(1, 2, threshold)]
@@ -110,6 +117,7 @@ def test_the_way_to_the_meeting_changes_nothing(spark, groups, broadcast):
             threshold=0.4,
             groups=groups,
             broadcast=broadcast,
+            whole=broadcast,
         )
         assert rows(found) == expect(sets, pairs, 0.4)
 
@@ -117,7 +125,7 @@ def test_the_way_to_the_meeting_changes_nothing(spark, groups, broadcast):
 def test_no_candidate_gives_no_edge(spark):
     sets = make_sets(spark, {1: [1], 2: [1]})
 
-    assert rows(verify(pair_up(spark, []), sets, threshold=0.8, groups=3, broadcast=True)) == []
+    assert rows(verify(pair_up(spark, []), sets, threshold=0.8, groups=3, broadcast=True, whole=True)) == []
 
 
 @pytest.mark.parametrize("groups", [1, 2, 5])
@@ -138,7 +146,14 @@ def test_a_document_travels_once_to_each_cell_of_its_group(spark, groups):
         return pa.record_batch({"arrived": arrived})
 
     met = meet(
-        source, pairs_of, payload, compare, T.StructType().add("arrived", "long"), groups=groups, broadcast=False
+        source,
+        pairs_of,
+        payload,
+        compare,
+        T.StructType().add("arrived", "long"),
+        groups=groups,
+        broadcast=False,
+        whole=False,
     )
     found = [row.arrived for row in met.collect()]
 

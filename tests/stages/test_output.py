@@ -26,15 +26,21 @@ def make_duplicates(spark, *fates):
     return spark.createDataFrame(table, schemas.duplicates(T.LongType()))
 
 
+def make_members(spark, kind, *documents):
+    """Return MEMBERS of (doc_id, id, representative_id, component_id, kind, jaccard)."""
+    return spark.createDataFrame([(*document, None, None) for document in documents], schemas.members(kind))
+
+
 def make_repeated(spark, copies):
     return spark.createDataFrame(list(copies.items()), schemas.REPEATED)
 
 
-def test_kept_rows_are_those_that_are_no_duplicates(spark):
+@pytest.mark.parametrize("broadcast", [True, False])
+def test_kept_rows_are_those_that_are_no_duplicates(spark, broadcast):
     corpus = make_corpus(spark, range(6))
     duplicates = make_duplicates(spark, (1, 0, 0, "near", 0.9), (4, 0, 0, "near", 0.8))
 
-    kept = keep(corpus, F.col("id"), duplicates, None)
+    kept = keep(corpus, F.col("id"), duplicates, None, broadcast=broadcast)
 
     assert rows(kept) == [(number, f"text of {number}") for number in (0, 2, 3, 5)]
 
@@ -45,7 +51,8 @@ def test_every_column_is_kept_in_its_order_whatever_its_name(spark):
     copies = make_duplicates(spark, (1, 1, 1, "identical", 1.0))
     doc_id = F.col("id")
 
-    for kept in (keep(corpus, doc_id, duplicates, None), keep(corpus, doc_id, duplicates, repeated)):
+    for equal in (None, repeated):
+        kept = keep(corpus, doc_id, duplicates, equal, broadcast=True)
         assert kept.schema == corpus.schema
         assert rows(kept.distinct()) == rows(corpus.filter("id IN (1, 3)").distinct())
     annotated = annotate(corpus, doc_id, duplicates, copies, repeated)
@@ -53,10 +60,11 @@ def test_every_column_is_kept_in_its_order_whatever_its_name(spark):
     assert rows(annotated.drop(*ANNOTATIONS)) == rows(corpus)
 
 
-def test_one_of_equal_rows_is_kept_unless_all_are_duplicates(spark):
-    corpus = make_corpus(spark, [1, 1, 1, 2, 2, 3])
+@pytest.mark.parametrize("broadcast", [True, False])
+def test_one_of_equal_rows_is_kept_unless_all_are_duplicates(spark, broadcast):
+    corpus, repeated = make_corpus(spark, [1, 1, 1, 2, 2, 3]), make_repeated(spark, {1: 3, 2: 2})
 
-    kept = keep(corpus, F.col("id"), make_duplicates(spark, (2, 3, 2, "near", 0.9)), make_repeated(spark, {1: 3, 2: 2}))
+    kept = keep(corpus, F.col("id"), make_duplicates(spark, (2, 3, 2, "near", 0.9)), repeated, broadcast=broadcast)
 
     assert rows(kept) == [(1, "text of 1"), (3, "text of 3")]
 
@@ -103,31 +111,37 @@ def test_an_input_with_a_column_of_an_annotation_is_refused(spark, name):
 def test_further_copies_share_the_fate_of_the_first(spark):
     signatures = make_signatures(
         spark,
-        [(doc_id, -doc_id, 1, 0, 0, b"") for doc_id in (1, 1, 1, 2, 2, 3, 3, 4)],
+        [(doc_id, -doc_id, 1, 0, 0, b"") for doc_id in (1, 1, 1, 2, 2, 3, 3, 4, 5, 5)],
     )
-    # 1 resembles nobody, 3 is the representative of component 2, and 2 a duplicate there.
-    members = spark.createDataFrame([(2, -2, 2, 2), (3, -3, 3, 2)], schemas.members(T.LongType()))
-    duplicates = spark.createDataFrame([(2, -2, -3, 2, "near", 0.9)], schemas.duplicates(T.LongType()))
+    # 1 resembles nobody, 3 is the representative of component 2, and 2 and 5 are duplicates there.
+    members = make_members(
+        spark,
+        T.LongType(),
+        (2, -2, -3, 2, "near", 0.9),
+        (3, -3, -3, 2, "kept", 1.0),
+        (5, -5, -3, 2, "identical", 1.0),
+    )
 
-    copies = list_copies(make_repeated(spark, {1: 3, 2: 2, 3: 2}), signatures, members, duplicates)
+    copies = list_copies(make_repeated(spark, {1: 3, 2: 2, 3: 2, 5: 2}), signatures, members)
 
-    assert copies.columns == duplicates.columns
+    assert copies.columns == schemas.duplicates(T.LongType()).names
     assert rows(copies) == [
         *[(1, -1, -1, 1, "identical", 1.0)] * 2,
         (2, -2, -3, 2, "near", 0.9),
         (3, -3, -3, 2, "identical", 1.0),
+        (5, -5, -3, 2, "identical", 1.0),
     ]
 
 
 def test_edges_are_named_by_the_users_ids_the_lesser_first(spark):
-    members = spark.createDataFrame(
-        [(1, "9", 1, 1), (2, "10", 2, 1), (3, "é", 3, 1), (4, "z", 3, 1), (5, "a", 5, 5), (6, "B", 5, 5)],
-        schemas.members(T.StringType()),
+    ids = {1: "9", 2: "10", 3: "é", 4: "z", 5: "a", 6: "B"}
+    members = make_members(
+        spark, T.StringType(), *[(doc_id, each, "kept", 1, "near", 0.9) for doc_id, each in ids.items()]
     )
     edges = spark.createDataFrame([(1, 2, 0.9), (2, 3, 0.8)], schemas.EDGES)
     identical = spark.createDataFrame([(4, 3), (6, 5)], schemas.IDENTICAL)
 
-    named = name_edges(edges, identical, members)
+    named = name_edges(edges, identical, members, broadcast=False)
 
     assert named.columns == ["left_id", "right_id", "jaccard"]
     assert rows(named) == [("10", "9", 0.9), ("10", "é", 0.8), ("B", "a", 1.0), ("z", "é", 1.0)]

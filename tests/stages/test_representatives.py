@@ -1,17 +1,39 @@
 """Who is kept of a component, and how the others resemble the one that is."""
 
 import pytest
+from pyspark.sql import types as T
 
 from dedup import schemas
-from dedup.stages.representatives import elect, explain, find_distant, list_members
-from tests.stages import make_signatures, rows
+from dedup.exchange import Counters
+from dedup.stages import representatives
+from dedup.stages.representatives import find_distant, measure, select_duplicates
+from tests.stages import make_signatures, rows, settings
+
+ways = pytest.mark.parametrize(("partitions", "broadcast"), [(1, True), (3, False)])
+KINDS = {"long": T.LongType(), "tinyint": T.ByteType(), "string": T.StringType()}
 
 
-def make_members(spark, kind, documents):
-    """Return MEMBERS of (doc_id, id, set_id, component_id)."""
-    return spark.createDataFrame(documents, f"doc_id long, id {kind}, set_id long, component_id long").repartition(3)
+def explain(spark, documents, edges=(), *, kind="string", times=1, **way):
+    """Return MEMBERS and what is counted, for (doc_id, id, set_id, component_id); 7777 resembles nobody."""
+    signed = [(doc_id, each, 1, 0, 0, b"") for doc_id, each, _, _ in documents] * times
+    counters = Counters(spark)
+    # In batches of two rows: some hold members only, some edges only.
+    with settings(spark, **{"spark.sql.execution.arrow.maxRecordsPerBatch": 2}):
+        members = representatives.explain(
+            spark.createDataFrame([(row[0], row[3]) for row in documents], schemas.COMPONENTS).repartition(2),
+            spark.createDataFrame([(row[0], row[2]) for row in documents if row[0] != row[2]], schemas.IDENTICAL),
+            make_signatures(spark, [*signed, (7777, None, 1, 0, 0, b"")], KINDS[kind], partitions=3),
+            spark.createDataFrame(list(edges), schemas.EDGES).repartition(2),
+            policy="smallest_id",
+            counters=counters,
+            **way,
+        )
+        found = spark.createDataFrame(members.collect(), members.schema)
+    assert members.schema == schemas.members(KINDS[kind])
+    return found, counters.values()
 
 
+@ways
 @pytest.mark.parametrize(
     ("kind", "components"),
     [
@@ -20,7 +42,7 @@ def make_members(spark, kind, documents):
         ("string", [["10", "9"], ["B", "a"], ["z", "é"], ["", "0"], ["a", "ab"], ["￿", "😀"]]),
     ],
 )
-def test_the_smallest_id_in_the_users_own_order_is_kept(spark, kind, components):
+def test_the_smallest_id_in_the_users_own_order_is_kept(spark, kind, components, partitions, broadcast):
     # Document ids run against the order of the ids.
     documents = [
         (number * 10 - place, each, number * 10 - place, number)
@@ -28,62 +50,90 @@ def test_the_smallest_id_in_the_users_own_order_is_kept(spark, kind, components)
         for place, each in enumerate(ids)
     ]
 
-    found = elect(make_members(spark, kind, documents), policy="smallest_id").collect()
+    members, _ = explain(spark, documents, kind=kind, partitions=partitions, broadcast=broadcast)
 
-    assert {row.component_id: row.representative.id for row in found} == {
-        number: ids[0] for number, ids in enumerate(components)
-    }
-    assert sorted(row.doc_id for row in found) == sorted(
-        doc_id for doc_id, each, _, number in documents if each != components[number][0]
+    assert sorted((row.doc_id, row.id, row.representative_id, row.component_id) for row in members.collect()) == sorted(
+        (doc_id, each, components[number][0], number) for doc_id, each, _, number in documents
     )
-
-
-def test_members_are_the_ends_of_edges_and_the_documents_of_their_sets(spark):
-    signatures = make_signatures(
-        spark, [(doc_id, -doc_id, 1, 0, 0, b"") for doc_id in (1, 2, 2, 3, 4, 5, 5, 6, 7, 7, 8)], partitions=3
-    )
-    components = spark.createDataFrame([(1, 1), (2, 1)], schemas.COMPONENTS)
-    identical = spark.createDataFrame([(3, 2), (5, 4), (6, 4)], schemas.IDENTICAL)
-
-    members = list_members(components, identical, signatures)
-
-    # 3 joins the component of its set; 4, 5, 6 have one of their own; rows of one id (2, 5) are one document.
-    assert rows(members) == [(1, -1, 1, 1), (2, -2, 2, 1), (3, -3, 2, 1), (4, -4, 4, 4), (5, -5, 4, 4), (6, -6, 4, 4)]
-
-
-def test_each_duplicate_is_explained_by_its_similarity_to_the_one_kept(spark):
-    documents = [
-        # A chain of sets 10 - 20 - 30 whose representative is a copy of the last set.
-        (10, "m", 10, 10),
-        (11, "l", 10, 10),
-        (20, "k", 20, 10),
-        (30, "z", 30, 10),
-        (31, "c", 30, 10),
-        # Copies without an edge.
-        (40, "b", 40, 40),
-        (41, "a", 40, 40),
-        (42, "é", 40, 40),
-        # Two sets, the greater one kept.
-        (50, "y", 50, 50),
-        (60, "x", 60, 50),
+    assert rows(members.filter("kind = 'kept'").select("component_id", "id")) == [
+        (number, ids[0]) for number, ids in enumerate(components)
     ]
-    edges = [(10, 20, 0.9), (20, 30, 0.85), (50, 60, 0.8)]
-    elected = elect(make_members(spark, "string", documents), policy="smallest_id")
-    edges = spark.createDataFrame(edges, schemas.EDGES)
 
-    distant = find_distant(elected, edges)
-    measured = distant.selectExpr("left_id", "right_id", "0.75D AS jaccard")
-    duplicates = explain(elected, edges, measured)
 
+def test_among_equal_ids_the_least_document_is_kept(spark):
+    documents = [(doc_id, "a", doc_id, -9) for doc_id in (5, -9, 3)]
+
+    members, _ = explain(spark, documents, partitions=1, broadcast=True)
+
+    assert rows(members.filter("kind = 'kept'").select("doc_id")) == [(-9,)]
+    assert {(row.left_id, row.right_id) for row in members.collect()} == {(-9, 5), (-9, -9), (-9, 3)}
+
+
+CHAINED = [
+    # A chain of sets 10 - 20 - 30 whose representative is a copy of the last set.
+    (10, "m", 10, 10),
+    (11, "l", 10, 10),
+    (20, "k", 20, 10),
+    (30, "z", 30, 10),
+    (31, "c", 30, 10),
+    # Copies without an edge.
+    (40, "b", 40, 40),
+    (41, "a", 40, 40),
+    (42, "é", 40, 40),
+    # Two sets, the greater one kept.
+    (50, "y", 50, 50),
+    (60, "x", 60, 50),
+    # Two sets, the lesser one kept.
+    (70, "v", 70, 70),
+    (80, "w", 80, 70),
+]
+EDGES = [(10, 20, 0.9), (20, 30, 0.85), (50, 60, 0.8), (70, 80, 0.95)]
+KEPT = {31: "c", 41: "a", 60: "x", 70: "v"}
+DUPLICATES = [
+    (10, "m", "c", 10, "near", 0.75),
+    (11, "l", "c", 10, "near", 0.75),
+    (20, "k", "c", 10, "near", 0.85),
+    (30, "z", "c", 10, "identical", 1.0),
+    (40, "b", "a", 40, "identical", 1.0),
+    (42, "é", "a", 40, "identical", 1.0),
+    (50, "y", "x", 50, "near", 0.8),
+    (80, "w", "v", 70, "near", 0.95),
+]
+
+
+@pytest.mark.parametrize("broadcast", [True, False])
+@pytest.mark.parametrize("partitions", [1, 3])
+def test_each_duplicate_is_explained_by_its_similarity_to_the_one_kept(spark, partitions, broadcast):
+    members, counted = explain(spark, CHAINED, EDGES, partitions=partitions, broadcast=broadcast)
+
+    distant = find_distant(members)
+    assert counted == {"sizes": {"2": 2, "3": 1, "5": 1}}
+    assert rows(members.filter("jaccard IS NULL").select("doc_id")) == [(10,), (11,)]
     # Both documents of set 10 need one comparison.
+    assert distant.columns == ["left_id", "right_id"]
     assert rows(distant) == [(10, 30)]
-    assert duplicates.columns == schemas.duplicates(elected.schema["id"].dataType).names
-    assert rows(duplicates) == [
-        (10, "m", "c", 10, "near", 0.75),
-        (11, "l", "c", 10, "near", 0.75),
-        (20, "k", "c", 10, "near", 0.85),
-        (30, "z", "c", 10, "identical", 1.0),
-        (40, "b", "a", 40, "identical", 1.0),
-        (42, "é", "a", 40, "identical", 1.0),
-        (50, "y", "x", 50, "near", 0.8),
-    ]
+
+    measured = measure(members, distant.selectExpr("left_id", "right_id", "0.75D AS jaccard"))
+    duplicates = select_duplicates(measured)
+    assert measured.columns == members.columns
+    assert duplicates.columns == schemas.duplicates(T.StringType()).names
+    assert rows(duplicates) == DUPLICATES
+    kept = measured.filter("kind = 'kept'").select("doc_id", "id", "representative_id", "jaccard")
+    assert rows(kept) == [(doc_id, each, each, 1.0) for doc_id, each in KEPT.items()]
+
+
+@ways
+def test_rows_of_one_id_are_one_document(spark, partitions, broadcast):
+    """Wholly equal rows without an id column share their id."""
+    once = explain(spark, CHAINED, EDGES, partitions=partitions, broadcast=broadcast)
+    thrice = explain(spark, CHAINED, EDGES, times=3, partitions=partitions, broadcast=broadcast)
+
+    assert rows(thrice[0]) == rows(once[0])
+    assert len(rows(once[0])) == len(CHAINED)
+    assert thrice[1] == once[1]
+
+
+def test_no_component_has_no_member(spark):
+    members, counted = explain(spark, [], partitions=3, broadcast=True)
+
+    assert (rows(members), counted) == ([], {})

@@ -27,12 +27,13 @@ DOCUMENTS = [
     (number * 7 - 3, f"id {number}", text.encode() if isinstance(text, str) else text)
     for number, text in enumerate(TEXTS)
 ]
+DOCUMENTS += [(None, None, b"an orphan"), (None, None, b"")]
 SIZES = {"shingle_size": 5, "signature_size": 12, "signature_seed": 9}
 
 
 def sign(spark, partitions=1, documents=DOCUMENTS, **changes):
     frame = spark.createDataFrame(documents, "doc_id long, id string, text binary").repartition(partitions)
-    counters = Counters(spark, *COUNTED)
+    counters = Counters(spark)
     chosen = {**SIZES, "shingle_seed": 4, **changes}
     return rows(sign_documents(frame, **chosen, counters=counters)), counters.values()
 
@@ -54,6 +55,7 @@ def expect_counts(size):
         "shingles": sum(len(shingles(text, size)) for _, _, text in DOCUMENTS),
         "documents_empty": tokens.count(0),
         "documents_short": sum(0 < count < size for count in tokens),
+        "ids_null": 2,
     }
 
 
@@ -77,6 +79,7 @@ def test_counts_are_exact(spark, size):
     _, counts = sign(spark, shingle_size=size)
 
     assert counts == expect_counts(size)
+    assert set(counts) == set(COUNTED)
 
 
 @pytest.mark.parametrize(("partitions", "batch", "piece"), [(1, 2, 1 << 19), (5, 10_000, 1 << 19), (2, 10_000, 16)])
@@ -91,7 +94,7 @@ def test_partitions_batches_and_pieces_change_nothing(spark, monkeypatch, partit
 
 def test_ids_of_any_type_come_through_and_no_documents_give_no_signatures(spark):
     frame = spark.createDataFrame([(5, 5, b"text")], "doc_id long, id smallint, text binary")
-    chosen = {**SIZES, "shingle_seed": 4, "counters": Counters(spark, *COUNTED)}
+    chosen = {**SIZES, "shingle_seed": 4, "counters": Counters(spark)}
 
     assert sign_documents(frame, **chosen).schema["id"].dataType.simpleString() == "smallint"
     assert rows(sign_documents(frame.limit(0), **chosen)) == []

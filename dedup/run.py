@@ -1,0 +1,129 @@
+"""One run of the job as it goes on: its input, and the tables and measurements of the stages so far."""
+
+import contextlib
+import logging
+import time
+import unicodedata
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from dedup import __version__
+from dedup.config import Config, to_dict
+from dedup.exchange import Counters
+from dedup.stages import documents, output
+from dedup.storage import Storage, Workspace, guess_format, read_corpus
+
+LOG = logging.getLogger("dedup")
+
+TASK_BYTES = 8 << 20
+"""Least data worth a task of its own while cores are free."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """What a run is asked to do."""
+
+    inputs: Sequence[str]
+    output: str
+    config: Config
+    overwrite: bool = False
+
+
+class Run:
+    """One run as it goes on: its input, and the tables and measurements of the stages so far."""
+
+    def __init__(self, spark: SparkSession, job: Job) -> None:
+        self.spark = spark
+        self.config = job.config
+        storage = Storage(spark)
+        chosen = job.config.input
+        self.format: str = chosen.format
+        if self.format == "auto":
+            self.format = guess_format(storage, job.inputs, name_filter=chosen.name_filter)
+        self.id_column = chosen.id_column or ("path" if self.format == "text" else "")
+        self.corpus, fingerprint = read_corpus(
+            spark, storage, job.inputs, kind=self.format, name_filter=chosen.name_filter
+        )
+        self.documents = documents.read_documents(self.corpus, id_column=self.id_column, text_column=chosen.text_column)
+        if job.config.output.mode == "annotate":
+            output.check_annotations(self.corpus)
+        self.id_type = self.documents.schema["id"].dataType
+        self.workspace = Workspace(spark, storage, job.output)
+        identity = {
+            "version": __version__,
+            "unicode": unicodedata.unidata_version,
+            **{f"setting {name}": value for name, value in to_dict(job.config).items()},
+            "input": fingerprint,
+        }
+        self.workspace.open(identity, overwrite=job.overwrite)
+        self.tables: dict[str, DataFrame] = {}
+        self.measured: dict[str, dict[str, Any]] = {}
+        self.stages: dict[str, dict[str, Any]] = {}
+
+    @contextlib.contextmanager
+    def stage(self, name: str, table: str) -> Iterator[None]:
+        """Time a stage, and say when it is done and how many rows its table has."""
+        begin = time.monotonic()
+        yield
+        seconds = time.monotonic() - begin
+        measured = self.measured[table]
+        self.stages[name] = {**measured, "seconds": round(seconds, 3)}
+        LOG.info("%-16s %14s %9.1f s", name, f"{measured['rows']:,} rows", seconds)
+
+    def table(
+        self,
+        name: str,
+        schema: T.StructType,
+        build: Callable[[Counters], DataFrame],
+        *,
+        counted: Sequence[str] = (),
+        summed: Mapping[str, str] | None = None,
+        known: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Build, write and measure a table, unless an earlier try has finished it.
+
+        Parameters
+        ----------
+        counted
+            Names of the sums that the stage counts in its workers.
+        summed
+            Measurements that are sums of SQL expressions over the table.
+        known
+            Measurements known beforehand.
+        """
+        measured = self.workspace.finished(name)
+        if measured is None:
+            counters = Counters(self.spark)
+            observation = Observation()
+            sums = [F.sum(F.expr(expression)).alias(key) for key, expression in (summed or {}).items()]
+            rows = build(counters).observe(observation, F.count(F.lit(1)).alias("rows"), *sums)
+            self.workspace.write_table(name, rows)
+            seen = {key: value or 0 for key, value in observation.get.items()}
+            measured = {**seen, **dict.fromkeys(counted, 0), **counters.values(), **(known or {})}
+            self.workspace.finish(name, measured)
+        self.measured[name] = measured
+        self.tables[name] = self.workspace.read_table(name, schema)
+
+    def rows(self, name: str) -> int:
+        """Return the number of rows of a finished table."""
+        return int(self.measured[name]["rows"])
+
+    def sizes(self, name: str) -> dict[int, int]:
+        """Return how often every size was counted as a table was made."""
+        counted: dict[str, int] = self.measured[name].pop("sizes", {})
+        return dict(sorted((int(size), count) for size, count in counted.items()))
+
+    def tasks(self, data_bytes: int, task_bytes: int) -> int:
+        """Return how many tasks share so many bytes: enough for the limit of one, and for the cores if it pays."""
+        cores = self.spark.sparkContext.defaultParallelism
+        return max(ceil_div(data_bytes, task_bytes), min(cores, ceil_div(data_bytes, TASK_BYTES)), 1)
+
+
+def ceil_div(whole: int, part: int) -> int:
+    """Return the quotient rounded up."""
+    return -(-whole // part)

@@ -1,0 +1,238 @@
+"""The benchmark: the job against a plain copy of the corpus and against Spark MLlib, as whole processes in turn.
+
+scripts/bench [--large] [--rounds 3] [--sizes 10000,100000] [--data FOLDER] [--output bench.json]
+"""
+
+import argparse
+import json
+import os
+import platform
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tests.corpora import write_corpus
+
+ROOT = Path(__file__).resolve().parent.parent
+SIZES = (10_000, 100_000, 1_000_000)
+LARGE = 5_000_000
+MLLIB_DOCUMENTS = 100_000
+"""The largest corpus that MLlib is asked to do: its time grows with the square of the documents."""
+MLLIB_SECONDS = 1200
+POLL_SECONDS = 0.1
+THRESHOLD = 0.8
+
+
+def main() -> None:
+    """Run all, print the table, write the JSON."""
+    cli = argparse.ArgumentParser(prog="bench", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    cli.add_argument("--large", action="store_true", help=f"also {LARGE:,} documents: 7 GB of text, an hour")
+    cli.add_argument("--rounds", type=int, default=3)
+    cli.add_argument("--sizes", default=",".join(map(str, SIZES)), help="documents of the generated corpora")
+    cli.add_argument("--profiles", default="plain,long,skewed", help="which generated corpora")
+    cli.add_argument("--contenders", default="copy,driver,graphframes,mllib")
+    cli.add_argument("--data", type=Path, help="folder of parquet files with columns doc_id and text, each a corpus")
+    cli.add_argument("--work", type=Path, default=Path(tempfile.gettempdir()) / "dedup-bench", help="kept corpora")
+    cli.add_argument("--output", type=Path, default=Path("bench.json"))
+    options = cli.parse_args()
+    sizes = [int(size) for size in options.sizes.split(",") if size] + [LARGE] * options.large
+    results = []
+    for name, folder, documents in corpora(options, sizes):
+        results.append(measure(name, folder, documents, options.contenders.split(","), options.rounds))
+        print(to_table(results[-1]), flush=True)
+        options.output.write_text(json.dumps({"machine": describe_machine(), "corpora": results}, indent=1) + "\n")
+
+
+def corpora(options: argparse.Namespace, sizes: list[int]) -> Iterator[tuple[str, Path, int]]:
+    """Yield name, folder and documents of every corpus; generated ones are kept for the next time."""
+    profiles: dict[str, dict[str, Any]] = {"plain": {}, "long": {"mean_tokens": 400}, "skewed": {"skewed": True}}
+    for size in sizes:
+        for profile in options.profiles.split(","):
+            # The long profile is there to show the cost of a byte, for which one size is enough.
+            if profile == "long" and size != sizes[min(1, len(sizes) - 1)]:
+                continue
+            folder = options.work / f"{profile}-{size}"
+            if not (folder / "truth.parquet").exists():
+                shutil.rmtree(folder, ignore_errors=True)
+                write_corpus(folder, size, **profiles[profile])
+            yield profile, folder, size
+    for file in sorted(options.data.glob("*.parquet")) if options.data else []:
+        folder = options.work / file.stem
+        (folder / "documents").mkdir(parents=True, exist_ok=True)
+        shutil.copy(file, folder / "documents")
+        yield file.stem, folder, pq.read_metadata(file).num_rows
+
+
+def measure(name: str, folder: Path, documents: int, contenders: list[str], rounds: int) -> dict[str, Any]:
+    """Run every contender once to warm the file cache and then in turn; return medians with least and greatest."""
+    runs: dict[str, list[dict[str, Any]]] = {contender: [] for contender in contenders}
+    if documents > MLLIB_DOCUMENTS or name != "plain":
+        runs.pop("mllib", None)
+    run("copy", folder)
+    for _ in range(rounds):
+        for contender, done in runs.items():
+            # MLlib takes minutes: once is enough to see it.
+            if contender != "mllib" or not done:
+                done.append(run(contender, folder))
+    result: dict[str, Any] = {"corpus": name, "documents": documents, "rounds": rounds}
+    for contender, done in runs.items():
+        ratios = [one["seconds"] / other["seconds"] for one, other in zip(done, runs["copy"], strict=False)]
+        spread = {key: [one[key] for one in done] for key in ("seconds", "session_seconds", "cpu_seconds")}
+        spread["ratio_to_copy"] = ratios
+        measured = {
+            key: dict(zip(("median", "min", "max"), (statistics.median(n), min(n), max(n)), strict=True))
+            for key, n in spread.items()
+        }
+        largest = {key: max(one[key] for one in done) for key in ("jvm_bytes", "worker_bytes")}
+        seconds = measured["seconds"]["median"]
+        result[contender] = {
+            **{key: {part: round(value, 3) for part, value in parts.items()} for key, parts in measured.items()},
+            "documents_per_second_per_core": round(documents / seconds / psutil.cpu_count()),
+            "shuffle_bytes_per_document": round(done[-1]["shuffle_bytes"] / documents),
+            **largest,
+            **{key: done[-1][key] for key in ("recall", "recall_hot", "stages", "finished") if key in done[-1]},
+        }
+    return result
+
+
+def run(contender: str, folder: Path) -> dict[str, Any]:
+    """Run one contender as a process and return what it took."""
+    source, target = str(folder / "documents"), folder / f"out-{contender}"
+    shutil.rmtree(target, ignore_errors=True)
+    if contender in {"copy", "mllib"}:
+        command = [sys.executable, "-m", "tests.bench_jobs", contender, source, str(target)]
+    else:
+        command = [sys.executable, "jobs/deduplicate.py", "--input", source, "--output", str(target)]
+        command += ["--id-column", "doc_id", "--set", f"components.engine={contender}"]
+    with tempfile.TemporaryDirectory() as log:
+        logged = {"enabled": "true", "rolling.enabled": "false", "compress": "false", "dir": Path(log).as_uri()}
+        arguments = " ".join(f"--conf spark.eventLog.{key}={value}" for key, value in logged.items())
+        environment = {**os.environ, "PYSPARK_SUBMIT_ARGS": f"{arguments} pyspark-shell", "PYTHONPATH": str(ROOT)}
+        begin = time.monotonic()
+        process = psutil.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL)
+        peaks = watch(process, begin + (MLLIB_SECONDS if contender == "mllib" else 1e9))
+        measured = {"seconds": time.monotonic() - begin, **peaks, **read_log(Path(log))}
+    if measured["finished"] and process.returncode:
+        raise SystemExit(f"bench: {' '.join(command)} ended with {process.returncode}")
+    if (target / "report.json").exists():
+        stages = json.loads((target / "report.json").read_text("utf-8"))["stages"]
+        measured["stages"] = {name: round(stage["seconds"], 2) for name, stage in stages.items()}
+        places = place(target)
+        for key, file in (("recall", "truth"), ("recall_hot", "hot")):
+            if (folder / f"{file}.parquet").exists():
+                measured[key] = recall(places, pq.read_table(folder / f"{file}.parquet"))
+    elif contender == "mllib" and measured["finished"] and (folder / "truth.parquet").exists():
+        found = pq.read_table(target)
+        known = set(zip(found["left"].to_pylist(), found["right"].to_pylist(), strict=True))
+        pairs = _similar(pq.read_table(folder / "truth.parquet"))
+        measured["recall"] = float(np.mean([tuple(sorted(pair)) in known for pair in pairs.tolist()]))
+    return measured
+
+
+def watch(process: psutil.Popen, deadline: float) -> dict[str, Any]:
+    """Wait for a process, and return the peak memory of the JVM and of the largest Python worker under it."""
+    peaks = {"jvm_bytes": 0, "worker_bytes": 0}
+    cpu_seconds: dict[int, float] = {}
+    finished = True
+    while process.poll() is None:
+        for child in process.children(recursive=True):
+            try:
+                kind = "jvm_bytes" if child.name() == "java" else "worker_bytes"
+                peaks[kind] = max(peaks[kind], child.memory_info().rss)
+                cpu_seconds[child.pid] = sum(child.cpu_times()[:2])
+            except psutil.NoSuchProcess:
+                continue
+        if time.monotonic() > deadline:
+            finished = False
+            for child in process.children(recursive=True):
+                child.kill()
+        time.sleep(POLL_SECONDS)
+    return {**peaks, "cpu_seconds": sum(cpu_seconds.values()), "finished": finished}
+
+
+def read_log(folder: Path) -> dict[str, float]:
+    """Return the seconds of a Spark application and the bytes its tasks wrote to shuffles."""
+    shuffled, times = 0, [0]
+    for file in folder.iterdir():
+        for line in file.open(encoding="utf-8"):
+            event = json.loads(line)
+            if event["Event"] == "SparkListenerTaskEnd" and event.get("Task Metrics"):
+                shuffled += event["Task Metrics"]["Shuffle Write Metrics"]["Shuffle Bytes Written"]
+            elif event["Event"] in {"SparkListenerApplicationStart", "SparkListenerApplicationEnd"}:
+                times.append(event["Timestamp"])
+    return {"session_seconds": (times[-1] - times[min(1, len(times) - 1)]) / 1000, "shuffle_bytes": shuffled}
+
+
+def place(target: Path) -> Mapping[int, int]:
+    """Return the component of every document that has one."""
+    table = pq.read_table(target / "duplicates", columns=["id", "representative_id", "component_id"])
+    ids, kept, component_ids = (table[name].to_pylist() for name in table.column_names)
+    return dict(zip(ids, component_ids, strict=True)) | dict(zip(kept, component_ids, strict=True))
+
+
+def recall(places: Mapping[int, int], truth: pa.Table) -> float:
+    """Return the share of planted pairs at or above the threshold whose documents are in one component."""
+    pairs = _similar(truth).tolist()
+    return float(np.mean([left in places and places.get(left) == places.get(right) for left, right in pairs]))
+
+
+def _similar(truth: pa.Table) -> np.ndarray:
+    pairs = np.stack([truth["left"].to_numpy(), truth["right"].to_numpy()], axis=1)
+    return pairs[truth["jaccard"].to_numpy() >= THRESHOLD]
+
+
+def describe_machine() -> dict[str, Any]:
+    """Return what the numbers depend on besides the code."""
+    java = subprocess.run(["java", "-version"], capture_output=True, text=True, check=True).stderr.splitlines()[0]  # noqa: S607
+    return {
+        "cores": psutil.cpu_count(),
+        "memory_bytes": psutil.virtual_memory().total,
+        "python": platform.python_version(),
+        "java": java,
+        **{name: version(name) for name in ("pyspark", "numpy", "pyarrow", "numba")},
+    }
+
+
+def to_table(result: Mapping[str, Any]) -> str:
+    """Write one corpus as Markdown."""
+    lines = [
+        f"\n{result['corpus']}, {result['documents']:,} documents, {result['rounds']} rounds\n",
+        (
+            "| job | seconds (min to max) | in session | ratio to copy (min to max) | docs/s/core | shuffle B/doc "
+            "| JVM MB | worker MB | recall |"
+        ),
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for name in ("copy", "driver", "graphframes", "mllib"):
+        if name not in result:
+            continue
+        one = result[name]
+        seconds, ratio = one["seconds"], one["ratio_to_copy"]
+        found = " / ".join(f"{one[key]:.4f}" for key in ("recall", "recall_hot") if key in one)
+        lines.append(
+            f"| {name}{'' if one.get('finished', True) else ' (stopped)'} "
+            f"| {seconds['median']:.1f} ({seconds['min']:.1f} to {seconds['max']:.1f}) "
+            f"| {one['session_seconds']['median']:.1f} "
+            f"| {ratio['median']:.2f} ({ratio['min']:.2f} to {ratio['max']:.2f}) "
+            f"| {one['documents_per_second_per_core']:,} | {one['shuffle_bytes_per_document']:,} "
+            f"| {one['jvm_bytes'] / 1e6:,.0f} | {one['worker_bytes'] / 1e6:,.0f} | {found} |"
+        )
+    stages = result.get("driver", {}).get("stages", {})
+    lines += ["", "stages, seconds: " + ", ".join(f"{name} {seconds:.1f}" for name, seconds in stages.items())]
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    main()
