@@ -123,7 +123,7 @@ class Lsh(_Table):
 class Buckets(_Table):
     """How documents that share a band key are paired."""
 
-    max_bucket: int = field(default=1000, metadata={"range": _Range(2)})
+    max_bucket: int = field(default=150, metadata={"range": _Range(2)})
     """Documents in the largest bucket of which all pairs are candidates, a 64-bit integer of at least 2; larger
     buckets are compared under this cap, and the pairs left uncompared are counted in the report."""
 

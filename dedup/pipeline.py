@@ -173,6 +173,8 @@ def _pair(work: Run, heads: DataFrame, bucket_sizes: Mapping[int, int]) -> None:
     max_bucket = None if exact else config.buckets.max_bucket
     sizes, frequencies = np.array([*bucket_sizes.items()], dtype=np.int64).reshape(-1, 2).T
     compared, uncompared = (int(pairs @ frequencies) for pairs in pair_counts(sizes, max_bucket))
+    groups = cell_groups(ceil_div(compared, CELL_PAIRS))
+    listed = min(2 * compared, work.measured["buckets"]["members"], groups * work.rows("signatures"))
     work.table(
         "candidates",
         schemas.CANDIDATES,
@@ -183,8 +185,8 @@ def _pair(work: Run, heads: DataFrame, bucket_sizes: Mapping[int, int]) -> None:
             signature_size=config.signature_size,
             estimate_sigmas=None if exact else config.candidates.estimate_sigmas,
             max_bucket=max_bucket,
-            groups=cell_groups(ceil_div(compared, CELL_PAIRS)),
-            broadcast=min(2 * compared, work.measured["buckets"]["members"]) <= BROADCAST_ROWS,
+            groups=groups,
+            broadcast=listed <= BROADCAST_ROWS,
             whole=work.rows("signatures") * config.signature_size <= WHOLE_BYTES,
             counters=counters,
         ),
@@ -220,8 +222,12 @@ def _verify(work: Run) -> None:
         if "sample" in work.tables:
             pairs, count = pairs.unionByName(work.tables["sample"]), count + work.rows("sample")
         ends = pairs.select(F.explode(F.array("left_id", "right_id")).alias("doc_id"))
-        # To a broadcast the same id twice does no harm, and telling so would take a shuffle.
-        _collect_sets(work, ends if 2 * count <= BROADCAST_ROWS else ends.distinct(), 2 * count)
+        most = 2 * count
+        # To a broadcast the same id twice does no harm. Of many pairs there are fewer documents, so they are counted.
+        if most > BROADCAST_ROWS:
+            work.table("ends", schemas.ENDS, lambda _: ends.distinct())
+            ends, most = work.tables["ends"], work.rows("ends")
+        _collect_sets(work, ends, most)
     found = work.tables["candidates"], work.rows("candidates")
     work.table("edges", schemas.EDGES, lambda _: _compare(work, *found, work.config.threshold))
 
@@ -230,12 +236,13 @@ def _compare(work: Run, pairs: DataFrame, count: int, threshold: float) -> DataF
     """Return those of so many pairs whose exact Jaccard is at least the threshold."""
     sets, ends = work.measured["sets"], 2 * count
     moved = min(sets["bytes"], ends * sets["bytes"] // max(sets["rows"], 1))
+    groups = cell_groups(work.tasks(moved, CELL_BYTES))
     return edges.verify(
         pairs,
         work.tables["sets"],
         threshold=threshold,
-        groups=cell_groups(work.tasks(moved, CELL_BYTES)),
-        broadcast=ends <= BROADCAST_ROWS,
+        groups=groups,
+        broadcast=min(ends, groups * sets["rows"]) <= BROADCAST_ROWS,
         whole=sets["bytes"] <= WHOLE_BYTES,
     )
 

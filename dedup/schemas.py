@@ -44,6 +44,9 @@ CANDIDATES = T.StructType().add("left_id", T.LongType()).add("right_id", T.LongT
 PAIRS = T.StructType().add("left_id", T.LongType()).add("right_id", T.LongType())
 """Pairs left_id < right_id."""
 
+ENDS = T.StructType().add("doc_id", T.LongType())
+"""Documents of candidates."""
+
 SETS = T.StructType().add("doc_id", T.LongType()).add("shingles", T.BinaryType())
 """Shingle sets: uint64, ascending."""
 

@@ -47,7 +47,7 @@ def _mix(value: np.uint64) -> np.uint64:
 
 
 @compiled
-def hash_tokens(  # noqa: C901, PLR0912, PLR0917 - one loop over plain arrays is what compiles to something fast
+def hash_tokens(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one loop over plain arrays is what compiles to something fast
     text: Bytes, offsets: Integers, table: Bytes, classes: Bytes, key: np.uint64, hashes: Hashes, bounds: Integers
 ) -> int:
     """Hash the tokens of normalised UTF-8; return how many there are. See `text.tokenise`.
@@ -72,47 +72,52 @@ def hash_tokens(  # noqa: C901, PLR0912, PLR0917 - one loop over plain arrays is
         anchor = 0
         position, end = offsets[document], offsets[document + 1]
         while position < end:
-            width = 1
             first = text[position]
+            width, kind, folded = 1, SEPARATOR, np.uint8(0)
             if first < 0x80:
                 folded = table[first]
                 if folded:
-                    ends, anchor = anchor >= UNSPACED, WORD
-                else:
-                    ends, anchor = True, SEPARATOR
+                    kind = WORD
             else:
-                folded = first
                 width = 2 + (first >= 0xE0) + (first >= 0xF0)
                 point = np.int64(first) & (0x7F >> width)
-                for byte in text[position + 1 : position + width]:
-                    point = point << 6 | (byte & 0x3F)
+                for byte in range(position + 1, position + width):
+                    point = point << 6 | (text[byte] & 0x3F)
                 kind = classes[point]
-                follows = anchor >= UNSPACED
-                ends = (
-                    kind in (SEPARATOR, UNSPACED)
-                    or (kind == WORD and follows)
-                    or (kind == UNSPACED_MARK and not follows)
-                )
-                if kind == SEPARATOR:
-                    folded = np.uint8(0)
-                if kind != MARK:
-                    anchor = kind
-            if ends and inside:
+            follows = anchor >= UNSPACED
+            if inside and (kind in (SEPARATOR, UNSPACED) or kind == (WORD if follows else UNSPACED_MARK)):
                 hashes[count] = hashed + _mix(block ^ number)
                 count += 1
                 block = shift = hashed = np.uint64(0)
                 number = key
                 inside = False
-            if folded:
-                inside = True
-                for byte in range(width):
-                    if shift == BLOCK:
-                        hashed += _mix(block ^ number)
-                        number += GOLDEN
-                        block = shift = np.uint64(0)
-                    block |= np.uint64(folded if width == 1 else text[position + byte]) << shift
-                    shift += BYTE
-            position += width
+            if kind != MARK:
+                anchor = kind
+            if kind == SEPARATOR:
+                position += width
+                continue
+            inside = True
+            if width > 1:
+                folded = first
+            left = width
+            # What follows inside an ASCII word needs none of the questions above.
+            while True:
+                if shift == BLOCK:
+                    hashed += _mix(block ^ number)
+                    number += GOLDEN
+                    block = shift = np.uint64(0)
+                block |= np.uint64(folded) << shift
+                shift += BYTE
+                position += 1
+                left -= 1
+                if left > 0:
+                    folded = text[position]
+                    continue
+                if width > 1 or position == end or text[position] >= 0x80:
+                    break
+                folded = table[text[position]]
+                if not folded:
+                    break
         if inside:
             hashes[count] = hashed + _mix(block ^ number)
             count += 1

@@ -11,6 +11,9 @@ from dedup.kernels.text import expand, mix
 KEY_VERSION_SEED = 0x6B6579
 """Seed of the multipliers that turn a band of a signature into its key."""
 
+FOLLOWERS = 16
+"""Least number of partners that a member of a bucket over the cap chooses; as many choose it."""
+
 
 def probability(jaccard: float, bands: int, rows: int) -> float:
     """Return the probability that two documents of this similarity share a bucket: 1 - (1 - J^rows)^bands.
@@ -96,9 +99,9 @@ def pairs(
     """Yield the pairs to compare of every bucket, about `most` at a time.
 
     A bucket of up to `max_bucket` members (None: of any size) gives all its pairs. In a larger one the members stand in
-    a circle in the order of their hash with the bucket's key, and each is paired with the `max_bucket // 2` that follow
-    it: as many pairs a document as in a bucket of the largest size, and no member is a hub whose failure would part
-    the others.
+    a circle in the order of their hash with the bucket's key, and each is paired with those that follow it, so no
+    member is a hub whose failure would part the others: as many as make the pairs of a bucket of the largest size, but
+    at least FOLLOWERS (or `max_bucket // 2` if that is less).
 
     Parameters
     ----------
@@ -122,7 +125,7 @@ def pairs(
     followers = size - 1 - position
     if max_bucket is not None and (capped := size > max_bucket).any():
         members = _in_circles(keys, members, offsets, capped)
-        followers[capped] = max_bucket // 2
+        followers[capped] = _followers(size[capped], max_bucket)
     ends = np.cumsum(followers)
     start = 0
     while start < members.size:
@@ -133,6 +136,11 @@ def pairs(
         right = starts[bucket[left]] + (position[left] + distance) % size[left]
         yield np.minimum(members[left], members[right]), np.maximum(members[left], members[right])
         start = end
+
+
+def _followers(sizes: Integers, max_bucket: int) -> Integers:
+    """Return with how many that follow it a member of a capped bucket is paired."""
+    return np.clip(max_bucket**2 // (2 * sizes), min(FOLLOWERS, max_bucket // 2), max_bucket // 2)
 
 
 def _in_circles(keys: Hashes, members: Integers, offsets: Integers, capped: Flags) -> Integers:
@@ -171,10 +179,11 @@ def sample_uncompared(
     number = np.arange(bucket.size) - (np.cumsum(drawn) - drawn)[bucket]
     hashes = mix(keys[bucket] + (number.astype(np.uint64) + np.uint64(1)) * GOLDEN)
     # As many steps round the circle as no pair that is compared is apart.
-    free = sizes - 2 * (max_bucket // 2) - 1
+    followers = _followers(sizes, max_bucket)
+    free = sizes - 2 * followers - 1
     high, low = hashes >> np.uint64(32), hashes & np.uint64(0xFFFFFFFF)
     position = ((high * sizes[bucket].astype(np.uint64)) >> np.uint64(32)).astype(np.int64)
-    steps = ((low * free[bucket].astype(np.uint64)) >> np.uint64(32)).astype(np.int64) + max_bucket // 2 + 1
+    steps = ((low * free[bucket].astype(np.uint64)) >> np.uint64(32)).astype(np.int64) + followers[bucket] + 1
     left, right = (members[starts[bucket] + place % sizes[bucket]] for place in (position, position + steps))
     return np.minimum(left, right), np.maximum(left, right)
 
@@ -184,5 +193,5 @@ def pair_counts(sizes: Integers, max_bucket: int | None) -> tuple[Integers, Inte
     everything = sizes * (sizes - 1) // 2
     if max_bucket is None:
         return everything, np.zeros_like(everything)
-    compared = np.where(sizes > max_bucket, sizes * (max_bucket // 2), everything)
+    compared = np.where(sizes > max_bucket, sizes * _followers(sizes, max_bucket), everything)
     return compared, everything - compared

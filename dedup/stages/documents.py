@@ -16,6 +16,8 @@ AS_JSON = {
 """How a row becomes the text whose digest is its id: unlike rows, unlike texts."""
 SHOWN = 5
 """Offending ids shown in an error."""
+SHOWN_LENGTH = 40
+"""Characters shown of a text."""
 
 
 def column(name: str) -> Column:
@@ -56,7 +58,9 @@ def _kind(corpus: DataFrame, name: str, setting: str, kinds: tuple[type[T.DataTy
 
 
 def read_documents(corpus: DataFrame, *, id_column: str, text_column: str) -> DataFrame:
-    """Input -> DOCUMENTS (doc_id, id, text as UTF-8), one row per input row; no shuffle. Null text is empty text.
+    """Input -> DOCUMENTS (doc_id, id, text), one row per input row; no shuffle.
+
+    The text is as it is, a string or bytes, null or not: a cast would copy the whole corpus twice more.
 
     Raises
     ------
@@ -65,8 +69,7 @@ def read_documents(corpus: DataFrame, *, id_column: str, text_column: str) -> Da
     """
     user_id, doc_id = identify(corpus, id_column=id_column)
     _kind(corpus, text_column, "input.text_column", (T.StringType, T.BinaryType), "a string")
-    text = F.coalesce(column(text_column).cast("binary"), F.lit(b""))
-    return corpus.select(doc_id.alias("doc_id"), user_id.alias("id"), text.alias("text"))
+    return corpus.select(doc_id.alias("doc_id"), user_id.alias("id"), column(text_column).alias("text"))
 
 
 def check_null(documents: DataFrame, nulls: int, *, id_column: str) -> None:
@@ -83,8 +86,9 @@ def check_null(documents: DataFrame, nulls: int, *, id_column: str) -> None:
         Shows the texts of some.
     """
     if nulls:
-        texts = documents.filter(F.col("doc_id").isNull()).limit(SHOWN).collect()
-        shown = ", ".join(repr(bytes(row.text)[:40].decode("utf-8", "replace")) for row in texts)
+        texts = documents.filter(F.col("doc_id").isNull()).limit(SHOWN)
+        begins = F.substring(F.coalesce(F.col("text").cast("string"), F.lit("")), 1, SHOWN_LENGTH)
+        shown = ", ".join(repr(row.begins) for row in texts.select(begins.alias("begins")).collect())
         raise DataError(
             f"input.id_column: column {id_column!r} must not be null "
             f"(got {nulls:,} nulls; their texts begin {shown}); fill them in or set another column"

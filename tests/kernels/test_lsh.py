@@ -10,7 +10,7 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from dedup.kernels.lsh import band_keys, group, pair_counts, pairs, probability, sample_uncompared
+from dedup.kernels.lsh import FOLLOWERS, band_keys, group, pair_counts, pairs, probability, sample_uncompared
 from dedup.kernels.minhash import from_planes, to_planes
 from tests import oracles, strategies
 from tests.kernels import draw_pairs, ragged, sign_sets, unragged
@@ -180,9 +180,14 @@ def test_pair_counts_are_those_of_the_pairs(members, max_bucket):
 
 def test_pair_counts_hold_for_buckets_of_a_billion():
     assert [counts.tolist() for counts in pair_counts(np.array([10**9, 1000]), 1000)] == [
-        [500 * 10**9, 499_500],
-        [math.comb(10**9, 2) - 500 * 10**9, 0],
+        [FOLLOWERS * 10**9, 499_500],
+        [math.comb(10**9, 2) - FOLLOWERS * 10**9, 0],
     ]
+
+
+def test_a_bucket_over_the_cap_gives_as_many_pairs_as_one_at_the_cap_until_its_members_choose_the_least():
+    sizes = np.array([200, 201, 400, 1000, 1250, 2000])
+    assert pair_counts(sizes, 200)[0].tolist() == [19_900, 201 * 99, 400 * 50, 1000 * 20, 1250 * 16, 2000 * 16]
 
 
 @given(st.sets(strategies.int64s, min_size=12, max_size=30), st.integers(2, 10))
