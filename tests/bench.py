@@ -28,9 +28,9 @@ from tests.corpora import write_corpus
 ROOT = Path(__file__).resolve().parent.parent
 SIZES = (10_000, 100_000, 1_000_000)
 LARGE = 5_000_000
-MLLIB_DOCUMENTS = 100_000
+MLLIB_DOCUMENTS = 10_000
 """The largest corpus that MLlib is asked to do: its time grows with the square of the documents."""
-MLLIB_SECONDS = 1200
+MLLIB_SECONDS = 900
 POLL_SECONDS = 0.1
 THRESHOLD = 0.8
 

@@ -68,7 +68,7 @@ def test_columns_are_found_by_their_very_names(spark, name):
     text = spark.createDataFrame([(7, "outer")], T.StructType().add("id", T.IntegerType()).add(name, T.StringType()))
 
     assert corpus.select(identify(corpus, id_column=name)[0].alias("id")).collect()[0].id == "outer"
-    assert read(text, "id", name) == [(7, 7, b"outer")]
+    assert read(text, "id", name) == [(7, 7, "outer")]
     [whole] = corpus.select(identify(corpus, id_column="")[0].alias("id")).collect()
     assert len(whole.id) == 32
 
