@@ -12,9 +12,10 @@ from scipy.special import betaincinv
 
 from dedup import __version__
 from dedup.config import Config, to_dict
+from dedup.kernels.compiled import AVAILABLE
 from dedup.kernels.lsh import probability
 
-PACKAGES = ("pyspark", "graphframes-py", "numpy", "pyarrow", "scipy", "xxhash")
+PACKAGES = ("pyspark", "graphframes-py", "numpy", "pyarrow", "scipy", "xxhash", *["numba"] * AVAILABLE)
 SIMILARITIES = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95)
 
 

@@ -6,6 +6,8 @@ import logging
 import sys
 import traceback
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
@@ -51,12 +53,16 @@ def main(arguments: Sequence[str]) -> int:
             config = dataclasses.replace(config, output=dataclasses.replace(config.output, mode=options.mode))
 
         # Spark's modules take a second to import, which a mistake in the settings need not wait for.
+        from dedup.session import open_session  # noqa: PLC0415
+
+        with ThreadPoolExecutor(max_workers=1) as importer:
+            # The stages take another half, in which the JVM starts.
+            importer.submit(import_module, "dedup.pipeline")
+            spark = open_session(quiet=not terminal)
         from dedup.pipeline import run  # noqa: PLC0415
         from dedup.report import to_table  # noqa: PLC0415
         from dedup.run import Job  # noqa: PLC0415
-        from dedup.session import open_session  # noqa: PLC0415
 
-        spark = open_session(quiet=not terminal)
         try:
             job = Job(inputs=options.input, output=options.output, config=config, overwrite=options.overwrite)
             report = run(spark, job)

@@ -149,9 +149,11 @@ def watch(process: psutil.Popen, deadline: float) -> dict[str, Any]:
     while process.poll() is None:
         for child in process.children(recursive=True):
             try:
-                kind = "jvm_bytes" if child.name() == "java" else "worker_bytes"
-                peaks[kind] = max(peaks[kind], child.memory_info().rss)
                 cpu_seconds[child.pid] = sum(child.cpu_times()[:2])
+                if child.name() == "java":
+                    peaks["jvm_bytes"] = max(peaks["jvm_bytes"], child.memory_info().rss)
+                elif "pyspark.daemon" in child.cmdline():
+                    peaks["worker_bytes"] = max(peaks["worker_bytes"], child.memory_info().rss)
             except psutil.NoSuchProcess:
                 continue
         if time.monotonic() > deadline:

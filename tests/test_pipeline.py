@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 import dedup.pipeline
+import dedup.run
 from dedup.config import load_config
 from dedup.errors import DataError, StorageError
 from dedup.pipeline import run
@@ -123,8 +124,9 @@ def test_cells_and_partitions_do_not_change_the_result(spark, tmp_path, monkeypa
     documents = [{"id": number, "text": text} for number, text in enumerate(make_texts(5, originals=20))]
     source = write(tmp_path / "in", documents)
     deduplicate(spark, source, str(tmp_path / "whole"))
-    for limit in ("TASK_BYTES", "BAND_BYTES", "CELL_BYTES"):
-        monkeypatch.setattr(dedup.pipeline, limit, 4096)
+    monkeypatch.setattr(dedup.run, "TASK_BYTES", 4096)
+    monkeypatch.setattr(dedup.pipeline, "BAND_BYTES", 4096)
+    monkeypatch.setattr(dedup.pipeline, "CELL_BYTES", 4096)
     monkeypatch.setattr(dedup.pipeline, "CELL_PAIRS", 20)
     monkeypatch.setattr(dedup.pipeline, "BROADCAST_ROWS", 0)
     deduplicate(spark, source, str(tmp_path / "split"))

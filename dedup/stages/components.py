@@ -93,7 +93,7 @@ def connect_with_graphframes(forest: DataFrame) -> DataFrame:
 
 
 def find_parted(pairs: DataFrame, components: DataFrame) -> DataFrame:
-    """Return the pairs (left_id, right_id, ...) whose ends do not share a component."""
+    """Return the pairs (left_id, right_id, ...) whose ends do not share a component; shuffles both."""
     left = components.select(F.col("doc_id").alias("left_id"), F.col("component_id").alias("left_component"))
     right = components.select(F.col("doc_id").alias("right_id"), F.col("component_id").alias("right_component"))
     joined = pairs.join(left, on="left_id", how="left").join(right, on="right_id", how="left")
