@@ -117,7 +117,8 @@ def _sign(work: Run) -> None:
             work.documents,
             shingle_size=config.shingles.shingle_size,
             shingle_seed=config.shingles.seed,
-            signature_size=config.signature_size if config.mode == "lsh" else 0,
+            bands=config.lsh.bands if config.mode == "lsh" else 0,
+            rows=config.lsh.rows,
             signature_seed=config.lsh.seed,
             counters=counters,
         ),
@@ -151,7 +152,7 @@ def _bucket(work: Run, heads: DataFrame) -> dict[int, int]:
     config = work.config
     if config.mode == "lsh":
         partitions = work.tasks(16 * config.lsh.bands * work.rows("signatures"), BAND_BYTES)
-        bucket = partial(buckets.bucket_bands, heads, bands=config.lsh.bands, rows=config.lsh.rows)
+        bucket = partial(buckets.bucket_bands, heads)
     else:
         _collect_sets(work, heads.select("doc_id"), work.rows("signatures"))
         partitions = work.tasks(16 * work.measured["signatures"]["shingles"], BAND_BYTES)

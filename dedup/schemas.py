@@ -12,7 +12,8 @@ def signatures(id_type: T.DataType) -> T.StructType:
         .add("shingle_count", T.IntegerType())  # distinct shingles; 0: no token
         .add("digest_high", T.LongType())  # XXH3-128 of the shingle set
         .add("digest_low", T.LongType())
-        .add("signature", T.BinaryType())  # the rows' low 32 bits, byte plane after byte plane, the lowest first
+        .add("band_keys", T.BinaryType())  # uint64, one a band
+        .add("signature", T.BinaryType())  # the low byte of every row
     )
 
 

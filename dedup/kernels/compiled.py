@@ -126,6 +126,48 @@ def hash_tokens(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one loop over plain 
 
 
 @compiled
+def roll(tokens: Hashes, offsets: Integers, powers: Hashes, shingles: Hashes, bounds: Integers) -> int:
+    """Fill in every document's shingles in the order of the text; return how many there are. See `shingles.shingle`.
+
+    Parameters
+    ----------
+    powers
+        The multiplier's, from 0 up to the shingle size less 1.
+    shingles
+        Takes at most as many as there are tokens.
+    bounds
+        Takes for every document the number of the first shingle after it, behind a zero.
+    """
+    count = 0
+    for document in range(offsets.size - 1):
+        start, end = offsets[document], offsets[document + 1]
+        size = min(powers.size, end - start)
+        for first in range(start, end - size + 1 if size else start):
+            summed = np.uint64(size) * GOLDEN
+            for token in range(size):
+                summed += tokens[first + token] * powers[size - 1 - token]
+            shingles[count] = _mix(summed)
+            count += 1
+        bounds[document + 1] = count
+    return count
+
+
+@compiled
+def drop_repeats(shingles: Hashes, bounds: Integers) -> int:
+    """Move the distinct ones of every document's ascending shingles to the front; return how many they are."""
+    count = start = 0
+    for document in range(bounds.size - 1):
+        end = bounds[document + 1]
+        for position in range(start, end):
+            if position == start or shingles[position] != shingles[position - 1]:
+                shingles[count] = shingles[position]
+                count += 1
+        bounds[document + 1] = count
+        start = end
+    return count
+
+
+@compiled
 def sign(shingles: Hashes, offsets: Integers, seeds: Hashes, signatures: Hashes) -> None:
     """Fill signatures of empty rows; see `minhash.sign`."""
     size = signatures.shape[1]
@@ -155,15 +197,14 @@ def sign(shingles: Hashes, offsets: Integers, seeds: Hashes, signatures: Hashes)
 
 
 @compiled
-def band_keys(signatures: Hashes, salts: Hashes, keys: Hashes) -> None:
+def band_keys(signatures: Hashes, rows: int, salts: Hashes, keys: Hashes) -> None:
     """Fill the keys of every document's bands; see `lsh.band_keys`."""
     bands = keys.shape[1]
-    rows = signatures.shape[1] // bands
     for document in range(signatures.shape[0]):
         for band in range(bands):
             summed = np.uint64(0)
             for row in range(band * rows, (band + 1) * rows):
-                summed += _mix(signatures[document, row] + salts[row])
+                summed += _mix((signatures[document, row] & LOW) + salts[row])
             keys[document, band] = _mix(summed)
 
 

@@ -30,19 +30,20 @@ def band_keys(signatures: Hashes, bands: int, rows: int) -> Hashes:
     Parameters
     ----------
     signatures : uint64 [n, bands * rows]
-        The low 32 bits of every row, as `minhash.from_planes` returns them.
+        As from `minhash.sign`; of each value the low 32 bits count, the uniform ones, which tell rows apart as well
+        as all 64.
 
     Returns
     -------
     uint64 [n, bands]
-        `mix(sum over the band's rows of mix(value + salt_row))`, one salt for every row of the whole signature.
+        `mix(sum over the band's rows of mix(low + salt_row))`, one salt for every row of the whole signature.
     """
     salts = expand(KEY_VERSION_SEED, bands * rows)
     if compiled.AVAILABLE:
         keys = np.empty((signatures.shape[0], bands), dtype=np.uint64)
-        compiled.band_keys(signatures, salts, keys)
+        compiled.band_keys(signatures, rows, salts, keys)
         return keys
-    summed = mix(signatures + salts).reshape(-1, bands, rows).sum(axis=2, dtype=np.uint64)
+    summed = mix((signatures & compiled.LOW) + salts).reshape(-1, bands, rows).sum(axis=2, dtype=np.uint64)
     return mix(summed)
 
 

@@ -88,20 +88,12 @@ def _fill(shingles: Hashes, owners: Integers, signatures: Hashes, seeds: Hashes)
         np.minimum.at(signatures[:, row], owners[vacant], values | np.uint64((size + row) << 32))
 
 
-def to_planes(signatures: Hashes) -> npt.NDArray[np.uint8]:
-    """Return the stored form: the low 32 bits of every row, byte plane after byte plane, the lowest first.
+def low_bytes(signatures: Hashes) -> npt.NDArray[np.uint8]:
+    """Return the low byte of every row, all that `estimate` needs: uint8 [n, size].
 
-    The low bits are the uniform ones, so 32 of them tell rows apart as well as 64 do, and the first `size` bytes alone
-    serve `estimate`. Shape [n, 4 * size]. What was stored no longer merges: the rounds are gone.
+    What is stored no longer merges: the rounds are gone.
     """
-    low = np.ascontiguousarray(signatures.astype("<u4")).view(np.uint8).reshape(*signatures.shape, 4)
-    return np.ascontiguousarray(low.transpose(0, 2, 1)).reshape(signatures.shape[0], 4 * signatures.shape[1])
-
-
-def from_planes(planes: npt.NDArray[np.uint8]) -> Hashes:
-    """Undo `to_planes`: the low 32 bits of every row, shape [n, size]."""
-    by_row = np.ascontiguousarray(planes.reshape(planes.shape[0], 4, planes.shape[1] // 4).transpose(0, 2, 1))
-    return by_row.view("<u4")[..., 0].astype(np.uint64)
+    return signatures.astype(np.uint8)
 
 
 def estimate(left: npt.NDArray[np.uint8], right: npt.NDArray[np.uint8]) -> npt.NDArray[np.float64]:

@@ -5,12 +5,12 @@ from itertools import pairwise
 import numpy as np
 import xxhash
 
-from dedup.kernels import Hashes, Integers
+from dedup.kernels import Hashes, Integers, compiled
 from dedup.kernels.text import mix
 
 MULTIPLIER = np.uint64(0xD1342543DE82EF95)
 """An odd multiplier with good spectral properties (Steele, Vigna 2021); its powers weigh the tokens of a shingle."""
-LENGTH = np.uint64(0x9E3779B97F4A7C15)
+LENGTH = compiled.GOLDEN
 
 
 def shingle(tokens: Hashes, offsets: Integers, shingle_size: int) -> tuple[Hashes, Integers]:
@@ -32,6 +32,8 @@ def shingle(tokens: Hashes, offsets: Integers, shingle_size: int) -> tuple[Hashe
         has one shingle of them all, one without tokens has none.
     offsets : int64 [n + 1]
     """
+    if compiled.AVAILABLE:
+        return _shingle_compiled(tokens, offsets, shingle_size)
     counts = np.diff(offsets)
     owned = np.where(counts > 0, np.maximum(counts - shingle_size + 1, 1), 0)
     bounds = np.concatenate(([0], np.cumsum(owned)))
@@ -49,6 +51,15 @@ def shingle(tokens: Hashes, offsets: Integers, shingle_size: int) -> tuple[Hashe
     np.not_equal(shingles[1:], shingles[:-1], out=first[1:])
     first[bounds[:-1][owned > 0]] = True
     return shingles[first], np.concatenate(([0], np.cumsum(first)))[bounds]
+
+
+def _shingle_compiled(tokens: Hashes, offsets: Integers, shingle_size: int) -> tuple[Hashes, Integers]:
+    powers = np.array([pow(int(MULTIPLIER), power, 1 << 64) for power in range(shingle_size)], dtype=np.uint64)
+    shingles, bounds = np.empty(tokens.size, dtype=np.uint64), np.zeros_like(offsets)
+    compiled.roll(tokens, offsets, powers, shingles, bounds)
+    for start, end in pairwise(bounds.tolist()):
+        shingles[start:end].sort()
+    return shingles[: compiled.drop_repeats(shingles, bounds)], bounds
 
 
 def _rolling_sums(tokens: Hashes, size: int) -> Hashes:

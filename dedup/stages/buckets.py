@@ -8,21 +8,21 @@ from pyspark.sql import DataFrame
 from pyspark.sql import types as T
 
 from dedup.exchange import Batches, Counters, gather
-from dedup.kernels import Hashes, Integers, lsh, minhash
-from dedup.kernels.blocks import lists, routes, split, unpack, unrows
+from dedup.kernels import Hashes, Integers, lsh
+from dedup.kernels.blocks import lists, routes, split, unlists, unpack
 from dedup.schemas import BUCKETS
 
 KEYED = T.StructType().add("target", T.IntegerType()).add("block", T.BinaryType())
 
 
-def bucket_bands(signatures: DataFrame, *, bands: int, rows: int, partitions: int, counters: Counters) -> DataFrame:
+def bucket_bands(signatures: DataFrame, *, partitions: int, counters: Counters) -> DataFrame:
     """SIGNATURES -> BUCKETS of documents that agree in a band; shuffles 16 bytes x bands per document."""
 
     def keys_of(batch: pa.RecordBatch) -> tuple[Hashes, Integers]:
-        keys = lsh.band_keys(minhash.from_planes(unrows(batch["signature"])), bands, rows)
-        return keys.reshape(-1), np.repeat(batch["doc_id"].to_numpy(), bands)
+        keys, offsets = unlists(batch["band_keys"], "<u8")
+        return keys, np.repeat(batch["doc_id"].to_numpy(), np.diff(offsets))
 
-    return _bucket(signatures.select("doc_id", "signature"), keys_of, partitions, counters)
+    return _bucket(signatures.select("doc_id", "band_keys"), keys_of, partitions, counters)
 
 
 def bucket_prefixes(prefixes: DataFrame, *, partitions: int, counters: Counters) -> DataFrame:

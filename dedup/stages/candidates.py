@@ -30,7 +30,7 @@ def pair_documents(
     whole: bool,
     counters: Counters,
 ) -> DataFrame:
-    """BUCKETS, SIGNATURES -> CANDIDATES; shuffles 16 bytes a pair and the low signature bytes of documents in a bucket.
+    """BUCKETS, SIGNATURES -> CANDIDATES; shuffles 16 bytes a pair and the signatures of documents in a bucket.
 
     Distinct pairs of the buckets, less those whose sizes alone rule out the threshold (Jaccard is at most the lesser
     size over the greater) and those whose estimate is `estimate_sigmas` standard errors below it (None: no estimate).
@@ -60,7 +60,7 @@ def pair_documents(
         if floor is None:
             estimates, likely = np.full(possible.size, np.nan), possible
         else:
-            low = np.concatenate([unrows(chunk) for chunk in documents["low"].chunks])
+            low = np.concatenate([unrows(chunk) for chunk in documents["signature"].chunks])
             estimates = _estimate(low, rows[0][possible], rows[1][possible])
             likely, estimates = possible[estimates >= floor], estimates[estimates >= floor]
         return pa.record_batch(
@@ -71,8 +71,8 @@ def pair_documents(
             }
         )
 
-    low = F.substring("signature", 1, signature_size) if estimate_sigmas is not None else F.lit(b"")
-    payload = signatures.select("doc_id", "shingle_count", low.alias("low"))
+    signature = F.col("signature") if estimate_sigmas is not None else F.lit(b"")
+    payload = signatures.select("doc_id", "shingle_count", signature.alias("signature"))
     return meet(buckets, pairs_of, payload, compare, CANDIDATES, groups=groups, broadcast=broadcast, whole=whole)
 
 

@@ -6,8 +6,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
 from dedup.exchange import Counters, by_piece
-from dedup.kernels import minhash, shingles, text
-from dedup.kernels.blocks import rows
+from dedup.kernels import blocks, lsh, minhash, shingles, text
 from dedup.schemas import signatures as signatures_schema
 
 COUNTED = ("text_bytes", "tokens", "shingles", "documents_empty", "documents_short", "ids_null")
@@ -18,16 +17,19 @@ def sign_documents(
     *,
     shingle_size: int,
     shingle_seed: int,
-    signature_size: int,
+    bands: int,
+    rows: int,
     signature_seed: int,
     counters: Counters,
 ) -> DataFrame:
     """DOCUMENTS -> SIGNATURES; no shuffle.
 
-    One pass over the text: tokens, shingle set, its size and digest, MinHash signature (of `signature_size` 0: none).
+    One pass over the text: tokens, shingle set, its size and digest, MinHash signature and a key for each of its bands.
 
     Parameters
     ----------
+    bands, rows
+        0 bands: no signature.
     counters
         Takes COUNTED. A document is empty without a token, short with fewer than `shingle_size`.
     """
@@ -43,7 +45,7 @@ def sign_documents(
         counters.add("documents_short", np.count_nonzero((token_counts > 0) & (token_counts < shingle_size)))
         counters.add("ids_null", batch["doc_id"].null_count)
         digests = np.frombuffer(b"".join(shingles.digest(values, offsets)), dtype=">i8").astype(np.int64)
-        signatures = minhash.sign(values, offsets, signature_size, signature_seed)
+        signatures = minhash.sign(values, offsets, bands * rows, signature_seed)
         return pa.record_batch(
             {
                 "doc_id": batch["doc_id"],
@@ -51,7 +53,8 @@ def sign_documents(
                 "shingle_count": np.diff(offsets).astype(np.int32),
                 "digest_high": digests[::2].copy(),
                 "digest_low": digests[1::2].copy(),
-                "signature": rows(minhash.to_planes(signatures)),
+                "band_keys": blocks.rows(lsh.band_keys(signatures, bands, rows).view(np.uint8)),
+                "signature": blocks.rows(minhash.low_bytes(signatures)),
             }
         )
 

@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from hypothesis.extra import numpy as arrays
 
 from dedup.kernels import compiled, minhash
-from dedup.kernels.minhash import EMPTY, estimate, from_planes, sign, standard_error, to_planes
+from dedup.kernels.minhash import EMPTY, estimate, low_bytes, sign, standard_error
 from dedup.kernels.text import mix
 from tests import oracles, strategies
 from tests.kernels import draw_pairs, ragged, sign_sets
@@ -167,21 +166,6 @@ def test_two_seeds_are_two_independent_estimates():
     assert abs(np.corrcoef(first, second)[0, 1]) < STANDARD_ERRORS / math.sqrt(3000)
 
 
-@given(arrays.arrays(np.uint64, st.tuples(st.integers(0, 4), st.integers(1, 9)), elements=strategies.uint64s))
-@example(np.empty((0, 6), dtype=np.uint64))
-def test_planes_keep_the_low_32_bits_lowest_byte_first(signatures):
-    planes = to_planes(signatures)
-    documents, size = signatures.shape
-
-    assert (planes.shape, planes.dtype) == ((documents, 4 * size), np.uint8)
-    assert planes.reshape(documents, 4, size).tolist() == [
-        [[value >> shift & 0xFF for value in row] for shift in (0, 8, 16, 24)] for row in signatures.tolist()
-    ]
-    assert from_planes(planes).shape == signatures.shape
-    assert from_planes(planes).dtype == np.uint64
-    assert from_planes(planes).tolist() == [[value & 0xFFFFFFFF for value in row] for row in signatures.tolist()]
-
-
 @given(st.integers(1, 300), st.data())
 def test_the_estimate_is_the_agreement_corrected_for_chance(size, data):
     equal = data.draw(st.integers(0, size))
@@ -196,7 +180,7 @@ def test_the_estimate_is_the_agreement_corrected_for_chance(size, data):
 @pytest.mark.parametrize(("union", "shared"), [(500, 0), (500, 150), (500, 400), (20, 16)])
 def test_the_estimate_from_stored_signatures_is_unbiased(union, shared):
     size, pairs = 126, 3000
-    low = [to_planes(sign_sets(sets, size))[:, :size] for sets in draw_pairs(union, shared, pairs)]
+    low = [low_bytes(sign_sets(sets, size)) for sets in draw_pairs(union, shared, pairs)]
     jaccard = shared / union
     agreement = jaccard + (1 - jaccard) / 256
     tolerance = STANDARD_ERRORS * math.sqrt(agreement * (1 - agreement) / (size * pairs)) * 256 / 255

@@ -42,9 +42,9 @@ def shingles(text: str | bytes | None, size: int = 5, seed: int = 1) -> list[int
     return oracles.shingle_hashes([oracles.token_hash(token, seed) for token in oracles.tokens(text)], size)
 
 
-def planes(values: Sequence[int]) -> bytes:
-    """Return a signature as it is stored: its lowest bytes, then the second lowest, up to the fourth."""
-    return bytes(value >> shift & 0xFF for shift in (0, 8, 16, 24) for value in values)
+def low_bytes(values: Sequence[int]) -> bytes:
+    """Return a signature as it is stored."""
+    return bytes(value & 0xFF for value in values)
 
 
 def digest(hashes: Iterable[int]) -> tuple[int, int]:
@@ -55,9 +55,10 @@ def digest(hashes: Iterable[int]) -> tuple[int, int]:
 def make_signatures(
     spark: SparkSession, documents: Iterable[tuple], id_type: T.DataType | None = None, partitions: int = 2
 ) -> DataFrame:
-    """Return SIGNATURES of (doc_id, id, shingle_count, digest_high, digest_low, signature)."""
+    """Return SIGNATURES of (doc_id, id, shingle_count, digest_high, digest_low[, band_keys[, signature]])."""
     schema = schemas.signatures(id_type or T.LongType())
-    return spark.createDataFrame(list(documents), schema).repartition(partitions)
+    whole = [(*values, *[b""] * (len(schema) - len(values))) for values in documents]
+    return spark.createDataFrame(whole, schema).repartition(partitions)
 
 
 def make_sets(spark: SparkSession, sets: Mapping[int, Iterable[int]]) -> DataFrame:

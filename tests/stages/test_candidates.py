@@ -9,7 +9,7 @@ from dedup import schemas
 from dedup.exchange import Counters
 from dedup.kernels.minhash import standard_error
 from dedup.stages.candidates import COUNTED, pair_documents
-from tests.stages import draw_ids, make_signatures, pack, planes, rows, settings
+from tests.stages import draw_ids, low_bytes, make_signatures, pack, rows, settings
 
 SIZE = 16
 DEFAULTS = {
@@ -28,7 +28,7 @@ def pair(spark, buckets, documents, **changes):
     table = spark.createDataFrame(
         [(number, len(ids), pack(sorted(ids), "<i8")) for number, ids in enumerate(buckets)], schemas.BUCKETS
     )
-    signed = [(doc_id, doc_id, count, 0, 0, planes(values)) for doc_id, (count, values) in documents.items()]
+    signed = [(doc_id, doc_id, count, 0, 0, b"", low_bytes(values)) for doc_id, (count, values) in documents.items()]
     # Equal rows without an id column are one document that comes several times.
     signed += signed[:3]
     counters = Counters(spark)

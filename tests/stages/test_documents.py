@@ -23,7 +23,7 @@ def read(corpus, id_column="", text_column="text"):
 
 def check(spark, ids, *, id_column="name", id_type=None):
     """Check rows of (doc_id, id)."""
-    signatures = make_signatures(spark, [(*pair, 1, 0, 0, b"") for pair in ids], id_type or T.StringType())
+    signatures = make_signatures(spark, [(*pair, 1, 0, 0) for pair in ids], id_type or T.StringType())
     counts = Counter(doc_id for doc_id, _ in ids)
     repeated = spark.createDataFrame([pair for pair in counts.items() if pair[1] > 1], schemas.REPEATED)
     check_repeated(signatures, repeated, id_column=id_column)

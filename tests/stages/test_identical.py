@@ -12,7 +12,7 @@ from tests.stages import draw_ids, make_signatures, rows, settings
 
 def sign(spark, documents):
     """Return SIGNATURES of (doc_id, shingle_count, digest_high, digest_low)."""
-    return make_signatures(spark, [(doc_id, doc_id, *rest, b"") for doc_id, *rest in documents], partitions=3)
+    return make_signatures(spark, [(doc_id, doc_id, *rest) for doc_id, *rest in documents], partitions=3)
 
 
 def find(signatures, partitions=3):

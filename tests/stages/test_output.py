@@ -111,7 +111,7 @@ def test_an_input_with_a_column_of_an_annotation_is_refused(spark, name):
 def test_further_copies_share_the_fate_of_the_first(spark):
     signatures = make_signatures(
         spark,
-        [(doc_id, -doc_id, 1, 0, 0, b"") for doc_id in (1, 1, 1, 2, 2, 3, 3, 4, 5, 5)],
+        [(doc_id, -doc_id, 1, 0, 0) for doc_id in (1, 1, 1, 2, 2, 3, 3, 4, 5, 5)],
     )
     # 1 resembles nobody, 3 is the representative of component 2, and 2 and 5 are duplicates there.
     members = make_members(

@@ -15,14 +15,14 @@ KINDS = {"long": T.LongType(), "tinyint": T.ByteType(), "string": T.StringType()
 
 def explain(spark, documents, edges=(), *, kind="string", times=1, **way):
     """Return MEMBERS and what is counted, for (doc_id, id, set_id, component_id); 7777 resembles nobody."""
-    signed = [(doc_id, each, 1, 0, 0, b"") for doc_id, each, _, _ in documents] * times
+    signed = [(doc_id, each, 1, 0, 0) for doc_id, each, _, _ in documents] * times
     counters = Counters(spark)
     # In batches of two rows: some hold members only, some edges only.
     with settings(spark, **{"spark.sql.execution.arrow.maxRecordsPerBatch": 2}):
         members = representatives.explain(
             spark.createDataFrame([(row[0], row[3]) for row in documents], schemas.COMPONENTS).repartition(2),
             spark.createDataFrame([(row[0], row[2]) for row in documents if row[0] != row[2]], schemas.IDENTICAL),
-            make_signatures(spark, [*signed, (7777, None, 1, 0, 0, b"")], KINDS[kind], partitions=3),
+            make_signatures(spark, [*signed, (7777, None, 1, 0, 0)], KINDS[kind], partitions=3),
             spark.createDataFrame(list(edges), schemas.EDGES).repartition(2),
             policy="smallest_id",
             counters=counters,

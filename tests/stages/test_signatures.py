@@ -6,7 +6,7 @@ import dedup.exchange
 from dedup.exchange import Counters
 from dedup.stages.signatures import COUNTED, sign_documents
 from tests import oracles
-from tests.stages import digest, planes, rows, settings, shingles
+from tests.stages import digest, low_bytes, pack, rows, settings, shingles
 
 LONG = " ".join(f"word{number % 97} Ünï{number % 13}" for number in range(600))
 TEXTS = [
@@ -28,7 +28,7 @@ DOCUMENTS = [
     for number, text in enumerate(TEXTS)
 ]
 DOCUMENTS += [(None, None, b"an orphan"), (None, None, b"")]
-SIZES = {"shingle_size": 5, "signature_size": 12, "signature_seed": 9}
+SIZES = {"shingle_size": 5, "bands": 4, "rows": 3, "signature_seed": 9}
 
 
 def sign(spark, partitions=1, documents=DOCUMENTS, **changes):
@@ -38,12 +38,13 @@ def sign(spark, partitions=1, documents=DOCUMENTS, **changes):
     return rows(sign_documents(frame, **chosen, counters=counters)), counters.values()
 
 
-def expect(size=5, shingle_seed=4, signature_size=12, signature_seed=9):
+def expect(size=5, shingle_seed=4, bands=4, rows=3, signature_seed=9):
     expected = []
     for doc_id, name, text in DOCUMENTS:
         found = shingles(text, size, shingle_seed)
-        signature = planes(oracles.signature(found, signature_size, signature_seed))
-        expected.append((doc_id, name, len(found), *digest(found), signature))
+        signature = oracles.signature(found, bands * rows, signature_seed)
+        keys = oracles.band_keys([value & 0xFFFFFFFF for value in signature], bands, rows)
+        expected.append((doc_id, name, len(found), *digest(found), pack(keys), low_bytes(signature)))
     return sorted(expected, key=repr)
 
 
@@ -60,7 +61,7 @@ def expect_counts(size):
 
 
 @pytest.mark.parametrize(
-    "changes", [{}, {"shingle_size": 2}, {"shingle_seed": 5}, {"signature_seed": 0}, {"signature_size": 3}]
+    "changes", [{}, {"shingle_size": 2}, {"shingle_seed": 5}, {"signature_seed": 0}, {"bands": 1}, {"rows": 1}]
 )
 def test_signatures_are_those_of_the_oracle(spark, changes):
     found, _ = sign(spark, **changes)
@@ -69,9 +70,9 @@ def test_signatures_are_those_of_the_oracle(spark, changes):
 
 
 def test_a_signature_of_no_rows_leaves_sizes_and_digests(spark):
-    found, _ = sign(spark, signature_size=0)
+    found, _ = sign(spark, bands=0)
 
-    assert found == [(*row[:-1], b"") for row in expect()]
+    assert found == [(*row[:-2], b"", b"") for row in expect()]
 
 
 @pytest.mark.parametrize("size", [1, 5, 7])
