@@ -29,6 +29,8 @@ from dedup.stages import (
     representatives,
     signatures,
 )
+from dedup.storage import Storage
+from dedup.workspace import Workspace
 
 LOG = logging.getLogger("dedup")
 
@@ -61,13 +63,15 @@ def run(spark: SparkSession, job: Job) -> dict[str, Any]:
     DedupError
         When the input, the settings or the output do not allow it; nothing is published.
     """
-    work = Run(spark, job)
-    try:
-        return _run_stages(work, job)
-    except (DataError, SchemaError):
-        # What the user mends may be what the finished stages were made of.
-        work.workspace.discard()
-        raise
+    storage = Storage(spark)
+    with Workspace(spark, storage, job.output) as workspace:
+        work = Run(spark, job, storage, workspace)
+        try:
+            return _run_stages(work, job)
+        except (DataError, SchemaError):
+            # What the user mends may be what the finished stages were made of.
+            workspace.discard()
+            raise
 
 
 def _run_stages(work: Run, job: Job) -> dict[str, Any]:

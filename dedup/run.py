@@ -14,14 +14,18 @@ from pyspark.sql import types as T
 
 from dedup import __version__
 from dedup.config import Config, to_dict
+from dedup.corpus import guess_format, read_corpus
 from dedup.exchange import Counters
 from dedup.stages import documents, output
-from dedup.storage import Storage, Workspace, guess_format, read_corpus
+from dedup.storage import Storage
+from dedup.workspace import Workspace
 
 LOG = logging.getLogger("dedup")
 
 TASK_BYTES = 8 << 20
 """Least data worth a task of its own while cores are free."""
+CODEGEN_BYTES = 128 << 20
+"""Input from which on it pays to compile every stage of a plan, which conf/spark-local.conf switches off."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,23 +41,24 @@ class Job:
 class Run:
     """One run as it goes on: its input, and the tables and measurements of the stages so far."""
 
-    def __init__(self, spark: SparkSession, job: Job) -> None:
+    def __init__(self, spark: SparkSession, job: Job, storage: Storage, workspace: Workspace) -> None:
         self.spark = spark
         self.config = job.config
-        storage = Storage(spark)
         chosen = job.config.input
         self.format: str = chosen.format
         if self.format == "auto":
             self.format = guess_format(storage, job.inputs, name_filter=chosen.name_filter)
         self.id_column = chosen.id_column or ("path" if self.format == "text" else "")
-        self.corpus, fingerprint = read_corpus(
+        self.corpus, fingerprint, size = read_corpus(
             spark, storage, job.inputs, kind=self.format, name_filter=chosen.name_filter
         )
+        if size > CODEGEN_BYTES:
+            spark.conf.set("spark.sql.codegen.wholeStage", "true")
         self.documents = documents.read_documents(self.corpus, id_column=self.id_column, text_column=chosen.text_column)
         if job.config.output.mode == "annotate":
             output.check_annotations(self.corpus)
         self.id_type = self.documents.schema["id"].dataType
-        self.workspace = Workspace(spark, storage, job.output)
+        self.workspace = workspace
         identity = {
             "version": __version__,
             "unicode": unicodedata.unidata_version,
@@ -97,6 +102,9 @@ class Run:
             Measurements known beforehand.
         """
         measured = self.workspace.finished(name)
+        if measured is not None and not self.workspace.is_whole(name, schema, measured["rows"]):
+            LOG.warning("%s: the table of an earlier try is damaged; it is made again", name)
+            measured = None
         if measured is None:
             counters = Counters(self.spark)
             observation = Observation()

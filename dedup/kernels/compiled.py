@@ -55,7 +55,7 @@ def hash_tokens(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one loop over plain 
     Parameters
     ----------
     table
-        For an ASCII byte the byte of its token, 0 where it separates tokens.
+        For an ASCII byte the byte of its token, 0 where it separates tokens, and for all other bytes.
     classes
         Class of every code point.
     hashes
@@ -97,10 +97,10 @@ def hash_tokens(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one loop over plain 
                 position += width
                 continue
             inside = True
+            # What follows inside an ASCII word needs none of the questions above.
+            stop = end if width == 1 else position + width
             if width > 1:
                 folded = first
-            left = width
-            # What follows inside an ASCII word needs none of the questions above.
             while True:
                 if shift == BLOCK:
                     hashed += _mix(block ^ number)
@@ -109,13 +109,9 @@ def hash_tokens(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one loop over plain 
                 block |= np.uint64(folded) << shift
                 shift += BYTE
                 position += 1
-                left -= 1
-                if left > 0:
-                    folded = text[position]
-                    continue
-                if width > 1 or position == end or text[position] >= 0x80:
+                if position == stop:
                     break
-                folded = table[text[position]]
+                folded = text[position] if width > 1 else table[text[position]]
                 if not folded:
                     break
         if inside:

@@ -33,7 +33,9 @@ ASCII_TABLE = _ascii_table()
 
 @cache
 def _ascii_bytes() -> Bytes:
-    return np.frombuffer(ASCII_TABLE, dtype=np.uint8)
+    table = np.frombuffer(ASCII_TABLE, dtype=np.uint8).copy()
+    table[0x80:] = SEPARATOR
+    return table
 
 
 @cache
