@@ -85,6 +85,10 @@ class Input(_Table):
     name_filter: str = ""
     """Hadoop glob that file names must match to be read, such as "*.{py,md}"; when empty, all files are read."""
 
+    on_bad_record: Literal["fail", "quarantine"] = "fail"
+    """A line of "jsonl" that is no JSON object, or a row of "csv" with more or fewer cells than the header: "fail" ends
+    the job, "quarantine" sets it aside in the output's folder quarantine, with its file and the reason."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shingles(_Table):

@@ -18,6 +18,7 @@ from dedup.storage import Storage
 
 LOG = logging.getLogger("dedup")
 
+UNREACHABLE = (Py4JError, OSError, StorageError)
 BEAT_SECONDS = 5
 """How often the holder writes to its lock."""
 PATIENCE_SECONDS = 20
@@ -68,8 +69,10 @@ class Lock:
         """Give the lock up, if it is held."""
         self._ended.set()
         self._beats.join()
-        if self._is_held():
-            self._storage.delete(self._path)
+        # Where Spark has died the lock stays, and is known by its process to be a dead one's.
+        with contextlib.suppress(*UNREACHABLE):
+            if self._is_held():
+                self._storage.delete(self._path)
 
     def _is_held(self) -> bool:
         found = self._read()
@@ -108,7 +111,7 @@ class Lock:
         while not self._ended.wait(BEAT_SECONDS):
             beat += 1
             # The file system may be out of reach for a while, or Spark may have stopped.
-            with contextlib.suppress(Py4JError, OSError, StorageError):
+            with contextlib.suppress(*UNREACHABLE):
                 if not self._is_held():
                     return
                 self._storage.write_text(self._path, json.dumps({**self._holder, "beat": beat}))

@@ -7,6 +7,8 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
@@ -14,8 +16,9 @@ from dedup import schemas
 from dedup.config import to_toml
 from dedup.errors import DataError, DedupError, SchemaError
 from dedup.exchange import cell_groups
+from dedup.faults import explain
 from dedup.kernels.lsh import pair_counts
-from dedup.report import build_report, to_html, to_json
+from dedup.report import build_report, to_html, to_json, to_metrics
 from dedup.run import Job, Run, ceil_div
 from dedup.stages import (
     buckets,
@@ -65,13 +68,16 @@ def run(spark: SparkSession, job: Job) -> dict[str, Any]:
     """
     storage = Storage(spark)
     with Workspace(spark, storage, job.output) as workspace:
-        work = Run(spark, job, storage, workspace)
         try:
-            return _run_stages(work, job)
-        except (DataError, SchemaError):
-            # What the user mends may be what the finished stages were made of.
-            workspace.discard()
-            raise
+            return _run_stages(Run(spark, job, storage, workspace), job)
+        except (DedupError, PySparkException, Py4JError) as error:
+            known = error if isinstance(error, DedupError) else explain(error)
+            if isinstance(known, DataError | SchemaError):
+                # What the user mends may be what the finished stages were made of.
+                workspace.abandon()
+            if known is None or known is error:
+                raise
+            raise known from error
 
 
 def _run_stages(work: Run, job: Job) -> dict[str, Any]:
@@ -107,7 +113,12 @@ def _run_stages(work: Run, job: Job) -> dict[str, Any]:
         },
     )
     work.workspace.publish(
-        {"report.json": to_json(report), "report.html": to_html(report), "dedup.toml": to_toml(job.config)}
+        {
+            "report.json": to_json(report),
+            "report.html": to_html(report),
+            "metrics.prom": to_metrics(report),
+            "dedup.toml": to_toml(job.config),
+        }
     )
     return report
 
@@ -349,6 +360,8 @@ def _write_output(work: Run) -> None:
             "duplicates": writers.submit(_write, work, "duplicates", every.drop("doc_id")),
             "edges": writers.submit(_write, work, "edges", named),
         }
+        if work.rejected is not None:
+            writes["quarantined"] = writers.submit(_write, work, "quarantine", work.rejected)
     written = {part: write.result() for part, write in writes.items()}
     total = work.rows("signatures")
     if written["kept"] + written["duplicates"] != total:
@@ -356,6 +369,7 @@ def _write_output(work: Run) -> None:
             f"output: kept and duplicates must add up to the {total:,} documents of the input (got "
             f"{written['kept']:,} and {written['duplicates']:,}); did the input change while it was read?"
         )
+    work.check_input()
     work.measured["output"] = {"rows": written["kept"], **written}
 
 

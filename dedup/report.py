@@ -2,12 +2,14 @@
 
 import json
 import platform
+import re
 import unicodedata
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, select_autoescape
+from prometheus_client import CollectorRegistry, Gauge, generate_latest
 from scipy.special import betaincinv
 
 from dedup import __version__
@@ -16,6 +18,22 @@ from dedup.kernels.compiled import AVAILABLE
 from dedup.kernels.lsh import probability
 
 PACKAGES = ("pyspark", "graphframes-py", "numpy", "pyarrow", "scipy", "xxhash", *["numba"] * AVAILABLE)
+METRICS = {
+    "documents": "Documents of the input.",
+    "kept": "Documents kept.",
+    "removed": "Documents removed.",
+    "identical": "Documents removed whose shingle set is that of the one kept.",
+    "near": "Documents removed that are near-duplicates of the one kept.",
+    "quarantined": "Records of the input that are none.",
+    "removal_rate": "Share of documents removed.",
+    "empty_rate": "Share of documents without a token.",
+    "documents_short": "Documents with fewer tokens than a shingle.",
+    "text_bytes": "Bytes of all texts.",
+    "candidate_pairs_per_doc": "Candidate pairs per document.",
+    "verify_drop_rate": "Share of candidates that the exact comparison dropped.",
+    "components": "Components of more than one document.",
+}
+"""Numbers of report.json that go to metrics.prom."""
 SIMILARITIES = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95)
 
 
@@ -51,6 +69,7 @@ def build_report(
         "removal_rate": _share(removed, documents),
         "identical": removed - near,
         "near": near,
+        "quarantined": stages["output"].get("quarantined", 0),
         "documents_empty": signed["documents_empty"],
         "documents_short": signed["documents_short"],
         "empty_rate": _share(signed["documents_empty"], documents),
@@ -82,8 +101,8 @@ def build_report(
         else [],
         "stages": stages,
         "settings": to_dict(config),
-        "input": list(inputs),
-        "output": output,
+        "input": [_without_password(path) for path in inputs],
+        "output": _without_password(output),
         "versions": {
             "dedup": __version__,
             "spark": facts["spark"],
@@ -92,6 +111,11 @@ def build_report(
             **{name: version(name) for name in PACKAGES},
         },
     }
+
+
+def _without_password(path: str) -> str:
+    """Return a path without the user and password that a URL can hold."""
+    return re.sub(r"(?<=://)[^/@]*@", "", path)
 
 
 def _share(part: int, whole: int) -> float:
@@ -115,6 +139,30 @@ def to_html(report: Mapping[str, Any]) -> str:
     return environment.get_template("report.html.j2").render(report=report, sizes=sizes)
 
 
+def to_metrics(report: Mapping[str, Any]) -> str:
+    """Write what an operator watches as Prometheus' text format, for its node exporter or a push gateway."""
+    registry = CollectorRegistry()
+
+    def add(name: str, meaning: str, values: Mapping[str, float], label: str = "") -> None:
+        gauge = Gauge(f"dedup_{name}", meaning, [label] if label else [], registry=registry)
+        for key, value in values.items():
+            (gauge.labels(key) if label else gauge).set(value)
+
+    for name, meaning in METRICS.items():
+        add(name, meaning, {"": report[name]})
+    add("pairs", "Pairs of documents that got so far.", report["pairs"], "step")
+    add("uncompared_lost_share", "At most this share of uncompared pairs was lost.", _lost(report))
+    stages = report["stages"].items()
+    add("stage_seconds", "Seconds of each stage.", {name: stage["seconds"] for name, stage in stages}, "stage")
+    add("stage_rows", "Rows that each stage made.", {name: stage["rows"] for name, stage in stages}, "stage")
+    text: str = generate_latest(registry).decode()
+    return text
+
+
+def _lost(report: Mapping[str, Any]) -> dict[str, float]:
+    return {"": report["uncompared"]["lost_share_at_most"] if report["pairs"]["uncompared"] else 0.0}
+
+
 def _by_power_of_two(counts: Mapping[int, int]) -> dict[str, int]:
     """Sum counts over sizes 2, 3 to 4, 5 to 8, and so on: sizes spread over decades, and rows should not."""
     summed: dict[int, int] = {}
@@ -134,6 +182,8 @@ def to_table(report: Mapping[str, Any]) -> str:
         ("components", f"{report['components']:,}"),
         ("pairs uncompared", f"{report['pairs']['uncompared']:,}"),
     ]
+    if report["quarantined"]:
+        rows.append(("records quarantined", f"{report['quarantined']:,}"))
     if report["pairs"]["uncompared"]:
         rows.append(("lost of them, at most", f"{report['uncompared']['lost_share_at_most']:.2%}"))
     lines = [f"{name:<22}{value:>10}" for name, value in rows]

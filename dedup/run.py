@@ -6,6 +6,7 @@ import time
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from pyspark.sql import DataFrame, Observation, SparkSession
@@ -14,7 +15,8 @@ from pyspark.sql import types as T
 
 from dedup import __version__
 from dedup.config import Config, to_dict
-from dedup.corpus import guess_format, read_corpus
+from dedup.corpus import fingerprint, guess_format, read_corpus
+from dedup.errors import DataError
 from dedup.exchange import Counters
 from dedup.stages import documents, output
 from dedup.storage import Storage
@@ -49,10 +51,12 @@ class Run:
         if self.format == "auto":
             self.format = guess_format(storage, job.inputs, name_filter=chosen.name_filter)
         self.id_column = chosen.id_column or ("path" if self.format == "text" else "")
-        self.corpus, fingerprint, size = read_corpus(
-            spark, storage, job.inputs, kind=self.format, name_filter=chosen.name_filter
-        )
-        if size > CODEGEN_BYTES:
+        where = {"kind": self.format, "name_filter": chosen.name_filter}
+        found = read_corpus(spark, storage, job.inputs, **where, on_bad_record=chosen.on_bad_record)
+        self.corpus, self.rejected = found.rows, found.rejected
+        self._fingerprint = found.fingerprint
+        self._fingerprint_now = partial(fingerprint, spark, storage, job.inputs, **where)
+        if found.size > CODEGEN_BYTES:
             spark.conf.set("spark.sql.codegen.wholeStage", "true")
         self.documents = documents.read_documents(self.corpus, id_column=self.id_column, text_column=chosen.text_column)
         if job.config.output.mode == "annotate":
@@ -63,7 +67,7 @@ class Run:
             "version": __version__,
             "unicode": unicodedata.unidata_version,
             **{f"setting {name}": value for name, value in to_dict(job.config).items()},
-            "input": fingerprint,
+            "input": found.fingerprint,
         }
         self.workspace.open(identity, overwrite=job.overwrite)
         self.tables: dict[str, DataFrame] = {}
@@ -116,6 +120,21 @@ class Run:
             self.workspace.finish(name, measured)
         self.measured[name] = measured
         self.tables[name] = self.workspace.read_table(name, schema)
+
+    def check_input(self) -> None:
+        """Make sure that the files are those that were read.
+
+        Raises
+        ------
+        DataError
+            When one has come, gone, or been written again: the result would be a mixture.
+        """
+        now = self._fingerprint_now()
+        if now != self._fingerprint:
+            raise DataError(
+                f"--input: must not change while the job reads it (it was {self._fingerprint}, it is {now}); nothing "
+                "was published: repeat the command"
+            )
 
     def rows(self, name: str) -> int:
         """Return the number of rows of a finished table."""

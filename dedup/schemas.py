@@ -17,6 +17,9 @@ def signatures(id_type: T.DataType) -> T.StructType:
     )
 
 
+QUARANTINE = T.StructType().add("file", T.StringType()).add("reason", T.StringType()).add("record", T.StringType())
+"""Records of the input that are none, as they stand in their file."""
+
 SHARED = (
     T.StructType()
     .add("doc_id", T.LongType())

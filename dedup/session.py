@@ -1,8 +1,10 @@
 """The Spark session of a job: its own on this machine, or the one that spark-submit prepared."""
 
+import atexit
 import contextlib
 import io
 import os
+import shutil
 import sys
 import tempfile
 import zipfile
@@ -88,7 +90,9 @@ def _send_package(spark: SparkSession) -> None:
         for file in sorted(package.rglob("*")):
             if file.is_file() and "__pycache__" not in file.parts:
                 archive.write(file, file.relative_to(package.parent))
+    # Executors fetch it from here until the application ends.
     folder = Path(tempfile.mkdtemp(prefix="dedup-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
     target = folder / "dedup.zip"
     target.write_bytes(content.getvalue())
     spark.sparkContext.addPyFile(str(target))

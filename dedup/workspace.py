@@ -38,6 +38,7 @@ class Workspace:
         self.partial = f"{self.output}.partial"
         self.checkpoints = f"{self.partial}/checkpoints"
         self.result = f"{self.partial}/result"
+        self._is_open = False
         self._lock = Lock(storage, f"{self.output}.lock")
 
     def __enter__(self) -> Self:
@@ -80,6 +81,7 @@ class Workspace:
         self._lock.check()
         if cut_short:
             self._storage.delete(self.output)
+        self._is_open = True
         if earlier is not None and not differing:
             self._storage.delete(self.result)
             return
@@ -89,6 +91,11 @@ class Workspace:
     @property
     def _publishing(self) -> str:
         return f"{self.partial}/publishing"
+
+    def abandon(self) -> None:
+        """Drop the work of this run, if it has begun; nothing goes on with it."""
+        if self._is_open:
+            self.discard()
 
     def discard(self) -> None:
         """Drop the unfinished work; what is left of it after a crash is not gone on with."""

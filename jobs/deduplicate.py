@@ -3,6 +3,7 @@
 import argparse
 import dataclasses
 import logging
+import signal
 import sys
 import traceback
 from collections.abc import Sequence
@@ -37,9 +38,26 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     return cli.parse_args(arguments)
 
 
+def printable(text: str) -> str:
+    """Return the text with control characters escaped: what comes from a corpus must not command the terminal."""
+    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
+
+
+def stop(number: int, _: object) -> None:
+    """End at once, and leave what is finished to go on from."""
+    print(f"dedup: stopped by {signal.Signals(number).name}; the same command goes on from there", file=sys.stderr)
+    if pyspark := sys.modules.get("pyspark"):
+        context = pyspark.SparkContext._active_spark_context  # noqa: SLF001 - to start none if there is none
+        if context:
+            # Threads that write results must not wait for the end of theirs.
+            context.stop()
+    raise SystemExit(128 + number)
+
+
 def main(arguments: Sequence[str]) -> int:
     """Run the job; return 0, 2 after a user's mistake, 1 after a fault."""
     options = parse_arguments(arguments)
+    signal.signal(signal.SIGTERM, stop)
     terminal = sys.stderr.isatty()
     logging.basicConfig(format="%(message)s", level=logging.WARNING, stream=sys.stderr)
     level = options.log_level or ("info" if terminal else "warning")
@@ -69,7 +87,7 @@ def main(arguments: Sequence[str]) -> int:
         finally:
             spark.stop()
     except DedupError as error:
-        print(f"dedup: {error}", file=sys.stderr)
+        print(f"dedup: {printable(str(error))}", file=sys.stderr)
         return 2
     except Exception:  # noqa: BLE001 - whatever it is, the user gets the traceback and the exit code says so
         traceback.print_exc()

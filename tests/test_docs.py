@@ -1,14 +1,20 @@
 """What the README says is what the job does."""
 
+import ast
+import importlib.util
 import json
 import re
+import tomllib
+from importlib.metadata import distribution
 
 import pyarrow.dataset as ds
 import pytest
+from packaging.requirements import Requirement
 
 from dedup.config import load_config, to_dict
 from dedup.kernels.lsh import probability
 from dedup.pipeline import run
+from dedup.report import METRICS
 from dedup.run import Job
 from dedup.session import ROOT
 
@@ -67,5 +73,48 @@ def test_what_is_named_is_there(command):
 
 def test_every_script_is_listed():
     listed = (ROOT / "scripts" / "README.md").read_text("utf-8")
-    scripts = {path.name for path in (ROOT / "scripts").iterdir() if path.suffix != ".md"}
+    scripts = {path.name for path in (ROOT / "scripts").iterdir() if path.suffix not in {".md", ".py"}}
     assert scripts == set(re.findall(r"^\| `scripts/([a-z]+)", listed, re.MULTILINE))
+
+
+def test_the_airflow_dag_names_files_and_options_that_there_are():
+    tree = ast.parse((ROOT / "docs" / "airflow_dag.py").read_text("utf-8"))
+    [operator] = [base.id for node in tree.body if isinstance(node, ast.ClassDef) for base in node.bases]
+    assert operator == "SparkSubmitOperator"
+    [call] = [
+        node for node in ast.walk(tree) if isinstance(node, ast.Call) and "task_id" in {k.arg for k in node.keywords}
+    ]
+    given = {keyword.arg: keyword.value for keyword in call.keywords}
+    paths = re.findall(r"\{DEDUP\}/([\w./-]+)", " ".join(map(ast.unparse, call.keywords)))
+    assert [path for path in paths if not path.startswith(("dist/", "jars/")) and not (ROOT / path).exists()] == []
+    assert {"dist/dedup.zip", "dist/environment.tar.gz"} <= set(paths)
+    specification = importlib.util.spec_from_file_location("deduplicate", ROOT / "jobs" / "deduplicate.py")
+    job = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(job)
+    arguments = ["OUTPUT" if isinstance(each, ast.Name) else each.value for each in given["application_args"].elts]
+    assert job.parse_arguments(arguments).id_column == "id"
+
+
+def test_the_metrics_to_watch_are_written():
+    named = set(re.findall(r"`dedup_(\w+)", (ROOT / "docs" / "operations.md").read_text("utf-8")))
+
+    assert named - {"stage_seconds", "uncompared_lost_share"} <= METRICS.keys()
+    assert len(named) > 5
+
+
+def test_every_dependency_is_listed_with_a_licence():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    open_names = [*project["dependencies"], *project["optional-dependencies"]["fast"]]
+    needed = set()
+    while open_names:
+        requirement = Requirement(open_names.pop())
+        if requirement.name.lower() not in needed and (
+            not requirement.marker or requirement.marker.evaluate({"extra": ""})
+        ):
+            needed.add(requirement.name.lower())
+            open_names += distribution(requirement.name).requires or []
+    rows = re.findall(
+        r"^\| ([a-z0-9, -]+) \| ([^|]+) \|", (ROOT / "docs" / "dependencies.md").read_text("utf-8"), re.MULTILINE
+    )
+
+    assert {name for names, _ in rows[1:] for name in names.split(", ")} == needed

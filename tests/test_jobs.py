@@ -117,6 +117,15 @@ def test_an_unknown_column_is_answered_with_those_there_are(source, tmp_path):
     assert_mistake(done, "text_column", "'body'", "the input has id, text")
 
 
+def test_what_a_corpus_holds_does_not_command_the_terminal(tmp_path):
+    pq.write_table(pa.table({"\x1b[31mred\n": ["a"]}), tmp_path / "in.parquet")
+
+    done = start("--input", tmp_path / "in.parquet", "--output", tmp_path / "out")
+
+    assert_mistake(done, "text_column", r"\x1b[31mred\n")
+    assert "\x1b" not in done.stderr
+
+
 def test_an_existing_output_is_refused_and_untouched(source, output):
     before = read(output, "kept")
 

@@ -48,7 +48,7 @@ def place(folder: Path, *names: str) -> str:
 
 
 def read(spark, storage, *paths, kind, name_filter=""):
-    return read_corpus(spark, storage, [str(path) for path in paths], kind=kind, name_filter=name_filter)[0]
+    return read_corpus(spark, storage, [str(path) for path in paths], kind=kind, name_filter=name_filter).rows
 
 
 @pytest.mark.parametrize(
@@ -149,7 +149,7 @@ def test_a_folder_of_folders_is_read_whole(spark, storage, tmp_path, kind, folde
 
 def test_the_fingerprint_tells_files_that_came_went_or_were_written_again(spark, storage, tmp_path):
     def fingerprint():
-        return read_corpus(spark, storage, [str(tmp_path)], kind="text", name_filter="")[1]
+        return read_corpus(spark, storage, [str(tmp_path)], kind="text").fingerprint
 
     place(tmp_path, "a.txt")
     first = fingerprint()

@@ -23,7 +23,13 @@ except ImportError:
 
 def compiled(function: Function) -> Function:
     """Compile the function when it is first called; without Numba nothing calls it."""
-    return cast("Function", numba.njit(cache=True, nogil=True)(function)) if AVAILABLE else function
+    if not AVAILABLE:
+        return function
+    try:
+        return cast("Function", numba.njit(cache=True, nogil=True)(function))
+    except RuntimeError:
+        # A service account may have no folder to keep compiled code in; then each worker takes seconds to compile.
+        return cast("Function", numba.njit(nogil=True)(function))
 
 
 EMPTY = np.uint64(0xFFFFFFFFFFFFFFFF)

@@ -1,0 +1,68 @@
+"""The job on a standalone cluster with packed dependencies, undisturbed and with processes killed."""
+
+import signal
+import tarfile
+
+import psutil
+
+from dedup.session import ROOT
+from tests.chaos.conftest import await_, finish, read, start
+
+SMALL = (
+    "--conf spark.driver.memory=1g --conf spark.executor.memory=1g --conf spark.executor.cores=1 "
+    "--conf spark.sql.shuffle.partitions=4 --conf spark.ui.enabled=false "
+    # Executors that die are started again at once.
+    "--conf spark.task.maxFailures=20 --conf spark.driver.bindAddress=127.0.0.1 --conf spark.driver.host=127.0.0.1"
+)
+SHUFFLING = ("identical", "buckets", "candidates", "edges", "members")
+
+
+def submit(master, source, output, *arguments):
+    program = (ROOT / "scripts" / "submit",)
+    return start(source, output, *arguments, program=program, MASTER=master, SUBMIT_OPTIONS=SMALL)
+
+
+def find(word):
+    """Return the processes of the cluster, the driver's own excluded, with the word in their command line."""
+    return [process for process in psutil.process_iter(["cmdline"]) if word in (process.info["cmdline"] or ())]
+
+
+def test_a_cluster_with_graphframes_gives_the_result_of_local_mode(master, corpus, undisturbed, tmp_path):
+    status, said = finish(submit(master, corpus, tmp_path / "out", "--set", "components.engine=graphframes"))
+
+    assert status == 0, said[-2000:]
+    assert read(tmp_path / "out") == undisturbed
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+def test_workers_and_executors_that_are_killed_change_nothing(master, corpus, undisturbed, tmp_path):
+    partial = tmp_path / "out.partial" / "stages"
+    process = submit(master, corpus, tmp_path / "out")
+    killed = []
+
+    await_((partial / "signatures").exists, process)
+    await_(lambda: find("pyspark.daemon"), process)
+    for worker in find("pyspark.daemon"):
+        worker.send_signal(signal.SIGKILL)
+    killed.append("signatures")
+    for stage in SHUFFLING:
+        await_(lambda stage=stage: (partial / stage).exists() or (partial / f"{stage}.json").exists(), process)
+        executors = find("org.apache.spark.executor.CoarseGrainedExecutorBackend")
+        if executors and not (partial / f"{stage}.json").exists():
+            executors[0].send_signal(signal.SIGKILL)
+            killed.append(stage)
+    status, said = finish(process)
+
+    assert status == 0, said[-2000:]
+    assert killed == ["signatures", *SHUFFLING]
+    assert read(tmp_path / "out") == undisturbed
+
+
+def test_the_archive_holds_what_executors_import_and_not_spark(master):
+    with tarfile.open(ROOT / "dist" / "environment.tar.gz") as archive:
+        packages = {
+            name.split("site-packages/")[1].split("/")[0] for name in archive.getnames() if "site-packages/" in name
+        }
+
+    assert {"numpy", "pyarrow", "scipy", "pandas", "xxhash", "numba", "jinja2", "prometheus_client"} <= packages, master
+    assert not {"pyspark", "mypy", "pytest", "moto"} & packages

@@ -1,0 +1,190 @@
+"""Drivers killed, stopped and started twice; devices full; tables damaged."""
+
+import os
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import psutil
+import pyarrow.parquet as pq
+import pytest
+
+from tests.chaos.conftest import STAGES, await_, finish, kill, read, start
+
+
+def finished(output: Path) -> dict[str, int]:
+    """Return the tables of an unfinished run that are whole, and when they were."""
+    folder = Path(f"{output}.partial") / "stages"
+    return {path.stem: path.stat().st_mtime_ns for path in folder.glob("*.json")}
+
+
+def leftovers(output: Path) -> set[str]:
+    return {path.name for path in output.parent.iterdir()} - {output.name}
+
+
+def test_a_driver_killed_after_every_stage_goes_on_where_it_was(corpus, undisturbed, tmp_path):
+    output = tmp_path / "out"
+    before: dict[str, int] = {}
+    for stage in STAGES:
+        process = start(corpus, output)
+        await_(lambda stage=stage: stage in finished(output), process)
+        kill(process)
+        now = finished(output)
+        # What earlier tries finished was not made again.
+        assert before.items() <= now.items()
+        assert not output.exists()
+        before = now
+    status, said = finish(start(corpus, output))
+
+    assert (status, said) == (0, "")
+    assert read(output) == undisturbed
+    assert leftovers(output) == set()
+
+
+def test_a_driver_killed_while_it_publishes_leaves_nothing_that_looks_whole(corpus, undisturbed, tmp_path):
+    output = tmp_path / "out"
+    process = start(corpus, output)
+    await_(lambda: (tmp_path / "out.partial" / "result" / "kept").exists() or output.exists(), process)
+    kill(process)
+    assert not (output / "_SUCCESS").exists()
+
+    assert finish(start(corpus, output)) == (0, "")
+    assert read(output) == undisturbed
+
+
+def test_of_two_runs_on_one_output_one_works_and_the_other_says_so(corpus, undisturbed, tmp_path):
+    runs = [start(corpus, tmp_path / "out") for _ in range(2)]
+    ends = sorted(finish(run) for run in runs)
+
+    assert ends[0] == (0, "")
+    assert ends[1][0] == 2
+    assert ends[1][1].count("\n") <= 2
+    assert "out.lock" in ends[1][1]
+    assert read(tmp_path / "out") == undisturbed
+    assert leftovers(tmp_path / "out") == set()
+
+
+def test_a_termination_ends_the_job_in_seconds_and_leaves_what_is_finished(corpus, undisturbed, tmp_path):
+    output = tmp_path / "out"
+    process = start(corpus, output)
+    await_(lambda: "signatures" in finished(output), process)
+    begin = time.monotonic()
+    process.send_signal(signal.SIGTERM)
+    status, said = finish(process)
+
+    assert time.monotonic() - begin < 10
+    assert status == 128 + signal.SIGTERM
+    assert said.strip() == "dedup: stopped by SIGTERM; the same command goes on from there"
+    assert "signatures" in finished(output)
+    assert leftovers(output) == {"out.partial"}
+    assert finish(start(corpus, output)) == (0, "")
+    assert read(output) == undisturbed
+
+
+@pytest.fixture
+def small_device(tmp_path):
+    """Mount a device of so many bytes."""
+    mounted = []
+
+    def mount(size):
+        folder = tmp_path / f"device-{size}"
+        folder.mkdir()
+        subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", folder], check=True)
+        mounted.append(folder)
+        return folder
+
+    yield mount
+    for folder in mounted:
+        subprocess.run(["umount", folder], check=True)
+
+
+@pytest.mark.parametrize("size", [2 << 20, 16 << 20], ids=["in a stage", "in the result"])
+def test_a_full_device_is_one_clear_line_and_no_output(corpus, undisturbed, small_device, size):
+    folder = small_device(size)
+    status, said = finish(start(corpus, folder / "out"))
+
+    assert status == 2
+    assert said.count("\n") == 1
+    assert said.startswith("dedup: no space is left")
+    assert not (folder / "out").exists()
+
+    subprocess.run(["mount", "-o", "remount,size=200m", folder], check=True)
+    assert finish(start(corpus, folder / "out")) == (0, "")
+    assert read(folder / "out") == undisturbed
+
+
+def stop_after(stage, corpus, output):
+    process = start(corpus, output)
+    await_(lambda: stage in finished(output), process)
+    kill(process)
+
+
+def damage(file):
+    content = bytearray(file.read_bytes())
+    middle = len(content) // 3
+    content[middle : middle + 4] = bytes(255 - byte for byte in content[middle : middle + 4])
+    file.write_bytes(content)
+
+
+@pytest.mark.parametrize("harm", ["flip", "flip with its checksum file gone", "truncate", "remove", "swap"])
+def test_a_damaged_table_is_made_again(corpus, undisturbed, tmp_path, harm):
+    output = tmp_path / "out"
+    stop_after("buckets", corpus, output)
+    folder = tmp_path / "out.partial" / "stages" / "signatures"
+    file = max(folder.glob("part-*.parquet"), key=lambda path: path.stat().st_size)
+    checksum = file.with_name(f".{file.name}.crc")
+    if harm == "flip":
+        damage(file)
+    elif harm == "flip with its checksum file gone":
+        damage(file)
+        checksum.unlink()
+    elif harm == "truncate":
+        os.truncate(file, file.stat().st_size // 2)
+        checksum.unlink()
+    elif harm == "remove":
+        file.unlink()
+    else:
+        table = pq.read_table(file)
+        pq.write_table(table.slice(0, table.num_rows - 1), file, compression="none")
+        checksum.unlink()
+    status, said = finish(start(corpus, output))
+
+    assert status == 0
+    assert said == "signatures: the table of an earlier try is damaged; it is made again\n"
+    assert read(output) == undisturbed
+
+
+def test_an_input_that_changed_after_a_crash_is_not_mixed_with_the_old(corpus, tmp_path):
+    source, output = tmp_path / "in", tmp_path / "out"
+    shutil.copytree(corpus, source)
+    stop_after("signatures", source, output)
+    file = min(source.glob("*.parquet"))
+    table = pq.read_table(file)
+    pq.write_table(table.slice(0, table.num_rows - 1), file)
+    status, said = finish(start(source, output))
+
+    assert status == 2
+    assert "holds an unfinished run with another input" in said
+    assert not output.exists()
+
+
+def test_other_settings_after_a_crash_are_refused_by_name(corpus, tmp_path):
+    output = tmp_path / "out"
+    stop_after("signatures", corpus, output)
+    status, said = finish(start(corpus, output, "--set", "lsh.rows=5"))
+
+    assert status == 2
+    assert "unfinished run with another setting lsh.rows (it had 6, this run has 5)" in said
+
+
+def test_no_process_of_a_killed_driver_lives_on(corpus, tmp_path):
+    process = start(corpus, tmp_path / "out")
+    await_(lambda: "signatures" in finished(tmp_path / "out"), process)
+    family = process.children(recursive=True)
+    process.kill()
+    process.communicate()
+    _, alive = psutil.wait_procs(family, timeout=20)
+
+    assert alive == []

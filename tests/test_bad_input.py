@@ -1,0 +1,305 @@
+"""What becomes of input that is odd, malformed or damaged: an answer that names it, and nothing lost."""
+
+import json
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+import pytest
+
+from dedup.config import load_config
+from dedup.errors import DataError, DedupError, SchemaError, StorageError
+from dedup.faults import explain
+from dedup.pipeline import run
+from dedup.run import Job
+
+QUARANTINE = "input.on_bad_record=quarantine"
+TEXT = "one text of several words that is long enough for a few shingles"
+
+
+@pytest.fixture
+def deduplicate(spark, tmp_path):
+    """Return a function that runs the job on a path, with these settings."""
+
+    def act(*settings, source=None, id_column="id"):
+        config = load_config(None, None, [f"input.id_column={id_column}", *settings])
+        return run(spark, Job(inputs=[str(source or tmp_path / "in")], output=str(tmp_path / "out"), config=config))
+
+    return act
+
+
+def read(tmp_path, name, kind="parquet"):
+    return sorted(ds.dataset(tmp_path / "out" / name, format=kind).to_table().to_pylist(), key=repr)
+
+
+def write_parquet(tmp_path, name="a.parquet", **columns):
+    (tmp_path / "in").mkdir(exist_ok=True)
+    pq.write_table(pa.table(columns), tmp_path / "in" / name)
+
+
+def write_lines(tmp_path, *lines, name="a.jsonl"):
+    (tmp_path / "in").mkdir(exist_ok=True)
+    (tmp_path / "in" / name).write_bytes(b"".join(each + b"\n" for each in lines))
+
+
+RECORDS = [json.dumps({"id": number, "text": f"text number {number}"}).encode() for number in range(3)]
+BROKEN = [b'{"id": 7, "text": "cut sho', b"no json at all", b'"a string"', b'{"id": 8, "text": "trailing"} }}x{']
+
+
+def test_malformed_json_ends_the_job_and_is_shown(deduplicate, tmp_path):
+    write_lines(tmp_path, *RECORDS, BROKEN[0])
+
+    with pytest.raises(DataError, match="every record must be whole") as caught:
+        deduplicate()
+    assert """'{"id": 7, "text": "cut sho' in """ in str(caught.value)
+    assert f"{tmp_path}/in/a.jsonl" in str(caught.value)
+    assert QUARANTINE in str(caught.value)
+    assert [path.name for path in tmp_path.iterdir()] == ["in"]
+
+
+def test_malformed_json_is_set_aside_with_its_file(deduplicate, tmp_path):
+    write_lines(tmp_path, RECORDS[0], BROKEN[0], RECORDS[1])
+    write_lines(tmp_path, RECORDS[2], *BROKEN[1:3], name="b c+%.jsonl")
+
+    report = deduplicate(QUARANTINE)
+
+    assert (report["documents"], report["kept"], report["quarantined"]) == (3, 3, 3)
+    assert read(tmp_path, "quarantine") == sorted(
+        [
+            {"file": f"{tmp_path}/in/{name}", "reason": "no JSON object", "record": line.decode()}
+            for name, line in [("a.jsonl", BROKEN[0]), ("b c+%.jsonl", BROKEN[1]), ("b c+%.jsonl", BROKEN[2])]
+        ],
+        key=repr,
+    )
+    assert [row["id"] for row in read(tmp_path, "kept", "json")] == [0, 1, 2]
+
+
+def test_whole_json_makes_no_quarantine(deduplicate, tmp_path):
+    write_lines(tmp_path, *RECORDS)
+
+    assert deduplicate(QUARANTINE)["quarantined"] == 0
+    assert not (tmp_path / "out" / "quarantine").exists()
+
+
+def test_json_without_one_whole_record_is_refused(deduplicate, tmp_path):
+    write_lines(tmp_path, *BROKEN[:2])
+
+    with pytest.raises(DataError, match="must hold records"):
+        deduplicate(QUARANTINE)
+
+
+CSV = [b"id,text", b"1,a text", b"2", b'3,"another, quoted"', b"4,too,many"]
+
+
+def test_malformed_csv_ends_the_job(deduplicate, tmp_path):
+    write_lines(tmp_path, *CSV, name="a.csv")
+
+    with pytest.raises(DataError, match="every record must be whole"):
+        deduplicate()
+
+
+def test_malformed_csv_is_set_aside(deduplicate, tmp_path):
+    write_lines(tmp_path, *CSV, name="a.csv")
+
+    report = deduplicate(QUARANTINE)
+
+    assert (report["documents"], report["quarantined"]) == (2, 2)
+    assert [(row["file"], row["record"]) for row in read(tmp_path, "quarantine")] == [
+        (f"{tmp_path}/in/a.csv", "2"),
+        (f"{tmp_path}/in/a.csv", "4,too,many"),
+    ]
+    assert {row["id"] for row in read(tmp_path, "kept", "csv")} == {1, 3}
+
+
+def test_csv_files_whose_columns_come_in_another_order_are_refused(deduplicate, tmp_path):
+    write_lines(tmp_path, b"id,text", b"1,a", name="a.csv")
+    write_lines(tmp_path, b"text,id", b"b,2", name="b.csv")
+
+    with pytest.raises(SchemaError, match="must be alike in all files"):
+        deduplicate()
+
+
+@pytest.mark.parametrize("others", [0, 3])
+def test_a_truncated_parquet_file_is_named(deduplicate, tmp_path, others):
+    for number in range(others):
+        write_parquet(tmp_path, f"{number}.parquet", id=[number], text=[TEXT])
+    write_parquet(tmp_path, "cut.parquet", id=[7], text=[TEXT])
+    whole = (tmp_path / "in" / "cut.parquet").read_bytes()
+    (tmp_path / "in" / "cut.parquet").write_bytes(whole[:-20])
+
+    with pytest.raises(DataError, match=r"in/cut\.parquet cannot be read \(is not a Parquet file"):
+        deduplicate()
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_parquet_file_damaged_within_is_named(deduplicate, tmp_path):
+    write_parquet(tmp_path, id=list(range(2000)), text=[f"{TEXT} {number}" for number in range(2000)])
+    content = bytearray((tmp_path / "in" / "a.parquet").read_bytes())
+    content[40:4000] = bytes(3960)
+    (tmp_path / "in" / "a.parquet").write_bytes(content)
+
+    with pytest.raises(DataError, match=r"in/a\.parquet cannot be read"):
+        deduplicate()
+
+
+def test_parquet_files_of_several_schemas_are_one_corpus_that_loses_no_column(deduplicate, tmp_path):
+    write_parquet(tmp_path, "a.parquet", id=[1], text=["a text"], left=["x"])
+    write_parquet(tmp_path, "b.parquet", right=[2.5], id=[2], text=["another"])
+
+    deduplicate()
+
+    assert read(tmp_path, "kept") == [
+        {"id": 1, "text": "a text", "left": "x", "right": None},
+        {"id": 2, "text": "another", "left": None, "right": 2.5},
+    ]
+
+
+def test_parquet_files_whose_types_differ_are_refused(deduplicate, tmp_path):
+    write_parquet(tmp_path, "a.parquet", id=[1], text=["a text"])
+    write_parquet(tmp_path, "b.parquet", id=["two"], text=["another"])
+
+    with pytest.raises(SchemaError, match="must be alike in all files"):
+        deduplicate()
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"id": [1], "text": [["a", "b"]]}, r"column 'text' must be a string \(got array<string>\)"),
+        ({"id": [1.5], "text": ["a"]}, r"column 'id' must be an integer or a string \(got double\)"),
+        ({"id": [1], "body": ["a"]}, r"must be the name of one column of the input \(got 'text', .* id, body\)"),
+    ],
+)
+def test_columns_that_cannot_serve_are_refused_by_name(deduplicate, tmp_path, columns, message):
+    write_parquet(tmp_path, **columns)
+
+    with pytest.raises(SchemaError, match=message):
+        deduplicate()
+
+
+def test_bytes_that_are_no_text_and_null_characters_are_compared_and_kept_as_they_are(deduplicate, tmp_path):
+    texts = [b"\xff\xfe broken \xc3( bytes in a text", b"nul\0 in the midst of words", b"\0", b"\xed\xa0\x80 half"]
+    write_parquet(tmp_path, id=list(range(5)), text=pa.array([*texts, texts[0]], pa.binary()))
+
+    report = deduplicate()
+
+    assert (report["kept"], report["identical"]) == (4, 1)
+    assert [row["text"] for row in read(tmp_path, "kept")] == texts
+
+
+def test_one_document_stays(deduplicate, tmp_path):
+    write_parquet(tmp_path, id=[1], text=[TEXT])
+
+    assert (deduplicate()["kept"], read(tmp_path, "duplicates")) == (1, [])
+
+
+def test_a_hundred_thousand_copies_are_one(deduplicate, tmp_path):
+    count = 100_000
+    write_parquet(tmp_path, id=list(range(count)), text=[TEXT] * count)
+
+    report = deduplicate()
+
+    assert (report["kept"], report["identical"], report["near"]) == (1, count - 1, 0)
+    assert [row["id"] for row in read(tmp_path, "kept")] == [0]
+    assert {row["representative_id"] for row in read(tmp_path, "duplicates")} == {0}
+
+
+@pytest.mark.parametrize("text", ["", "  \n", None, "...!"])
+def test_documents_without_a_token_all_stay_and_are_counted(deduplicate, tmp_path, text):
+    write_parquet(tmp_path, id=list(range(50)), text=pa.array([text] * 50, pa.string()))
+
+    report = deduplicate()
+
+    assert (report["kept"], report["documents_empty"], report["empty_rate"]) == (50, 50, 1.0)
+
+
+def test_documents_of_one_token_are_compared(deduplicate, tmp_path):
+    write_parquet(tmp_path, id=list(range(6)), text=["a", "b", "A", " a! ", "b", "c"])
+
+    report = deduplicate()
+
+    assert (report["kept"], report["identical"], report["documents_short"]) == (3, 3, 6)
+
+
+def test_a_document_of_50_megabytes_stands_beside_ordinary_ones(deduplicate, tmp_path):
+    large = " ".join(f"word{number % 100_003}x{number % 7}" for number in range(4_300_000))
+    assert len(large) > 50e6
+    write_parquet(tmp_path, id=[1, 2, 3, 4], text=[TEXT, large, f"{large} end", TEXT])
+
+    report = deduplicate()
+
+    assert (report["kept"], report["identical"], report["near"]) == (2, 1, 1)
+
+
+def test_columns_may_be_named_as_the_job_names_its_own(deduplicate, tmp_path):
+    names = ["doc_id", "component_id", "text", "id", "left_id", "a.b", "c d", "`e`", "signature", "_dedup_malformed"]
+    row = {name: f"{name} of 1" for name in names}
+    write_parquet(tmp_path, **{name: [value, f"other {name} 2"] for name, value in row.items()})
+
+    report = deduplicate(id_column="a.b")
+
+    assert report["kept"] == 2
+    assert read(tmp_path, "kept")[0] == row
+
+
+def test_ids_may_hold_any_character(deduplicate, tmp_path):
+    ids = ["two\nlines", "\0", "\x1b[31m", "<script>alert(1)</script>", "ü'\"`,"]
+    write_parquet(tmp_path, id=ids, text=[TEXT] * len(ids))
+
+    deduplicate()
+
+    assert {row["id"] for name in ("kept", "duplicates") for row in read(tmp_path, name)} == set(ids)
+
+
+def test_files_without_rows_count_for_nothing(deduplicate, tmp_path):
+    write_lines(tmp_path, *RECORDS)
+    write_lines(tmp_path, name="empty.jsonl")
+
+    assert deduplicate()["documents"] == 3
+
+
+def test_ten_thousand_files_are_one_corpus(deduplicate, tmp_path):
+    (tmp_path / "in").mkdir()
+    for number in range(10_000):
+        (tmp_path / "in" / f"{number}.txt").write_text(" ".join(f"{number // 2}x{place}" for place in range(8)))
+
+    report = deduplicate(id_column="")
+
+    assert (report["documents"], report["identical"]) == (10_000, 5_000)
+
+
+def test_an_input_that_changes_while_it_is_read_is_not_published(spark, tmp_path, monkeypatch):
+    write_parquet(tmp_path, id=[1, 2], text=[TEXT, "another text"])
+    config = load_config(None, None, ["input.id_column=id"])
+    job = Job(inputs=[str(tmp_path / "in")], output=str(tmp_path / "out"), config=config)
+    from dedup import pipeline  # noqa: PLC0415 - to change one step of it
+
+    elect = pipeline._elect
+
+    def change(work):
+        write_parquet(tmp_path, "late.parquet", id=[3], text=["a late text"])
+        return elect(work)
+
+    monkeypatch.setattr(pipeline, "_elect", change)
+    with pytest.raises(DataError, match="must not change while the job reads it"):
+        run(spark, job)
+    assert [path.name for path in tmp_path.iterdir()] == ["in"]
+
+
+@pytest.mark.parametrize(
+    ("said", "kind", "words"),
+    [
+        ("java.io.IOException: No space left on device", StorageError, "no space is left"),
+        ("java.lang.OutOfMemoryError: Java heap space", DedupError, "ran out of memory"),
+    ],
+)
+def test_faults_of_the_machine_say_what_to_do(spark, said, kind, words):
+    from pyspark.errors import PySparkException  # noqa: PLC0415 - as Spark raises it
+
+    assert spark
+    known = explain(PySparkException(said))
+
+    assert type(known) is kind
+    assert words in str(known)
+    assert explain(PySparkException("something else")) is None
+    assert explain(ValueError(said)) is None

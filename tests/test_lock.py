@@ -1,0 +1,96 @@
+"""One run at a time, also where the last one died."""
+
+import json
+import os
+import socket
+import time
+
+import pytest
+
+import dedup.lock
+from dedup.errors import StorageError
+from dedup.lock import Lock
+from dedup.storage import Storage
+
+
+@pytest.fixture
+def lock(spark, tmp_path):
+    """Return a function that makes a lock on one path; all are given up at the end."""
+    made = []
+
+    def make():
+        made.append(Lock(Storage(spark), str(tmp_path / "out.lock")))
+        return made[-1]
+
+    yield make
+    for each in made:
+        if each._beats.is_alive():
+            each.release()
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    monkeypatch.setattr(dedup.lock, "BEAT_SECONDS", 0.2)
+    monkeypatch.setattr(dedup.lock, "PATIENCE_SECONDS", 1.5)
+
+
+def leave(tmp_path, **holder):
+    """Leave the lock of a run that is no more."""
+    content = {"run": "other", "host": "elsewhere pid:[1]", "pid": 1, "beat": 3, **holder}
+    (tmp_path / "out.lock").write_text(json.dumps(content))
+
+
+def test_a_lock_is_there_while_it_is_held(lock, tmp_path):
+    held = lock()
+    held.acquire()
+    held.check()
+    found = json.loads((tmp_path / "out.lock").read_text())
+    assert (found["pid"], found["host"].split()[0]) == (os.getpid(), socket.gethostname())
+
+    held.release()
+    assert [path for path in tmp_path.iterdir() if path.name == "out.lock"] == []
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_lock_whose_holder_lives_is_refused(lock):
+    held = lock()
+    held.acquire()
+    begin = time.monotonic()
+    with pytest.raises(StorageError, match=rf"no other run must be at work .*process {os.getpid()} on"):
+        lock().acquire()
+    assert time.monotonic() - begin < 1.4
+    held.check()
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_lock_without_a_sign_of_life_is_taken_over(lock, tmp_path):
+    leave(tmp_path)
+    held = lock()
+    begin = time.monotonic()
+    held.acquire()
+    assert time.monotonic() - begin > 1.4
+    held.check()
+
+
+def test_a_lock_of_a_process_that_died_on_this_machine_is_taken_over_at_once(lock, tmp_path):
+    dead = 4_000_000
+    leave(tmp_path, host=dedup.lock._host(), pid=dead)
+    held = lock()
+    begin = time.monotonic()
+    held.acquire()
+    assert time.monotonic() - begin < 1
+    held.check()
+
+
+@pytest.mark.parametrize("content", [None, '{"run": "other", "host": "elsewhere", "pid": 7}'], ids=["removed", "taken"])
+def test_a_holder_notices_that_its_lock_is_gone(lock, tmp_path, content):
+    held = lock()
+    held.acquire()
+    (tmp_path / ".out.lock.crc").unlink()
+    (tmp_path / "out.lock").unlink()
+    if content:
+        (tmp_path / "out.lock").write_text(content)
+    with pytest.raises(StorageError, match="must stay this run's until it ends"):
+        held.check()
+    held.release()
+    assert (tmp_path / "out.lock").exists() == bool(content)
