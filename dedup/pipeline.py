@@ -71,6 +71,8 @@ def run(spark: SparkSession, job: Job) -> dict[str, Any]:
         try:
             return _run_stages(Run(spark, job, storage, workspace), job)
         except (DedupError, PySparkException, Py4JError) as error:
+            if spark.sparkContext._jsc is None:  # noqa: SLF001 - stopped: what fails then has no cause of its own
+                raise
             known = error if isinstance(error, DedupError) else explain(error)
             if isinstance(known, DataError | SchemaError):
                 # What the user mends may be what the finished stages were made of.

@@ -66,7 +66,7 @@ class Run:
         identity = {
             "version": __version__,
             "unicode": unicodedata.unidata_version,
-            **{f"setting {name}": value for name, value in to_dict(job.config).items()},
+            **{f"setting {name}": value for name, value in _flatten(to_dict(job.config)).items()},
             "input": found.fingerprint,
         }
         self.workspace.open(identity, overwrite=job.overwrite)
@@ -154,3 +154,10 @@ class Run:
 def ceil_div(whole: int, part: int) -> int:
     """Return the quotient rounded up."""
     return -(-whole // part)
+
+
+def _flatten(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Name the keys of tables as `--set` does."""
+    tables = {name: value for name, value in settings.items() if isinstance(value, Mapping)}
+    single = {name: value for name, value in settings.items() if name not in tables}
+    return single | {f"{table}.{name}": value for table, values in tables.items() for name, value in values.items()}

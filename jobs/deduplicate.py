@@ -5,6 +5,7 @@ import dataclasses
 import logging
 import signal
 import sys
+import threading
 import traceback
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -43,24 +44,32 @@ def printable(text: str) -> str:
     return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
 
 
-def stop(number: int, _: object) -> None:
-    """End at once, and leave what is finished to go on from."""
-    print(f"dedup: stopped by {signal.Signals(number).name}; the same command goes on from there", file=sys.stderr)
-    if pyspark := sys.modules.get("pyspark"):
-        context = pyspark.SparkContext._active_spark_context  # noqa: SLF001 - to start none if there is none
-        if context:
-            # Threads that write results must not wait for the end of theirs.
-            context.stop()
-    raise SystemExit(128 + number)
+def stop_on_sigterm() -> threading.Event:
+    """Let SIGTERM end Spark, and with it whatever waits for Spark; return what it sets."""
+    stopped = threading.Event()
+
+    def stop(number: int, _: object) -> None:
+        stopped.set()
+        pyspark = sys.modules.get("pyspark")
+        context = pyspark and pyspark.SparkContext._active_spark_context  # noqa: SLF001 - to start none
+        if not context:
+            raise SystemExit(128 + number)
+        # This thread is amid a call to the JVM and cannot make another.
+        threading.Thread(target=context.stop, daemon=True).start()
+
+    signal.signal(signal.SIGTERM, stop)
+    return stopped
 
 
 def main(arguments: Sequence[str]) -> int:
     """Run the job; return 0, 2 after a user's mistake, 1 after a fault."""
     options = parse_arguments(arguments)
-    signal.signal(signal.SIGTERM, stop)
+    stopped = stop_on_sigterm()
     terminal = sys.stderr.isatty()
     logging.basicConfig(format="%(message)s", level=logging.WARNING, stream=sys.stderr)
     level = options.log_level or ("info" if terminal else "warning")
+    # It logs every lost connection, which is raised as well.
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)
     logging.getLogger("dedup").setLevel(level.upper())
     try:
         config = load_config(options.config, options.preset, options.set)
@@ -86,12 +95,15 @@ def main(arguments: Sequence[str]) -> int:
             report = run(spark, job)
         finally:
             spark.stop()
-    except DedupError as error:
+    except Exception as error:  # noqa: BLE001 - whatever it is, the user gets an answer and the exit code says so
+        if stopped.is_set():
+            print("dedup: stopped by SIGTERM; the same command goes on from the last finished stage", file=sys.stderr)
+            return 128 + signal.SIGTERM
+        if not isinstance(error, DedupError):
+            traceback.print_exc()
+            return 1
         print(f"dedup: {printable(str(error))}", file=sys.stderr)
         return 2
-    except Exception:  # noqa: BLE001 - whatever it is, the user gets the traceback and the exit code says so
-        traceback.print_exc()
-        return 1
     print(to_table(report))
     print(f"\nresult   {options.output}\nreport   {options.output}/report.html, report.json")
     return 0

@@ -1,7 +1,10 @@
 """The whole job: what it promises, on corpora small enough for an oracle."""
 
+import dataclasses
 import json
+import os
 import random
+import shutil
 from collections import Counter
 from pathlib import Path
 
@@ -271,20 +274,100 @@ def test_interrupted_run_goes_on_where_it_stopped(spark, tmp_path, monkeypatch):
     assert not Path(f"{output}.partial").exists()
 
 
-def test_unfinished_run_of_other_settings_is_refused(spark, tmp_path, monkeypatch):
-    source, output = write(tmp_path / "in", [{"id": 1, "text": "a text"}]), str(tmp_path / "out")
-    settings_ = load_config(None, None, ["input.id_column=id"])
+@pytest.fixture(scope="module")
+def crash(_session, tmp_path_factory):
+    """Make a run that crashed in the midst; return its job and the rows that it would have kept."""
+    folder = tmp_path_factory.mktemp("crash")
+    documents = [{"id": number, "text": text} for number, text in enumerate(make_texts(8, originals=20))]
+    source = write(folder / "in", documents)
+    deduplicate(_session, source, str(folder / "other"))
+    job = Job(inputs=[source], output=str(folder / "out"), config=load_config(None, None, ["input.id_column=id"]))
 
     def fail(*_: object, **__: object) -> None:
         raise RuntimeError("pulled the plug")
 
-    with monkeypatch.context() as patch:
-        patch.setattr(dedup.pipeline.identical, "find_shared", fail)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(dedup.pipeline.edges, "verify", fail)
         with pytest.raises(RuntimeError, match="pulled"):
-            run(spark, Job(inputs=[source], output=output, config=settings_))
+            run(_session, job)
+    return job, rows(str(folder / "other"), "kept")
+
+
+@pytest.fixture
+def crashed(crash, tmp_path):
+    """Return the job of the crash with what it left for another output, and the rows that it would have kept."""
+    job, kept = crash
+    shutil.copytree(f"{job.output}.partial", tmp_path / "out.partial")
+    return dataclasses.replace(job, output=str(tmp_path / "out")), kept
+
+
+def test_an_unfinished_run_of_other_settings_is_refused_by_their_name(spark, crashed):
+    job, _ = crashed
     other = load_config(None, None, ["input.id_column=id", "threshold=0.7"])
-    with pytest.raises(StorageError, match="unfinished run with another"):
-        run(spark, Job(inputs=[source], output=output, config=other))
+
+    with pytest.raises(
+        StorageError, match=r"unfinished run with another setting threshold \(it had 0\.8, this run has 0\.7\)"
+    ):
+        run(spark, dataclasses.replace(job, config=other))
+
+
+def test_an_input_that_changed_after_a_crash_is_not_mixed_with_the_old(spark, crashed):
+    job, _ = crashed
+    file = Path(job.inputs[0]) / "0.parquet"
+    before, times = file.read_bytes(), file.stat()
+    shorten(file)
+    try:
+        with pytest.raises(StorageError, match="holds an unfinished run with another input"):
+            run(spark, job)
+    finally:
+        file.write_bytes(before)
+        os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
+
+
+def flip(file):
+    content = bytearray(file.read_bytes())
+    column = pq.read_metadata(file).row_group(0).column(0)
+    last = column.data_page_offset + column.total_compressed_size - 1
+    content[last] = 255 - content[last]
+    file.write_bytes(content)
+
+
+def truncate(file):
+    os.truncate(file, file.stat().st_size // 2)
+
+
+def shorten(file):
+    table = pq.read_table(file)
+    pq.write_table(table.slice(0, table.num_rows - 1), file, compression="none")
+
+
+def without_checksum(harm):
+    def both(file):
+        harm(file)
+        file.with_name(f".{file.name}.crc").unlink()
+
+    return both
+
+
+@pytest.mark.parametrize(
+    ("table", "harm"),
+    [
+        ("signatures", flip),
+        ("candidates", without_checksum(flip)),
+        ("signatures", without_checksum(truncate)),
+        ("signatures", without_checksum(shorten)),
+        ("candidates", Path.unlink),
+    ],
+)
+def test_a_damaged_table_is_made_again(spark, crashed, caplog, table, harm):
+    job, kept = crashed
+    folder = Path(f"{job.output}.partial") / "stages" / table
+    harm(max(folder.glob("part-*.parquet"), key=lambda path: path.stat().st_size))
+
+    run(spark, job)
+
+    assert f"{table}: the table of an earlier try is damaged; it is made again" in caplog.messages
+    assert rows(job.output, "kept") == kept
 
 
 def test_existing_output_is_not_overwritten_unasked(spark, tmp_path):

@@ -33,7 +33,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def undisturbed(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list]:
     """Return the result of a run that nothing happened to."""
     output = tmp_path_factory.mktemp("undisturbed") / "out"
-    assert start(corpus, output).wait(DEADLINE_SECONDS) == 0
+    assert finish(start(corpus, output)) == (0, "")
     return read(output)
 
 
