@@ -20,14 +20,15 @@ LOCAL_CONF = ROOT / "conf" / "spark-local.conf"
 LOG_CONF = ROOT / "conf" / "log4j2.properties"
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 GRAPHFRAMES_JAR = ROOT / "jars" / "graphframes.jar"
+PACKAGE = "dedup.zip"
 
 
 def open_session(*, quiet: bool) -> SparkSession:
     """Return the Spark session to work in.
 
-    Under spark-submit the session has the settings given there, and the package is sent to the executors where they
-    have none installed. Otherwise Spark starts on this machine with conf/spark-local.conf and the jar that scripts/jars
-    fetched.
+    Under spark-submit the session has the settings given there, and the package is sent to the executors unless it is
+    among --py-files or installed. Otherwise Spark starts on this machine with conf/spark-local.conf and the jar that
+    scripts/jars fetched.
 
     Parameters
     ----------
@@ -41,7 +42,7 @@ def open_session(*, quiet: bool) -> SparkSession:
     """
     if "PYSPARK_GATEWAY_PORT" in os.environ:
         spark = SparkSession.builder.appName("dedup").getOrCreate()
-        if "site-packages" not in __file__:
+        if PACKAGE not in (spark.conf.get("spark.submit.pyFiles", None) or "") and "site-packages" not in __file__:
             _send_package(spark)
         return spark
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -93,6 +94,6 @@ def _send_package(spark: SparkSession) -> None:
     # Executors fetch it from here until the application ends.
     folder = Path(tempfile.mkdtemp(prefix="dedup-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    target = folder / "dedup.zip"
+    target = folder / PACKAGE
     target.write_bytes(content.getvalue())
     spark.sparkContext.addPyFile(str(target))

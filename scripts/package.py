@@ -21,7 +21,7 @@ CLUSTERS_OWN = {"pyspark", "py4j"}
 
 
 def main() -> None:
-    """Build both, each in place of the last only once it is whole."""
+    """Build both, each in place of the last only once it is whole, the environment only if .venv is newer."""
     DIST.mkdir(exist_ok=True)
     package = DIST / "dedup.zip.part"
     with zipfile.ZipFile(package, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -30,6 +30,9 @@ def main() -> None:
                 archive.write(file, file.relative_to(ROOT))
     package.replace(DIST / "dedup.zip")
 
+    packed = DIST / "environment.tar.gz"
+    if packed.exists() and packed.stat().st_mtime > (ROOT / ".venv" / "requirements.lock").stat().st_mtime:
+        return
     folder = DIST / "environment"
     shutil.rmtree(folder, ignore_errors=True)
     venv.create(folder, symlinks=True)
@@ -42,10 +45,9 @@ def main() -> None:
                 shutil.copy2(str(file.locate()), target / file)
     part = DIST / "part.tar.gz"
     venv_pack.pack(prefix=str(folder), output=str(part), force=True, compress_level=1)
-    part.replace(DIST / "environment.tar.gz")
+    part.replace(packed)
     shutil.rmtree(folder)
-    for name in ("dedup.zip", "environment.tar.gz"):
-        sys.stderr.write(f"scripts/package: dist/{name}, {(DIST / name).stat().st_size:,} bytes\n")
+    sys.stderr.write(f"scripts/package: dist/{packed.name}, {packed.stat().st_size:,} bytes\n")
 
 
 def needed() -> set[Distribution]:
