@@ -358,6 +358,7 @@ def without_checksum(harm):
         ("signatures", without_checksum(shorten)),
         ("candidates", Path.unlink),
     ],
+    ids=["flipped", "flipped unseen", "truncated", "rows gone", "file gone"],
 )
 def test_a_damaged_table_is_made_again(spark, crashed, caplog, table, harm):
     job, kept = crashed
