@@ -110,8 +110,9 @@ def measure(name: str, folder: Path, documents: int, contenders: list[str], roun
 def run(contender: str, folder: Path) -> dict[str, Any]:
     """Run one contender as a process and return what it took."""
     source, target = str(folder / "documents"), folder / f"out-{contender}"
-    # Nor go on with what a bench that was stopped has left.
-    shutil.rmtree(f"{target}.partial", ignore_errors=True)
+    # A bench that was stopped has left what a run would go on with, or refuse.
+    for left in (f"{target}", f"{target}.partial"):
+        shutil.rmtree(left, ignore_errors=True)
     Path(f"{target}.lock").unlink(missing_ok=True)
     if contender in {"copy", "mllib"}:
         command = [sys.executable, "-m", "tests.bench_jobs", contender, source, str(target)]
