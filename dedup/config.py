@@ -11,6 +11,7 @@ import sys
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import Field, asdict, dataclass, field, fields
+from hashlib import blake2b
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, get_args, get_origin
@@ -19,6 +20,9 @@ from dedup.errors import ConfigError
 
 MAX_SIGNATURE_SIZE = 16384
 """Most MinHash values in a signature: 128 KiB a document as 64-bit values, far above any published setting."""
+
+KEY_BYTES = 16
+"""Least length of a key: 128 bits, out of reach of guessing where they are random."""
 
 _PRESETS = Path(__file__).resolve().parent.parent / "conf" / "presets"
 _INT64_MAX = 2**63 - 1
@@ -82,12 +86,46 @@ class Input(_Table):
     text_column: str = "text"
     """Column of the texts that are compared; a null counts as an empty text."""
 
+    source_column: str = ""
+    """Column of where a document comes from (a feed, a domain, a language), by which the report counts what is left
+    and limits.per_source what is removed; when empty, all documents are of one source."""
+
     name_filter: str = ""
     """Hadoop glob that file names must match to be read, such as "*.{py,md}"; when empty, all files are read."""
 
     on_bad_record: Literal["fail", "quarantine"] = "fail"
     """A line of "jsonl" that is no JSON object, or a row of "csv" with more or fewer cells than the header: "fail" ends
     the job, "quarantine" sets it aside in the output's folder quarantine, with its file and the reason."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Text(_Table):
+    """What of a text counts, after Unicode's NFKC; signatures made with different values are never compared."""
+
+    case: Literal["lower", "keep"] = "lower"
+    """Letters: "lower" compares them in lower case, "keep" as they are."""
+
+    accents: Literal["keep", "drop"] = "keep"
+    """Combining diacritical marks (U+0300 to U+036F, as in é): "keep" lets them count, "drop" takes them off."""
+
+    digits: Literal["keep", "zero"] = "keep"
+    """Decimal digits: "keep" compares them as they are, "zero" takes all for 0, so that dates and numbers of equal
+    length are equal."""
+
+    tokens: Literal["words", "punctuation", "whitespace"] = "words"
+    """Tokens: "words" are runs of letters, marks, digits and underscores, and single characters of scripts written
+    without spaces; "punctuation" adds every other visible character as a token of its own; with "whitespace" a token
+    is whatever stands between white space."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hash(_Table):
+    """How tokens are hashed; signatures made with different keys are never compared."""
+
+    key_file: str = ""
+    """Local file of a secret of at least 16 bytes, white space around it not counted; when empty, anyone can compute
+    the hashes. Without the key nobody can write documents whose hashes collide, or that evade comparison; the key
+    itself is never written, its fingerprint is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,6 +201,15 @@ class Representatives(_Table):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Limits(_Table):
+    """What one source may do to the others; a source that plants copies with small ids could have theirs removed."""
+
+    per_source: int = field(default=0, metadata={"range": _Range(0)})
+    """Most documents of other sources that are removed in favour of documents of one source, a 64-bit integer of at
+    least 0; further ones are kept and counted. 0 sets no limit."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Output(_Table):
     """What is written."""
 
@@ -189,6 +236,12 @@ class Config(_Table):
     input: Input = field(default_factory=Input)
     """Table [input]."""
 
+    text: Text = field(default_factory=Text)
+    """Table [text]."""
+
+    hash: Hash = field(default_factory=Hash)
+    """Table [hash]."""
+
     shingles: Shingles = field(default_factory=Shingles)
     """Table [shingles]."""
 
@@ -206,6 +259,9 @@ class Config(_Table):
 
     representatives: Representatives = field(default_factory=Representatives)
     """Table [representatives]."""
+
+    limits: Limits = field(default_factory=Limits)
+    """Table [limits]."""
 
     output: Output = field(default_factory=Output)
     """Table [output]."""
@@ -270,6 +326,23 @@ def load_config(path: str | None = None, preset: str | None = None, overrides: S
     bands, rows = settings.get("lsh.bands", default.bands), settings.get("lsh.rows", default.rows)
     _check_signature_size(size_where, "lsh.", bands, rows)
     return _build(settings)
+
+
+def read_key(path: str) -> bytes:
+    """Read a key for hashing, 16 to 64 bytes; of longer secrets the BLAKE2b digest.
+
+    Raises
+    ------
+    ConfigError
+        The file cannot be read or is too short; the message says nothing of its content.
+    """
+    try:
+        key = Path(path).read_bytes().strip()
+    except OSError as error:
+        raise ConfigError(f"hash.key_file: {path} must be a readable file (got {error.strerror})") from error
+    if len(key) < KEY_BYTES:
+        raise ConfigError(f"hash.key_file: {path} must hold at least {KEY_BYTES} bytes (got {len(key)})")
+    return key if len(key) <= blake2b.MAX_KEY_SIZE else blake2b(key).digest()
 
 
 def to_dict(config: Config) -> dict[str, Any]:

@@ -112,6 +112,7 @@ def _run_stages(work: Run, job: Job) -> dict[str, Any]:
             "bucket_sizes": bucket_sizes,
             "component_sizes": component_sizes,
             "spark": work.spark.version,
+            "hash": work.hashed,
         },
     )
     work.workspace.publish(
@@ -129,16 +130,16 @@ def _sign(work: Run) -> None:
     config = work.config
     work.table(
         "signatures",
-        schemas.signatures(work.id_type),
+        schemas.signatures(work.id_type, work.hashed),
         lambda counters: signatures.sign_documents(
             work.documents,
+            contract=work.contract,
             shingle_size=config.shingles.shingle_size,
-            shingle_seed=config.shingles.seed,
             bands=config.lsh.bands if config.mode == "lsh" else 0,
             rows=config.lsh.rows,
             signature_seed=config.lsh.seed,
             counters=counters,
-        ),
+        ).withMetadata("signature", work.hashed),
         counted=signatures.COUNTED,
     )
     if not work.rows("signatures"):
@@ -226,8 +227,8 @@ def _collect_sets(work: Run, wanted: DataFrame, most: int) -> None:
         lambda _: edges.collect_sets(
             work.documents,
             wanted,
+            contract=work.contract,
             shingle_size=config.shingles.shingle_size,
-            shingle_seed=config.shingles.seed,
             broadcast=most <= BROADCAST_ROWS,
         ),
         summed={"bytes": "octet_length(shingles)"},
@@ -329,6 +330,12 @@ def _elect(work: Run) -> dict[int, int]:
         pairs = representatives.find_distant(tables["members"])
         work.table("distant", schemas.EDGES, lambda _: _compare(work, pairs, distant, 0.0))
         tables["members"] = representatives.measure(tables["members"], tables["distant"])
+    if per_source := work.config.limits.per_source:
+        found = partial(representatives.find_spared, tables["members"], per_source=per_source)
+        work.table("spared", schemas.SPARED, lambda _: found(), summed={"near": "int(kind = 'near')"})
+        tables["members"] = representatives.spare(tables["members"], tables["spared"])
+        spared, measured = work.measured["spared"], work.measured["members"]
+        work.measured["members"] = {**measured, "near": measured["near"] - spared["near"], "spared": spared["rows"]}
     return work.sizes("members")
 
 
@@ -372,7 +379,10 @@ def _write_output(work: Run) -> None:
             f"{written['kept']:,} and {written['duplicates']:,}); did the input change while it was read?"
         )
     work.check_input()
-    work.measured["output"] = {"rows": written["kept"], **written}
+    survival = {}
+    if work.config.input.source_column:
+        survival = output.count_sources(tables["signatures"], every)
+    work.measured["output"] = {"rows": written["kept"], **written, "survival": survival}
 
 
 def _target_format(work: Run) -> str:

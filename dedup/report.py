@@ -24,6 +24,7 @@ METRICS = {
     "removed": "Documents removed.",
     "identical": "Documents removed whose shingle set is that of the one kept.",
     "near": "Documents removed that are near-duplicates of the one kept.",
+    "spared": "Documents that a limit kept from being removed.",
     "quarantined": "Records of the input that are none.",
     "removal_rate": "Share of documents removed.",
     "empty_rate": "Share of documents without a token.",
@@ -69,7 +70,9 @@ def build_report(
         "removal_rate": _share(removed, documents),
         "identical": removed - near,
         "near": near,
+        "spared": stages["representatives"].get("spared", 0),
         "quarantined": stages["output"].get("quarantined", 0),
+        "survival_by_source": stages["output"]["survival"],
         "documents_empty": signed["documents_empty"],
         "documents_short": signed["documents_short"],
         "empty_rate": _share(signed["documents_empty"], documents),
@@ -101,6 +104,7 @@ def build_report(
         else [],
         "stages": stages,
         "settings": to_dict(config),
+        "hash": facts["hash"],
         "input": [_without_password(path) for path in inputs],
         "output": _without_password(output),
         "versions": {
@@ -182,6 +186,8 @@ def to_table(report: Mapping[str, Any]) -> str:
         ("components", f"{report['components']:,}"),
         ("pairs uncompared", f"{report['pairs']['uncompared']:,}"),
     ]
+    if report["spared"]:
+        rows.append(("spared by the limit", f"{report['spared']:,}"))
     if report["quarantined"]:
         rows.append(("records quarantined", f"{report['quarantined']:,}"))
     if report["pairs"]["uncompared"]:

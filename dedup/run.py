@@ -5,7 +5,7 @@ import logging
 import time
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
@@ -14,10 +14,11 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from dedup import __version__
-from dedup.config import Config, to_dict
+from dedup.config import Config, read_key, to_dict
 from dedup.corpus import fingerprint, guess_format, read_corpus
 from dedup.errors import DataError
 from dedup.exchange import Counters
+from dedup.kernels.text import VERSION, Contract, key_fingerprint
 from dedup.stages import documents, output
 from dedup.storage import Storage
 from dedup.workspace import Workspace
@@ -26,6 +27,8 @@ LOG = logging.getLogger("dedup")
 
 TASK_BYTES = 8 << 20
 """Least data worth a task of its own while cores are free."""
+KEY_FILE = "hash.key_file"
+"""The setting that may change between tries: what counts is what the file holds."""
 CODEGEN_BYTES = 128 << 20
 """Input from which on it pays to compile every stage of a plan, which conf/spark-local.conf switches off."""
 
@@ -58,15 +61,24 @@ class Run:
         self._fingerprint_now = partial(fingerprint, spark, storage, job.inputs, **where)
         if found.size > CODEGEN_BYTES:
             spark.conf.set("spark.sql.codegen.wholeStage", "true")
-        self.documents = documents.read_documents(self.corpus, id_column=self.id_column, text_column=chosen.text_column)
+        self.documents = documents.read_documents(
+            self.corpus,
+            id_column=self.id_column,
+            text_column=chosen.text_column,
+            source_column=chosen.source_column,
+        )
+        key = read_key(job.config.hash.key_file) if job.config.hash.key_file else b""
+        self.contract = Contract(seed=job.config.shingles.seed, key=key, **asdict(job.config.text))
+        self.hashed = {"version": VERSION, "key": key_fingerprint(key)}
         if job.config.output.mode == "annotate":
             output.check_annotations(self.corpus)
         self.id_type = self.documents.schema["id"].dataType
         self.workspace = workspace
         identity = {
             "version": __version__,
+            **{f"hash {name}": value for name, value in self.hashed.items()},
             "unicode": unicodedata.unidata_version,
-            **{f"setting {name}": value for name, value in _flatten(to_dict(job.config)).items()},
+            **{f"setting {name}": value for name, value in _flatten(to_dict(job.config)).items() if name != KEY_FILE},
             "input": found.fingerprint,
         }
         self.workspace.open(identity, overwrite=job.overwrite)

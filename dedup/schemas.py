@@ -1,10 +1,16 @@
 """The tables between the stages. Every field is nullable, as Spark makes computed columns; none holds a null."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from pyspark.sql import types as T
 
 
-def signatures(id_type: T.DataType) -> T.StructType:
-    """Return the schema of SIGNATURES, one row per document, for the type of the user's ids."""
+def signatures(id_type: T.DataType, hashed: Mapping[str, Any] | None = None) -> T.StructType:
+    """Return the schema of SIGNATURES, one row per document, for the type of the user's ids.
+
+    `hashed` says under which version and key, and goes to every file with the column `signature`.
+    """
     return (
         T.StructType()
         .add("doc_id", T.LongType())
@@ -13,7 +19,8 @@ def signatures(id_type: T.DataType) -> T.StructType:
         .add("digest_high", T.LongType())  # XXH3-128 of the shingle set
         .add("digest_low", T.LongType())
         .add("band_keys", T.BinaryType())  # uint64, one a band
-        .add("signature", T.BinaryType())  # the low byte of every row
+        .add("signature", T.BinaryType(), metadata=dict(hashed or {}))  # the low byte of every row
+        .add("source", T.StringType())  # null where no column of it is set
     )
 
 
@@ -73,7 +80,13 @@ def members(id_type: T.DataType) -> T.StructType:
         .add("jaccard", T.DoubleType())  # exact, to the representative; null where no edge joins the two
         .add("left_id", T.LongType())  # the shingle sets of both, by the least doc_id of each, in ascending order
         .add("right_id", T.LongType())
+        .add("source", T.StringType())
+        .add("representative_source", T.StringType())
     )
+
+
+SPARED = T.StructType().add("doc_id", T.LongType()).add("kind", T.StringType())
+"""Documents that would be removed were it not for a limit."""
 
 
 def duplicates(id_type: T.DataType) -> T.StructType:

@@ -126,16 +126,19 @@ class Workspace:
         options = {"compression": "none", "parquet.enable.dictionary": "false"}
         table.write.mode("overwrite").options(**options).parquet(f"{self.partial}/stages/{name}")
 
-    def read_table(self, name: str, schema: T.StructType) -> DataFrame:
-        """Read the table of a finished stage."""
+    def read_table(self, name: str, schema: T.StructType | None = None) -> DataFrame:
+        """Read the table of a finished stage, with the schema that its files give if none is given."""
         # Spark takes a path for a glob, whose own characters stand behind backslashes.
         folder = re.sub(r"([\[\]{}*?\\])", r"\\\1", f"{self.partial}/stages/{name}")
-        return self._spark.read.schema(schema).option("parquet.page.verify-checksum.enabled", "true").parquet(folder)
+        reader = self._spark.read.option("parquet.page.verify-checksum.enabled", "true")
+        return (reader.schema(schema) if schema else reader).parquet(folder)
 
     def is_whole(self, name: str, schema: T.StructType, rows: int) -> bool:
-        """Tell whether the table of a finished stage can be read to its end, and has so many rows."""
+        """Tell whether the table of a finished stage has this schema, can be read to its end, and has so many rows."""
         observation = Observation()
         try:
+            if self.read_table(name).schema != schema:
+                return False
             table = self.read_table(name, schema).observe(observation, F.count(F.lit(1)).alias("rows"))
             table.write.format("noop").mode("overwrite").save()
         except (PySparkException, Py4JError):

@@ -34,7 +34,7 @@ def mllib(spark: SparkSession, source: str, target: str) -> None:
 
 def _collect_sets(corpus: DataFrame) -> DataFrame:
     def collect(batch: pa.RecordBatch) -> pa.RecordBatch:
-        values, offsets = shingles.shingle(*text.tokenise(batch["text"], 1), 5)
+        values, offsets = shingles.shingle(*text.tokenise(batch["text"], text.Contract()), 5)
         listed = pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), pa.array(values).cast(pa.string()))
         return pa.record_batch({"doc_id": batch["doc_id"], "shingles": listed})
 

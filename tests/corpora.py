@@ -113,7 +113,7 @@ def write_corpus(folder: Path, documents: int, *, seed: int = 1, mean_tokens: in
 
 def compare(documents: pa.Table, left: Integers, right: Integers) -> pa.Table:
     """Return the ids of the documents at these positions, and the exact Jaccard of each pair."""
-    tokens, bounds = text.tokenise(documents["text"].combine_chunks(), 1)
+    tokens, bounds = text.tokenise(documents["text"].combine_chunks(), text.Contract())
     exact = jaccard(*shingles.shingle(tokens, bounds, 5), left, right)
     ids = documents["doc_id"].to_numpy()
     return pa.table({"left": ids[left], "right": ids[right], "jaccard": exact})

@@ -52,7 +52,7 @@ def cluster_pairs() -> tuple[np.ndarray, np.ndarray]:
 
 def measure(documents: Sequence[str]) -> list[dict[str, float]]:
     """Return pairs, misses measured over all SEEDS and misses by the formula, for every bin of similarity."""
-    tokens, bounds = text.tokenise(pa.array(documents), 1)
+    tokens, bounds = text.tokenise(pa.array(documents), text.Contract())
     values, offsets = shingles.shingle(tokens, bounds, SHINGLE_SIZE)
     left, right = cluster_pairs()
     exact = jaccard(values, offsets, left, right)

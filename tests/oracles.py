@@ -32,8 +32,34 @@ def decode(text: str | bytes | None) -> str:
     return text.decode("utf-8", "replace") if isinstance(text, bytes) else text
 
 
-def tokens(text: str | bytes | None) -> list[str]:
-    return TOKEN.findall(unicodedata.normalize("NFKC", decode(text)).lower())
+def tokens(
+    text: str | bytes | None, case: str = "lower", accents: str = "keep", digits: str = "keep", tokens: str = "words"
+) -> list[str]:
+    normal = unicodedata.normalize("NFKC", decode(text))
+    if case == "lower":
+        normal = normal.lower()
+    if accents == "drop":
+        bare = [char for char in unicodedata.normalize("NFD", normal) if not 0x300 <= ord(char) <= 0x36F]
+        normal = unicodedata.normalize("NFC", "".join(bare))
+    if digits == "zero":
+        normal = "".join("0" if unicodedata.category(char) == "Nd" else char for char in normal)
+    if tokens == "words":
+        return TOKEN.findall(normal)
+
+    def is_other(char: str) -> bool:
+        return char.isprintable() and char != " " and not TOKEN.fullmatch(char)
+
+    if tokens == "whitespace":
+        apart = "".join(char if is_other(char) or TOKEN.fullmatch(char) else " " for char in normal)
+        return [token for token in apart.split(" ") if token]
+    found, run = [], ""
+    for char in f"{normal} ":
+        if is_other(char) or char == " ":
+            found += [*TOKEN.findall(run), *char.strip(" ")]
+            run = ""
+        else:
+            run += char
+    return found
 
 
 def shingle_set(text: str | bytes | None, size: int) -> frozenset[tuple[str, ...]]:

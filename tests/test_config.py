@@ -43,6 +43,7 @@ INT64_MAX = 2**63 - 1
 RANGES = {
     "threshold": (sys.float_info.min, 1),
     "shingles.shingle_size": (1, 64),
+    "limits.per_source": (0, INT64_MAX),
     "shingles.seed": (0, INT64_MAX),
     "lsh.bands": (1, 4096),
     "lsh.rows": (1, 128),

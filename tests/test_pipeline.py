@@ -19,6 +19,7 @@ import dedup.pipeline
 import dedup.run
 from dedup.config import load_config
 from dedup.errors import DataError, StorageError
+from dedup.kernels.text import key_fingerprint
 from dedup.pipeline import run
 from dedup.report import _by_power_of_two
 from dedup.run import Job
@@ -324,6 +325,35 @@ def test_an_input_that_changed_after_a_crash_is_not_mixed_with_the_old(spark, cr
         os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
 
 
+KEY = "a secret of 24 characters"
+
+
+@pytest.fixture
+def keyed(tmp_path):
+    file = tmp_path / "key"
+    file.write_text(f"{KEY}\n")
+    return load_config(None, None, ["input.id_column=id", f"hash.key_file={file}"])
+
+
+def test_another_key_is_refused_by_its_fingerprint(spark, crashed, keyed):
+    with pytest.raises(
+        StorageError, match=rf"another hash key \(it had '', this run has '{key_fingerprint(KEY.encode())}'"
+    ):
+        run(spark, dataclasses.replace(crashed[0], config=keyed))
+
+
+def test_signatures_of_another_key_are_not_gone_on_with(spark, crashed, keyed, caplog):
+    job, kept = crashed
+    record = Path(f"{job.output}.partial") / "run.json"
+    record.write_text(json.dumps(json.loads(record.read_text()) | {"hash key": key_fingerprint(KEY.encode())}))
+    report = run(spark, dataclasses.replace(job, config=keyed))
+
+    assert "signatures: the table of an earlier try is damaged; it is made again" in caplog.messages
+    assert report["hash"] == {"version": 1, "key": key_fingerprint(KEY.encode())}
+    assert rows(job.output, "kept") == kept
+    assert not [path for path in Path(job.output).rglob("*") if path.is_file() and KEY.encode() in path.read_bytes()]
+
+
 def flip(file):
     content = bytearray(file.read_bytes())
     column = pq.read_metadata(file).row_group(0).column(0)
@@ -424,6 +454,26 @@ def test_what_a_cap_loses_is_estimated_by_exact_comparison(spark, tmp_path):
     assert 5 < uncompared["lost"] <= 30 - report["near"]
     assert uncompared["lost"] < uncompared["similar"] <= uncompared["sampled"]
     assert uncompared["lost_share_at_most"] > uncompared["lost"] / uncompared["sampled"]
+
+
+def test_a_source_removes_no_more_of_others_than_its_limit(spark, tmp_path):
+    texts = make_texts(11, originals=20, copies=0)[6:]
+    planted = [{"id": number, "text": text, "feed": "spam"} for number, text in enumerate(texts[:10])]
+    victims = [{"id": 100 + number, "text": text, "feed": "news"} for number, text in enumerate(texts)]
+    own = [{"id": 50, "text": texts[0], "feed": "spam"}, {"id": 200, "text": texts[15], "feed": None}]
+    source, output = write(tmp_path / "in", [*planted, *victims, *own]), str(tmp_path / "out")
+    settings_ = ("input.source_column=feed", "limits.per_source=3")
+    report = deduplicate(spark, source, output, *settings_)
+
+    removed = {row[0]: row[1] for row in rows(output, "duplicates")}
+    assert removed == {50: 0, 100: 0, 101: 1, 102: 2, 200: 115}
+    assert len(rows(output, "kept")) == report["kept"] == 32 - 5
+    assert (report["identical"], report["near"], report["spared"]) == (5, 0, 7)
+    assert report["survival_by_source"] == {
+        "news": {"documents": 20, "kept": 17},
+        "spam": {"documents": 11, "kept": 10},
+        "(none)": {"documents": 1, "kept": 0},
+    }
 
 
 def test_report_counts_add_up(spark, tmp_path):

@@ -3,13 +3,18 @@
 A document is normalised to NFKC and lower case. A token is a run of letters, marks, digits and underscores; in scripts
 written without spaces every character (letter, digit or sign) with the marks that follow it is a token.
 `unicode_classes.txt` says which code points those are; NFKC and lower case are those of Python's own Unicode database.
+A `Contract` can ask for something else.
 
 Work is done on whole batches of UTF-8 bytes. ASCII documents, for which NFKC changes nothing, take one pass through a
 byte table; the others go through Python's Unicode database once and come back as UTF-8.
 """
 
+import re
 import unicodedata
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import cache
+from hashlib import blake2b
 from importlib.resources import files
 from itertools import pairwise
 
@@ -19,21 +24,63 @@ import pyarrow as pa
 from dedup.kernels import Bytes, Flags, Hashes, Integers, compiled
 from dedup.kernels.compiled import GOLDEN, MARK, SEPARATOR, UNSPACED, UNSPACED_MARK, WORD
 
-
-def _ascii_table() -> bytes:
-    """Map a byte to itself in lower case where it belongs to a token, else to the separator."""
-    return bytes(
-        byte if byte >= 0x80 or chr(byte).isalnum() or byte == ord("_") else SEPARATOR
-        for byte in (ord(chr(b).lower()) if b < 0x80 else b for b in range(256))
-    )
+VERSION = 1
+"""Of everything that leads from a text to a band key (docs/hash-spec.md); hashes of two versions are never compared."""
 
 
-ASCII_TABLE = _ascii_table()
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contract:
+    """How texts become token hashes; hashes made under different contracts are never compared.
+
+    Parameters
+    ----------
+    seed
+        0 to 2^63 - 1.
+    key
+        At most 64 bytes, a secret: without it nobody can tell which shingles collide, nor which a signature holds.
+    case
+        "lower", or "keep": letters in upper and lower case differ.
+    accents
+        "keep", or "drop": combining diacritical marks (U+0300 to U+036F) do not count.
+    digits
+        "keep", or "zero": every decimal digit counts as 0.
+    tokens
+        "words", or "punctuation": every other character that is not white space is a token as well, or "whitespace":
+        a token is what stands between white space.
+    """
+
+    seed: int = 1
+    key: bytes = field(default=b"", repr=False)
+    case: str = "lower"
+    accents: str = "keep"
+    digits: str = "keep"
+    tokens: str = "words"
+
+
+def key_fingerprint(key: bytes) -> str:
+    """Return 8 bytes in hexadecimal that tell keys apart and say nothing else about them; of no key the empty text."""
+    return blake2b(b"fingerprint", digest_size=8, key=key, person=b"dedup").hexdigest() if key else ""
 
 
 @cache
-def _ascii_bytes() -> Bytes:
-    table = np.frombuffer(ASCII_TABLE, dtype=np.uint8).copy()
+def _ascii_table(contract: Contract) -> bytes:
+    """Map a byte to what stands for it in a token, or to the separator; those beyond ASCII to themselves."""
+
+    def fold(char: str) -> str:
+        if contract.case == "lower":
+            char = char.lower()
+        if contract.digits == "zero" and char.isdigit():
+            return "0"
+        if char.isalnum() or char == "_":
+            return char
+        return "\0" if contract.tokens == "words" or not "!" <= char <= "~" else char
+
+    return bytes(ord(fold(chr(byte))) if byte < 0x80 else byte for byte in range(256))
+
+
+@cache
+def _ascii_bytes(contract: Contract) -> Bytes:
+    table = np.frombuffer(_ascii_table(contract), dtype=np.uint8).copy()
     table[0x80:] = SEPARATOR
     return table
 
@@ -49,6 +96,52 @@ def unicode_classes() -> Bytes:
             first, last = span.split("..")
             classes[int(first, 16) : int(last, 16) + 1] = numbers[name]
     return classes
+
+
+@cache
+def _classes(contract: Contract) -> Bytes:
+    """Return the class of every code point under the contract."""
+    classes = unicode_classes()
+    if contract.tokens == "words":
+        return classes
+    visible = np.fromiter((char.isprintable() and char != " " for char in map(chr, range(0x110000))), dtype=bool)
+    if contract.tokens == "whitespace":
+        return np.where(visible | (classes != SEPARATOR), np.uint8(WORD), np.uint8(SEPARATOR))
+    return np.where(visible & (classes == SEPARATOR), np.uint8(WORD), classes)
+
+
+class _Translation(dict[int, str]):
+    """What `str.translate` asks for single characters, found when first asked."""
+
+    def __init__(self, contract: Contract) -> None:
+        self._contract = contract
+
+    def __missing__(self, point: int) -> str:
+        char = chr(point)
+        if self._contract.digits == "zero" and unicodedata.category(char) == "Nd":
+            char = "0"
+        elif self._contract.tokens == "punctuation" and unicode_classes()[point] == SEPARATOR:
+            char = f" {char} "
+        self[point] = char
+        return char
+
+
+@cache
+def _normaliser(contract: Contract) -> Callable[[str], str]:
+    """Return what makes of a text that is not ASCII one whose tokens need only be told apart."""
+    translation = _Translation(contract)
+
+    def normalise(text: str) -> str:
+        text = unicodedata.normalize("NFKC", text)
+        if contract.case == "lower":
+            text = text.lower()
+        if contract.accents == "drop":
+            text = unicodedata.normalize("NFC", re.sub("[\u0300-\u036f]", "", unicodedata.normalize("NFD", text)))
+        if contract.digits == "zero" or contract.tokens == "punctuation":
+            text = text.translate(translation)
+        return text
+
+    return normalise
 
 
 def mix(values: Hashes) -> Hashes:
@@ -70,36 +163,42 @@ def expand(seed: int, count: int) -> Hashes:
     return mix(steps + np.uint64(seed & 0xFFFFFFFFFFFFFFFF))
 
 
-def tokenise(texts: pa.Array, seed: int) -> tuple[Hashes, Integers]:
+def tokenise(texts: pa.Array, contract: Contract) -> tuple[Hashes, Integers]:
     """Hash the tokens of every text.
 
     Parameters
     ----------
     texts
-        string or binary array, n values; null counts as empty, bytes that are not UTF-8 as U+FFFD, a separator.
-    seed
-        0 to 2^63 - 1.
+        string or binary array, n values; null counts as empty, bytes that are not UTF-8 as U+FFFD.
 
     Returns
     -------
     hashes : uint64 [tokens]
-        The sum over the token's 8-byte little-endian blocks, the last padded with zeros, of
-        `mix(block ^ (key + number * GOLDEN))`, where `key` is the first value that `seed` expands to.
-        A token has no zero byte, so the padding is unambiguous.
+        Without a key the sum over the token's 8-byte little-endian blocks, the last padded with zeros, of
+        `mix(block ^ (start + number * GOLDEN))`, where `start` is the first value that the seed expands to.
+        A token has no zero byte, so the padding is unambiguous. With a key BLAKE2b of the token (RFC 7693), 8 bytes
+        little-endian, the seed for its salt.
     offsets : int64 [n + 1]
         Document i owns `hashes[offsets[i]:offsets[i + 1]]`, in the order of the text.
     """
     raw, offsets = _buffers(texts)
-    if raw.size and raw.max() >= 0x80:
-        raw, offsets = _fold(raw, offsets)
-    if compiled.AVAILABLE:
+    whole = compiled.AVAILABLE and not contract.key
+    if contract.tokens == "punctuation" or (raw.size and raw.max() >= 0x80):
+        raw, offsets = _fold(raw, offsets, contract, separate=not whole)
+    if whole:
         hashes, bounds = np.empty(raw.size, dtype=np.uint64), np.zeros_like(offsets)
-        key = expand(seed, 1)[0]
-        count = compiled.hash_tokens(raw, offsets, _ascii_bytes(), unicode_classes(), key, hashes, bounds)
+        start = expand(contract.seed, 1)[0]
+        table, classes = _ascii_bytes(contract), _classes(contract)
+        count = compiled.hash_tokens(raw, offsets, table, classes, start, hashes, bounds)
         return hashes[:count], bounds
-    folded = np.frombuffer(raw.tobytes().translate(ASCII_TABLE) + bytes(16), dtype=np.uint8)
-    starts, ends = _spans(folded[: raw.size] != SEPARATOR, offsets)
-    return _hash_spans(folded, starts, ends, seed), np.searchsorted(starts, offsets)
+    folded = np.frombuffer(raw.tobytes().translate(_ascii_table(contract)) + bytes(16), dtype=np.uint8)
+    inside = folded[: raw.size] != SEPARATOR
+    starts, ends = _spans(inside, offsets)
+    if contract.key:
+        hashes = _hash_keyed(folded[: raw.size][inside], ends - starts, contract)
+    else:
+        hashes = _hash_spans(folded, starts, ends, contract.seed)
+    return hashes, np.searchsorted(starts, offsets)
 
 
 def _buffers(texts: pa.Array) -> tuple[Bytes, Integers]:
@@ -113,23 +212,25 @@ def _buffers(texts: pa.Array) -> tuple[Bytes, Integers]:
     return raw[offsets[0] : offsets[-1]], offsets - offsets[0]
 
 
-def _fold(raw: Bytes, offsets: Integers) -> tuple[Bytes, Integers]:
-    """Normalise each document that is not ASCII; without the compiled kernel also put separators between its tokens."""
+def _fold(raw: Bytes, offsets: Integers, contract: Contract, *, separate: bool) -> tuple[Bytes, Integers]:
+    """Normalise each document that the table of bytes is not enough for, and put separators between its tokens."""
     content = raw.tobytes()
     documents = [content[start:end] for start, end in pairwise(offsets.tolist())]
-    foreign = [number for number, document in enumerate(documents) if not document.isascii()]
-    texts = [unicodedata.normalize("NFKC", documents[number].decode("utf-8", "replace")).lower() for number in foreign]
-    encoded = [text.encode() for text in texts] if compiled.AVAILABLE else _separate(texts)
+    every = contract.tokens == "punctuation"
+    foreign = [number for number, document in enumerate(documents) if every or not document.isascii()]
+    normalise = _normaliser(contract)
+    texts = [normalise(documents[number].decode("utf-8", "replace")) for number in foreign]
+    encoded = _separate(texts, _classes(contract)) if separate else [text.encode() for text in texts]
     for number, folded in zip(foreign, encoded, strict=True):
         documents[number] = folded
     joined = np.frombuffer(b"".join(documents), dtype=np.uint8)
     return joined, np.cumsum([0, *map(len, documents)], dtype=np.int64)
 
 
-def _separate(texts: list[str]) -> list[bytes]:
+def _separate(texts: list[str], table: Bytes) -> list[bytes]:
     """Return the tokens of normalised texts as UTF-8 with at least one separator between two tokens."""
     points = np.frombuffer("\0".join(texts).encode("utf-32-le"), dtype=np.uint32)
-    classes = unicode_classes()[points]
+    classes = table[points]
     # A mark continues what it follows, so what decides is the last code point that is not a spacing script's mark.
     anchors = np.maximum.accumulate(np.where(classes == MARK, -1, np.arange(points.size)))
     unspaced = (np.where(anchors < 0, SEPARATOR, classes[anchors]) >= UNSPACED) & (classes != SEPARATOR)
@@ -179,6 +280,18 @@ def _hash_spans(padded: Bytes, starts: Integers, ends: Integers, seed: int) -> H
         keys = key + numbers.astype(np.uint64) * GOLDEN
         hashes[long] += np.add.reduceat(mix(_blocks(aligned, begins, widths) ^ keys), firsts)
     return hashes
+
+
+def _hash_keyed(tokens: Bytes, lengths: Integers, contract: Contract) -> Hashes:
+    """Hash tokens that lie end to end, equal ones once."""
+    offsets = np.concatenate(([0], np.cumsum(lengths)))
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(tokens)]
+    encoded = pa.LargeBinaryArray.from_buffers(pa.large_binary(), lengths.size, buffers).dictionary_encode()
+    salt = contract.seed.to_bytes(16, "little")
+    digests = [
+        blake2b(token, digest_size=8, key=contract.key, salt=salt).digest() for token in encoded.dictionary.to_pylist()
+    ]
+    return np.frombuffer(b"".join(digests), dtype="<u8").astype(np.uint64)[encoded.indices.to_numpy()]
 
 
 def _blocks(aligned: Hashes, begins: Integers, widths: Integers) -> Hashes:

@@ -57,8 +57,8 @@ def _kind(corpus: DataFrame, name: str, setting: str, kinds: tuple[type[T.DataTy
     return found[0].dataType
 
 
-def read_documents(corpus: DataFrame, *, id_column: str, text_column: str) -> DataFrame:
-    """Input -> DOCUMENTS (doc_id, id, text), one row per input row; no shuffle.
+def read_documents(corpus: DataFrame, *, id_column: str, text_column: str, source_column: str = "") -> DataFrame:
+    """Input -> DOCUMENTS (doc_id, id, text, source), one row per input row; no shuffle.
 
     The text is as it is, a string or bytes, null or not: a cast would copy the whole corpus twice more.
 
@@ -69,7 +69,13 @@ def read_documents(corpus: DataFrame, *, id_column: str, text_column: str) -> Da
     """
     user_id, doc_id = identify(corpus, id_column=id_column)
     _kind(corpus, text_column, "input.text_column", (T.StringType, T.BinaryType), "a string")
-    return corpus.select(doc_id.alias("doc_id"), user_id.alias("id"), column(text_column).alias("text"))
+    source = F.lit(None)
+    if source_column:
+        kind = (T.BooleanType, T.DateType, *INTEGRAL, T.StringType)
+        _kind(corpus, source_column, "input.source_column", kind, "an integer, a string, a date or a boolean")
+        source = column(source_column)
+    columns = {"doc_id": doc_id, "id": user_id, "text": column(text_column), "source": source.cast("string")}
+    return corpus.select(*[expression.alias(name) for name, expression in columns.items()])
 
 
 def check_null(documents: DataFrame, nulls: int, *, id_column: str) -> None:

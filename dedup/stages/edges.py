@@ -15,7 +15,7 @@ from dedup.schemas import EDGES, SETS
 
 
 def collect_sets(
-    documents: DataFrame, wanted: DataFrame | None, *, shingle_size: int, shingle_seed: int, broadcast: bool
+    documents: DataFrame, wanted: DataFrame | None, *, contract: text.Contract, shingle_size: int, broadcast: bool
 ) -> DataFrame:
     """DOCUMENTS -> SETS of the documents whose doc_id is in `wanted` (None: of all); no shuffle if broadcast.
 
@@ -23,7 +23,7 @@ def collect_sets(
     """
 
     def collect(batch: pa.RecordBatch) -> pa.RecordBatch:
-        tokens, bounds = text.tokenise(batch["text"], shingle_seed)
+        tokens, bounds = text.tokenise(batch["text"], contract)
         values, offsets = shingles.shingle(tokens, bounds, shingle_size)
         return pa.record_batch({"doc_id": batch["doc_id"], "shingles": lists(values, offsets)})
 

@@ -6,6 +6,8 @@ from pyspark.sql import functions as F
 from dedup.errors import SchemaError
 
 ANNOTATIONS = ("dedup_kept", "dedup_representative_id", "dedup_component_id", "dedup_kind", "dedup_jaccard")
+SOURCES = 50
+"""Sources counted on their own."""
 FATE = ("representative_id", "component_id", "kind", "jaccard")
 
 
@@ -106,6 +108,19 @@ def name_edges(edges: DataFrame, identical: DataFrame, members: DataFrame, *, br
     return named.select(
         F.least("left", "right").alias("left_id"), F.greatest("left", "right").alias("right_id"), "jaccard"
     )
+
+
+def count_sources(signatures: DataFrame, duplicates: DataFrame) -> dict[str, dict[str, int]]:
+    """Count documents and those kept of the SOURCES largest sources, and of all others together."""
+    sources = signatures.select("doc_id", "source")
+    removed = duplicates.select("doc_id").join(sources.distinct(), on="doc_id", how="inner")
+    counted = sources.withColumn("part", F.lit(1)).unionByName(removed.withColumn("part", F.lit(-1)))
+    sums = counted.groupBy("source").agg(F.count_if(F.col("part") == 1).alias("documents"), F.sum("part").alias("kept"))
+    rank = F.row_number().over(Window.orderBy(F.desc("documents"), "source"))
+    name = F.when(rank > SOURCES, "(others)").otherwise(F.coalesce("source", F.lit("(none)")))
+    found = sums.withColumn("name", name).groupBy("name").agg(F.sum("documents"), F.sum("kept"))
+    rows = sorted(found.collect(), key=lambda row: (row[0] == "(others)", -row[1], row[0]))
+    return {row[0]: {"documents": row[1], "kept": row[2]} for row in rows}
 
 
 def _number_copies(marked: DataFrame, name: str, repeated: DataFrame) -> DataFrame:

@@ -6,11 +6,11 @@ from types import MappingProxyType
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from dedup.exchange import Batches, Counters, gather
+from dedup.exchange import Batches, Counters
 from dedup.kernels import Integers
 from dedup.kernels.representatives import elect, look_up
 from dedup.schemas import members as members_schema
@@ -50,16 +50,21 @@ def explain(
     id_type = signatures.schema["id"].dataType
 
     def join(batches: Batches) -> Batches:
-        table = gather(batches)
-        if table is None:
+        # Apart at once: together every edge would have a member's columns and every member an edge's.
+        taken: tuple[list[pa.RecordBatch], list[pa.RecordBatch]] = ([], [])
+        for batch in batches:
+            is_member = pc.is_valid(batch["doc_id"])
+            taken[0].append(batch.filter(is_member).drop_columns([*PAIR, "jaccard"]))
+            taken[1].append(batch.filter(pc.invert(is_member)).select([*PAIR, "jaccard"]))
+        if not taken[0]:
             return
-        members = _distinct(table.filter(pc.is_valid(table["doc_id"])))
-        edges = table.filter(pc.is_valid(table["left_id"]))
+        members, edges = _distinct(pa.Table.from_batches(taken[0])), pa.Table.from_batches(taken[1])
         component_ids, set_ids, ids = members["component_id"].to_numpy(), members["set_id"].to_numpy(), members["id"]
         chosen = elect(component_ids, POLICIES[policy](members))
         left, right = np.minimum(set_ids, set_ids[chosen]), np.maximum(set_ids, set_ids[chosen])
         similarities = look_up(left, right, tuple(edges[name].to_numpy() for name in (*PAIR, "jaccard")))
         counters.add_each("sizes", np.unique(component_ids, return_counts=True)[1])
+        sources = members["source"]
         kinds = np.where(chosen == np.arange(chosen.size), 0, np.where(left == right, 1, 2))
         yield pa.RecordBatch.from_arrays(
             [
@@ -71,12 +76,14 @@ def explain(
                 pa.array(similarities, from_pandas=True),
                 pa.array(left),
                 pa.array(right),
+                sources.combine_chunks(),
+                sources.take(pa.array(chosen)).combine_chunks(),
             ],
             names=members_schema(T.LongType()).names,
         )
 
     places = F.broadcast(components) if broadcast else components
-    found = signatures.select("doc_id", "id").join(places, on="doc_id", how="inner")
+    found = signatures.select("doc_id", "id", "source").join(places, on="doc_id", how="inner")
     members = found.join(identical, on="doc_id", how="left").withColumn("set_id", F.coalesce("set_id", "doc_id"))
     placed = edges.join(places.withColumnRenamed("doc_id", "left_id"), on="left_id", how="inner")
     rows = members.unionByName(placed.select(*PAIR, "jaccard", "component_id"), allowMissingColumns=True)
@@ -103,6 +110,30 @@ def measure(members: DataFrame, distant: DataFrame) -> DataFrame:
     measured = distant.withColumnRenamed("jaccard", "measured")
     joined = members.join(measured, on=PAIR, how="left").withColumn("jaccard", F.coalesce("jaccard", "measured"))
     return joined.select(*members.columns)
+
+
+def find_spared(members: DataFrame, *, per_source: int) -> DataFrame:
+    """MEMBERS -> SPARED: duplicates that the sources of their representatives may not have removed; shuffles them.
+
+    Of the documents of other sources that one source has removed, the `per_source` least by doc_id are.
+    """
+    foreign = ~F.col("source").eqNullSafe(F.col("representative_source"))
+    removed = members.filter(F.col("kind") != "kept").filter(foreign)
+    order = Window.partitionBy("representative_source").orderBy("doc_id")
+    return (
+        removed.withColumn("rank", F.row_number().over(order))
+        .filter(F.col("rank") > per_source)
+        .select("doc_id", "kind")
+    )
+
+
+def spare(members: DataFrame, spared: DataFrame) -> DataFrame:
+    """MEMBERS, SPARED -> MEMBERS in which the spared documents are kept."""
+    marks = spared.select("doc_id", F.expr("true").alias("spared"))
+    marked = members.join(marks, on="doc_id", how="left")
+    own = {"representative_id": F.col("id"), "kind": F.lit("kept"), "jaccard": F.lit(1.0)}
+    changed = {name: F.when(F.col("spared"), value).otherwise(F.col(name)) for name, value in own.items()}
+    return marked.withColumns(changed).select(*members.columns)
 
 
 def select_duplicates(members: DataFrame) -> DataFrame:

@@ -15,8 +15,8 @@ COUNTED = ("text_bytes", "tokens", "shingles", "documents_empty", "documents_sho
 def sign_documents(
     documents: DataFrame,
     *,
+    contract: text.Contract,
     shingle_size: int,
-    shingle_seed: int,
     bands: int,
     rows: int,
     signature_seed: int,
@@ -35,7 +35,7 @@ def sign_documents(
     """
 
     def sign(batch: pa.RecordBatch) -> pa.RecordBatch:
-        tokens, bounds = text.tokenise(batch["text"], shingle_seed)
+        tokens, bounds = text.tokenise(batch["text"], contract)
         values, offsets = shingles.shingle(tokens, bounds, shingle_size)
         token_counts = np.diff(bounds)
         counters.add("text_bytes", pc.sum(pc.binary_length(batch["text"])).as_py() or 0)
@@ -55,6 +55,7 @@ def sign_documents(
                 "digest_low": digests[1::2].copy(),
                 "band_keys": blocks.rows(lsh.band_keys(signatures, bands, rows).view(np.uint8)),
                 "signature": blocks.rows(minhash.low_bytes(signatures)),
+                "source": batch["source"],
             }
         )
 

@@ -13,7 +13,7 @@ from dedup.kernels import compiled
 from dedup.kernels import jaccard as kernel
 from dedup.kernels.jaccard import jaccard
 from dedup.kernels.shingles import shingle
-from dedup.kernels.text import tokenise
+from dedup.kernels.text import Contract, tokenise
 from tests import oracles, strategies
 from tests.kernels import ragged
 
@@ -49,7 +49,7 @@ def test_similar_pairs_of_near_copies_are_those_of_their_texts(copies, size, thr
     left, right = np.array(numbered, dtype=np.int64).reshape(-1, 2).T
     expected = oracles.similar_pairs({n: oracles.shingle_set(text, size) for n, text in enumerate(copies)}, threshold)
 
-    similarities = jaccard(*shingle(*tokenise(pa.array(copies, pa.string()), 1), size), left, right)
+    similarities = jaccard(*shingle(*tokenise(pa.array(copies, pa.string()), Contract()), size), left, right)
 
     found = {pair: value for pair, value in zip(numbered, similarities.tolist(), strict=True) if value >= threshold}
     assert found == {pair: float(fraction) for pair, fraction in expected.items()}

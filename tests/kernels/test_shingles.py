@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dedup.kernels.shingles import digest, shingle
-from dedup.kernels.text import tokenise
+from dedup.kernels.text import Contract, tokenise
 from tests import oracles, strategies
 from tests.kernels import ragged, unragged
 
@@ -40,7 +40,7 @@ def test_shingles_do_not_depend_on_the_neighbours(tokens, size):
 
 @given(strategies.documents(), st.integers(1, 6))
 def test_hashes_stand_for_the_shingles_of_the_texts(texts, size):
-    hashes, offsets = shingle(*tokenise(pa.array(texts, pa.string()), 1), size)
+    hashes, offsets = shingle(*tokenise(pa.array(texts, pa.string()), Contract()), size)
     names: dict[int, tuple[str, ...]] = {
         oracles.shingle_hash([oracles.token_hash(token, 1) for token in words]): words
         for text in texts

@@ -1,14 +1,18 @@
 """The text contract, version 1: which tokens a text has and how they are hashed."""
 # ruff: noqa: RUF001 - letters that look alike are what the contract must tell apart
 
+from hashlib import blake2b
+from itertools import chain
+
 import numpy as np
 import pyarrow as pa
 import pytest
 import regex
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from dedup.kernels import text
-from dedup.kernels.text import expand, mix, tokenise
+from dedup.kernels.text import Contract, expand, key_fingerprint, mix, tokenise
 from tests import oracles, strategies
 from tests.kernels import unragged
 
@@ -17,9 +21,9 @@ PUBLISHED = [404782839792581534, 8464380478030331170, 4490210150949542640]
 TYPES = [pa.string(), pa.large_string(), pa.binary(), pa.large_binary()]
 
 
-def tokens_of(array, seed=1):
+def tokens_of(array, seed=1, **options):
     """Return the token hashes of every document as lists."""
-    hashes, offsets = tokenise(array, seed)
+    hashes, offsets = tokenise(array, Contract(seed=seed, **options))
     assert (hashes.dtype, offsets.dtype) == (np.uint64, np.int64)
     return unragged(hashes, offsets)
 
@@ -38,6 +42,70 @@ def test_tokens_are_those_of_the_contract(documents, seed):
 @given(strategies.cells())
 def test_bytes_that_are_not_utf8_separate_and_null_is_empty(cells):
     assert tokens_of(pa.array(cells, pa.binary())) == hashes_of(cells)
+
+
+contracts = st.fixed_dictionaries(
+    {},
+    optional={
+        "case": st.just("keep"),
+        "accents": st.just("drop"),
+        "digits": st.just("zero"),
+        "tokens": st.sampled_from(["punctuation", "whitespace"]),
+    },
+)
+
+
+@settings(max_examples=300)
+@given(strategies.documents(), contracts)
+def test_what_counts_can_be_chosen(documents, chosen):
+    expected = [[oracles.token_hash(token, 1) for token in oracles.tokens(each, **chosen)] for each in documents]
+
+    assert tokens_of(pa.array(documents, pa.string()), **chosen) == expected
+
+
+@pytest.mark.parametrize(
+    ("content", "chosen", "expected"),
+    [
+        ("The END", {"case": "keep"}, ["The", "END"]),
+        ("É Ü École", {"case": "keep", "accents": "drop"}, ["E", "U", "Ecole"]),
+        ("crème brûlée, हिन्दी", {"accents": "drop"}, ["creme", "brulee", "हिन्दी"]),
+        ("v1.25 ٣", {"digits": "zero"}, ["v0", "00", "0"]),
+        ("f(x)=x_1!", {"tokens": "punctuation"}, ["f", "(", "x", ")", "=", "x_1", "!"]),
+        ("日本、a…b", {"tokens": "punctuation"}, ["日", "本", "、", "a", ".", ".", ".", "b"]),
+        ("f(x) =\tx_1!\x00日本", {"tokens": "whitespace"}, ["f(x)", "=", "x_1!", "日本"]),
+    ],
+)
+@pytest.mark.parametrize("key", [b"", b"sixteen bytes at least"])
+def test_choices_by_example(content, chosen, expected, key):
+    def hash_(token):
+        if key:
+            found = blake2b(token.encode(), digest_size=8, key=key, salt=(1).to_bytes(16, "little"))
+            return int.from_bytes(found.digest(), "little")
+        return oracles.token_hash(token, 1)
+
+    assert tokens_of(pa.array([content]), key=key, **chosen) == [[hash_(token) for token in expected]]
+
+
+@settings(max_examples=100)
+@given(strategies.cells(), contracts)
+def test_a_key_changes_every_hash_and_no_token(cells, chosen):
+    array = pa.array(cells, pa.binary())
+    plain, one, other = (tokens_of(array, key=key, **chosen) for key in (b"", b"a" * 16, b"b" * 16))
+
+    assert [*map(len, plain)] == [*map(len, one)] == [*map(len, other)]
+    hashes = {*zip(*(chain.from_iterable(each) for each in (plain, one, other)), strict=True)}
+    for three in hashes:
+        assert len({*three}) == 3
+    for same in zip(*hashes, strict=True):
+        assert len({*same}) == len(hashes)
+
+
+def test_a_key_is_known_by_a_fingerprint_that_does_not_show_it():
+    assert key_fingerprint(b"") == ""
+    assert (
+        key_fingerprint(b"a" * 16) == blake2b(b"fingerprint", digest_size=8, key=b"a" * 16, person=b"dedup").hexdigest()
+    )
+    assert "aaaa" not in repr(Contract(key=b"a" * 16))
 
 
 @given(strategies.documents())
@@ -147,7 +215,7 @@ def test_a_changed_byte_anywhere_in_a_token_changes_its_hash():
 
 
 def test_a_token_keeps_its_published_hash():
-    hashes, _ = tokenise(pa.array(["deduplication 文 a"]), 1)
+    hashes, _ = tokenise(pa.array(["deduplication 文 a"]), Contract())
 
     assert hashes.tolist() == PUBLISHED
 

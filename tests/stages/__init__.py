@@ -55,9 +55,10 @@ def digest(hashes: Iterable[int]) -> tuple[int, int]:
 def make_signatures(
     spark: SparkSession, documents: Iterable[tuple], id_type: T.DataType | None = None, partitions: int = 2
 ) -> DataFrame:
-    """Return SIGNATURES of (doc_id, id, shingle_count, digest_high, digest_low[, band_keys[, signature]])."""
+    """Return SIGNATURES of (doc_id, id, shingle_count, digest_high, digest_low[, band_keys[, signature[, source]]])."""
     schema = schemas.signatures(id_type or T.LongType())
-    whole = [(*values, *[b""] * (len(schema) - len(values))) for values in documents]
+    rest = (None,) * 5 + (b"", b"", None)
+    whole = [(*values, *rest[len(values) :]) for values in documents]
     return spark.createDataFrame(whole, schema).repartition(partitions)
 
 

@@ -18,7 +18,7 @@ def hash_id(name: str) -> int:
 
 
 def read(corpus, id_column="", text_column="text"):
-    return rows(read_documents(corpus, id_column=id_column, text_column=text_column))
+    return rows(read_documents(corpus, id_column=id_column, text_column=text_column).drop("source"))
 
 
 def check(spark, ids, *, id_column="name", id_type=None):
@@ -197,3 +197,29 @@ def test_two_ids_of_one_hash_are_named_whatever_else_is_wrong(spark, id_column):
 
 def test_equal_rows_are_no_fault_without_an_id_column(spark):
     check(spark, [(1, "a"), (1, "a"), (2, "b")], id_column="")
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "sources"),
+    [
+        ("string", ["a feed", None, ""], ["a feed", None, ""]),
+        ("int", [3, None, -1], ["3", None, "-1"]),
+        ("boolean", [True, None, False], ["true", None, "false"]),
+    ],
+)
+def test_a_source_is_a_string(spark, kind, values, sources):
+    corpus = spark.createDataFrame(
+        [(number, "x", each) for number, each in enumerate(values)], f"id int, text string, f {kind}"
+    )
+    documents = read_documents(corpus, id_column="id", text_column="text", source_column="f")
+
+    assert [row.source for row in documents.orderBy("id").collect()] == sources
+
+
+def test_a_source_that_is_none_is_refused(spark):
+    corpus = spark.createDataFrame([(1, "x", 0.5)], "id int, text string, f double")
+
+    with pytest.raises(
+        SchemaError, match=r"input\.source_column: column 'f' must be an integer, a string, a date or a b"
+    ):
+        read_documents(corpus, id_column="id", text_column="text", source_column="f")

@@ -12,6 +12,7 @@ from pyspark.sql import types as T
 import dedup.exchange
 from dedup import schemas
 from dedup.exchange import meet
+from dedup.kernels.text import Contract
 from dedup.stages.edges import collect_sets, verify
 from tests import oracles
 from tests.stages import draw_ids, make_sets, rows, settings, shingles, unpack
@@ -58,7 +59,7 @@ def test_sets_are_made_of_the_wanted_documents_alone(spark, monkeypatch, broadca
     monkeypatch.setattr(dedup.exchange, "PIECE_BYTES", 20)
 
     def collect(wanted):
-        table = collect_sets(documents, wanted, shingle_size=4, shingle_seed=3, broadcast=broadcast)
+        table = collect_sets(documents, wanted, contract=Contract(seed=3), shingle_size=4, broadcast=broadcast)
         found = [(row.doc_id, unpack(row.shingles)) for row in table.collect()]
         assert len(found) == len(dict(found))
         return dict(found)

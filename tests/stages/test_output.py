@@ -28,7 +28,7 @@ def make_duplicates(spark, *fates):
 
 def make_members(spark, kind, *documents):
     """Return MEMBERS of (doc_id, id, representative_id, component_id, kind, jaccard)."""
-    return spark.createDataFrame([(*document, None, None) for document in documents], schemas.members(kind))
+    return spark.createDataFrame([(*document, *[None] * 4) for document in documents], schemas.members(kind))
 
 
 def make_repeated(spark, copies):

@@ -4,6 +4,7 @@ import pytest
 
 import dedup.exchange
 from dedup.exchange import Counters
+from dedup.kernels.text import Contract
 from dedup.stages.signatures import COUNTED, sign_documents
 from tests import oracles
 from tests.stages import digest, low_bytes, pack, rows, settings, shingles
@@ -24,55 +25,59 @@ TEXTS = [
     "again again again again again again again",
 ]
 DOCUMENTS = [
-    (number * 7 - 3, f"id {number}", text.encode() if isinstance(text, str) else text)
+    (number * 7 - 3, f"id {number}", text.encode() if isinstance(text, str) else text, f"feed {number}")
     for number, text in enumerate(TEXTS)
 ]
-DOCUMENTS += [(None, None, b"an orphan"), (None, None, b"")]
+DOCUMENTS += [(None, None, b"an orphan", None), (None, None, b"", None)]
 SIZES = {"shingle_size": 5, "bands": 4, "rows": 3, "signature_seed": 9}
 
 
 def sign(spark, partitions=1, documents=DOCUMENTS, **changes):
-    frame = spark.createDataFrame(documents, "doc_id long, id string, text binary").repartition(partitions)
+    frame = spark.createDataFrame(documents, "doc_id long, id string, text binary, source string").repartition(
+        partitions
+    )
     counters = Counters(spark)
-    chosen = {**SIZES, "shingle_seed": 4, **changes}
+    chosen = {**SIZES, "contract": Contract(seed=4), **changes}
     return rows(sign_documents(frame, **chosen, counters=counters)), counters.values()
 
 
 def expect(size=5, shingle_seed=4, bands=4, rows=3, signature_seed=9):
     expected = []
-    for doc_id, name, text in DOCUMENTS:
+    for doc_id, name, text, source in DOCUMENTS:
         found = shingles(text, size, shingle_seed)
         signature = oracles.signature(found, bands * rows, signature_seed)
         keys = oracles.band_keys([value & 0xFFFFFFFF for value in signature], bands, rows)
-        expected.append((doc_id, name, len(found), *digest(found), pack(keys), low_bytes(signature)))
+        expected.append((doc_id, name, len(found), *digest(found), pack(keys), low_bytes(signature), source))
     return sorted(expected, key=repr)
 
 
 def expect_counts(size):
-    tokens = [len(oracles.tokens(text)) for _, _, text in DOCUMENTS]
+    tokens = [len(oracles.tokens(text)) for _, _, text, _ in DOCUMENTS]
     return {
-        "text_bytes": sum(len(text) for _, _, text in DOCUMENTS),
+        "text_bytes": sum(len(text) for _, _, text, _ in DOCUMENTS),
         "tokens": sum(tokens),
-        "shingles": sum(len(shingles(text, size)) for _, _, text in DOCUMENTS),
+        "shingles": sum(len(shingles(text, size)) for _, _, text, _ in DOCUMENTS),
         "documents_empty": tokens.count(0),
         "documents_short": sum(0 < count < size for count in tokens),
         "ids_null": 2,
     }
 
 
-@pytest.mark.parametrize(
-    "changes", [{}, {"shingle_size": 2}, {"shingle_seed": 5}, {"signature_seed": 0}, {"bands": 1}, {"rows": 1}]
-)
+@pytest.mark.parametrize("changes", [{}, {"shingle_size": 2}, {"signature_seed": 0}, {"bands": 1}, {"rows": 1}])
 def test_signatures_are_those_of_the_oracle(spark, changes):
     found, _ = sign(spark, **changes)
 
     assert found == expect(**{"size" if key == "shingle_size" else key: value for key, value in changes.items()})
 
 
+def test_signatures_are_those_of_the_contract(spark):
+    assert sign(spark, contract=Contract(seed=5))[0] == expect(shingle_seed=5)
+
+
 def test_a_signature_of_no_rows_leaves_sizes_and_digests(spark):
     found, _ = sign(spark, bands=0)
 
-    assert found == [(*row[:-2], b"", b"") for row in expect()]
+    assert found == [(*row[:-3], b"", b"", row[-1]) for row in expect()]
 
 
 @pytest.mark.parametrize("size", [1, 5, 7])
@@ -94,8 +99,8 @@ def test_partitions_batches_and_pieces_change_nothing(spark, monkeypatch, partit
 
 
 def test_ids_of_any_type_come_through_and_no_documents_give_no_signatures(spark):
-    frame = spark.createDataFrame([(5, 5, b"text")], "doc_id long, id smallint, text binary")
-    chosen = {**SIZES, "shingle_seed": 4, "counters": Counters(spark)}
+    frame = spark.createDataFrame([(5, 5, b"text", None)], "doc_id long, id smallint, text binary, source string")
+    chosen = {**SIZES, "contract": Contract(seed=4), "counters": Counters(spark)}
 
     assert sign_documents(frame, **chosen).schema["id"].dataType.simpleString() == "smallint"
     assert rows(sign_documents(frame.limit(0), **chosen)) == []
@@ -103,7 +108,9 @@ def test_ids_of_any_type_come_through_and_no_documents_give_no_signatures(spark)
 
 
 def test_a_partition_of_fewer_words_than_a_shingle_is_signed(spark):
-    documents = [(number, str(number), text) for number, text in enumerate([b"a b c", b"a", b"a b", b"", b"a b c d"])]
+    documents = [
+        (number, str(number), text, None) for number, text in enumerate([b"a b c", b"a", b"a b", b"", b"a b c d"])
+    ]
     for document in documents:
         found, _ = sign(spark, documents=[document])
         assert found[0][2] == len(shingles(document[2]))
