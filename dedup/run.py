@@ -18,14 +18,13 @@ from dedup.config import Config, to_dict
 from dedup.corpus import fingerprint, guess_format, read_corpus
 from dedup.errors import DataError
 from dedup.exchange import Counters
+from dedup.sizes import TASK_BYTES, tasks
 from dedup.stages import documents, output
 from dedup.storage import Storage
 from dedup.workspace import Workspace
 
 LOG = logging.getLogger("dedup")
 
-TASK_BYTES = 8 << 20
-"""Least data worth a task of its own while cores are free."""
 CODEGEN_BYTES = 128 << 20
 """Input from which on it pays to compile every stage of a plan, which conf/spark-local.conf switches off."""
 
@@ -147,13 +146,7 @@ class Run:
 
     def tasks(self, data_bytes: int, task_bytes: int) -> int:
         """Return how many tasks share so many bytes: enough for the limit of one, and for the cores if it pays."""
-        cores = self.spark.sparkContext.defaultParallelism
-        return max(ceil_div(data_bytes, task_bytes), min(cores, ceil_div(data_bytes, TASK_BYTES)), 1)
-
-
-def ceil_div(whole: int, part: int) -> int:
-    """Return the quotient rounded up."""
-    return -(-whole // part)
+        return tasks(data_bytes, task_bytes, self.spark.sparkContext.defaultParallelism, TASK_BYTES)
 
 
 def _flatten(settings: Mapping[str, Any]) -> dict[str, Any]:
