@@ -1,0 +1,164 @@
+"""A sample of the user's own documents, read by pyarrow and measured with the job's kernels."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+import pyarrow.dataset as ds
+import pyarrow.json
+from scipy import sparse
+
+from dedup.errors import DataError, SchemaError, StorageError
+from dedup.kernels import Integers, shingles, text
+from dedup.plan.corpus import Corpus, Similarities, expected_followers
+from dedup.plan.curve import Floats
+
+CHANCE = 0.1
+"""Similarity below which documents resemble each other by chance, the more of them the larger the corpus; from it on
+they are related, and a larger corpus is taken to hold more families rather than larger ones."""
+EDGES = (0.0, 0.001, 0.003, 0.01, 0.02, 0.05, *(number / 20 for number in range(2, 21)))
+"""Bounds of the bins that similarities are counted in; narrow near 0, where most pairs are."""
+BLOCK = 500
+"""Documents compared with all others at a time: bounds memory to some 10 MB for each thousand documents."""
+FORMATS = {"parquet": "parquet", "jsonl": "json", "json": "json", "ndjson": "json", "csv": "csv"}
+JSON_BLOCK_BYTES = 64 << 20
+"""The longest line that is read; pyarrow's own default is 1 MB."""
+
+
+def measure_corpus(
+    path: str,
+    *,
+    text_column: str,
+    drawn: int,
+    shingle_size: int,
+    seed: int,
+    id_bytes: float,
+    sample_of: int | None = None,
+) -> Corpus:
+    """Measure documents of the user's own, every pair of those drawn exactly.
+
+    Of n documents drawn from N with equal chance every pair stays with probability (n / N)^2, so the partners that one
+    of the drawn has, times (N - 1) / (n - 1), are on average those it has in the corpus.
+
+    Parameters
+    ----------
+    drawn
+        Most documents to compare, drawn with equal chance, the same on every run; all pairs of 4,000 take seconds.
+    sample_of
+        Documents of the corpus from which the file was drawn at random; None: the file is a corpus of its own.
+
+    Raises
+    ------
+    StorageError
+        When nothing can be read there.
+    SchemaError
+        When the column is missing or holds no text.
+    DataError
+        When there are fewer than two documents.
+    """
+    texts, total = _draw(path, text_column, drawn)
+    tokens, bounds = text.tokenise(texts, seed)
+    values, offsets = shingles.shingle(tokens, bounds, shingle_size)
+    digests = np.frombuffer(b"".join(shingles.digest(values, offsets)), dtype="V16")
+    full = np.flatnonzero(np.diff(offsets))
+    _, firsts, copies = np.unique(digests[full], return_index=True, return_counts=True)
+    heads = full[np.sort(firsts)]
+    if heads.size < 2:
+        raise DataError(f"--sample {path}: must hold two documents that differ (got {heads.size} among {len(texts):,})")
+    counts, means = _count_pairs(values, offsets, heads)
+    size, whole = len(texts), sample_of or total
+    scale = (whole - 1) / max(size - 1, 1)
+    same = float((copies * (copies - 1)).sum()) / size * scale
+    share = counts / (heads.size * (heads.size - 1) / 2)
+    related = means >= CHANCE
+    return Corpus(
+        source=f"measured on {size:,} of {total:,} documents, {counts[means >= 0.5].sum():,.0f} pairs of .5 and more",
+        documents=whole,
+        text_bytes=pc.sum(pc.binary_length(texts)).as_py() / size,
+        tokens=tokens.size / size,
+        shingles=values.size / size,
+        id_bytes=id_bytes,
+        identical=1 - heads.size / full.size if whole == size else expected_followers(same),
+        similarities=Similarities(
+            jaccard=means,
+            fixed=np.where(related, share * (whole - 1), 0.0),
+            share=np.where(related, 0.0, share),
+        ),
+    )
+
+
+def _count_pairs(values: npt.NDArray[np.uint64], offsets: Integers, heads: Integers) -> tuple[Floats, Floats]:
+    """Return the pairs of documents that share a shingle, in each bin of similarity, and the mean of each bin."""
+    distinct, columns = np.unique(values, return_inverse=True)
+    matrix = sparse.csr_array(
+        (np.ones(values.size, dtype=np.int32), columns, offsets), shape=(offsets.size - 1, distinct.size)
+    )[heads]
+    sizes = np.diff(matrix.indptr)
+    shared = matrix[:, np.bincount(matrix.indices, minlength=distinct.size) > 1]
+    turned = shared.T.tocsr()
+    counts, sums = np.zeros(len(EDGES) - 1), np.zeros(len(EDGES) - 1)
+    for start in range(0, heads.size, BLOCK):
+        found = (shared[start : start + BLOCK] @ turned).tocoo()
+        left, right = found.row + start, found.col
+        once = right > left
+        both = found.data[once]
+        jaccard = both / (sizes[left[once]] + sizes[right[once]] - both)
+        counts += np.histogram(jaccard, bins=EDGES)[0]
+        sums += np.histogram(jaccard, bins=EDGES, weights=jaccard)[0]
+    seen = counts > 0
+    return counts[seen], sums[seen] / counts[seen]
+
+
+def _draw(path: str, text_column: str, most: int) -> tuple[pa.Array, int]:
+    """Return at most so many texts, each document with equal chance, and how many documents there are."""
+    texts, ranks, total = pa.array([], pa.large_binary()), np.empty(0, dtype=np.uint64), 0
+    for batch in _read(path, text_column):
+        numbers = np.arange(total + 1, total + 1 + len(batch), dtype=np.uint64)
+        total += len(batch)
+        ranks = np.concatenate((ranks, text.mix(numbers)))
+        texts = pa.concat_arrays([texts, batch])
+        if len(texts) > most:
+            kept = np.sort(np.argpartition(ranks, most)[:most])
+            texts, ranks = texts.take(pa.array(kept)), ranks[kept]
+    if not total:
+        raise DataError(f"--sample {path}: must hold documents (it has none)")
+    return texts, total
+
+
+def _read(path: str, text_column: str) -> Iterator[pa.Array]:
+    """Yield the texts of a file or folder of parquet, JSON lines or CSV, compressed or not, as large_binary arrays."""
+    files = [file for file in [Path(path), *sorted(Path(path).rglob("*"))] if file.is_file()]
+    # As in the job, what begins with one of these is no data.
+    files = [file for file in files if file.name[0] not in "._"]
+    if not files:
+        state = "has no file" if Path(path).exists() else "does not exist"
+        raise StorageError(f"--sample {path}: must be a file or a folder of files (it {state})")
+    kinds = {FORMATS.get(part) for part in files[0].name.lower().split(".")[1:]} - {None}
+    if len(kinds) != 1:
+        raise StorageError(f"--sample {path}: must be parquet, jsonl or csv by its name (got {files[0].name!r})")
+    formats = {
+        "parquet": ds.ParquetFileFormat(),
+        "json": ds.JsonFileFormat(read_options=pyarrow.json.ReadOptions(block_size=JSON_BLOCK_BYTES)),
+        "csv": ds.CsvFileFormat(
+            parse_options=pyarrow.csv.ParseOptions(newlines_in_values=True),
+            read_options=pyarrow.csv.ReadOptions(block_size=JSON_BLOCK_BYTES),
+        ),
+    }
+    try:
+        found = ds.dataset([str(file) for file in files], format=formats[kinds.pop()])
+        if text_column not in found.schema.names:
+            raise SchemaError(
+                f"--text-column: must be the name of a column of the sample (got {text_column!r}, the sample has "
+                f"{', '.join(found.schema.names)})"
+            )
+        kind = found.schema.field(text_column).type
+        if not any(test(kind) for test in (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary)):
+            raise SchemaError(f"--text-column: column {text_column!r} must hold strings (got {kind})")
+        for batch in found.to_batches(columns=[text_column]):
+            yield batch[text_column].cast(pa.large_binary()).fill_null(b"")
+    except (OSError, pa.ArrowException) as error:
+        raise DataError(f"--sample {path}: cannot be read ({str(error).splitlines()[0]})") from error
