@@ -2,7 +2,7 @@
 
 import dataclasses
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -15,6 +15,20 @@ from dedup.plan.rates import Rates
 
 DECADES = (10**6, 10**7, 10**8, 10**9, 10**10)
 """Documents of the table of capacities."""
+RULES: tuple[tuple[tuple[str, ...], str, Callable[[float], bool]], ...] = (
+    (("threshold", "efficiency"), "above 0 and at most 1", lambda value: 0 < value <= 1),
+    (("duplication",), "at least 0 and below 1", lambda value: 0 <= value < 1),
+    (("sample_documents",), "at least 2", lambda value: value >= 2),
+    (
+        (
+            *("documents", "sample_of", "mean_tokens", "mean_bytes", "id_bytes", "executors", "cores"),
+            *("max_signature_bytes", "max_candidates_per_doc", "price_per_core_hour"),
+        ),
+        "a finite number above 0",
+        lambda value: 0 < value < float("inf"),
+    ),
+)
+"""Of the numbers of a question."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,33 +116,11 @@ def answer(question: Question) -> dict[str, Any]:
 
 def _check_numbers(question: Question) -> None:
     """Refuse numbers that no plan can be made of."""
-    rules: list[tuple[str, float | None, str, bool]] = [
-        ("--threshold", question.threshold, "above 0 and at most 1", 0 < (question.threshold or 1) <= 1),
-        ("--duplication", question.duplication, "at least 0 and below 1", 0 <= question.duplication < 1),
-        ("--efficiency", question.efficiency, "above 0 and at most 1", 0 < question.efficiency <= 1),
-        ("--sample-documents", question.sample_documents, "at least 2", question.sample_documents >= 2),
-    ]
-    if question.threshold == 0:
-        rules[0] = ("--threshold", 0, "above 0 and at most 1", False)
-    positive = {
-        "--documents": question.documents,
-        "--sample-of": question.sample_of,
-        "--mean-tokens": question.mean_tokens,
-        "--mean-bytes": question.mean_bytes,
-        "--id-bytes": question.id_bytes,
-        "--executors": question.executors,
-        "--cores": question.cores,
-        "--max-signature-bytes": question.max_signature_bytes,
-        "--max-candidates-per-doc": question.max_candidates_per_doc,
-        "--price-per-core-hour": question.price_per_core_hour,
-    }
-    rules += [
-        (name, value, "a finite number above 0", value is None or 0 < value < float("inf"))
-        for name, value in positive.items()
-    ]
-    for name, value, rule, holds in rules:
-        if not holds:
-            raise ConfigError(f"{name} must be {rule} (got {value:g})")
+    for names, rule, holds in RULES:
+        for name in names:
+            value = getattr(question, name)
+            if value is not None and not holds(value):
+                raise ConfigError(f"--{name.replace('_', '-')} must be {rule} (got {value:g})")
 
 
 def _parse_target(option: str, text: str) -> Target:

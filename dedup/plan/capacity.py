@@ -16,6 +16,7 @@ from dedup.plan.rows import (
     Rows,
     blocks,
     count_rows,
+    keyed,
     leave_out_identical,
     meet,
 )
@@ -24,8 +25,9 @@ MEMBER_ROW_BYTES = 48
 """Of MEMBERS besides two ids of the user: five numbers of 8 bytes, a kind of 4 to 9 characters with its length."""
 FOREST_BYTES = 270
 """Shuffled by GraphFrames for an edge of the forest, in all its rounds: `scripts/bench`, graphframes less driver."""
-TEXT_RATIO = 0.6
-"""Of text that a shuffle compresses with LZ4."""
+DISTANT_SHARE = 0.075
+"""Of chains of two edges the share whose end is not like the document kept, and is compared with it once more: 6 to 8 %
+in the runs of `scripts/bench`."""
 WORKER_BYTES = 1 << 30
 """Memory of one Python worker: at most 0.85 GB in the runs of `scripts/bench`, whatever their size."""
 EDGE_MEMORY = 64
@@ -171,7 +173,7 @@ def _bucket(rows: Rows, corpus: Corpus, cores: int, rates: Rates) -> Stage:
         name="buckets",
         shuffle=[
             *leave_out_identical(rows, 8 * bands),
-            Item(what=f"distinct documents, 16 B x {bands} bands", count=rows.heads, each=16 * bands),
+            *keyed(rows.heads, bands, partitions),
             blocks(rows.heads, bands, partitions, _signatures(rows, corpus).bytes, cores),
         ],
         tables=[
@@ -243,7 +245,7 @@ def _verify(rows: Rows, corpus: Corpus, cores: int, rates: Rates) -> Stage:
 
 def _text(rows: Rows, corpus: Corpus) -> Item:
     """Return the text, sorted by id where more ids are looked for than fit into every executor's memory."""
-    return Item(what="texts, compressed", count=rows.documents, each=TEXT_RATIO * corpus.text_bytes + ROW_BYTES)
+    return Item(what="texts, compressed", count=rows.documents, each=corpus.text_ratio * corpus.text_bytes + ROW_BYTES)
 
 
 def _connect(rows: Rows, rates: Rates) -> Stage:
@@ -267,6 +269,11 @@ def _elect(rows: Rows, corpus: Corpus, cores: int, rates: Rates) -> Stage:
             Item(what="ids of documents", count=rows.documents, each=ROW_BYTES + corpus.id_bytes),
             Item(what="members and edges, to be joined", count=2 * rows.members + rows.edges, each=ROW_BYTES),
         ]
+    # One such pair is enough to send small sets whole once more.
+    chains = rows.heads * (2 * rows.edges / rows.heads) ** 2 / 2
+    if (sets := rows.ends * 8 * corpus.shingles) <= sizes.WHOLE_BYTES:
+        chance = -math.expm1(-DISTANT_SHARE * chains)
+        shuffle.append(Item(what="shingle sets, by the chance of a chain", count=chance, each=sets))
     counted = int(sizes.MEMBER_BYTES * (rows.members + rows.edges))
     return Stage(
         name="representatives",

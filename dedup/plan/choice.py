@@ -94,7 +94,7 @@ def cost(lsh: Lsh, search: Search, corpus: Corpus, rates: Rates, shown: Sequence
     size = bands * rows
     # A pair is one candidate of two documents.
     candidates, found = float(share @ partners) / 2, float(passed @ partners) / 2
-    bucketed = -math.expm1(-2 * candidates)
+    bucketed = 1 - corpus.alone(2 * candidates)
     bucket_pairs = bands * float(jaccard**rows @ partners) / 2
     shuffle_bytes = 2 * KEY_BYTES * bands + PAIR_BYTES * bucket_pairs + size * bucketed
     at_threshold = np.array([search.threshold])
@@ -105,7 +105,7 @@ def cost(lsh: Lsh, search: Search, corpus: Corpus, rates: Rates, shown: Sequence
         + rates.band * bands
         + rates.pair * bucket_pairs
         + rates.comparison * found
-        + rates.text_byte * corpus.text_bytes * -math.expm1(-2 * found)
+        + rates.text_byte * corpus.text_bytes * (1 - corpus.alone(2 * found))
     )
     return Choice(
         bands=bands,
@@ -231,8 +231,16 @@ def _explain(constraints: Sequence[_Constraint], everything: npt.NDArray[np.bool
                     near.append(each.nearest(allowed))
                 offers = " or ".join(offer for offer in near if offer) or "none: other wishes conflict as well"
                 fault = "cannot be met" if count == 1 else "cannot be met together"
+                # Whatever the bands and rows.
+                always = (
+                    count == 2
+                    and chosen[0].least
+                    and not chosen[1].least
+                    and (chosen[0].values <= chosen[1].values).all()
+                )
                 limits = f"with up to {MOST_BANDS} bands, {MOST_ROWS} rows and {MAX_SIGNATURE_SIZE} values"
-                return f"{names}: {fault} {limits}; nearest: {offers}"
+                reason = ", as every curve rises with the similarity" if always else f" {limits}"
+                return f"{names}: {fault}{reason}; nearest: {offers}"
     raise AssertionError("some wishes are met by no choice")
 
 

@@ -43,7 +43,7 @@ def compared(similarities: Floats, bands: int, rows: int, threshold: float, sigm
     floor = threshold - sigmas * math.sqrt(threshold * (1 - threshold) / size)
     least = max(math.ceil(size * (floor * 255 + 1) / 256 - 1e-9), 0)
     # A real polynomial: half of the roots of unity tell all its coefficients.
-    roots = np.exp(-2j * np.pi * np.arange(size // 2 + 1) / (size + 1))
+    roots = np.exp(-2j * np.pi * np.arange((size + 1) // 2 + 1) / (size + 1))
     similarities = np.asarray(similarities, dtype=np.float64)[:, None]
     agree = similarities + (1 - similarities) / 256
     row = _power(agree * roots + 1 - agree, rows)

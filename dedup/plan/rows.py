@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from dedup import sizes
 from dedup.config import Config
 from dedup.plan.choice import Choice, Search, cost
-from dedup.plan.corpus import Corpus, expected_followers
+from dedup.plan.corpus import Corpus
 from dedup.plan.curve import compared
 from dedup.plan.rates import Rates
 
@@ -18,10 +18,12 @@ AUTO_BROADCAST_BYTES = 10 << 20
 """Tables that Spark itself sends to every executor: `spark.sql.autoBroadcastJoinThreshold`."""
 SIGNATURE_ROW_BYTES = 36
 """Of SIGNATURES besides the user's id, band keys and signature: an id of 8 bytes, a digest of 16, three times 4."""
-ROW_BYTES = 30
-"""What is left of a shuffled row's own 50 to 70 bytes (length, nulls, offsets, small numbers) once it is compressed."""
-BLOCK_BYTES = 45
-"""The same for a row that is a block of numbers, with its offset in the shuffle file."""
+ROW_BYTES = 17
+"""What LZ4 leaves of a shuffled row's own 50 to 70 bytes (length, nulls, offsets, a document id, small numbers)."""
+BLOCK_BYTES = 40
+"""The same for a row that is a block of numbers."""
+REPEAT_BYTES = 4
+"""What LZ4 leaves of a document's id that follows itself in a block, however often."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +42,7 @@ class Item:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rows:
-    """Rows of the tables; partners of a document are taken for Poisson distributed, and buckets for not capped."""
+    """Rows of the tables, where no bucket is capped."""
 
     documents: int
     identical: float
@@ -77,10 +79,10 @@ def count_rows(config: Config, corpus: Corpus) -> Rows:
     identical = corpus.documents * corpus.identical
     heads = corpus.documents - identical
     shared = float(jaccard**rows @ partners)
-    alone = math.exp(-shared)
+    alone = corpus.alone(shared)
     passed = compared(jaccard, bands, rows, search.threshold, search.sigmas)
     similar = float((passed * partners)[jaccard >= search.threshold].sum())
-    linked = -math.expm1(-similar)
+    linked = 1 - corpus.alone(similar)
     edges = heads * similar / 2
     # The first of identical documents is a member too, unless an edge has made it one.
     members = heads * linked + identical + identical * (1 - corpus.identical) * (1 - linked)
@@ -92,20 +94,30 @@ def count_rows(config: Config, corpus: Corpus) -> Rows:
         documents=corpus.documents,
         identical=identical,
         heads=heads,
-        buckets=heads * bands * ((1 - alone) / shared - alone) if shared > 1e-9 else 0.0,
+        buckets=heads * bands * (corpus.firsts(shared) - alone),
         memberships=heads * bands * (1 - alone),
         bucketed=heads * choice.bucketed,
         pairs=heads * choice.bucket_pairs,
         distinct=heads * choice.candidates,
         candidates=heads * choice.compared,
-        ends=heads * -math.expm1(-2 * choice.compared),
+        ends=heads * (1 - corpus.alone(2 * choice.compared)),
         edges=edges,
         members=members,
-        removed=identical + heads * expected_followers(similar),
+        removed=identical + heads * (1 - corpus.firsts(similar)),
         links=forest if engine == "graphframes" else links,
         engine=engine,
         choice=choice,
     )
+
+
+def keyed(heads: float, bands: int, partitions: int) -> list[Item]:
+    """Return what band rows shuffle: a key of 8 bytes for each, and the id once for each partition it goes to."""
+    reached = partitions * (1 - (1 - 1 / partitions) ** bands) if partitions > 1 else 1.0
+    return [
+        Item(what=f"documents, keys of {bands} bands", count=heads, each=8 * bands),
+        Item(what="ids of documents, one a partition reached", count=heads * reached, each=8),
+        Item(what="ids of documents, once more", count=heads * (bands - reached), each=REPEAT_BYTES / bands),
+    ]
 
 
 def blocks(rows: float, per_row: int, partitions: int, table_bytes: float, cores: int) -> Item:

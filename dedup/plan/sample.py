@@ -1,6 +1,8 @@
 """A sample of the user's own documents, read by pyarrow and measured with the job's kernels."""
 
+import math
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +16,7 @@ from scipy import sparse
 
 from dedup.errors import DataError, SchemaError, StorageError
 from dedup.kernels import Integers, shingles, text
-from dedup.plan.corpus import Corpus, Similarities, expected_followers
+from dedup.plan.corpus import Corpus, Similarities
 from dedup.plan.curve import Floats
 
 CHANCE = 0.1
@@ -24,6 +26,8 @@ EDGES = (0.0, 0.001, 0.003, 0.01, 0.02, 0.05, *(number / 20 for number in range(
 """Bounds of the bins that similarities are counted in; narrow near 0, where most pairs are."""
 BLOCK = 500
 """Documents compared with all others at a time: bounds memory to some 10 MB for each thousand documents."""
+LZ4_BLOCK_BYTES = 32 << 10
+"""Spark's `spark.io.compression.lz4.blockSize`."""
 FORMATS = {"parquet": "parquet", "jsonl": "json", "json": "json", "ndjson": "json", "csv": "csv"}
 JSON_BLOCK_BYTES = 64 << 20
 """The longest line that is read; pyarrow's own default is 1 MB."""
@@ -69,30 +73,57 @@ def measure_corpus(
     heads = full[np.sort(firsts)]
     if heads.size < 2:
         raise DataError(f"--sample {path}: must hold two documents that differ (got {heads.size} among {len(texts):,})")
-    counts, means = _count_pairs(values, offsets, heads)
+    counts, means, relatives = _count_pairs(values, offsets, heads)
     size, whole = len(texts), sample_of or total
-    scale = (whole - 1) / max(size - 1, 1)
-    same = float((copies * (copies - 1)).sum()) / size * scale
     share = counts / (heads.size * (heads.size - 1) / 2)
     related = means >= CHANCE
-    return Corpus(
+    found = Corpus(
         source=f"measured on {size:,} of {total:,} documents, {counts[means >= 0.5].sum():,.0f} pairs of .5 and more",
         documents=whole,
         text_bytes=pc.sum(pc.binary_length(texts)).as_py() / size,
+        text_ratio=_compress(texts),
         tokens=tokens.size / size,
         shingles=values.size / size,
         id_bytes=id_bytes,
-        identical=1 - heads.size / full.size if whole == size else expected_followers(same),
+        identical=1 - heads.size / full.size,
         similarities=Similarities(
             jaccard=means,
             fixed=np.where(related, share * (whole - 1), 0.0),
             share=np.where(related, 0.0, share),
         ),
+        evenness=_fit_evenness(relatives),
     )
+    if whole == size:
+        return found
+    # Of the others with the same set, as many as of all pairs were not drawn.
+    others = np.repeat(copies - 1, copies)
+    same = float(others.mean()) * (whole - 1) / max(size - 1, 1)
+    return replace(found, identical=1 - replace(found, evenness=_fit_evenness(others)).firsts(same))
 
 
-def _count_pairs(values: npt.NDArray[np.uint64], offsets: Integers, heads: Integers) -> tuple[Floats, Floats]:
-    """Return the pairs of documents that share a shingle, in each bin of similarity, and the mean of each bin."""
+def _fit_evenness(partners: Integers) -> float:
+    """Return the size of the negative binomial distribution of such a mean and variance.
+
+    A sample leaves it as it is, while mean and variance become less.
+    """
+    excess = float(partners.var() - partners.mean())
+    return float(partners.mean() ** 2 / excess) if excess > 1e-9 else math.inf
+
+
+def _compress(texts: pa.LargeBinaryArray) -> float:
+    """Return what LZ4 leaves of the texts, in blocks as Spark makes them."""
+    content = b"".join(texts.to_pylist())
+    codec = pa.Codec("lz4_raw")
+    starts = range(0, len(content), LZ4_BLOCK_BYTES)
+    left: int = sum(codec.compress(content[start : start + LZ4_BLOCK_BYTES]).size for start in starts)
+    return left / max(len(content), 1)
+
+
+def _count_pairs(values: npt.NDArray[np.uint64], offsets: Integers, heads: Integers) -> tuple[Floats, Floats, Integers]:
+    """Return the pairs that share a shingle in each bin of similarity, each bin's mean, and the relatives of documents.
+
+    Relatives are partners of a similarity of .5 and more.
+    """
     distinct, columns = np.unique(values, return_inverse=True)
     matrix = sparse.csr_array(
         (np.ones(values.size, dtype=np.int32), columns, offsets), shape=(offsets.size - 1, distinct.size)
@@ -101,6 +132,7 @@ def _count_pairs(values: npt.NDArray[np.uint64], offsets: Integers, heads: Integ
     shared = matrix[:, np.bincount(matrix.indices, minlength=distinct.size) > 1]
     turned = shared.T.tocsr()
     counts, sums = np.zeros(len(EDGES) - 1), np.zeros(len(EDGES) - 1)
+    relatives = np.zeros(heads.size, dtype=np.int64)
     for start in range(0, heads.size, BLOCK):
         found = (shared[start : start + BLOCK] @ turned).tocoo()
         left, right = found.row + start, found.col
@@ -109,8 +141,10 @@ def _count_pairs(values: npt.NDArray[np.uint64], offsets: Integers, heads: Integ
         jaccard = both / (sizes[left[once]] + sizes[right[once]] - both)
         counts += np.histogram(jaccard, bins=EDGES)[0]
         sums += np.histogram(jaccard, bins=EDGES, weights=jaccard)[0]
+        for ends in (left, right):
+            relatives += np.bincount(ends[once][jaccard >= 0.5], minlength=heads.size)
     seen = counts > 0
-    return counts[seen], sums[seen] / counts[seen]
+    return counts[seen], sums[seen] / counts[seen], relatives
 
 
 def _draw(path: str, text_column: str, most: int) -> tuple[pa.Array, int]:
@@ -137,7 +171,7 @@ def _read(path: str, text_column: str) -> Iterator[pa.Array]:
     if not files:
         state = "has no file" if Path(path).exists() else "does not exist"
         raise StorageError(f"--sample {path}: must be a file or a folder of files (it {state})")
-    kinds = {FORMATS.get(part) for part in files[0].name.lower().split(".")[1:]} - {None}
+    kinds = [FORMATS[part] for part in files[0].name.lower().split(".")[1:] if part in FORMATS]
     if len(kinds) != 1:
         raise StorageError(f"--sample {path}: must be parquet, jsonl or csv by its name (got {files[0].name!r})")
     formats = {
@@ -149,7 +183,7 @@ def _read(path: str, text_column: str) -> Iterator[pa.Array]:
         ),
     }
     try:
-        found = ds.dataset([str(file) for file in files], format=formats[kinds.pop()])
+        found = ds.dataset([str(file) for file in files], format=formats[kinds[0]])
         if text_column not in found.schema.names:
             raise SchemaError(
                 f"--text-column: must be the name of a column of the sample (got {text_column!r}, the sample has "

@@ -1,8 +1,10 @@
 """An answer as text for a terminal."""
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+WIDTH = 110
 UNITS = ("B", "kB", "MB", "GB", "TB", "PB", "EB")
 
 
@@ -16,14 +18,13 @@ def to_text(answer: Mapping[str, Any]) -> str:
         ),
         f"similarities: {corpus['source']}",
     ]
-    if answer["check"]:
+    if answer["check"] and answer["targets"]:
         lines += ["", *_judge(answer["check"])]
     lines += ["", *_list_choices(answer)]
     for crossing in answer["crossings"]:
-        lines.append(
-            f"{crossing['recall']} and {crossing['candidates']} meet at {crossing['bands']:.2f} bands of "
-            f"{crossing['rows']:.2f} rows; whole numbers meet both from {int(-(-crossing['rows'] // 1))} rows on, "
-            "where rounding up the bands leaves room"
+        lines += _wrap(
+            f"{crossing['recall']} and {crossing['candidates']} are both met exactly by {crossing['bands']:.2f} bands "
+            f"of {crossing['rows']:.2f} rows, and by no fewer rows."
         )
     lines += ["", *_compare_datasketch(answer)]
     if answer["capacity"]:
@@ -33,8 +34,6 @@ def to_text(answer: Mapping[str, Any]) -> str:
 
 def _judge(check: Mapping[str, Any]) -> list[str]:
     name = f"{check['bands']} x {check['rows']}"
-    if not check["targets"]:
-        return [f"{name} is checked against no target"]
     lines = [f"{name} {'meets all' if all(each['met'] for each in check['targets']) else 'misses targets'}"]
     return lines + [
         f"  {each['target']:<32} {_number(each['value']):>9}  {'met' if each['met'] else 'MISSED'}"
@@ -64,12 +63,12 @@ def _list_choices(answer: Mapping[str, Any]) -> list[str]:
         for each in choices
     ]
     lines = _align([[*head, ""], *rows])
-    note = "per document: bytes stored and shuffled, candidates, those compared exactly, time of a core"
+    note = "Per document: bytes stored and shuffled, candidates, those compared exactly, time of a core."
     if len(choices) > 1:
-        note += "; < takes the least time"
+        note += " < takes the least."
     lost = next(each["lost"] for each in choices if (each["bands"], each["rows"]) == (best["bands"], best["rows"]))
     threshold = answer["settings"]["threshold"]
-    return [*lines, note, f"the estimate then drops {_number(lost)} of the candidates at {threshold:g}"]
+    return [*lines, "", *_wrap(f"{note} The estimate drops {_number(lost)} of the candidates at {threshold:g}.")]
 
 
 def _compare_datasketch(answer: Mapping[str, Any]) -> list[str]:
@@ -82,16 +81,12 @@ def _compare_datasketch(answer: Mapping[str, Any]) -> list[str]:
     )
     missed = [each["target"] for each in other["targets"] if not each["met"]]
     said = f", which misses {' and '.join(missed)}" if missed else ""
-    return [
-        (
-            f"datasketch would take {other['bands']} x {other['rows']} for {threshold:g} and at most {size} values: "
-            f"P({threshold:g}) = {_number(other['probabilities'][f'{threshold:g}'])}{said}"
-        ),
-        (
-            "it makes least the area under P below the threshold plus that over P above it: all similarities weigh the "
-            "same, so its curve is near a half at the threshold, whatever share was wished for"
-        ),
-    ]
+    return _wrap(
+        f"datasketch would take {other['bands']} x {other['rows']} for {threshold:g} and at most {size} values: "
+        f"P({threshold:g}) = {_number(other['probabilities'][f'{threshold:g}'])}{said}. It makes least the sum of two "
+        "areas, that under P below the threshold and that above P beyond it, as if pairs of every similarity were as "
+        "many. It knows no share to be found and no cost, and its P is near a half at the threshold."
+    )
 
 
 def _list_capacity(answer: Mapping[str, Any]) -> list[str]:
@@ -99,7 +94,7 @@ def _list_capacity(answer: Mapping[str, Any]) -> list[str]:
     lines = [
         (
             f"{plan['documents']:,} documents, {_bytes(plan['text_bytes'])} of text, {plan['bands']} x {plan['rows']}, "
-            f"{plan['executors']} executors of {plan['cores']} cores, about {plan['removed']:,.0f} removed"
+            f"{plan['executors']} x {plan['cores']} cores, about {plan['removed']:,.0f} removed"
         ),
         "",
     ]
@@ -110,17 +105,17 @@ def _list_capacity(answer: Mapping[str, Any]) -> list[str]:
             _bytes(stage["table_bytes"]),
             _bytes(stage["shuffle_bytes"]),
             f"{stage['partitions']:,}",
-            f"{stage['core_hours']:,.2f}",
+            _hours(stage["core_hours"]),
         ]
         for stage in plan["stages"]
     ]
-    table.append(["all", _bytes(plan["table_bytes"]), _bytes(plan["shuffle_bytes"]), "", f"{plan['core_hours']:,.2f}"])
+    table.append(["all", _bytes(plan["table_bytes"]), _bytes(plan["shuffle_bytes"]), "", _hours(plan["core_hours"])])
     lines += [*_align(table), ""]
     for stage in plan["stages"]:
         for kind, items in (("shuffle", stage["shuffle"]), ("tables", stage["tables"])):
             for item in items:
                 lines.append(
-                    f"{stage['name'] + ' ' + kind:<24}{item['count']:>10.4g} x {item['each']:>6,.0f} B = "
+                    f"{stage['name'] + ' ' + kind:<24}{item['count']:>10.4g} x {_each(item['each']):>6} B = "
                     f"{_bytes(item['count'] * item['each']):>8}  {item['what']}"
                 )
     cores = plan["executors"] * plan["cores"]
@@ -129,8 +124,8 @@ def _list_capacity(answer: Mapping[str, Any]) -> list[str]:
         "",
         f"rates: {answer['rates']['source']}",
         (
-            f"hours: {plan['core_hours']:,.2f} core hours / {cores:,} cores / {plan['efficiency']:.0%} + "
-            f"{answer['rates']['fixed']:.0f} s = {plan['hours']:,.2f}{money}"
+            f"hours: {_hours(plan['core_hours'])} core hours / {cores:,} cores / {plan['efficiency']:.0%} + "
+            f"{answer['rates']['fixed']:.0f} s = {_hours(plan['hours'])}{money}"
         ),
         (
             f"memory: {_bytes(plan['worker_bytes_per_executor'])} of Python workers an executor beside its heap; "
@@ -150,13 +145,17 @@ def _list_capacity(answer: Mapping[str, Any]) -> list[str]:
             _bytes(each["text_bytes"]),
             _bytes(each["table_bytes"]),
             _bytes(each["shuffle_bytes"]),
-            f"{each['core_hours']:,.2f}",
-            f"{each['hours']:,.2f}",
+            _hours(each["core_hours"]),
+            _hours(each["hours"]),
             *([f"{each['price']:,.2f}"] if priced else []),
         ]
         for each in plan["sizes"]
     ]
     return lines + _align([[*head, *(["price"] if priced else [])], *sizes])
+
+
+def _wrap(text: str) -> list[str]:
+    return textwrap.wrap(text, WIDTH, break_on_hyphens=False)
 
 
 def _align(rows: Sequence[Sequence[str]]) -> list[str]:
@@ -181,6 +180,14 @@ def _number(value: float) -> str:
     if value < 10:
         return f"{value:.4f}"
     return f"{value:,.0f}"
+
+
+def _hours(value: float) -> str:
+    return f"{value:,.2f}" if value >= 0.1 else f"{value:.2g}"
+
+
+def _each(value: float) -> str:
+    return f"{value:,.0f}" if value >= 10 else f"{value:.2g}"
 
 
 def _bytes(value: float) -> str:
