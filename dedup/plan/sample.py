@@ -13,6 +13,7 @@ import pyarrow.csv
 import pyarrow.dataset as ds
 import pyarrow.json
 from scipy import sparse
+from scipy.optimize import brentq
 
 from dedup.errors import DataError, SchemaError, StorageError
 from dedup.kernels import Integers, shingles, text
@@ -102,12 +103,15 @@ def measure_corpus(
 
 
 def _fit_evenness(partners: Integers) -> float:
-    """Return the size of the negative binomial distribution of such a mean and variance.
+    """Return the size k of the negative binomial distribution of such a mean and such a share of zeros.
 
-    A sample leaves it as it is, while mean and variance become less.
+    A sample leaves it as it is, while the mean becomes less. The share of zeros is (1 + mean / k)^-k.
     """
-    excess = float(partners.var() - partners.mean())
-    return float(partners.mean() ** 2 / excess) if excess > 1e-9 else math.inf
+    mean, zeros = float(partners.mean()), float(np.mean(partners == 0))
+    if not 0 < -math.log(max(zeros, 1e-300)) < mean:
+        return math.inf
+    found: float = brentq(lambda size: size * math.log1p(mean / size) + math.log(zeros), 1e-6, 1e6)
+    return found
 
 
 def _compress(texts: pa.LargeBinaryArray) -> float:

@@ -123,9 +123,9 @@ def test_families_are_told_from_chance(tmp_path):
     def families(size, count):
         for _ in range(count):
             original = chance.choice(words, 60)
-            for _ in range(size):
+            for place in range(size):
                 edited = original.copy()
-                edited[chance.integers(60)] = "other"
+                edited[place] = "other"
                 yield " ".join(edited)
 
     alone = [" ".join(chance.choice(words, 60)) for _ in range(800)]
