@@ -94,7 +94,7 @@ def _list_capacity(answer: Mapping[str, Any]) -> list[str]:
     lines = [
         (
             f"{plan['documents']:,} documents, {_bytes(plan['text_bytes'])} of text, {plan['bands']} x {plan['rows']}, "
-            f"{plan['executors']} x {plan['cores']} cores, about {plan['removed']:,.0f} removed"
+            f"{plan['executors']} x {plan['cores']} cores, about {_rounded(plan['removed'])} removed"
         ),
         "",
     ]
@@ -184,6 +184,10 @@ def _number(value: float) -> str:
 
 def _hours(value: float) -> str:
     return f"{value:,.2f}" if value >= 0.1 else f"{value:.2g}"
+
+
+def _rounded(value: float) -> str:
+    return f"{float(f'{value:.3g}'):,.0f}"
 
 
 def _each(value: float) -> str:
