@@ -23,7 +23,7 @@ def test_tiny_probabilities_keep_their_digits():
 
 
 @pytest.mark.parametrize(
-    ("bands", "rows", "threshold", "sigmas"), [(2, 2, 0.8, 0.5), (3, 1, 0.9, 0.0), (1, 4, 0.7, 1.0)]
+    ("bands", "rows", "threshold", "sigmas"), [(2, 2, 0.8, 0.5), (3, 1, 0.9, 0.0), (5, 1, 0.8, 0.0), (1, 4, 0.7, 1.0)]
 )
 def test_compared_pairs_are_those_that_share_a_band_and_whose_estimate_passes(bands, rows, threshold, sigmas):
     jaccard = 0.6
