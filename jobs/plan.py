@@ -42,7 +42,7 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     wishes.add_argument("--max-candidates-per-doc", type=float, metavar="X", help="pairs to look at for a document")
     wishes.add_argument("--check", metavar="BANDSxROWS", help="say whether these meet the wishes")
     corpus = cli.add_argument_group("the corpus")
-    corpus.add_argument("--sample", metavar="PATH", help="parquet, jsonl or csv whose similarities are measured")
+    corpus.add_argument("--sample", metavar="PATH", help="local parquet, jsonl or csv to measure similarities in")
     corpus.add_argument("--text-column", metavar="NAME", help='of the sample; default: "text"')
     corpus.add_argument("--sample-documents", type=whole, metavar="N", help="most to compare; default: 4000")
     corpus.add_argument("--sample-of", type=whole, metavar="N", help="documents that the sample was drawn from")

@@ -141,7 +141,10 @@ def _parse_choice(text: str) -> Lsh:
     numbers = re.fullmatch(r"(\d+)\s*x\s*(\d+)", text)
     if numbers is None:
         raise ConfigError(f"--check must be BANDSxROWS, such as 21x6 (got {text!r})")
-    return Lsh(bands=int(numbers[1]), rows=int(numbers[2]))
+    try:
+        return Lsh(bands=int(numbers[1]), rows=int(numbers[2]))
+    except ConfigError as error:
+        raise ConfigError(str(error).replace("Lsh", f"--check {text}", 1)) from error
 
 
 def _with_choice(lsh: Lsh, choice: Choice | Lsh) -> Lsh:
