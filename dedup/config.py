@@ -11,7 +11,6 @@ import sys
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import Field, asdict, dataclass, field, fields
-from hashlib import blake2b
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, get_args, get_origin
@@ -20,9 +19,6 @@ from dedup.errors import ConfigError
 
 MAX_SIGNATURE_SIZE = 16384
 """Most MinHash values in a signature: 128 KiB a document as 64-bit values, far above any published setting."""
-
-KEY_BYTES = 16
-"""Least length of a key: 128 bits, out of reach of guessing where they are random."""
 
 _PRESETS = Path(__file__).resolve().parent.parent / "conf" / "presets"
 _INT64_MAX = 2**63 - 1
@@ -326,23 +322,6 @@ def load_config(path: str | None = None, preset: str | None = None, overrides: S
     bands, rows = settings.get("lsh.bands", default.bands), settings.get("lsh.rows", default.rows)
     _check_signature_size(size_where, "lsh.", bands, rows)
     return _build(settings)
-
-
-def read_key(path: str) -> bytes:
-    """Read a key for hashing, 16 to 64 bytes; of longer secrets the BLAKE2b digest.
-
-    Raises
-    ------
-    ConfigError
-        The file cannot be read or is too short; the message says nothing of its content.
-    """
-    try:
-        key = Path(path).read_bytes().strip()
-    except OSError as error:
-        raise ConfigError(f"hash.key_file: {path} must be a readable file (got {error.strerror})") from error
-    if len(key) < KEY_BYTES:
-        raise ConfigError(f"hash.key_file: {path} must hold at least {KEY_BYTES} bytes (got {len(key)})")
-    return key if len(key) <= blake2b.MAX_KEY_SIZE else blake2b(key).digest()
 
 
 def to_dict(config: Config) -> dict[str, Any]:

@@ -80,11 +80,6 @@ def gather(batches: Batches) -> pa.Table | None:
     return pa.Table.from_batches(taken) if taken else None
 
 
-def cell_groups(cells: int) -> int:
-    """Return the least number g of groups whose g (g + 1) / 2 pairs are at least so many cells."""
-    return int(np.ceil((np.sqrt(8 * max(cells, 1) + 1) - 1) / 2))
-
-
 def _cells(left: Integers, right: Integers, groups: int) -> Integers:
     """Return the cell of every pair: the number of the unordered pair of its documents' groups."""
     first, second = (

@@ -15,11 +15,20 @@ from pyspark.sql import functions as F
 from dedup import schemas
 from dedup.config import to_toml
 from dedup.errors import DataError, DedupError, SchemaError
-from dedup.exchange import cell_groups
 from dedup.faults import explain
 from dedup.kernels.lsh import pair_counts
 from dedup.report import build_report, to_html, to_json, to_metrics
-from dedup.run import Job, Run, ceil_div
+from dedup.run import Job, Run
+from dedup.sizes import (
+    BAND_BYTES,
+    BROADCAST_ROWS,
+    CELL_BYTES,
+    CELL_PAIRS,
+    MEMBER_BYTES,
+    WHOLE_BYTES,
+    ceil_div,
+    cell_groups,
+)
 from dedup.stages import (
     buckets,
     candidates,
@@ -37,20 +46,8 @@ from dedup.workspace import Workspace
 
 LOG = logging.getLogger("dedup")
 
-WHOLE_BYTES = 16 << 20
-"""Documents that are sent to where pairs are compared without asking which of them have a pair."""
-BAND_BYTES = 32 << 20
-"""Band rows of one partition: sorting them takes a worker about ten times as much memory."""
-MEMBER_BYTES = 100
-"""What a member or an edge takes while representatives are elected."""
-CELL_PAIRS = 4 << 20
-"""Pairs of one cell while candidates are estimated."""
-CELL_BYTES = 64 << 20
-"""Shingle sets of one cell while candidates are verified."""
 SAMPLED_PAIRS = 10_000
 """Pairs left uncompared that are verified to estimate what the cap on buckets costs."""
-BROADCAST_ROWS = 2 << 20
-"""Ids that are sent to every executor instead of being joined by a shuffle: about 50 MB."""
 
 
 def run(spark: SparkSession, job: Job) -> dict[str, Any]:

@@ -5,7 +5,7 @@ import logging
 import time
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -14,19 +14,19 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from dedup import __version__
-from dedup.config import Config, read_key, to_dict
+from dedup.config import Config, to_dict
+from dedup.contract import load_contract
 from dedup.corpus import fingerprint, guess_format, read_corpus
 from dedup.errors import DataError
 from dedup.exchange import Counters
-from dedup.kernels.text import VERSION, Contract, key_fingerprint
+from dedup.kernels.text import VERSION, key_fingerprint
+from dedup.sizes import TASK_BYTES, tasks
 from dedup.stages import documents, output
 from dedup.storage import Storage
 from dedup.workspace import Workspace
 
 LOG = logging.getLogger("dedup")
 
-TASK_BYTES = 8 << 20
-"""Least data worth a task of its own while cores are free."""
 KEY_FILE = "hash.key_file"
 """The setting that may change between tries: what counts is what the file holds."""
 CODEGEN_BYTES = 128 << 20
@@ -67,9 +67,8 @@ class Run:
             text_column=chosen.text_column,
             source_column=chosen.source_column,
         )
-        key = read_key(job.config.hash.key_file) if job.config.hash.key_file else b""
-        self.contract = Contract(seed=job.config.shingles.seed, key=key, **asdict(job.config.text))
-        self.hashed = {"version": VERSION, "key": key_fingerprint(key)}
+        self.contract = load_contract(job.config)
+        self.hashed = {"version": VERSION, "key": key_fingerprint(self.contract.key)}
         if job.config.output.mode == "annotate":
             output.check_annotations(self.corpus)
         self.id_type = self.documents.schema["id"].dataType
@@ -159,13 +158,7 @@ class Run:
 
     def tasks(self, data_bytes: int, task_bytes: int) -> int:
         """Return how many tasks share so many bytes: enough for the limit of one, and for the cores if it pays."""
-        cores = self.spark.sparkContext.defaultParallelism
-        return max(ceil_div(data_bytes, task_bytes), min(cores, ceil_div(data_bytes, TASK_BYTES)), 1)
-
-
-def ceil_div(whole: int, part: int) -> int:
-    """Return the quotient rounded up."""
-    return -(-whole // part)
+        return tasks(data_bytes, task_bytes, self.spark.sparkContext.defaultParallelism, TASK_BYTES)
 
 
 def _flatten(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -20,6 +20,13 @@ PARTS = {
         *("dedup.kernels", "dedup.exchange", "dedup.schemas", "dedup.errors"),
     },
     "dedup/exchange.py": {"numpy", "pyarrow", "pyspark", "dedup.kernels", "dedup.errors"},
+    # What a plan says must be known before Spark is.
+    "dedup/plan": {
+        *("numpy", "scipy", "pyarrow"),
+        *("dedup.plan", "dedup.kernels", "dedup.sizes", "dedup.config", "dedup.contract", "dedup.errors"),
+    },
+    "dedup/sizes.py": set(),
+    "dedup/contract.py": {"dedup.config", "dedup.kernels.text", "dedup.errors"},
     "dedup/schemas.py": {"pyspark"},
     "dedup/errors.py": set(),
     "dedup/config.py": {"dedup.errors"},

@@ -6,6 +6,7 @@ import json
 import re
 import tomllib
 from importlib.metadata import distribution
+from types import ModuleType
 
 import pyarrow.dataset as ds
 import pytest
@@ -19,6 +20,15 @@ from dedup.run import Job
 from dedup.session import ROOT
 
 README = (ROOT / "README.md").read_text("utf-8")
+CHOOSING = (ROOT / "docs" / "choosing.md").read_text("utf-8")
+
+
+def load_job(name: str) -> ModuleType:
+    """Return a module of jobs/."""
+    specification = importlib.util.spec_from_file_location(name, ROOT / "jobs" / f"{name}.py")
+    job = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(job)
+    return job
 
 
 def table_after(words: str) -> list[list[str]]:
@@ -88,11 +98,39 @@ def test_the_airflow_dag_names_files_and_options_that_there_are():
     paths = re.findall(r"\{DEDUP\}/([\w./-]+)", " ".join(map(ast.unparse, call.keywords)))
     assert [path for path in paths if not path.startswith(("dist/", "jars/")) and not (ROOT / path).exists()] == []
     assert {"dist/dedup.zip", "dist/environment.tar.gz"} <= set(paths)
-    specification = importlib.util.spec_from_file_location("deduplicate", ROOT / "jobs" / "deduplicate.py")
-    job = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(job)
+    job = load_job("deduplicate")
     arguments = ["OUTPUT" if isinstance(each, ast.Name) else each.value for each in given["application_args"].elts]
     assert job.parse_arguments(arguments).id_column == "id"
+
+
+@pytest.mark.parametrize("command", re.findall(r"^\$ scripts/plan (.*)$", CHOOSING, re.MULTILINE))
+def test_a_plan_prints_what_is_shown(command, capsys):
+    [shown] = re.findall(
+        rf"^\$ scripts/plan {re.escape(command)}\n(.*?)(?=\n\n\$|\n```)", CHOOSING, re.MULTILINE | re.DOTALL
+    )
+    status = load_job("plan").main(command.split())
+
+    printed = capsys.readouterr()
+    assert (printed.out + printed.err).rstrip() == shown
+    assert status == (2 if shown.startswith("dedup:") else 0)
+
+
+def test_presets_are_listed_as_they_are():
+    names = {path.stem for path in (ROOT / "conf" / "presets").glob("*.toml")}
+    rows = re.findall(
+        r"^\| `([\w-]+)` \| (\d+) x (\d+) \| (\d+) \| ([\d.]+) \| ([\d.]+) \| ([\d.]+) \|", CHOOSING, re.MULTILINE
+    )
+    assert {name for name, *_ in rows} == names
+    for name, *numbers, half, high in rows:
+        config = load_config(None, name)
+        lsh = config.lsh
+        assert [float(each) for each in numbers] == [
+            lsh.bands,
+            lsh.rows,
+            config.shingles.shingle_size,
+            config.threshold,
+        ]
+        assert (half, high) == tuple(f"{probability(each, lsh.bands, lsh.rows):.4f}" for each in (0.5, 0.8))
 
 
 def test_the_metrics_to_watch_are_written():

@@ -291,7 +291,8 @@ def _hash_keyed(tokens: Bytes, lengths: Integers, contract: Contract) -> Hashes:
     digests = [
         blake2b(token, digest_size=8, key=contract.key, salt=salt).digest() for token in encoded.dictionary.to_pylist()
     ]
-    return np.frombuffer(b"".join(digests), dtype="<u8").astype(np.uint64)[encoded.indices.to_numpy()]
+    hashes: Hashes = np.frombuffer(b"".join(digests), dtype="<u8").astype(np.uint64)[encoded.indices.to_numpy()]
+    return hashes
 
 
 def _blocks(aligned: Hashes, begins: Integers, widths: Integers) -> Hashes:

@@ -1,0 +1,1 @@
+"""Choosing bands and rows, and what a run will take: arithmetic before any Spark."""

@@ -1,0 +1,119 @@
+"""The S-curve: how often pairs of a similarity share a bucket, pass the estimate, and where two targets meet."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy.optimize import brentq
+from scipy.special import betainc, betaln
+
+Floats = npt.NDArray[np.float64]
+MOST_ROWS = 1e4
+"""Rows up to which the crossing of two targets is looked for."""
+
+
+def probabilities(similarities: Floats, bands: float | Floats, rows: float | Floats) -> Floats:
+    """Return 1 - (1 - J^rows)^bands as `kernels.lsh.probability`, exact also where it is tiny; arguments broadcast."""
+    with np.errstate(divide="ignore"):
+        found: Floats = -np.expm1(bands * np.log1p(-(np.asarray(similarities) ** rows)))
+    return found
+
+
+def compared(similarities: Floats, bands: int, rows: int, threshold: float, sigmas: float) -> Floats:
+    """Return the probability that pairs share a bucket and pass the estimate filter, so are compared exactly.
+
+    Both depend on the same rows. The number of rows that agree in their stored byte has the generating function
+    (q x + 1 - q)^size with q = J + (1 - J) / 256; without pairs that agree in all rows of a band it is
+    ((q x + 1 - q)^rows - (J x)^rows)^bands. The difference, expanded by a Fourier transform, is summed from the floor.
+
+    Parameters
+    ----------
+    similarities : float64 [n]
+    sigmas
+        Setting `candidates.estimate_sigmas`.
+
+    Returns
+    -------
+    float64 [n]
+        For independent rows, which those of `minhash.sign` are nearly.
+    """
+    size = bands * rows
+    # As `minhash.standard_error`, whose module takes a third of a second to import.
+    floor = threshold - sigmas * math.sqrt(threshold * (1 - threshold) / size)
+    least = max(math.ceil(size * (floor * 255 + 1) / 256 - 1e-9), 0)
+    # A real polynomial: half of the roots of unity tell all its coefficients.
+    roots = np.exp(-2j * np.pi * np.arange((size + 1) // 2 + 1) / (size + 1))
+    similarities = np.asarray(similarities, dtype=np.float64)[:, None]
+    agree = similarities + (1 - similarities) / 256
+    row = _power(agree * roots + 1 - agree, rows)
+    parted = _power(row - _power(similarities * roots, rows), bands)
+    counts = np.fft.irfft(_power(row, bands) - parted, n=size + 1, axis=1)
+    passed: Floats = np.clip(counts[:, least:].sum(axis=1), 0, None)
+    return passed
+
+
+def _power(base: npt.NDArray[np.complex128], exponent: int) -> npt.NDArray[np.complex128]:
+    """Return base^exponent by squaring, 20 times faster than NumPy's power of complex numbers."""
+    result = np.ones_like(base)
+    while exponent:
+        if exponent & 1:
+            result = result * base
+        base, exponent = base * base, exponent >> 1
+    return result
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Crossing:
+    """Where the least bands for a recall are the most for a share of candidates; numbers of no integer kind."""
+
+    bands: float
+    rows: float
+
+
+def cross(recall: float, high: float, share: float, low: float) -> Crossing | None:
+    """Return the bands and rows whose curve is `recall` at `high` and `share` at `low`, None where none is.
+
+    With rows r the recall needs log(1 - recall) / log(1 - high^r) bands and the share allows
+    log(1 - share) / log(1 - low^r); their quotient grows with r without end if low < high and share < recall, so it is
+    1 at one r. Integers meet both targets from there on, up to rounding.
+    """
+    if not (0 < low < high < 1 and 0 < share < recall < 1):
+        return None
+
+    def needed(rows: float) -> float:
+        return math.log1p(-recall) / math.log1p(-(high**rows))
+
+    def excess(rows: float) -> float:
+        allowed = math.log(-math.log1p(-share)) - math.log(-math.log1p(-(low**rows)))
+        return allowed - math.log(needed(rows))
+
+    # Beyond it low^rows is no number any more.
+    most = min(MOST_ROWS, -700 / math.log(low))
+    if excess(most) < 0:
+        return None
+    rows = brentq(excess, 1e-6, most)
+    return Crossing(bands=needed(rows), rows=rows)
+
+
+def integral_optimum(threshold: float, size: int, *, below: float = 0.5, above: float = 0.5) -> tuple[int, int]:
+    """Return the bands and rows, at most `size` values, that datasketch chooses for a threshold.
+
+    They minimise `below` times the integral of P from 0 to the threshold plus `above` times that of 1 - P from there to
+    1 (datasketch, lsh.py, `_optimal_param`), both as incomplete beta functions: with u = s^r the integral of
+    (1 - s^r)^b from 0 to t is B(1/r, b + 1) I_{t^r}(1/r, b + 1) / r.
+
+    Parameters
+    ----------
+    size
+        Most MinHash values of a signature.
+    """
+    rows = np.concatenate([np.full(size // row, row) for row in range(1, size + 1)]).astype(np.float64)
+    bands = np.concatenate([np.arange(1, size // row + 1) for row in range(1, size + 1)]).astype(np.float64)
+    whole = np.exp(betaln(1 / rows, bands + 1)) / rows
+    missed = whole * betainc(1 / rows, bands + 1, threshold**rows)
+    errors = below * (threshold - missed) + above * (whole - missed)
+    # Of equal errors the fewest bands, as in its loop; rounding must not decide.
+    order = np.lexsort((rows, bands))
+    best = order[np.argmin(np.round(errors[order], 12))]
+    return int(bands[best]), int(rows[best])

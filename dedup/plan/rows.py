@@ -1,0 +1,169 @@
+"""How many rows the tables of a run have, and the bytes that its shuffles take for them."""
+
+import math
+from dataclasses import dataclass
+
+from dedup import sizes
+from dedup.config import Config
+from dedup.plan.choice import Choice, Search, cost
+from dedup.plan.corpus import Corpus
+from dedup.plan.curve import compared
+from dedup.plan.rates import Rates
+
+BATCH_ROWS = 4096
+"""Rows that Spark hands to Python at a time: `spark.sql.execution.arrow.maxRecordsPerBatch` in conf/*.conf."""
+INPUT_SPLIT_BYTES = 128 << 20
+"""Input of one task: Spark's `spark.sql.files.maxPartitionBytes`."""
+AUTO_BROADCAST_BYTES = 10 << 20
+"""Tables that Spark itself sends to every executor: `spark.sql.autoBroadcastJoinThreshold`."""
+SIGNATURE_ROW_BYTES = 36
+"""Of SIGNATURES besides the user's id, band keys and signature: an id of 8 bytes, a digest of 16, three times 4."""
+ROW_BYTES = 17
+"""What LZ4 leaves of a shuffled row's own 50 to 70 bytes (length, nulls, offsets, a document id, small numbers)."""
+BLOCK_BYTES = 40
+"""The same for a row that is a block of numbers."""
+REPEAT_BYTES = 4
+"""What LZ4 leaves of a document's id that follows itself in a block, however often."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Item:
+    """Bytes as a count of things times the bytes of each."""
+
+    what: str
+    count: float
+    each: float
+
+    @property
+    def bytes(self) -> float:
+        """Count times each."""
+        return self.count * self.each
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rows:
+    """Rows of the tables, where no bucket is capped."""
+
+    documents: int
+    identical: float
+    heads: float
+    """Documents of distinct shingle sets."""
+    buckets: float
+    memberships: float
+    """Members of all buckets."""
+    bucketed: float
+    """Documents in a bucket."""
+    pairs: float
+    """Of buckets, each as often as it shares one."""
+    distinct: float
+    """Of those."""
+    candidates: float
+    ends: float
+    """Documents of candidates."""
+    edges: float
+    members: float
+    """Of components."""
+    removed: float
+    links: float
+    """Edges that the engine connects."""
+    engine: str
+    choice: Choice
+
+
+def count_rows(config: Config, corpus: Corpus) -> Rows:
+    """Return the rows of all tables."""
+    rows, bands = config.lsh.rows, config.lsh.bands
+    search = Search(threshold=config.threshold, sigmas=config.candidates.estimate_sigmas)
+    choice = cost(config.lsh, search, corpus, Rates())
+    jaccard, partners = corpus.similarities.jaccard, corpus.similarities.partners(corpus.documents)
+    identical = corpus.documents * corpus.identical
+    heads = corpus.documents - identical
+    shared = float(jaccard**rows @ partners)
+    alone = corpus.alone(shared)
+    passed = compared(jaccard, bands, rows, search.threshold, search.sigmas)
+    similar = float((passed * partners)[jaccard >= search.threshold].sum())
+    linked = 1 - corpus.alone(similar)
+    edges = heads * similar / 2
+    # The first of identical documents is a member too, unless an edge has made it one.
+    members = heads * linked + identical + identical * (1 - corpus.identical) * (1 - linked)
+    links, forest = edges + identical, min(edges + identical, members)
+    engine = config.components.engine
+    if engine == "auto":
+        engine = "driver" if min(links, forest) <= config.components.driver_edges else "graphframes"
+    return Rows(
+        documents=corpus.documents,
+        identical=identical,
+        heads=heads,
+        buckets=heads * bands * (corpus.firsts(shared) - alone),
+        memberships=heads * bands * (1 - alone),
+        bucketed=heads * choice.bucketed,
+        pairs=heads * choice.bucket_pairs,
+        distinct=heads * choice.candidates,
+        candidates=heads * choice.compared,
+        ends=heads * (1 - corpus.alone(2 * choice.compared)),
+        edges=edges,
+        members=members,
+        removed=identical + heads * (1 - corpus.firsts(similar)),
+        links=forest if engine == "graphframes" else links,
+        engine=engine,
+        choice=choice,
+    )
+
+
+def keyed(heads: float, bands: int, partitions: int) -> list[Item]:
+    """Return what band rows shuffle: a key of 8 bytes for each, and the id once for each partition it goes to."""
+    reached = partitions * (1 - (1 - 1 / partitions) ** bands) if partitions > 1 else 1.0
+    return [
+        Item(what=f"documents, keys of {bands} bands", count=heads, each=8 * bands),
+        Item(what="ids of documents, one a partition reached", count=heads * reached, each=8),
+        Item(what="ids of documents, once more", count=heads * (bands - reached), each=REPEAT_BYTES / bands),
+    ]
+
+
+def blocks(rows: float, per_row: int, partitions: int, table_bytes: float, cores: int) -> Item:
+    """Return the blocks in which rows leave a table: one for every partition that occurs in a batch."""
+    splits = max(cores, table_bytes / INPUT_SPLIT_BYTES)
+    batches = max(min(splits, rows), rows / BATCH_ROWS)
+    found = batches * partitions * -math.expm1(-rows * per_row / max(batches, 1) / partitions)
+    return Item(what="blocks", count=found, each=BLOCK_BYTES)
+
+
+def leave_out_identical(rows: Rows, payload: float) -> list[Item]:
+    """Return what it shuffles to take only one of identical documents: nothing while their table is small."""
+    if 16 * rows.identical <= AUTO_BROADCAST_BYTES:
+        return []
+    return [
+        Item(what="documents brought to their id", count=rows.documents, each=payload + ROW_BYTES),
+        Item(what="identical documents", count=rows.identical, each=ROW_BYTES),
+    ]
+
+
+def meet(
+    *, pairs: float, ends: float, listed: float, among: float, holders: float, payload: float, groups: int, whole: bool
+) -> list[Item]:
+    """Return what `exchange.meet` shuffles.
+
+    Parameters
+    ----------
+    pairs
+        Sent, 16 bytes each.
+    ends
+        Of distinct pairs; `among` documents have them.
+    listed
+        Bound of the rows (document, cell), which are broadcast if they are few.
+    holders
+        Documents that have a payload of so many bytes.
+    """
+    each = payload + ROW_BYTES
+    sent = [Item(what="pairs", count=pairs, each=16)]
+    if whole and groups == 1:
+        return [*sent, Item(what="documents, all of them", count=holders, each=each)]
+    of_each = ends / among if among else 0.0
+    visits = among * groups * (1 - (1 - 1 / groups) ** of_each) if groups > 1 else among
+    sent.append(Item(what="documents with pairs, listed", count=visits, each=ROW_BYTES))
+    if listed > sizes.BROADCAST_ROWS:
+        sent += [
+            Item(what="documents, to find those", count=holders, each=each),
+            Item(what="documents with pairs, to be found", count=visits, each=ROW_BYTES),
+        ]
+    return [*sent, Item(what="documents with pairs", count=visits, each=each)]

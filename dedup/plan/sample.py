@@ -1,0 +1,202 @@
+"""A sample of the user's own documents, read by pyarrow and measured with the job's kernels."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+import pyarrow.dataset as ds
+import pyarrow.json
+from scipy import sparse
+from scipy.optimize import brentq
+
+from dedup.errors import DataError, SchemaError, StorageError
+from dedup.kernels import Integers, shingles, text
+from dedup.plan.corpus import Corpus, Similarities
+from dedup.plan.curve import Floats
+
+CHANCE = 0.1
+"""Similarity below which documents resemble each other by chance, the more of them the larger the corpus; from it on
+they are related, and a larger corpus is taken to hold more families rather than larger ones."""
+EDGES = (0.0, 0.001, 0.003, 0.01, 0.02, 0.05, *(number / 20 for number in range(2, 21)))
+"""Bounds of the bins that similarities are counted in; narrow near 0, where most pairs are."""
+BLOCK = 500
+"""Documents compared with all others at a time: bounds memory to some 10 MB for each thousand documents."""
+LZ4_BLOCK_BYTES = 32 << 10
+"""Spark's `spark.io.compression.lz4.blockSize`."""
+FORMATS = {"parquet": "parquet", "jsonl": "json", "json": "json", "ndjson": "json", "csv": "csv"}
+JSON_BLOCK_BYTES = 64 << 20
+"""The longest line that is read; pyarrow's own default is 1 MB."""
+
+
+def measure_corpus(
+    path: str,
+    *,
+    text_column: str,
+    drawn: int,
+    shingle_size: int,
+    contract: text.Contract,
+    id_bytes: float,
+    sample_of: int | None = None,
+) -> Corpus:
+    """Measure documents of the user's own, every pair of those drawn exactly.
+
+    Of n documents drawn from N with equal chance every pair stays with probability (n / N)^2, so the partners that one
+    of the drawn has, times (N - 1) / (n - 1), are on average those it has in the corpus.
+
+    Parameters
+    ----------
+    drawn
+        Most documents to compare, drawn with equal chance, the same on every run; all pairs of 4,000 take seconds.
+    sample_of
+        Documents of the corpus from which the file was drawn at random; None: the file is a corpus of its own.
+
+    Raises
+    ------
+    StorageError
+        When nothing can be read there.
+    SchemaError
+        When the column is missing or holds no text.
+    DataError
+        When there are fewer than two documents.
+    """
+    texts, total = _draw(path, text_column, drawn)
+    tokens, bounds = text.tokenise(texts, contract)
+    values, offsets = shingles.shingle(tokens, bounds, shingle_size)
+    digests = np.frombuffer(b"".join(shingles.digest(values, offsets)), dtype="V16")
+    full = np.flatnonzero(np.diff(offsets))
+    _, firsts, copies = np.unique(digests[full], return_index=True, return_counts=True)
+    heads = full[np.sort(firsts)]
+    if heads.size < 2:
+        raise DataError(f"--sample {path}: must hold two documents that differ (got {heads.size} among {len(texts):,})")
+    counts, means, relatives = _count_pairs(values, offsets, heads)
+    size, whole = len(texts), sample_of or total
+    share = counts / (heads.size * (heads.size - 1) / 2)
+    related = means >= CHANCE
+    found = Corpus(
+        source=f"measured on {size:,} of {total:,} documents, {counts[means >= 0.5].sum():,.0f} pairs of .5 and more",
+        documents=whole,
+        text_bytes=pc.sum(pc.binary_length(texts)).as_py() / size,
+        text_ratio=_compress(texts),
+        tokens=tokens.size / size,
+        shingles=values.size / size,
+        id_bytes=id_bytes,
+        identical=1 - heads.size / full.size,
+        similarities=Similarities(
+            jaccard=means,
+            fixed=np.where(related, share * (whole - 1), 0.0),
+            share=np.where(related, 0.0, share),
+        ),
+        evenness=_fit_evenness(relatives),
+    )
+    if whole == size:
+        return found
+    # Of the others with the same set, as many as of all pairs were not drawn.
+    others = np.repeat(copies - 1, copies)
+    same = float(others.mean()) * (whole - 1) / max(size - 1, 1)
+    return replace(found, identical=1 - replace(found, evenness=_fit_evenness(others)).firsts(same))
+
+
+def _fit_evenness(partners: Integers) -> float:
+    """Return the size k of the negative binomial distribution of such a mean and such a share of zeros.
+
+    A sample leaves it as it is, while the mean becomes less. The share of zeros is (1 + mean / k)^-k.
+    """
+    mean, zeros = float(partners.mean()), float(np.mean(partners == 0))
+    if not 0 < -math.log(max(zeros, 1e-300)) < mean:
+        return math.inf
+    found: float = brentq(lambda size: size * math.log1p(mean / size) + math.log(zeros), 1e-6, 1e6)
+    return found
+
+
+def _compress(texts: pa.LargeBinaryArray) -> float:
+    """Return what LZ4 leaves of the texts, in blocks as Spark makes them."""
+    content = b"".join(texts.to_pylist())
+    codec = pa.Codec("lz4_raw")
+    starts = range(0, len(content), LZ4_BLOCK_BYTES)
+    left: int = sum(codec.compress(content[start : start + LZ4_BLOCK_BYTES]).size for start in starts)
+    return left / max(len(content), 1)
+
+
+def _count_pairs(values: npt.NDArray[np.uint64], offsets: Integers, heads: Integers) -> tuple[Floats, Floats, Integers]:
+    """Return the pairs that share a shingle in each bin of similarity, each bin's mean, and the relatives of documents.
+
+    Relatives are partners of a similarity of .5 and more.
+    """
+    distinct, columns = np.unique(values, return_inverse=True)
+    matrix = sparse.csr_array(
+        (np.ones(values.size, dtype=np.int32), columns, offsets), shape=(offsets.size - 1, distinct.size)
+    )[heads]
+    sizes = np.diff(matrix.indptr)
+    shared = matrix[:, np.bincount(matrix.indices, minlength=distinct.size) > 1]
+    turned = shared.T.tocsr()
+    counts, sums = np.zeros(len(EDGES) - 1), np.zeros(len(EDGES) - 1)
+    relatives = np.zeros(heads.size, dtype=np.int64)
+    for start in range(0, heads.size, BLOCK):
+        found = (shared[start : start + BLOCK] @ turned).tocoo()
+        left, right = found.row + start, found.col
+        once = right > left
+        both = found.data[once]
+        jaccard = both / (sizes[left[once]] + sizes[right[once]] - both)
+        counts += np.histogram(jaccard, bins=EDGES)[0]
+        sums += np.histogram(jaccard, bins=EDGES, weights=jaccard)[0]
+        for ends in (left, right):
+            relatives += np.bincount(ends[once][jaccard >= 0.5], minlength=heads.size)
+    seen = counts > 0
+    return counts[seen], sums[seen] / counts[seen], relatives
+
+
+def _draw(path: str, text_column: str, most: int) -> tuple[pa.Array, int]:
+    """Return at most so many texts, each document with equal chance, and how many documents there are."""
+    texts, ranks, total = pa.array([], pa.large_binary()), np.empty(0, dtype=np.uint64), 0
+    for batch in _read(path, text_column):
+        numbers = np.arange(total + 1, total + 1 + len(batch), dtype=np.uint64)
+        total += len(batch)
+        ranks = np.concatenate((ranks, text.mix(numbers)))
+        texts = pa.concat_arrays([texts, batch])
+        if len(texts) > most:
+            kept = np.sort(np.argpartition(ranks, most)[:most])
+            texts, ranks = texts.take(pa.array(kept)), ranks[kept]
+    if not total:
+        raise DataError(f"--sample {path}: must hold documents (it has none)")
+    return texts, total
+
+
+def _read(path: str, text_column: str) -> Iterator[pa.Array]:
+    """Yield the texts of a file or folder of parquet, JSON lines or CSV, compressed or not, as large_binary arrays."""
+    files = [file for file in [Path(path), *sorted(Path(path).rglob("*"))] if file.is_file()]
+    # As in the job, what begins with one of these is no data.
+    files = [file for file in files if file.name[0] not in "._"]
+    if not files:
+        state = "has no file" if Path(path).exists() else "does not exist"
+        raise StorageError(f"--sample {path}: must be a file or a folder of files (it {state})")
+    kinds = [FORMATS[part] for part in files[0].name.lower().split(".")[1:] if part in FORMATS]
+    if len(kinds) != 1:
+        raise StorageError(f"--sample {path}: must be parquet, jsonl or csv by its name (got {files[0].name!r})")
+    formats = {
+        "parquet": ds.ParquetFileFormat(),
+        "json": ds.JsonFileFormat(read_options=pyarrow.json.ReadOptions(block_size=JSON_BLOCK_BYTES)),
+        "csv": ds.CsvFileFormat(
+            parse_options=pyarrow.csv.ParseOptions(newlines_in_values=True),
+            read_options=pyarrow.csv.ReadOptions(block_size=JSON_BLOCK_BYTES),
+        ),
+    }
+    try:
+        found = ds.dataset([str(file) for file in files], format=formats[kinds[0]])
+        if text_column not in found.schema.names:
+            raise SchemaError(
+                f"--text-column: must be the name of a column of the sample (got {text_column!r}, the sample has "
+                f"{', '.join(found.schema.names)})"
+            )
+        kind = found.schema.field(text_column).type
+        if not any(test(kind) for test in (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary)):
+            raise SchemaError(f"--text-column: column {text_column!r} must hold strings (got {kind})")
+        for batch in found.to_batches(columns=[text_column]):
+            yield batch[text_column].cast(pa.large_binary()).fill_null(b"")
+    except (OSError, pa.ArrowException) as error:
+        raise DataError(f"--sample {path}: cannot be read ({str(error).splitlines()[0]})") from error

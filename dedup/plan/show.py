@@ -1,0 +1,202 @@
+"""An answer as text for a terminal."""
+
+import textwrap
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+WIDTH = 110
+UNITS = ("B", "kB", "MB", "GB", "TB", "PB", "EB")
+
+
+def to_text(answer: Mapping[str, Any]) -> str:
+    """Write an answer."""
+    settings, corpus = answer["settings"], answer["corpus"]
+    lines = [
+        (
+            f"threshold {settings['threshold']:g}, shingles of {settings['shingle_size']}, "
+            f"{corpus['documents']:,} documents of {corpus['tokens']:.0f} tokens and {corpus['text_bytes']:,.0f} bytes"
+        ),
+        f"similarities: {corpus['source']}",
+    ]
+    if answer["check"] and answer["targets"]:
+        lines += ["", *_judge(answer["check"])]
+    lines += ["", *_list_choices(answer)]
+    for crossing in answer["crossings"]:
+        lines += _wrap(
+            f"{crossing['recall']} and {crossing['candidates']} are both met exactly by {crossing['bands']:.2f} bands "
+            f"of {crossing['rows']:.2f} rows, and by no fewer rows."
+        )
+    lines += ["", *_compare_datasketch(answer)]
+    if answer["capacity"]:
+        lines += ["", *_list_capacity(answer)]
+    return "\n".join(lines)
+
+
+def _judge(check: Mapping[str, Any]) -> list[str]:
+    name = f"{check['bands']} x {check['rows']}"
+    lines = [f"{name} {'meets all' if all(each['met'] for each in check['targets']) else 'misses targets'}"]
+    return lines + [
+        f"  {each['target']:<32} {_number(each['value']):>9}  {'met' if each['met'] else 'MISSED'}"
+        for each in check["targets"]
+    ]
+
+
+def _list_choices(answer: Mapping[str, Any]) -> list[str]:
+    choices = answer["choices"]
+    similarities = list(choices[0]["probabilities"])
+    head = ["bands", "rows", "values", "stored B", "shuffled B", *(f"P({each})" for each in similarities)]
+    head += ["candidates", "compared", "core us"]
+    best = answer["best"]
+    rows = [
+        [
+            f"{each['bands']}",
+            f"{each['rows']}",
+            f"{each['signature_size']}",
+            f"{each['signature_bytes']}",
+            f"{each['shuffle_bytes']:.0f}",
+            *(_number(each["probabilities"][key]) for key in similarities),
+            _number(each["candidates"]),
+            _number(each["compared"]),
+            f"{each['core_seconds'] * 1e6:.1f}",
+            "<" if len(choices) > 1 and (each["bands"], each["rows"]) == (best["bands"], best["rows"]) else "",
+        ]
+        for each in choices
+    ]
+    lines = _align([[*head, ""], *rows])
+    note = "Per document: bytes stored and shuffled, candidates, those compared exactly, time of a core."
+    if len(choices) > 1:
+        note += " < takes the least."
+    lost = next(each["lost"] for each in choices if (each["bands"], each["rows"]) == (best["bands"], best["rows"]))
+    threshold = answer["settings"]["threshold"]
+    return [*lines, "", *_wrap(f"{note} The estimate drops {_number(lost)} of the candidates at {threshold:g}.")]
+
+
+def _compare_datasketch(answer: Mapping[str, Any]) -> list[str]:
+    other = answer["datasketch"]
+    threshold = answer["settings"]["threshold"]
+    size = max(
+        each["signature_size"]
+        for each in answer["choices"]
+        if each["bands"] == answer["best"]["bands"] and each["rows"] == answer["best"]["rows"]
+    )
+    missed = [each["target"] for each in other["targets"] if not each["met"]]
+    said = f", which misses {' and '.join(missed)}" if missed else ""
+    return _wrap(
+        f"datasketch would take {other['bands']} x {other['rows']} for {threshold:g} and at most {size} values: "
+        f"P({threshold:g}) = {_number(other['probabilities'][f'{threshold:g}'])}{said}. It makes least the sum of two "
+        "areas, that under P below the threshold and that above P beyond it, as if pairs of every similarity were as "
+        "many. It knows no share to be found and no cost, and its P is near a half at the threshold."
+    )
+
+
+def _list_capacity(answer: Mapping[str, Any]) -> list[str]:
+    plan = answer["capacity"]
+    lines = [
+        (
+            f"{plan['documents']:,} documents, {_bytes(plan['text_bytes'])} of text, {plan['bands']} x {plan['rows']}, "
+            f"{plan['executors']} x {plan['cores']} cores, about {_rounded(plan['removed'])} removed"
+        ),
+        "",
+    ]
+    table = [["stage", "tables", "shuffle", "tasks", "core hours"]]
+    table += [
+        [
+            stage["name"],
+            _bytes(stage["table_bytes"]),
+            _bytes(stage["shuffle_bytes"]),
+            f"{stage['partitions']:,}",
+            _hours(stage["core_hours"]),
+        ]
+        for stage in plan["stages"]
+    ]
+    table.append(["all", _bytes(plan["table_bytes"]), _bytes(plan["shuffle_bytes"]), "", _hours(plan["core_hours"])])
+    lines += [*_align(table), ""]
+    for stage in plan["stages"]:
+        for kind, items in (("shuffle", stage["shuffle"]), ("tables", stage["tables"])):
+            for item in items:
+                lines.append(
+                    f"{stage['name'] + ' ' + kind:<24}{item['count']:>10.4g} x {_each(item['each']):>6} B = "
+                    f"{_bytes(item['count'] * item['each']):>8}  {item['what']}"
+                )
+    cores = plan["executors"] * plan["cores"]
+    money = "" if plan["price"] is None else f"; {cores:,} cores for so long cost {plan['price']:,.2f}"
+    lines += [
+        "",
+        f"rates: {answer['rates']['source']}",
+        (
+            f"hours: {_hours(plan['core_hours'])} core hours / {cores:,} cores / {plan['efficiency']:.0%} + "
+            f"{answer['rates']['fixed']:.0f} s = {_hours(plan['hours'])}{money}"
+        ),
+        (
+            f"memory: {_bytes(plan['worker_bytes_per_executor'])} of Python workers an executor beside its heap; "
+            f"{_bytes(plan['driver_bytes'])} of the driver for edges ({plan['engine']} finds the components)"
+        ),
+        (
+            f"disk: {_bytes(plan['table_bytes'])} in OUT.partial besides the result; "
+            f"{_bytes(plan['shuffle_bytes'] / plan['executors'])} of shuffles an executor"
+        ),
+        "",
+    ]
+    head = ["documents", "text", "tables", "shuffle", "core hours", "hours"]
+    priced = plan["price"] is not None
+    sizes = [
+        [
+            f"{each['documents']:,}",
+            _bytes(each["text_bytes"]),
+            _bytes(each["table_bytes"]),
+            _bytes(each["shuffle_bytes"]),
+            _hours(each["core_hours"]),
+            _hours(each["hours"]),
+            *([f"{each['price']:,.2f}"] if priced else []),
+        ]
+        for each in plan["sizes"]
+    ]
+    return lines + _align([[*head, *(["price"] if priced else [])], *sizes])
+
+
+def _wrap(text: str) -> list[str]:
+    return textwrap.wrap(text, WIDTH, break_on_hyphens=False)
+
+
+def _align(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Set cells in columns, the first of names to the left and numbers to the right."""
+    widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
+    left = rows[1][0][:1].isalpha()
+    return [
+        "  ".join(
+            cell.ljust(width) if left and not number else cell.rjust(width)
+            for number, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]
+
+
+def _number(value: float) -> str:
+    """Write a share or a count with four digits at most."""
+    if value == 0:
+        return "0"
+    if value < 0.0005:
+        return f"{value:.0e}"
+    if value < 10:
+        return f"{value:.4f}"
+    return f"{value:,.0f}"
+
+
+def _hours(value: float) -> str:
+    return f"{value:,.2f}" if value >= 0.1 else f"{value:.2g}"
+
+
+def _rounded(value: float) -> str:
+    return f"{float(f'{value:.3g}'):,.0f}"
+
+
+def _each(value: float) -> str:
+    return f"{value:,.0f}" if value >= 10 else f"{value:.2g}"
+
+
+def _bytes(value: float) -> str:
+    """Write bytes with three digits and a decimal unit."""
+    unit = 0
+    while value >= 999.5 and unit < len(UNITS) - 1:
+        value, unit = value / 1000, unit + 1
+    return f"{value:.3g} {UNITS[unit]}"

@@ -1,0 +1,146 @@
+"""What a plan says a run takes, against runs of the job, whose tables are weighed and whose shuffles Spark counts."""
+
+from itertools import pairwise
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import dedup.pipeline
+from dedup import sizes
+from dedup.config import load_config
+from dedup.pipeline import run
+from dedup.plan import rows
+from dedup.plan.answer import Question, answer
+from dedup.plan.capacity import Cluster, plan
+from dedup.plan.rates import Rates
+from dedup.plan.sample import measure_corpus
+from dedup.run import Job
+from dedup.workspace import Workspace
+from tests.corpora import Corpus
+
+STAGES = {"ends": "edges", "sets": "edges", "members": "representatives", "distant": "representatives"}
+"""Of tables that are not named as their stage."""
+TOLERANCE = 0.2
+
+
+def write(folder: Path, count: int) -> str:
+    texts, *_ = Corpus(seed=3, mean_tokens=120).chunk(count)
+    folder.mkdir()
+    ids = [f"{number:08}" for number in range(count)]
+    pq.write_table(pa.table({"id": ids, "text": texts}), folder / "a.parquet")
+    return str(folder)
+
+
+def shuffled(spark) -> int:
+    """Return the bytes written to shuffles since the session began."""
+    context = spark.sparkContext._jsc.sc()
+    context.listenerBus().waitUntilEmpty()
+    none = spark.sparkContext._gateway.new_array(spark.sparkContext._jvm.double, 0)
+    stages = context.statusStore().stageList(None, False, False, none, None)
+    return sum(stages.apply(number).shuffleWriteBytes() for number in range(stages.size()))
+
+
+def measure(spark, monkeypatch, source, output, config):
+    """Run the job; return the bytes, the files and the shuffled bytes of every stage."""
+    weighed, files, marks = {}, {}, [("", shuffled(spark))]
+    finish = Workspace.finish
+
+    def record(workspace, name, measured):
+        found = [path.stat().st_size for path in Path(workspace.partial, "stages", name).glob("part-*")]
+        stage = STAGES.get(name, name)
+        weighed[stage] = weighed.get(stage, 0) + sum(found)
+        files[stage] = len(found)
+        marks.append((stage, shuffled(spark)))
+        finish(workspace, name, measured)
+
+    monkeypatch.setattr(Workspace, "finish", record)
+    run(spark, Job(inputs=[source], output=output, config=config))
+    marks.append(("output", shuffled(spark)))
+    moved = dict.fromkeys((stage for stage, _ in marks[1:]), 0)
+    for (_, before), (stage, after) in pairwise(marks):
+        moved[stage] += after - before
+    return weighed, files, moved
+
+
+def compare(spark, monkeypatch, tmp_path, count):
+    """Run the job on so many documents and return what was planned, and what it took."""
+    config = load_config(None, None, ["input.id_column=id"])
+    source = write(tmp_path / "in", count)
+    corpus = measure_corpus(source, text_column="text", drawn=count, shingle_size=5, seed=1, id_bytes=12)
+    planned = plan(config, corpus, Cluster(executors=1, cores=2, efficiency=1.0), Rates())
+    return planned, *measure(spark, monkeypatch, source, str(tmp_path / "out"), config)
+
+
+def check(planned, weighed, moved):
+    assert planned.table_bytes == pytest.approx(sum(weighed.values()), rel=TOLERANCE)
+    assert planned.shuffle_bytes == pytest.approx(sum(moved.values()), rel=TOLERANCE)
+    large = sum(moved.values()) / 20
+    for stage in planned.stages:
+        if moved.get(stage.name, 0) > large:
+            # Hundreds of documents have tens of pairs, so the parts are less sure than their sum.
+            assert stage.shuffle_bytes == pytest.approx(moved[stage.name], rel=2 * TOLERANCE), stage.name
+
+
+def test_a_few_hundred_documents_take_what_was_planned(spark, tmp_path, monkeypatch):
+    planned, weighed, _, moved = compare(spark, monkeypatch, tmp_path, 400)
+
+    check(planned, weighed, moved)
+
+
+def test_a_large_corpus_takes_what_was_planned(spark, tmp_path, monkeypatch):
+    # What is too much for one task and for a broadcast comes to thousands of documents: all paths of large corpora.
+    small = {"BROADCAST_ROWS": 0, "WHOLE_BYTES": 0, "BAND_BYTES": 1 << 16, "CELL_BYTES": 1 << 17, "CELL_PAIRS": 500}
+    for name, value in small.items():
+        monkeypatch.setattr(sizes, name, value)
+        monkeypatch.setattr(dedup.pipeline, name, value)
+    monkeypatch.setattr(rows, "AUTO_BROADCAST_BYTES", -1)
+    spark.conf.set("spark.sql.autoBroadcastJoinThreshold", "-1")
+    try:
+        planned, weighed, files, moved = compare(spark, monkeypatch, tmp_path, 3000)
+    finally:
+        spark.conf.unset("spark.sql.autoBroadcastJoinThreshold")
+
+    check(planned, weighed, moved)
+    partitions = {stage.name: stage.partitions for stage in planned.stages}
+    for stage in ("identical", "buckets", "candidates", "edges"):
+        assert files[stage] == partitions[stage], stage
+    assert min(partitions[stage] for stage in ("identical", "candidates", "edges")) > 1
+
+
+def ask(**options):
+    return answer(Question(config=load_config(), **options))["capacity"]
+
+
+def test_the_arithmetic_adds_up():
+    found = ask(documents=10**9, price_per_core_hour=0.05, executors=20, cores=8)
+
+    for key, items in (("shuffle_bytes", "shuffle"), ("table_bytes", "tables")):
+        for stage in found["stages"]:
+            assert stage[key] == pytest.approx(sum(item["count"] * item["each"] for item in stage[items]))
+        assert found[key] == pytest.approx(sum(stage[key] for stage in found["stages"]))
+    assert found["core_hours"] == pytest.approx(sum(stage["core_hours"] for stage in found["stages"]))
+    assert found["hours"] == pytest.approx(found["core_hours"] / 160 / 0.4 + 20 / 3600)
+    assert found["price"] == pytest.approx(found["hours"] * 160 * 0.05)
+
+
+def test_every_decade_is_planned_for():
+    found = ask(documents=3 * 10**7)
+
+    assert [each["documents"] for each in found["sizes"]] == [10**6, 10**7, 3 * 10**7, 10**8, 10**9, 10**10]
+    for less, more in pairwise(found["sizes"]):
+        growth = more["documents"] / less["documents"]
+        # Once ids no longer fit into every executor, the text is shuffled as well.
+        assert growth * 0.99 <= more["shuffle_bytes"] / less["shuffle_bytes"] < 30
+        assert more["table_bytes"] / less["table_bytes"] == pytest.approx(growth, rel=0.05)
+
+
+def test_more_bands_and_longer_texts_cost_more():
+    plain = ask(documents=10**8)
+    banded = answer(Question(config=load_config(None, None, ["lsh.bands=42"]), documents=10**8))["capacity"]
+    longer = ask(documents=10**8, mean_tokens=400)
+
+    assert banded["stages"][2]["shuffle_bytes"] > 1.8 * plain["stages"][2]["shuffle_bytes"]
+    assert longer["text_bytes"] == 2 * plain["text_bytes"]
+    assert longer["core_hours"] > 1.5 * plain["core_hours"]

@@ -1,0 +1,179 @@
+"""Choices that meet targets, and targets that exclude each other."""
+
+import numpy as np
+import pytest
+
+from dedup.config import MAX_SIGNATURE_SIZE, Lsh, load_config
+from dedup.errors import ConfigError
+from dedup.kernels.lsh import probability
+from dedup.plan.answer import Question, answer
+from dedup.plan.choice import Search, cost
+from dedup.plan.corpus import Corpus, Similarities
+from dedup.plan.rates import Rates
+
+FIVE_TO_FIFTY = {"recall": ["0.99@0.5"], "candidates": ["0.001@0.05"]}
+
+
+def ask(**wishes):
+    return answer(Question(config=load_config(), **wishes))
+
+
+def pairs(found):
+    return [(choice["bands"], choice["rows"]) for choice in found["choices"]]
+
+
+def corpus(*partners):
+    jaccard, counts = np.array(partners, dtype=float).reshape(-1, 2).T
+    return Corpus(
+        source="", documents=10**6, text_bytes=1000, text_ratio=1, tokens=200, shingles=196, id_bytes=8, identical=0,
+        similarities=Similarities(jaccard=jaccard, fixed=counts, share=np.zeros_like(counts)),
+    )  # fmt: skip
+
+
+def test_42_x_3_finds_the_pairs_but_makes_too_many_candidates():
+    verdict = ask(**FIVE_TO_FIFTY, check="42x3")["check"]["targets"]
+
+    assert [(target["target"], round(target["value"], 4), target["met"]) for target in verdict] == [
+        ("--recall 0.99@0.5", 0.9963, True),
+        ("--candidates 0.001@0.05", 0.0052, False),
+    ]
+
+
+def test_what_is_offered_meets_both_targets_with_the_fewest_bands():
+    found = ask(**FIVE_TO_FIFTY)
+    crossing = found["crossings"][0]
+
+    assert pairs(found)[0] == (72, 4)
+    assert 3 < crossing["rows"] < 4
+    for bands, rows in pairs(found):
+        assert probability(0.5, bands, rows) >= 0.99 > probability(0.5, bands - 1, rows)
+        assert probability(0.05, bands, rows) <= 0.001
+
+
+@pytest.mark.parametrize(
+    ("recalls", "shares"),
+    [
+        ([(0.99, 0.8)], [(0.001, 0.3)]),
+        ([(0.9, 0.7), (0.9999, 0.9)], [(0.05, 0.4), (1e-6, 0.1)]),
+        ([(0.95, 0.5)], [(0.94, 0.49)]),
+    ],
+)
+def test_no_choice_is_left_out(recalls, shares):
+    found = ask(recall=[f"{p}@{s}" for p, s in recalls], candidates=[f"{p}@{s}" for p, s in shares])
+
+    expected = []
+    for rows in range(1, 129):
+        fitting = (
+            bands
+            for bands in range(1, min(4096, MAX_SIGNATURE_SIZE // rows) + 1)
+            if all(probability(s, bands, rows) >= p for p, s in recalls)
+        )
+        bands = next(fitting, None)
+        if bands and all(probability(s, bands, rows) <= p for p, s in shares):
+            expected.append((bands, rows))
+    # More rows need more bands, and leave fewer candidates: none of these betters another.
+    assert pairs(found) == expected
+
+
+def test_limits_are_kept():
+    found = ask(recall=["0.99@0.8"], max_signature_bytes=500, max_candidates_per_doc=0.4)
+
+    assert found["choices"]
+    assert all(choice["signature_bytes"] <= 500 for choice in found["choices"])
+    assert all(choice["candidates"] <= 0.4 for choice in found["choices"])
+    assert len(pairs(ask(recall=["0.99@0.8"]))) > len(found["choices"])
+
+
+@pytest.mark.parametrize(
+    ("wishes", "named"),
+    [
+        (
+            {"recall": ["0.99@0.3"], "candidates": ["0.001@0.5"]},
+            ["--recall 0.99@0.3 and --candidates 0.001@0.5", "rises"],
+        ),
+        ({"recall": ["0.99@0.8"], "candidates": ["0.001@0.79"]}, ["--recall 0.99@0.8 and --candidates 0.001@0.79"]),
+        ({"recall": ["0.9@0.8"], "max_signature_bytes": 8}, ["--max-signature-bytes 8"]),
+        ({"recall": ["0.99@0.8"], "max_candidates_per_doc": 0.01}, ["--max-candidates-per-doc 0.01"]),
+        (
+            {"recall": ["0.99@0.8", "0.99@0.5"], "candidates": ["0.01@0.45"]},
+            ["--recall 0.99@0.5 and --candidates 0.01@0.45"],
+        ),
+    ],
+)
+def test_targets_that_exclude_each_other_are_named_with_the_nearest_that_do_not(wishes, named):
+    with pytest.raises(ConfigError) as refusal:
+        ask(**wishes)
+
+    message = str(refusal.value)
+    assert "\n" not in message
+    for part in named:
+        assert part in message
+    offers = message.partition("nearest: ")[2].split(" or ")
+    assert offers
+    for offer in offers:
+        option, value = offer.split()
+        name = option.removeprefix("--").replace("-", "_")
+        eased = dict(wishes)
+        if name in {"recall", "candidates"}:
+            similarity = value.partition("@")[2]
+            eased[name] = [value if each.endswith(f"@{similarity}") else each for each in wishes[name]]
+        else:
+            eased[name] = float(value)
+        assert ask(**eased)["choices"], offer
+
+
+def test_a_conflict_of_two_does_not_blame_a_third():
+    with pytest.raises(ConfigError) as refusal:
+        ask(recall=["0.99@0.8"], candidates=["0.001@0.79"], max_signature_bytes=10**6)
+
+    assert "--max-signature-bytes" not in str(refusal.value)
+
+
+def test_costs_follow_from_the_similarities():
+    one = cost(Lsh(bands=21, rows=6), Search(threshold=0.8, sigmas=4), corpus((1.0, 0.2), (0.5, 4)), Rates())
+
+    assert one.signature_bytes == 21 * 8 + 126
+    assert one.candidates == pytest.approx(0.1 + 2 * probability(0.5, 21, 6))
+    assert one.bucket_pairs == pytest.approx(0.1 * 21 + 2 * 21 / 64)
+    assert 0.1 < one.compared < 0.102
+    assert one.shuffle_bytes > 16 * 21 + 16 * one.bucket_pairs
+
+
+def test_a_stricter_estimate_loses_more():
+    costs = [
+        cost(Lsh(bands=21, rows=6), Search(threshold=0.8, sigmas=sigmas), corpus((0.6, 1)), Rates())
+        for sigmas in (0, 2, 4)
+    ]
+
+    assert costs[0].lost > 0.3 > costs[1].lost > 1e-3 > costs[2].lost
+    assert costs[0].compared < costs[1].compared < costs[2].compared < costs[2].candidates
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"recall": ["0.99"]}, {"recall": ["99@0.8"]}, {"recall": ["0.9@1.1"]}, {"recall": ["nan@0.5"]},
+        {"recall": ["0.9@0"]}, {"candidates": ["0.1@0.2"]}, {"max_signature_bytes": 100}, {"check": "21"},
+        {"check": "0x6"}, {"check": "9999x2"}, {"threshold": 0.0}, {"threshold": 1.5},
+        {"documents": -1}, {"duplication": 1.0}, {"efficiency": 0.0},
+        {"price_per_core_hour": float("nan")}, {"sample_documents": 1}, {"executors": 0}, {"mean_tokens": float("inf")},
+    ],
+)  # fmt: skip
+def test_what_makes_no_sense_is_refused(wrong):
+    with pytest.raises(ConfigError, match="must be"):
+        ask(**wrong)
+
+
+def test_the_threshold_is_the_least_similarity_to_be_found_unless_given():
+    assert ask(recall=["0.99@0.8", "0.9@0.7"])["settings"]["threshold"] == 0.7
+    assert ask(recall=["0.99@0.8"], threshold=0.9)["settings"]["threshold"] == 0.9
+    assert ask()["settings"]["threshold"] == 0.8
+
+
+def test_datasketch_is_put_beside_at_equal_length():
+    found = ask(recall=["0.99@0.8"], candidates=["0.001@0.3"])
+    other = found["datasketch"]
+    best = next(c for c in found["choices"] if (c["bands"], c["rows"]) == tuple(found["best"].values()))
+
+    assert other["signature_size"] <= best["signature_size"]
+    assert [target["met"] for target in other["targets"]] == [False, True]

@@ -1,0 +1,78 @@
+"""The S-curve and where it goes through."""
+
+from itertools import product
+from math import prod
+
+import numpy as np
+import pytest
+from scipy.integrate import quad
+
+from dedup.kernels import lsh, minhash
+from dedup.plan.curve import compared, cross, integral_optimum, probabilities
+
+
+def test_the_curve_is_the_kernel_s():
+    similarities = np.linspace(0, 1, 21)
+    for bands, rows in [(1, 1), (21, 6), (450, 20), (4096, 1)]:
+        expected = [lsh.probability(jaccard, bands, rows) for jaccard in similarities]
+        np.testing.assert_allclose(probabilities(similarities, bands, rows), expected, rtol=1e-6, atol=1e-12)
+
+
+def test_tiny_probabilities_keep_their_digits():
+    assert probabilities(np.array([1e-3]), 21, 6)[0] == pytest.approx(21e-18, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("bands", "rows", "threshold", "sigmas"), [(2, 2, 0.8, 0.5), (3, 1, 0.9, 0.0), (5, 1, 0.8, 0.0), (1, 4, 0.7, 1.0)]
+)
+def test_compared_pairs_are_those_that_share_a_band_and_whose_estimate_passes(bands, rows, threshold, sigmas):
+    jaccard = 0.6
+    chances = {"equal": jaccard, "byte": (1 - jaccard) / 256, "unlike": (1 - jaccard) * 255 / 256}
+    floor = threshold - sigmas * minhash.standard_error(threshold, bands * rows)
+    expected = 0.0
+    for states in product(chances, repeat=bands * rows):
+        shares = any(set(states[start : start + rows]) == {"equal"} for start in range(0, bands * rows, rows))
+        agree = np.array([[state != "unlike" for state in states]], dtype=np.uint8)
+        if shares and minhash.estimate(agree, np.ones_like(agree))[0] >= floor:
+            expected += prod(chances[state] for state in states)
+
+    assert compared(np.array([jaccard]), bands, rows, threshold, sigmas)[0] == pytest.approx(expected, rel=1e-9)
+
+
+def test_a_loose_estimate_drops_nothing():
+    similarities = np.linspace(0.05, 1, 20)
+
+    np.testing.assert_allclose(
+        compared(similarities, 20, 5, 0.8, 1e6), probabilities(similarities, 20, 5), rtol=1e-9, atol=1e-12
+    )
+
+
+@pytest.mark.parametrize(
+    ("recall", "high", "share", "low"), [(0.99, 0.5, 0.001, 0.05), (0.5, 0.9, 0.4, 0.89), (0.999, 0.8, 1e-9, 0.01)]
+)
+def test_both_targets_are_met_exactly_where_they_cross(recall, high, share, low):
+    found = cross(recall, high, share, low)
+
+    values = probabilities(np.array([high, low]), found.bands, found.rows)
+    np.testing.assert_allclose(values, [recall, share], rtol=1e-6)
+
+
+def test_targets_that_exclude_each_other_do_not_cross():
+    assert cross(0.99, 0.3, 0.001, 0.5) is None
+    assert cross(0.1, 0.8, 0.2, 0.3) is None
+
+
+@pytest.mark.parametrize(("threshold", "choice"), [(0.3, (37, 3)), (0.5, (25, 5)), (0.7, (14, 9)), (0.9, (5, 25))])
+def test_datasketch_s_choices_are_those_of_its_documentation(threshold, choice):
+    assert integral_optimum(threshold, 128) == choice
+
+
+@pytest.mark.parametrize(("threshold", "below"), [(0.6, 0.5), (0.8, 0.2)])
+def test_its_integrals_are_those_of_its_definition(threshold, below):
+    def error(bands, rows):
+        curve = lambda s: 1 - (1 - s**rows) ** bands  # noqa: E731 - what is integrated
+        return below * quad(curve, 0, threshold)[0] + (1 - below) * quad(lambda s: 1 - curve(s), threshold, 1)[0]
+
+    grid = [(bands, rows) for rows in range(1, 41) for bands in range(1, 40 // rows + 1)]
+
+    assert integral_optimum(threshold, 40, below=below, above=1 - below) == min(grid, key=lambda choice: error(*choice))

@@ -1,0 +1,86 @@
+"""jobs/plan.py as a user runs it."""
+
+import json
+import resource
+import subprocess
+import sys
+
+import pytest
+
+from dedup.session import ROOT
+
+
+def plan(*arguments, python=()):
+    command = [sys.executable, *python, "jobs/plan.py", *arguments]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+def processor_seconds(*arguments):
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert plan(*arguments).returncode == 0
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def test_it_answers_within_a_second_and_without_spark():
+    asked = ("--recall", "0.99@0.8", "--candidates", "0.001@0.3", "--documents", "1e9")
+
+    # Of the processor, and the best of three: the machine may be busy with Spark.
+    assert min(processor_seconds(*asked) for _ in range(3)) < 1
+    imported = plan(*asked, python=("-X", "importtime")).stderr
+    assert "dedup.plan.capacity" in imported
+    for package in ("pyspark", "py4j", "numba"):
+        assert f" {package}\n" not in imported
+
+
+def test_json_holds_what_the_text_says():
+    asked = ("--recall", "0.99@0.8", "--candidates", "0.001@0.3", "--check", "21x6", "--documents", "1e7")
+    found, text = json.loads(plan(*asked, "--json").stdout), plan(*asked).stdout
+
+    assert found["best"] == {"bands": 32, "rows": 9}
+    assert found["check"]["targets"][1] == {
+        "target": "--candidates 0.001@0.3",
+        "value": pytest.approx(0.0152, abs=5e-5),
+        "met": False,
+    }
+    assert "21 x 6 misses targets" in text
+    assert "10,000,000 documents" in text
+    assert found["capacity"]["bands"] == 32
+    assert [stage["name"] for stage in found["capacity"]["stages"]][::7] == ["signatures", "output"]
+
+
+def test_the_settings_are_those_of_the_job():
+    found = json.loads(plan("--preset", "fineweb", "--set", "lsh.bands=20", "--json").stdout)
+
+    assert [(each["bands"], each["rows"]) for each in found["choices"]] == [(20, 8)]
+    assert found["settings"]["threshold"] == 0.75
+
+
+def test_calibration_scales_every_rate():
+    plain, found = (json.loads(plan("--documents", "1e6", "--json", *more).stdout) for more in ((), ("--calibrate",)))
+
+    ratios = {found["rates"][name] / value for name, value in plain["rates"].items() if name not in {"source", "fixed"}}
+    [ratio] = {round(each, 9) for each in ratios}
+    assert f"{ratio:.2f} times" in found["rates"]["source"]
+    assert 0.05 < ratio < 20
+    assert found["capacity"]["core_hours"] == pytest.approx(ratio * plain["capacity"]["core_hours"])
+    assert found["rates"]["fixed"] == plain["rates"]["fixed"]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        ("--recall", "0.99@0.3", "--candidates", "0.001@0.5"),
+        ("--check", "six"),
+        ("--preset", "unheard-of"),
+        ("--sample", "nowhere.parquet"),
+        ("--documents", "1e9", "--set", "mode=exact"),
+    ],
+)
+def test_a_mistake_is_answered_by_one_line(wrong):
+    done = plan(*wrong)
+
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.startswith("dedup: ")
+    assert done.stderr.count("\n") == 1
