@@ -10,6 +10,7 @@ import pytest
 import dedup.pipeline
 from dedup import sizes
 from dedup.config import load_config
+from dedup.kernels.text import Contract
 from dedup.pipeline import run
 from dedup.plan import rows
 from dedup.plan.answer import Question, answer
@@ -68,7 +69,7 @@ def compare(spark, monkeypatch, tmp_path, count):
     """Run the job on so many documents and return what was planned, and what it took."""
     config = load_config(None, None, ["input.id_column=id"])
     source = write(tmp_path / "in", count)
-    corpus = measure_corpus(source, text_column="text", drawn=count, shingle_size=5, seed=1, id_bytes=12)
+    corpus = measure_corpus(source, text_column="text", drawn=count, contract=Contract(), shingle_size=5, id_bytes=12)
     planned = plan(config, corpus, Cluster(executors=1, cores=2, efficiency=1.0), Rates())
     return planned, *measure(spark, monkeypatch, source, str(tmp_path / "out"), config)
 
