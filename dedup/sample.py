@@ -4,6 +4,7 @@ Documents drawn one by one lose their pairs: of n in N a pair stays with probabi
 a hundred. So each document drawn brings along those of the whole corpus that resemble it, by an exact search.
 """
 
+import math
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -226,8 +227,8 @@ def _split(content: str) -> tuple[list[str], str]:
 
 
 def _exchange(chance: random.Random, words: list[str], foreign: list[str], target: float, size: int) -> list[str]:
-    # A word lost takes `size` shingles with it, and the one in its place brings as many.
-    count = round(len(words) * (1 - target) / (size * (1 + target)))
+    # Of n shingles a share s outlives so many exchanges, and as many as were lost are new: J = s / (2 - s).
+    count = min(round(-len(words) / size * math.log(2 * target / (1 + target))), len(words))
     edited = list(words)
     for place in chance.sample(range(len(words)), max(count, 1)):
         edited[place] = chance.choice(foreign)
