@@ -2,7 +2,7 @@
 
 import difflib
 import re
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -77,7 +77,8 @@ class Trial:
     @property
     def removed(self) -> Flags:
         """Tell which documents are removed."""
-        return self.representatives != np.arange(self.representatives.size)
+        removed: Flags = self.representatives != np.arange(self.representatives.size)
+        return removed
 
 
 def find_alike(sample: Sample, floor: float) -> Pairs:
@@ -196,7 +197,7 @@ def _share(counted: Flags, families: Integers | None = None) -> dict[str, Any]:
     if families is None:
         families = np.arange(counted.size)
     _, numbers = np.unique(families, return_inverse=True)
-    return measure_share(np.bincount(numbers, weights=counted), np.bincount(numbers))._asdict()
+    return asdict(measure_share(np.bincount(numbers, weights=counted), np.bincount(numbers)))
 
 
 def _precision_of_labels(labels: Flags, families: Integers, levels: dict[str, Flags]) -> dict[str, Any]:
@@ -216,7 +217,7 @@ def _precision_of_sample(sample: Sample, alike: Pairs, tried: Trial) -> dict[str
         chosen = pairs[drawn[pairs // count] | drawn[pairs % count]]
         shares[name] = _share(np.isin(chosen, true_pairs))
     same, every = _count_agreeing(found.components, alike.connect(tried.setting.threshold, count), sample.drawn)
-    shares["removals"] = measure_share(same, every)._asdict()
+    shares["removals"] = asdict(measure_share(same, every))
     return shares
 
 

@@ -88,7 +88,7 @@ def meet(keys: Hashes, owners: Integers, others: Hashes, holders: Integers) -> I
     # What one holder meets stays together, so that none of its pairs comes twice.
     closes = np.flatnonzero(np.append(holders[1:] != holders[:-1], True)[: holders.size]) + 1
     start = 0
-    for number, close in enumerate(closes):
+    for number, close in enumerate(closes.tolist()):
         spent = ends[start - 1] if start else 0
         if number + 1 < closes.size and ends[closes[number + 1] - 1] - spent <= HITS:
             continue

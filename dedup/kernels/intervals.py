@@ -1,6 +1,6 @@
 """Confidence intervals of a share."""
 
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import betaincinv
@@ -10,7 +10,8 @@ from dedup.kernels import Integers
 CONFIDENCE = 0.95
 
 
-class Share(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Share:
     """A share, and the bounds it keeps in 95 of 100 samples; all None of nothing."""
 
     count: int

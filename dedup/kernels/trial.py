@@ -11,9 +11,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dedup.kernels import Flags, Hashes, Integers, exact, filters, lsh, minhash
+from dedup.kernels import Flags, Hashes, Integers, filters, lsh, minhash
 from dedup.kernels.components import connect
 from dedup.kernels.identical import find_identical
+from dedup.kernels.jaccard import jaccard
 from dedup.kernels.shingles import digest
 
 
@@ -76,7 +77,8 @@ class Found:
         wanted = np.minimum(one, other) * self.heads.size + np.maximum(one, other)
         places = np.minimum(np.searchsorted(pairs, wanted), max(pairs.size - 1, 0))
         listed = pairs[places] == wanted if pairs.size else np.zeros(wanted.size, dtype=bool)
-        return listed | (one == other)
+        held: Flags = listed | (one == other)
+        return held
 
 
 def find_heads(doc_ids: Integers, shingles: Hashes, offsets: Integers) -> Integers:
@@ -117,7 +119,7 @@ def search(documents: Documents, setting: Setting) -> Found:
     likely = select_likely(sizes, low, paired // max(count, 1), paired % max(count, 1), setting)
     compared = paired[likely]
     left, right = compared // max(count, 1), compared % max(count, 1)
-    similar = exact.jaccard(shingles, offsets, left, right) >= setting.threshold
+    similar = jaccard(shingles, offsets, left, right) >= setting.threshold
     copies = np.flatnonzero(heads != np.arange(count))
     ends, least = connect(np.concatenate((left[similar], heads[copies])), np.concatenate((right[similar], copies)))
     components = np.arange(count)

@@ -71,14 +71,14 @@ def find_neighbours(
         return pa.record_batch({"seed": seed.astype(np.int32), "doc_id": other})
 
     def search(batches: Batches) -> Batches:
-        taken = np.empty(0, np.int32), np.empty(0, np.int64)
+        taken: tuple[Integers, Integers] = np.empty(0, np.int64), np.empty(0, np.int64)
         for batch in by_piece(look)(batches):
             taken = select_least(
                 np.concatenate((taken[0], batch["seed"].to_numpy())),
                 np.concatenate((taken[1], batch["doc_id"].to_numpy())),
                 most,
             )
-        yield pa.record_batch({"seed": taken[0], "doc_id": taken[1]})
+        yield pa.record_batch({"seed": taken[0].astype(np.int32), "doc_id": taken[1]})
 
     return documents.select("doc_id", "text").mapInArrow(search, NEIGHBOURS)
 

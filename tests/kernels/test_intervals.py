@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest
 
-from dedup.kernels.intervals import measure_share
+from dedup.kernels.intervals import Share, measure_share
 
 
 @pytest.mark.parametrize(("count", "of"), [(0, 1), (1, 1), (0, 40), (3, 40), (39, 40), (40, 40), (999, 1000)])
@@ -34,4 +34,4 @@ def test_pairs_spread_evenly_over_families_count_each():
 
 
 def test_of_nothing_there_is_no_share():
-    assert measure_share(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)) == (0, 0, None, None, None)
+    assert measure_share(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)) == Share(0, 0, None, None, None)
