@@ -24,7 +24,7 @@ from dedup.stages.representatives import POLICIES
 
 NEIGHBOURS = 50
 """Documents that one drawn brings along at most: a family of a million must not follow its first member home."""
-PLANTED = (0.3, 1.0)
+PLANTED = (0.4, 1.0)
 """Similarities of planted copies to their originals, about, spread evenly."""
 LEAST_UNITS = 3
 """Words, in shingles' lengths, that a text needs to be copied with edits."""

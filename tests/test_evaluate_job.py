@@ -30,7 +30,7 @@ def test_the_command_prints_a_table_and_writes_the_answer(tmp_path):
     assert "\x1b" not in done.stdout
     answer = json.loads((output / "evaluation.json").read_text("utf-8"))
     assert [each["removed"]["count"] for each in answer["trials"].values()] == [3, 1]
-    assert "removed by first only: 2 documents" in done.stdout
+    assert "removed by first only: 2, " in done.stdout
     assert done.stdout.endswith(f"\nwritten      {output}/evaluation.json\n")
 
 

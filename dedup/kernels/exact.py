@@ -29,6 +29,8 @@ class Index(NamedTuple):
     """Distinct shingles of all sets, ascending."""
     frequencies: Integers
     """In how many sets each occurs."""
+    beginnings: Flags
+    """Which leading bits a known shingle has: 2^n flags, of which an eighth at most is set."""
     keys: Hashes
     """Shingles of all prefixes, ascending."""
     owners: Integers
@@ -47,7 +49,9 @@ def index(shingles: Hashes, offsets: Integers, floor: float) -> Index:
     known, frequencies = np.unique(shingles, return_counts=True)
     prefixes, owners = _prefixes(shingles, offsets, known, frequencies, floor)
     order = np.argsort(prefixes, kind="stable")
-    return Index(shingles, offsets, floor, known, frequencies, prefixes[order], owners[order])
+    beginnings = np.zeros(1 << int(8 * known.size + 1).bit_length(), dtype=bool)
+    beginnings[_lead(known, beginnings)] = True
+    return Index(shingles, offsets, floor, known, frequencies, beginnings, prefixes[order], owners[order])
 
 
 def search(
@@ -56,13 +60,13 @@ def search(
     """Yield all pairs of an indexed set and another at or above the floor: their numbers and exact Jaccard.
 
     A set with Jaccard t to another holds at least t times its own size of shingles that the other has. So sets with
-    fewer known shingles than that go first, most of a corpus when the index is of a sample; and of the two sets one
-    of the first `n - ceil(t n) + 1` shingles of each, rarest first, must be common.
+    fewer known shingles than that go first, most of a corpus when the index is of a sample, and their leading bits
+    tell enough of them; and of the two sets one of the first `n - ceil(t n) + 1` shingles of each, rarest first, must
+    be common.
     """
     sizes = np.diff(offsets)
-    places = np.minimum(np.searchsorted(indexed.known, shingles), max(indexed.known.size - 1, 0))
-    is_known = indexed.known[places] == shingles if indexed.known.size else np.zeros(shingles.size, dtype=bool)
-    held = np.diff(np.concatenate(([0], np.cumsum(is_known)))[offsets])
+    may_be_known = indexed.beginnings[_lead(shingles, indexed.beginnings)]
+    held = np.diff(np.concatenate(([0], np.cumsum(may_be_known)))[offsets])
     numbers = np.flatnonzero((sizes > 0) & (held >= indexed.floor * sizes - MARGIN))
     taken = take(shingles, offsets, numbers)
     prefixes, owners = _prefixes(*taken, indexed.known, indexed.frequencies, indexed.floor)
@@ -118,6 +122,11 @@ def take(shingles: Hashes, offsets: Integers, numbers: Integers) -> tuple[Hashes
     return shingles[np.arange(bounds[-1]) + np.repeat(offsets[:-1][numbers] - bounds[:-1], sizes)], bounds
 
 
+def _lead(shingles: Hashes, beginnings: Flags) -> Integers:
+    """Return the leading bits of shingles, as many as number the flags."""
+    return (shingles >> np.uint64(65 - beginnings.size.bit_length())).astype(np.int64)
+
+
 def _prefixes(
     shingles: Hashes, offsets: Integers, known: Hashes, frequencies: Integers, floor: float
 ) -> tuple[Hashes, Integers]:
@@ -128,7 +137,8 @@ def _prefixes(
         return shingles[:0], owners[:0]
     places = np.minimum(np.searchsorted(known, shingles), known.size - 1)
     is_known: Flags = known[places] == shingles
-    order = np.lexsort((shingles, np.where(is_known, frequencies[places], 0), owners))
+    # Stable, and shingles ascend within a set, so they decide among equals.
+    order = np.argsort(owners << 32 | np.where(is_known, frequencies[places], 0), kind="stable")
     lengths = sizes - np.maximum(np.ceil(floor * sizes - MARGIN).astype(np.int64), 1) + 1
     rank = np.arange(shingles.size) - np.repeat(offsets[:-1], sizes)
     taken = order[(rank < np.repeat(lengths, sizes)) & is_known[order]]

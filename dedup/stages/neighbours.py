@@ -39,9 +39,9 @@ def find_neighbours(
         Neighbours that each task gives of one seed, those with the least hash of their doc_id, so that seeds of one
         large family have the same ones.
     counters
-        Takes `paired N` and `compared N` for setting number N: pairs of a document drawn and another of the corpus
-        that share a bucket, and those of them that sizes and estimate let pass; identical copies are counted one by
-        one, and no cap is applied.
+        Takes `documents`, and `paired N` and `compared N` for setting number N: pairs of a document drawn and another
+        of the corpus that share a bucket, and those of them that sizes and estimate let pass; identical copies are
+        counted one by one, and no cap is applied.
     """
     size = seeds.signatures.shape[1]
     sought = [_sort_keys(trial.band_keys(seeds.signatures, setting)) for setting in seeds.settings]
@@ -53,6 +53,7 @@ def find_neighbours(
         tokens, bounds = text.tokenise(named["text"], shingle_seed)
         values, offsets = shingles.shingle(tokens, bounds, shingle_size)
         doc_ids = named["doc_id"].to_numpy()
+        counters.add("documents", doc_ids.size)
         full = np.flatnonzero(np.diff(offsets))
         signatures = minhash.sign(*exact.take(values, offsets, full), size, seeds.signature_seed)
         low, sizes = minhash.low_bytes(signatures), np.diff(offsets)[full]

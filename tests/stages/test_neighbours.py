@@ -63,6 +63,7 @@ def test_neighbours_are_those_at_the_floor_and_pairs_are_counted(spark, monkeypa
         )
     signatures = minhash.sign(*sets, 126, 3)
     low, sizes = minhash.low_bytes(signatures), np.diff(sets[1])
+    assert counters.values()["documents"] == len(texts)
     for number, setting in enumerate(SETTINGS):
         keys = trial.band_keys(signatures, setting)
         shared = [
