@@ -250,6 +250,8 @@ def to_table(answer: Mapping[str, Any]) -> str:
     if answer["drawn"] < answer["documents"]:
         lines.append("caution      buckets of a sample are smaller: what their cap costs is in the report of a run")
     lines += ["", _columns("", "", *(_name(each) for each in trials.values()))]
+    found = (_number(each["recall"]["edges"]["of"]) for each in trials.values())
+    lines.append(_columns("duplicates", "among the pairs", *found))
     for measure in ("recall", "precision"):
         for level, words in (("candidates", "compared"), ("edges", "an edge"), ("removals", "in one component")):
             shares = (_bounds(each[measure][level]) for each in trials.values())
