@@ -185,7 +185,7 @@ def plant(sample: Sample, count: int) -> Sample:
     """
     chance = random.Random(1)  # noqa: S311 - a spread that comes again needs a seed, no secrecy
     size = sample.config.shingles.shingle_size
-    order = np.lexsort((text.mix(sample.doc_ids.view(np.uint64)), ~sample.drawn))
+    order = np.argsort(text.mix(sample.doc_ids.view(np.uint64)))
     originals = [position for position in order.tolist() if sample.drawn[position]]
     units = {position: _split(sample.read(position)) for position in originals}
     originals = [position for position in originals if len(units[position][0]) >= LEAST_UNITS * size]
