@@ -219,6 +219,16 @@ class Output(_Table):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Evaluation(_Table):
+    """What the result is held against."""
+
+    labeled_pairs: str = ""
+    """File of labelled pairs, parquet, JSON lines or CSV: columns left_id and right_id, and duplicate, true or false,
+    if some are none; the report then says which share of the duplicates ended in one component, and nothing is
+    measured when it is empty."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Config(_Table):
     """What counts as a near duplicate, and how the pairs are found."""
 
@@ -261,6 +271,9 @@ class Config(_Table):
 
     output: Output = field(default_factory=Output)
     """Table [output]."""
+
+    evaluation: Evaluation = field(default_factory=Evaluation)
+    """Table [evaluation]."""
 
     @property
     def signature_size(self) -> int:

@@ -17,7 +17,8 @@ from dedup.config import to_toml
 from dedup.errors import DataError, DedupError, SchemaError
 from dedup.faults import explain
 from dedup.kernels.lsh import pair_counts
-from dedup.report import build_report, to_html, to_json, to_metrics
+from dedup.labels import read_labels, select_known
+from dedup.report import build_report, hide_passwords, to_html, to_json, to_metrics
 from dedup.run import Job, Run
 from dedup.sizes import (
     BAND_BYTES,
@@ -80,8 +81,12 @@ def run(spark: SparkSession, job: Job) -> dict[str, Any]:
 
 
 def _run_stages(work: Run, job: Job) -> dict[str, Any]:
+    labels = _read_labels(work)
     with work.stage("signatures", "signatures"):
         _sign(work)
+    if labels is not None:
+        with work.stage("labels", "labels"):
+            _select_labels(work, labels)
     with work.stage("identical", "identical"):
         _collapse(work)
     heads = identical.select_heads(work.tables["signatures"], work.tables["identical"])
@@ -106,6 +111,7 @@ def _run_stages(work: Run, job: Job) -> dict[str, Any]:
         facts={
             "engine": engine,
             "uncompared": uncompared,
+            "labeled": _count_joined(work),
             "bucket_sizes": bucket_sizes,
             "component_sizes": component_sizes,
             "spark": work.spark.version,
@@ -117,10 +123,45 @@ def _run_stages(work: Run, job: Job) -> dict[str, Any]:
             "report.json": to_json(report),
             "report.html": to_html(report),
             "metrics.prom": to_metrics(report),
-            "dedup.toml": to_toml(job.config),
+            "dedup.toml": to_toml(hide_passwords(job.config)),
         }
     )
     return report
+
+
+def _read_labels(work: Run) -> DataFrame | None:
+    """Return LABELS of the duplicates among the labelled pairs; None where none are given."""
+    path = work.config.evaluation.labeled_pairs
+    if not path:
+        return None
+    where = "evaluation.labeled_pairs"
+    labels = read_labels(work.spark, Storage(work.spark), path, id_type=work.id_type, where=where)
+    return labels.filter("duplicate")
+
+
+def _select_labels(work: Run, labels: DataFrame) -> None:
+    """Make the table of the labelled pairs whose documents the corpus has."""
+    given = labels.count()
+    work.table(
+        "labels",
+        schemas.LABELS,
+        lambda _: select_known(labels, work.tables["signatures"]),
+        known={"given": given},
+    )
+    if not work.rows("labels"):
+        raise DataError(
+            f"evaluation.labeled_pairs: must hold duplicates of the input (got {given:,}, of none of which both "
+            "documents are in it)"
+        )
+
+
+def _count_joined(work: Run) -> dict[str, int] | None:
+    """Return how many labelled pairs of duplicates were `given`, are `known`, and were `joined` in one component."""
+    if "labels" not in work.tables:
+        return None
+    parted = components.find_parted(work.tables["labels"], work.tables["components"]).count()
+    known = work.rows("labels")
+    return {"given": work.measured["labels"]["given"], "known": known, "joined": known - parted}
 
 
 def _sign(work: Run) -> None:

@@ -1,5 +1,6 @@
 """What a run did, as numbers: report.json, report.html, and the table a job prints."""
 
+import dataclasses
 import json
 import platform
 import re
@@ -33,8 +34,9 @@ METRICS = {
     "candidate_pairs_per_doc": "Candidate pairs per document.",
     "verify_drop_rate": "Share of candidates that the exact comparison dropped.",
     "components": "Components of more than one document.",
+    "recall_on_labeled_set": "Share of labelled pairs of duplicates that ended in one component.",
 }
-"""Numbers of report.json that go to metrics.prom."""
+"""Numbers of report.json that go to metrics.prom, unless they are null."""
 SIMILARITIES = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95)
 
 
@@ -53,7 +55,7 @@ def build_report(
     stages
         Measurements of every stage: rows, seconds and its own counts.
     facts
-        engine, bucket_sizes, component_sizes, uncompared (see `pipeline`) and spark's version.
+        engine, bucket_sizes, component_sizes, uncompared, labeled (see `pipeline`) and spark's version.
     """
     signed, paired = stages["signatures"], stages["candidates"]
     documents = signed["rows"]
@@ -91,6 +93,8 @@ def build_report(
             "edges": stages["edges"]["rows"],
         },
         "uncompared": {**facts["uncompared"], "lost_share_at_most": _share_at_most(**facts["uncompared"])},
+        "labeled_pairs": facts["labeled"],
+        "recall_on_labeled_set": facts["labeled"] and _share(facts["labeled"]["joined"], facts["labeled"]["known"]),
         "candidate_pairs_per_doc": _share(paired["rows"], documents),
         "length_drop_rate": _share(paired["pairs_distinct"] - after_length, paired["pairs_distinct"]),
         "estimate_drop_rate": _share(after_length - paired["rows"], after_length),
@@ -103,7 +107,7 @@ def build_report(
         if config.mode == "lsh"
         else [],
         "stages": stages,
-        "settings": to_dict(config),
+        "settings": to_dict(hide_passwords(config)),
         "hash": facts["hash"],
         "input": [_without_password(path) for path in inputs],
         "output": _without_password(output),
@@ -115,6 +119,12 @@ def build_report(
             **{name: version(name) for name in PACKAGES},
         },
     }
+
+
+def hide_passwords(config: Config) -> Config:
+    """Return the settings without the user and password that a URL among them can hold."""
+    path = _without_password(config.evaluation.labeled_pairs)
+    return dataclasses.replace(config, evaluation=dataclasses.replace(config.evaluation, labeled_pairs=path))
 
 
 def _without_password(path: str) -> str:
@@ -153,7 +163,8 @@ def to_metrics(report: Mapping[str, Any]) -> str:
             (gauge.labels(key) if label else gauge).set(value)
 
     for name, meaning in METRICS.items():
-        add(name, meaning, {"": report[name]})
+        if report[name] is not None:
+            add(name, meaning, {"": report[name]})
     add("pairs", "Pairs of documents that got so far.", report["pairs"], "step")
     add("uncompared_lost_share", "At most this share of uncompared pairs was lost.", _lost(report))
     stages = report["stages"].items()
@@ -192,6 +203,8 @@ def to_table(report: Mapping[str, Any]) -> str:
         rows.append(("records quarantined", f"{report['quarantined']:,}"))
     if report["pairs"]["uncompared"]:
         rows.append(("lost of them, at most", f"{report['uncompared']['lost_share_at_most']:.2%}"))
+    if report["labeled_pairs"]:
+        rows.append(("recall of labelled", f"{report['recall_on_labeled_set']:.4f}"))
     lines = [f"{name:<22}{value:>10}" for name, value in rows]
     lines += ["", f"{'stage':<18}{'rows':>14}{'seconds':>10}"]
     lines += [

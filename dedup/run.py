@@ -7,16 +7,16 @@ import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from dedup import __version__
-from dedup.config import Config, to_dict
+from dedup.config import Config, Input, to_dict
 from dedup.contract import load_contract
-from dedup.corpus import fingerprint, guess_format, read_corpus
+from dedup.corpus import Corpus, fingerprint, guess_format, read_corpus
 from dedup.errors import DataError
 from dedup.exchange import Counters
 from dedup.kernels.text import VERSION, key_fingerprint
@@ -43,6 +43,31 @@ class Job:
     overwrite: bool = False
 
 
+class Read(NamedTuple):
+    """The input, and what it was found to be."""
+
+    format: str
+    id_column: str
+    corpus: Corpus
+
+
+def read_input(spark: SparkSession, storage: Storage, inputs: Sequence[str], chosen: Input) -> Read:
+    """Read the input as the settings say.
+
+    Raises
+    ------
+    StorageError, DataError
+        As `read_corpus`.
+    """
+    kind: str = chosen.format
+    if kind == "auto":
+        kind = guess_format(storage, inputs, name_filter=chosen.name_filter)
+    found = read_corpus(
+        spark, storage, inputs, kind=kind, name_filter=chosen.name_filter, on_bad_record=chosen.on_bad_record
+    )
+    return Read(kind, chosen.id_column or ("path" if kind == "text" else ""), found)
+
+
 class Run:
     """One run as it goes on: its input, and the tables and measurements of the stages so far."""
 
@@ -50,12 +75,9 @@ class Run:
         self.spark = spark
         self.config = job.config
         chosen = job.config.input
-        self.format: str = chosen.format
-        if self.format == "auto":
-            self.format = guess_format(storage, job.inputs, name_filter=chosen.name_filter)
-        self.id_column = chosen.id_column or ("path" if self.format == "text" else "")
+        read = read_input(spark, storage, job.inputs, chosen)
+        self.format, self.id_column, found = read.format, read.id_column, read.corpus
         where = {"kind": self.format, "name_filter": chosen.name_filter}
-        found = read_corpus(spark, storage, job.inputs, **where, on_bad_record=chosen.on_bad_record)
         self.corpus, self.rejected = found.rows, found.rejected
         self._fingerprint = found.fingerprint
         self._fingerprint_now = partial(fingerprint, spark, storage, job.inputs, **where)
@@ -77,7 +99,7 @@ class Run:
             "version": __version__,
             **{f"hash {name}": value for name, value in self.hashed.items()},
             "unicode": unicodedata.unidata_version,
-            **{f"setting {name}": value for name, value in _flatten(to_dict(job.config)).items() if name != KEY_FILE},
+            **{f"setting {name}": value for name, value in flatten(to_dict(job.config)).items() if name != KEY_FILE},
             "input": found.fingerprint,
         }
         self.workspace.open(identity, overwrite=job.overwrite)
@@ -161,7 +183,7 @@ class Run:
         return tasks(data_bytes, task_bytes, self.spark.sparkContext.defaultParallelism, TASK_BYTES)
 
 
-def _flatten(settings: Mapping[str, Any]) -> dict[str, Any]:
+def flatten(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Name the keys of tables as `--set` does."""
     tables = {name: value for name, value in settings.items() if isinstance(value, Mapping)}
     single = {name: value for name, value in settings.items() if name not in tables}

@@ -55,6 +55,12 @@ CANDIDATES = T.StructType().add("left_id", T.LongType()).add("right_id", T.LongT
 PAIRS = T.StructType().add("left_id", T.LongType()).add("right_id", T.LongType())
 """Pairs left_id < right_id."""
 
+LABELS = T.StructType().add("left_id", T.LongType()).add("right_id", T.LongType()).add("duplicate", T.BooleanType())
+"""Labelled pairs, left_id < right_id, and whether they are duplicates by their label."""
+
+NEIGHBOURS = T.StructType().add("seed", T.IntegerType()).add("doc_id", T.LongType())
+"""Documents that resemble a document drawn, which is known by its number."""
+
 ENDS = T.StructType().add("doc_id", T.LongType())
 """Documents of candidates."""
 

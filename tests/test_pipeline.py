@@ -105,6 +105,8 @@ def test_result_is_true_and_independent_of_order_files_and_partitions(spark, tmp
     assert report["documents"] == len(documents)
     assert report["documents_empty"] == 2
     assert report["documents_short"] == 4
+    assert report["recall_on_labeled_set"] is report["labeled_pairs"] is None
+    assert "labels" not in report["stages"]
 
     random.Random(seed).shuffle(documents)
     spark.conf.set("spark.sql.shuffle.partitions", "5")

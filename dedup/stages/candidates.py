@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from dedup.exchange import Batches, Counters, Pairs, meet
-from dedup.kernels import lsh, minhash
+from dedup.kernels import filters, lsh
 from dedup.kernels.blocks import unlists, unrows
 from dedup.schemas import CANDIDATES, PAIRS
 
@@ -44,7 +44,7 @@ def pair_documents(
     """
     floor = None
     if estimate_sigmas is not None:
-        floor = threshold - estimate_sigmas * minhash.standard_error(threshold, signature_size)
+        floor = filters.least_estimate(threshold, signature_size, estimate_sigmas)
 
     def pairs_of(batch: pa.RecordBatch) -> Iterator[Pairs]:
         members, offsets = unlists(batch["doc_ids"], "<i8")
@@ -54,14 +54,13 @@ def pair_documents(
     def compare(documents: pa.Table, pairs: Pairs, rows: Pairs) -> pa.RecordBatch:
         counters.add("pairs_distinct", pairs[0].size)
         sizes = documents["shingle_count"].to_numpy()
-        left, right = (sizes[ends] for ends in rows)
-        possible = np.flatnonzero(np.minimum(left, right) >= threshold * np.maximum(left, right) * (1 - 1e-12))
+        possible = filters.select_possible(sizes[rows[0]], sizes[rows[1]], threshold)
         counters.add("pairs_after_length", possible.size)
         if floor is None:
             estimates, likely = np.full(possible.size, np.nan), possible
         else:
             low = np.concatenate([unrows(chunk) for chunk in documents["signature"].chunks])
-            estimates = _estimate(low, rows[0][possible], rows[1][possible])
+            estimates = filters.estimate_pairs(low, rows[0][possible], rows[1][possible])
             likely, estimates = possible[estimates >= floor], estimates[estimates >= floor]
         return pa.record_batch(
             {
@@ -88,13 +87,3 @@ def sample_uncompared(buckets: DataFrame, *, max_bucket: int, share: float) -> D
 
     large = buckets.filter(F.col("size") > max_bucket).select("key", "doc_ids")
     return large.mapInArrow(draw, PAIRS).distinct()
-
-
-def _estimate(low: np.ndarray, left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """Estimate pairs a million at a time, so that the gathered rows stay small."""
-    step = PAIRS_AT_A_TIME
-    parts = [
-        minhash.estimate(low[left[start : start + step]], low[right[start : start + step]])
-        for start in range(0, left.size, step)
-    ]
-    return np.concatenate(parts) if parts else np.empty(0)

@@ -39,12 +39,17 @@ def identify(corpus: DataFrame, *, id_column: str) -> tuple[Column, Column]:
     if not id_column:
         whole = F.struct(*[column(name).alias(f"c{number}") for number, name in enumerate(corpus.columns)])
         user_id = F.md5(F.to_json(whole, AS_JSON))
-        return user_id, F.xxhash64(user_id)
+        return user_id, to_doc_id(user_id, T.StringType())
     kind = _kind(corpus, id_column, "input.id_column", (*INTEGRAL, T.StringType), "an integer or a string")
     user_id = column(id_column)
+    return user_id, to_doc_id(user_id, kind)
+
+
+def to_doc_id(user_id: Column, kind: T.DataType) -> Column:
+    """Return the document id of a user's own id of this type; null where that is."""
     if isinstance(kind, T.StringType):
-        return user_id, F.when(user_id.isNotNull(), F.xxhash64(user_id))
-    return user_id, user_id.cast("long")
+        return F.when(user_id.isNotNull(), F.xxhash64(user_id))
+    return user_id.cast("long")
 
 
 def _kind(corpus: DataFrame, name: str, setting: str, kinds: tuple[type[T.DataType], ...], rule: str) -> T.DataType:

@@ -1,0 +1,293 @@
+"""What a setting found among the documents of a sample, held against the truth."""
+
+import difflib
+import re
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from dedup.config import Config
+from dedup.kernels import Flags, Integers, exact, filters, lsh, minhash, trial
+from dedup.kernels.components import connect
+from dedup.kernels.intervals import measure_share
+from dedup.kernels.representatives import elect
+from dedup.sample import Sample
+
+BINS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 1.0)
+"""Lower ends of the bins of similarity; the last is that of identical sets."""
+LISTED = 100
+"""Pairs and documents of a kind that are listed."""
+EXCERPT_LENGTH = 80
+"""Characters of a text shown."""
+COMPARED_WORDS = 2000
+"""Words of a text that are searched for what it shares with another."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Pairs:
+    """Pairs of positions, left < right, with their exact Jaccard."""
+
+    left: Integers
+    right: Integers
+    jaccard: npt.NDArray[np.float64]
+
+    def at(self, threshold: float, count: int) -> Integers:
+        """Return those at or above the threshold as `left * count + right`, ascending."""
+        similar = self.jaccard >= threshold
+        return np.sort(self.left[similar] * count + self.right[similar])
+
+    def connect(self, threshold: float, count: int) -> Integers:
+        """Return the least position in the component of each of `count` documents, joined by pairs that reach it."""
+        similar = self.jaccard >= threshold
+        ends, least = connect(self.left[similar], self.right[similar])
+        components = np.arange(count)
+        components[ends] = least
+        return components
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Truth:
+    """Pairs that are to be found, and such as are not."""
+
+    pairs: Pairs
+    labels: Flags | None
+    """Which are duplicates; None: those at or above the threshold."""
+    families: Integers
+    """Number of the family of each pair: what the pairs connect."""
+
+    def duplicates(self, threshold: float) -> Flags:
+        """Tell which pairs are to be found."""
+        return self.pairs.jaccard >= threshold if self.labels is None else self.labels
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Trial:
+    """A setting and what it found."""
+
+    config: Config
+    setting: trial.Setting
+    found: trial.Found
+    seconds: float
+    representatives: Integers
+    """Position of the document kept of the component of each."""
+
+    @property
+    def removed(self) -> Flags:
+        """Tell which documents are removed."""
+        removed: Flags = self.representatives != np.arange(self.representatives.size)
+        return removed
+
+
+def find_alike(sample: Sample, floor: float) -> Pairs:
+    """Return every pair of the sample at or above the floor, by exact search."""
+    found = [
+        (left[left < right], right[left < right], jaccard[left < right])
+        for left, right, jaccard in exact.search(exact.index(*sample.sets, floor), *sample.sets)
+    ]
+    empty = np.empty(0, dtype=np.int64)
+    left, right, jaccard = (np.concatenate([part[side] for part in found] or [empty]) for side in range(3))
+    return Pairs(left=left, right=right, jaccard=jaccard.astype(np.float64))
+
+
+def find_truth(sample: Sample, alike: Pairs, labels: pa.Table | None) -> Truth:
+    """Return the labelled pairs, or those of planted copies, or those alike of which one at least was drawn.
+
+    Of the latter each pair of the corpus is as likely to be there as any other, whatever the size of its family, until
+    a family has more members than one document brings along; pairs of two that only came along would favour families.
+    """
+    flags = None
+    if labels is not None:
+        ends = [np.searchsorted(sample.doc_ids, labels[side].to_numpy()) for side in ("left_id", "right_id")]
+        flags = labels["duplicate"].to_numpy()
+    elif (sample.sources >= 0).any():
+        copies = np.flatnonzero(sample.sources >= 0)
+        ends = [copies, sample.sources[copies]]
+    else:
+        chosen = sample.drawn[alike.left] | sample.drawn[alike.right]
+        ends = [alike.left[chosen], alike.right[chosen]]
+    left, right = np.minimum(*ends), np.maximum(*ends)
+    ids, least = connect(left, right)
+    families = np.unique(least, return_inverse=True)[1][np.searchsorted(ids, left)]
+    pairs = Pairs(left=left, right=right, jaccard=exact.compare(sample.sets, sample.sets, left, right))
+    return Truth(pairs=pairs, labels=flags, families=families)
+
+
+def judge(sample: Sample, truth: Truth, alike: Pairs, tried: Trial) -> dict[str, Any]:
+    """Return recall and precision, by level and by similarity, what it cost, and what was missed.
+
+    A pair is a candidate when it was compared exactly, an edge when that reached the threshold, and removed when both
+    documents are in one component. Documents of one shingle set are all three.
+    """
+    found, setting = tried.found, tried.setting
+    left, right, jaccard = truth.pairs.left, truth.pairs.right, truth.pairs.jaccard
+    duplicates = truth.duplicates(setting.threshold)
+    curve = np.array([lsh.probability(each, setting.bands, setting.rows) for each in jaccard.tolist()])
+    levels = {
+        "candidates": found.holds(found.compared, left, right),
+        "edges": found.holds(found.edges, left, right),
+        "removals": found.components[left] == found.components[right],
+    }
+    recall = {name: _share(reached[duplicates], truth.families[duplicates]) for name, reached in levels.items()}
+    precision = (
+        _precision_of_labels(truth.labels, truth.families, levels)
+        if truth.labels is not None
+        else _precision_of_sample(sample, alike, tried)
+    )
+    true_components = alike.connect(setting.threshold, sample.doc_ids.size)
+    kept_exactly = elect(true_components, sample.rank(tried.config.representatives.policy))
+    chosen = sample.drawn & (sample.sources < 0)
+    removed_exactly = kept_exactly != np.arange(kept_exactly.size)
+    missed = np.flatnonzero(duplicates & ~levels["edges"])
+    missed = missed[np.lexsort((-jaccard[missed], levels["removals"][missed]))]
+    wrong = np.flatnonzero(~duplicates & levels["removals"]) if truth.labels is not None else missed[:0]
+    return {
+        "recall": recall,
+        "recall_by_curve": float(curve[duplicates].mean()) if duplicates.any() else None,
+        "precision": precision,
+        "bins": _bin(truth, levels, found.shares_bucket(left, right), curve),
+        "removed": _share(tried.removed[chosen]),
+        "removed_exactly": _share(removed_exactly[chosen]),
+        "missed_count": int(missed.size),
+        "missed": [
+            {
+                **_describe(sample, int(left[each]), int(right[each]), float(jaccard[each])),
+                "reason": _explain(sample, tried, int(left[each]), int(right[each]), float(jaccard[each])),
+                "joined_by_others": bool(levels["removals"][each]),
+            }
+            for each in missed[:LISTED].tolist()
+        ],
+        "wrong_count": int(wrong.size),
+        "wrong": [
+            _describe(sample, int(left[each]), int(right[each]), float(jaccard[each]))
+            for each in wrong[:LISTED].tolist()
+        ],
+    }
+
+
+def compare(sample: Sample, first: Trial, second: Trial) -> dict[str, Any]:
+    """Return the documents that one setting removes and the other keeps."""
+    sides = {}
+    for name, one, other in (("removed_by_first_only", first, second), ("removed_by_second_only", second, first)):
+        changed = np.flatnonzero(one.removed & ~other.removed)
+        kept = one.representatives[changed]
+        similarities = exact.compare(sample.sets, sample.sets, changed, kept)
+        sides[name] = {
+            "documents": int(changed.size),
+            "drawn": int(np.count_nonzero(sample.drawn[changed])),
+            "examples": [
+                {
+                    "id": sample.name(position),
+                    "text": _cut(sample.read(position)),
+                    "representative_id": sample.name(representative),
+                    "jaccard": similarity,
+                }
+                for position, representative, similarity in zip(
+                    changed[:LISTED].tolist(), kept[:LISTED].tolist(), similarities[:LISTED].tolist(), strict=True
+                )
+            ],
+        }
+    return sides
+
+
+def _share(counted: Flags, families: Integers | None = None) -> dict[str, Any]:
+    """Return the share of what is true, with its interval; None: every one is a family of its own."""
+    if families is None:
+        families = np.arange(counted.size)
+    _, numbers = np.unique(families, return_inverse=True)
+    return asdict(measure_share(np.bincount(numbers, weights=counted), np.bincount(numbers)))
+
+
+def _precision_of_labels(labels: Flags, families: Integers, levels: dict[str, Flags]) -> dict[str, Any]:
+    """Return which share of the labelled pairs that got so far are duplicates; of nothing without a false label."""
+    stated = not labels.all()
+    return {name: _share(labels[reached & stated], families[reached & stated]) for name, reached in levels.items()}
+
+
+def _precision_of_sample(sample: Sample, alike: Pairs, tried: Trial) -> dict[str, Any]:
+    """Return which share of the pairs that got so far, one document drawn, are what the exact search finds."""
+    found, count = tried.found, sample.doc_ids.size
+    true_pairs = alike.at(tried.setting.threshold, count)
+    drawn = np.zeros(count, dtype=bool)
+    drawn[found.heads[sample.drawn]] = True
+    shares = {}
+    for name, pairs in (("candidates", found.compared), ("edges", found.edges)):
+        chosen = pairs[drawn[pairs // count] | drawn[pairs % count]]
+        shares[name] = _share(np.isin(chosen, true_pairs))
+    same, every = _count_agreeing(found.components, alike.connect(tried.setting.threshold, count), sample.drawn)
+    shares["removals"] = asdict(measure_share(same, every))
+    return shares
+
+
+def _count_agreeing(groups: Integers, others: Integers, drawn: Flags) -> tuple[Integers, Integers]:
+    """Count each group's pairs with a document drawn: those that the other grouping has together too, and all."""
+
+    def count(labels: Integers) -> tuple[Integers, Integers]:
+        firsts, numbers = np.unique(labels, return_index=True, return_inverse=True)[1:]
+        members, not_drawn = np.bincount(numbers), np.bincount(numbers, weights=~drawn).astype(np.int64)
+        return firsts, (members * (members - 1) - not_drawn * (not_drawn - 1)) // 2
+
+    firsts, every = count(groups)
+    cells, within = count(groups * groups.size + others)
+    numbers = np.searchsorted(groups[firsts], groups[cells])
+    return np.bincount(numbers, weights=within, minlength=every.size).astype(np.int64), every
+
+
+def _bin(
+    truth: Truth, levels: dict[str, Flags], shares_bucket: Flags, curve: npt.NDArray[np.float64]
+) -> list[dict[str, Any]]:
+    """Return what became of the pairs of each bin of similarity that has any, and what the S-curve says of them."""
+    bins = []
+    numbers = np.searchsorted(BINS, truth.pairs.jaccard, side="right") - 1
+    for number in np.unique(numbers).tolist():
+        chosen = numbers == number
+        bins.append(
+            {
+                "from": BINS[number],
+                "to": BINS[min(number + 1, len(BINS) - 1)],
+                "pairs": int(np.count_nonzero(chosen)),
+                "by_curve": float(curve[chosen].mean()),
+                "in_bucket": _share(shares_bucket[chosen], truth.families[chosen]),
+                **{name: float(reached[chosen].mean()) for name, reached in levels.items()},
+            }
+        )
+    return bins
+
+
+def _explain(sample: Sample, tried: Trial, left: int, right: int, jaccard: float) -> str:
+    """Say why a pair is no edge."""
+    found, setting = tried.found, tried.setting
+    if jaccard < setting.threshold:
+        return f"below the threshold of {setting.threshold}"
+    ends = np.array([left]), np.array([right])
+    if not found.shares_bucket(*ends)[0]:
+        return "no bucket in common"
+    if not found.holds(found.paired, *ends)[0]:
+        return f"only in buckets over {setting.max_bucket} documents"
+    low = minhash.low_bytes(sample.signatures[[left, right], : setting.size])
+    return f"estimated at {filters.estimate_pairs(low, np.array([0]), np.array([1]))[0]:.3f}"
+
+
+def _describe(sample: Sample, left: int, right: int, jaccard: float) -> dict[str, Any]:
+    texts = sample.read(left), sample.read(right)
+    return {
+        "left_id": sample.name(left),
+        "right_id": sample.name(right),
+        "jaccard": jaccard,
+        "shared": _cut(_find_shared(*texts)),
+    }
+
+
+def _find_shared(left: str, right: str) -> str:
+    """Return the longest run of words that two texts have in common."""
+    one, other = (re.findall(r"\w+", content.lower())[:COMPARED_WORDS] for content in (left, right))
+    match = difflib.SequenceMatcher(None, one, other, autojunk=False).find_longest_match()
+    return " ".join(one[match.a : match.a + match.size])
+
+
+def _cut(content: str) -> str:
+    """Return the beginning of a text, on one line."""
+    words = " ".join(content[: 4 * EXCERPT_LENGTH].split())
+    return words if len(words) <= EXCERPT_LENGTH else f"{words[: EXCERPT_LENGTH - 3]}..."

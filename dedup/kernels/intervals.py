@@ -1,0 +1,53 @@
+"""Confidence intervals of a share."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import betaincinv
+
+from dedup.kernels import Integers
+
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """A share, and the bounds it keeps in 95 of 100 samples; all None of nothing."""
+
+    count: int
+    of: int
+    share: float | None
+    low: float | None
+    high: float | None
+
+
+def measure_share(counts: Integers, totals: Integers) -> Share:
+    """Return the share of what was counted, with an interval that minds that things come in families.
+
+    The exact interval of Clopper and Pearson [1]_ takes single pairs for independent. Pairs of one family are found or
+    missed together, so their number is first divided by the design effect of sampling whole families [2]_, where it
+    can be told, that is, between 0 and 1; without the latter's correction for few families.
+
+    Parameters
+    ----------
+    counts, totals : int64 [families]
+        What was counted in each family, and of how many; families of one each give the plain interval.
+
+    References
+    ----------
+    .. [1] C. J. Clopper, E. S. Pearson: The use of confidence or fiducial limits. Biometrika 26 (1934).
+    .. [2] E. L. Korn, B. I. Graubard: Confidence intervals for proportions with small expected number of positive
+       counts estimated from survey data. Survey Methodology 24 (1998).
+    """
+    count, total, families = int(counts.sum()), int(totals.sum()), int(np.count_nonzero(totals))
+    if not total:
+        return Share(0, 0, None, None, None)
+    share, effective = count / total, float(total)
+    if 0 < count < total and families > 1:
+        residuals = counts - share * totals
+        variance = families / (families - 1) * float(residuals @ residuals) / total**2
+        effective = min(share * (1 - share) / variance, effective) if variance else effective
+    found, missed, tail = share * effective, (1 - share) * effective, (1 - CONFIDENCE) / 2
+    low = float(betaincinv(found, missed + 1, tail)) if count else 0.0
+    high = float(betaincinv(found + 1, missed, 1 - tail)) if count < total else 1.0
+    return Share(count, total, share, low, high)

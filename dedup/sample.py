@@ -1,0 +1,251 @@
+"""Documents drawn from a corpus, with those that resemble them, held in the driver's memory.
+
+Documents drawn one by one lose their pairs: of n in N a pair stays with probability (n / N)^2, one in 10,000 at one in
+a hundred. So each document drawn brings along those of the whole corpus that resemble it, by an exact search.
+"""
+
+import math
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from dedup.config import Config
+from dedup.contract import load_contract
+from dedup.errors import DataError
+from dedup.exchange import Counters
+from dedup.kernels import Flags, Hashes, Integers, exact, minhash, shingles, text, trial
+from dedup.stages import neighbours
+from dedup.stages.representatives import POLICIES
+
+NEIGHBOURS = 50
+"""Documents that one drawn brings along at most: a family of a million must not follow its first member home."""
+PLANTED = (0.4, 1.0)
+"""Similarities of planted copies to their originals, about, spread evenly."""
+LEAST_UNITS = 3
+"""Words, in shingles' lengths, that a text needs to be copied with edits."""
+WORD_LENGTH = 20
+"""Characters a word has on average at most; longer ones are sentences of a script without spaces."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Sample:
+    """n documents in the order of their doc_id."""
+
+    doc_ids: Integers
+    ids: pa.Array
+    """The user's; null for a planted copy."""
+    texts: pa.Array
+    """Bytes."""
+    drawn: Flags
+    """Which were drawn; the others came along."""
+    sources: Integers
+    """Position of the original of a planted copy, -1 for all others."""
+    config: Config
+    size: int
+    """Values of a signature."""
+
+    @cached_property
+    def sets(self) -> tuple[Hashes, Integers]:
+        """Shingle sets, end to end, and their offsets."""
+        hashes = text.tokenise(self.texts, load_contract(self.config))
+        return shingles.shingle(*hashes, self.config.shingles.shingle_size)
+
+    @cached_property
+    def signatures(self) -> Hashes:
+        """One signature a document for all settings."""
+        return minhash.sign(*self.sets, self.size, self.config.lsh.seed)
+
+    @cached_property
+    def heads(self) -> Integers:
+        """As `trial.find_heads`."""
+        return trial.find_heads(self.doc_ids, *self.sets)
+
+    def rank(self, policy: str) -> Integers:
+        """Return the order in which the policy prefers documents; planted copies come last."""
+        real = self.sources < 0
+        ranks = np.arange(self.doc_ids.size) + self.doc_ids.size
+        ranks[real] = POLICIES[policy](pa.table({"id": self.ids.filter(pa.array(real))}))
+        return ranks
+
+    def name(self, position: int) -> str | int:
+        """Return the user's id of a document; a planted copy is named after its original."""
+        source = int(self.sources[position])
+        name: str | int = self.ids[position].as_py() if source < 0 else f"planted copy of {self.name(source)}"
+        return name
+
+    def read(self, position: int) -> str:
+        """Return the text of a document."""
+        content: bytes = self.texts[position].as_py() or b""
+        return content.decode("utf-8", "replace")
+
+
+def draw(documents: DataFrame, count: int) -> pa.Table:
+    """Return the `count` documents with the least hashes of their doc_id: the same on every run."""
+    chosen = documents.filter(F.col("doc_id").isNotNull()).orderBy(F.xxhash64("doc_id"), "doc_id").limit(count)
+    return chosen.toArrow()
+
+
+def fetch(documents: DataFrame, doc_ids: Integers) -> pa.Table:
+    """Return the documents of these ids, as far as there are any; a pass over the corpus."""
+    wanted = documents.sparkSession.createDataFrame(pa.table({"doc_id": np.unique(doc_ids)}))
+    return documents.join(F.broadcast(wanted), on="doc_id", how="left_semi").select("doc_id", "id", "text").toArrow()
+
+
+def bring_along(
+    documents: DataFrame, drawn: Sample, *, settings: Sequence[trial.Setting], floor: float
+) -> tuple[Sample, dict[str, int]]:
+    """Return the documents drawn and those of the corpus that resemble them, and what was counted on the way.
+
+    A pass over the corpus to find them and one to fetch them.
+
+    Parameters
+    ----------
+    floor
+        Least exact Jaccard of a document that comes along to one drawn.
+
+    Returns
+    -------
+    sample
+        Of every document drawn at most NEIGHBOURS, those with the least hashes of their doc_id.
+    counts
+        As the counters of `neighbours.find_neighbours`.
+    """
+    seeds = neighbours.Seeds(
+        doc_ids=drawn.doc_ids,
+        index=exact.index(*drawn.sets, floor),
+        signatures=drawn.signatures,
+        signature_seed=drawn.config.lsh.seed,
+        settings=settings,
+    )
+    counters = Counters(documents.sparkSession)
+    found = neighbours.find_neighbours(
+        documents,
+        seeds,
+        # A document drawn is among its own neighbours.
+        most=NEIGHBOURS + 1,
+        contract=load_contract(drawn.config),
+        shingle_size=drawn.config.shingles.shingle_size,
+        counters=counters,
+    ).toArrow()
+    _, doc_ids = neighbours.select_least(found["seed"].to_numpy(), found["doc_id"].to_numpy(), NEIGHBOURS + 1)
+    more = np.setdiff1d(doc_ids, drawn.doc_ids)
+    table = pa.table({"doc_id": drawn.doc_ids, "id": drawn.ids, "text": drawn.texts})
+    if more.size:
+        others = fetch(documents, more)
+        table = pa.concat_tables([table, others.set_column(2, "text", others["text"].cast(pa.large_binary()))])
+    sample = assemble(table, drawn.config, drawn.size)
+    return replace(sample, drawn=np.isin(sample.doc_ids, drawn.doc_ids)), counters.values()
+
+
+def assemble(documents: pa.Table, config: Config, size: int) -> Sample:
+    """Return a sample of documents (doc_id, id, text), all of them drawn; wholly equal rows are one document.
+
+    Raises
+    ------
+    DataError
+        When two documents have one id.
+    """
+    doc_ids = documents["doc_id"].to_numpy()
+    _, first = np.unique(doc_ids, return_index=True)
+    if config.input.id_column and first.size < doc_ids.size:
+        repeated = np.setdiff1d(np.arange(doc_ids.size), first)
+        shown = documents["id"][int(repeated[0])].as_py()
+        raise DataError(
+            f"input.id_column: column {config.input.id_column!r} must be unique (got {shown!r} more than once)"
+        )
+    chosen = documents.take(pa.array(first))
+    return Sample(
+        doc_ids=doc_ids[first],
+        ids=chosen["id"].combine_chunks(),
+        texts=chosen["text"].cast(pa.large_binary()).combine_chunks(),
+        drawn=np.ones(first.size, dtype=bool),
+        sources=np.full(first.size, -1),
+        config=config,
+        size=size,
+    )
+
+
+def plant(sample: Sample, count: int) -> Sample:
+    """Return the sample with so many edited copies of the documents drawn, the same ones every time.
+
+    Words are exchanged, a passage is dropped or a foreign one put in, in turn, so that the similarities to the
+    originals spread over PLANTED; the documents copied are taken in the order of their hashes, again from the first
+    when there are more copies than documents.
+
+    Raises
+    ------
+    DataError
+        When no document is long enough.
+    """
+    chance = random.Random(1)  # noqa: S311 - a spread that comes again needs a seed, no secrecy
+    size = sample.config.shingles.shingle_size
+    order = np.argsort(text.mix(sample.doc_ids.view(np.uint64)))
+    originals = [position for position in order.tolist() if sample.drawn[position]]
+    units = {position: _split(sample.read(position)) for position in originals}
+    originals = [position for position in originals if len(units[position][0]) >= LEAST_UNITS * size]
+    if not originals:
+        raise DataError(f"--planted: must find texts of {LEAST_UNITS * size} words and more to copy (it found none)")
+    copies, sources = [], []
+    for number in range(count):
+        source = originals[number % len(originals)]
+        words, joint = units[source]
+        foreign = units[chance.choice(originals)][0]
+        target = PLANTED[0] + (PLANTED[1] - PLANTED[0]) * (number + 0.5) / count
+        copies.append(joint.join(EDITS[number % len(EDITS)](chance, words, foreign, target, size)))
+        sources.append(source)
+    free = np.setdiff1d(text.expand(1, sample.doc_ids.size + 2 * count).view(np.int64), sample.doc_ids)[:count]
+    doc_ids = np.concatenate((sample.doc_ids, free))
+    places = np.argsort(doc_ids)
+    now_at = np.argsort(places)
+    moved = np.concatenate((sample.sources, sources)).astype(np.int64)
+    moved[moved >= 0] = now_at[moved[moved >= 0]]
+    taken = pa.array(places)
+    return replace(
+        sample,
+        doc_ids=doc_ids[places],
+        ids=pa.concat_arrays([sample.ids, pa.nulls(count, sample.ids.type)]).take(taken),
+        texts=pa.concat_arrays([sample.texts, pa.array([copy.encode() for copy in copies], pa.large_binary())]).take(
+            taken
+        ),
+        drawn=np.concatenate((sample.drawn, np.ones(count, dtype=bool)))[places],
+        sources=moved[places],
+    )
+
+
+def _split(content: str) -> tuple[list[str], str]:
+    """Return the words of a text and what joins them; its characters, where spaces do not part words."""
+    words = content.split()
+    if sum(map(len, words)) > WORD_LENGTH * len(words):
+        return list(content), ""
+    return words, " "
+
+
+def _exchange(chance: random.Random, words: list[str], foreign: list[str], target: float, size: int) -> list[str]:
+    # Of n shingles a share s outlives so many exchanges, and as many as were lost are new: J = s / (2 - s).
+    count = min(round(-len(words) / size * math.log(2 * target / (1 + target))), len(words))
+    edited = list(words)
+    for place in chance.sample(range(len(words)), max(count, 1)):
+        edited[place] = chance.choice(foreign)
+    return edited
+
+
+def _drop(chance: random.Random, words: list[str], foreign: list[str], target: float, size: int) -> list[str]:  # noqa: ARG001
+    count = max(round(len(words) * (1 - target)), 1)
+    start = chance.randrange(len(words) - count + 1)
+    return words[:start] + words[start + count :]
+
+
+def _insert(chance: random.Random, words: list[str], foreign: list[str], target: float, size: int) -> list[str]:  # noqa: ARG001
+    count = max(round(len(words) * (1 / target - 1)), 1)
+    passage = (foreign * (count // len(foreign) + 1))[:count]
+    start = chance.randrange(len(words) + 1)
+    return words[:start] + passage + words[start:]
+
+
+EDITS = (_exchange, _drop, _insert)

@@ -1,0 +1,90 @@
+"""Documents that resemble those drawn, and how many they would be compared with, against the oracle."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import dedup.exchange
+from dedup.exchange import Counters
+from dedup.kernels import exact, minhash, trial
+from dedup.kernels.shingles import shingle
+from dedup.kernels.text import Contract, mix, tokenise
+from dedup.stages.neighbours import Seeds, find_neighbours, select_least
+from tests import oracles
+from tests.stages import settings
+from tests.test_pipeline import make_texts
+
+SETTINGS = [
+    trial.Setting(threshold=0.8, bands=21, rows=6, max_bucket=150, estimate_sigmas=4.0),
+    trial.Setting(threshold=0.5, bands=30, rows=2, max_bucket=150, estimate_sigmas=1.0),
+]
+
+
+@pytest.mark.parametrize("most", [1000, 2])
+def test_neighbours_are_those_at_the_floor_and_pairs_are_counted(spark, monkeypatch, most):
+    texts = [*make_texts(6, originals=20), None]
+    doc_ids = np.arange(len(texts)) * 5 - 40
+    drawn = np.arange(0, len(texts), 3)
+    sets = shingle(*tokenise(pa.array(texts), 1), 5)
+    taken = exact.take(*sets, drawn)
+    seeds = Seeds(
+        doc_ids=doc_ids[drawn],
+        index=exact.index(*taken, 0.4),
+        signatures=minhash.sign(*taken, 126, 3),
+        signature_seed=3,
+        settings=SETTINGS,
+    )
+    documents = spark.createDataFrame(
+        [*zip(doc_ids.tolist(), texts, strict=True), (None, "a null id")], "doc_id long, text string"
+    ).repartition(3)
+    counters = Counters(spark)
+    monkeypatch.setattr(dedup.exchange, "PIECE_BYTES", 2000)
+    with settings(spark, **{"spark.sql.execution.arrow.maxRecordsPerBatch": 7}):
+        found = find_neighbours(
+            documents, seeds, most=most, contract=Contract(), shingle_size=5, counters=counters
+        ).toArrow()
+
+    oracle = [oracles.shingle_set(text, 5) for text in texts]
+    expected = {
+        (seed, int(doc_ids[other]))
+        for seed, place in enumerate(drawn)
+        for other in range(len(texts))
+        if oracles.jaccard(oracle[place], oracle[other]) >= oracles.Fraction("0.4")
+    }
+    pairs = set(zip(found["seed"].to_pylist(), found["doc_id"].to_pylist(), strict=True))
+    assert len(pairs) == found.num_rows
+    if most == 1000:
+        assert pairs == expected
+    else:
+        # Every task gives its least two, so they hold the least two of all.
+        assert pairs < expected
+        assert (
+            set(zip(*(side.tolist() for side in select_least(*np.array(sorted(expected)).T, 2)), strict=True)) <= pairs
+        )
+    signatures = minhash.sign(*sets, 126, 3)
+    low, sizes = minhash.low_bytes(signatures), np.diff(sets[1])
+    assert counters.values()["documents"] == len(texts)
+    for number, setting in enumerate(SETTINGS):
+        keys = trial.band_keys(signatures, setting)
+        shared = [
+            (place, other)
+            for place in drawn
+            for other in range(len(texts))
+            if place != other and oracle[place] and oracle[other] and (keys[place] == keys[other]).any()
+        ]
+        left, right = np.array(shared).T
+        likely = trial.select_likely(sizes, low[:, : setting.size], left, right, setting)
+        assert 0 < likely.size < left.size
+        assert counters.values()[f"paired {number}"] == left.size
+        assert counters.values()[f"compared {number}"] == likely.size
+
+
+def test_the_least_hashes_stay_whatever_the_order():
+    seeds, doc_ids = np.repeat([5, 2], 30), np.tile(np.arange(30), 2)
+    hashes = mix(np.arange(30).view(np.uint64))
+    expected = {(seed, int(doc_id)) for seed in (2, 5) for doc_id in np.argsort(hashes)[:4]}
+    order = np.random.default_rng(1).permutation(60)
+
+    found = select_least(seeds[order], doc_ids[order], 4)
+
+    assert set(zip(*(side.tolist() for side in found), strict=True)) == expected

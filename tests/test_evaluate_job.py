@@ -1,0 +1,58 @@
+"""The command that evaluates settings, as a user runs it."""
+
+import json
+import sys
+from functools import partial
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from dedup.session import ROOT
+from tests.test_jobs import ROWS, assert_mistake
+from tests.test_jobs import start as start_any
+
+start = partial(start_any, program=(sys.executable, ROOT / "jobs" / "evaluate.py"))
+start_without_java = partial(start, JAVA_HOME="/nonexistent", PATH="/usr/bin:/bin")
+
+
+def test_the_command_prints_a_table_and_writes_the_answer(tmp_path):
+    rows = [*ROWS, {"id": 4, "text": ROWS[0]["text"] + " \x1b[31m"}]
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "in.parquet")
+    output = tmp_path / "out put"
+
+    done = start(
+        *("--input", tmp_path / "in.parquet", "--id-column", "id", "--exact", "--output", output),
+        *("--against", "lsh.bands=1", "--against", "lsh.rows=1", "--against", "threshold=1"),
+    )
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "\x1b" not in done.stdout
+    answer = json.loads((output / "evaluation.json").read_text("utf-8"))
+    assert [each["removed"]["count"] for each in answer["trials"].values()] == [3, 1]
+    assert "removed by first only: 2, " in done.stdout
+    assert done.stdout.endswith(f"\nwritten      {output}/evaluation.json\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--exact", "--set", "lsh.band=3"], ["--set: unknown key lsh.band"]),
+        (["--exact", "--set", "mode=exact"], ['mode must be "lsh"']),
+        (["--exact", "--against", "shingles.shingle_size=3"], ["--against: shingles.shingle_size must be", "5 and 3"]),
+        (["--exact", "--against", "threshold=0.8"], ["must differ"]),
+        (["--exact", "--other-config", "/nonexistent/a.toml"], ["/nonexistent/a.toml: must be a readable file"]),
+    ],
+)
+def test_a_mistake_in_the_settings_is_answered_before_spark_starts(arguments, words):
+    assert_mistake(start_without_java("--input", "in.parquet", *arguments), *words)
+
+
+@pytest.mark.parametrize(
+    "arguments", [[], ["--exact", "--planted", "5"], ["--planted", "0"], ["--exact", "--sample", "x"]]
+)
+def test_one_source_of_truth_is_asked_for(arguments):
+    done = start_without_java("--input", "in.parquet", *arguments)
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.splitlines()[-1].startswith("evaluate: error: ")

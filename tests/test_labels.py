@@ -1,0 +1,81 @@
+"""Labelled pairs as they come from users' files."""
+
+import json
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import types as T
+
+from dedup.errors import DataError, SchemaError, StorageError
+from dedup.labels import read_labels, select_known
+from dedup.storage import Storage
+
+
+def read(spark, path, id_type=None):
+    frame = read_labels(spark, Storage(spark), str(path), id_type=id_type or T.LongType(), where="--pairs")
+    return sorted(map(tuple, frame.collect()), key=repr)
+
+
+def test_csv_json_lines_and_parquet_say_the_same(spark, tmp_path):
+    rows = [(9, 3, True), (3, 9, True), (4, 5, False), (6, 6, True)]
+    names = ("left_id", "right_id", "duplicate")
+    (tmp_path / "a.csv").write_text("right_id,left_id,duplicate\n3,9,true\n9,3,TRUE\n5,4,0\n6,6,yes\n")
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps(dict(zip(names, row, strict=True))) + "\n" for row in rows))
+    pq.write_table(pa.table(dict(zip(names, zip(*rows, strict=True), strict=True))), tmp_path / "a.parquet")
+
+    for name in ("a.csv", "a.jsonl", "a.parquet"):
+        assert read(spark, tmp_path / name) == [(3, 9, True), (4, 5, False)]
+
+
+def test_without_a_label_a_pair_is_one_of_duplicates_and_unreadable_ids_are_null(spark, tmp_path):
+    (tmp_path / "a.csv").write_text("left_id,right_id\n2,1\nx,3\n")
+
+    assert read(spark, tmp_path / "a.csv") == [(1, 2, True), (None, 3, True)]
+
+
+def test_string_ids_are_hashed_as_those_of_the_corpus(spark, tmp_path):
+    pq.write_table(pa.table({"left_id": ["a", "b"], "right_id": ["b", "c"]}), tmp_path / "a.parquet")
+    hashes = dict(spark.sql("SELECT id, xxhash64(id) FROM VALUES ('a'), ('b'), ('c') AS t(id)").collect())
+
+    found = read(spark, tmp_path / "a.parquet", T.StringType())
+
+    assert found == sorted([(*sorted((hashes[one], hashes[two])), True) for one, two in ("ab", "bc")], key=repr)
+    pq.write_table(pa.table({"left_id": [1], "right_id": [2]}), tmp_path / "b.parquet")
+    numbers = dict(spark.sql("SELECT id, xxhash64(id) FROM VALUES ('1'), ('2') AS t(id)").collect())
+    assert read(spark, tmp_path / "b.parquet", T.StringType()) == [(*sorted(numbers.values()), True)]
+
+
+def test_pairs_of_which_the_corpus_lacks_a_document_are_left_out(spark):
+    labels = spark.createDataFrame(
+        [(1, 2, True), (2, 3, False), (1, 9, True), (None, 3, True)], "left_id long, right_id long, duplicate boolean"
+    )
+    corpus = spark.createDataFrame([(1,), (2,), (2,), (3,), (4,)], "doc_id long")
+
+    assert sorted(map(tuple, select_known(labels, corpus).collect())) == [(1, 2, True), (2, 3, False)]
+
+
+@pytest.mark.parametrize(
+    ("file", "error", "words"),
+    [
+        (("a.csv", "left,right\n1,2\n"), SchemaError, r"--pairs: must have the columns left_id.*\(got left, right\)"),
+        (("a.csv", "left_id,right_id,duplicate\n1,2,perhaps\n"), DataError, r"'duplicate' must be.*\(got 'perhaps'\)"),
+        (
+            ("a.csv", "left_id,right_id,duplicate\n1,2,true\n2,1,false\n"),
+            DataError,
+            r"one label \(got 1 pairs with both",
+        ),
+        (("a.jsonl", '{"left_id": 1.5, "right_id": 2}\n'), SchemaError, r"'left_id' must be an integer or a string"),
+        (("a.jsonl", '{"left_id": 1, "right_id": 2}\nno\n'), DataError, r"^--pairs: every record must be whole"),
+        (("a.dat", "1 2"), StorageError, r"^--pairs [^ ]*: its format cannot be told from 'a.dat'$"),
+        (None, StorageError, r"^--pairs [^ ]*: must be a file.*does not exist"),
+    ],
+)
+def test_a_file_that_is_none_of_labels_is_refused(spark, tmp_path, file, error, words):
+    name, content = file or ("none.csv", "")
+    path = tmp_path / name
+    if file:
+        path.write_text(content)
+
+    with pytest.raises(error, match=words):
+        read(spark, path)
