@@ -347,6 +347,7 @@ def test_another_key_is_refused_by_its_fingerprint(spark, crashed, keyed):
 def test_signatures_of_another_key_are_not_gone_on_with(spark, crashed, keyed, caplog):
     job, kept = crashed
     record = Path(f"{job.output}.partial") / "run.json"
+    record.with_name(".run.json.crc").unlink()
     record.write_text(json.dumps(json.loads(record.read_text()) | {"hash key": key_fingerprint(KEY.encode())}))
     report = run(spark, dataclasses.replace(job, config=keyed))
 

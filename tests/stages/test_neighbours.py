@@ -25,7 +25,7 @@ def test_neighbours_are_those_at_the_floor_and_pairs_are_counted(spark, monkeypa
     texts = [*make_texts(6, originals=20), None]
     doc_ids = np.arange(len(texts)) * 5 - 40
     drawn = np.arange(0, len(texts), 3)
-    sets = shingle(*tokenise(pa.array(texts), 1), 5)
+    sets = shingle(*tokenise(pa.array(texts), Contract()), 5)
     taken = exact.take(*sets, drawn)
     seeds = Seeds(
         doc_ids=doc_ids[drawn],
