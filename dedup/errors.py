@@ -36,3 +36,8 @@ class StorageError(DedupError):
 
 class ComponentError(DedupError):
     """The connected components are unavailable or contradict the edges they were computed from."""
+
+
+def printable(text: str) -> str:
+    """Return the text with control characters escaped: what comes from a corpus must not command the terminal."""
+    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)

@@ -52,7 +52,7 @@ def build_report(
     stages
         Measurements of every stage: rows, seconds and its own counts.
     facts
-        engine, bucket_sizes, component_sizes, uncompared (see `pipeline`) and spark's version.
+        engine, bucket_sizes, component_sizes, uncompared (see `pipeline`), spark's version and the input's format.
     """
     signed, paired = stages["signatures"], stages["candidates"]
     documents = signed["rows"]
@@ -102,6 +102,7 @@ def build_report(
         "stages": stages,
         "settings": to_dict(config),
         "input": [_without_password(path) for path in inputs],
+        "format": facts["format"],
         "output": _without_password(output),
         "versions": {
             "dedup": __version__,

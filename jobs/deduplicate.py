@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from dedup import __version__
 from dedup.config import load_config
-from dedup.errors import DedupError
+from dedup.errors import DedupError, printable
 
 
 def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
@@ -37,11 +37,6 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     cli.add_argument("--log-level", choices=["debug", "info", "warning", "error"], help="default: info on a terminal")
     cli.add_argument("--version", action="version", version=f"dedup {__version__}")
     return cli.parse_args(arguments)
-
-
-def printable(text: str) -> str:
-    """Return the text with control characters escaped: what comes from a corpus must not command the terminal."""
-    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
 
 
 def stop_on_sigterm() -> threading.Event:
