@@ -51,6 +51,11 @@ def compare(config: Config, left: str, right: str) -> Comparison:
     )
 
 
+def has_tokens(text: str) -> bool:
+    """Tell whether a text can resemble another at all."""
+    return bool(tokenise(pa.array([text]), 0)[0].size)
+
+
 def judge(config: Config, jaccard: float | None, comparison: Comparison | None, *, is_edge: bool) -> str:
     """Say why the run joined two documents or did not.
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from dedup.comparison import Comparison, compare, judge
+from dedup.comparison import Comparison, compare, has_tokens, judge
 from dedup.errors import DataError
 from dedup.kernels import Integers
 from dedup.kernels.chains import count_steps, find_chain
@@ -241,14 +241,17 @@ def _explain_removed(result: Result, found: Explanation) -> Explanation:
 
 
 def _explain_kept(result: Result, found: Explanation) -> Explanation:
-    # Of documents of one shingle set the one with the least hash was compared, for all.
+    duplicates = result.duplicates
+    members = duplicates.filter((pc.field("representative_id") == found.id) & (pc.field("id") != found.id))
+    own = {found.id, *members["id"].to_pylist()}
+    # Of documents of one shingle set one was compared for all.
     same = {found.id}
     for pair in _pairs_of(result, "edges", [found.id]):
         if pair["jaccard"] == 1.0:
             same |= {pair[name] for name in PAIR}
     closest: dict[Any, float] = {}
     for pair in sorted(_pairs_of(result, "near_misses", same), key=lambda pair: -pair["jaccard"]):
-        others = {pair[name] for name in PAIR} - same
+        others = {pair[name] for name in PAIR} - own
         closest |= dict.fromkeys(others - closest.keys(), pair["jaccard"])
     closest = dict([*closest.items()][:CLOSEST])
     rows = result.find({found.id, *closest})
@@ -262,7 +265,9 @@ def _explain_kept(result: Result, found: Explanation) -> Explanation:
         )
         for other, jaccard in closest.items()
     ]
-    members = result.duplicates.filter((pc.field("representative_id") == found.id) & (pc.field("id") != found.id))
+    notes = _notes(result, texts, [found.id, *closest], near_misses)
+    if found.id in texts and not has_tokens(texts[found.id]):
+        notes = (*notes, "it has no token, and such a document is never a duplicate")
     graph = _Graph(_component_edges(result, found.component_id))
     steps = graph.steps(members["id"], members["representative_id"])
     removed = members.append_column("steps", pa.array(steps)).sort_by([("jaccard", "ascending"), ("id", "ascending")])
@@ -270,7 +275,7 @@ def _explain_kept(result: Result, found: Explanation) -> Explanation:
         found,
         removed=_removals(removed.slice(0, LISTED)),
         near_misses=tuple(near_misses),
-        notes=_notes(result, texts, [found.id, *closest], near_misses),
+        notes=notes,
     )
 
 
@@ -311,7 +316,7 @@ def _texts(result: Result, rows: Mapping[Any, str]) -> Mapping[Any, str]:
 def _unknown(result: Result, option: str, doc_id: Any) -> DataError:  # noqa: ANN401
     column = result.id_column
     meaning = f"those of column {column!r}" if column else "the digests of rows, as in OUT/duplicates and OUT/edges"
-    if result.report.get("format") == "text":
+    if result.report["format"] == "text":
         meaning = "the paths of files"
     shown = ", ".join(map(repr, result.first_ids()))
     unseen = "" if result.is_searchable else "; rows that nothing resembles cannot be looked up here"

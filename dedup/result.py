@@ -58,9 +58,11 @@ class Result:
             raise StorageError(f"{path}: must be the output of a finished run (it has no file _SUCCESS)")
         self.config = parse_config(f"{self.path}/dedup.toml", settings)
         self.report: dict[str, Any] = json.loads(report)
+        if "format" not in self.report:
+            raise StorageError(f"{path}: must be the output of this version (its report.json names no format)")
         self.duplicates: pa.Table = self._table("duplicates").to_table()
         self.id_type: pa.DataType = self.duplicates.schema.field("id").type
-        chosen, read = self.config.output.format, self.report.get("format", "")
+        chosen, read = self.config.output.format, self.report["format"]
         self._kind = chosen if chosen != "input" else {"text": "parquet"}.get(read, read)
         self.id_column = self.config.input.id_column or ("path" if read == "text" else "")
         """Empty where an id is the digest of its row."""
@@ -104,7 +106,7 @@ class Result:
             for file in rows.get_fragments():
                 wanted = ds.field(name).isin(pa.array(set(ids) - found.keys(), self.id_type))
                 # Few files hold one of the documents, and ids are short.
-                if len(found) < len(ids) and file.count_rows(schema=rows.schema, filter=wanted):
+                if len(found) < len(ids) and file.scanner(schema=rows.schema, filter=wanted).count_rows():
                     table = file.to_table(schema=rows.schema, columns=columns, filter=wanted)
                     texts = table[text_column].to_pylist() if self.has_texts else [""] * table.num_rows
                     found |= dict(zip(table[name].to_pylist(), map(_decode, texts), strict=True))

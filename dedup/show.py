@@ -47,43 +47,41 @@ def to_text(found: Explanation, style: Style) -> str:
 
 
 def _describe(found: Explanation, style: Style) -> Iterator[str]:
-    other = found.direct.right_id if found.direct else None
-    asked = found.direct is not None and (found.fate == "kept" or other != found.representative_id)
-    yield _field("document", found.id)
-    if found.fate == "removed":
-        yield _field("removed", f"{found.kind}, a duplicate of {found.representative_id}")
-    else:
-        yield _field("kept", _stands_for(found))
-    if found.component_id is not None:
-        yield _field("component", f"{found.component_id}, {found.documents:,} documents")
-    if found.copies:
-        yield _field("equal rows", f"{found.copies:,} more, removed")
-    if asked and found.direct:
-        yield _field("compared with", f"{other}, {found.direct.fate}")
-    if found.direct:
-        yield _field("directly", found.direct.verdict)
-    if found.chain:
-        yield _field("chain", " -> ".join([str(found.id), *(str(pair.right_id) for pair in found.chain)]))
-        if len(found.chain) > 1:
-            weakest = min(found.chain, key=lambda pair: pair.jaccard or 0)
-            yield _field("weakest link", f"{weakest.left_id} -> {weakest.right_id}, Jaccard {weakest.jaccard:.4f}")
-    for note in found.notes:
-        yield _field("note", note)
+    yield from _head(found)
     for pair in found.chain:
         yield from _show_pair(pair, style)
     if found.direct and len(found.chain) != 1:
         yield from _show_pair(found.direct, style)
     if found.removed:
         yield from ("", *_list_removals("least similar of the documents removed for it", found.removed))
-    if found.fate == "kept" and not asked:
-        if not found.near_misses:
-            yield from ("", "no near miss: it met no document that falls little short of the threshold")
-        for pair in found.near_misses:
-            yield from _show_pair(pair, style)
+    for pair in found.near_misses:
+        yield from _show_pair(pair, style)
+    if found.fate == "kept" and not (found.direct or found.near_misses):
+        yield from ("", "no near miss: of the documents that it was compared with, none falls little short")
 
 
-def _stands_for(found: Explanation) -> str:
-    return f"stands for {found.documents - 1:,} removed documents" if found.documents > 1 else "nothing resembles it"
+def _head(found: Explanation) -> Iterator[str]:
+    yield _field("document", found.id)
+    if found.fate == "removed":
+        yield _field("removed", f"{found.kind}, a duplicate of {found.representative_id}")
+    else:
+        others = found.documents - 1
+        yield _field("kept", f"stands for {others:,} removed" if others else "no other is removed for it")
+    if found.component_id is not None:
+        yield _field("component", f"{found.component_id}, {found.documents:,} documents")
+    if found.copies:
+        yield _field("equal rows", f"{found.copies:,} removed")
+    if found.direct:
+        if found.direct.fate:
+            yield _field("other", f"{found.direct.right_id}, {found.direct.fate}")
+        yield _field("directly", found.direct.verdict)
+    if found.chain:
+        yield _field("chain", " -> ".join([str(found.id), *(str(pair.right_id) for pair in found.chain)]))
+    if len(found.chain) > 1:
+        weakest = min(found.chain, key=lambda pair: pair.jaccard or 0)
+        yield _field("weakest link", f"{weakest.left_id} -> {weakest.right_id}, Jaccard {weakest.jaccard:.4f}")
+    for note in found.notes:
+        yield _field("note", note)
 
 
 def _field(name: str, value: object) -> str:
@@ -108,13 +106,15 @@ def _summarise(found: Comparison) -> str:
     )
     if found.bands is None:
         return summary
-    return f"{summary}; bands that agree: {', '.join(map(str, found.bands)) or 'none'}"
+    agreeing = "all" if found.jaccard == 1 else ", ".join(map(str, found.bands)) or "none"
+    return f"{summary}; bands that agree: {agreeing}"
 
 
 def _show_pieces(pieces: Sequence[Piece], style: Style) -> Iterator[str]:
     """Yield the differences of two texts: [-words of the first-]{+words of the second+}, with the words around them."""
     if all(piece.shared for piece in pieces):
-        yield f"{INDENT}the same words in the same order"
+        alike = all(piece.left == piece.right for piece in pieces)
+        yield f"{INDENT}the same words in the same order" + ("" if alike else "; case, punctuation or spaces differ")
         return
     lines = [*_wrap(_mark(pieces, full=style.full), style)]
     shown = lines if style.full or len(lines) <= LINES + 1 else lines[:LINES]

@@ -19,8 +19,8 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
         prog="explain",
         description=__doc__,
         epilog="Reads OUT without Spark: a local folder, or a URL that pyarrow reads (s3:// or s3a://, gs://, abfs://, "
-        "hdfs:// where libhdfs is installed). Ids of all rows are read, and texts of the files that hold one asked for; "
-        "without an id column all rows are. In differences [-words-] are the first text's, {+words+} the second's.",
+        "hdfs:// where libhdfs is installed). It reads the ids of all rows and the texts of files that hold one asked "
+        "for; without an id column all rows. In differences [-words-] are the first text's, {+words+} the second's.",
     )
     cli.add_argument("output", metavar="OUT", help="output of a finished run")
     what = cli.add_mutually_exclusive_group(required=True)

@@ -35,8 +35,7 @@ def find_chain(
 ) -> list[int]:
     """Return the vertices of a shortest chain from `start` to `end`, both included; empty if there is none.
 
-    Of the shortest chains it is one whose least similarity is greatest, and of these the first by its vertices, read
-    from the end.
+    Of the shortest chains it is one whose least similarity is greatest, the same for any order of the edges.
 
     Parameters
     ----------
