@@ -23,6 +23,7 @@ from dedup.errors import DataError, StorageError
 from dedup.kernels.jaccard import MARGIN
 from dedup.pipeline import run
 from dedup.report import _by_power_of_two
+from dedup.result import Result
 from dedup.run import Job
 from tests import oracles
 
@@ -209,6 +210,10 @@ def test_equal_rows_without_an_id_column_leave_one(spark, tmp_path):
     assert Counter(row["text"] for row in annotated) == Counter(texts)
     assert Counter(row["text"] for row in annotated if row["dedup_kept"]) == Counter(kept)
     assert not (tmp_path / "all" / "removed").exists()
+    for name in ("out", "all"):
+        result = Result(str(tmp_path / name))
+        [near_id] = {row["id"] for row in duplicates if row["jaccard"] < 1}
+        assert result.find([near_id, "nobody"])[near_id] in {near, near + " more"}
 
 
 @pytest.mark.parametrize("kind", ["parquet", "jsonl", "csv"])
@@ -235,7 +240,8 @@ def test_kept_and_removed_rows_are_the_input_in_its_format(spark, tmp_path, kind
         "csv": lambda path: read.csv(path, header=True, multiLine=True, escape='"'),
     }[kind]
     found = {}
-    for name, columns in (("kept", set(documents[0])), ("removed", set(documents[0]))):
+    columns = set(documents[0])
+    for name in ("kept", "removed"):
         table = read_rows(str(tmp_path / "out" / name))
         # Of JSON lines, fields that are null in every row are not written.
         assert set(table.columns) == columns - ({"a.b c"} if (kind, name) == ("jsonl", "removed") else set())
@@ -243,6 +249,7 @@ def test_kept_and_removed_rows_are_the_input_in_its_format(spark, tmp_path, kind
         assert (tmp_path / "out" / name / "_SUCCESS").exists()
     assert sorted(found["kept"], key=repr) == [documents[0], documents[2]]
     assert found["removed"] == [documents[1]]
+    assert Result(str(tmp_path / "out")).find(["1", "2", "4"]) == {row["id"]: row["text"] for row in documents[:2]}
 
 
 @pytest.mark.parametrize("kind", ["parquet", "csv"])
@@ -275,6 +282,8 @@ def test_text_files_are_documents_and_their_paths_ids(spark, tmp_path):
     )
     assert (report["documents"], report["kept"], report["identical"]) == (3, 2, 1)
     assert {row[0] for row in rows(str(tmp_path / "out"), "kept")} == {str(folder / names[0]), str(folder / names[2])}
+    paths = [str(folder / name) for name in names]
+    assert Result(str(tmp_path / "out")).find(paths) == {path: Path(path).read_text("utf-8") for path in paths[:3]}
 
 
 def test_ids_mode_writes_ids_alone(spark, tmp_path):
@@ -284,6 +293,9 @@ def test_ids_mode_writes_ids_alone(spark, tmp_path):
     deduplicate(spark, source, str(tmp_path / "ids"), "output.mode=ids")
     assert rows(str(tmp_path / "ids"), "kept") == [(row[0],) for row in rows(str(tmp_path / "whole"), "kept")]
     assert not (tmp_path / "ids" / "removed").exists()
+    assert Result(str(tmp_path / "ids")).find([row["id"] for row in documents]).keys() == {
+        row[0] for row in rows(str(tmp_path / "ids"), "kept")
+    }
 
 
 def test_interrupted_run_goes_on_where_it_stopped(spark, tmp_path, monkeypatch):
