@@ -59,7 +59,7 @@ def compare_texts(left: str, right: str) -> list[Piece]:
 def _match(first: Sequence[Hashable], second: Sequence[Hashable]) -> list[tuple[bool, int, int, int, int]]:
     """Return spans of both that are the same or not, in order."""
     matcher = SequenceMatcher(None, first, second, autojunk=max(len(first), len(second)) > LONG)
-    return [(kind == "equal", *places) for kind, *places in matcher.get_opcodes()]
+    return [(kind == "equal", i, j, k, m) for kind, i, j, k, m in matcher.get_opcodes()]
 
 
 def _cut(keys: Sequence[str]) -> list[tuple[str, ...]]:

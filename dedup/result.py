@@ -119,12 +119,13 @@ class Result:
             return True
         if self._kind == "jsonl":
             return all(isinstance(value, str | int | None) for row in self._json_rows() for value in row.values())
-        kinds = {kind for rows in map(self._open_rows, self._paths) for kind in rows.schema.types}
+        schemas = [self._open_rows(paths).schema for paths in self._paths]
+        kinds = {schema.field(name).type for schema in schemas for name in self._input_columns(schema.names)}
         return all(pa.types.is_string(kind) or pa.types.is_integer(kind) or pa.types.is_boolean(kind) for kind in kinds)
 
     def first_ids(self) -> list[Any]:
         """Return some ids, as an example."""
-        found = self.duplicates["id"].slice(0, SHOWN).to_pylist()
+        found: list[Any] = self.duplicates["id"].slice(0, SHOWN).to_pylist()
         name = self.id_column or ("" if self.has_texts else "id")
         for rows in map(self._open_rows, self._paths) if name else ():
             found += rows.head(SHOWN, columns=[name])[name].to_pylist()
@@ -164,6 +165,10 @@ class Result:
             ),
         )
 
+    def _input_columns(self, names: Iterable[str]) -> list[str]:
+        is_annotated = self.config.output.mode == "annotate"
+        return list(takewhile(lambda name: not is_annotated or name != FIRST_ANNOTATION, names))
+
     def _csv_format(self, path: str) -> ds.CsvFileFormat:
         """Read every column as strings, an empty cell as null."""
         parse, read = pa_csv.ParseOptions(newlines_in_values=True), pa_csv.ReadOptions(block_size=BLOCK_BYTES)
@@ -184,7 +189,7 @@ class Result:
                 yield digest_row([row.get(name) for name in names]), _decode(row.get(text_column))
         else:
             for rows in map(self._open_rows, self._paths):
-                names = list(_strip_annotations(rows.schema.names, self.config.output.mode))
+                names = self._input_columns(rows.schema.names)
                 for batch in rows.to_batches(columns=names):
                     texts = batch[text_column].to_pylist()
                     values = zip(*(batch[name].to_pylist() for name in names), strict=True)
@@ -195,7 +200,7 @@ class Result:
             with self._files.open_input_file(path) as file:
                 for line in io.BufferedReader(file):
                     row = json.loads(line)
-                    yield {name: row[name] for name in _strip_annotations(row, self.config.output.mode)}
+                    yield {name: row[name] for name in self._input_columns(row)}
 
 
 def digest_row(values: Iterable[str | int | None]) -> str:
@@ -205,10 +210,6 @@ def digest_row(values: Iterable[str | int | None]) -> str:
     # Spark writes control characters with upper case digits; an escaped backslash can stand before a "u" as well.
     content = re.sub(r"\\(?:u00(..)|.)", lambda match: rf"\u00{match[1].upper()}" if match[1] else match[0], content)
     return hashlib.md5(content.encode(), usedforsecurity=False).hexdigest()
-
-
-def _strip_annotations(names: Iterable[str], mode: str) -> Iterable[str]:
-    return takewhile(lambda name: name != FIRST_ANNOTATION, names) if mode == "annotate" else names
 
 
 def _decode(text: str | bytes | None) -> str:

@@ -14,6 +14,8 @@ CONTEXT = 6
 """Words shown on either side of a difference."""
 LINES = 12
 """Lines shown of the differences of two texts, unless all are wanted."""
+BANDS = 12
+"""Bands named of those that agree; the JSON has all."""
 INDENT = "    "
 RED, GREEN, BOLD, PLAIN = "\033[31m", "\033[32m", "\033[1m", "\033[0m"
 
@@ -106,8 +108,10 @@ def _summarise(found: Comparison) -> str:
     )
     if found.bands is None:
         return summary
-    agreeing = "all" if found.jaccard == 1 else ", ".join(map(str, found.bands)) or "none"
-    return f"{summary}; bands that agree: {agreeing}"
+    if not found.bands or found.jaccard == 1:
+        return f"{summary}; {'all' if found.bands else 'no'} bands agree"
+    shown = [*map(str, found.bands[:BANDS]), *["..."] * (len(found.bands) > BANDS)]
+    return f"{summary}; {len(found.bands)} bands agree ({', '.join(shown)})"
 
 
 def _show_pieces(pieces: Sequence[Piece], style: Style) -> Iterator[str]:
