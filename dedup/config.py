@@ -337,6 +337,17 @@ def load_config(path: str | None = None, preset: str | None = None, overrides: S
     return _build(settings)
 
 
+def parse_config(where: str, text: str) -> Config:
+    """Return the settings that a TOML text changes, all others at their defaults.
+
+    Raises
+    ------
+    ConfigError
+        As for `load_config`; `where` is the name of the text in the message.
+    """
+    return _build(_flatten(where, _parse(where, text)))
+
+
 def to_dict(config: Config) -> dict[str, Any]:
     """Return the settings in full as nested plain dictionaries, one for each table, ready for JSON."""
     return asdict(config)

@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 from dedup import schemas
 from dedup.config import to_toml
 from dedup.errors import DataError, DedupError, SchemaError
+from dedup.exchange import Counters
 from dedup.faults import explain
 from dedup.kernels.lsh import pair_counts
 from dedup.labels import read_labels, select_known
@@ -116,6 +117,7 @@ def _run_stages(work: Run, job: Job) -> dict[str, Any]:
             "component_sizes": component_sizes,
             "spark": work.spark.version,
             "hash": work.hashed,
+            "format": work.format,
         },
     )
     work.workspace.publish(
@@ -285,12 +287,34 @@ def _verify(work: Run) -> None:
             work.table("ends", schemas.ENDS, lambda _: ends.distinct())
             ends, most = work.tables["ends"], work.rows("ends")
         _collect_sets(work, ends, most)
-    found = work.tables["candidates"], work.rows("candidates")
-    work.table("edges", schemas.EDGES, lambda _: _compare(work, *found, work.config.threshold))
+    found, threshold = (work.tables["candidates"], work.rows("candidates")), work.config.threshold
+    work.table(
+        "edges",
+        schemas.EDGES,
+        lambda counters: _compare(work, *found, threshold, near_misses=True, counters=counters),
+        summed={"edges": f"int(jaccard >= {threshold!r}D)"},
+    )
+    compared, measured = work.tables["edges"], work.measured["edges"]
+    counted = measured.get("similarities", {})
+    work.measured["edges"] = {
+        "rows": measured["edges"],
+        "similarities": [counted.get(str(number), 0) for number in range(edges.BINS)],
+    }
+    work.tables["edges"] = edges.select_edges(compared, threshold=threshold)
+    work.tables["near_misses"] = edges.select_near_misses(compared, threshold=threshold)
+    work.measured["near_misses"] = {"rows": measured["rows"] - measured["edges"]}
 
 
-def _compare(work: Run, pairs: DataFrame, count: int, threshold: float) -> DataFrame:
-    """Return those of so many pairs whose exact Jaccard is at least the threshold."""
+def _compare(
+    work: Run,
+    pairs: DataFrame,
+    count: int,
+    threshold: float,
+    *,
+    near_misses: bool = False,
+    counters: Counters | None = None,
+) -> DataFrame:
+    """Return those of so many pairs whose exact Jaccard is at least the threshold; for the rest see `edges.verify`."""
     sets, ends = work.measured["sets"], 2 * count
     moved = min(sets["bytes"], ends * sets["bytes"] // max(sets["rows"], 1))
     groups = cell_groups(work.tasks(moved, CELL_BYTES))
@@ -301,6 +325,8 @@ def _compare(work: Run, pairs: DataFrame, count: int, threshold: float) -> DataF
         groups=groups,
         broadcast=min(ends, groups * sets["rows"]) <= BROADCAST_ROWS,
         whole=sets["bytes"] <= WHOLE_BYTES,
+        near_misses=near_misses,
+        counters=counters,
     )
 
 
@@ -378,49 +404,68 @@ def _elect(work: Run) -> dict[int, int]:
 
 
 def _write_output(work: Run) -> None:
-    config, tables = work.config.output, work.tables
+    tables = work.tables
     members = tables["members"]
     duplicates = representatives.select_duplicates(members)
     repeated = tables["repeated"] if work.measured["identical"]["repeated"] else None
     copies = duplicates.limit(0)
     if repeated is not None:
         copies = output.list_copies(repeated, tables["signatures"], members)
-    user_id, doc_id = documents.identify(work.corpus, id_column=work.id_column)
-    if config.mode == "annotate":
-        name, rows = "annotated", output.annotate(work.corpus, doc_id, duplicates, copies, repeated)
-    else:
-        name, rows = (
-            "kept",
-            output.keep(work.corpus, doc_id, duplicates, repeated, broadcast=work.rows("members") <= BROADCAST_ROWS),
-        )
-    if config.mode == "ids":
-        rows = rows.select(user_id.alias(work.id_column or "id"))
-    kept = F.col("dedup_kept") if config.mode == "annotate" else None
     every = duplicates if repeated is None else duplicates.unionByName(copies)
-    named = output.name_edges(
-        tables["edges"], tables["identical"], members, broadcast=work.rows("members") <= BROADCAST_ROWS
+    ids = tables["signatures"].select("doc_id", "id")
+    few = work.rows("members") <= BROADCAST_ROWS
+    named = output.name_edges(tables["edges"], tables["identical"], members, broadcast=few)
+    near_misses = output.name_near_misses(
+        tables["near_misses"],
+        ids if repeated is None else ids.distinct(),
+        broadcast=work.rows("near_misses") <= BROADCAST_ROWS,
     )
-    # Three writes at once: two are small, and each has its share of waiting for the driver.
+    # All writes at once: but for the first they are small, and each has its share of waiting for the driver.
     with ThreadPoolExecutor() as writers:
+        corpus = writers.submit(_write_corpus, work, duplicates, copies, repeated)
         writes = {
-            "kept": writers.submit(_write, work, name, rows, kept, _target_format(work)),
             "duplicates": writers.submit(_write, work, "duplicates", every.drop("doc_id")),
             "edges": writers.submit(_write, work, "edges", named),
+            "near_misses": writers.submit(_write, work, "near_misses", near_misses),
         }
         if work.rejected is not None:
             writes["quarantined"] = writers.submit(_write, work, "quarantine", work.rejected)
-    written = {part: write.result() for part, write in writes.items()}
+    written = {**corpus.result(), **{part: write.result() for part, write in writes.items()}}
     total = work.rows("signatures")
-    if written["kept"] + written["duplicates"] != total:
+    removed = written.get("removed", written["duplicates"])
+    if written["kept"] + removed != total or removed != written["duplicates"]:
         raise DedupError(
-            f"output: kept and duplicates must add up to the {total:,} documents of the input (got "
-            f"{written['kept']:,} and {written['duplicates']:,}); did the input change while it was read?"
+            f"output: kept and removed must add up to the {total:,} documents of the input, and removed must be the "
+            f"duplicates (got {written['kept']:,} kept, {removed:,} removed, {written['duplicates']:,} duplicates); "
+            "did the input change while it was read?"
         )
     work.check_input()
     survival = {}
     if work.config.input.source_column:
         survival = output.count_sources(tables["signatures"], every)
     work.measured["output"] = {"rows": written["kept"], **written, "survival": survival}
+
+
+def _write_corpus(work: Run, duplicates: DataFrame, copies: DataFrame, repeated: DataFrame | None) -> dict[str, int]:
+    """Write the input as the mode wants it; return how many rows are kept and, if they are written, removed."""
+    user_id, doc_id = documents.identify(work.corpus, id_column=work.id_column)
+    mode, kind = work.config.output.mode, _target_format(work)
+    if mode == "annotate":
+        rows = output.annotate(work.corpus, doc_id, duplicates, copies, repeated)
+        return {"kept": _write(work, "annotated", rows, F.col("dedup_kept"), kind)}
+    if not work.rows("members") and repeated is None and mode == "filter":
+        # One of the two folders would be missing; an empty table can at least be read.
+        _write(work, "removed", work.corpus.limit(0), kind=kind)
+        return {"kept": _write(work, "kept", work.corpus, kind=kind), "removed": 0}
+    broadcast = work.rows("members") <= BROADCAST_ROWS
+    rows, part = output.part(work.corpus, doc_id, duplicates, repeated, broadcast=broadcast)
+    if mode == "ids":
+        ids = rows.filter(F.col(part) == "kept").select(user_id.alias(work.id_column or "id"))
+        return {"kept": _write(work, "kept", ids, kind=kind)}
+    observation = Observation()
+    counts = [F.count_if(F.col(part) == name).alias(name) for name in output.PARTS]
+    work.workspace.write_parts(output.PARTS, rows.observe(observation, *counts), part, kind)
+    return {name: int(observation.get[name]) for name in output.PARTS}
 
 
 def _target_format(work: Run) -> str:

@@ -55,7 +55,8 @@ def build_report(
     stages
         Measurements of every stage: rows, seconds and its own counts.
     facts
-        engine, bucket_sizes, component_sizes, uncompared, labeled (see `pipeline`) and spark's version.
+        engine, bucket_sizes, component_sizes, uncompared, labeled (see `pipeline`), hash, spark's version, the input's
+        format.
     """
     signed, paired = stages["signatures"], stages["candidates"]
     documents = signed["rows"]
@@ -110,6 +111,7 @@ def build_report(
         "settings": to_dict(hide_passwords(config)),
         "hash": facts["hash"],
         "input": [_without_password(path) for path in inputs],
+        "format": facts["format"],
         "output": _without_password(output),
         "versions": {
             "dedup": __version__,

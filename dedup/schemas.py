@@ -68,7 +68,7 @@ SETS = T.StructType().add("doc_id", T.LongType()).add("shingles", T.BinaryType()
 """Shingle sets: uint64, ascending."""
 
 EDGES = T.StructType().add("left_id", T.LongType()).add("right_id", T.LongType()).add("jaccard", T.DoubleType())
-"""Candidates with exact Jaccard at or above the threshold."""
+"""Candidates with exact Jaccard at or above the threshold; in the stage's table also near misses, NEAR_MISSES."""
 
 COMPONENTS = T.StructType().add("doc_id", T.LongType()).add("component_id", T.LongType())
 """Documents that another one resembles and the least document id of their component."""

@@ -5,6 +5,7 @@ An output folder OUT is whole once OUT/_SUCCESS is there. Until then all is in O
     OUT.partial/run.json          settings and input files of the run, so that only the same run goes on with it
     OUT.partial/stages/NAME       the table of a stage, finished once NAME.json with its measurements is there
     OUT.partial/checkpoints       GraphFrames' own
+    OUT.partial/parts             rows of the result that still are to be moved to folders of their own
     OUT.partial/result            becomes OUT
     OUT.lock                      the run that works on it now
 """
@@ -12,7 +13,7 @@ An output folder OUT is whole once OUT/_SUCCESS is there. Until then all is in O
 import json
 import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 from py4j.protocol import Py4JError
@@ -147,16 +148,23 @@ class Workspace:
 
     def write_result(self, name: str, rows: DataFrame, kind: str) -> None:
         """Write rows beside the output, in a format of EXTENSIONS other than text."""
-        writer: DataFrameWriter = rows.write.mode("overwrite")
-        path = f"{self.result}/{name}"
-        if kind == "jsonl":
-            writer.json(path)
-        elif kind == "csv":
-            # Spark's own defaults take white space off and turn quotes into backslashed ones.
-            exact = {"ignoreLeadingWhiteSpace": False, "ignoreTrailingWhiteSpace": False}
-            writer.options(header=True, escape='"', **exact).csv(path)
-        else:
-            writer.parquet(path)
+        _save(rows.write, f"{self.result}/{name}", kind)
+
+    def write_parts(self, names: Sequence[str], rows: DataFrame, part: str, kind: str) -> None:
+        """Write rows beside the output in one pass, each into the folder that its column `part` names.
+
+        Parameters
+        ----------
+        names
+            All the values of that column, which is not written.
+        """
+        parts = f"{self.partial}/parts"
+        _save(rows.write.partitionBy(part), parts, kind)
+        for name in names:
+            self._storage.rename(f"{parts}/{part}={name}", f"{self.result}/{name}")
+            # As Spark leaves in every other folder of the result.
+            self._storage.write_text(f"{self.result}/{name}/_SUCCESS", "")
+        self._storage.delete(parts)
 
     def publish(self, files: Mapping[str, str]) -> None:
         """Add small files to the result and make it the output; then drop the unfinished work.
@@ -177,3 +185,15 @@ class Workspace:
         self._storage.write_text(f"{self.output}/_SUCCESS", "")
         self.discard()
         self._storage.delete(replaced)
+
+
+def _save(writer: DataFrameWriter, path: str, kind: str) -> None:
+    writer = writer.mode("overwrite")
+    if kind == "jsonl":
+        writer.json(path)
+    elif kind == "csv":
+        # Spark's own defaults take white space off and turn quotes into backslashed ones.
+        exact = {"ignoreLeadingWhiteSpace": False, "ignoreTrailingWhiteSpace": False}
+        writer.options(header=True, escape='"', **exact).csv(path)
+    else:
+        writer.parquet(path)

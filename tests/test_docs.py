@@ -13,11 +13,14 @@ import pytest
 from packaging.requirements import Requirement
 
 from dedup.config import load_config, to_dict
+from dedup.explain import explain
 from dedup.kernels.lsh import probability
 from dedup.pipeline import run
 from dedup.report import METRICS
+from dedup.result import Result
 from dedup.run import Job
 from dedup.session import ROOT
+from dedup.show import Style, to_text
 
 README = (ROOT / "README.md").read_text("utf-8")
 CHOOSING = (ROOT / "docs" / "choosing.md").read_text("utf-8")
@@ -59,6 +62,9 @@ def test_the_five_rows_come_out_as_shown(spark, tmp_path):
     assert shown("edges") == table_after("`edges`: pairs")
     assert shown("duplicates") == table_after("`duplicates`: what is removed")
     assert sorted(row["id"] for row in rows("kept", format="json")) == [1, 4, 5]
+    assert sorted(row["id"] for row in rows("removed", format="json")) == [2, 3]
+    explained = to_text(explain(Result(str(tmp_path / "out")), "3"), Style())
+    assert f"```console\n$ scripts/explain five --id 3\n{explained}\n```" in README
 
 
 def test_the_curve_is_that_of_the_defaults():

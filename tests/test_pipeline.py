@@ -7,6 +7,7 @@ import random
 import shutil
 from collections import Counter
 from pathlib import Path
+from unittest.mock import ANY
 
 import pyarrow as pa
 import pyarrow.dataset as ds
@@ -19,12 +20,15 @@ import dedup.pipeline
 import dedup.run
 from dedup.config import load_config
 from dedup.errors import DataError, StorageError
+from dedup.kernels.jaccard import MARGIN
 from dedup.kernels.text import key_fingerprint
 from dedup.pipeline import run
 from dedup.report import _by_power_of_two
+from dedup.result import Result
 from dedup.run import Job
 from tests import oracles
 
+TABLES = ("kept", "removed", "duplicates", "edges", "near_misses")
 WORDS = [f"word{number}" for number in range(200)] + ["café", "Ωmega", "漢字", "ไทย"]
 # An example is three runs of the job, so few are tried and none is shrunk; they share nothing but the Spark session.
 slow = settings(
@@ -77,12 +81,20 @@ def check(output: str, documents: dict, threshold: float = 0.8, size: int = 5) -
     duplicates = ds.dataset(f"{output}/duplicates").to_table().to_pylist()
     edges = ds.dataset(f"{output}/edges").to_table().to_pylist()
     assert Counter(kept + [row["id"] for row in duplicates]) == Counter(list(documents))
+    removed = [row["id"] for row in duplicates]
+    for name, ids in (("kept", kept), ("removed", removed)):
+        assert rows(output, name) == sorted(((each, documents[each]) for each in ids), key=repr)
 
     for edge in edges:
         exact = oracles.jaccard(sets[edge["left_id"]], sets[edge["right_id"]])
         assert edge["left_id"] < edge["right_id"]
         assert edge["jaccard"] == float(exact)
         assert exact >= oracles.Fraction(str(threshold))
+    for pair in ds.dataset(f"{output}/near_misses").to_table().to_pylist():
+        exact = oracles.jaccard(sets[pair["left_id"]], sets[pair["right_id"]])
+        assert pair["left_id"] < pair["right_id"]
+        assert pair["jaccard"] == float(exact)
+        assert threshold - MARGIN <= float(exact) < threshold
     numbers = {key: number for number, key in enumerate(documents)}
     place = oracles.components((numbers[edge["left_id"]], numbers[edge["right_id"]]) for edge in edges)
     for row in duplicates:
@@ -116,7 +128,7 @@ def test_result_is_true_and_independent_of_order_files_and_partitions(spark, tmp
     finally:
         spark.conf.set("spark.sql.shuffle.partitions", "3")
         spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "4096")
-    for name in ("kept", "duplicates", "edges"):
+    for name in TABLES:
         assert rows(str(folder / "out-b"), name) == rows(str(folder / "out-a"), name)
 
     copied = next(row for row in documents if len(row["text"]) > 20)
@@ -137,8 +149,9 @@ def test_cells_and_partitions_do_not_change_the_result(spark, tmp_path, monkeypa
     monkeypatch.setattr(dedup.pipeline, "BROADCAST_ROWS", 0)
     deduplicate(spark, source, str(tmp_path / "split"))
 
-    for name in ("kept", "duplicates", "edges"):
+    for name in TABLES:
         assert rows(str(tmp_path / "split"), name) == rows(str(tmp_path / "whole"), name)
+    assert rows(str(tmp_path / "whole"), "near_misses")
 
 
 @pytest.mark.parametrize("threshold", [0.5, 0.8, 1.0])
@@ -189,6 +202,8 @@ def test_equal_rows_without_an_id_column_leave_one(spark, tmp_path):
     assert Counter(kept) - Counter(texts) == Counter()
     assert {"alone here with nobody", "twin", ""} < set(kept)
     assert (report["kept"], report["removed"], len(kept)) == (4, 5, 4)
+    removed = [row[0] for row in rows(str(tmp_path / "out"), "removed")]
+    assert Counter(kept + removed) == Counter(texts)
     duplicates = ds.dataset(str(tmp_path / "out" / "duplicates")).to_table().to_pylist()
     assert Counter(row["kind"] for row in duplicates)["identical"] in (3, 4)
     assert len(duplicates) == 5
@@ -197,17 +212,22 @@ def test_equal_rows_without_an_id_column_leave_one(spark, tmp_path):
     annotated = ds.dataset(str(tmp_path / "all" / "annotated")).to_table().to_pylist()
     assert Counter(row["text"] for row in annotated) == Counter(texts)
     assert Counter(row["text"] for row in annotated if row["dedup_kept"]) == Counter(kept)
+    assert not (tmp_path / "all" / "removed").exists()
+    for name in ("out", "all"):
+        result = Result(str(tmp_path / name))
+        [near_id] = {row["id"] for row in duplicates if row["jaccard"] < 1}
+        assert result.find([near_id, "nobody"])[near_id] in {near, near + " more"}
 
 
 @pytest.mark.parametrize("kind", ["parquet", "jsonl", "csv"])
-def test_kept_rows_are_the_input_rows_in_its_format(spark, tmp_path, kind):
+def test_kept_and_removed_rows_are_the_input_in_its_format(spark, tmp_path, kind):
     text = 'a "quoted", text\nof two lines ' + " ".join(WORDS[:30])
     documents = [
-        {"id": "1", "a.b c": "x", "text": text},
-        {"id": "2", "a.b c": None, "text": text + "!"},
-        {"id": "3", "a.b c": "y`z", "text": "другой"},
+        {"id": "1", "a.b c": "x", "_dedup_part": "kept", "text": text},
+        {"id": "2", "a.b c": None, "_dedup_part": "a", "text": text + "!"},
+        {"id": "3", "a.b c": "y`z", "_dedup_part": "=", "text": "другой"},
     ]
-    frame = spark.createDataFrame(documents, "id string, `a.b c` string, text string")
+    frame = spark.createDataFrame(documents, "id string, `a.b c` string, _dedup_part string, text string")
     source = str(tmp_path / f"in.{kind}")
     if kind == "csv":
         frame.coalesce(1).write.csv(source, header=True, escape='"')
@@ -217,15 +237,41 @@ def test_kept_rows_are_the_input_rows_in_its_format(spark, tmp_path, kind):
     assert (report["kept"], report["identical"]) == (2, 1)
 
     read = spark.read
-    kept = {
+    read_rows = {
         "parquet": read.parquet,
         "jsonl": read.json,
         "csv": lambda path: read.csv(path, header=True, multiLine=True, escape='"'),
-    }[kind](str(tmp_path / "out" / "kept"))
-    assert set(kept.columns) == {"id", "a.b c", "text"}
-    assert {row["id"]: row.asDict() for row in kept.collect()} == {
-        row["id"]: row for row in documents if row["id"] != "2"
+    }[kind]
+    found = {}
+    columns = set(documents[0])
+    for name in ("kept", "removed"):
+        table = read_rows(str(tmp_path / "out" / name))
+        # Of JSON lines, fields that are null in every row are not written.
+        assert set(table.columns) == columns - ({"a.b c"} if (kind, name) == ("jsonl", "removed") else set())
+        found[name] = [dict.fromkeys(documents[0]) | row.asDict() for row in table.collect()]
+        assert (tmp_path / "out" / name / "_SUCCESS").exists()
+    assert sorted(found["kept"], key=repr) == [documents[0], documents[2]]
+    assert found["removed"] == [documents[1]]
+    assert Result(str(tmp_path / "out")).find(["1", "2", "4"]) == {row["id"]: row["text"] for row in documents[:2]}
+
+
+@pytest.mark.parametrize("kind", ["parquet", "csv"])
+def test_a_corpus_without_duplicates_is_kept_and_its_removed_rows_can_be_read(spark, tmp_path, kind):
+    source = write(tmp_path / "in", [{"id": 1, "text": "a text"}, {"id": 2, "text": "another"}])
+    report = deduplicate(spark, source, str(tmp_path / "out"), f"output.format={kind}")
+
+    assert report["stages"]["output"] == {
+        "rows": 2,
+        "kept": 2,
+        "removed": 0,
+        "duplicates": 0,
+        "edges": 0,
+        "near_misses": 0,
+        "seconds": ANY,
     }
+    for name, count in (("kept", 2), ("removed", 0)):
+        table = ds.dataset(str(tmp_path / "out" / name), format=kind).to_table()
+        assert (table.column_names, table.num_rows) == (["id", "text"], count)
 
 
 def test_text_files_are_documents_and_their_paths_ids(spark, tmp_path):
@@ -239,6 +285,8 @@ def test_text_files_are_documents_and_their_paths_ids(spark, tmp_path):
     )
     assert (report["documents"], report["kept"], report["identical"]) == (3, 2, 1)
     assert {row[0] for row in rows(str(tmp_path / "out"), "kept")} == {str(folder / names[0]), str(folder / names[2])}
+    paths = [str(folder / name) for name in names]
+    assert Result(str(tmp_path / "out")).find(paths) == {path: Path(path).read_text("utf-8") for path in paths[:3]}
 
 
 def test_ids_mode_writes_ids_alone(spark, tmp_path):
@@ -247,6 +295,10 @@ def test_ids_mode_writes_ids_alone(spark, tmp_path):
     deduplicate(spark, source, str(tmp_path / "whole"))
     deduplicate(spark, source, str(tmp_path / "ids"), "output.mode=ids")
     assert rows(str(tmp_path / "ids"), "kept") == [(row[0],) for row in rows(str(tmp_path / "whole"), "kept")]
+    assert not (tmp_path / "ids" / "removed").exists()
+    assert Result(str(tmp_path / "ids")).find([row["id"] for row in documents]).keys() == {
+        row[0] for row in rows(str(tmp_path / "ids"), "kept")
+    }
 
 
 def test_interrupted_run_goes_on_where_it_stopped(spark, tmp_path, monkeypatch):
@@ -259,7 +311,7 @@ def test_interrupted_run_goes_on_where_it_stopped(spark, tmp_path, monkeypatch):
     def fail(*_: object, **__: object) -> None:
         raise RuntimeError("pulled the plug")
 
-    for stage, work in ((dedup.pipeline.representatives, "explain"), (dedup.pipeline.output, "keep")):
+    for stage, work in ((dedup.pipeline.representatives, "explain"), (dedup.pipeline.output, "part")):
         with monkeypatch.context() as patch:
             patch.setattr(stage, work, fail)
             with pytest.raises(RuntimeError, match="pulled"):
@@ -272,8 +324,9 @@ def test_interrupted_run_goes_on_where_it_stopped(spark, tmp_path, monkeypatch):
         report = run(spark, job)
     for name in ("removed", "bucket_sizes", "component_sizes"):
         assert report[name] == undisturbed[name]
-    for name in ("kept", "duplicates", "edges"):
+    for name in TABLES:
         assert rows(output, name) == rows(str(tmp_path / "other"), name)
+    assert report["stages"]["edges"] == {**undisturbed["stages"]["edges"], "seconds": ANY}
     assert not Path(f"{output}.partial").exists()
 
 
@@ -487,7 +540,8 @@ def test_report_counts_add_up(spark, tmp_path):
     assert report["kept"] + report["identical"] + report["near"] == report["documents"] == len(documents)
     assert report["components"] == sum(report["component_sizes"].values())
     assert report["removed"] == sum((size - 1) * count for size, count in report["component_sizes"].items())
-    pairs = report["pairs"]
+    pairs, similarities = report["pairs"], report["stages"]["edges"]["similarities"]
+    assert (len(similarities), sum(similarities), sum(similarities[16:])) == (20, pairs["candidates"], pairs["edges"])
     assert pairs["in_buckets"] >= pairs["distinct"] >= pairs["candidates"] >= pairs["edges"] == report["edges"]
     assert {"signatures", "identical", "buckets", "candidates", "edges", "components", "output"} < set(report["stages"])
     again = load_config(str(tmp_path / "out" / "dedup.toml"))

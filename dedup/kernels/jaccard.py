@@ -4,10 +4,14 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from dedup.kernels import Hashes, Integers, compiled
+from dedup.kernels import Flags, Hashes, Integers, compiled
 
 CHUNK = 1 << 22
 """Elements of the left and right sets compared at a time: bounds memory to about 100 MB."""
+CLOSEST = 3
+"""Near misses of one document."""
+MARGIN = 0.2
+"""How far below the threshold a pair is still a near miss."""
 
 
 def jaccard(shingles: Hashes, offsets: Integers, left: Integers, right: Integers) -> npt.NDArray[np.float64]:
@@ -34,6 +38,32 @@ def jaccard(shingles: Hashes, offsets: Integers, left: Integers, right: Integers
         _count_shared(shingles, offsets, left, right, shared)
     union = sizes[left] + sizes[right] - shared
     return shared / np.maximum(union, 1)
+
+
+def find_near_misses(left: Integers, right: Integers, similarities: npt.NDArray[np.float64], threshold: float) -> Flags:
+    """Tell which pairs fall short of the threshold by at most MARGIN and are among the CLOSEST such of either document.
+
+    At most CLOSEST times as many as there are documents. Of equally similar pairs the first are closest.
+
+    Parameters
+    ----------
+    left, right : int64 [pairs]
+        Distinct pairs.
+    similarities : float64 [pairs]
+
+    Returns
+    -------
+    bool [pairs]
+    """
+    below = np.flatnonzero((similarities < threshold) & (similarities >= threshold - MARGIN))
+    ends, pairs = np.concatenate((left[below], right[below])), np.tile(below, 2)
+    order = np.lexsort((pairs, -similarities[pairs], ends))
+    ordered = ends[order]
+    starts = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1]))[: order.size])
+    ranks = np.arange(order.size) - np.repeat(starts, np.diff(np.append(starts, order.size)))
+    near_misses = np.zeros(left.size, dtype=bool)
+    near_misses[pairs[order[ranks < CLOSEST]]] = True
+    return near_misses
 
 
 def _count_shared(shingles: Hashes, offsets: Integers, left: Integers, right: Integers, shared: Integers) -> None:

@@ -1,17 +1,20 @@
-"""CANDIDATES, DOCUMENTS -> EDGES."""
+"""CANDIDATES, DOCUMENTS -> EDGES, NEAR_MISSES."""
 
 from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from dedup.exchange import Pairs, by_piece, meet
+from dedup.exchange import Counters, Pairs, by_piece, meet
 from dedup.kernels import shingles, text
 from dedup.kernels.blocks import lists, unlists
-from dedup.kernels.jaccard import jaccard
+from dedup.kernels.jaccard import CLOSEST, find_near_misses, jaccard
 from dedup.schemas import EDGES, SETS
+
+BINS = 20
+"""Of equal width in the histogram of similarities, from 0 to 1, the last with its upper bound."""
 
 
 def collect_sets(
@@ -34,12 +37,28 @@ def collect_sets(
 
 
 def verify(
-    candidates: DataFrame, sets: DataFrame, *, threshold: float, groups: int, broadcast: bool, whole: bool
+    candidates: DataFrame,
+    sets: DataFrame,
+    *,
+    threshold: float,
+    groups: int,
+    broadcast: bool,
+    whole: bool,
+    near_misses: bool = False,
+    counters: Counters | None = None,
 ) -> DataFrame:
     """CANDIDATES, SETS -> EDGES: the pairs whose exact Jaccard is at least the threshold (0: every pair).
 
     A shingle set travels once to each of at most `groups` cells, not once per pair. `groups`, `broadcast` and `whole`
     are as for `dedup.exchange.meet`.
+
+    Parameters
+    ----------
+    near_misses
+        Whether pairs come along that may be NEAR_MISSES, at most CLOSEST for each document of a cell; `select_edges`
+        and `select_near_misses` tell the two apart.
+    counters
+        Takes `similarities`, how many pairs there are in each of BINS.
     """
 
     def pairs_of(batch: pa.RecordBatch) -> Iterator[Pairs]:
@@ -50,8 +69,31 @@ def verify(
         values = np.concatenate([part for part, _ in parts])
         offsets = np.concatenate(([0], np.cumsum(np.concatenate([np.diff(bounds) for _, bounds in parts]))))
         exact = jaccard(values, offsets, *rows)
-        similar = exact >= threshold
-        return pa.record_batch({"left_id": pairs[0][similar], "right_id": pairs[1][similar], "jaccard": exact[similar]})
+        if counters is not None:
+            # A bound is the double nearest to it, and so is a similarity that equals it.
+            counters.add_each("similarities", np.searchsorted(np.arange(1, BINS) / BINS, exact, side="right"))
+        chosen = exact >= threshold
+        if near_misses:
+            chosen |= find_near_misses(*pairs, exact, threshold)
+        return pa.record_batch({"left_id": pairs[0][chosen], "right_id": pairs[1][chosen], "jaccard": exact[chosen]})
 
     source = candidates.select("left_id", "right_id")
     return meet(source, pairs_of, sets, compare, EDGES, groups=groups, broadcast=broadcast, whole=whole)
+
+
+def select_edges(compared: DataFrame, *, threshold: float) -> DataFrame:
+    """EDGES with near misses -> EDGES."""
+    return compared.filter(F.col("jaccard") >= threshold)
+
+
+def select_near_misses(compared: DataFrame, *, threshold: float) -> DataFrame:
+    """EDGES with near misses -> NEAR_MISSES: below the threshold, the closest of either document; two small shuffles.
+
+    What is closest in a cell depends on how many cells there are; of those, the closest of all are taken here.
+    """
+    below = compared.filter(F.col("jaccard") < threshold)
+    order = Window.partitionBy("doc_id").orderBy(F.desc("jaccard"), "left_id", "right_id")
+    ranked = below.withColumn("doc_id", F.explode(F.array("left_id", "right_id"))).select(
+        "*", F.row_number().over(order).alias("rank")
+    )
+    return ranked.filter(F.col("rank") <= CLOSEST).select("left_id", "right_id", "jaccard").distinct()

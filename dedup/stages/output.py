@@ -9,6 +9,8 @@ ANNOTATIONS = ("dedup_kept", "dedup_representative_id", "dedup_component_id", "d
 SOURCES = 50
 """Sources counted on their own."""
 FATE = ("representative_id", "component_id", "kind", "jaccard")
+PARTS = ("kept", "removed")
+"""What the input falls into, and the folders of the result with its rows."""
 
 
 def list_copies(repeated: DataFrame, signatures: DataFrame, members: DataFrame) -> DataFrame:
@@ -29,10 +31,10 @@ def list_copies(repeated: DataFrame, signatures: DataFrame, members: DataFrame) 
     )
 
 
-def keep(
+def part(
     corpus: DataFrame, doc_id: Column, duplicates: DataFrame, repeated: DataFrame | None, *, broadcast: bool
-) -> DataFrame:
-    """Input, DUPLICATES, REPEATED -> the rows to keep, every column as it was; no shuffle if broadcast.
+) -> tuple[DataFrame, str]:
+    """Input, DUPLICATES, REPEATED -> the input with one more column, one of PARTS; no shuffle if broadcast.
 
     Parameters
     ----------
@@ -42,14 +44,23 @@ def keep(
         Ids of equal rows, of which one is kept; None if there are none.
     broadcast
         Whether the ids of DUPLICATES fit into every executor's memory.
+
+    Returns
+    -------
+    rows, name
+        The name is that of the further column, which is the last.
     """
     name = _free_name(corpus)
     marked = corpus.withColumn(name, doc_id)
-    removed = duplicates.select(F.col("doc_id").alias(name))
-    kept = marked.join(F.broadcast(removed) if broadcast else removed, on=name, how="left_anti")
+    # One join over the whole input, with each id once on the right: an outer one repeats no row.
+    listed = duplicates.select(F.col("doc_id").alias(name), F.lit(PARTS[1]).alias(_part(name)))
     if repeated is not None:
-        kept = _number_copies(kept, name, repeated).filter(F.col(_number(name)) == 1)
-    return _columns(kept, corpus)
+        marked = _number_copies(marked, name, repeated)
+    joined = marked.join(F.broadcast(listed) if broadcast else listed, on=name, how="left")
+    fate = F.coalesce(_part(name), F.lit(PARTS[0]))
+    if repeated is not None:
+        fate = F.when(F.col(_number(name)) == 1, fate).otherwise(PARTS[1])
+    return _columns(joined.withColumn(_part(name), fate), corpus, _part(name)), _part(name)
 
 
 def check_annotations(corpus: DataFrame) -> None:
@@ -123,6 +134,21 @@ def count_sources(signatures: DataFrame, duplicates: DataFrame) -> dict[str, dic
     return {row[0]: {"documents": row[1], "kept": row[2]} for row in rows}
 
 
+def name_near_misses(near_misses: DataFrame, ids: DataFrame, *, broadcast: bool) -> DataFrame:
+    """NEAR_MISSES, ids (doc_id, id) of all documents -> (left_id, right_id, jaccard) in the user's, left_id < right_id.
+
+    `broadcast`: whether NEAR_MISSES fits into every executor's memory; then no shuffle.
+    """
+    named = near_misses
+    # The pairs go to the names and not the names to the pairs: of all documents, few are in one.
+    for end in ("left", "right"):
+        names = ids.select(F.col("doc_id").alias(f"{end}_id"), F.col("id").alias(end))
+        named = names.join(F.broadcast(named) if broadcast else named, on=f"{end}_id", how="inner")
+    return named.select(
+        F.least("left", "right").alias("left_id"), F.greatest("left", "right").alias("right_id"), "jaccard"
+    )
+
+
 def _number_copies(marked: DataFrame, name: str, repeated: DataFrame) -> DataFrame:
     """Mark one of equal rows as 1, the others as 2; which one does not matter, as nothing tells them apart."""
     ids = F.broadcast(repeated.select(F.col("doc_id").alias(name)))
@@ -143,6 +169,10 @@ def _free_name(corpus: DataFrame) -> str:
 
 def _number(name: str) -> str:
     return f"{name}_number"
+
+
+def _part(name: str) -> str:
+    return f"{name}_part"
 
 
 def _columns(rows: DataFrame, corpus: DataFrame, *more: str) -> DataFrame:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from dedup.kernels import compiled
 from dedup.kernels import jaccard as kernel
-from dedup.kernels.jaccard import jaccard
+from dedup.kernels.jaccard import CLOSEST, MARGIN, find_near_misses, jaccard
 from dedup.kernels.shingles import shingle
 from dedup.kernels.text import Contract, tokenise
 from tests import oracles, strategies
@@ -64,6 +64,29 @@ def test_four_fifths_is_the_threshold_that_users_write():
     sets = [range(1800), range(200, 2000), range(4), range(5)]
 
     assert measure(sets, [(0, 1), (2, 3)]) == [0.8, 0.8]
+
+
+@given(
+    st.dictionaries(
+        st.tuples(st.integers(-3, 5), st.integers(6, 12)), st.sampled_from([0.0, 0.5, 0.55, 0.6, 0.7, 0.79, 0.8, 1.0])
+    ),
+    st.sampled_from([0.1, 0.7, 0.8]),
+)
+def test_near_misses_are_the_closest_of_either_document_below_the_threshold(similarities, threshold):
+    ordered = sorted(similarities)
+    below = [pair for pair in ordered if threshold > similarities[pair] >= threshold - MARGIN]
+    expected = set()
+    for doc_id in {end for pair in below for end in pair}:
+        # sorted is stable: of equals the first are closest.
+        own = sorted((pair for pair in below if doc_id in pair), key=lambda pair: -similarities[pair])
+        expected |= set(own[:CLOSEST])
+
+    left, right = np.array(ordered, dtype=np.int64).reshape(-1, 2).T
+    values = np.array([similarities[pair] for pair in ordered])
+    found = find_near_misses(left, right, values, threshold)
+
+    assert {pair for pair, chosen in zip(ordered, found.tolist(), strict=True) if chosen} == expected
+    assert len(expected) <= CLOSEST * len({end for pair in below for end in pair})
 
 
 def test_chunks_bound_the_memory(monkeypatch):

@@ -11,9 +11,10 @@ from pyspark.sql import types as T
 
 import dedup.exchange
 from dedup import schemas
-from dedup.exchange import meet
+from dedup.exchange import Counters, meet
+from dedup.kernels.jaccard import CLOSEST, MARGIN
 from dedup.kernels.text import Contract
-from dedup.stages.edges import collect_sets, verify
+from dedup.stages.edges import BINS, collect_sets, select_edges, select_near_misses, verify
 from tests import oracles
 from tests.stages import draw_ids, make_sets, rows, settings, shingles, unpack
 
@@ -121,6 +122,55 @@ def test_the_way_to_the_meeting_changes_nothing(spark, groups, broadcast):
             whole=broadcast,
         )
         assert rows(found) == expect(sets, pairs, 0.4)
+
+
+@pytest.mark.parametrize("groups", [1, 3])
+def test_near_misses_are_the_closest_below_the_threshold_however_many_cells_there_are(spark, groups):
+    sets, threshold = draw_sets(4, documents=30), 0.6
+    pairs = list(combinations(sorted(sets), 2))
+    exact = {pair: float(oracles.jaccard(sets[pair[0]], sets[pair[1]])) for pair in pairs}
+    below = [pair for pair in pairs if threshold > exact[pair] >= threshold - MARGIN]
+    expected = set()
+    for doc_id in sets:
+        own = sorted((pair for pair in below if doc_id in pair), key=lambda pair: (-exact[pair], pair))
+        expected |= set(own[:CLOSEST])
+    # Some documents have more than the closest, which therefore are chosen.
+    assert 10 < len(expected) < len(below)
+    counters = Counters(spark)
+
+    compared = verify(
+        pair_up(spark, pairs),
+        make_sets(spark, sets),
+        threshold=threshold,
+        groups=groups,
+        broadcast=True,
+        whole=True,
+        near_misses=True,
+        counters=counters,
+    ).persist()
+
+    found = rows(select_near_misses(compared, threshold=threshold))
+    assert found == sorted(((*pair, exact[pair]) for pair in expected), key=repr)
+    assert rows(select_edges(compared, threshold=threshold)) == expect(sets, pairs, threshold)
+    counted = Counter(min(int(oracles.jaccard(sets[left], sets[right]) * BINS), BINS - 1) for left, right in pairs)
+    assert counters.values() == {"similarities": {str(number): counted[number] for number in counted}}
+
+
+def test_a_similarity_at_a_bound_is_in_the_bin_above_it(spark):
+    counters = Counters(spark)
+    sets = {-1: range(BINS), **{numerator: range(numerator) for numerator in range(BINS + 1)}}
+
+    verify(
+        pair_up(spark, [(-1, numerator) for numerator in range(BINS + 1)]),
+        make_sets(spark, sets),
+        threshold=0.0,
+        groups=1,
+        broadcast=True,
+        whole=True,
+        counters=counters,
+    ).collect()
+
+    assert counters.values() == {"similarities": {str(n): 2 if n == BINS - 1 else 1 for n in range(BINS)}}
 
 
 def test_no_candidate_gives_no_edge(spark):

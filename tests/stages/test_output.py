@@ -6,10 +6,23 @@ from pyspark.sql import types as T
 
 from dedup import schemas
 from dedup.errors import SchemaError
-from dedup.stages.output import ANNOTATIONS, annotate, keep, list_copies, name_edges
+from dedup.stages.output import ANNOTATIONS, annotate, list_copies, name_edges, name_near_misses, part
 from tests.stages import make_signatures, rows
 
-ODD = ["z", "a.b c", "tick`ed", "id", "_dedup", "__DEDUP_number", "_dedup_", "number", "doc_id", "A.b", "*"]
+ODD = [
+    "z",
+    "a.b c",
+    "tick`ed",
+    "id",
+    "_dedup",
+    "__DEDUP_number",
+    "_dedup_",
+    "_dedup_part",
+    "number",
+    "doc_id",
+    "A.b",
+    "*",
+]
 
 
 def make_corpus(spark, ids, names=("id", "text")):
@@ -35,14 +48,22 @@ def make_repeated(spark, copies):
     return spark.createDataFrame(list(copies.items()), schemas.REPEATED)
 
 
+def parts(corpus, *tables, broadcast=True):
+    """Return the rows that are kept and those that are removed."""
+    found, name = part(corpus, F.col("id"), *tables, broadcast=broadcast)
+    assert found.columns == [*corpus.columns, name]
+    return [rows(found.filter(F.col(name) == each).drop(name)) for each in ("kept", "removed")]
+
+
 @pytest.mark.parametrize("broadcast", [True, False])
-def test_kept_rows_are_those_that_are_no_duplicates(spark, broadcast):
+def test_duplicates_are_removed_and_all_others_kept(spark, broadcast):
     corpus = make_corpus(spark, range(6))
     duplicates = make_duplicates(spark, (1, 0, 0, "near", 0.9), (4, 0, 0, "near", 0.8))
 
-    kept = keep(corpus, F.col("id"), duplicates, None, broadcast=broadcast)
+    kept, removed = parts(corpus, duplicates, None, broadcast=broadcast)
 
-    assert rows(kept) == [(number, f"text of {number}") for number in (0, 2, 3, 5)]
+    assert kept == [(number, f"text of {number}") for number in (0, 2, 3, 5)]
+    assert removed == [(number, f"text of {number}") for number in (1, 4)]
 
 
 def test_every_column_is_kept_in_its_order_whatever_its_name(spark):
@@ -52,9 +73,12 @@ def test_every_column_is_kept_in_its_order_whatever_its_name(spark):
     doc_id = F.col("id")
 
     for equal in (None, repeated):
-        kept = keep(corpus, doc_id, duplicates, equal, broadcast=True)
-        assert kept.schema == corpus.schema
-        assert rows(kept.distinct()) == rows(corpus.filter("id IN (1, 3)").distinct())
+        found, name = part(corpus, doc_id, duplicates, equal, broadcast=True)
+        assert found.drop(name).schema == corpus.schema
+        assert rows(found.drop(name)) == rows(corpus)
+        assert rows(found.filter(F.col(name) == "kept").drop(name).distinct()) == rows(
+            corpus.filter("id IN (1, 3)").distinct()
+        )
     annotated = annotate(corpus, doc_id, duplicates, copies, repeated)
     assert annotated.columns == [*ODD, *ANNOTATIONS]
     assert rows(annotated.drop(*ANNOTATIONS)) == rows(corpus)
@@ -64,9 +88,10 @@ def test_every_column_is_kept_in_its_order_whatever_its_name(spark):
 def test_one_of_equal_rows_is_kept_unless_all_are_duplicates(spark, broadcast):
     corpus, repeated = make_corpus(spark, [1, 1, 1, 2, 2, 3]), make_repeated(spark, {1: 3, 2: 2})
 
-    kept = keep(corpus, F.col("id"), make_duplicates(spark, (2, 3, 2, "near", 0.9)), repeated, broadcast=broadcast)
+    kept, removed = parts(corpus, make_duplicates(spark, (2, 3, 2, "near", 0.9)), repeated, broadcast=broadcast)
 
-    assert rows(kept) == [(1, "text of 1"), (3, "text of 3")]
+    assert kept == [(1, "text of 1"), (3, "text of 3")]
+    assert removed == [(number, f"text of {number}") for number in (1, 1, 2, 2)]
 
 
 def test_annotations_say_what_became_of_each_row(spark):
@@ -145,3 +170,14 @@ def test_edges_are_named_by_the_users_ids_the_lesser_first(spark):
 
     assert named.columns == ["left_id", "right_id", "jaccard"]
     assert rows(named) == [("10", "9", 0.9), ("10", "é", 0.8), ("B", "a", 1.0), ("z", "é", 1.0)]
+
+
+@pytest.mark.parametrize("broadcast", [True, False])
+def test_near_misses_are_named_by_the_users_ids_the_lesser_first(spark, broadcast):
+    ids = spark.createDataFrame([(1, "9"), (2, "10"), (3, "é"), (4, "z")], "doc_id long, id string")
+    near_misses = spark.createDataFrame([(1, 2, 0.7), (2, 3, 0.6)], schemas.EDGES)
+
+    named = name_near_misses(near_misses, ids, broadcast=broadcast)
+
+    assert named.columns == ["left_id", "right_id", "jaccard"]
+    assert rows(named) == [("10", "9", 0.7), ("10", "é", 0.6)]

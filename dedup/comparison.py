@@ -1,0 +1,91 @@
+"""Two texts, compared as a run compares them."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from dedup.config import Config
+from dedup.differ import Piece, compare_texts
+from dedup.kernels import lsh, minhash, shingles
+from dedup.kernels.text import Contract, tokenise
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """What two texts have in common, computed anew with the settings of the run."""
+
+    jaccard: float
+    shared: int
+    """Shingles of both."""
+    left_only: int
+    right_only: int
+    bands: tuple[int, ...] | None
+    """Bands whose keys agree, from 1; None in exact mode, which has no bands."""
+    estimate: float | None
+    """Jaccard as their signatures estimate it."""
+    pieces: tuple[Piece, ...]
+
+
+def compare(config: Config, contract: Contract, left: str, right: str) -> Comparison:
+    """Compare two texts with the settings of a run."""
+    tokens, bounds = tokenise(pa.array([left, right]), contract)
+    values, offsets = shingles.shingle(tokens, bounds, config.shingles.shingle_size)
+    one, other = values[: offsets[1]], values[offsets[1] :]
+    shared = np.intersect1d(one, other, assume_unique=True).size
+    bands = estimate = None
+    if config.mode == "lsh":
+        signatures = minhash.sign(values, offsets, config.signature_size, config.lsh.seed)
+        keys, low = lsh.band_keys(signatures, config.lsh.bands, config.lsh.rows), minhash.low_bytes(signatures)
+        # Documents without a token have equal signatures, and are in no bucket.
+        bands = tuple((np.flatnonzero(keys[0] == keys[1]) + 1).tolist()) if one.size and other.size else ()
+        estimate = float(minhash.estimate(low[:1], low[1:])[0])
+    return Comparison(
+        jaccard=shared / max(one.size + other.size - shared, 1),
+        shared=shared,
+        left_only=one.size - shared,
+        right_only=other.size - shared,
+        bands=bands,
+        estimate=estimate,
+        pieces=tuple(compare_texts(left, right)),
+    )
+
+
+def has_tokens(contract: Contract, text: str) -> bool:
+    """Tell whether a text can resemble another at all."""
+    return bool(tokenise(pa.array([text]), contract)[0].size)
+
+
+def judge(config: Config, jaccard: float | None, comparison: Comparison | None, *, is_edge: bool) -> str:
+    """Say why the run joined two documents or did not.
+
+    Parameters
+    ----------
+    jaccard
+        As the run recorded it, or of the texts; None if unknown.
+    is_edge
+        Whether the run compared the two and found them similar enough.
+    """
+    if jaccard is None:
+        return "not recorded by the run, and the texts are not there to tell"
+    verdict = f"Jaccard {jaccard:.4f} {'>=' if jaccard >= config.threshold else '<'} {config.threshold}"
+    reason = "" if is_edge or comparison is None else _find_reason(config, jaccard, comparison)
+    return f"{verdict}; {reason}" if reason else verdict
+
+
+def _find_reason(config: Config, jaccard: float, comparison: Comparison) -> str:
+    """Say what kept two documents from being joined, besides a similarity below the threshold."""
+    if not comparison.shared + min(comparison.left_only, comparison.right_only):
+        return "a document without a token is never a duplicate"
+    if comparison.bands == ():
+        share = (1 - jaccard**config.lsh.rows) ** config.lsh.bands
+        return f"they share no band, as {share:.2%} of pairs so similar do not"
+    if jaccard < config.threshold or comparison.estimate is None:
+        return ""
+    if jaccard == 1:
+        return "of one shingle set, so both are joined to the first document of it"
+    error = minhash.standard_error(config.threshold, config.signature_size)
+    floor = config.threshold - config.candidates.estimate_sigmas * error
+    if comparison.estimate < floor:
+        return f"dropped, as their signatures estimate it as {comparison.estimate:.2f}, below {floor:.2f}"
+    return f"not compared, as all buckets that they share have more than {config.buckets.max_bucket} documents"

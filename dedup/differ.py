@@ -1,0 +1,94 @@
+"""Where two texts differ, word by word, as the job compares them: in lower case and without punctuation."""
+
+import re
+import unicodedata
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from functools import cache
+from itertools import accumulate, pairwise
+from zlib import crc32
+
+import numpy as np
+
+from dedup.kernels.compiled import MARK, SEPARATOR, UNSPACED, UNSPACED_MARK, WORD
+from dedup.kernels.text import unicode_classes
+
+LONG = 2000
+"""Words up to which the shortest way is worth its time, a few tenths of a second at most."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Piece:
+    """A run of words that two texts share, or one in whose place they have others."""
+
+    shared: bool
+    left: tuple[str, ...]
+    """Words of the one text, each with what follows it up to the next."""
+    right: tuple[str, ...]
+
+
+def compare_texts(left: str, right: str) -> list[Piece]:
+    """Return the pieces that make up both texts, in order; shared and other ones take turns.
+
+    Words agree if their NFKC forms in lower case do. The pieces are a way to turn one text into the other, in long
+    texts not always the shortest: there, runs of words are matched first, which keeps the time near linear.
+    """
+    one, other = split_words(left), split_words(right)
+    first, second = ([key for key, _ in words] for words in (one, other))
+    if max(len(first), len(second)) <= LONG:
+        spans = _match(first, second)
+    else:
+        spans = []
+        runs = [_cut(keys) for keys in (first, second)]
+        bounds = [[0, *accumulate(map(len, run))] for run in runs]
+        for shared, *places in _match(*runs):
+            i, j, k, m = (bounds[number // 2][place] for number, place in enumerate(places))
+            inner = [(True, 0, j - i, 0, m - k)] if shared else _match(first[i:j], second[k:m])
+            spans += [(same, a + i, b + i, c + k, d + k) for same, a, b, c, d in inner]
+    pieces: list[Piece] = []
+    for shared, i, j, k, m in spans:
+        words = tuple(word for _, word in one[i:j]), tuple(word for _, word in other[k:m])
+        if pieces and pieces[-1].shared == shared:
+            earlier = pieces.pop()
+            words = earlier.left + words[0], earlier.right + words[1]
+        pieces.append(Piece(shared=shared, left=words[0], right=words[1]))
+    return pieces
+
+
+def _match(first: Sequence[Hashable], second: Sequence[Hashable]) -> list[tuple[bool, int, int, int, int]]:
+    """Return spans of both that are the same or not, in order."""
+    matcher = SequenceMatcher(None, first, second, autojunk=max(len(first), len(second)) > LONG)
+    return [(kind == "equal", i, j, k, m) for kind, i, j, k, m in matcher.get_opcodes()]
+
+
+def _cut(keys: Sequence[str]) -> list[tuple[str, ...]]:
+    """Cut words into runs of about 16 behind words that their hash chooses, so that copies are cut alike."""
+    cuts = [number + 1 for number, key in enumerate(keys) if crc32(key.encode()) % 16 == 0]
+    return [tuple(keys[start:end]) for start, end in pairwise([0, *cuts, len(keys)]) if start < end]
+
+
+def split_words(text: str) -> list[tuple[str, str]]:
+    """Return every token of the text with what follows it, each behind the form that is compared.
+
+    What stands before the first token belongs to it.
+    """
+    found = [(match[1], match[0]) for match in _pattern().finditer(text)]
+    return [(unicodedata.normalize("NFKC", token).lower(), whole) for token, whole in found]
+
+
+@cache
+def _pattern() -> re.Pattern[str]:
+    classes = unicode_classes()
+    word, mark, unspaced, unspaced_mark, other = (
+        _span(np.flatnonzero(classes == kind)) for kind in (WORD, MARK, UNSPACED, UNSPACED_MARK, SEPARATOR)
+    )
+    token = rf"[{unspaced}{unspaced_mark}][{mark}{unspaced_mark}]*|[{word}{mark}]+"
+    return re.compile(rf"(?:\A[{other}]*)?({token})[{other}]*")
+
+
+def _span(points: np.ndarray) -> str:
+    """Return the inside of a character class of these code points, ascending."""
+    starts = points[np.flatnonzero(np.diff(points, prepend=-2) != 1)]
+    ends = points[np.flatnonzero(np.diff(points, append=points[-1] + 2) != 1)]
+    return "".join(rf"\U{start:08x}-\U{end:08x}" for start, end in zip(starts.tolist(), ends.tolist(), strict=True))

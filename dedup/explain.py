@@ -1,0 +1,354 @@
+"""Why a document was removed or kept, from the output of a run alone."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+
+from dedup.comparison import Comparison, compare, has_tokens, judge
+from dedup.errors import DataError
+from dedup.kernels import Integers
+from dedup.kernels.chains import count_steps, find_chain
+from dedup.kernels.jaccard import CLOSEST
+from dedup.result import Result
+
+PAIR = ("left_id", "right_id")
+LISTED = 10
+"""Removed documents that are listed of the many that one stands for."""
+BEGIN = 60
+"""Characters of a text that say which one it is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pair:
+    """Two documents, and what the run made of them."""
+
+    left_id: Any
+    right_id: Any
+    jaccard: float | None
+    """Exact; None where neither the run nor the texts tell it."""
+    verdict: str
+    """Why the one removes the other, or why not."""
+    fate: str = ""
+    """What became of the right one, where that is not said elsewhere."""
+    comparison: Comparison | None = None
+    """None where the texts are not in the output."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Removal:
+    """A removed document in a list of such."""
+
+    id: Any
+    representative_id: Any
+    steps: int
+    """Edges of the shortest chain between the two; 0 between equal rows."""
+    jaccard: float
+    """Of the two directly."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """What became of a document, and why."""
+
+    id: Any
+    fate: str
+    """kept or removed."""
+    kind: str = ""
+    """Of a removed one: near or identical."""
+    representative_id: Any = None
+    """The document kept of its component."""
+    component_id: int | None = None
+    documents: int = 1
+    """In the component, this one included."""
+    copies: int = 0
+    """Rows removed that equal this one in every column."""
+    chain: tuple[Pair, ...] = ()
+    """Edges to the document kept, or to the other one asked for."""
+    direct: Pair | None = None
+    """The document and the one kept, or the other one asked for."""
+    removed: tuple[Removal, ...] = ()
+    """Of a kept one: the removed documents that it stands for, the least similar first, LISTED at most."""
+    near_misses: tuple[Pair, ...] = ()
+    """Of a kept one: the closest documents that it was compared with in vain."""
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Component:
+    """A component in a list of such."""
+
+    component_id: int
+    representative_id: Any
+    documents: int
+    text: str
+    """How the representative's begins; empty where it is not in the output."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Top:
+    """The components and removals of a run that are worth a look."""
+
+    largest: tuple[Component, ...]
+    longest: tuple[Removal, ...]
+    """By their chains, the weakest direct similarity first among equals."""
+    least_similar: tuple[Removal, ...]
+    """To the documents kept."""
+
+
+class _Graph:
+    """Edges by the numbers of their documents, in the order of ids."""
+
+    def __init__(self, edges: pa.Table) -> None:
+        ends = pc.unique(pa.chunked_array(edges["left_id"].chunks + edges["right_id"].chunks, edges["left_id"].type))
+        self.ids: pa.Array = ends.take(pc.sort_indices(ends))
+        self.left, self.right = (self.numbers(edges[name]) for name in PAIR)
+        self.similarities = edges["jaccard"].to_numpy()
+
+    def numbers(self, ids: pa.Array | pa.ChunkedArray) -> Integers:
+        """Return the numbers of documents, -1 of those without an edge."""
+        found: Integers = pc.fill_null(pc.index_in(ids, value_set=self.ids), -1).to_numpy().astype(np.int64)
+        return found
+
+    def steps(self, ids: pa.ChunkedArray, sources: pa.ChunkedArray) -> Integers:
+        """Return how many edges lead from each document to the nearest source, 0 where there is no edge."""
+        places, starts = self.numbers(ids), np.unique(self.numbers(sources))
+        counted = count_steps(self.left, self.right, len(self.ids), starts[starts >= 0])
+        return np.where(places < 0, 0, counted[places] if counted.size else 0)
+
+    def chain(self, start: Any, end: Any) -> list[Any]:  # noqa: ANN401 - integers or strings
+        """Return the ids of the strongest of the shortest chains; empty if there is none."""
+        first, last = self.numbers(pa.array([start, end], self.ids.type)).tolist()
+        if min(first, last) < 0:
+            return []
+        found = find_chain(self.left, self.right, self.similarities, vertices=len(self.ids), start=first, end=last)
+        chain: list[Any] = self.ids.take(pa.array(found, pa.int64())).to_pylist()
+        return chain
+
+
+def explain(result: Result, given: str, other: str | None = None) -> Explanation:
+    """Explain what became of a document; of two, also what they have to do with each other.
+
+    Raises
+    ------
+    ConfigError, DataError
+        When there is no document of such an id.
+    """
+    doc_id = result.parse_id("--id", given)
+    if other is not None:
+        return _explain_pair(result, doc_id, result.parse_id("--with", other))
+    found = _find_fate(result, doc_id)
+    return _explain_kept(result, found) if found.fate == "kept" else _explain_removed(result, found)
+
+
+def list_top(result: Result, count: int) -> Top:
+    """List the largest components, and the removals with the longest chains and with the least direct similarity."""
+    duplicates = result.duplicates
+    sizes = duplicates.group_by(["component_id", "representative_id"]).aggregate([([], "count_all")])
+    largest = sizes.sort_by([("count_all", "descending"), ("component_id", "ascending")]).slice(0, count).to_pylist()
+    texts = _texts(result, result.find([row["representative_id"] for row in largest]))
+    steps = _Graph(result.pairs("edges")).steps(duplicates["id"], duplicates["representative_id"])
+    table = duplicates.append_column("steps", pa.array(steps))
+    orders = ("steps", "descending"), ("jaccard", "ascending"), ("id", "ascending")
+    longest, least = (
+        table.sort_by([orders[number] for number in order]).slice(0, count) for order in ((0, 1, 2), (1, 0, 2))
+    )
+    return Top(
+        largest=tuple(
+            Component(
+                component_id=row["component_id"],
+                representative_id=row["representative_id"],
+                documents=row["count_all"] + 1,
+                text=" ".join(texts.get(row["representative_id"], "")[: 4 * BEGIN].split())[:BEGIN],
+            )
+            for row in largest
+        ),
+        longest=_removals(longest),
+        least_similar=_removals(least),
+    )
+
+
+def _removals(rows: pa.Table) -> tuple[Removal, ...]:
+    chosen = rows.select(["id", "representative_id", "steps", "jaccard"])
+    return tuple(Removal(**row) for row in chosen.to_pylist())
+
+
+def _find_fate(result: Result, doc_id: Any) -> Explanation:  # noqa: ANN401 - an integer or a string
+    """Return what OUT/duplicates says of a document, to which details are added later."""
+    duplicates = result.duplicates
+    own = duplicates.filter(pc.field("id") == doc_id)
+    row = own.slice(0, 1).to_pylist()
+    # Wholly equal rows without an id column are one document, of which one row stays unless all are duplicates.
+    if row and row[0]["representative_id"] != doc_id:
+        members = _members(result, row[0]["component_id"])
+        return Explanation(
+            id=doc_id,
+            fate="removed",
+            kind=row[0]["kind"],
+            representative_id=row[0]["representative_id"],
+            component_id=row[0]["component_id"],
+            documents=members.num_rows + 1,
+            copies=own.num_rows - 1,
+        )
+    members = duplicates.filter(pc.field("representative_id") == doc_id)
+    return Explanation(
+        id=doc_id,
+        fate="kept",
+        representative_id=doc_id,
+        component_id=members["component_id"][0].as_py() if members.num_rows else None,
+        documents=members.num_rows + 1,
+        copies=own.num_rows,
+    )
+
+
+def _members(result: Result, component_id: int | None) -> pa.Table:
+    """Return the removed documents of a component."""
+    return result.duplicates.filter(pc.field("component_id") == component_id)
+
+
+def _component_edges(result: Result, component_id: int | None) -> pa.Table:
+    members = _members(result, component_id)
+    ids = pc.unique(pa.chunked_array(members["id"].chunks + members["representative_id"].chunks, result.id_type))
+    return result.pairs("edges", ds.field("left_id").isin(ids))
+
+
+def _pairs_of(result: Result, name: str, ids: Collection[Any]) -> list[dict[str, Any]]:
+    """Return the pairs in which one of the documents is."""
+    wanted = pa.array(ids, result.id_type)
+    rows: list[dict[str, Any]] = result.pairs(
+        name, ds.field("left_id").isin(wanted) | ds.field("right_id").isin(wanted)
+    ).to_pylist()
+    return rows
+
+
+def _explain_removed(result: Result, found: Explanation) -> Explanation:
+    edges = _component_edges(result, found.component_id)
+    ids = _Graph(edges).chain(found.id, found.representative_id)
+    known = _recorded(edges.to_pylist())
+    links = [*pairwise(ids)]
+    texts = _texts(result, result.find({found.id, found.representative_id, *ids}))
+    chain = [_pair(result, texts, link, known[link], is_edge=True) for link in links]
+    ends = (found.id, found.representative_id)
+    row = result.duplicates.filter(pc.field("id") == found.id).slice(0, 1)
+    direct = _pair(result, texts, ends, row["jaccard"][0].as_py(), is_edge=ends in known)
+    notes = _notes(result, texts, [found.id, *ids], [*chain, direct])
+    return replace(found, chain=tuple(chain), direct=direct, notes=notes)
+
+
+def _explain_kept(result: Result, found: Explanation) -> Explanation:
+    duplicates = result.duplicates
+    members = duplicates.filter((pc.field("representative_id") == found.id) & (pc.field("id") != found.id))
+    own = {found.id, *members["id"].to_pylist()}
+    # Of documents of one shingle set one was compared for all.
+    same = {found.id}
+    for pair in _pairs_of(result, "edges", [found.id]):
+        if pair["jaccard"] == 1.0:
+            same |= {pair[name] for name in PAIR}
+    closest: dict[Any, float] = {}
+    for pair in sorted(_pairs_of(result, "near_misses", same), key=lambda pair: -pair["jaccard"]):
+        others = {pair[name] for name in PAIR} - own
+        closest |= dict.fromkeys(others - closest.keys(), pair["jaccard"])
+    closest = dict([*closest.items()][:CLOSEST])
+    rows = result.find({found.id, *closest})
+    if found.id not in rows and found.documents == 1 and not (closest or len(same) > 1):
+        raise _unknown(result, "--id", found.id)
+    texts = _texts(result, rows)
+    near_misses = [
+        replace(
+            _pair(result, texts, (found.id, other), jaccard, is_edge=False),
+            fate=_describe_fate(_find_fate(result, other)),
+        )
+        for other, jaccard in closest.items()
+    ]
+    notes = _notes(result, texts, [found.id, *closest], near_misses)
+    if found.id in texts and not has_tokens(result.contract, texts[found.id]):
+        notes = (*notes, "it has no token, and such a document is never a duplicate")
+    graph = _Graph(_component_edges(result, found.component_id))
+    steps = graph.steps(members["id"], members["representative_id"])
+    removed = members.append_column("steps", pa.array(steps)).sort_by([("jaccard", "ascending"), ("id", "ascending")])
+    return replace(
+        found,
+        removed=_removals(removed.slice(0, LISTED)),
+        near_misses=tuple(near_misses),
+        notes=notes,
+    )
+
+
+def _explain_pair(result: Result, doc_id: Any, other_id: Any) -> Explanation:  # noqa: ANN401
+    found, other = _find_fate(result, doc_id), _find_fate(result, other_id)
+    known = _recorded([pair for name in ("edges", "near_misses") for pair in _pairs_of(result, name, [doc_id])])
+    is_joined = found.component_id is not None and found.component_id == other.component_id
+    edges = _component_edges(result, found.component_id if is_joined else None)
+    ids = _Graph(edges).chain(doc_id, other_id) if is_joined else []
+    links, known = [*pairwise(ids)], known | _recorded(edges.to_pylist())
+    rows = result.find({doc_id, other_id, *ids})
+    for option, each in (("--id", found), ("--with", other)):
+        if each.id not in rows and each.component_id is None and not any(each.id in pair for pair in known):
+            raise _unknown(result, option, each.id)
+    texts = _texts(result, rows)
+    jaccard = known.get((doc_id, other_id))
+    is_edge = jaccard is not None and jaccard >= result.config.threshold
+    direct = _pair(result, texts, (doc_id, other_id), jaccard, is_edge=is_edge)
+    chain = [_pair(result, texts, link, known[link], is_edge=True) for link in links]
+    notes = _notes(result, texts, [doc_id, other_id, *ids], [*chain, direct])
+    return replace(found, direct=replace(direct, fate=_describe_fate(other)), chain=tuple(chain), notes=notes)
+
+
+def _describe_fate(found: Explanation) -> str:
+    return "kept" if found.fate == "kept" else f"removed, a duplicate of {found.representative_id}"
+
+
+def _recorded(pairs: Sequence[Mapping[str, Any]]) -> dict[tuple[Any, Any], float]:
+    """Return the similarity of pairs, both ways round."""
+    known = {(pair["left_id"], pair["right_id"]): pair["jaccard"] for pair in pairs}
+    return known | {(right, left): jaccard for (left, right), jaccard in known.items()}
+
+
+def _texts(result: Result, rows: Mapping[Any, str]) -> Mapping[Any, str]:
+    return rows if result.has_texts else {}
+
+
+def _unknown(result: Result, option: str, doc_id: Any) -> DataError:  # noqa: ANN401
+    column = result.id_column
+    meaning = f"those of column {column!r}" if column else "the digests of rows, as in OUT/duplicates and OUT/edges"
+    if result.report["format"] == "text":
+        meaning = "the paths of files"
+    shown = ", ".join(map(repr, result.first_ids()))
+    unseen = "" if result.is_searchable else "; rows that nothing resembles cannot be looked up here"
+    return DataError(
+        f"{option}: must be the id of a document of {result.path}, kept or removed (got {doc_id!r}); ids are {meaning}"
+        f"{', such as ' + shown if shown else ''}{unseen}"
+    )
+
+
+def _notes(result: Result, texts: Mapping[Any, str], ids: Sequence[Any], pairs: Sequence[Pair]) -> tuple[str, ...]:
+    """Return what a reader must know of the explanation itself."""
+    notes = []
+    if not result.has_texts:
+        notes.append('texts are not compared: they are not in an output of mode "ids"')
+    elif not result.is_searchable:
+        notes.append(
+            "texts are not compared: ids are digests of rows with other values than strings, integers and booleans, "
+            "which cannot be looked up here; give an id column, or use --mode annotate"
+        )
+    elif missing := [each for each in dict.fromkeys(ids) if each not in texts]:
+        notes.append(f"texts are not compared where one is not in the output: {', '.join(map(str, missing))}")
+    if any(pair.comparison and pair.jaccard != pair.comparison.jaccard for pair in pairs):
+        notes.append("a similarity that the run recorded is not that of the texts: other versions, or a changed output")
+    return tuple(notes)
+
+
+def _pair(
+    result: Result, texts: Mapping[Any, str], ids: tuple[Any, Any], jaccard: float | None, *, is_edge: bool
+) -> Pair:
+    left, right = (texts.get(each) for each in ids)
+    comparison = None if left is None or right is None else compare(result.config, result.contract, left, right)
+    if jaccard is None and comparison:
+        jaccard = comparison.jaccard
+    verdict = judge(result.config, jaccard, comparison, is_edge=is_edge)
+    return Pair(left_id=ids[0], right_id=ids[1], jaccard=jaccard, verdict=verdict, comparison=comparison)

@@ -1,0 +1,195 @@
+"""Explanations as text: plain, or with colours on a terminal."""
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from dedup.comparison import Comparison
+from dedup.console import printable
+from dedup.differ import Piece
+from dedup.explain import Explanation, Pair, Removal, Top
+
+CONTEXT = 6
+"""Words shown on either side of a difference."""
+LINES = 12
+"""Lines shown of the differences of two texts, unless all are wanted."""
+BANDS = 12
+"""Bands named of those that agree; the JSON has all."""
+INDENT = "    "
+RED, GREEN, BOLD, PLAIN = "\033[31m", "\033[32m", "\033[1m", "\033[0m"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Style:
+    """How text is laid out."""
+
+    width: int = 100
+    """Characters of a line."""
+    colour: bool = False
+    full: bool = False
+    """Whether to show texts whole, with all that they share."""
+
+
+def to_json(found: Explanation | Top) -> str:
+    """Write an explanation or a list as JSON; the words of texts are joined to strings again."""
+    return json.dumps(asdict(found, dict_factory=_join_words), indent=1)
+
+
+def _join_words(entries: list[tuple[str, Any]]) -> dict[str, Any]:
+    named = dict(entries)
+    if named.keys() == {"shared", "left", "right"}:
+        return {name: "".join(value) if isinstance(value, tuple) else value for name, value in named.items()}
+    return named
+
+
+def to_text(found: Explanation, style: Style) -> str:
+    """Write an explanation for people."""
+    return "\n".join(_describe(found, style))
+
+
+def _describe(found: Explanation, style: Style) -> Iterator[str]:
+    yield from _head(found)
+    for pair in found.chain:
+        yield from _show_pair(pair, style)
+    if found.direct and len(found.chain) != 1:
+        yield from _show_pair(found.direct, style)
+    if found.removed:
+        yield from ("", *_list_removals("least similar of the documents removed for it", found.removed))
+    for pair in found.near_misses:
+        yield from _show_pair(pair, style)
+    if found.fate == "kept" and not (found.direct or found.near_misses):
+        yield from ("", "no near miss: of the documents that it was compared with, none falls little short")
+
+
+def _head(found: Explanation) -> Iterator[str]:
+    yield _field("document", found.id)
+    if found.fate == "removed":
+        yield _field("removed", f"{found.kind}, a duplicate of {found.representative_id}")
+    else:
+        others = found.documents - 1
+        yield _field("kept", f"stands for {others:,} removed" if others else "no other is removed for it")
+    if found.component_id is not None:
+        yield _field("component", f"{found.component_id}, {found.documents:,} documents")
+    if found.copies:
+        yield _field("equal rows", f"{found.copies:,} removed")
+    if found.direct:
+        if found.direct.fate:
+            yield _field("other", f"{found.direct.right_id}, {found.direct.fate}")
+        yield _field("directly", found.direct.verdict)
+    if found.chain:
+        yield _field("chain", " -> ".join([str(found.id), *(str(pair.right_id) for pair in found.chain)]))
+    if len(found.chain) > 1:
+        weakest = min(found.chain, key=lambda pair: pair.jaccard or 0)
+        yield _field("weakest link", f"{weakest.left_id} -> {weakest.right_id}, Jaccard {weakest.jaccard:.4f}")
+    for note in found.notes:
+        yield _field("note", note)
+
+
+def _field(name: str, value: object) -> str:
+    return f"{name:<15}{printable(str(value))}"
+
+
+def _show_pair(pair: Pair, style: Style) -> Iterator[str]:
+    heading = printable(f"{pair.left_id} -> {pair.right_id}") + (f" ({printable(pair.fate)})" if pair.fate else "")
+    yield ""
+    yield f"{BOLD}{heading}{PLAIN}" if style.colour else heading
+    yield f"{INDENT}{pair.verdict}"
+    if pair.comparison:
+        yield f"{INDENT}{_summarise(pair.comparison)}"
+        yield ""
+        yield from _show_pieces(pair.comparison.pieces, style)
+
+
+def _summarise(found: Comparison) -> str:
+    summary = (
+        f"{found.shared:,} shingles shared, {found.left_only:,} in the first only, "
+        f"{found.right_only:,} in the second only"
+    )
+    if found.bands is None:
+        return summary
+    if not found.bands or found.jaccard == 1:
+        return f"{summary}; {'all' if found.bands else 'no'} bands agree"
+    shown = [*map(str, found.bands[:BANDS]), *["..."] * (len(found.bands) > BANDS)]
+    return f"{summary}; {len(found.bands)} bands agree ({', '.join(shown)})"
+
+
+def _show_pieces(pieces: Sequence[Piece], style: Style) -> Iterator[str]:
+    """Yield the differences of two texts: [-words of the first-]{+words of the second+}, with the words around them."""
+    if all(piece.shared for piece in pieces):
+        alike = all(piece.left == piece.right for piece in pieces)
+        yield f"{INDENT}the same words in the same order" + ("" if alike else "; case, punctuation or spaces differ")
+        return
+    lines = [*_wrap(_mark(pieces, full=style.full), style)]
+    shown = lines if style.full or len(lines) <= LINES + 1 else lines[:LINES]
+    yield from shown
+    if len(shown) < len(lines):
+        yield f"{INDENT}... {len(lines) - len(shown):,} more lines (--full shows them)"
+
+
+def _mark(pieces: Sequence[Piece], *, full: bool) -> Iterator[tuple[str, str]]:
+    """Yield words with their colours; of what is shared, those next to a difference."""
+    for number, piece in enumerate(pieces):
+        if not piece.shared:
+            for words, colour, marks in ((piece.left, RED, "[--]"), (piece.right, GREEN, "{++}")):
+                split = " ".join("".join(words).split()).split(" ") if words else []
+                for place, word in enumerate(split):
+                    begin = marks[:2] if place == 0 else ""
+                    end = marks[2:] if place == len(split) - 1 else ""
+                    yield begin + printable(word) + end, colour
+            continue
+        before = CONTEXT if number else 0
+        after = CONTEXT if number < len(pieces) - 1 else 0
+        if full or len(piece.left) <= before + after + 1:
+            runs: tuple[Sequence[str], ...] = (piece.left,)
+        else:
+            runs = piece.left[:before], piece.left[len(piece.left) - after :]
+        for place, run in enumerate(runs):
+            if place:
+                yield f"... {len(piece.left) - before - after:,} words ...", ""
+            yield from ((printable(word), "") for word in "".join(run).split())
+
+
+def _wrap(words: Iterable[tuple[str, str]], style: Style) -> Iterator[str]:
+    """Yield lines of whole words."""
+    line, length = "", 0
+    for word, colour in words:
+        if length and length + 1 + len(word) > style.width - len(INDENT):
+            yield INDENT + line
+            line, length = "", 0
+        line += (" " if length else "") + (f"{colour}{word}{PLAIN}" if style.colour and colour else word)
+        length += len(word) + bool(length)
+    if line:
+        yield INDENT + line
+
+
+def _list_removals(title: str, removals: Sequence[Removal]) -> Iterator[str]:
+    yield from _table(
+        title,
+        ("id", "kept instead", "edges between", "direct Jaccard"),
+        [(each.id, each.representative_id, f"{each.steps:,}", f"{each.jaccard:.4f}") for each in removals],
+    )
+
+
+def _table(title: str, head: Sequence[str], rows: Sequence[Sequence[object]]) -> Iterator[str]:
+    cells = [[printable(str(cell)) for cell in row] for row in rows]
+    widths = [max(len(row[place]) for row in (list(head), *cells)) for place in range(len(head))]
+    yield title
+    for row in (list(head), *cells):
+        yield INDENT + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+
+
+def to_tables(top: Top) -> str:
+    """Write the components and removals worth a look as tables."""
+    largest = [(f"{each.documents:,}", each.representative_id, each.component_id, each.text) for each in top.largest]
+    if not largest:
+        return "no document was removed"
+    return "\n".join(
+        (
+            *_table("largest components", ("documents", "kept", "component", "text of the one kept begins"), largest),
+            "",
+            *_list_removals("removals with the longest chains", top.longest),
+            "",
+            *_list_removals("removals least similar to the document kept", top.least_similar),
+        )
+    )

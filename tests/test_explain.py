@@ -1,0 +1,329 @@
+"""Why a document went or stayed, as the output alone tells it."""
+
+import importlib.util
+import json
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from fractions import Fraction
+from itertools import pairwise
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from dedup.comparison import compare, judge
+from dedup.config import Config, load_config
+from dedup.errors import ConfigError, DataError, StorageError
+from dedup.explain import explain, list_top
+from dedup.kernels.text import Contract
+from dedup.pipeline import run
+from dedup.result import Result, digest_row
+from dedup.run import Job
+from dedup.session import ROOT
+from dedup.show import Style, to_json, to_tables, to_text
+from dedup.stages.documents import identify
+from tests import oracles
+
+WORDS = [f"word{number}" for number in range(100)]
+TEXTS = {
+    # Each step changes one word more: neighbours are edges, the ends are none.
+    **{f"step {step}": " ".join([*[f"new{n}" for n in range(step)], *WORDS[step:]]) for step in range(0, 25, 4)},
+    "step 0 again": " ".join(WORDS).upper() + "!",
+    "other": "one of a kind\x1b[31m, resembled by nobody",
+    "empty": "",
+    **{
+        f"pair {n}": " ".join([*[f"both{each}" for each in range(40)], *[f"{n}end{each}" for each in range(6)]])
+        for n in "ab"
+    },
+}
+REMOVED = {each for each in TEXTS if each.startswith("step")} - {"step 0"}
+
+
+@pytest.fixture(scope="module")
+def output(_session, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("explained")
+    source = folder / "in.parquet"
+    pq.write_table(pa.table({"id": [*TEXTS], "text": [*TEXTS.values()]}), source)
+    config = load_config(None, None, ["input.id_column=id", "lsh.bands=60", "lsh.rows=3"])
+    run(_session, Job(inputs=[str(source)], output=str(folder / "out"), config=config))
+    return folder / "out"
+
+
+@pytest.fixture(scope="module")
+def result(output):
+    return Result(str(output))
+
+
+@pytest.fixture(scope="module")
+def job():
+    specification = importlib.util.spec_from_file_location("explain_job", ROOT / "jobs" / "explain.py")
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    return module
+
+
+def similarity(left, right):
+    return float(oracles.jaccard(*(oracles.shingle_set(TEXTS[each], 5) for each in (left, right))))
+
+
+def count_steps(start, end):
+    reached, steps = {start}, 0
+    while end not in reached:
+        reached |= {each for each in REMOVED | {"step 0"} if any(similarity(each, other) >= 0.8 for other in reached)}
+        steps += 1
+    return steps
+
+
+def test_a_removed_document_has_a_chain_of_true_edges_to_the_one_kept(result):
+    found = explain(result, "step 24")
+
+    assert (found.fate, found.kind, found.representative_id, found.documents) == ("removed", "near", "step 0", 8)
+    links = [(pair.left_id, pair.right_id) for pair in found.chain]
+    assert links[0][0] == "step 24"
+    assert links[-1][1] == "step 0"
+    assert all(one[1] == other[0] for one, other in pairwise(links))
+    # Of the two equal texts the first by its hash was compared for both.
+    assert links[-1][0] == "step 0 again"
+    assert len(links) - 1 == count_steps("step 24", "step 0") > 2
+    for pair in found.chain:
+        assert pair.jaccard == pair.comparison.jaccard == similarity(pair.left_id, pair.right_id) >= 0.8
+        assert pair.comparison.bands
+    assert found.direct.jaccard == similarity("step 24", "step 0") < 0.8
+    assert found.notes == ()
+
+
+def test_a_comparison_counts_what_is_shared_and_names_the_bands_that_agree(result):
+    found = explain(result, "step 4").direct
+    one, other = (oracles.shingle_set(TEXTS[each], 5) for each in ("step 4", "step 0"))
+
+    comparison = found.comparison
+    assert (comparison.shared, comparison.left_only, comparison.right_only) == (
+        len(one & other),
+        len(one - other),
+        len(other - one),
+    )
+    hashes = [
+        oracles.shingle_hashes([oracles.token_hash(token, 1) for token in oracles.tokens(TEXTS[each])], 5)
+        for each in ("step 4", "step 0")
+    ]
+    keys = [oracles.band_keys([v & 0xFFFFFFFF for v in oracles.signature(each, 180, 1)], 60, 3) for each in hashes]
+    assert comparison.bands == tuple(n + 1 for n, (a, b) in enumerate(zip(*keys, strict=True)) if a == b)
+    changed = [piece for piece in comparison.pieces if not piece.shared]
+    assert [("".join(piece.left).split(), "".join(piece.right).split()) for piece in changed] == [
+        ([f"new{n}" for n in range(4)], WORDS[:4])
+    ]
+
+
+def test_a_kept_document_has_the_closest_that_fell_short(result):
+    found = explain(result, "pair a")
+
+    assert (found.fate, found.documents, found.removed) == ("kept", 1, ())
+    [near_miss] = found.near_misses
+    assert (near_miss.right_id, near_miss.fate, near_miss.jaccard) == ("pair b", "kept", similarity("pair a", "pair b"))
+    assert near_miss.verdict == f"Jaccard {similarity('pair a', 'pair b'):.4f} < 0.8"
+
+
+def test_a_kept_document_lists_what_it_stands_for(result):
+    found = explain(result, "step 0")
+
+    assert {each.id for each in found.removed} == REMOVED
+    assert (found.removed[0].id, found.removed[0].jaccard) == ("step 24", similarity("step 24", "step 0"))
+    assert found.near_misses == ()
+
+
+def test_documents_that_nothing_resembles_say_so(result):
+    assert explain(result, "other").near_misses == ()
+    assert explain(result, "empty").notes == ("it has no token, and such a document is never a duplicate",)
+
+
+def test_two_documents_say_what_they_have_to_do_with_each_other(result):
+    apart = explain(result, "other", "step 8")
+    assert apart.chain == ()
+    assert apart.direct.fate == "removed, a duplicate of step 0"
+    assert apart.direct.verdict == "Jaccard 0.0000 < 0.8; they share no band, as 100.00% of pairs so similar do not"
+
+    joined = explain(result, "step 0 again", "step 24")
+    assert [joined.chain[0].left_id, joined.chain[-1].right_id] == ["step 0 again", "step 24"]
+    assert min(pair.jaccard for pair in joined.chain) >= 0.8
+
+    same = explain(result, "step 0 again", "step 0").direct
+    assert (same.jaccard, same.comparison.bands) == (1.0, tuple(range(1, 61)))
+
+
+def test_the_list_has_the_largest_components_and_the_most_doubtful_removals(result):
+    top = list_top(result, 2)
+
+    [component] = top.largest
+    assert (component.representative_id, component.documents) == ("step 0", 8)
+    assert component.text == " ".join(WORDS)[:60]
+    assert [each.id for each in top.longest] == ["step 24", "step 20"]
+    assert top.longest[0].steps == len(explain(result, "step 24").chain)
+    assert [each.id for each in top.least_similar] == ["step 24", "step 20"]
+    assert "step 24  step 0" in to_tables(top)
+
+
+def test_json_has_the_texts_whole(result):
+    stored = json.loads(to_json(explain(result, "step 4")))
+
+    pieces = stored["direct"]["comparison"]["pieces"]
+    assert "".join(piece["left"] for piece in pieces) == TEXTS["step 4"]
+    assert "".join(piece["right"] for piece in pieces) == TEXTS["step 0"]
+    assert json.loads(to_json(list_top(result, 1)))["largest"][0]["documents"] == 8
+
+
+def test_text_marks_differences_with_and_without_colour_and_lets_no_control_character_through(result):
+    plain = to_text(explain(result, "step 4"), Style())
+    assert "\n    [-new0 new1 new2 new3-] {+word0 word1 word2 word3+} word4 " in plain
+    assert "... 90 words ..." in plain
+    assert max(len(line) for line in plain.splitlines() if "{+" in line) <= 100
+
+    coloured = to_text(explain(result, "step 4"), Style(colour=True, width=60))
+    assert "\033[31m[-new0\033[0m \033[31mnew1" in coloured
+    uncoloured = coloured
+    for code in ("\033[31m", "\033[32m", "\033[1m", "\033[0m"):
+        uncoloured = uncoloured.replace(code, "")
+    assert uncoloured.split() == plain.split()
+
+    whole = to_text(explain(result, "other", "step 0"), Style(full=True))
+    assert "\x1b" not in whole
+    assert r"kind\x1b[31m," in whole
+    assert "word99" in whole
+
+
+@pytest.mark.parametrize("arguments", [("nobody",), ("other", "nobody")])
+def test_an_unknown_id_is_answered_with_ids_that_there_are(result, arguments):
+    option = "--id" if len(arguments) == 1 else "--with"
+    with pytest.raises(DataError, match=rf"^{option}: must be the id .*\(got 'nobody'\); ids are those of column 'id'"):
+        explain(result, *arguments)
+
+
+@pytest.fixture
+def altered(output, tmp_path):
+    """Return a copy of the output, to be altered."""
+    return shutil.copytree(output, tmp_path / "out")
+
+
+def test_without_texts_the_chain_is_there_still(altered):
+    settings = altered / "dedup.toml"
+    settings.write_text(settings.read_text().replace('mode = "filter"', 'mode = "ids"'))
+    shutil.rmtree(altered / "removed")
+    [file] = (altered / "kept").glob("*.parquet")
+    pq.write_table(pq.read_table(file).select(["id"]), file)
+    (altered / "kept" / f".{file.name}.crc").unlink()
+
+    found = explain(Result(str(altered)), "step 24")
+    assert found.chain[-1].right_id == "step 0"
+    assert [pair.comparison for pair in found.chain] == [None] * len(found.chain)
+    assert found.notes == ('texts are not compared: they are not in an output of mode "ids"',)
+    assert explain(Result(str(altered)), "other").fate == "kept"
+    with pytest.raises(DataError, match="must be the id of a document"):
+        explain(Result(str(altered)), "nobody")
+
+
+def test_a_changed_text_is_noticed(altered):
+    [file] = (altered / "removed").glob("*.parquet")
+    table = pq.read_table(file)
+    pq.write_table(table.set_column(1, "text", pa.array(["something else"] * table.num_rows)), file)
+
+    [note] = explain(Result(str(altered)), "step 24").notes
+    assert "is not that of the texts" in note
+
+
+def test_a_folder_that_is_no_output_is_refused(altered, tmp_path):
+    (altered / "_SUCCESS").unlink()
+    for path in (str(altered), str(tmp_path / "nowhere")):
+        with pytest.raises(StorageError, match="must be the output of a finished run"):
+            Result(path)
+    with pytest.raises(StorageError, match="must be a folder that pyarrow can read"):
+        Result("nonsense://bucket/out")
+
+
+def test_verdicts_name_what_kept_similar_documents_apart():
+    config = Config()
+    text = " ".join(WORDS)
+    comparison = compare(config, Contract(), text, text + " end")
+    assert judge(config, 0.9, comparison, is_edge=True) == "Jaccard 0.9000 >= 0.8"
+    assert "share no band, as 0.17% of pairs" in judge(config, 0.8, replace(comparison, bands=()), is_edge=False)
+    assert "estimate it as 0.60, below 0.66" in judge(config, 0.8, replace(comparison, estimate=0.6), is_edge=False)
+    assert "more than 150 documents" in judge(config, 0.9, comparison, is_edge=False)
+    assert "without a token" in judge(config, 0.0, compare(config, text, "!"), is_edge=False)
+    assert compare(load_config(None, None, ["mode=exact"]), text, text).bands is None
+    assert judge(config, None, None, is_edge=False).startswith("not recorded")
+
+
+def test_ids_without_a_column_are_made_as_spark_makes_them(spark):
+    texts = [
+        "",
+        "plain",
+        'a "quoted" \\ \\u001f / </tag>',
+        "".join(map(chr, range(0x20))),
+        "\x7f\u2028é漢\U0001f600",
+        None,
+    ]
+    values = [(text, number, number % 2 == 0) for number, text in enumerate(texts)]
+    frame = spark.createDataFrame(values, "text string, n long, flag boolean")
+
+    user_id, _ = identify(frame, id_column="")
+
+    found = [row.id for row in frame.orderBy("n").select(user_id.alias("id")).collect()]
+    assert found == [digest_row(row) for row in values]
+
+
+def test_rows_of_json_lines_are_found_by_their_digests(spark, tmp_path):
+    text = " ".join(WORDS)
+    lines = [{"text": text, "n": 1, "made": "2020-01-01"}, {"text": text + " end", "n": None}, {"text": "alone\ttab"}]
+    (tmp_path / "in.jsonl").write_text("".join(json.dumps(line) + "\n" for line in [*lines, lines[2]]))
+    run(spark, Job(inputs=[str(tmp_path / "in.jsonl")], output=str(tmp_path / "out"), config=load_config()))
+    result = Result(str(tmp_path / "out"))
+    [near, equal] = sorted(result.duplicates.to_pylist(), key=lambda row: row["kind"] == "identical")
+
+    found = explain(result, near["id"])
+    assert found.direct.comparison.jaccard == float(Fraction(96, 97))
+    assert explain(result, equal["id"]).copies == 1
+    assert explain(result, equal["id"]).fate == "kept"
+    with pytest.raises(DataError, match="the digests of rows"):
+        explain(result, "nobody")
+
+
+def test_the_command_answers_and_refuses(job, output, capsys):
+    assert job.main([str(output), "--id", "step 24"]) == 0
+    assert capsys.readouterr().out == to_text(explain(Result(str(output)), "step 24"), Style()) + "\n"
+    assert job.main([str(output), "--top", "3", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["largest"]
+    assert job.main([str(output), "--id", "no\nbody"]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    [line] = captured.err.splitlines()
+    assert line.startswith("dedup: --id: must be the id of a document")
+
+
+@pytest.mark.parametrize("arguments", [[], ["--id", "1", "--top", "2"], ["--top", "0"], ["--top", "2", "--with", "3"]])
+def test_a_wrong_command_line_is_refused(job, arguments):
+    with pytest.raises(SystemExit) as refused:
+        job.main(["out", *arguments])
+    assert refused.value.code == 2
+
+
+def test_the_command_needs_no_spark_and_ends_where_its_reader_does(output):
+    command = [sys.executable, ROOT / "jobs" / "explain.py", output, "--id", "step 24"]
+    with subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
+        env={"JAVA_HOME": "/nonexistent", "PATH": "/usr/bin:/bin"},
+    ) as process:
+        process.stdout.close()
+        said = process.stderr.read()
+    assert (process.returncode, said) == (0, "")
+
+
+def test_integer_ids_are_asked_for_as_integers(altered):
+    for file in (altered / "duplicates").glob("*.parquet"):
+        table = pq.read_table(file)
+        pq.write_table(table.set_column(0, "id", pa.array(range(table.num_rows), pa.int64())), file)
+
+    with pytest.raises(ConfigError, match=r"--id: id must be an integer, as in .* \(got 'x'\)"):
+        explain(Result(str(altered)), "x")
