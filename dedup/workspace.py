@@ -109,7 +109,7 @@ class Workspace:
             return None
         try:
             record: dict[str, Any] = json.loads(self._storage.read_text(path))
-        except ValueError:  # cut short by a crash, so what it records was not finished
+        except (ValueError, Py4JError):  # cut short by a crash, or damaged: then what it records was not finished
             return None
         return record
 

@@ -367,6 +367,17 @@ def test_an_unfinished_run_of_other_settings_is_refused_by_their_name(spark, cra
         run(spark, dataclasses.replace(job, config=other))
 
 
+def test_a_damaged_record_is_of_an_unfinished_table(spark, crashed):
+    job, kept = crashed
+    record = Path(f"{job.output}.partial") / "stages" / "candidates.json"
+    record.write_text(record.read_text().replace("1", "2"))
+    assert record.with_name(".candidates.json.crc").exists()
+
+    run(spark, job)
+
+    assert rows(job.output, "kept") == kept
+
+
 def test_an_input_that_changed_after_a_crash_is_not_mixed_with_the_old(spark, crashed):
     job, _ = crashed
     file = Path(job.inputs[0]) / "0.parquet"
