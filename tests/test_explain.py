@@ -248,8 +248,8 @@ def test_verdicts_name_what_kept_similar_documents_apart():
     assert "share no band, as 0.17% of pairs" in judge(config, 0.8, replace(comparison, bands=()), is_edge=False)
     assert "estimate it as 0.60, below 0.66" in judge(config, 0.8, replace(comparison, estimate=0.6), is_edge=False)
     assert "more than 150 documents" in judge(config, 0.9, comparison, is_edge=False)
-    assert "without a token" in judge(config, 0.0, compare(config, text, "!"), is_edge=False)
-    assert compare(load_config(None, None, ["mode=exact"]), text, text).bands is None
+    assert "without a token" in judge(config, 0.0, compare(config, Contract(), text, "!"), is_edge=False)
+    assert compare(load_config(None, None, ["mode=exact"]), Contract(), text, text).bands is None
     assert judge(config, None, None, is_edge=False).startswith("not recorded")
 
 
