@@ -301,8 +301,8 @@ def _verify(work: Run) -> None:
         "similarities": [counted.get(str(number), 0) for number in range(edges.BINS)],
     }
     work.tables["edges"] = edges.select_edges(compared, threshold=threshold)
-    work.tables["near_misses"] = edges.select_near_misses(compared, threshold=threshold)
-    work.measured["near_misses"] = {"rows": measured["rows"] - measured["edges"]}
+    work.tables["compared"] = compared
+    work.measured["compared"] = {"rows": measured["rows"]}
 
 
 def _compare(
@@ -412,13 +412,8 @@ def _write_output(work: Run) -> None:
     if repeated is not None:
         copies = output.list_copies(repeated, tables["signatures"], members)
     every = duplicates if repeated is None else duplicates.unionByName(copies)
-    ids = tables["signatures"].select("doc_id", "id")
-    few = work.rows("members") <= BROADCAST_ROWS
-    named = output.name_edges(tables["edges"], tables["identical"], members, broadcast=few)
-    near_misses = output.name_near_misses(
-        tables["near_misses"],
-        ids if repeated is None else ids.distinct(),
-        broadcast=work.rows("near_misses") <= BROADCAST_ROWS,
+    named = output.name_edges(
+        tables["edges"], tables["identical"], members, broadcast=work.rows("members") <= BROADCAST_ROWS
     )
     # All writes at once: but for the first they are small, and each has its share of waiting for the driver.
     with ThreadPoolExecutor() as writers:
@@ -426,7 +421,7 @@ def _write_output(work: Run) -> None:
         writes = {
             "duplicates": writers.submit(_write, work, "duplicates", every.drop("doc_id")),
             "edges": writers.submit(_write, work, "edges", named),
-            "near_misses": writers.submit(_write, work, "near_misses", near_misses),
+            "near_misses": writers.submit(_write_near_misses, work),
         }
         if work.rejected is not None:
             writes["quarantined"] = writers.submit(_write, work, "quarantine", work.rejected)
@@ -458,14 +453,24 @@ def _write_corpus(work: Run, duplicates: DataFrame, copies: DataFrame, repeated:
         _write(work, "removed", work.corpus.limit(0), kind=kind)
         return {"kept": _write(work, "kept", work.corpus, kind=kind), "removed": 0}
     broadcast = work.rows("members") <= BROADCAST_ROWS
-    rows, part = output.part(work.corpus, doc_id, duplicates, repeated, broadcast=broadcast)
+    rows, flag = output.mark(work.corpus, doc_id, duplicates, repeated, broadcast=broadcast)
     if mode == "ids":
-        ids = rows.filter(F.col(part) == "kept").select(user_id.alias(work.id_column or "id"))
+        ids = rows.filter(~F.col(flag)).select(user_id.alias(work.id_column or "id"))
         return {"kept": _write(work, "kept", ids, kind=kind)}
     observation = Observation()
-    counts = [F.count_if(F.col(part) == name).alias(name) for name in output.PARTS]
-    work.workspace.write_parts(output.PARTS, rows.observe(observation, *counts), part, kind)
-    return {name: int(observation.get[name]) for name in output.PARTS}
+    observed = rows.observe(observation, F.count(F.lit(1)).alias("rows"), F.count_if(F.col(flag)).alias("removed"))
+    work.workspace.write_parts(observed, flag, {"false": "kept", "true": "removed"}, kind)
+    removed = int(observation.get["removed"])
+    return {"kept": int(observation.get["rows"]) - removed, "removed": removed}
+
+
+def _write_near_misses(work: Run) -> int:
+    few = work.rows("compared") - work.rows("edges") <= BROADCAST_ROWS
+    near_misses = edges.select_near_misses(work.tables["compared"], threshold=work.config.threshold, on_driver=few)
+    ids = work.tables["signatures"].select("doc_id", "id")
+    if work.measured["identical"]["repeated"]:
+        ids = ids.distinct()
+    return _write(work, "near_misses", output.name_near_misses(near_misses, ids, broadcast=few))
 
 
 def _target_format(work: Run) -> str:

@@ -13,7 +13,7 @@ An output folder OUT is whole once OUT/_SUCCESS is there. Until then all is in O
 import json
 import logging
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Self
 
 from py4j.protocol import Py4JError
@@ -150,18 +150,18 @@ class Workspace:
         """Write rows beside the output, in a format of EXTENSIONS other than text."""
         _save(rows.write, f"{self.result}/{name}", kind)
 
-    def write_parts(self, names: Sequence[str], rows: DataFrame, part: str, kind: str) -> None:
-        """Write rows beside the output in one pass, each into the folder that its column `part` names.
+    def write_parts(self, rows: DataFrame, part: str, names: Mapping[str, str], kind: str) -> None:
+        """Write rows beside the output in one pass, those of each value of the column `part` to a folder of their own.
 
         Parameters
         ----------
         names
-            All the values of that column, which is not written.
+            The folder for every value of that column, which itself is not written.
         """
         parts = f"{self.partial}/parts"
         _save(rows.write.partitionBy(part), parts, kind)
-        for name in names:
-            self._storage.rename(f"{parts}/{part}={name}", f"{self.result}/{name}")
+        for value, name in names.items():
+            self._storage.rename(f"{parts}/{part}={value}", f"{self.result}/{name}")
             # As Spark leaves in every other folder of the result.
             self._storage.write_text(f"{self.result}/{name}/_SUCCESS", "")
         self._storage.delete(parts)

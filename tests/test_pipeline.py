@@ -223,11 +223,11 @@ def test_equal_rows_without_an_id_column_leave_one(spark, tmp_path):
 def test_kept_and_removed_rows_are_the_input_in_its_format(spark, tmp_path, kind):
     text = 'a "quoted", text\nof two lines ' + " ".join(WORDS[:30])
     documents = [
-        {"id": "1", "a.b c": "x", "_dedup_part": "kept", "text": text},
-        {"id": "2", "a.b c": None, "_dedup_part": "a", "text": text + "!"},
-        {"id": "3", "a.b c": "y`z", "_dedup_part": "=", "text": "другой"},
+        {"id": "1", "a.b c": "x", "_dedup_removed": "kept", "text": text},
+        {"id": "2", "a.b c": None, "_dedup_removed": "a", "text": text + "!"},
+        {"id": "3", "a.b c": "y`z", "_dedup_removed": "=", "text": "другой"},
     ]
-    frame = spark.createDataFrame(documents, "id string, `a.b c` string, _dedup_part string, text string")
+    frame = spark.createDataFrame(documents, "id string, `a.b c` string, _dedup_removed string, text string")
     source = str(tmp_path / f"in.{kind}")
     if kind == "csv":
         frame.coalesce(1).write.csv(source, header=True, escape='"')
@@ -311,7 +311,7 @@ def test_interrupted_run_goes_on_where_it_stopped(spark, tmp_path, monkeypatch):
     def fail(*_: object, **__: object) -> None:
         raise RuntimeError("pulled the plug")
 
-    for stage, work in ((dedup.pipeline.representatives, "explain"), (dedup.pipeline.output, "part")):
+    for stage, work in ((dedup.pipeline.representatives, "explain"), (dedup.pipeline.output, "mark")):
         with monkeypatch.context() as patch:
             patch.setattr(stage, work, fail)
             with pytest.raises(RuntimeError, match="pulled"):

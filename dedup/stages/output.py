@@ -2,6 +2,7 @@
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
+from pyspark.sql import types as T
 
 from dedup.errors import SchemaError
 
@@ -9,8 +10,6 @@ ANNOTATIONS = ("dedup_kept", "dedup_representative_id", "dedup_component_id", "d
 SOURCES = 50
 """Sources counted on their own."""
 FATE = ("representative_id", "component_id", "kind", "jaccard")
-PARTS = ("kept", "removed")
-"""What the input falls into, and the folders of the result with its rows."""
 
 
 def list_copies(repeated: DataFrame, signatures: DataFrame, members: DataFrame) -> DataFrame:
@@ -31,10 +30,10 @@ def list_copies(repeated: DataFrame, signatures: DataFrame, members: DataFrame) 
     )
 
 
-def part(
+def mark(
     corpus: DataFrame, doc_id: Column, duplicates: DataFrame, repeated: DataFrame | None, *, broadcast: bool
 ) -> tuple[DataFrame, str]:
-    """Input, DUPLICATES, REPEATED -> the input with one more column, one of PARTS; no shuffle if broadcast.
+    """Input, DUPLICATES, REPEATED -> the input with a column that is true in rows to remove; no shuffle if broadcast.
 
     Parameters
     ----------
@@ -51,16 +50,16 @@ def part(
         The name is that of the further column, which is the last.
     """
     name = _free_name(corpus)
+    flag = f"{name}_removed"
+    # An outer join repeats no row, as there is each id once on its right.
+    listed = duplicates.select(F.col("doc_id").alias(name), F.lit(True).alias(flag))  # noqa: FBT003 - Spark's
     marked = corpus.withColumn(name, doc_id)
-    # One join over the whole input, with each id once on the right: an outer one repeats no row.
-    listed = duplicates.select(F.col("doc_id").alias(name), F.lit(PARTS[1]).alias(_part(name)))
+    is_removed = F.col(flag).isNotNull()
     if repeated is not None:
         marked = _number_copies(marked, name, repeated)
+        is_removed |= F.col(_number(name)) > 1
     joined = marked.join(F.broadcast(listed) if broadcast else listed, on=name, how="left")
-    fate = F.coalesce(_part(name), F.lit(PARTS[0]))
-    if repeated is not None:
-        fate = F.when(F.col(_number(name)) == 1, fate).otherwise(PARTS[1])
-    return _columns(joined.withColumn(_part(name), fate), corpus, _part(name)), _part(name)
+    return _columns(joined.withColumn(flag, is_removed), corpus, flag), flag
 
 
 def check_annotations(corpus: DataFrame) -> None:
@@ -111,14 +110,12 @@ def name_edges(edges: DataFrame, identical: DataFrame, members: DataFrame, *, br
     """
     same = identical.select(F.col("doc_id").alias("left_id"), F.col("set_id").alias("right_id"))
     every = edges.select("left_id", "right_id", "jaccard").unionByName(same.withColumn("jaccard", F.lit(1.0)))
-    left = members.select(F.col("doc_id").alias("left_id"), F.col("id").alias("left"))
-    right = members.select(F.col("doc_id").alias("right_id"), F.col("id").alias("right"))
-    if broadcast:
-        left, right = F.broadcast(left), F.broadcast(right)
-    named = every.join(left, on="left_id", how="inner").join(right, on="right_id", how="inner")
-    return named.select(
-        F.least("left", "right").alias("left_id"), F.greatest("left", "right").alias("right_id"), "jaccard"
-    )
+    if _are_doc_ids(members):
+        return _order(every, members)
+    for end in ("left", "right"):
+        names = members.select(F.col("doc_id").alias(f"{end}_id"), F.col("id").alias(end))
+        every = every.join(F.broadcast(names) if broadcast else names, on=f"{end}_id", how="inner")
+    return _order(every.select(F.col("left").alias("left_id"), F.col("right").alias("right_id"), "jaccard"), members)
 
 
 def count_sources(signatures: DataFrame, duplicates: DataFrame) -> dict[str, dict[str, int]]:
@@ -140,13 +137,24 @@ def name_near_misses(near_misses: DataFrame, ids: DataFrame, *, broadcast: bool)
     `broadcast`: whether NEAR_MISSES fits into every executor's memory; then no shuffle.
     """
     named = near_misses
+    if _are_doc_ids(ids):
+        return _order(named, ids)
     # The pairs go to the names and not the names to the pairs: of all documents, few are in one.
     for end in ("left", "right"):
         names = ids.select(F.col("doc_id").alias(f"{end}_id"), F.col("id").alias(end))
         named = names.join(F.broadcast(named) if broadcast else named, on=f"{end}_id", how="inner")
-    return named.select(
-        F.least("left", "right").alias("left_id"), F.greatest("left", "right").alias("right_id"), "jaccard"
-    )
+    return _order(named.select(F.col("left").alias("left_id"), F.col("right").alias("right_id"), "jaccard"), ids)
+
+
+def _are_doc_ids(ids: DataFrame) -> bool:
+    """Tell whether the user's ids are the document ids, as integers are; see `documents.identify`."""
+    return isinstance(ids.schema["id"].dataType, T.IntegralType)
+
+
+def _order(pairs: DataFrame, ids: DataFrame) -> DataFrame:
+    """Put the lesser id of each pair on the left, both in the type of the user's ids."""
+    left, right = (F.col(name).cast(ids.schema["id"].dataType) for name in ("left_id", "right_id"))
+    return pairs.select(F.least(left, right).alias("left_id"), F.greatest(left, right).alias("right_id"), "jaccard")
 
 
 def _number_copies(marked: DataFrame, name: str, repeated: DataFrame) -> DataFrame:
@@ -169,10 +177,6 @@ def _free_name(corpus: DataFrame) -> str:
 
 def _number(name: str) -> str:
     return f"{name}_number"
-
-
-def _part(name: str) -> str:
-    return f"{name}_part"
 
 
 def _columns(rows: DataFrame, corpus: DataFrame, *more: str) -> DataFrame:

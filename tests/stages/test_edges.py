@@ -149,8 +149,9 @@ def test_near_misses_are_the_closest_below_the_threshold_however_many_cells_ther
         counters=counters,
     ).persist()
 
-    found = rows(select_near_misses(compared, threshold=threshold))
-    assert found == sorted(((*pair, exact[pair]) for pair in expected), key=repr)
+    for on_driver in (True, False):
+        found = rows(select_near_misses(compared, threshold=threshold, on_driver=on_driver))
+        assert found == sorted(((*pair, exact[pair]) for pair in expected), key=repr)
     assert rows(select_edges(compared, threshold=threshold)) == expect(sets, pairs, threshold)
     counted = Counter(min(int(oracles.jaccard(sets[left], sets[right]) * BINS), BINS - 1) for left, right in pairs)
     assert counters.values() == {"similarities": {str(number): counted[number] for number in counted}}

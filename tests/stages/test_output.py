@@ -6,7 +6,7 @@ from pyspark.sql import types as T
 
 from dedup import schemas
 from dedup.errors import SchemaError
-from dedup.stages.output import ANNOTATIONS, annotate, list_copies, name_edges, name_near_misses, part
+from dedup.stages.output import ANNOTATIONS, annotate, list_copies, mark, name_edges, name_near_misses
 from tests.stages import make_signatures, rows
 
 ODD = [
@@ -17,7 +17,7 @@ ODD = [
     "_dedup",
     "__DEDUP_number",
     "_dedup_",
-    "_dedup_part",
+    "_dedup_removed",
     "number",
     "doc_id",
     "A.b",
@@ -50,9 +50,9 @@ def make_repeated(spark, copies):
 
 def parts(corpus, *tables, broadcast=True):
     """Return the rows that are kept and those that are removed."""
-    found, name = part(corpus, F.col("id"), *tables, broadcast=broadcast)
+    found, name = mark(corpus, F.col("id"), *tables, broadcast=broadcast)
     assert found.columns == [*corpus.columns, name]
-    return [rows(found.filter(F.col(name) == each).drop(name)) for each in ("kept", "removed")]
+    return [rows(found.filter(F.col(name) == removed).drop(name)) for removed in (False, True)]
 
 
 @pytest.mark.parametrize("broadcast", [True, False])
@@ -73,12 +73,10 @@ def test_every_column_is_kept_in_its_order_whatever_its_name(spark):
     doc_id = F.col("id")
 
     for equal in (None, repeated):
-        found, name = part(corpus, doc_id, duplicates, equal, broadcast=True)
+        found, name = mark(corpus, doc_id, duplicates, equal, broadcast=True)
         assert found.drop(name).schema == corpus.schema
         assert rows(found.drop(name)) == rows(corpus)
-        assert rows(found.filter(F.col(name) == "kept").drop(name).distinct()) == rows(
-            corpus.filter("id IN (1, 3)").distinct()
-        )
+        assert rows(found.filter(~F.col(name)).drop(name).distinct()) == rows(corpus.filter("id IN (1, 3)").distinct())
     annotated = annotate(corpus, doc_id, duplicates, copies, repeated)
     assert annotated.columns == [*ODD, *ANNOTATIONS]
     assert rows(annotated.drop(*ANNOTATIONS)) == rows(corpus)
@@ -181,3 +179,16 @@ def test_near_misses_are_named_by_the_users_ids_the_lesser_first(spark, broadcas
 
     assert named.columns == ["left_id", "right_id", "jaccard"]
     assert rows(named) == [("10", "9", 0.7), ("10", "é", 0.6)]
+
+
+@pytest.mark.parametrize("kind", [T.LongType(), T.ByteType()])
+def test_integer_ids_are_their_own_names(spark, kind):
+    members = make_members(spark, kind, *[(each, each, -7, -7, "near", 0.9) for each in (-7, -5, 3, 9)])
+    edges = spark.createDataFrame([(-7, 3, 0.9)], schemas.EDGES)
+    identical = spark.createDataFrame([(9, -5)], schemas.IDENTICAL)
+
+    named = name_edges(edges, identical, members, broadcast=True)
+    near_misses = name_near_misses(edges, members.select("doc_id", "id"), broadcast=True)
+
+    assert (rows(named), rows(near_misses)) == ([(-5, 9, 1.0), (-7, 3, 0.9)], [(-7, 3, 0.9)])
+    assert {table.schema[name].dataType for table in (named, near_misses) for name in ("left_id", "right_id")} == {kind}
