@@ -38,7 +38,8 @@ def _collect_sets(corpus: DataFrame) -> DataFrame:
         listed = pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), pa.array(values).cast(pa.string()))
         return pa.record_batch({"doc_id": batch["doc_id"], "shingles": listed})
 
-    return corpus.select("doc_id", "text").mapInArrow(by_piece(collect), "doc_id long, shingles array<string>")
+    kind = corpus.schema["doc_id"].dataType.simpleString()
+    return corpus.select("doc_id", "text").mapInArrow(by_piece(collect), f"doc_id {kind}, shingles array<string>")
 
 
 if __name__ == "__main__":
