@@ -5,66 +5,25 @@ users, and a test compares the two.
 """
 
 import difflib
-import json
 import re
-import sys
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import Field, asdict, dataclass, field, fields
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal, NamedTuple, get_args, get_origin
+from typing import Any, Literal
 
 from dedup.errors import ConfigError
+from dedup.fields import Limit
+from dedup.fields import Range as _Range
+from dedup.fields import Table as _Table
+from dedup.fields import check as _check
+from dedup.fields import literal as _literal
 
 MAX_SIGNATURE_SIZE = 16384
 """Most MinHash values in a signature: 128 KiB a document as 64-bit values, far above any published setting."""
 
 _PRESETS = Path(__file__).resolve().parent.parent / "conf" / "presets"
-_INT64_MAX = 2**63 - 1
-
-
-class _Range(NamedTuple):
-    """Bounds of a number, both included unless `above` leaves the lower one out."""
-
-    low: int
-    high: int | None = None
-    above: bool = False
-
-    def rule(self, kind: type) -> str:
-        """Say the bounds in words; an integer without an upper bound must still fit the JVM's long."""
-        if kind is int and self.high is None:
-            return f"a 64-bit integer of at least {self.low}"
-        if kind is int:
-            return f"an integer from {self.low} to {self.high}"
-        low = f"above {self.low}" if self.above else f"of at least {self.low}"
-        return f"a finite number {low}" if self.high is None else f"a number {low} and at most {self.high}"
-
-    def holds(self, value: object, kind: type) -> bool:
-        """Tell whether the value is a number of the kind within the bounds; NaN and a bool are not."""
-        if (
-            not isinstance(value, int | float)
-            or isinstance(value, bool)
-            or (kind is int and not isinstance(value, int))
-        ):
-            return False
-        # Python compares an int with a float exactly, so an integer beyond the largest float is refused here as well.
-        unbounded = _INT64_MAX if kind is int else sys.float_info.max
-        high = unbounded if self.high is None else self.high
-        return (self.low < value if self.above else self.low <= value) and value <= high
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Table:
-    """Base of all tables: checks every field against its annotation and its `range` when an instance is made."""
-
-    def __post_init__(self) -> None:
-        for entry in fields(self):
-            value = getattr(self, entry.name)
-            _check(type(self).__name__, entry.name, value, entry)
-            if entry.type is float:
-                # 1 and 1.0 are one setting, so they must also print as one.
-                object.__setattr__(self, entry.name, float(value))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,6 +135,54 @@ class Output(_Table):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Alerts(_Table):
+    """Limits of what the report measures; a measurement beyond its limit, or unknown though it has one, is a breach."""
+
+    on_breach: Literal["warn", "fail"] = "warn"
+    """After a breach: "warn" publishes the result and shows the breach first in the report, "fail" ends the job with
+    exit code 3 before anything is published; the same command with other limits goes on from there."""
+
+    removal_rate_above: Limit = field(default="", metadata={"range": _Range(0, 1)})
+    """Most of the documents that may be removed, a number of at least 0 and at most 1, or empty for no limit."""
+
+    removal_rate_below: Limit = field(default="", metadata={"range": _Range(0, 1)})
+    """Least of the documents that must be removed, a number of at least 0 and at most 1, or empty for no limit."""
+
+    removal_rate_change_above: Limit = field(default="", metadata={"range": _Range(0, 1)})
+    """Greatest difference of the removal rate to that of the --baseline, up or down, a number of at least 0 and at most
+    1, or empty for no limit."""
+
+    survival_by_source_below: Limit = field(default="", metadata={"range": _Range(0, 1)})
+    """Least of the documents of any source that must be kept, a number of at least 0 and at most 1, or empty for no
+    limit."""
+
+    empty_rate_above: Limit = field(default="", metadata={"range": _Range(0, 1)})
+    """Most of the documents that may have no token, a number of at least 0 and at most 1, or empty for no limit."""
+
+    candidate_pairs_per_doc_above: Limit = field(default="", metadata={"range": _Range(0)})
+    """Most candidates per document, a finite number of at least 0, or empty for no limit."""
+
+    bucket_size_p99_above: Limit = field(default="", metadata={"range": _Range(0)})
+    """Most documents that 99 of 100 buckets may hold, a finite number of at least 0, or empty for no limit."""
+
+    verify_drop_rate_above: Limit = field(default="", metadata={"range": _Range(0, 1)})
+    """Most of the candidates that the exact comparison may drop, a number of at least 0 and at most 1, or empty for no
+    limit."""
+
+    recall_on_labeled_set_below: Limit = field(default="", metadata={"range": _Range(0, 1)})
+    """Least of the labelled pairs that must be found, a number of at least 0 and at most 1, or empty for no limit."""
+
+    signature_bytes_above: Limit = field(default="", metadata={"range": _Range(0)})
+    """Most bytes of the table of signatures, a finite number of at least 0, or empty for no limit."""
+
+    index_bytes_above: Limit = field(default="", metadata={"range": _Range(0)})
+    """Most bytes of band rows that are shuffled into buckets, a finite number of at least 0, or empty for no limit."""
+
+    stage_seconds_above: Limit = field(default="", metadata={"range": _Range(0)})
+    """Most seconds of any one stage, a finite number of at least 0, or empty for no limit."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Config(_Table):
     """What counts as a near duplicate, and how the pairs are found."""
 
@@ -209,6 +216,9 @@ class Config(_Table):
 
     output: Output = field(default_factory=Output)
     """Table [output]."""
+
+    alerts: Alerts = field(default_factory=Alerts)
+    """Table [alerts]."""
 
     @property
     def signature_size(self) -> int:
@@ -372,36 +382,9 @@ def _find_nearest(name: str) -> str:
     return difflib.get_close_matches(name, same_last or list(_SETTINGS), n=1, cutoff=0.0)[0]
 
 
-def _check(where: str, name: str, value: object, entry: Field[Any]) -> None:
-    """Refuse a value that breaks the rule of its field's annotation and `range`."""
-    kind = entry.type
-    if get_origin(kind) is Literal:
-        choices = get_args(kind)
-        rule, holds = f"one of {', '.join(map(_literal, choices))}", isinstance(value, str) and value in choices
-    elif kind is str:
-        # A lone surrogate, which a badly encoded command line can hold, has no TOML and no UTF-8.
-        rule, holds = "a Unicode string", isinstance(value, str) and not re.search("[\ud800-\udfff]", value)
-    elif kind is int or kind is float:
-        bounds: _Range = entry.metadata["range"]
-        rule, holds = bounds.rule(kind), bounds.holds(value, kind)
-    elif isinstance(kind, type) and issubclass(kind, _Table):
-        rule, holds = f"a table of type {kind.__name__}", isinstance(value, kind)
-    else:
-        raise TypeError(f"{name}: no rule is defined for the annotation {kind}")
-    if not holds:
-        raise ConfigError(f"{where}: {name} must be {rule} (got {_literal(value)})")
-
-
 def _check_signature_size(where: str, prefix: str, bands: int, rows: int) -> None:
     """Refuse more MinHash values than a signature may have."""
     if bands * rows > MAX_SIGNATURE_SIZE:
         raise ConfigError(
             f"{where}: {prefix}bands * {prefix}rows must be at most {MAX_SIGNATURE_SIZE} (got {bands * rows})"
         )
-
-
-def _literal(value: object) -> str:
-    """Return a value as a TOML literal, or as readable text when a field could not hold it."""
-    # JSON's strings, numbers and booleans are TOML's, except that TOML also escapes DEL and that JSON would escape
-    # characters beyond U+FFFF as surrogate pairs, which ensure_ascii=False avoids.
-    return json.dumps(value, ensure_ascii=False, default=str).replace("\x7f", "\\u007f")

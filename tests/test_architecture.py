@@ -22,7 +22,8 @@ PARTS = {
     "dedup/exchange.py": {"numpy", "pyarrow", "pyspark", "dedup.kernels", "dedup.errors"},
     "dedup/schemas.py": {"pyspark"},
     "dedup/errors.py": set(),
-    "dedup/config.py": {"dedup.errors"},
+    "dedup/fields.py": {"dedup.errors"},
+    "dedup/config.py": {"dedup.errors", "dedup.fields"},
     "jobs": {"dedup"},
 }
 
