@@ -14,6 +14,7 @@ def signatures(id_type: T.DataType) -> T.StructType:
         .add("digest_low", T.LongType())
         .add("band_keys", T.BinaryType())  # uint64, one a band
         .add("signature", T.BinaryType())  # the low byte of every row
+        .add("tokens", T.BinaryType())  # uint32, the first of a document of the sample; null in others
     )
 
 

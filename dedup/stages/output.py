@@ -1,12 +1,32 @@
 """Input rows, DUPLICATES, EDGES -> what the user gets, in the user's ids."""
 
-from pyspark.sql import Column, DataFrame, Window
+from collections.abc import Callable, Collection
+from typing import TypeAlias
+
+from pyspark.sql import Column, DataFrame, Observation, Window
 from pyspark.sql import functions as F
 
 from dedup.errors import SchemaError
 
 ANNOTATIONS = ("dedup_kept", "dedup_representative_id", "dedup_component_id", "dedup_kind", "dedup_jaccard")
+NOTED_LENGTH = 200
+"""Characters noted of a text."""
+Note: TypeAlias = Callable[[DataFrame, str], DataFrame]
 FATE = ("representative_id", "component_id", "kind", "jaccard")
+
+
+def note_texts(observation: Observation, wanted: Collection[int], text_column: str) -> Note:
+    """Return what makes a write note the beginnings of some texts, which pass by anyhow, instead of reading them again.
+
+    The observation takes `texts`, rows of (doc_id, text).
+    """
+
+    def note(rows: DataFrame, doc_id: str) -> DataFrame:
+        text = F.substring(F.col(_quote(text_column)).cast("string"), 1, NOTED_LENGTH)
+        noted = F.when(F.col(doc_id).isin(*wanted), F.struct(F.col(doc_id).alias("doc_id"), text.alias("text")))
+        return rows.observe(observation, F.collect_list(noted).alias("texts"))
+
+    return note
 
 
 def list_copies(repeated: DataFrame, signatures: DataFrame, members: DataFrame) -> DataFrame:
@@ -28,7 +48,13 @@ def list_copies(repeated: DataFrame, signatures: DataFrame, members: DataFrame) 
 
 
 def keep(
-    corpus: DataFrame, doc_id: Column, duplicates: DataFrame, repeated: DataFrame | None, *, broadcast: bool
+    corpus: DataFrame,
+    doc_id: Column,
+    duplicates: DataFrame,
+    repeated: DataFrame | None,
+    *,
+    broadcast: bool,
+    note: Note | None = None,
 ) -> DataFrame:
     """Input, DUPLICATES, REPEATED -> the rows to keep, every column as it was; no shuffle if broadcast.
 
@@ -40,9 +66,11 @@ def keep(
         Ids of equal rows, of which one is kept; None if there are none.
     broadcast
         Whether the ids of DUPLICATES fit into every executor's memory.
+    note
+        As from `note_texts`.
     """
     name = _free_name(corpus)
-    marked = corpus.withColumn(name, doc_id)
+    marked = _mark(corpus, doc_id, name, note)
     removed = duplicates.select(F.col("doc_id").alias(name))
     kept = marked.join(F.broadcast(removed) if broadcast else removed, on=name, how="left_anti")
     if repeated is not None:
@@ -64,7 +92,13 @@ def check_annotations(corpus: DataFrame) -> None:
 
 
 def annotate(
-    corpus: DataFrame, doc_id: Column, duplicates: DataFrame, copies: DataFrame, repeated: DataFrame | None
+    corpus: DataFrame,
+    doc_id: Column,
+    duplicates: DataFrame,
+    copies: DataFrame,
+    repeated: DataFrame | None,
+    *,
+    note: Note | None = None,
 ) -> DataFrame:
     """Input, DUPLICATES, further copies of equal rows -> every input row with ANNOTATIONS.
 
@@ -76,7 +110,7 @@ def annotate(
     check_annotations(corpus)
     name = _free_name(corpus)
     number = _number(name)
-    marked = corpus.withColumn(name, doc_id)
+    marked = _mark(corpus, doc_id, name, note)
     marked = marked.withColumn(number, F.lit(1)) if repeated is None else _number_copies(marked, name, repeated)
     fates = duplicates.withColumn(number, F.lit(1)).unionByName(copies.distinct().withColumn(number, F.lit(2)))
     fates = fates.select(
@@ -118,6 +152,11 @@ def _number_copies(marked: DataFrame, name: str, repeated: DataFrame) -> DataFra
     return single.unionByName(several.withColumn(number, F.least(F.row_number().over(order), F.lit(2))))
 
 
+def _mark(corpus: DataFrame, doc_id: Column, name: str, note: Note | None) -> DataFrame:
+    marked = corpus.withColumn(name, doc_id)
+    return marked if note is None else note(marked, name)
+
+
 def _free_name(corpus: DataFrame) -> str:
     """Return a column name that the input does not use, nor any that starts with it."""
     name = "_dedup"
@@ -132,4 +171,8 @@ def _number(name: str) -> str:
 
 def _columns(rows: DataFrame, corpus: DataFrame, *more: str) -> DataFrame:
     """Select the input's columns in their order, and more."""
-    return rows.select(*[F.col("`" + name.replace("`", "``") + "`") for name in corpus.columns], *more)
+    return rows.select(*[F.col(_quote(name)) for name in corpus.columns], *more)
+
+
+def _quote(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
