@@ -1,7 +1,7 @@
 """The job: the stages in order, each table written before the next stage reads it."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
@@ -13,12 +13,15 @@ from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
 from dedup import schemas
+from dedup.alerts import refuse
 from dedup.config import to_toml
 from dedup.errors import DataError, DedupError, SchemaError
 from dedup.exchange import cell_groups
 from dedup.faults import explain
 from dedup.kernels.lsh import pair_counts
-from dedup.report import build_report, to_html, to_json, to_metrics
+from dedup.metrics import to_metrics
+from dedup.page import to_html
+from dedup.report import build_report, read_baseline, to_json
 from dedup.run import Job, Run, ceil_div
 from dedup.stages import (
     buckets,
@@ -33,6 +36,7 @@ from dedup.stages import (
     signatures,
 )
 from dedup.storage import Storage
+from dedup.summary import draw, read_largest, read_removed, show
 from dedup.workspace import Workspace
 
 LOG = logging.getLogger("dedup")
@@ -69,7 +73,8 @@ def run(spark: SparkSession, job: Job) -> dict[str, Any]:
     storage = Storage(spark)
     with Workspace(spark, storage, job.output) as workspace:
         try:
-            return _run_stages(Run(spark, job, storage, workspace), job)
+            baseline = read_baseline(storage, job.baseline)
+            return _run_stages(Run(spark, job, storage, workspace), job, baseline)
         except (DedupError, PySparkException, Py4JError) as error:
             if spark.sparkContext._jsc is None:  # noqa: SLF001 - stopped: what fails then has no cause of its own
                 raise
@@ -82,7 +87,7 @@ def run(spark: SparkSession, job: Job) -> dict[str, Any]:
             raise known from error
 
 
-def _run_stages(work: Run, job: Job) -> dict[str, Any]:
+def _run_stages(work: Run, job: Job, baseline: Mapping[str, Any] | None) -> dict[str, Any]:
     with work.stage("signatures", "signatures"):
         _sign(work)
     with work.stage("identical", "identical"):
@@ -98,30 +103,39 @@ def _run_stages(work: Run, job: Job) -> dict[str, Any]:
         engine = _connect(work)
     uncompared = _estimate_loss(work)
     with work.stage("representatives", "members"):
-        component_sizes = _elect(work)
-    with work.stage("output", "output"):
-        _write_output(work)
+        component_sizes, largest, removed = _elect(work)
+    known = {"bucket_sizes": bucket_sizes, "component_sizes": component_sizes}
+    # While Spark writes, this process has nothing to do.
+    with ThreadPoolExecutor(max_workers=1) as drawer, work.stage("output", "output"):
+        drawing = drawer.submit(draw, work, known, removed)
+        texts = _write_output(work, largest)
+        token_ranks, plots = drawing.result()
+    work.measure_shuffles()
     report = build_report(
         config=job.config,
         inputs=list(job.inputs),
         output=job.output,
         stages=work.stages,
         facts={
+            **known,
             "engine": engine,
             "uncompared": uncompared,
-            "bucket_sizes": bucket_sizes,
-            "component_sizes": component_sizes,
+            "token_ranks": token_ranks,
+            "largest": show(largest, texts),
+            "signature_bytes": work.workspace.table_bytes("signatures") - work.measured["signatures"]["sample_bytes"],
+            "baseline": baseline,
             "spark": work.spark.version,
         },
     )
-    work.workspace.publish(
-        {
-            "report.json": to_json(report),
-            "report.html": to_html(report),
-            "metrics.prom": to_metrics(report),
-            "dedup.toml": to_toml(job.config),
-        }
-    )
+    files = {
+        "report.json": to_json(report),
+        "report.html": to_html(report, plots),
+        "metrics.prom": to_metrics(report),
+        "dedup.toml": to_toml(job.config),
+    }
+    if report["alerts"] and job.config.alerts.on_breach == "fail":
+        raise refuse(report["alerts"], work.workspace.keep_report(files))
+    work.workspace.publish(files)
     return report
 
 
@@ -137,6 +151,7 @@ def _sign(work: Run) -> None:
             bands=config.lsh.bands if config.mode == "lsh" else 0,
             rows=config.lsh.rows,
             signature_seed=config.lsh.seed,
+            sample_share=work.sample_share,
             counters=counters,
         ),
         counted=signatures.COUNTED,
@@ -180,6 +195,7 @@ def _bucket(work: Run, heads: DataFrame) -> dict[int, int]:
         "buckets",
         schemas.BUCKETS,
         lambda counters: bucket(partitions=partitions, counters=counters),
+        counted=buckets.COUNTED,
         summed={"members": "size"},
     )
     return work.sizes("buckets")
@@ -306,8 +322,8 @@ def _estimate_loss(work: Run) -> dict[str, int]:
     return {"sampled": count, "similar": work.rows("uncompared"), "lost": lost}
 
 
-def _elect(work: Run) -> dict[int, int]:
-    """Return how many components there are of every size."""
+def _elect(work: Run) -> tuple[dict[int, int], list[dict[str, Any]], set[int]]:
+    """Return how many components there are of every size, the largest, and what is removed of the sample."""
     tables = work.tables
     count = work.rows("components")
     work.table(
@@ -321,6 +337,7 @@ def _elect(work: Run) -> dict[int, int]:
             policy=work.config.representatives.policy,
             partitions=work.tasks(MEMBER_BYTES * (count + work.rows("edges")), BAND_BYTES),
             broadcast=count <= BROADCAST_ROWS,
+            sample_share=work.sample_share,
             counters=counters,
         ),
         summed={"near": "int(kind = 'near')", "distant": "int(jaccard IS NULL)"},
@@ -329,10 +346,11 @@ def _elect(work: Run) -> dict[int, int]:
         pairs = representatives.find_distant(tables["members"])
         work.table("distant", schemas.EDGES, lambda _: _compare(work, pairs, distant, 0.0))
         tables["members"] = representatives.measure(tables["members"], tables["distant"])
-    return work.sizes("members")
+    return work.sizes("members"), read_largest(work), read_removed(work)
 
 
-def _write_output(work: Run) -> None:
+def _write_output(work: Run, largest: Sequence[Mapping[str, Any]]) -> dict[int, str]:
+    """Return how the texts begin that are examples of the largest components, by doc_id."""
     config, tables = work.config.output, work.tables
     members = tables["members"]
     duplicates = representatives.select_duplicates(members)
@@ -341,16 +359,22 @@ def _write_output(work: Run) -> None:
     if repeated is not None:
         copies = output.list_copies(repeated, tables["signatures"], members)
     user_id, doc_id = documents.identify(work.corpus, id_column=work.id_column)
+    text_column = work.config.input.text_column
+    examples = [each["doc_id"] for one in largest for each in one["examples"]]
+    noted, weighed = Observation(), Observation()
+    note = output.note_texts(noted, examples, text_column) if examples and config.mode != "ids" else None
     if config.mode == "annotate":
-        name, rows = "annotated", output.annotate(work.corpus, doc_id, duplicates, copies, repeated)
+        name, rows = "annotated", output.annotate(work.corpus, doc_id, duplicates, copies, repeated, note=note)
     else:
-        name, rows = (
-            "kept",
-            output.keep(work.corpus, doc_id, duplicates, repeated, broadcast=work.rows("members") <= BROADCAST_ROWS),
-        )
+        broadcast = work.rows("members") <= BROADCAST_ROWS
+        name, rows = "kept", output.keep(work.corpus, doc_id, duplicates, repeated, broadcast=broadcast, note=note)
+    kept = F.col("dedup_kept") if config.mode == "annotate" else None
     if config.mode == "ids":
         rows = rows.select(user_id.alias(work.id_column or "id"))
-    kept = F.col("dedup_kept") if config.mode == "annotate" else None
+    else:
+        weight = F.octet_length(documents.column(text_column))
+        weight = weight if kept is None else F.when(kept, weight)
+        rows = rows.observe(weighed, F.sum(weight).alias("bytes"))
     every = duplicates if repeated is None else duplicates.unionByName(copies)
     named = output.name_edges(
         tables["edges"], tables["identical"], members, broadcast=work.rows("members") <= BROADCAST_ROWS
@@ -372,7 +396,9 @@ def _write_output(work: Run) -> None:
             f"{written['kept']:,} and {written['duplicates']:,}); did the input change while it was read?"
         )
     work.check_input()
-    work.measured["output"] = {"rows": written["kept"], **written}
+    text_bytes = None if config.mode == "ids" else weighed.get["bytes"] or 0
+    work.measured["output"] = {"rows": written["kept"], **written, "text_bytes_kept": text_bytes}
+    return {row.doc_id: " ".join((row.text or "").split()) for row in noted.get["texts"]} if note else {}
 
 
 def _target_format(work: Run) -> str:

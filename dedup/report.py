@@ -1,4 +1,4 @@
-"""What a run did, as numbers: report.json, report.html, and the table a job prints."""
+"""What a run did, as numbers: report.json, and the table a job prints."""
 
 import json
 import platform
@@ -8,33 +8,26 @@ from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, select_autoescape
-from prometheus_client import CollectorRegistry, Gauge, generate_latest
+import numpy as np
 from scipy.special import betaincinv
 
 from dedup import __version__
+from dedup.alerts import describe, find_breaches
 from dedup.config import Config, to_dict
+from dedup.errors import StorageError
+from dedup.kernels import frequencies
 from dedup.kernels.compiled import AVAILABLE
 from dedup.kernels.lsh import probability
+from dedup.metrics import METRICS
+from dedup.run import flatten
+from dedup.storage import Storage
 
 PACKAGES = ("pyspark", "graphframes-py", "numpy", "pyarrow", "scipy", "xxhash", *["numba"] * AVAILABLE)
-METRICS = {
-    "documents": "Documents of the input.",
-    "kept": "Documents kept.",
-    "removed": "Documents removed.",
-    "identical": "Documents removed whose shingle set is that of the one kept.",
-    "near": "Documents removed that are near-duplicates of the one kept.",
-    "quarantined": "Records of the input that are none.",
-    "removal_rate": "Share of documents removed.",
-    "empty_rate": "Share of documents without a token.",
-    "documents_short": "Documents with fewer tokens than a shingle.",
-    "text_bytes": "Bytes of all texts.",
-    "candidate_pairs_per_doc": "Candidate pairs per document.",
-    "verify_drop_rate": "Share of candidates that the exact comparison dropped.",
-    "components": "Components of more than one document.",
-}
-"""Numbers of report.json that go to metrics.prom."""
 SIMILARITIES = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95)
+BAND_ROW_BYTES = 16
+"""A band row: key and doc_id."""
+COMPARED = tuple(name for name in METRICS if name != "removal_rate_change")
+"""Numbers of report.json that are shown beside those of the baseline."""
 
 
 def build_report(
@@ -52,32 +45,44 @@ def build_report(
     stages
         Measurements of every stage: rows, seconds and its own counts.
     facts
-        engine, bucket_sizes, component_sizes, uncompared (see `pipeline`) and spark's version.
+        engine, bucket_sizes, component_sizes, uncompared, token_ranks, largest, signature_bytes (see `pipeline`),
+        spark's version and baseline (see `read_baseline`); where they are known, survival_by_source, the `documents`
+        and those `kept` of each source, recall_on_labeled_set, and recall_measured, points of `jaccard`, `recall` and
+        the bounds `low` and `high` of its interval.
     """
-    signed, paired = stages["signatures"], stages["candidates"]
+    signed, paired, written = stages["signatures"], stages["candidates"], stages["output"]
     documents = signed["rows"]
-    near, kept, removed = (
-        stages["representatives"]["near"],
-        stages["output"]["kept"],
-        stages["output"]["duplicates"],
-    )
+    near, kept, removed = stages["representatives"]["near"], written["kept"], written["duplicates"]
+    text_bytes, text_bytes_kept = signed["text_bytes"], written["text_bytes_kept"]
+    distant = stages["representatives"]["distant"]
     after_length = paired["pairs_after_length"]
-    return {
+    baseline = facts["baseline"]
+    report = {
+        "alerts": [],
         "documents": documents,
         "kept": kept,
         "removed": removed,
         "removal_rate": _share(removed, documents),
+        "removal_rate_change": None,
         "identical": removed - near,
         "near": near,
-        "quarantined": stages["output"].get("quarantined", 0),
+        "chained": distant,
+        "chaining_rate": _share(distant, removed),
+        "quarantined": written.get("quarantined", 0),
         "documents_empty": signed["documents_empty"],
         "documents_short": signed["documents_short"],
         "empty_rate": _share(signed["documents_empty"], documents),
-        "text_bytes": signed["text_bytes"],
+        "short_rate": _share(signed["documents_short"], documents),
+        "survival_by_source": facts.get("survival_by_source"),
+        "text_bytes": text_bytes,
+        "text_bytes_removed": None if text_bytes_kept is None else text_bytes - text_bytes_kept,
         "tokens": signed["tokens"],
+        "token_ranks": facts["token_ranks"],
         "edges": stages["edges"]["rows"],
+        "similarities": stages["edges"].get("similarities"),
         "components": sum(facts["component_sizes"].values()),
         "component_sizes": facts["component_sizes"],
+        "largest_components": facts["largest"],
         "engine": facts["engine"],
         "pairs": {
             "all": documents * (documents - 1) // 2,
@@ -93,12 +98,20 @@ def build_report(
         "estimate_drop_rate": _share(after_length - paired["rows"], after_length),
         "verify_drop_rate": _share(paired["rows"] - stages["edges"]["rows"], paired["rows"]),
         "bucket_sizes": facts["bucket_sizes"],
+        "bucket_size_p99": _percentile(facts["bucket_sizes"], 99),
+        "signature_bytes": facts["signature_bytes"],
+        "index_bytes": BAND_ROW_BYTES * stages["buckets"]["band_rows"],
         "recall_expected": [
             {"jaccard": jaccard, "probability": probability(jaccard, config.lsh.bands, config.lsh.rows)}
             for jaccard in SIMILARITIES
         ]
         if config.mode == "lsh"
         else [],
+        "recall_at_threshold": probability(config.threshold, config.lsh.bands, config.lsh.rows)
+        if config.mode == "lsh"
+        else 1.0,
+        "recall_measured": facts.get("recall_measured"),
+        "recall_on_labeled_set": facts.get("recall_on_labeled_set"),
         "stages": stages,
         "settings": to_dict(config),
         "input": [_without_password(path) for path in inputs],
@@ -111,6 +124,82 @@ def build_report(
             **{name: version(name) for name in PACKAGES},
         },
     }
+    if baseline is not None:
+        report["baseline"] = _compare(report, baseline)
+        report["removal_rate_change"] = abs(report["removal_rate"] - baseline["removal_rate"])
+    report["alerts"] = find_breaches(report, report["settings"]["alerts"])
+    return report
+
+
+def read_baseline(storage: Storage, path: str | None) -> dict[str, Any] | None:
+    """Read the report of an earlier run from its output; None without a path.
+
+    Raises
+    ------
+    StorageError
+        When there is none.
+    """
+    if path is None:
+        return None
+    file = f"{path.rstrip('/')}/report.json"
+    try:
+        found = json.loads(storage.read_text(file)) if storage.exists(file) else None
+    except ValueError:
+        found = None
+    if not isinstance(found, dict) or not _is_number(found.get("removal_rate")) or "settings" not in found:
+        raise StorageError(f"--baseline {path}: must be the output of an earlier run (it has no report.json of one)")
+    return found | {"output": path}
+
+
+def _compare(report: Mapping[str, Any], baseline: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the baseline's numbers, and those of its settings that were others, then and now."""
+    now, then = (flatten(each["settings"]) for each in (report, baseline))
+    return {
+        "output": _without_password(baseline["output"]),
+        "numbers": {name: value for name in COMPARED if _is_number(value := baseline.get(name))},
+        "settings": {name: [then.get(name), now[name]] for name in now if then.get(name) != now[name]},
+    }
+
+
+def rank_tokens(texts: Mapping[str, list[bytes]]) -> dict[str, Any] | None:
+    """Return the rank-frequency curves of samples of documents, read at the same ranks; None where they are too small.
+
+    Parameters
+    ----------
+    texts
+        By name, documents as from `frequencies.shorten`.
+
+    Returns
+    -------
+    dict
+        `ranks`; by name `tokens` of the sample, `slope`, and occurrences `per_million` at the ranks.
+    """
+    counts = {name: frequencies.count(each) for name, each in texts.items()}
+    ranks = frequencies.choose_ranks(*counts.values())
+    curves = {}
+    for name, each in counts.items():
+        slope = frequencies.fit_slope(each, ranks)
+        if slope is None:
+            return None
+        total = int(each.sum())
+        per_million = np.round(each[ranks - 1] * (1e6 / total), 3).tolist()
+        curves[name] = {"tokens": total, "slope": round(slope, 4), "per_million": per_million}
+    return {"ranks": ranks.tolist(), **curves}
+
+
+def _percentile(counts: Mapping[int, int], percent: int) -> int:
+    """Return the least size that so many of 100 do not exceed; 0 of none."""
+    wanted = sum(counts.values()) * percent / 100
+    seen = 0
+    for size, count in sorted(counts.items()):
+        seen += count
+        if seen >= wanted:
+            return size
+    return 0
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float)
 
 
 def _without_password(path: str) -> str:
@@ -132,48 +221,9 @@ def to_json(report: Mapping[str, Any]) -> str:
     return json.dumps(report, indent=1) + "\n"
 
 
-def to_html(report: Mapping[str, Any]) -> str:
-    """Write the report as one page that needs nothing else; everything from the input is escaped."""
-    environment = Environment(loader=PackageLoader("dedup", "."), autoescape=select_autoescape(default=True))
-    sizes = {name: _by_power_of_two(report[f"{name}_sizes"]) for name in ("bucket", "component")}
-    return environment.get_template("report.html.j2").render(report=report, sizes=sizes)
-
-
-def to_metrics(report: Mapping[str, Any]) -> str:
-    """Write what an operator watches as Prometheus' text format, for its node exporter or a push gateway."""
-    registry = CollectorRegistry()
-
-    def add(name: str, meaning: str, values: Mapping[str, float], label: str = "") -> None:
-        gauge = Gauge(f"dedup_{name}", meaning, [label] if label else [], registry=registry)
-        for key, value in values.items():
-            (gauge.labels(key) if label else gauge).set(value)
-
-    for name, meaning in METRICS.items():
-        add(name, meaning, {"": report[name]})
-    add("pairs", "Pairs of documents that got so far.", report["pairs"], "step")
-    add("uncompared_lost_share", "At most this share of uncompared pairs was lost.", _lost(report))
-    stages = report["stages"].items()
-    add("stage_seconds", "Seconds of each stage.", {name: stage["seconds"] for name, stage in stages}, "stage")
-    add("stage_rows", "Rows that each stage made.", {name: stage["rows"] for name, stage in stages}, "stage")
-    text: str = generate_latest(registry).decode()
-    return text
-
-
-def _lost(report: Mapping[str, Any]) -> dict[str, float]:
-    return {"": report["uncompared"]["lost_share_at_most"] if report["pairs"]["uncompared"] else 0.0}
-
-
-def _by_power_of_two(counts: Mapping[int, int]) -> dict[str, int]:
-    """Sum counts over sizes 2, 3 to 4, 5 to 8, and so on: sizes spread over decades, and rows should not."""
-    summed: dict[int, int] = {}
-    for size, count in sorted(counts.items()):
-        top = 1 << (size - 1).bit_length()
-        summed[top] = summed.get(top, 0) + count
-    return {f"{top // 2 + 1:,} to {top:,}" if top > 2 else f"{top}": count for top, count in summed.items()}
-
-
 def to_table(report: Mapping[str, Any]) -> str:
-    """Write the headline and the seconds of every stage as plain text."""
+    """Write breaches of alerts, the headline and the seconds of every stage as plain text."""
+    alerts = [f"ALERT: {describe(breach)}" for breach in report["alerts"]]
     rows = [
         ("documents", f"{report['documents']:,}"),
         ("kept", f"{report['kept']:,}"),
@@ -186,7 +236,7 @@ def to_table(report: Mapping[str, Any]) -> str:
         rows.append(("records quarantined", f"{report['quarantined']:,}"))
     if report["pairs"]["uncompared"]:
         rows.append(("lost of them, at most", f"{report['uncompared']['lost_share_at_most']:.2%}"))
-    lines = [f"{name:<22}{value:>10}" for name, value in rows]
+    lines = [*alerts, *[""] * bool(alerts), *[f"{name:<22}{value:>10}" for name, value in rows]]
     lines += ["", f"{'stage':<18}{'rows':>14}{'seconds':>10}"]
     lines += [
         f"{name:<18}{measured['rows']:>14,}{measured['seconds']:>10.1f}" for name, measured in report["stages"].items()
