@@ -1,291 +1,24 @@
-"""The settings of a job: one frozen dataclass per TOML table, checked once and then passed around as data.
-
-A default stands beside its field and nowhere else; `conf/dedup.toml` repeats the defaults and the field docstrings for
-users, and a test compares the two.
-"""
+"""The settings of a job from its TOML files and its command line, and back."""
 
 import difflib
-import json
 import re
-import sys
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import Field, asdict, dataclass, field, fields
+from dataclasses import Field, asdict, fields
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal, NamedTuple, get_args, get_origin
+from typing import Any
 
 from dedup.errors import ConfigError
-
-MAX_SIGNATURE_SIZE = 16384
-"""Most MinHash values in a signature: 128 KiB a document as 64-bit values, far above any published setting."""
+from dedup.fields import Table, check, literal
+from dedup.settings import Config, Lsh, check_signature_size
 
 _PRESETS = Path(__file__).resolve().parent.parent / "conf" / "presets"
-_INT64_MAX = 2**63 - 1
-
-
-class _Range(NamedTuple):
-    """Bounds of a number, both included unless `above` leaves the lower one out."""
-
-    low: int
-    high: int | None = None
-    above: bool = False
-
-    def rule(self, kind: type) -> str:
-        """Say the bounds in words; an integer without an upper bound must still fit the JVM's long."""
-        if kind is int and self.high is None:
-            return f"a 64-bit integer of at least {self.low}"
-        if kind is int:
-            return f"an integer from {self.low} to {self.high}"
-        low = f"above {self.low}" if self.above else f"of at least {self.low}"
-        return f"a finite number {low}" if self.high is None else f"a number {low} and at most {self.high}"
-
-    def holds(self, value: object, kind: type) -> bool:
-        """Tell whether the value is a number of the kind within the bounds; NaN and a bool are not."""
-        if (
-            not isinstance(value, int | float)
-            or isinstance(value, bool)
-            or (kind is int and not isinstance(value, int))
-        ):
-            return False
-        # Python compares an int with a float exactly, so an integer beyond the largest float is refused here as well.
-        unbounded = _INT64_MAX if kind is int else sys.float_info.max
-        high = unbounded if self.high is None else self.high
-        return (self.low < value if self.above else self.low <= value) and value <= high
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Table:
-    """Base of all tables: checks every field against its annotation and its `range` when an instance is made."""
-
-    def __post_init__(self) -> None:
-        for entry in fields(self):
-            value = getattr(self, entry.name)
-            _check(type(self).__name__, entry.name, value, entry)
-            if entry.type is float:
-                # 1 and 1.0 are one setting, so they must also print as one.
-                object.__setattr__(self, entry.name, float(value))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Input(_Table):
-    """What is read."""
-
-    format: Literal["auto", "parquet", "jsonl", "csv", "text"] = "auto"
-    """Format of the input: "auto" guesses it from the file names, "parquet" and "csv" and "jsonl" (one JSON object a
-    line) hold one document a row, "text" holds one document a file."""
-
-    id_column: str = ""
-    """Column of the ids, unique integers or strings; when empty, a row is identified by the digest of all its columns,
-    and a document of "text" input by its path."""
-
-    text_column: str = "text"
-    """Column of the texts that are compared; a null counts as an empty text."""
-
-    source_column: str = ""
-    """Column of where a document comes from (a feed, a domain, a language), by which the report counts what is left
-    and limits.per_source what is removed; when empty, all documents are of one source."""
-
-    name_filter: str = ""
-    """Hadoop glob that file names must match to be read, such as "*.{py,md}"; when empty, all files are read."""
-
-    on_bad_record: Literal["fail", "quarantine"] = "fail"
-    """A line of "jsonl" that is no JSON object, or a row of "csv" with more or fewer cells than the header: "fail" ends
-    the job, "quarantine" sets it aside in the output's folder quarantine, with its file and the reason."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Text(_Table):
-    """What of a text counts, after Unicode's NFKC; signatures made with different values are never compared."""
-
-    case: Literal["lower", "keep"] = "lower"
-    """Letters: "lower" compares them in lower case, "keep" as they are."""
-
-    accents: Literal["keep", "drop"] = "keep"
-    """Combining diacritical marks (U+0300 to U+036F, as in é): "keep" lets them count, "drop" takes them off."""
-
-    digits: Literal["keep", "zero"] = "keep"
-    """Decimal digits: "keep" compares them as they are, "zero" takes all for 0, so that dates and numbers of equal
-    length are equal."""
-
-    tokens: Literal["words", "punctuation", "whitespace"] = "words"
-    """Tokens: "words" are runs of letters, marks, digits and underscores, and single characters of scripts written
-    without spaces; "punctuation" adds every other visible character as a token of its own; with "whitespace" a token
-    is whatever stands between white space."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Hash(_Table):
-    """How tokens are hashed; signatures made with different keys are never compared."""
-
-    key_file: str = ""
-    """Local file of a secret of at least 16 bytes, white space around it not counted; when empty, anyone can compute
-    the hashes. Without the key nobody can write documents whose hashes collide, or that evade comparison; the key
-    itself is never written, its fingerprint is."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shingles(_Table):
-    """How a text becomes a set of shingles; signatures made with different values are never compared."""
-
-    shingle_size: int = field(default=5, metadata={"range": _Range(1, 64)})
-    """Consecutive tokens in a shingle, an integer from 1 to 64: a larger one makes long copies stand out from common
-    phrases, a smaller one forgives more edits; a document with fewer tokens has one shingle of all its tokens."""
-
-    seed: int = field(default=1, metadata={"range": _Range(0)})
-    """Seed of the token hash, a 64-bit integer of at least 0."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Lsh(_Table):
-    """Which pairs are compared: a pair of similarity J is a candidate with probability 1 - (1 - J^rows)^bands."""
-
-    bands: int = field(default=21, metadata={"range": _Range(1, 4096)})
-    """Bands of a signature, an integer from 1 to 4096: more bands find more true pairs and make more candidates;
-    bands times rows is at most 16384."""
-
-    rows: int = field(default=6, metadata={"range": _Range(1, 128)})
-    """MinHash values in a band, an integer from 1 to 128: more rows make fewer candidates and find fewer true pairs."""
-
-    seed: int = field(default=1, metadata={"range": _Range(0)})
-    """Seed of the MinHash functions and of the band keys, a 64-bit integer of at least 0."""
-
-    def __post_init__(self) -> None:
-        """Check the fields, then their product."""
-        # Not super(): on a class with slots it refers to the class before the slots were added.
-        _Table.__post_init__(self)
-        _check_signature_size(type(self).__name__, "", self.bands, self.rows)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Buckets(_Table):
-    """How documents that share a band key are paired."""
-
-    max_bucket: int = field(default=150, metadata={"range": _Range(2)})
-    """Documents in the largest bucket of which all pairs are candidates, a 64-bit integer of at least 2; larger
-    buckets are compared under this cap, and the pairs left uncompared are counted in the report."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Candidates(_Table):
-    """Which candidates are dropped before the exact comparison."""
-
-    estimate_sigmas: float = field(default=4.0, metadata={"range": _Range(0)})
-    """Standard errors below the threshold at which the signatures' estimate drops a candidate, a finite number of at
-    least 0: 4 loses fewer than 1 in 10,000 true pairs, 0 up to half of those at the threshold, and a large number
-    drops none."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Components(_Table):
-    """How edges become components; the result is the same whichever engine computes it."""
-
-    engine: Literal["auto", "graphframes", "driver"] = "auto"
-    """Engine: "graphframes" computes on the cluster, "driver" in the driver's memory, and "auto" takes the driver for
-    forests of up to driver_edges edges."""
-
-    driver_edges: int = field(default=5_000_000, metadata={"range": _Range(0)})
-    """Edges of the largest forest that "auto" sends to the driver, a 64-bit integer of at least 0."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Representatives(_Table):
-    """Which document of a component is kept."""
-
-    policy: Literal["smallest_id"] = "smallest_id"
-    """Policy: "smallest_id" keeps the smallest id in the user's own order, numbers as numbers and strings by bytes."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits(_Table):
-    """What one source may do to the others; a source that plants copies with small ids could have theirs removed."""
-
-    per_source: int = field(default=0, metadata={"range": _Range(0)})
-    """Most documents of other sources that are removed in favour of documents of one source, a 64-bit integer of at
-    least 0; further ones are kept and counted. 0 sets no limit."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Output(_Table):
-    """What is written."""
-
-    mode: Literal["filter", "annotate", "ids"] = "filter"
-    """Result: "filter" writes the surviving rows, "annotate" all rows with columns that say what became of them, "ids"
-    only the ids of the surviving rows."""
-
-    format: Literal["input", "parquet", "jsonl", "csv"] = "input"
-    """Format of the rows written: "input" is that of the input, "parquet", "jsonl" and "csv" are themselves; "text"
-    input is written as "parquet", since one document a file has no row format."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Evaluation(_Table):
-    """What the result is held against."""
-
-    labeled_pairs: str = ""
-    """File of labelled pairs, parquet, JSON lines or CSV: columns left_id and right_id, and duplicate, true or false,
-    if some are none; the report then says which share of the duplicates ended in one component, and nothing is
-    measured when it is empty."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Config(_Table):
-    """What counts as a near duplicate, and how the pairs are found."""
-
-    threshold: float = field(default=0.8, metadata={"range": _Range(0, 1, above=True)})
-    """Least Jaccard similarity of the shingle sets of two near duplicates, a number above 0 and at most 1."""
-
-    mode: Literal["lsh", "exact"] = "lsh"
-    """Search: "lsh" finds pairs by MinHash, for corpora of any size; "exact" finds every pair at or above the
-    threshold, for small corpora and as ground truth. Either way every pair is verified exactly."""
-
-    input: Input = field(default_factory=Input)
-    """Table [input]."""
-
-    text: Text = field(default_factory=Text)
-    """Table [text]."""
-
-    hash: Hash = field(default_factory=Hash)
-    """Table [hash]."""
-
-    shingles: Shingles = field(default_factory=Shingles)
-    """Table [shingles]."""
-
-    lsh: Lsh = field(default_factory=Lsh)
-    """Table [lsh]."""
-
-    buckets: Buckets = field(default_factory=Buckets)
-    """Table [buckets]."""
-
-    candidates: Candidates = field(default_factory=Candidates)
-    """Table [candidates]."""
-
-    components: Components = field(default_factory=Components)
-    """Table [components]."""
-
-    representatives: Representatives = field(default_factory=Representatives)
-    """Table [representatives]."""
-
-    limits: Limits = field(default_factory=Limits)
-    """Table [limits]."""
-
-    output: Output = field(default_factory=Output)
-    """Table [output]."""
-
-    evaluation: Evaluation = field(default_factory=Evaluation)
-    """Table [evaluation]."""
-
-    @property
-    def signature_size(self) -> int:
-        """MinHash values in a signature, bands * rows."""
-        return self.lsh.bands * self.lsh.rows
-
-
-_TABLES: Mapping[str, type[_Table]] = MappingProxyType(
+_TABLES: Mapping[str, type[Table]] = MappingProxyType(
     {
         entry.name: entry.type
         for entry in fields(Config)
-        if isinstance(entry.type, type) and issubclass(entry.type, _Table)
+        if isinstance(entry.type, type) and issubclass(entry.type, Table)
     }
 )
 _SETTINGS: Mapping[str, Field[Any]] = MappingProxyType(
@@ -333,7 +66,7 @@ def load_config(path: str | None = None, preset: str | None = None, overrides: S
             size_where = where
     default = Lsh()
     bands, rows = settings.get("lsh.bands", default.bands), settings.get("lsh.rows", default.rows)
-    _check_signature_size(size_where, "lsh.", bands, rows)
+    check_signature_size(size_where, "lsh.", bands, rows)
     return _build(settings)
 
 
@@ -358,9 +91,9 @@ def to_toml(config: Config) -> str:
     top, tables = [], []
     for name, value in to_dict(config).items():
         if name in _TABLES:
-            tables.append("\n".join([f"\n[{name}]", *(f"{key} = {_literal(entry)}" for key, entry in value.items())]))
+            tables.append("\n".join([f"\n[{name}]", *(f"{key} = {literal(entry)}" for key, entry in value.items())]))
         else:
-            top.append(f"{name} = {_literal(value)}")
+            top.append(f"{name} = {literal(value)}")
     return "\n".join([*top, *tables]) + "\n"
 
 
@@ -392,7 +125,7 @@ def _read_preset(name: str) -> str:
     """Read a preset by name, never by path."""
     presets = {file.stem: str(file) for file in sorted(_PRESETS.glob("*.toml"))}
     if name not in presets:
-        raise ConfigError(f"--preset: name must be one of {', '.join(map(_literal, presets))} (got {_literal(name)})")
+        raise ConfigError(f"--preset: name must be one of {', '.join(map(literal, presets))} (got {literal(name)})")
     return _read(presets[name])
 
 
@@ -410,7 +143,7 @@ def _parse_override(override: str) -> dict[str, Any]:
     """Turn `a.b=value` into nested dictionaries."""
     key, equals, text = override.partition("=")
     if not equals:
-        raise ConfigError(f"--set: override must be key=value (got {_literal(override)})")
+        raise ConfigError(f"--set: override must be key=value (got {literal(override)})")
     try:
         parsed = tomllib.loads(f"value = {text}")
     except ValueError:
@@ -428,14 +161,14 @@ def _flatten(where: str, table: Mapping[str, object], prefix: str = "") -> dict[
     """Return the settings of a parsed TOML table by dotted key, each one known and checked."""
     settings: dict[str, Any] = {}
     for part, value in table.items():
-        name = prefix + (part if re.fullmatch(r"[\w-]+", part) else _literal(part))
+        name = prefix + (part if re.fullmatch(r"[\w-]+", part) else literal(part))
         if name in _SETTINGS:
-            _check(where, name, value, _SETTINGS[name])
+            check(where, name, value, _SETTINGS[name])
             settings[name] = value
         elif isinstance(value, dict) and (value or name in _TABLES):
             settings |= _flatten(where, value, f"{name}.")
         elif name in _TABLES:
-            raise ConfigError(f"{where}: {name} must be a table (got {_literal(value)})")
+            raise ConfigError(f"{where}: {name} must be a table (got {literal(value)})")
         else:
             raise ConfigError(f"{where}: unknown key {name} (did you mean {_find_nearest(name)}?)")
     return settings
@@ -446,38 +179,3 @@ def _find_nearest(name: str) -> str:
     last = name.rpartition(".")[2]
     same_last = [known for known in _SETTINGS if known.rpartition(".")[2] == last]
     return difflib.get_close_matches(name, same_last or list(_SETTINGS), n=1, cutoff=0.0)[0]
-
-
-def _check(where: str, name: str, value: object, entry: Field[Any]) -> None:
-    """Refuse a value that breaks the rule of its field's annotation and `range`."""
-    kind = entry.type
-    if get_origin(kind) is Literal:
-        choices = get_args(kind)
-        rule, holds = f"one of {', '.join(map(_literal, choices))}", isinstance(value, str) and value in choices
-    elif kind is str:
-        # A lone surrogate, which a badly encoded command line can hold, has no TOML and no UTF-8.
-        rule, holds = "a Unicode string", isinstance(value, str) and not re.search("[\ud800-\udfff]", value)
-    elif kind is int or kind is float:
-        bounds: _Range = entry.metadata["range"]
-        rule, holds = bounds.rule(kind), bounds.holds(value, kind)
-    elif isinstance(kind, type) and issubclass(kind, _Table):
-        rule, holds = f"a table of type {kind.__name__}", isinstance(value, kind)
-    else:
-        raise TypeError(f"{name}: no rule is defined for the annotation {kind}")
-    if not holds:
-        raise ConfigError(f"{where}: {name} must be {rule} (got {_literal(value)})")
-
-
-def _check_signature_size(where: str, prefix: str, bands: int, rows: int) -> None:
-    """Refuse more MinHash values than a signature may have."""
-    if bands * rows > MAX_SIGNATURE_SIZE:
-        raise ConfigError(
-            f"{where}: {prefix}bands * {prefix}rows must be at most {MAX_SIGNATURE_SIZE} (got {bands * rows})"
-        )
-
-
-def _literal(value: object) -> str:
-    """Return a value as a TOML literal, or as readable text when a field could not hold it."""
-    # JSON's strings, numbers and booleans are TOML's, except that TOML also escapes DEL and that JSON would escape
-    # characters beyond U+FFFF as surrogate pairs, which ensure_ascii=False avoids.
-    return json.dumps(value, ensure_ascii=False, default=str).replace("\x7f", "\\u007f")

@@ -4,9 +4,9 @@ from dataclasses import asdict
 from hashlib import blake2b
 from pathlib import Path
 
-from dedup.config import Config
 from dedup.errors import ConfigError
 from dedup.kernels.text import Contract
+from dedup.settings import Config
 
 KEY_BYTES = 16
 """Least length of a key: 128 bits, out of reach of guessing where they are random."""

@@ -7,10 +7,11 @@
     ├── SchemaError
     ├── DataError
     ├── StorageError
-    └── ComponentError
+    ├── ComponentError
+    └── AlertError
 
-Jobs print the message of a `DedupError` as one line and exit 2; anything else is a fault of the program,
-shown with its traceback.
+Jobs print the message of a `DedupError` as one line and exit 2, of an `AlertError` 3; anything else is a fault of the
+program, shown with its traceback.
 """
 
 
@@ -36,3 +37,7 @@ class StorageError(DedupError):
 
 class ComponentError(DedupError):
     """The connected components are unavailable or contradict the edges they were computed from."""
+
+
+class AlertError(DedupError):
+    """A measurement is beyond a limit of [alerts], and nothing was published."""

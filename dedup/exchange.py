@@ -51,6 +51,10 @@ class Counters:
         found, counts = np.unique(numbers, return_counts=True)
         self._counts.add(Counter({(name, n): count for n, count in zip(found.tolist(), counts.tolist(), strict=True)}))
 
+    def add_text(self, name: str, text: str) -> None:
+        """Count how often a text occurs, in a worker: a histogram with a text for each number."""
+        self._counts.add(Counter({(name, text): 1}))
+
     def values(self) -> dict[str, Any]:
         """Return the sums and the histograms, on the driver, once the job is done; those of nothing are missing."""
         counted: dict[str, Any] = {}

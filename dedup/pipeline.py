@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
-from pyspark.sql import Column, DataFrame, Observation, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from dedup import schemas
@@ -18,8 +18,12 @@ from dedup.errors import DataError, DedupError, SchemaError
 from dedup.exchange import Counters
 from dedup.faults import explain
 from dedup.kernels.lsh import pair_counts
-from dedup.labels import read_labels, select_known
-from dedup.report import build_report, hide_passwords, to_html, to_json, to_metrics
+from dedup.labels import find_heads, measure_recall, read_labels, select_apart, select_known
+from dedup.report.alerts import refuse
+from dedup.report.build import build_report, hide_passwords, read_baseline, to_json
+from dedup.report.metrics import to_metrics
+from dedup.report.page import to_html
+from dedup.report.summary import draw, read_largest, show
 from dedup.run import Job, Run
 from dedup.sizes import (
     BAND_BYTES,
@@ -38,13 +42,13 @@ from dedup.stages import (
     documents,
     edges,
     identical,
-    output,
     prefixes,
     representatives,
     signatures,
 )
 from dedup.storage import Storage
 from dedup.workspace import Workspace
+from dedup.writing import write_output
 
 LOG = logging.getLogger("dedup")
 
@@ -68,7 +72,8 @@ def run(spark: SparkSession, job: Job) -> dict[str, Any]:
     storage = Storage(spark)
     with Workspace(spark, storage, job.output) as workspace:
         try:
-            return _run_stages(Run(spark, job, storage, workspace), job)
+            baseline = read_baseline(storage, job.baseline)
+            return _run_stages(Run(spark, job, storage, workspace), job, baseline)
         except (DedupError, PySparkException, Py4JError) as error:
             if spark.sparkContext._jsc is None:  # noqa: SLF001 - stopped: what fails then has no cause of its own
                 raise
@@ -81,15 +86,15 @@ def run(spark: SparkSession, job: Job) -> dict[str, Any]:
             raise known from error
 
 
-def _run_stages(work: Run, job: Job) -> dict[str, Any]:
+def _run_stages(work: Run, job: Job, baseline: Mapping[str, Any] | None) -> dict[str, Any]:
     labels = _read_labels(work)
     with work.stage("signatures", "signatures"):
         _sign(work)
+    with work.stage("identical", "identical"):
+        _collapse(work)
     if labels is not None:
         with work.stage("labels", "labels"):
             _select_labels(work, labels)
-    with work.stage("identical", "identical"):
-        _collapse(work)
     heads = identical.select_heads(work.tables["signatures"], work.tables["identical"])
     with work.stage("buckets", "buckets"):
         bucket_sizes = _bucket(work, heads)
@@ -101,33 +106,44 @@ def _run_stages(work: Run, job: Job) -> dict[str, Any]:
         engine = _connect(work)
     uncompared = _estimate_loss(work)
     with work.stage("representatives", "members"):
-        component_sizes = _elect(work)
-    with work.stage("output", "output"):
-        _write_output(work)
+        component_sizes, largest = _elect(work)
+    recall_measured = _measure_recall(work)
+    known = {"bucket_sizes": bucket_sizes, "component_sizes": component_sizes, "recall_measured": recall_measured}
+    # While Spark writes, this process has nothing to do.
+    with ThreadPoolExecutor(max_workers=1) as drawer, work.stage("output", "output"):
+        drawing = drawer.submit(draw, work, known)
+        texts, survival = write_output(work, largest)
+        token_ranks, plots = drawing.result()
+    work.measure_shuffles()
     report = build_report(
         config=job.config,
         inputs=list(job.inputs),
         output=job.output,
         stages=work.stages,
         facts={
+            **known,
             "engine": engine,
             "uncompared": uncompared,
-            "labeled": _count_joined(work),
-            "bucket_sizes": bucket_sizes,
-            "component_sizes": component_sizes,
+            "labeled_given": work.measured["labels"]["given"] if labels is not None else 0,
+            "token_ranks": token_ranks,
+            "largest": show(largest, texts),
+            "survival_by_source": survival,
+            "signature_bytes": work.workspace.table_bytes("signatures") - work.measured["signatures"]["sample_bytes"],
+            "baseline": baseline,
             "spark": work.spark.version,
             "hash": work.hashed,
             "format": work.format,
         },
     )
-    work.workspace.publish(
-        {
-            "report.json": to_json(report),
-            "report.html": to_html(report),
-            "metrics.prom": to_metrics(report),
-            "dedup.toml": to_toml(hide_passwords(job.config)),
-        }
-    )
+    files = {
+        "report.json": to_json(report),
+        "report.html": to_html(report, plots),
+        "metrics.prom": to_metrics(report),
+        "dedup.toml": to_toml(hide_passwords(job.config)),
+    }
+    if report["alerts"] and job.config.alerts.on_breach == "fail":
+        raise refuse(report["alerts"], work.workspace.keep_report(files))
+    work.workspace.publish(files)
     return report
 
 
@@ -142,12 +158,12 @@ def _read_labels(work: Run) -> DataFrame | None:
 
 
 def _select_labels(work: Run, labels: DataFrame) -> None:
-    """Make the table of the labelled pairs whose documents the corpus has."""
+    """Make the table of the labelled pairs whose documents the corpus has, by the least doc_ids of their sets."""
     given = labels.count()
     work.table(
         "labels",
         schemas.LABELS,
-        lambda _: select_known(labels, work.tables["signatures"]),
+        lambda _: find_heads(select_known(labels, work.tables["signatures"]), work.tables["identical"]),
         known={"given": given},
     )
     if not work.rows("labels"):
@@ -157,13 +173,15 @@ def _select_labels(work: Run, labels: DataFrame) -> None:
         )
 
 
-def _count_joined(work: Run) -> dict[str, int] | None:
-    """Return how many labelled pairs of duplicates were `given`, are `known`, and were `joined` in one component."""
+def _measure_recall(work: Run) -> list[dict[str, Any]]:
+    """Return how many labelled pairs were joined in one component, by similarity; nothing without labels."""
     if "labels" not in work.tables:
-        return None
-    parted = components.find_parted(work.tables["labels"], work.tables["components"]).count()
-    known = work.rows("labels")
-    return {"given": work.measured["labels"]["given"], "known": known, "joined": known - parted}
+        return []
+    with work.stage("recall", "labeled"):
+        labels, count = work.tables["labels"], work.rows("labels")
+        pairs = select_apart(labels)
+        work.table("labeled", schemas.EDGES, lambda _: _compare(work, pairs, count, 0.0))
+        return measure_recall(labels, work.tables["labeled"], work.tables["components"])
 
 
 def _sign(work: Run) -> None:
@@ -178,6 +196,7 @@ def _sign(work: Run) -> None:
             bands=config.lsh.bands if config.mode == "lsh" else 0,
             rows=config.lsh.rows,
             signature_seed=config.lsh.seed,
+            sample_share=work.sample_share,
             counters=counters,
         ).withMetadata("signature", work.hashed),
         counted=signatures.COUNTED,
@@ -221,6 +240,7 @@ def _bucket(work: Run, heads: DataFrame) -> dict[int, int]:
         "buckets",
         schemas.BUCKETS,
         lambda counters: bucket(partitions=partitions, counters=counters),
+        counted=buckets.COUNTED,
         summed={"members": "size"},
     )
     return work.sizes("buckets")
@@ -280,6 +300,8 @@ def _verify(work: Run) -> None:
         pairs, count = work.tables["candidates"].select("left_id", "right_id"), work.rows("candidates")
         if "sample" in work.tables:
             pairs, count = pairs.unionByName(work.tables["sample"]), count + work.rows("sample")
+        if "labels" in work.tables:
+            pairs, count = pairs.unionByName(select_apart(work.tables["labels"])), count + work.rows("labels")
         ends = pairs.select(F.explode(F.array("left_id", "right_id")).alias("doc_id"))
         most = 2 * count
         # To a broadcast the same id twice does no harm. Of many pairs there are fewer documents, so they are counted.
@@ -371,8 +393,8 @@ def _estimate_loss(work: Run) -> dict[str, int]:
     return {"sampled": count, "similar": work.rows("uncompared"), "lost": lost}
 
 
-def _elect(work: Run) -> dict[int, int]:
-    """Return how many components there are of every size."""
+def _elect(work: Run) -> tuple[dict[int, int], list[dict[str, Any]]]:
+    """Return how many components there are of every size, and the largest."""
     tables = work.tables
     count = work.rows("components")
     work.table(
@@ -400,88 +422,4 @@ def _elect(work: Run) -> dict[int, int]:
         tables["members"] = representatives.spare(tables["members"], tables["spared"])
         spared, measured = work.measured["spared"], work.measured["members"]
         work.measured["members"] = {**measured, "near": measured["near"] - spared["near"], "spared": spared["rows"]}
-    return work.sizes("members")
-
-
-def _write_output(work: Run) -> None:
-    tables = work.tables
-    members = tables["members"]
-    duplicates = representatives.select_duplicates(members)
-    repeated = tables["repeated"] if work.measured["identical"]["repeated"] else None
-    copies = duplicates.limit(0)
-    if repeated is not None:
-        copies = output.list_copies(repeated, tables["signatures"], members)
-    every = duplicates if repeated is None else duplicates.unionByName(copies)
-    named = output.name_edges(
-        tables["edges"], tables["identical"], members, broadcast=work.rows("members") <= BROADCAST_ROWS
-    )
-    # All writes at once: but for the first they are small, and each has its share of waiting for the driver.
-    with ThreadPoolExecutor() as writers:
-        corpus = writers.submit(_write_corpus, work, duplicates, copies, repeated)
-        writes = {
-            "duplicates": writers.submit(_write, work, "duplicates", every.drop("doc_id")),
-            "edges": writers.submit(_write, work, "edges", named),
-            "near_misses": writers.submit(_write_near_misses, work),
-        }
-        if work.rejected is not None:
-            writes["quarantined"] = writers.submit(_write, work, "quarantine", work.rejected)
-    written = {**corpus.result(), **{part: write.result() for part, write in writes.items()}}
-    total = work.rows("signatures")
-    removed = written.get("removed", written["duplicates"])
-    if written["kept"] + removed != total or removed != written["duplicates"]:
-        raise DedupError(
-            f"output: kept and removed must add up to the {total:,} documents of the input, and removed must be the "
-            f"duplicates (got {written['kept']:,} kept, {removed:,} removed, {written['duplicates']:,} duplicates); "
-            "did the input change while it was read?"
-        )
-    work.check_input()
-    survival = {}
-    if work.config.input.source_column:
-        survival = output.count_sources(tables["signatures"], every)
-    work.measured["output"] = {"rows": written["kept"], **written, "survival": survival}
-
-
-def _write_corpus(work: Run, duplicates: DataFrame, copies: DataFrame, repeated: DataFrame | None) -> dict[str, int]:
-    """Write the input as the mode wants it; return how many rows are kept and, if they are written, removed."""
-    user_id, doc_id = documents.identify(work.corpus, id_column=work.id_column)
-    mode, kind = work.config.output.mode, _target_format(work)
-    if mode == "annotate":
-        rows = output.annotate(work.corpus, doc_id, duplicates, copies, repeated)
-        return {"kept": _write(work, "annotated", rows, F.col("dedup_kept"), kind)}
-    if not work.rows("members") and repeated is None and mode == "filter":
-        # One of the two folders would be missing; an empty table can at least be read.
-        _write(work, "removed", work.corpus.limit(0), kind=kind)
-        return {"kept": _write(work, "kept", work.corpus, kind=kind), "removed": 0}
-    broadcast = work.rows("members") <= BROADCAST_ROWS
-    rows, flag = output.mark(work.corpus, doc_id, duplicates, repeated, broadcast=broadcast)
-    if mode == "ids":
-        ids = rows.filter(~F.col(flag)).select(user_id.alias(work.id_column or "id"))
-        return {"kept": _write(work, "kept", ids, kind=kind)}
-    observation = Observation()
-    observed = rows.observe(observation, F.count(F.lit(1)).alias("rows"), F.count_if(F.col(flag)).alias("removed"))
-    work.workspace.write_parts(observed, flag, {"false": "kept", "true": "removed"}, kind)
-    removed = int(observation.get["removed"])
-    return {"kept": int(observation.get["rows"]) - removed, "removed": removed}
-
-
-def _write_near_misses(work: Run) -> int:
-    few = work.rows("compared") - work.rows("edges") <= BROADCAST_ROWS
-    near_misses = edges.select_near_misses(work.tables["compared"], threshold=work.config.threshold, on_driver=few)
-    ids = work.tables["signatures"].select("doc_id", "id")
-    if work.measured["identical"]["repeated"]:
-        ids = ids.distinct()
-    return _write(work, "near_misses", output.name_near_misses(near_misses, ids, broadcast=few))
-
-
-def _target_format(work: Run) -> str:
-    if work.config.output.format != "input":
-        return work.config.output.format
-    return "parquet" if work.format == "text" else work.format
-
-
-def _write(work: Run, name: str, rows: DataFrame, counted: Column | None = None, kind: str = "parquet") -> int:
-    """Write rows of the result and return how many there are, or for how many the condition holds."""
-    observation = Observation()
-    count = F.count(F.lit(1)) if counted is None else F.count_if(counted)
-    work.workspace.write_result(name, rows.observe(observation, count.alias("rows")), kind)
-    return int(observation.get["rows"])
+    return work.sizes("members"), read_largest(work)

@@ -4,22 +4,25 @@ import contextlib
 import logging
 import time
 import unicodedata
+from bisect import bisect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
+from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from dedup import __version__
-from dedup.config import Config, Input, to_dict
+from dedup.config import to_dict
 from dedup.contract import load_contract
 from dedup.corpus import Corpus, fingerprint, guess_format, read_corpus
 from dedup.errors import DataError
 from dedup.exchange import Counters
 from dedup.kernels.text import VERSION, key_fingerprint
+from dedup.settings import Config, Input
 from dedup.sizes import TASK_BYTES, tasks
 from dedup.stages import documents, output
 from dedup.storage import Storage
@@ -29,6 +32,8 @@ LOG = logging.getLogger("dedup")
 
 KEY_FILE = "hash.key_file"
 """The setting that may change between tries: what counts is what the file holds."""
+SAMPLE_BYTES = 1 << 19
+"""Input, as it is stored, whose tokens are counted."""
 CODEGEN_BYTES = 128 << 20
 """Input from which on it pays to compile every stage of a plan, which conf/spark-local.conf switches off."""
 
@@ -41,6 +46,7 @@ class Job:
     output: str
     config: Config
     overwrite: bool = False
+    baseline: str | None = None
 
 
 class Read(NamedTuple):
@@ -99,18 +105,26 @@ class Run:
             "version": __version__,
             **{f"hash {name}": value for name, value in self.hashed.items()},
             "unicode": unicodedata.unidata_version,
-            **{f"setting {name}": value for name, value in flatten(to_dict(job.config)).items() if name != KEY_FILE},
+            **{
+                f"setting {name}": value
+                for name, value in flatten(to_dict(job.config)).items()
+                # What only judges the result may change before an unfinished run goes on.
+                if name != KEY_FILE and not name.startswith("alerts.")
+            },
             "input": found.fingerprint,
         }
         self.workspace.open(identity, overwrite=job.overwrite)
         self.tables: dict[str, DataFrame] = {}
         self.measured: dict[str, dict[str, Any]] = {}
         self.stages: dict[str, dict[str, Any]] = {}
+        self._begins: dict[str, float] = {}
+        self.sample_share = min(SAMPLE_BYTES / max(found.size, 1), 1.0)
 
     @contextlib.contextmanager
     def stage(self, name: str, table: str) -> Iterator[None]:
         """Time a stage, and say when it is done and how many rows its table has."""
         begin = time.monotonic()
+        self._begins[name] = time.time()
         yield
         seconds = time.monotonic() - begin
         measured = self.measured[table]
@@ -177,6 +191,36 @@ class Run:
         """Return how often every size was counted as a table was made."""
         counted: dict[str, int] = self.measured[name].pop("sizes", {})
         return dict(sorted((int(size), count) for size, count in counted.items()))
+
+    def texts(self, name: str, key: str) -> list[str]:
+        """Return the texts that were counted as a table was made."""
+        return [*self.measured[name].pop(key, {})]
+
+    def measure_shuffles(self) -> None:
+        """Add to every stage the bytes that it wrote to shuffles in this run, as Spark's own status store has them.
+
+        The store is there without Spark's UI too. A Spark stage belongs to the stage in which it was submitted; the
+        oldest are forgotten beyond spark.ui.retainedStages (1,000). Where Spark has no such store nothing is added.
+        """
+        shuffled = dict.fromkeys(self.stages, 0)
+        names, begins = list(self._begins), list(self._begins.values())
+        try:
+            context: Any = self.spark.sparkContext._jsc.sc()  # noqa: SLF001 - its only door
+            context.listenerBus().waitUntilEmpty()
+            store = context.statusStore()
+            defaults = [getattr(store, f"stageList$default${number}")() for number in range(2, 6)]
+            found = store.stageList(None, *defaults).iterator()
+            while found.hasNext():
+                stage = found.next()
+                written = stage.shuffleWriteBytes()
+                # Java's clock shows whole milliseconds.
+                place = bisect(begins, stage.submissionTime().get().getTime() / 1000 + 0.001) if written else 0
+                if place:
+                    shuffled[names[place - 1]] += written
+        except Py4JError:
+            return
+        for name, written in shuffled.items():
+            self.stages[name]["shuffle_bytes"] = written
 
     def tasks(self, data_bytes: int, task_bytes: int) -> int:
         """Return how many tasks share so many bytes: enough for the limit of one, and for the cores if it pays."""

@@ -21,6 +21,7 @@ def signatures(id_type: T.DataType, hashed: Mapping[str, Any] | None = None) -> 
         .add("band_keys", T.BinaryType())  # uint64, one a band
         .add("signature", T.BinaryType(), metadata=dict(hashed or {}))  # the low byte of every row
         .add("source", T.StringType())  # null where no column of it is set
+        .add("tokens", T.BinaryType())  # uint32, the first of a document of the sample; null in others
     )
 
 

@@ -70,6 +70,10 @@ class Storage:
         finally:
             stream.close()
 
+    def size(self, path: str) -> int:
+        """Return the bytes of all files in a folder."""
+        return int(self._system(path).getContentSummary(self._path(path)).getLength())
+
     def first_file(self, pattern: str, name_filter: str = "") -> tuple[str, str] | None:
         """Return the first data file that a file, folder or glob leads to; None if there is none.
 

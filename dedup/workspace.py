@@ -166,6 +166,16 @@ class Workspace:
             self._storage.write_text(f"{self.result}/{name}/_SUCCESS", "")
         self._storage.delete(parts)
 
+    def table_bytes(self, name: str) -> int:
+        """Return the size of the table of a finished stage."""
+        return self._storage.size(f"{self.partial}/stages/{name}")
+
+    def keep_report(self, files: Mapping[str, str]) -> str:
+        """Write the small files of a run that is not published, and return the folder."""
+        for name, content in files.items():
+            self._storage.write_text(f"{self.partial}/report/{name}", content)
+        return f"{self.partial}/report"
+
     def publish(self, files: Mapping[str, str]) -> None:
         """Add small files to the result and make it the output; then drop the unfinished work.
 

@@ -16,8 +16,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from dedup import __version__
 from dedup.config import load_config
-from dedup.console import printable
-from dedup.errors import DedupError
+from dedup.display import printable
+from dedup.errors import AlertError, DedupError
 
 
 def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
@@ -35,6 +35,7 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     cli.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="one setting; repeatable")
     cli.add_argument("--mode", choices=["filter", "annotate", "ids"], help='what to write; default: "filter"')
     cli.add_argument("--overwrite", action="store_true", help="replace an existing output once the new one is whole")
+    cli.add_argument("--baseline", metavar="DIR", help="output of an earlier run, for the report to compare with")
     cli.add_argument("--log-level", choices=["debug", "info", "warning", "error"], help="default: info on a terminal")
     cli.add_argument("--version", action="version", version=f"dedup {__version__}")
     return cli.parse_args(arguments)
@@ -58,7 +59,7 @@ def stop_on_sigterm() -> threading.Event:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the job; return 0, 2 after a user's mistake, 1 after a fault."""
+    """Run the job; return 0, 2 after a user's mistake, 3 after an alert, 1 after a fault."""
     options = parse_arguments(arguments)
     stopped = stop_on_sigterm()
     terminal = sys.stderr.isatty()
@@ -83,12 +84,12 @@ def main(arguments: Sequence[str]) -> int:
             importer.submit(import_module, "dedup.pipeline")
             spark = open_session(quiet=not terminal)
         from dedup.pipeline import run  # noqa: PLC0415
-        from dedup.report import to_table  # noqa: PLC0415
+        from dedup.report.build import to_table  # noqa: PLC0415
         from dedup.run import Job  # noqa: PLC0415
 
         try:
-            job = Job(inputs=options.input, output=options.output, config=config, overwrite=options.overwrite)
-            report = run(spark, job)
+            paths = {"inputs": options.input, "output": options.output, "baseline": options.baseline}
+            report = run(spark, Job(**paths, config=config, overwrite=options.overwrite))
         finally:
             spark.stop()
     except Exception as error:  # noqa: BLE001 - whatever it is, the user gets an answer and the exit code says so
@@ -99,7 +100,7 @@ def main(arguments: Sequence[str]) -> int:
             traceback.print_exc()
             return 1
         print(f"dedup: {printable(str(error))}", file=sys.stderr)
-        return 2
+        return 3 if isinstance(error, AlertError) else 2
     print(to_table(report))
     print(f"\nresult   {options.output}\nreport   {options.output}/report.html, report.json")
     return 0

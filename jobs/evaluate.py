@@ -12,7 +12,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from dedup import __version__
 from dedup.config import load_config
-from dedup.console import printable
+from dedup.display import printable
 from dedup.errors import DedupError
 
 
@@ -66,7 +66,7 @@ def main(arguments: Sequence[str]) -> int:
         configs = [dataclasses.replace(each, input=dataclasses.replace(each.input, **chosen)) for each in configs]
 
         # Spark's modules take a second to import, which a mistake in the settings need not wait for.
-        from dedup.evaluation import Question, check_comparable, evaluate, to_table  # noqa: PLC0415
+        from dedup.evaluate.evaluation import Question, check_comparable, evaluate, to_table  # noqa: PLC0415
         from dedup.session import open_session  # noqa: PLC0415
 
         question = Question(

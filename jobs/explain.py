@@ -10,7 +10,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from dedup.console import printable
+from dedup.display import printable
 from dedup.errors import DedupError
 
 
@@ -43,9 +43,9 @@ def main(arguments: Sequence[str]) -> int:
     options = parse_arguments(arguments)
     try:
         # pyarrow and SciPy take half a second to import, which --help need not wait for.
-        from dedup.explain import explain, list_top  # noqa: PLC0415
-        from dedup.result import Result  # noqa: PLC0415
-        from dedup.show import Style, to_json, to_tables, to_text  # noqa: PLC0415
+        from dedup.explain.explanation import explain, list_top  # noqa: PLC0415
+        from dedup.explain.result import Result  # noqa: PLC0415
+        from dedup.explain.show import Style, to_json, to_tables, to_text  # noqa: PLC0415
 
         result = Result(options.output)
         terminal = sys.stdout.isatty()

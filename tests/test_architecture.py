@@ -23,13 +23,20 @@ PARTS = {
     # What a plan says must be known before Spark is.
     "dedup/plan": {
         *("numpy", "scipy", "pyarrow"),
-        *("dedup.plan", "dedup.kernels", "dedup.sizes", "dedup.config", "dedup.contract", "dedup.errors"),
+        *("dedup.plan", "dedup.kernels", "dedup.sizes", "dedup.settings", "dedup.contract", "dedup.errors"),
     },
     "dedup/sizes.py": set(),
-    "dedup/contract.py": {"dedup.config", "dedup.kernels.text", "dedup.errors"},
+    "dedup/contract.py": {"dedup.settings", "dedup.kernels.text", "dedup.errors"},
     "dedup/schemas.py": {"pyspark"},
     "dedup/errors.py": set(),
-    "dedup/config.py": {"dedup.errors"},
+    "dedup/fields.py": {"dedup.errors"},
+    "dedup/settings.py": {"dedup.errors", "dedup.fields"},
+    "dedup/config.py": {"dedup.errors", "dedup.fields", "dedup.settings"},
+    # An output is explained where Spark is not installed.
+    "dedup/explain": {
+        *("numpy", "pyarrow", "dedup.explain", "dedup.kernels"),
+        *("dedup.config", "dedup.contract", "dedup.display", "dedup.errors", "dedup.settings"),
+    },
     "jobs": {"dedup"},
 }
 

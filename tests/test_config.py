@@ -14,20 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dedup import config as config_module
-from dedup.config import (
-    Buckets,
-    Candidates,
-    Components,
-    Config,
-    Input,
-    Lsh,
-    Output,
-    Shingles,
-    load_config,
-    to_dict,
-    to_toml,
-)
+from dedup import settings as settings_module
+from dedup.config import load_config, to_dict, to_toml
 from dedup.errors import ConfigError, DedupError
+from dedup.fields import Limit
+from dedup.settings import Alerts, Buckets, Candidates, Components, Config, Input, Lsh, Output, Shingles
 
 ROOT = Path(__file__).resolve().parent.parent
 DEFAULTS = ROOT / "conf" / "dedup.toml"
@@ -51,13 +42,25 @@ RANGES = {
     "buckets.max_bucket": (2, INT64_MAX),
     "candidates.estimate_sigmas": (0, sys.float_info.max),
     "components.driver_edges": (0, INT64_MAX),
+    "alerts.removal_rate_above": (0, 1),
+    "alerts.removal_rate_below": (0, 1),
+    "alerts.removal_rate_change_above": (0, 1),
+    "alerts.survival_by_source_below": (0, 1),
+    "alerts.empty_rate_above": (0, 1),
+    "alerts.candidate_pairs_per_doc_above": (0, sys.float_info.max),
+    "alerts.bucket_size_p99_above": (0, sys.float_info.max),
+    "alerts.verify_drop_rate_above": (0, 1),
+    "alerts.recall_on_labeled_set_below": (0, 1),
+    "alerts.signature_bytes_above": (0, sys.float_info.max),
+    "alerts.index_bytes_above": (0, sys.float_info.max),
+    "alerts.stage_seconds_above": (0, sys.float_info.max),
 }
 
 
 def read_docstrings():
     """Return the attribute docstrings of the settings module by (class, field), and its class docstrings by class."""
     attributes, classes = {}, {}
-    for node in ast.parse(Path(config_module.__file__).read_text(encoding="utf-8")).body:
+    for node in ast.parse(Path(settings_module.__file__).read_text(encoding="utf-8")).body:
         if isinstance(node, ast.ClassDef):
             classes[node.name] = ast.get_docstring(node)
             for entry, after in zip(node.body, node.body[1:], strict=False):
@@ -178,6 +181,8 @@ def test_file_wins_over_preset(tmp_path):
         ("input.name_filter=*.{py,md}", Config(input=Input(name_filter="*.{py,md}"))),
         ("components.driver_edges=1_000", Config(components=Components(driver_edges=1000))),
         ("lsh={bands = 9, rows = 13}", Config(lsh=Lsh(bands=9, rows=13))),
+        ("alerts.removal_rate_above=1", Config(alerts=Alerts(removal_rate_above=1.0))),
+        ("alerts.removal_rate_above=", Config()),
     ],
 )
 def test_override_is_toml_or_else_a_string(override, expected):
@@ -260,6 +265,18 @@ def test_fault_in_a_preset_names_the_preset(tmp_path, monkeypatch):
         ("input.text_column = 2026-11-21", 'input.text_column must be a Unicode string (got "2026-11-21")'),
         ("output.mode = 'a\\nb'", 'output.mode must be one of "filter", "annotate", "ids" (got "a\\\\nb")'),
         ('output.mode = "a\\nb"', 'output.mode must be one of "filter", "annotate", "ids" (got "a\\nb")'),
+        (
+            "alerts.removal_rate_above = 30",
+            "alerts.removal_rate_above must be a number of at least 0 and at most 1, or empty (got 30)",
+        ),
+        (
+            "alerts.removal_rate_above = '30%'",
+            'alerts.removal_rate_above must be a number of at least 0 and at most 1, or empty (got "30%")',
+        ),
+        (
+            "alerts.index_bytes_above = inf",
+            "alerts.index_bytes_above must be a finite number of at least 0, or empty (got Infinity)",
+        ),
         ("lsh = 5", "lsh must be a table (got 5)"),
         ("[[lsh]]\nbands = 5", 'lsh must be a table (got [{"bands": 5}])'),
         ("lsh.bands = 4096\nlsh.rows = 5", "lsh.bands * lsh.rows must be at most 16384 (got 20480)"),
@@ -393,7 +410,7 @@ def test_ends_of_every_range_are_allowed(name):
 
 
 def test_ranges_are_known_for_every_numeric_setting():
-    assert RANGES.keys() == {name for name, (_, entry) in SETTINGS.items() if entry.type in (int, float)}
+    assert RANGES.keys() == {name for name, (_, entry) in SETTINGS.items() if entry.type in (int, float, Limit)}
 
 
 def test_integer_for_a_float_becomes_a_float():
@@ -434,10 +451,11 @@ def strategy_of(owner):
             values[entry.name] = st.text()
         elif entry.type is int:
             values[entry.name] = st.integers(bounds.low, bounds.high or INT64_MAX)
-        elif entry.type is float:
-            values[entry.name] = st.floats(
+        elif entry.type in (float, Limit):
+            numbers = st.floats(
                 bounds.low, bounds.high, exclude_min=bounds.above, allow_nan=False, allow_infinity=False
             )
+            values[entry.name] = numbers if entry.type is float else st.one_of(st.just(""), numbers)
         else:
             values[entry.name] = strategy_of(entry.type)
     return st.builds(owner, **values)

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dedup import differ
-from dedup.differ import compare_texts, split_words
+from dedup.explain import differ
+from dedup.explain.differ import compare_texts, split_words
 from tests import oracles, strategies
 
 

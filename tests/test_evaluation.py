@@ -11,10 +11,10 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
-import dedup.sample
+import dedup.evaluate.sample
 from dedup.config import load_config
 from dedup.errors import ConfigError, DataError, StorageError
-from dedup.evaluation import Question, check_comparable, evaluate, to_table
+from dedup.evaluate.evaluation import Question, check_comparable, evaluate, to_table
 from dedup.pipeline import run
 from dedup.run import Job
 from tests import oracles
@@ -145,7 +145,7 @@ def test_shares_and_misses_add_up(answer, truth, corpus):
 
 
 def test_a_sample_brings_its_families_along(source, truth, corpus, spark, monkeypatch):
-    monkeypatch.setattr(dedup.sample, "NEIGHBOURS", 3)
+    monkeypatch.setattr(dedup.evaluate.sample, "NEIGHBOURS", 3)
     config = load_config(None, None, SETTINGS)
     found = evaluate(spark, Question(inputs=[source], config=config, sample=40))
     again = evaluate(spark, Question(inputs=[source], config=config, sample=40))
@@ -246,7 +246,7 @@ def test_settings_that_share_signatures_may_differ_in_all_else():
 
 
 def test_pairs_are_counted_alike_in_components_of_both_groupings():
-    from dedup.judgement import _count_agreeing  # noqa: PLC0415
+    from dedup.evaluate.judgement import _count_agreeing  # noqa: PLC0415
 
     chance = np.random.default_rng(3)
     groups, others, drawn = chance.integers(0, 6, 60), chance.integers(0, 4, 60), chance.random(60) < 0.3

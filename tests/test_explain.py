@@ -13,16 +13,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dedup.comparison import compare, judge
-from dedup.config import Config, load_config
+from dedup.config import load_config
 from dedup.errors import ConfigError, DataError, StorageError
-from dedup.explain import explain, list_top
+from dedup.explain.comparison import compare, judge
+from dedup.explain.explanation import explain, list_top
+from dedup.explain.result import Result, digest_row
+from dedup.explain.show import Style, to_json, to_tables, to_text
 from dedup.kernels.text import Contract
 from dedup.pipeline import run
-from dedup.result import Result, digest_row
 from dedup.run import Job
 from dedup.session import ROOT
-from dedup.show import Style, to_json, to_tables, to_text
+from dedup.settings import Config
 from dedup.stages.documents import identify
 from tests import oracles
 

@@ -51,8 +51,8 @@ def start_without_java(*arguments):
     return start(*arguments, JAVA_HOME="/nonexistent", PATH="/usr/bin:/bin")
 
 
-def assert_mistake(done, *words):
-    assert done.returncode == 2
+def assert_mistake(done, *words, status=2):
+    assert done.returncode == status
     assert done.stdout == ""
     [line] = done.stderr.splitlines()
     assert line.startswith("dedup: ")
@@ -109,6 +109,16 @@ def test_spark_submit_from_elsewhere_gives_the_same_result(source, output, tmp_p
     assert "\nresult   out\n" in done.stdout
     for name in ("kept", "duplicates", "edges"):
         assert read(tmp_path / "out", name) == read(output, name)
+
+
+def test_a_breach_ends_the_job_with_a_status_of_its_own(source, output, tmp_path):
+    limits = ("--set", "alerts.removal_rate_above=0.1", "--set", "alerts.on_breach=fail")
+
+    done = start("--input", source, "--output", tmp_path / "out", "--id-column", "id", "--baseline", output, *limits)
+
+    assert_mistake(done, "removal_rate is 0.333333, above its limit of 0.1", f"{tmp_path}/out.partial/report", status=3)
+    assert not (tmp_path / "out").exists()
+    assert "1 alert" in (tmp_path / "out.partial" / "report" / "report.html").read_text()
 
 
 def test_an_unknown_column_is_answered_with_those_there_are(source, tmp_path):
@@ -194,7 +204,7 @@ def test_the_version_and_the_help_need_no_spark():
     assert (done.returncode, done.stderr) == (0, "")
     given = re.findall(r"^  (--[a-z-]+)", done.stdout, re.MULTILINE)
     assert {"--input", "--output", "--format", "--id-column", "--text-column", "--config", "--preset"} < set(given)
-    assert {"--set", "--mode", "--overwrite", "--version", "--log-level"} < set(given)
+    assert {"--set", "--baseline", "--mode", "--overwrite", "--version", "--log-level"} < set(given)
 
 
 def test_a_wrong_option_is_a_users_mistake():

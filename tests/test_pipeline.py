@@ -19,12 +19,11 @@ from hypothesis import strategies as st
 import dedup.pipeline
 import dedup.run
 from dedup.config import load_config
-from dedup.errors import DataError, StorageError
+from dedup.errors import AlertError, DataError, StorageError
+from dedup.explain.result import Result
 from dedup.kernels.jaccard import MARGIN
 from dedup.kernels.text import key_fingerprint
 from dedup.pipeline import run
-from dedup.report import _by_power_of_two
-from dedup.result import Result
 from dedup.run import Job
 from tests import oracles
 
@@ -421,6 +420,34 @@ def test_signatures_of_another_key_are_not_gone_on_with(spark, crashed, keyed, c
     assert not [path for path in Path(job.output).rglob("*") if path.is_file() and KEY.encode() in path.read_bytes()]
 
 
+def test_a_breach_publishes_nothing_and_another_limit_goes_on(spark, crash, crashed, monkeypatch):
+    job, kept = crashed
+    partial, earlier = Path(f"{job.output}.partial"), str(Path(crash[0].output).with_name("other"))
+
+    def limited(*limits):
+        config = load_config(None, None, ["input.id_column=id", *(f"alerts.{limit}" for limit in limits)])
+        return dataclasses.replace(job, config=config, baseline=earlier)
+
+    with pytest.raises(
+        AlertError, match=r"removal_rate is 0\.\d+, above its limit of 0\.01; nothing was published"
+    ) as caught:
+        run(spark, limited("removal_rate_above=0.01", "on_breach=fail"))
+    assert f"{partial}/report/report.html" in str(caught.value)
+    assert not Path(job.output).exists()
+    assert {path.name for path in (partial / "report").iterdir()} >= {"report.html", "report.json", "metrics.prom"}
+    assert [each["alert"] for each in json.loads((partial / "report" / "report.json").read_text())["alerts"]] == [
+        "removal_rate_above"
+    ]
+
+    monkeypatch.setattr(dedup.pipeline.representatives, "explain", None)
+    report = run(spark, limited("removal_rate_change_above=0", "empty_rate_above=0"))
+    assert rows(job.output, "kept") == kept
+    assert not partial.exists()
+    # The same corpus twice, so only the other limit is passed.
+    assert [each["alert"] for each in report["alerts"]] == ["empty_rate_above"]
+    assert report["baseline"]["numbers"]["kept"] == report["kept"]
+
+
 def flip(file):
     content = bytearray(file.read_bytes())
     column = pq.read_metadata(file).row_group(0).column(0)
@@ -557,7 +584,23 @@ def test_report_counts_add_up(spark, tmp_path):
     assert {"signatures", "identical", "buckets", "candidates", "edges", "components", "output"} < set(report["stages"])
     again = load_config(str(tmp_path / "out" / "dedup.toml"))
     assert again.input.id_column == "id"
-    assert sum(_by_power_of_two(report["bucket_sizes"]).values()) == sum(report["bucket_sizes"].values())
-    assert _by_power_of_two({2: 1, 3: 5, 4: 7, 5: 1, 1000: 2}) == {"2": 1, "3 to 4": 12, "5 to 8": 1, "513 to 1,024": 2}
+    kept = {row[0] for row in rows(str(tmp_path / "out"), "kept")}
+    assert report["text_bytes_removed"] == sum(len(row["text"].encode()) for row in documents if row["id"] not in kept)
+    assert report["index_bytes"] == 16 * 21 * (
+        len(documents) - report["documents_empty"] - report["stages"]["identical"]["rows"]
+    )
+    assert 0 < report["signature_bytes"] < 1e6
+    shuffled = {name: stage["shuffle_bytes"] for name, stage in report["stages"].items()}
+    assert shuffled["signatures"] == 0 < shuffled["buckets"]
+    # Packed, and compressed as it is shuffled.
+    assert 0.3 < shuffled["buckets"] / report["index_bytes"] < 1.5
+    texts = {row["id"]: row["text"] for row in documents}
+    for component in report["largest_components"]:
+        assert component["representative_id"] == component["examples"][0]["id"] in kept
+        for example in component["examples"]:
+            assert example["text"] == " ".join(texts[example["id"]][:200].split())
+    assert [one["documents"] for one in report["largest_components"]] == sorted(
+        (size for size, count in report["component_sizes"].items() for _ in range(count)), reverse=True
+    )[:5]
     page = (tmp_path / "out" / "report.html").read_text()
     assert f"{report['removed']:,} of {report['documents']:,} documents removed" in " ".join(page.split())

@@ -6,13 +6,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from dedup.config import Config, Lsh
 from dedup.contract import load_contract
 from dedup.errors import ConfigError
 from dedup.plan.capacity import Cluster, Plan, Stage, plan
 from dedup.plan.choice import SHOWN, Choice, Search, Target, Wishes, check, crossings, datasketch, solve
 from dedup.plan.corpus import Corpus, assume_corpus
 from dedup.plan.rates import Rates
+from dedup.settings import Config, Lsh
 
 DECADES = (10**6, 10**7, 10**8, 10**9, 10**10)
 """Documents of the table of capacities."""

@@ -4,7 +4,6 @@ import math
 from dataclasses import dataclass
 
 from dedup import sizes
-from dedup.config import Config
 from dedup.errors import ConfigError
 from dedup.plan.corpus import Corpus
 from dedup.plan.rates import Rates
@@ -20,6 +19,7 @@ from dedup.plan.rows import (
     leave_out_identical,
     meet,
 )
+from dedup.settings import Config
 
 MEMBER_ROW_BYTES = 48
 """Of MEMBERS besides two ids of the user: five numbers of 8 bytes, a kind of 4 to 9 characters with its length."""

@@ -8,11 +8,11 @@ from itertools import combinations
 import numpy as np
 import numpy.typing as npt
 
-from dedup.config import MAX_SIGNATURE_SIZE, Lsh
 from dedup.errors import ConfigError
 from dedup.plan.corpus import Corpus
 from dedup.plan.curve import Crossing, Floats, compared, cross, integral_optimum, probabilities
 from dedup.plan.rates import Rates
+from dedup.settings import MAX_SIGNATURE_SIZE, Lsh
 
 SHOWN = (0.3, 0.5, 0.7, 0.8, 0.9)
 """Similarities whose P is listed besides those of the targets."""

@@ -4,11 +4,11 @@ import math
 from dataclasses import dataclass
 
 from dedup import sizes
-from dedup.config import Config
 from dedup.plan.choice import Choice, Search, cost
 from dedup.plan.corpus import Corpus
 from dedup.plan.curve import compared
 from dedup.plan.rates import Rates
+from dedup.settings import Config
 
 BATCH_ROWS = 4096
 """Rows that Spark hands to Python at a time: `spark.sql.execution.arrow.maxRecordsPerBatch` in conf/*.conf."""

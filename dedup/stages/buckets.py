@@ -12,6 +12,7 @@ from dedup.kernels import Hashes, Integers, lsh
 from dedup.kernels.blocks import lists, routes, split, unlists, unpack
 from dedup.schemas import BUCKETS
 
+COUNTED = ("band_rows",)
 KEYED = T.StructType().add("target", T.IntegerType()).add("block", T.BinaryType())
 
 
@@ -42,7 +43,7 @@ def _bucket(
 ) -> DataFrame:
     """Bring equal keys together. Keys that occur once, most of them, end where they arrive.
 
-    `counters` takes `sizes`, how many buckets there are of every size.
+    `counters` takes `sizes`, how many buckets there are of every size, and `band_rows`, how many rows were shuffled.
     """
     targets = routes(partitions)
 
@@ -60,6 +61,7 @@ def _bucket(
         table = gather(batches)
         if table is not None:
             numbers, doc_ids = unpack(table["block"], 2)
+            counters.add("band_rows", numbers.size)
             keys, members, offsets = lsh.group(numbers.view(np.uint64), doc_ids)
             sizes = np.diff(offsets)
             counters.add_each("sizes", sizes)

@@ -1,6 +1,8 @@
 """Input rows, DUPLICATES, EDGES -> what the user gets, in the user's ids."""
 
-from pyspark.sql import Column, DataFrame, Window
+from collections.abc import Collection
+
+from pyspark.sql import Column, DataFrame, Observation, Window
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
@@ -9,7 +11,21 @@ from dedup.errors import SchemaError
 ANNOTATIONS = ("dedup_kept", "dedup_representative_id", "dedup_component_id", "dedup_kind", "dedup_jaccard")
 SOURCES = 50
 """Sources counted on their own."""
+NOTED_LENGTH = 200
+"""Characters noted of a text."""
 FATE = ("representative_id", "component_id", "kind", "jaccard")
+
+
+def note_texts(
+    corpus: DataFrame, doc_id: Column, wanted: Collection[int], text_column: str, observation: Observation
+) -> DataFrame:
+    """Let what writes the input note how some texts begin, which pass by anyhow, instead of reading them again.
+
+    The observation takes `texts`, rows of (doc_id, text).
+    """
+    text = F.substring(F.col(_quote(text_column)).cast("string"), 1, NOTED_LENGTH)
+    noted = F.when(doc_id.isin(*wanted), F.struct(doc_id.alias("doc_id"), text.alias("text")))
+    return corpus.observe(observation, F.collect_list(noted).alias("texts"))
 
 
 def list_copies(repeated: DataFrame, signatures: DataFrame, members: DataFrame) -> DataFrame:
@@ -31,7 +47,12 @@ def list_copies(repeated: DataFrame, signatures: DataFrame, members: DataFrame) 
 
 
 def mark(
-    corpus: DataFrame, doc_id: Column, duplicates: DataFrame, repeated: DataFrame | None, *, broadcast: bool
+    corpus: DataFrame,
+    doc_id: Column,
+    duplicates: DataFrame,
+    repeated: DataFrame | None,
+    *,
+    broadcast: bool,
 ) -> tuple[DataFrame, str]:
     """Input, DUPLICATES, REPEATED -> the input with a column that is true in rows to remove; no shuffle if broadcast.
 
@@ -76,7 +97,11 @@ def check_annotations(corpus: DataFrame) -> None:
 
 
 def annotate(
-    corpus: DataFrame, doc_id: Column, duplicates: DataFrame, copies: DataFrame, repeated: DataFrame | None
+    corpus: DataFrame,
+    doc_id: Column,
+    duplicates: DataFrame,
+    copies: DataFrame,
+    repeated: DataFrame | None,
 ) -> DataFrame:
     """Input, DUPLICATES, further copies of equal rows -> every input row with ANNOTATIONS.
 
@@ -181,4 +206,8 @@ def _number(name: str) -> str:
 
 def _columns(rows: DataFrame, corpus: DataFrame, *more: str) -> DataFrame:
     """Select the input's columns in their order, and more."""
-    return rows.select(*[F.col("`" + name.replace("`", "``") + "`") for name in corpus.columns], *more)
+    return rows.select(*[F.col(_quote(name)) for name in corpus.columns], *more)
+
+
+def _quote(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"

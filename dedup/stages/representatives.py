@@ -1,5 +1,6 @@
 """COMPONENTS, IDENTICAL, SIGNATURES, EDGES -> MEMBERS -> DUPLICATES."""
 
+import json
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
@@ -23,6 +24,10 @@ POLICIES: Mapping[str, Callable[[pa.Table], Integers]] = MappingProxyType(
 `smallest_id` orders numbers as numbers and strings by their bytes.
 """
 PAIR = ["left_id", "right_id"]
+LARGEST = 5
+"""Components that are told in detail, the largest."""
+EXAMPLES = 3
+"""Members that are told of one besides the document kept."""
 
 
 def explain(
@@ -45,7 +50,8 @@ def explain(
     broadcast
         Whether COMPONENTS fits into every executor's memory.
     counters
-        Takes `sizes`, how many components there are of every size.
+        Takes `sizes`, how many components there are of every size, and `largest`, at least the LARGEST components of
+        all, each as JSON (see `_tell`).
     """
     id_type = signatures.schema["id"].dataType
 
@@ -63,7 +69,11 @@ def explain(
         chosen = elect(component_ids, POLICIES[policy](members))
         left, right = np.minimum(set_ids, set_ids[chosen]), np.maximum(set_ids, set_ids[chosen])
         similarities = look_up(left, right, tuple(edges[name].to_numpy() for name in (*PAIR, "jaccard")))
-        counters.add_each("sizes", np.unique(component_ids, return_counts=True)[1])
+        found, sizes = np.unique(component_ids, return_counts=True)
+        counters.add_each("sizes", sizes)
+        for largest in np.lexsort((found, -sizes))[:LARGEST]:
+            rows = np.flatnonzero(component_ids == found[largest])
+            counters.add_text("largest", _tell(members, rows, int(chosen[rows[0]])))
         sources = members["source"]
         kinds = np.where(chosen == np.arange(chosen.size), 0, np.where(left == right, 1, 2))
         yield pa.RecordBatch.from_arrays(
@@ -88,6 +98,18 @@ def explain(
     placed = edges.join(places.withColumnRenamed("doc_id", "left_id"), on="left_id", how="inner")
     rows = members.unionByName(placed.select(*PAIR, "jaccard", "component_id"), allowMissingColumns=True)
     return rows.repartition(partitions, "component_id").mapInArrow(join, members_schema(id_type))
+
+
+def _tell(members: pa.Table, rows: Integers, kept: int) -> str:
+    """Return a component as JSON: `documents`, `component_id`, and `examples`, the one kept first, with their ids."""
+    shown = members.take([kept, *[row for row in rows.tolist() if row != kept][:EXAMPLES]])
+    return json.dumps(
+        {
+            "documents": rows.size,
+            "component_id": members["component_id"][kept].as_py(),
+            "examples": shown.select(["doc_id", "id"]).to_pylist(),
+        }
+    )
 
 
 def _distinct(members: pa.Table) -> pa.Table:

@@ -23,14 +23,15 @@ def test_spark_sends_one_route_to_each_partition(spark, partitions):
     assert sorted((row.place, row.target) for row in found) == list(enumerate(targets))
 
 
-def collect(bucket, keyed, **changes):
-    """Return the members by key, in their order; a key stands in one row, and its size is counted."""
+def collect(bucket, keyed, band_rows, **changes):
+    """Return the members by key, in their order; a key stands in one row, and sizes and all rows are counted."""
     counters = Counters(keyed.sparkSession)
     table = bucket(keyed, **changes, counters=counters).collect()
     found = {row.key: unpack(row.doc_ids, "<i8") for row in table}
     sizes = [row["size"] for row in table]
     assert sizes == [len(ids) for ids in found.values()]
     assert counters.values().get("sizes", {}) == {str(size): count for size, count in Counter(sizes).items()}
+    assert counters.values().get("band_rows", 0) == band_rows
     return found
 
 
@@ -63,7 +64,7 @@ def test_buckets_are_documents_that_agree_in_a_band(spark, bands, rows, partitio
     assert len(expected) < bands * len(signatures)
 
     with settings(spark, **{"spark.sql.execution.arrow.maxRecordsPerBatch": batch}):
-        found = collect(bucket_bands, make_signatures(spark, table), partitions=partitions)
+        found = collect(bucket_bands, make_signatures(spark, table), 80 * bands, partitions=partitions)
 
     assert found == expected
 
@@ -75,7 +76,7 @@ def test_buckets_of_prefixes_are_documents_that_share_a_shingle(spark, partition
     prefixes = [(doc_id, shingle) for doc_id in range(-10, 10) for shingle in chance.sample(shingles, 4)]
     frame = spark.createDataFrame(prefixes, "doc_id long, shingle long").repartition(3)
 
-    found = collect(bucket_prefixes, frame, partitions=partitions)
+    found = collect(bucket_prefixes, frame, 80, partitions=partitions)
 
     assert found == group((shingle, doc_id) for doc_id, shingle in prefixes)
 
@@ -83,5 +84,5 @@ def test_buckets_of_prefixes_are_documents_that_share_a_shingle(spark, partition
 def test_nothing_shared_makes_no_bucket(spark):
     alone = spark.createDataFrame([(1, 5), (2, 6)], "doc_id long, shingle long")
 
-    assert collect(bucket_prefixes, alone, partitions=3) == {}
-    assert collect(bucket_prefixes, alone.limit(0), partitions=3) == {}
+    assert collect(bucket_prefixes, alone, 2, partitions=3) == {}
+    assert collect(bucket_prefixes, alone.limit(0), 0, partitions=3) == {}

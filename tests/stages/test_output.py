@@ -1,12 +1,22 @@
 """What the user gets: the input's rows and columns, and every id the user's own."""
 
 import pytest
+from pyspark.sql import Observation
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from dedup import schemas
 from dedup.errors import SchemaError
-from dedup.stages.output import ANNOTATIONS, annotate, list_copies, mark, name_edges, name_near_misses
+from dedup.stages.output import (
+    ANNOTATIONS,
+    NOTED_LENGTH,
+    annotate,
+    list_copies,
+    mark,
+    name_edges,
+    name_near_misses,
+    note_texts,
+)
 from tests.stages import make_signatures, rows
 
 ODD = [
@@ -80,6 +90,30 @@ def test_every_column_is_kept_in_its_order_whatever_its_name(spark):
     annotated = annotate(corpus, doc_id, duplicates, copies, repeated)
     assert annotated.columns == [*ODD, *ANNOTATIONS]
     assert rows(annotated.drop(*ANNOTATIONS)) == rows(corpus)
+
+
+@pytest.mark.parametrize("equal", [False, True])
+@pytest.mark.parametrize("broadcast", [True, False])
+def test_a_write_notes_the_texts_that_pass_by_kept_or_not(spark, equal, broadcast):
+    ids = [*range(30), 7] if equal else range(30)
+    corpus = make_corpus(spark, ids, ("id", "a.b c")).withColumn(
+        "a.b c", F.concat(F.repeat(F.lit("é"), 300), "`a.b c`")
+    )
+    duplicates, repeated = make_duplicates(spark, (1, 0, 0, "near", 0.9)), make_repeated(spark, {7: 2})
+
+    def note(wanted):
+        observation = Observation()
+        return observation, note_texts(corpus, F.col("id"), wanted, "a.b c", observation)
+
+    observation, noting = note([1, 2, 7, 99, *range(1000, 1020)])
+    marked, _ = mark(noting, F.col("id"), duplicates, repeated if equal else None, broadcast=broadcast)
+    assert len(rows(marked)) == len(ids)
+    assert {(row.doc_id, row.text) for row in observation.get["texts"]} == {(n, "é" * NOTED_LENGTH) for n in (1, 2, 7)}
+
+    observation, noting = note([1, 3])
+    annotated = annotate(noting, F.col("id"), duplicates, duplicates.limit(0), repeated if equal else None)
+    assert len(rows(annotated)) == len(ids)
+    assert {row.doc_id for row in observation.get["texts"]} == {1, 3}
 
 
 @pytest.mark.parametrize("broadcast", [True, False])

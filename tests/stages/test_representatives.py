@@ -1,5 +1,7 @@
 """Who is kept of a component, and how the others resemble the one that is."""
 
+import json
+
 import pytest
 from pyspark.sql import types as T
 
@@ -101,13 +103,25 @@ DUPLICATES = [
 ]
 
 
+LARGEST = [
+    (10, 5, [(31, "c"), (10, "m"), (11, "l"), (20, "k")]),
+    (40, 3, [(41, "a"), (40, "b"), (42, "é")]),
+    (50, 2, [(60, "x"), (50, "y")]),
+    (70, 2, [(70, "v"), (80, "w")]),
+]
+
+
 @pytest.mark.parametrize("broadcast", [True, False])
 @pytest.mark.parametrize("partitions", [1, 3])
 def test_each_duplicate_is_explained_by_its_similarity_to_the_one_kept(spark, partitions, broadcast):
     members, counted = explain(spark, CHAINED, EDGES, partitions=partitions, broadcast=broadcast)
 
     distant = find_distant(members)
-    assert counted == {"sizes": {"2": 2, "3": 1, "5": 1}}
+    assert counted["sizes"] == {"2": 2, "3": 1, "5": 1}
+    assert sorted(map(json.loads, counted["largest"]), key=lambda one: one["component_id"]) == [
+        {"documents": size, "component_id": component_id, "examples": [{"doc_id": d, "id": i} for d, i in examples]}
+        for component_id, size, examples in LARGEST
+    ]
     assert rows(members.filter("jaccard IS NULL").select("doc_id")) == [(10,), (11,)]
     # Both documents of set 10 need one comparison.
     assert distant.columns == ["left_id", "right_id"]
@@ -131,6 +145,20 @@ def test_rows_of_one_id_are_one_document(spark, partitions, broadcast):
     assert rows(thrice[0]) == rows(once[0])
     assert len(rows(once[0])) == len(CHAINED)
     assert thrice[1] == once[1]
+
+
+@pytest.mark.parametrize("partitions", [1, 3])
+def test_the_largest_components_are_told_wherever_they_lie(spark, partitions):
+    sizes = [2, 7, 2, 3, 2, 4, 2, 6, 5]
+    documents = [
+        (100 * number + i, f"{i}", 100 * number, 100 * number) for number, n in enumerate(sizes) for i in range(n)
+    ]
+
+    _, counted = explain(spark, documents, partitions=partitions, broadcast=True)
+
+    told = sorted((one["documents"] for one in map(json.loads, counted["largest"])), reverse=True)
+    assert told[:5] == [7, 6, 5, 4, 3]
+    assert len(told) <= 5 * partitions
 
 
 def test_no_component_has_no_member(spark):

@@ -5,7 +5,7 @@ import pytest
 import dedup.exchange
 from dedup.exchange import Counters
 from dedup.kernels.text import Contract
-from dedup.stages.signatures import COUNTED, sign_documents
+from dedup.stages.signatures import COUNTED, select_sample, sign_documents
 from tests import oracles
 from tests.stages import digest, low_bytes, pack, rows, settings, shingles
 
@@ -29,7 +29,7 @@ DOCUMENTS = [
     for number, text in enumerate(TEXTS)
 ]
 DOCUMENTS += [(None, None, b"an orphan", None), (None, None, b"", None)]
-SIZES = {"shingle_size": 5, "bands": 4, "rows": 3, "signature_seed": 9}
+SIZES = {"shingle_size": 5, "bands": 4, "rows": 3, "signature_seed": 9, "sample_share": 0.0}
 
 
 def sign(spark, partitions=1, documents=DOCUMENTS, **changes):
@@ -47,7 +47,7 @@ def expect(size=5, shingle_seed=4, bands=4, rows=3, signature_seed=9):
         found = shingles(text, size, shingle_seed)
         signature = oracles.signature(found, bands * rows, signature_seed)
         keys = oracles.band_keys([value & 0xFFFFFFFF for value in signature], bands, rows)
-        expected.append((doc_id, name, len(found), *digest(found), pack(keys), low_bytes(signature), source))
+        expected.append((doc_id, name, len(found), *digest(found), pack(keys), low_bytes(signature), source, None))
     return sorted(expected, key=repr)
 
 
@@ -60,6 +60,7 @@ def expect_counts(size):
         "documents_empty": tokens.count(0),
         "documents_short": sum(0 < count < size for count in tokens),
         "ids_null": 2,
+        "sample_bytes": 0,
     }
 
 
@@ -77,7 +78,26 @@ def test_signatures_are_those_of_the_contract(spark):
 def test_a_signature_of_no_rows_leaves_sizes_and_digests(spark):
     found, _ = sign(spark, bands=0)
 
-    assert found == [(*row[:-3], b"", b"", row[-1]) for row in expect()]
+    assert found == [(*row[:-4], b"", b"", *row[-2:]) for row in expect()]
+
+
+def test_a_sample_keeps_the_tokens_of_its_documents(spark):
+    frame = spark.createDataFrame(DOCUMENTS[:-2], "doc_id long, id string, text binary, source string")
+    chosen = {**SIZES, "contract": Contract(seed=4), "counters": Counters(spark)}
+    tokens = {
+        doc_id: pack([oracles.token_hash(token, 4) % 2**32 for token in oracles.tokens(text)][:1024], "<u4")
+        for doc_id, _, text, _ in DOCUMENTS[:-2]
+    }
+
+    sampled = {
+        share: dict(rows(select_sample(sign_documents(frame, **chosen | {"sample_share": share}))))
+        for share in (0.0, 0.5, 1.0)
+    }
+
+    assert sampled[0.0] == {}
+    assert sampled[1.0] == tokens
+    assert sampled[0.5].items() < tokens.items()
+    assert sampled[0.5]
 
 
 @pytest.mark.parametrize("size", [1, 5, 7])

@@ -15,11 +15,11 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from dedup.config import Config
 from dedup.contract import load_contract
 from dedup.errors import DataError
 from dedup.exchange import Counters
 from dedup.kernels import Flags, Hashes, Integers, exact, minhash, shingles, text, trial
+from dedup.settings import Config
 from dedup.stages import neighbours
 from dedup.stages.representatives import POLICIES
 

@@ -5,10 +5,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from dedup.comparison import Comparison
-from dedup.console import printable
-from dedup.differ import Piece
-from dedup.explain import Explanation, Pair, Removal, Top
+from dedup.display import printable
+from dedup.explain.comparison import Comparison
+from dedup.explain.differ import Piece
+from dedup.explain.explanation import Explanation, Pair, Removal, Top
 
 CONTEXT = 6
 """Words shown on either side of a difference."""

@@ -10,12 +10,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from dedup.comparison import Comparison, compare, has_tokens, judge
 from dedup.errors import DataError
+from dedup.explain.comparison import Comparison, compare, has_tokens, judge
+from dedup.explain.result import Result
 from dedup.kernels import Integers
 from dedup.kernels.chains import count_steps, find_chain
 from dedup.kernels.jaccard import CLOSEST
-from dedup.result import Result
 
 PAIR = ("left_id", "right_id")
 LISTED = 10

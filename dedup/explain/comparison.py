@@ -5,10 +5,10 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from dedup.config import Config
-from dedup.differ import Piece, compare_texts
+from dedup.explain.differ import Piece, compare_texts
 from dedup.kernels import lsh, minhash, shingles
 from dedup.kernels.text import Contract, tokenise
+from dedup.settings import Config
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

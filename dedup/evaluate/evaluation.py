@@ -16,16 +16,17 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from dedup import __version__
-from dedup.config import Config, to_dict
-from dedup.console import printable
+from dedup.config import to_dict
+from dedup.display import printable
 from dedup.errors import ConfigError, DataError, StorageError
+from dedup.evaluate.judgement import Trial, compare, find_alike, find_truth, judge
+from dedup.evaluate.sample import NEIGHBOURS, Sample, assemble, bring_along, draw, fetch, plant
 from dedup.faults import explain
-from dedup.judgement import Trial, compare, find_alike, find_truth, judge
 from dedup.kernels import trial
 from dedup.kernels.representatives import elect
 from dedup.labels import read_labels, select_known
 from dedup.run import flatten, read_input
-from dedup.sample import NEIGHBOURS, Sample, assemble, bring_along, draw, fetch, plant
+from dedup.settings import Config
 from dedup.stages import documents
 from dedup.storage import Storage
 
@@ -33,7 +34,7 @@ FLOOR = 0.5
 """Least similarity that the exact search looks for, unless a threshold is lower."""
 FREE = ("threshold", "lsh.bands", "lsh.rows", "buckets.max_bucket", "candidates.estimate_sigmas", "representatives.")
 """Settings in which two that share signatures may differ."""
-IDLE = ("components.", "output.", "evaluation.")
+IDLE = ("components.", "output.", "evaluation.", "alerts.")
 """Settings that decide nothing here."""
 NAMES = ("first", "second")
 """What the answer calls the settings."""

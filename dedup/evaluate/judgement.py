@@ -9,12 +9,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from dedup.config import Config
+from dedup.evaluate.sample import Sample
 from dedup.kernels import Flags, Integers, exact, filters, lsh, minhash, trial
 from dedup.kernels.components import connect
 from dedup.kernels.intervals import measure_share
 from dedup.kernels.representatives import elect
-from dedup.sample import Sample
+from dedup.settings import Config
 
 BINS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 1.0)
 """Lower ends of the bins of similarity; the last is that of identical sets."""

@@ -1,0 +1,1 @@
+"""How well settings do, on a sample of a corpus."""

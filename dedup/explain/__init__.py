@@ -1,0 +1,1 @@
+"""Why a document went or stayed, from the output of a run alone."""

@@ -1,0 +1,87 @@
+"""What a field of a settings table may hold: its annotation and its `range`, checked when the table is made."""
+
+import json
+import re
+import sys
+from dataclasses import Field, dataclass, fields
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args, get_origin
+
+from dedup.errors import ConfigError
+
+Limit: TypeAlias = float | Literal[""]
+"""A number, or empty for none."""
+
+_INT64_MAX = 2**63 - 1
+
+
+class Range(NamedTuple):
+    """Bounds of a number, both included unless `above` leaves the lower one out."""
+
+    low: int
+    high: int | None = None
+    above: bool = False
+
+    def rule(self, kind: type) -> str:
+        """Say the bounds in words; an integer without an upper bound must still fit the JVM's long."""
+        if kind is int and self.high is None:
+            return f"a 64-bit integer of at least {self.low}"
+        if kind is int:
+            return f"an integer from {self.low} to {self.high}"
+        low = f"above {self.low}" if self.above else f"of at least {self.low}"
+        return f"a finite number {low}" if self.high is None else f"a number {low} and at most {self.high}"
+
+    def holds(self, value: object, kind: type) -> bool:
+        """Tell whether the value is a number of the kind within the bounds; NaN and a bool are not."""
+        if (
+            not isinstance(value, int | float)
+            or isinstance(value, bool)
+            or (kind is int and not isinstance(value, int))
+        ):
+            return False
+        # Python compares an int with a float exactly, so an integer beyond the largest float is refused here as well.
+        unbounded = _INT64_MAX if kind is int else sys.float_info.max
+        high = unbounded if self.high is None else self.high
+        return (self.low < value if self.above else self.low <= value) and value <= high
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """Base of all tables: checks every field against its annotation and its `range` when an instance is made."""
+
+    def __post_init__(self) -> None:
+        for entry in fields(self):
+            value = getattr(self, entry.name)
+            check(type(self).__name__, entry.name, value, entry)
+            if entry.type is float or (entry.type == Limit and value != ""):
+                # 1 and 1.0 are one setting, so they must also print as one.
+                object.__setattr__(self, entry.name, float(value))
+
+
+def check(where: str, name: str, value: object, entry: Field[Any]) -> None:
+    """Refuse a value that breaks the rule of its field's annotation and `range`."""
+    kind = entry.type
+    if get_origin(kind) is Literal:
+        choices = get_args(kind)
+        rule, holds = f"one of {', '.join(map(literal, choices))}", isinstance(value, str) and value in choices
+    elif kind is str:
+        # A lone surrogate, which a badly encoded command line can hold, has no TOML and no UTF-8.
+        rule, holds = "a Unicode string", isinstance(value, str) and not re.search("[\ud800-\udfff]", value)
+    elif kind is int or kind is float:
+        bounds: Range = entry.metadata["range"]
+        rule, holds = bounds.rule(kind), bounds.holds(value, kind)
+    elif kind == Limit:
+        bounds = entry.metadata["range"]
+        rule, holds = f"{bounds.rule(float)}, or empty", value == "" or bounds.holds(value, float)
+    elif isinstance(kind, type) and issubclass(kind, Table):
+        rule, holds = f"a table of type {kind.__name__}", isinstance(value, kind)
+    else:
+        raise TypeError(f"{name}: no rule is defined for the annotation {kind}")
+    if not holds:
+        raise ConfigError(f"{where}: {name} must be {rule} (got {literal(value)})")
+
+
+def literal(value: object) -> str:
+    """Return a value as a TOML literal, or as readable text when a field could not hold it."""
+    # JSON's strings, numbers and booleans are TOML's, except that TOML also escapes DEL and that JSON would escape
+    # characters beyond U+FFFF as surrogate pairs, which ensure_ascii=False avoids.
+    return json.dumps(value, ensure_ascii=False, default=str).replace("\x7f", "\\u007f")

@@ -1,0 +1,62 @@
+"""What the report measures, held against the limits of [alerts]."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dedup.display import number
+from dedup.errors import AlertError
+
+
+def find_breaches(report: Mapping[str, Any], limits: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the measurements that are beyond their limits, and the unknown ones that have a limit.
+
+    Parameters
+    ----------
+    report
+        As from `report.build_report`.
+    limits
+        Table [alerts]: METRIC_above and METRIC_below, empty where there is none.
+
+    Returns
+    -------
+    list of dict
+        `alert`, the name of the limit; `metric`; `label`, the stage or source, empty where there is none; `value`, None
+        where unknown; `limit`.
+    """
+    breaches = []
+    for alert, limit in limits.items():
+        metric, _, side = alert.rpartition("_")
+        if side in {"above", "below"} and limit != "":
+            sign = 1 if side == "above" else -1
+            breaches += [
+                {"alert": alert, "metric": metric, "label": label, "value": value, "limit": limit}
+                for label, value in _measure(report, metric).items()
+                if value is None or sign * value > sign * limit
+            ]
+    return breaches
+
+
+def _measure(report: Mapping[str, Any], metric: str) -> Mapping[str, float | None]:
+    """Return the values of a metric by stage or source, or a single one without a label."""
+    if metric == "stage_seconds":
+        return {name: stage["seconds"] for name, stage in report["stages"].items()}
+    if metric == "survival_by_source" and report[metric]:
+        return {name: source["kept"] / source["documents"] for name, source in report[metric].items()}
+    return {"": report[metric]}
+
+
+def describe(breach: Mapping[str, Any]) -> str:
+    """Say a breach in words; a label from the corpus stands in quotes, its control characters escaped."""
+    of = f" of {breach['label']!r}" if breach["label"] else ""
+    if breach["value"] is None:
+        return f"{breach['metric']} is unknown and has a limit of {number(breach['limit'])}"
+    side = breach["alert"].rpartition("_")[2]
+    return f"{breach['metric']}{of} is {number(breach['value'])}, {side} its limit of {number(breach['limit'])}"
+
+
+def refuse(breaches: Sequence[Mapping[str, Any]], where: str) -> AlertError:
+    """Return the error that ends a run whose report, in this folder, shows breaches."""
+    return AlertError(
+        f"alerts: {'; '.join(map(describe, breaches))}; nothing was published: read {where}/report.html, and mend the "
+        "cause or repeat the command with another limit, which goes on from here"
+    )

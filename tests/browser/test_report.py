@@ -1,0 +1,142 @@
+"""The report as people see it: in a browser, on a desk and on a phone, in the light and in the dark, without colour."""
+
+import pytest
+
+from dedup.report.page import to_html
+from dedup.report.plots import draw_plots
+from tests.browser.chromium import Chromium
+from tests.reports import RECALL, make_hostile_report, make_report
+
+PHONE, DESK = 360, 1200
+SOURCES = {
+    "crawl": {"documents": 9_000, "kept": 7_300},
+    "books": {"documents": 2_500, "kept": 2_450},
+    "a source with a very long name that goes on and on/and-on": {"documents": 500, "kept": 350},
+}
+LIMITS = ("alerts.removal_rate_above=0.1", "alerts.recall_on_labeled_set_below=0.9")
+
+
+def write(folder, report):
+    file = folder / "report.html"
+    file.write_text(to_html(report, draw_plots(report)), "utf-8")
+    return file
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    browser = Chromium(tmp_path_factory.mktemp("chromium") / "profile")
+    yield browser
+    browser.close()
+
+
+@pytest.fixture(scope="module")
+def full(tmp_path_factory):
+    """Return the page of a report in which nothing is missing."""
+    earlier = make_report("threshold=0.7") | {"output": "/data/dedup/2026-11-20"}
+    facts = {"survival_by_source": SOURCES, "recall_measured": RECALL, "baseline": earlier}
+    return write(tmp_path_factory.mktemp("full"), make_report(*LIMITS, **facts))
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory):
+    return write(tmp_path_factory.mktemp("hostile"), make_hostile_report())
+
+
+@pytest.fixture(scope="module")
+def bare(tmp_path_factory):
+    """Return the page of a report in which nothing is known that need not be."""
+    facts = {"bucket_sizes": {}, "component_sizes": {}, "largest": [], "token_ranks": None}
+    return write(tmp_path_factory.mktemp("bare"), make_report("mode=exact", **facts))
+
+
+@pytest.mark.parametrize("width", [320, PHONE, 700, DESK])
+@pytest.mark.parametrize("name", ["full", "hostile", "bare"])
+def test_it_fits_every_screen_and_logs_nothing(browser, request, name, width):
+    browser.open(request.getfixturevalue(name), width=width)
+
+    assert browser.complaints() == []
+    assert browser.evaluate("document.documentElement.scrollWidth") <= width
+    assert browser.evaluate("document.scripts.length + document.images.length") == 0
+    # Only what scrolls on its own may be wider than the screen.
+    assert (
+        browser.evaluate(f"""
+        [...document.body.querySelectorAll("*")].filter(each =>
+            !each.closest(".scroll table, svg") && each.getBoundingClientRect().right > {width} + 0.5
+        ).map(each => each.outerHTML.slice(0, 100))""")
+        == []
+    )
+
+
+def test_what_is_hostile_is_shown_as_text(browser, hostile):
+    browser.open(hostile, width=DESK)
+
+    assert browser.evaluate("document.querySelectorAll('script, img, [onerror]').length") == 0
+    text = browser.evaluate("document.body.innerText")
+    assert text.count(r"""<script>alert(1)</script>"'><img src=x onerror=alert(2)> \x1b[31m\x00 \u202egnp.exe""") >= 5
+    assert "{{ 7 * 7 }}" in text
+
+
+def test_an_alert_comes_first(browser, full):
+    browser.open(full, width=DESK)
+
+    first = browser.evaluate("document.body.firstElementChild.innerText")
+    assert "removal_rate is 0.158333, above its limit of 0.1" in first
+    assert "recall_on_labeled_set is unknown and has a limit of 0.9" in first
+
+
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("width", [PHONE, DESK])
+def test_plots_are_legible(browser, full, width, dark):
+    browser.open(full, width=width, dark=dark)
+
+    plots = browser.evaluate("""
+        [...document.querySelectorAll("svg")].map(svg => [...svg.querySelectorAll("text")].map(text => {
+            const box = text.getBoundingClientRect(), style = getComputedStyle(text);
+            return {text: text.textContent, box: [box.left, box.top, box.right, box.bottom], fill: style.fill,
+                    size: parseFloat(style.fontSize) * svg.getScreenCTM().a};
+        }))""")
+    assert len(plots) == 5
+    ink = browser.evaluate("getComputedStyle(document.body).color")
+    for plot in plots:
+        assert len(plot) > 5
+        assert min(text["size"] for text in plot) >= 9
+        assert {text["fill"] for text in plot} == {ink}
+        for number, text in enumerate(plot):
+            assert text["box"][0] >= 0
+            assert text["box"][2] <= width
+            overlapping = [other["text"] for other in plot[:number] if overlap(text["box"], other["box"])]
+            assert overlapping == [], text["text"]
+
+
+def overlap(one, other):
+    """Tell whether two boxes have more than a rim in common; lines of text have white above and below."""
+    wide = min(one[2], other[2]) - max(one[0], other[0])
+    high = min(one[3], other[3]) - max(one[1], other[1])
+    return wide > 1 and high > 4
+
+
+def test_a_screen_reader_hears_what_each_plot_shows(browser, full):
+    browser.open(full, width=DESK)
+
+    names = [name for name in browser.images() if name]
+    assert len(names) == 5
+    assert "Probability that a pair becomes a candidate, by its Jaccard similarity" in names
+    assert (
+        browser.evaluate("""[...document.querySelectorAll("svg use")].filter(use =>
+        !document.querySelector(use.getAttribute("href"))).length""")
+        == 0
+    )
+    ids = browser.evaluate("""[...document.querySelectorAll("[id]")].map(each => each.id)""")
+    assert len(ids) == len(set(ids))
+
+
+@pytest.mark.parametrize(("width", "dark"), [(PHONE, False), (DESK, False), (DESK, True)])
+def test_nothing_is_told_by_colour_alone(browser, full, width, dark, tmp_path):
+    """The pictures are for people: pytest --basetemp=FOLDER tests/browser -k colour keeps them."""
+    browser.open(full, width=width, dark=dark)
+    for grey in (False, True):
+        browser.screenshot(tmp_path / f"{width}{'-dark' * dark}{'-grey' * grey}.png", grey=grey)
+
+    # Two series differ in the dashes of their lines, two sorts of bars in their hatches.
+    assert browser.evaluate("document.querySelectorAll('svg [style*=stroke-dasharray]').length") >= 4
+    assert browser.evaluate("document.querySelectorAll('svg pattern').length") == 1

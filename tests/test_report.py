@@ -1,0 +1,386 @@
+"""The report as numbers, as a table, as metrics and as a page, of made-up runs."""
+
+import io
+import json
+import re
+import zipfile
+from collections import Counter
+from html.parser import HTMLParser
+from pathlib import Path
+from subprocess import run
+from sys import executable
+from xml.etree import ElementTree as ET
+
+import numpy as np
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+import dedup
+from dedup.display import number, size
+from dedup.errors import StorageError
+from dedup.kernels import frequencies
+from dedup.report.build import rank_tokens, read_baseline, to_json, to_table
+from dedup.report.metrics import METRICS, to_metrics
+from dedup.report.page import group_by_power_of_two, to_html
+from dedup.report.plots import draw_plots
+from tests.reports import HOSTILE, RECALL, SIMILARITIES, make_hostile_report, make_report, make_stages
+
+VOID = {"meta", "link", "br", "img", "input", "hr"}
+SOURCES = {"web": {"documents": 9_000, "kept": 7_300}, "books": {"documents": 3_000, "kept": 2_800}}
+
+
+class Page(HTMLParser):
+    """The elements and the text of a page whose elements are all closed."""
+
+    def __init__(self, html):
+        super().__init__()
+        self.open, self.tags, self.attributes, self.text = [], Counter(), [], []
+        self.feed(html)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag, attributes):
+        self.tags[tag] += 1
+        self.attributes += attributes
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attributes):
+        self.tags[tag] += 1
+        self.attributes += attributes
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if self.open and self.open[-1] != "style":
+            self.text.append(data)
+
+
+def show(report):
+    page = Page(to_html(report, draw_plots(report)))
+    return page, " ".join(" ".join(page.text).split())
+
+
+def scrape(report):
+    """Return the metrics by name and labels, as Prometheus reads them."""
+    return {
+        (sample.name.removeprefix("dedup_"), *sample.labels.values()): sample.value
+        for family in text_string_to_metric_families(to_metrics(report))
+        for sample in family.samples
+    }
+
+
+# Numbers
+
+
+def test_the_metrics_have_their_names_and_values():
+    report = make_report(survival_by_source=SOURCES, recall_measured=RECALL)
+
+    named = json.loads(to_json(report))
+    assert named["candidate_pairs_per_doc"] == sum(SIMILARITIES) / 12_000
+    assert named["bucket_size_p99"] == 40
+    assert named["verify_drop_rate"] == 1 - 2_850 / sum(SIMILARITIES)
+    assert named["recall_on_labeled_set"] == 0.9
+    assert named["signature_bytes"] == 3_700_000
+    assert named["index_bytes"] == 16 * 232_596
+    assert named["empty_rate"] == 0.002
+    assert named["removal_rate"] == 1_900 / 12_000
+    assert named["survival_by_source"] == SOURCES
+    assert named["stages"]["signatures"]["seconds"] == 4.1
+    assert named["text_bytes_removed"] == 2_800_000
+    assert named["chaining_rate"] == 95 / 1_900
+
+
+def test_99_of_100_buckets_have_at_most_the_percentile():
+    for sizes in ({2: 99, 50: 1}, {2: 98, 50: 2}, {7: 1}, {2: 1, 3: 1}, {}):
+        every = sorted(Counter(sizes).elements())
+        expected = np.percentile(every, 99, method="inverted_cdf") if every else 0
+        assert make_report(bucket_sizes=sizes)["bucket_size_p99"] == expected
+
+
+def test_without_a_labelled_set_a_baseline_and_sources_these_are_null():
+    report = json.loads(to_json(make_report()))
+
+    for name in ("recall_on_labeled_set", "removal_rate_change", "survival_by_source"):
+        assert report[name] is None
+    assert "baseline" not in report
+
+
+def test_the_baseline_is_compared_by_numbers_and_settings():
+    earlier = json.loads(to_json(make_report("threshold=0.7", "lsh.bands=30"))) | {"output": "s3a://me:secret@b/old"}
+    earlier |= {"removal_rate": 0.2, "kept": HOSTILE, "unknown": 3}
+
+    report = make_report(baseline=earlier)
+
+    assert report["removal_rate_change"] == pytest.approx(0.2 - 1_900 / 12_000)
+    assert report["baseline"]["output"] == "s3a://b/old"
+    assert report["baseline"]["settings"] == {"threshold": [0.7, 0.8], "lsh.bands": [30, 21]}
+    assert report["baseline"]["numbers"].keys() <= METRICS.keys() - {"kept"}
+    _, text = show(report)
+    assert "removal_rate 0.158333 0.2 -0.041667" in text
+    assert "documents 12,000 12,000 0 kept 10,100 unknown unknown" in text
+    assert "lsh.bands 21 30" in text
+
+
+class Files:
+    """A storage of texts."""
+
+    def __init__(self, **files):
+        self.files = files
+
+    def exists(self, path):
+        return path in self.files
+
+    def read_text(self, path):
+        return self.files[path]
+
+
+@pytest.mark.parametrize("content", [None, "", "no json", "[]", "{}", '{"removal_rate": "x", "settings": {}}'])
+def test_a_baseline_that_is_none_is_refused(content):
+    storage = Files(**{} if content is None else {"OUT/report.json": content})
+
+    with pytest.raises(StorageError, match=r"^--baseline OUT/: must be the output of an earlier run"):
+        read_baseline(storage, "OUT/")
+
+
+def test_a_baseline_is_read_with_its_place():
+    storage = Files(**{"OUT/report.json": to_json(make_report())})
+
+    assert read_baseline(storage, "OUT/") | {"output": "out put"} == json.loads(to_json(make_report()))
+    assert read_baseline(storage, None) is None
+
+
+def test_token_slopes_are_fitted_at_the_same_ranks():
+    chance = np.random.default_rng(5)
+    texts = [frequencies.shorten(chance.zipf(1.6, 400).astype(np.uint64)) for _ in range(300)]
+    boilerplate = [frequencies.shorten(np.arange(50, dtype=np.uint64))] * 400
+
+    ranks = rank_tokens({"input": texts + boilerplate, "kept": texts})
+
+    assert ranks["kept"]["tokens"] == 300 * 400
+    assert ranks["input"]["tokens"] == 300 * 400 + 400 * 50
+    assert ranks["ranks"][0] == 1
+    assert len(ranks["ranks"]) == len(ranks["input"]["per_million"]) == len(ranks["kept"]["per_million"])
+    counts = Counter(np.frombuffer(b"".join(texts), "<u4").tolist()).most_common()
+    assert ranks["kept"]["per_million"][0] == pytest.approx(counts[0][1] / 0.12, abs=1e-3)
+    # The exponent of frequency over rank is that of the law of frequencies, 1 / (a - 1)... of ranks by value: a.
+    assert ranks["kept"]["slope"] == pytest.approx(-1.6, abs=0.1)
+    assert rank_tokens({"input": texts[:1], "kept": []}) is None
+
+
+# Table
+
+
+def test_the_table_begins_with_alerts():
+    assert to_table(make_report()).startswith("documents  ")
+    lines = to_table(make_hostile_report("alerts.survival_by_source_below=0.5")).splitlines()
+    assert lines[0].startswith("ALERT: survival_by_source of ")
+    assert lines[0].isprintable()
+    assert lines[1:3] == ["", "documents                 12,000"]
+
+
+# Metrics
+
+
+def test_metrics_are_the_numbers_of_the_report():
+    report = make_report("alerts.removal_rate_above=0.1", survival_by_source=SOURCES, recall_measured=RECALL)
+
+    scraped = scrape(report)
+
+    for name in METRICS.keys() - {"removal_rate_change"}:
+        assert scraped[name,] == report[name]
+    assert scraped["alerts",] == 1
+    assert scraped["survival_by_source", "web"] == 7_300 / 9_000
+    assert scraped["stage_seconds", "edges"] == 2.3
+    assert scraped["stage_shuffle_bytes", "edges"] == 1_234_567
+    assert scraped["token_slope", "kept"] == -0.95
+
+
+def test_what_is_unknown_is_no_metric():
+    stages = make_stages()
+    for stage in stages.values():
+        del stage["shuffle_bytes"]
+
+    names = {name for name, *_ in scrape(make_report(stages=stages, token_ranks=None))}
+
+    unknown = {
+        "recall_on_labeled_set",
+        "removal_rate_change",
+        "survival_by_source",
+        "stage_shuffle_bytes",
+        "token_slope",
+    }
+    assert names & unknown == set()
+
+
+def test_a_hostile_source_is_one_label_of_metrics_without_control_characters():
+    report = make_hostile_report()
+
+    assert to_metrics(report).replace("\n", "").isprintable()
+    assert any(labels[0].startswith("<script>") for name, *labels in scrape(report) if name == "survival_by_source")
+
+
+# Page
+
+
+def test_a_page_is_whole_and_needs_nothing_else():
+    page, text = show(make_report(survival_by_source=SOURCES))
+
+    assert page.tags["svg"] == page.tags["figcaption"] == 5
+    assert page.tags["script"] == page.tags["img"] == 0
+    names = {name for name, _ in page.attributes}
+    assert not {name for name in names if name.startswith("on")}
+    links = [value for name, value in page.attributes if name in {"href", "src", "action"}]
+    # An icon of no bytes keeps browsers from asking a server for one.
+    assert [link for link in links if not link.startswith("#")] == ["data:,"]
+    assert "1,900 of 12,000 documents removed (15.83%)" in text
+    assert "text saved 2.8 MB of 16.8 MB" in text
+    assert "95 of the removed documents (5.00%) have no edge to the one kept" in text
+    assert "web 9,000 18.89% 81.11%" in text
+    assert "signatures 12,000 4.1 1.23 MB" in text
+    assert "At the threshold it is 99.83%." in text
+    assert "The slope goes from -0.98 to -0.95." in text
+    assert "page-1 340" in text
+    assert "Permission is hereby granted, free" in text
+
+
+def test_sections_without_numbers_say_why():
+    stages = make_stages(output={"text_bytes_kept": None}, edges={"similarities": None})
+    for stage in stages.values():
+        del stage["shuffle_bytes"]
+    facts = {"bucket_sizes": {}, "component_sizes": {}, "largest": [], "token_ranks": None}
+
+    page, text = show(make_report("mode=exact", "output.mode=ids", stages=stages, **facts))
+
+    assert page.tags["svg"] == 0
+    assert "The text saved is not measured where only ids are written." in text
+    assert "Not compared with a previous run: no earlier output was given by --baseline." in text
+    assert "input.source_column names no column" in text
+    assert "Every pair that could reach the threshold was compared" in text
+    assert "Similarities of candidates are not shown" in text
+    assert "too few tokens for a slope" in text
+    assert "signatures 12,000 4.1 unknown" in text
+
+
+def test_hostile_texts_stay_texts():
+    page, text = show(make_hostile_report())
+
+    assert page.tags["script"] == page.tags["img"] == 0
+    assert "onerror" not in {name for name, _ in page.attributes}
+    # An id and a text of an example, a source, a setting, input, output.
+    shown = " ".join(HOSTILE.replace("\x1b", r"\x1b").replace("\0", r"\x00").replace("\u202e", r"\u202e").split())
+    assert text.count(shown) >= 6
+    assert all(char.isprintable() for char in text)
+
+
+def test_alerts_come_first_and_say_what_became_of_the_output():
+    for on_breach, said in (("warn", "published all the same"), ("fail", "nothing was published")):
+        settings = ("alerts.removal_rate_above=0.1", f"alerts.on_breach={on_breach}")
+        _, text = show(make_report(*settings))
+        beginning = text[: text.index(" documents removed (15.83%)")]
+        assert f"1 alert: {said} removal_rate is 0.158333, above its limit of 0.1" in beginning
+
+
+def test_sizes_are_summed_by_powers_of_two():
+    assert group_by_power_of_two({2: 1, 3: 5, 4: 7, 5: 1, 1000: 2}) == {
+        "2": 1,
+        "3 to 4": 12,
+        "5 to 8": 1,
+        "513 to 1,024": 2,
+    }
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0, "0 bytes"), (999, "999 bytes"), (1000, "1 kB"), (999_499, "999 kB"), (999_500, "1 MB"), (16.8e6, "16.8 MB")],
+)
+def test_bytes_are_written_with_three_digits(value, text):
+    assert size(value) == text
+
+
+def test_numbers_are_written_without_digits_that_say_nothing():
+    assert [number(each) for each in (0.1583333333, 3_700_000, 4.0, None)] == ["0.158333", "3,700,000", "4", "unknown"]
+
+
+# Plots
+
+
+def test_plots_are_the_same_every_time_and_small():
+    report = make_report()
+    first, again = draw_plots(report), draw_plots(report)
+
+    assert first == again
+    assert first.keys() == {"curve", "similarities", "buckets", "components", "tokens"}
+    for name, svg in first.items():
+        root = ET.fromstring(svg)  # noqa: S314 - our own
+        assert root.get("role") == "img"
+        assert root.find("title").text
+        assert len(svg) < 25_000, name
+        assert not re.search(r"<style|<metadata|20\d\d-\d\d|matplotlib", svg)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("curve", ["Jaccard similarity", "probability", "threshold 0.8", "21 bands of 6 rows"]),
+        ("similarities", ["exact Jaccard similarity", "candidates (pairs)", "dropped: 3,120", "edges: 2,850"]),
+        ("buckets", ["documents in a bucket, at least", "buckets", "cap 150", "1,000"]),
+        ("components", ["documents in a component, at least", "components", "100"]),
+        (
+            "tokens",
+            ["rank of the token", "occurrences in a million tokens", "input: slope -0.980", "kept: slope -0.950"],
+        ),
+    ],
+)
+def test_axes_and_series_are_named_in_words(name, words):
+    root = ET.fromstring(draw_plots(make_report())[name])  # noqa: S314 - our own
+    texts = ["".join(each.itertext()) for each in root.iter("text")]
+
+    assert set(words) <= set(texts)
+
+
+def test_ids_are_unique_within_a_page():
+    ids = re.findall(r' id="([^"]+)"', "".join(draw_plots(make_report()).values()))
+
+    assert len(ids) == len(set(ids)) > 5
+
+
+def test_the_bin_that_the_threshold_divides_holds_the_edges_that_no_other_holds():
+    for threshold, edges, counted in ((0.8, 2_850, 2_850), (0.77, 3_000, 3_000), (1.0, 10, 10)):
+        stages = make_stages(edges={"rows": edges})
+        svg = draw_plots(make_report(f"threshold={threshold}", stages=stages))["similarities"]
+        assert f"edges: {counted:,}" in svg
+        assert f"dropped: {sum(SIMILARITIES) - counted:,}" in svg
+
+
+def test_measured_recall_is_drawn_where_known():
+    assert "measured" in draw_plots(make_report(recall_measured=RECALL))["curve"]
+    assert "measured" not in draw_plots(make_report())["curve"]
+
+
+def test_a_page_is_made_from_a_zip_where_no_folder_is_writable(tmp_path):
+    """As on a cluster: the package comes as a zip, and matplotlib has no place for its cache."""
+    package = Path(dedup.__file__).parent
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w") as file:
+        for path in package.rglob("*"):
+            if path.suffix in {".py", ".j2", ".txt"}:
+                file.write(path, path.relative_to(package.parent))
+    (tmp_path / "dedup.zip").write_bytes(archive.getvalue())
+    (tmp_path / "report.json").write_text(to_json(make_report()))
+    program = """
+import json, sys
+sys.path.insert(0, "dedup.zip")
+from dedup.report.page import to_html
+from dedup.report.plots import draw_plots
+report = json.load(open("report.json"))
+for name in ("bucket_sizes", "component_sizes"):
+    report[name] = {int(size): count for size, count in report[name].items()}
+print(to_html(report, draw_plots(report)).count("<svg"))
+"""
+    environment = {"PATH": "/usr/bin:/bin", "HOME": "/proc/nowhere", "MPLCONFIGDIR": "/proc/nowhere"}
+
+    done = run([executable, "-c", program], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+
+    assert (done.stderr, done.stdout) == ("", "5\n")
