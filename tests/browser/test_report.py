@@ -13,7 +13,7 @@ SOURCES = {
     "books": {"documents": 2_500, "kept": 2_450},
     "a source with a very long name that goes on and on/and-on": {"documents": 500, "kept": 350},
 }
-LIMITS = ("alerts.removal_rate_above=0.1", "alerts.recall_on_labeled_set_below=0.9")
+LIMITS = ("alerts.removal_rate_above=0.1", "alerts.recall_on_labeled_set_below=0.95")
 
 
 def write(folder, report):
@@ -71,8 +71,10 @@ def test_what_is_hostile_is_shown_as_text(browser, hostile):
     browser.open(hostile, width=DESK)
 
     assert browser.evaluate("document.querySelectorAll('script, img, [onerror]').length") == 0
-    text = browser.evaluate("document.body.innerText")
-    assert text.count(r"""<script>alert(1)</script>"'><img src=x onerror=alert(2)> \x1b[31m\x00 \u202egnp.exe""") >= 5
+    text = browser.evaluate(
+        "document.querySelectorAll('details').forEach(each => each.open = true), document.body.innerText"
+    )
+    assert text.count(r"""<script>alert(1)</script>"'><img src=x onerror=alert(2)> \x1b[31m\x00 \u202egnp.exe""") >= 7
     assert "{{ 7 * 7 }}" in text
 
 
@@ -81,7 +83,7 @@ def test_an_alert_comes_first(browser, full):
 
     first = browser.evaluate("document.body.firstElementChild.innerText")
     assert "removal_rate is 0.158333, above its limit of 0.1" in first
-    assert "recall_on_labeled_set is unknown and has a limit of 0.9" in first
+    assert "recall_on_labeled_set is 0.9, below its limit of 0.95" in first
 
 
 @pytest.mark.parametrize("dark", [False, True])
