@@ -23,7 +23,7 @@ from dedup.errors import DataError
 from dedup.exchange import Counters
 from dedup.kernels.text import VERSION, key_fingerprint
 from dedup.settings import Config, Input
-from dedup.sizes import TASK_BYTES, tasks
+from dedup.sizes import SAMPLE_BYTES, TASK_BYTES, tasks
 from dedup.stages import documents, output
 from dedup.storage import Storage
 from dedup.workspace import Workspace
@@ -32,8 +32,6 @@ LOG = logging.getLogger("dedup")
 
 KEY_FILE = "hash.key_file"
 """The setting that may change between tries: what counts is what the file holds."""
-SAMPLE_BYTES = 1 << 19
-"""Input, as it is stored, whose tokens are counted."""
 CODEGEN_BYTES = 128 << 20
 """Input from which on it pays to compile every stage of a plan, which conf/spark-local.conf switches off."""
 

@@ -14,6 +14,8 @@ CELL_PAIRS = 4 << 20
 """Pairs of one cell while candidates are estimated."""
 CELL_BYTES = 64 << 20
 """Shingle sets of one cell while candidates are verified."""
+SAMPLE_BYTES = 1 << 19
+"""Input, as it is stored, whose tokens are counted."""
 BROADCAST_ROWS = 2 << 20
 """Ids that are sent to every executor instead of being joined by a shuffle: about 50 MB."""
 

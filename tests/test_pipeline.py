@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 import dedup.pipeline
 import dedup.run
+import dedup.writing
 from dedup.config import load_config
 from dedup.errors import AlertError, DataError, StorageError
 from dedup.explain.result import Result
@@ -145,7 +146,8 @@ def test_cells_and_partitions_do_not_change_the_result(spark, tmp_path, monkeypa
     monkeypatch.setattr(dedup.pipeline, "BAND_BYTES", 4096)
     monkeypatch.setattr(dedup.pipeline, "CELL_BYTES", 4096)
     monkeypatch.setattr(dedup.pipeline, "CELL_PAIRS", 20)
-    monkeypatch.setattr(dedup.pipeline, "BROADCAST_ROWS", 0)
+    for module in (dedup.pipeline, dedup.writing):
+        monkeypatch.setattr(module, "BROADCAST_ROWS", 0)
     deduplicate(spark, source, str(tmp_path / "split"))
 
     for name in TABLES:
@@ -310,7 +312,7 @@ def test_interrupted_run_goes_on_where_it_stopped(spark, tmp_path, monkeypatch):
     def fail(*_: object, **__: object) -> None:
         raise RuntimeError("pulled the plug")
 
-    for stage, work in ((dedup.pipeline.representatives, "explain"), (dedup.pipeline.output, "mark")):
+    for stage, work in ((dedup.pipeline.representatives, "explain"), (dedup.writing.output, "mark")):
         with monkeypatch.context() as patch:
             patch.setattr(stage, work, fail)
             with pytest.raises(RuntimeError, match="pulled"):

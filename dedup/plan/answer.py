@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from dedup.contract import load_contract
 from dedup.errors import ConfigError
 from dedup.plan.capacity import Cluster, Plan, Stage, plan
 from dedup.plan.choice import SHOWN, Choice, Search, Target, Wishes, check, crossings, datasketch, solve
@@ -162,6 +161,7 @@ def _settle_threshold(question: Question, targets: Sequence[Target]) -> Config:
 def _know_corpus(question: Question, config: Config) -> Corpus:
     if question.sample is not None:
         # The kernels take a third of a second to import, which a plan without a sample need not wait for.
+        from dedup.contract import load_contract  # noqa: PLC0415
         from dedup.plan.sample import measure_corpus  # noqa: PLC0415
 
         corpus = measure_corpus(

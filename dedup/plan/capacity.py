@@ -141,10 +141,11 @@ def _signatures(rows: Rows, corpus: Corpus) -> Item:
 
 def _sign(rows: Rows, corpus: Corpus, cores: int, rates: Rates) -> Stage:
     text_bytes = rows.documents * corpus.text_bytes
+    sampled = min(rows.documents, sizes.SAMPLE_BYTES / max(corpus.text_ratio * corpus.text_bytes, 1.0))
     return Stage(
         name="signatures",
         shuffle=[],
-        tables=[_signatures(rows, corpus)],
+        tables=[_signatures(rows, corpus), Item(what="tokens of a sample", count=sampled, each=4 * corpus.tokens)],
         partitions=max(cores, math.ceil(text_bytes / INPUT_SPLIT_BYTES)),
         core_seconds=text_bytes * rates.text_byte + rows.documents * rows.choice.signature_size * rates.row,
     )
@@ -215,7 +216,7 @@ def _verify(rows: Rows, corpus: Corpus, cores: int, rates: Rates) -> Stage:
     listed, set_bytes = 2 * rows.candidates, 8 * corpus.shingles
     tables = [
         Item(what="shingle sets", count=rows.ends, each=12 + set_bytes),
-        Item(what="edges", count=rows.edges, each=24),
+        Item(what="edges and near misses", count=rows.edges + rows.near_misses, each=24),
     ]
     shuffle = []
     seconds = rows.documents * corpus.text_bytes * rates.scanned_byte

@@ -10,6 +10,8 @@ from dedup.plan.curve import compared
 from dedup.plan.rates import Rates
 from dedup.settings import Config
 
+MARGIN = 0.2
+"""Of near misses below the threshold, as `kernels.jaccard` has it, whose import a plan need not wait for."""
 BATCH_ROWS = 4096
 """Rows that Spark hands to Python at a time: `spark.sql.execution.arrow.maxRecordsPerBatch` in conf/*.conf."""
 INPUT_SPLIT_BYTES = 128 << 20
@@ -61,6 +63,8 @@ class Rows:
     ends: float
     """Documents of candidates."""
     edges: float
+    near_misses: float
+    """Candidates a little below the threshold, which stay beside the edges."""
     members: float
     """Of components."""
     removed: float
@@ -81,7 +85,8 @@ def count_rows(config: Config, corpus: Corpus) -> Rows:
     shared = float(jaccard**rows @ partners)
     alone = corpus.alone(shared)
     passed = compared(jaccard, bands, rows, search.threshold, search.sigmas)
-    similar = float((passed * partners)[jaccard >= search.threshold].sum())
+    at_least, wanted = jaccard >= search.threshold, jaccard >= search.threshold - MARGIN
+    similar = float((passed * partners)[at_least].sum())
     linked = 1 - corpus.alone(similar)
     edges = heads * similar / 2
     # The first of identical documents is a member too, unless an edge has made it one.
@@ -102,6 +107,7 @@ def count_rows(config: Config, corpus: Corpus) -> Rows:
         candidates=heads * choice.compared,
         ends=heads * (1 - corpus.alone(2 * choice.compared)),
         edges=edges,
+        near_misses=heads * float((passed * partners)[wanted & ~at_least].sum()) / 2,
         members=members,
         removed=identical + heads * (1 - corpus.firsts(similar)),
         links=forest if engine == "graphframes" else links,

@@ -8,8 +8,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import dedup.pipeline
+import dedup.writing
 from dedup import sizes
 from dedup.config import load_config
+from dedup.kernels import jaccard
 from dedup.kernels.text import Contract
 from dedup.pipeline import run
 from dedup.plan import rows
@@ -95,7 +97,8 @@ def test_a_large_corpus_takes_what_was_planned(spark, tmp_path, monkeypatch):
     small = {"BROADCAST_ROWS": 0, "WHOLE_BYTES": 0, "BAND_BYTES": 1 << 16, "CELL_BYTES": 1 << 17, "CELL_PAIRS": 500}
     for name, value in small.items():
         monkeypatch.setattr(sizes, name, value)
-        monkeypatch.setattr(dedup.pipeline, name, value)
+        for module in (dedup.pipeline, dedup.writing):
+            monkeypatch.setattr(module, name, value, raising=False)
     monkeypatch.setattr(rows, "AUTO_BROADCAST_BYTES", -1)
     spark.conf.set("spark.sql.autoBroadcastJoinThreshold", "-1")
     try:
@@ -108,6 +111,10 @@ def test_a_large_corpus_takes_what_was_planned(spark, tmp_path, monkeypatch):
     for stage in ("identical", "buckets", "candidates", "edges"):
         assert files[stage] == partitions[stage], stage
     assert min(partitions[stage] for stage in ("identical", "candidates", "edges")) > 1
+
+
+def test_near_misses_are_those_of_the_job():
+    assert rows.MARGIN == jaccard.MARGIN
 
 
 def ask(**options):
