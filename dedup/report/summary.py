@@ -8,6 +8,7 @@ from pyspark.sql import functions as F
 
 from dedup.config import to_dict
 from dedup.report.build import rank_tokens
+from dedup.report.plots import draw_plots
 from dedup.run import Run
 from dedup.stages import representatives, signatures
 
@@ -20,9 +21,6 @@ def draw(work: Run, known: Mapping[str, Any]) -> tuple[dict[str, Any] | None, di
     known
         bucket_sizes, component_sizes and recall_measured, as in report.json.
     """
-    # Half a second, in which Spark writes the output.
-    from dedup.report.plots import draw_plots  # noqa: PLC0415
-
     token_ranks = rank_tokens(_read_sample(work))
     measured = work.stages["edges"]
     shown = {"settings": to_dict(work.config), "edges": measured["rows"], "similarities": measured.get("similarities")}
