@@ -31,7 +31,8 @@ def test_every_number_names_its_sources(name):
         elif "=" in line:
             sources = re.findall(r"\[(\d)\]", comment)
             assert sources, line
-            assert re.search(rf"\b{re.escape(line.split('=')[1].strip(' "'))}\b", comment), line
+            value = line.split("=")[1].strip(' "')
+            assert re.search(rf"\b{re.escape(value)}\b", comment), line
             cited |= set(sources)
             comment = ""
         else:
