@@ -325,7 +325,7 @@ def test_plots_are_the_same_every_time_and_small():
     [
         ("curve", ["Jaccard similarity", "probability", "threshold 0.8", "21 bands of 6 rows"]),
         ("similarities", ["exact Jaccard similarity", "candidates (pairs)", "dropped: 3,120", "edges: 2,850"]),
-        ("buckets", ["documents in a bucket, at least", "buckets", "cap 150", "1,000"]),
+        ("buckets", ["documents in a bucket, at least", "buckets", "cap 150", "1k"]),
         ("components", ["documents in a component, at least", "components", "100"]),
         (
             "tokens",

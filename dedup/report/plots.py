@@ -18,14 +18,14 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+from matplotlib.ticker import EngFormatter, LogLocator, NullLocator
 
 from dedup.kernels.lsh import probability
 
 WIDTH, HEIGHT = 4.5, 3.1
 """Inches: as wide as a phone's screen at the size of the page's text."""
 PLACE = (0.15, 0.14, 0.83, 0.77)
-"""Of the axes in the figure: left, bottom, width and height, which leave room for labels of 6 digits and a legend."""
+"""Of the axes in the figure: left, bottom, width and height, which leave room for labels and a legend."""
 BLUE, ORANGE = "#1f78c8", "#d1600a"
 """Told apart by the colour-blind, and legible on white and on black."""
 MOST_POINTS = 40
@@ -180,7 +180,8 @@ def _plot_ranks(axes: Axes, ranks: Mapping[str, Any]) -> None:
     axes.legend(loc="upper right")
 
 
-_COUNT = FuncFormatter(lambda value, _: f"{value:,.0f}" if value == int(value) else "")
+_COUNT = EngFormatter(sep="")
+"""1, 10, 100, 1k: as wide at a billion as at a hundred."""
 
 
 def _render(figure: Figure, name: str, title: str) -> str:
