@@ -192,13 +192,14 @@ def _sign(work: Run) -> None:
         lambda counters: signatures.sign_documents(
             work.documents,
             contract=work.contract,
+            hashed=work.hashed,
             shingle_size=config.shingles.shingle_size,
             bands=config.lsh.bands if config.mode == "lsh" else 0,
             rows=config.lsh.rows,
             signature_seed=config.lsh.seed,
             sample_share=work.sample_share,
             counters=counters,
-        ).withMetadata("signature", work.hashed),
+        ),
         counted=signatures.COUNTED,
     )
     if not work.rows("signatures"):

@@ -1,5 +1,8 @@
 """DOCUMENTS -> SIGNATURES."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,6 +20,7 @@ def sign_documents(
     documents: DataFrame,
     *,
     contract: text.Contract,
+    hashed: Mapping[str, Any] | None = None,
     shingle_size: int,
     bands: int,
     rows: int,
@@ -30,6 +34,8 @@ def sign_documents(
 
     Parameters
     ----------
+    hashed
+        Version and fingerprint of the key, for the table's metadata.
     bands, rows
         0 bands: no signature.
     sample_share
@@ -67,7 +73,7 @@ def sign_documents(
             }
         )
 
-    return documents.mapInArrow(by_piece(sign), signatures_schema(documents.schema["id"].dataType))
+    return documents.mapInArrow(by_piece(sign), signatures_schema(documents.schema["id"].dataType, hashed))
 
 
 def select_sample(signatures: DataFrame) -> DataFrame:
