@@ -23,7 +23,7 @@ from dedup.report.alerts import refuse
 from dedup.report.build import build_report, hide_passwords, read_baseline, to_json
 from dedup.report.metrics import to_metrics
 from dedup.report.page import to_html
-from dedup.report.summary import draw, read_largest, show
+from dedup.report.summary import draw, read_largest, read_sample, show
 from dedup.run import Job, Run
 from dedup.sizes import (
     BAND_BYTES,
@@ -48,7 +48,7 @@ from dedup.stages import (
 )
 from dedup.storage import Storage
 from dedup.workspace import Workspace
-from dedup.writing import write_output
+from dedup.writing import write_near_misses, write_output
 
 LOG = logging.getLogger("dedup")
 
@@ -102,18 +102,20 @@ def _run_stages(work: Run, job: Job, baseline: Mapping[str, Any] | None) -> dict
         _pair(work, heads, bucket_sizes)
     with work.stage("edges", "edges"):
         _verify(work)
-    with work.stage("components", "components"):
-        engine = _connect(work)
-    uncompared = _estimate_loss(work)
-    with work.stage("representatives", "members"):
-        component_sizes, largest = _elect(work)
-    recall_measured = _measure_recall(work)
-    known = {"bucket_sizes": bucket_sizes, "component_sizes": component_sizes, "recall_measured": recall_measured}
-    # While Spark writes, this process has nothing to do.
-    with ThreadPoolExecutor(max_workers=1) as drawer, work.stage("output", "output"):
-        drawing = drawer.submit(draw, work, known)
-        texts, survival = write_output(work, largest)
-        token_ranks, plots = drawing.result()
+    # What needs nothing of the next stages is done beside them: they are short and leave cores idle.
+    with ThreadPoolExecutor() as beside:
+        near_misses, sample = beside.submit(write_near_misses, work), beside.submit(read_sample, work)
+        with work.stage("components", "components"):
+            engine = _connect(work)
+        uncompared = _estimate_loss(work)
+        with work.stage("representatives", "members"):
+            component_sizes, largest = _elect(work)
+        recall_measured = _measure_recall(work)
+        known = {"bucket_sizes": bucket_sizes, "component_sizes": component_sizes, "recall_measured": recall_measured}
+        with work.stage("output", "output"):
+            drawing = beside.submit(draw, work, known, sample.result())
+            texts, survival = write_output(work, largest, near_misses.result())
+            token_ranks, plots = drawing.result()
     work.measure_shuffles()
     report = build_report(
         config=job.config,

@@ -14,9 +14,16 @@ from dedup.stages import documents, edges, output, representatives
 
 
 def write_output(
-    work: Run, largest: Sequence[Mapping[str, Any]]
+    work: Run, largest: Sequence[Mapping[str, Any]], near_misses: int
 ) -> tuple[dict[int, str], dict[str, dict[str, int]] | None]:
-    """Write all folders of the result.
+    """Write the other folders of the result.
+
+    Parameters
+    ----------
+    largest
+        Components, as from `report.summary.read_largest`.
+    near_misses
+        How many have been written.
 
     Returns
     -------
@@ -44,11 +51,11 @@ def write_output(
         writes = {
             "duplicates": writers.submit(_write, work, "duplicates", every.drop("doc_id")),
             "edges": writers.submit(_write, work, "edges", named),
-            "near_misses": writers.submit(_write_near_misses, work),
         }
         if work.rejected is not None:
             writes["quarantined"] = writers.submit(_write, work, "quarantine", work.rejected)
-    written: dict[str, Any] = {**corpus.result(), **{part: write.result() for part, write in writes.items()}}
+    written = {part: write.result() for part, write in writes.items()}
+    written = {**corpus.result(), **written, "near_misses": near_misses}
     total = work.rows("signatures")
     removed = written.get("removed", written["duplicates"])
     if written["kept"] + removed != total or removed != written["duplicates"]:
@@ -111,7 +118,8 @@ def _write_corpus(
     return found if mode == "annotate" else {**found, "removed": seen["rows"] - seen["kept"]}
 
 
-def _write_near_misses(work: Run) -> int:
+def write_near_misses(work: Run) -> int:
+    """Write them, which needs no component, and return how many there are."""
     few = work.rows("compared") - work.rows("edges") <= BROADCAST_ROWS
     near_misses = edges.select_near_misses(work.tables["compared"], threshold=work.config.threshold, on_driver=few)
     ids = work.tables["signatures"].select("doc_id", "id")

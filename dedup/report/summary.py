@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from pyspark.sql import functions as F
 
@@ -12,32 +12,39 @@ from dedup.report.plots import draw_plots
 from dedup.run import Run
 from dedup.stages import representatives, signatures
 
+Sample: TypeAlias = Sequence[tuple[int, bytes]]
 
-def draw(work: Run, known: Mapping[str, Any]) -> tuple[dict[str, Any] | None, dict[str, str]]:
+
+def draw(work: Run, known: Mapping[str, Any], sample: Sample) -> tuple[dict[str, Any] | None, dict[str, str]]:
     """Return the rank-frequency curves of the sample (see `report.rank_tokens`), and the plots.
 
     Parameters
     ----------
     known
         bucket_sizes, component_sizes and recall_measured, as in report.json.
+    sample
+        As from `read_sample`.
     """
-    token_ranks = rank_tokens(_read_sample(work))
+    token_ranks = rank_tokens({"input": [tokens for _, tokens in sample], "kept": _select_kept(work, sample)})
     measured = work.stages["edges"]
     shown = {"settings": to_dict(work.config), "edges": measured["rows"], "similarities": measured.get("similarities")}
     return token_ranks, draw_plots({**known, **shown, "token_ranks": token_ranks})
 
 
-def _read_sample(work: Run) -> dict[str, list[bytes]]:
-    """Return the tokens of the sample of documents, all and those kept."""
-    sample = signatures.select_sample(work.tables["signatures"])
+def read_sample(work: Run) -> Sample:
+    """Return the tokens of the sample of documents by doc_id, that of equal rows as often as there are such."""
+    rows = signatures.select_sample(work.tables["signatures"]).toArrow()
+    return list(zip(rows["doc_id"].to_pylist(), rows["tokens"].to_pylist(), strict=True))
+
+
+def _select_kept(work: Run, sample: Sample) -> list[bytes]:
+    """Return the tokens of the documents that are kept; of equal rows one is."""
+    single = dict(sample)
     duplicates = representatives.select_duplicates(work.tables["members"])
-    removed = duplicates.select("doc_id").join(F.broadcast(sample.select("doc_id")), on="doc_id", how="left_semi")
-    absent = set(removed.toArrow()["doc_id"].to_pylist())
-    rows = sample.toArrow()
-    every = rows["tokens"].to_pylist()
-    # Of equal rows one is kept.
-    single = dict(zip(rows["doc_id"].to_pylist(), every, strict=True))
-    return {"input": every, "kept": [tokens for doc_id, tokens in single.items() if doc_id not in absent]}
+    ids = F.broadcast(signatures.select_sample(work.tables["signatures"]).select("doc_id"))
+    removed = duplicates.select("doc_id").join(ids, on="doc_id", how="left_semi").toArrow()
+    absent = set(removed["doc_id"].to_pylist())
+    return [tokens for doc_id, tokens in single.items() if doc_id not in absent]
 
 
 def read_largest(work: Run) -> list[dict[str, Any]]:
