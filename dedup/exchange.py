@@ -116,7 +116,8 @@ def meet(
     source
         Rows that `pairs_of` turns into pairs left_id < right_id, with repetitions.
     payload
-        `doc_id` and what the comparison needs of a document; rows of documents without a pair stay where they are.
+        `doc_id` and what the comparison needs of a document, of every document that has a pair; rows of others stay
+        where they are.
     compare
         Given the payload of a cell's documents, the ids of its distinct pairs and the rows of both in the payload,
         returns rows of `schema`.
@@ -151,9 +152,7 @@ def meet(
             return
         left, right = _distinct(*unpack(table["block"], 2))
         documents = table.filter(pc.is_valid(table["doc_id"])).drop_columns(["target", "block"])
-        ids = documents["doc_id"].to_numpy()
-        order = np.argsort(ids, kind="stable")
-        left_rows, right_rows = (order[np.searchsorted(ids, ends, sorter=order)] for ends in (left, right))
+        left_rows, right_rows = (_look_up(documents["doc_id"].to_numpy(), ends) for ends in (left, right))
         yield compare(documents, (left, right), (left_rows, right_rows))
 
     if whole and groups == 1:
@@ -169,6 +168,15 @@ def meet(
         .repartition(targets.size, "target")
         .mapInArrow(receive, schema)
     )
+
+
+def _look_up(ids: Integers, wanted: Integers) -> Integers:
+    """Return where each id stands; a missing one would otherwise be taken for its neighbour."""
+    order = np.argsort(ids, kind="stable")
+    rows = order.take(np.searchsorted(ids, wanted, sorter=order), mode="clip")
+    if not np.array_equal(ids[rows], wanted):
+        raise ValueError(f"every document of a pair must have a payload (got none of {wanted[ids[rows] != wanted][0]})")
+    return rows
 
 
 def _distinct(left: Integers, right: Integers) -> Pairs:

@@ -87,9 +87,12 @@ def find_heads(labels: DataFrame, identical: DataFrame) -> DataFrame:
     return labels.withColumns({"left_id": least, "right_id": greatest}).select(*LABELS.names)
 
 
-def select_apart(labels: DataFrame) -> DataFrame:
-    """LABELS of `find_heads` -> PAIRS of them that are of two shingle sets."""
-    return labels.filter("left_id < right_id").select("left_id", "right_id").distinct()
+def select_apart(labels: DataFrame, heads: DataFrame) -> DataFrame:
+    """LABELS of `find_heads`, SIGNATURES of `identical.select_heads` -> PAIRS of two shingle sets, neither empty."""
+    pairs = labels.filter("left_id < right_id").select("left_id", "right_id").distinct()
+    for side in pairs.columns:
+        pairs = pairs.join(heads.select(F.col("doc_id").alias(side)), on=side, how="left_semi")
+    return pairs.select("left_id", "right_id")
 
 
 def measure_recall(labels: DataFrame, compared: DataFrame, components: DataFrame) -> list[dict[str, Any]]:
@@ -113,7 +116,8 @@ def measure_recall(labels: DataFrame, compared: DataFrame, components: DataFrame
     """
     apart = F.col("left_id") < F.col("right_id")
     measured = labels.join(compared, on=["left_id", "right_id"], how="left")
-    measured = measured.withColumn("jaccard", F.when(apart, F.col("jaccard")).otherwise(1.0))
+    # A document without a token resembles nothing, not even another such.
+    measured = measured.withColumn("jaccard", F.when(apart, F.coalesce("jaccard", F.lit(0.0))).otherwise(1.0))
     number = F.floor(F.col("jaccard") * SIMILARITY_BINS).alias("bin")
     every = measured.groupBy(number).agg(F.avg("jaccard"), F.count(F.lit(1))).collect()
     parted: dict[int, int] = dict(find_parted(measured, components).groupBy(number).agg(F.count(F.lit(1))).collect())

@@ -92,10 +92,10 @@ def _run_stages(work: Run, job: Job, baseline: Mapping[str, Any] | None) -> dict
         _sign(work)
     with work.stage("identical", "identical"):
         _collapse(work)
+    heads = identical.select_heads(work.tables["signatures"], work.tables["identical"])
     if labels is not None:
         with work.stage("labels", "labels"):
-            _select_labels(work, labels)
-    heads = identical.select_heads(work.tables["signatures"], work.tables["identical"])
+            _select_labels(work, labels, heads)
     with work.stage("buckets", "buckets"):
         bucket_sizes = _bucket(work, heads)
     with work.stage("candidates", "candidates"):
@@ -159,8 +159,8 @@ def _read_labels(work: Run) -> DataFrame | None:
     return labels.filter("duplicate")
 
 
-def _select_labels(work: Run, labels: DataFrame) -> None:
-    """Make the table of the labelled pairs whose documents the corpus has, by the least doc_ids of their sets."""
+def _select_labels(work: Run, labels: DataFrame, heads: DataFrame) -> None:
+    """Make the tables of the labelled pairs whose documents the corpus has, and of those of them to be compared."""
     given = labels.count()
     work.table(
         "labels",
@@ -173,6 +173,7 @@ def _select_labels(work: Run, labels: DataFrame) -> None:
             f"evaluation.labeled_pairs: must hold duplicates of the input (got {given:,}, of none of which both "
             "documents are in it)"
         )
+    work.table("labeled_pairs", schemas.PAIRS, lambda _: select_apart(work.tables["labels"], heads))
 
 
 def _measure_recall(work: Run) -> list[dict[str, Any]]:
@@ -180,10 +181,9 @@ def _measure_recall(work: Run) -> list[dict[str, Any]]:
     if "labels" not in work.tables:
         return []
     with work.stage("recall", "labeled"):
-        labels, count = work.tables["labels"], work.rows("labels")
-        pairs = select_apart(labels)
+        pairs, count = work.tables["labeled_pairs"], work.rows("labeled_pairs")
         work.table("labeled", schemas.EDGES, lambda _: _compare(work, pairs, count, 0.0))
-        return measure_recall(labels, work.tables["labeled"], work.tables["components"])
+        return measure_recall(work.tables["labels"], work.tables["labeled"], work.tables["components"])
 
 
 def _sign(work: Run) -> None:
@@ -301,10 +301,9 @@ def _collect_sets(work: Run, wanted: DataFrame, most: int) -> None:
 def _verify(work: Run) -> None:
     if "sets" not in work.tables:
         pairs, count = work.tables["candidates"].select("left_id", "right_id"), work.rows("candidates")
-        if "sample" in work.tables:
-            pairs, count = pairs.unionByName(work.tables["sample"]), count + work.rows("sample")
-        if "labels" in work.tables:
-            pairs, count = pairs.unionByName(select_apart(work.tables["labels"])), count + work.rows("labels")
+        for name in ("sample", "labeled_pairs"):
+            if name in work.tables:
+                pairs, count = pairs.unionByName(work.tables[name]), count + work.rows(name)
         ends = pairs.select(F.explode(F.array("left_id", "right_id")).alias("doc_id"))
         most = 2 * count
         # To a broadcast the same id twice does no harm. Of many pairs there are fewer documents, so they are counted.

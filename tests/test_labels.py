@@ -7,8 +7,11 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import types as T
 
+from dedup.config import load_config
 from dedup.errors import DataError, SchemaError, StorageError
 from dedup.labels import read_labels, select_known
+from dedup.pipeline import run
+from dedup.run import Job
 from dedup.storage import Storage
 
 
@@ -79,3 +82,19 @@ def test_a_file_that_is_none_of_labels_is_refused(spark, tmp_path, file, error, 
 
     with pytest.raises(error, match=words):
         read(spark, path)
+
+
+@pytest.mark.parametrize("mode", ["lsh", "exact"])
+def test_recall_is_told_by_similarity_and_empty_documents_resemble_none(spark, tmp_path, mode):
+    words = " ".join(f"word{number}" for number in range(40))
+    texts = [words, f"{words} end", "", None, "something else that is said of nothing", words]
+    corpus, labels = tmp_path / "in.jsonl", tmp_path / "pairs.csv"
+    corpus.write_text("".join(json.dumps({"id": i, "text": text}) + "\n" for i, text in enumerate(texts)))
+    labels.write_text("left_id,right_id\n0,1\n2,3\n0,2\n0,4\n5,0\n5,1\n")
+    config = load_config(None, None, ["input.id_column=id", f"evaluation.labeled_pairs={labels}", f"mode={mode}"])
+
+    report = run(spark, Job(inputs=[str(corpus)], output=str(tmp_path / "out"), config=config))
+
+    points = [(point["jaccard"], point["pairs"], point["joined"]) for point in report["recall_measured"]]
+    assert points == [(0.0, 3, 0), (36 / 37, 2, 2), (1.0, 1, 1)]
+    assert report["labeled_pairs"] == {"given": 6, "known": 6, "joined": 3}

@@ -7,6 +7,7 @@ from itertools import combinations
 import numpy as np
 import pyarrow as pa
 import pytest
+from pyspark.errors import PythonException
 from pyspark.sql import types as T
 
 import dedup.exchange
@@ -214,3 +215,10 @@ def test_a_document_travels_once_to_each_cell_of_its_group(spark, groups):
     cells = [-number for number in found if number < 0]
     assert sum(cells) == len(pairs)
     assert len(cells) == groups * (groups + 1) // 2
+
+
+def test_a_document_without_its_set_is_no_other(spark):
+    sets = make_sets(spark, {1: range(9), 3: range(9)})
+
+    with pytest.raises(PythonException, match=r"must have a payload \(got none of 2\)"):
+        verify(pair_up(spark, [(1, 2)]), sets, threshold=0.8, groups=1, broadcast=True, whole=True).collect()
