@@ -1,3 +1,59 @@
 """Near-duplicate removal for text corpora on Apache Spark, exact where it removes and the same on every run."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from dedup.api import deduplicate
+    from dedup.errors import (
+        AlertError,
+        ComponentError,
+        ConfigError,
+        DataError,
+        DedupError,
+        FinishedError,
+        SchemaError,
+        StorageError,
+    )
+    from dedup.result import Report, Result
+    from dedup.settings.files import load_config as load_settings
+    from dedup.settings.options import Config as Settings
+
 __version__ = "0.1.0"
+
+__all__ = [
+    "AlertError",
+    "ComponentError",
+    "ConfigError",
+    "DataError",
+    "DedupError",
+    "FinishedError",
+    "Report",
+    "Result",
+    "SchemaError",
+    "Settings",
+    "StorageError",
+    "__version__",
+    "deduplicate",
+    "load_settings",
+]
+
+_ELSEWHERE = {
+    "Report": ("dedup.result", "Report"),
+    "Result": ("dedup.result", "Result"),
+    "Settings": ("dedup.settings.options", "Config"),
+    "deduplicate": ("dedup.api", "deduplicate"),
+    "load_settings": ("dedup.settings.files", "load_config"),
+}
+"""Where names of __all__ come from that are no errors; imported when they are asked for."""
+
+
+def __getattr__(name: str) -> object:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module, attribute = _ELSEWHERE.get(name, ("dedup.errors", name))
+    return getattr(import_module(module), attribute)
+
+
+def __dir__() -> list[str]:
+    return __all__

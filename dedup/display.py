@@ -1,11 +1,44 @@
 """How values are written for people."""
 
-UNITS = ("bytes", "kB", "MB", "GB", "TB", "PB")
+import logging
+import re
+
+UNITS = ("bytes", "kB", "MB", "GB", "TB", "PB", "EB")
+USER = re.compile(
+    r"(?<=://)(?:[^\s/:]*:\S*@|(?<!abfs://)(?<!abfss://)(?<!wasb://)(?<!wasbs://)[^\s/:]+@)", re.IGNORECASE
+)
+"""A user with a password, or one without; in its place Azure's URLs have the container."""
 
 
 def printable(text: str) -> str:
     """Return the text with control characters escaped: what comes from a corpus must not command the terminal."""
     return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
+
+
+def hide_secrets(text: str) -> str:
+    """Return the text without the user, and the password, of each URL in it, whatever characters they have.
+
+    A password can hold `/` and `@`, as keys of S3 do, so a URL that names a port and has an `@` in its path loses what
+    stands before that: nothing tells the two apart.
+    """
+    return USER.sub("", text)
+
+
+class SecretFormatter(logging.Formatter):
+    """Log lines and tracebacks by `hide_secrets`."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Write one record."""
+        return hide_secrets(super().format(record))
+
+
+def log_to_stderr() -> None:
+    """Send warnings to stderr, and no secret with them."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(SecretFormatter("%(message)s"))
+    # py4j logs every lost connection, which is raised as well; through the root logger too, which nothing else uses.
+    handler.addFilter(lambda record: record.name != "root" and not record.name.startswith("py4j"))
+    logging.basicConfig(handlers=[handler], level=logging.WARNING)
 
 
 def count(value: int | None) -> str:

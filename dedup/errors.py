@@ -8,10 +8,11 @@
     ├── DataError
     ├── StorageError
     ├── ComponentError
+    ├── FinishedError
     └── AlertError
 
-Jobs print the message of a `DedupError` as one line and exit 2, of an `AlertError` 3; anything else is a fault of the
-program, shown with its traceback.
+Jobs print the message of a `DedupError` as one line and exit 2, of an `AlertError` 3, of a `FinishedError` 0; anything
+else is a fault of the program, shown with its traceback.
 """
 
 
@@ -37,6 +38,10 @@ class StorageError(DedupError):
 
 class ComponentError(DedupError):
     """The connected components are unavailable or contradict the edges they were computed from."""
+
+
+class FinishedError(DedupError):
+    """The output of this very run is there already: nothing is to be done, and nothing was."""
 
 
 class AlertError(DedupError):

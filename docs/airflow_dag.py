@@ -3,6 +3,7 @@
 The connection `spark_cluster` names the master; `scripts/package` has put its two files where DEDUP says.
 """
 
+import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -15,14 +16,14 @@ OUTPUT = "s3a://corpora/dedup/{{ ds }}"
 
 
 class Deduplicate(SparkSubmitOperator):
-    """Retry faults, which the job goes on from; not mistakes (exit status 2), which no retry mends."""
+    """Retry faults, which the job goes on from; not mistakes (exit status 2) and alerts (3), which no retry mends."""
 
     def execute(self, context: Any) -> None:  # noqa: ANN401 - as the base class has it
         """Run spark-submit."""
         try:
             super().execute(context)
         except Exception as error:
-            if "Error code is: 2." in str(error):
+            if re.search(r"Error code is: [23]\.", str(error)):
                 raise AirflowFailException(str(error)) from error
             raise
 

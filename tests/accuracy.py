@@ -9,13 +9,18 @@ import re
 import subprocess
 import sys
 import tempfile
+from itertools import product
 from pathlib import Path
 
-from dedup.config import load_config
-from dedup.pipeline import run
-from dedup.run import Job
-from dedup.session import open_session
+import pyarrow.parquet as pq
 
+from dedup.run.job import Job
+from dedup.run.local import run_in_memory
+from dedup.run.pipeline import run
+from dedup.run.session import open_session
+from dedup.settings.files import load_config
+
+TABLES = ("kept", "removed", "duplicates", "edges", "near_misses")
 CORPORA = ("powershell_docs", "tldr_pages", "license_rules")
 VERDICT = re.compile(
     r"kept (\d+) \(exact answer (\d+)\) of (\d+) \| missed (\d+) of .*"
@@ -48,19 +53,25 @@ def main(folder: Path) -> int:
     spark = open_session(quiet=True)
     passed = failed = 0
     with tempfile.TemporaryDirectory() as scratch:
-        for corpus in CORPORA:
-            for mode in ("lsh", "exact"):
-                output = Path(scratch) / f"{corpus}-{mode}"
-                config = load_config(None, None, ["input.id_column=doc_id", f"mode={mode}"])
-                source = str(folder / "data" / f"{corpus}.parquet")
-                run(spark, Job(inputs=[source], output=str(output), config=config))
-                verdict = judge(folder, corpus, output / "kept")
-                good = holds(verdict, mode)
-                passed, failed = passed + good, failed + (not good)
-                print(f"{'passed' if good else 'FAILED'}  {corpus}, mode {mode}: {verdict}", flush=True)
+        for corpus, mode in product(CORPORA, ("lsh", "exact")):
+            config = load_config(None, None, ["input.id_column=doc_id", f"mode={mode}"])
+            source = str(folder / "data" / f"{corpus}.parquet")
+            outputs = [Path(scratch) / f"{corpus}-{mode}-{engine}" for engine in ("spark", "memory")]
+            run(spark, Job(inputs=[source], output=str(outputs[0]), config=config))
+            run_in_memory(Job(inputs=[source], output=str(outputs[1]), config=config))
+            verdict = judge(folder, corpus, outputs[0] / "kept")
+            good = holds(verdict, mode) and tell(outputs[0]) == tell(outputs[1])
+            passed, failed = passed + good, failed + (not good)
+            print(f"{'passed' if good else 'FAILED'}  {corpus}, mode {mode}, both engines: {verdict}", flush=True)
     spark.stop()
     print(f"{passed} passed, {failed} failed")
     return 1 if failed else 0
+
+
+def tell(output: Path) -> list[list[tuple[object, ...]]]:
+    """Return all that a run found, in an order of its own: the engines must agree to the row."""
+    found = [pq.read_table(output / name) for name in TABLES]
+    return [sorted(zip(*(column.to_pylist() for column in table.columns), strict=True), key=repr) for table in found]
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The benchmark: the job against a plain copy of the corpus and against Spark MLlib, as whole processes in turn.
+"""The benchmark: the job on both engines against Spark's plain copy and Spark MLlib, as whole processes in turn.
 
 scripts/bench [--large] [--rounds 3] [--sizes 10000,100000] [--data FOLDER] [--output bench.json]
 """
@@ -42,7 +42,7 @@ def main() -> None:
     cli.add_argument("--rounds", type=int, default=3)
     cli.add_argument("--sizes", default=",".join(map(str, SIZES)), help="documents of the generated corpora")
     cli.add_argument("--profiles", default="plain,long,skewed", help="which generated corpora")
-    cli.add_argument("--contenders", default="copy,driver,graphframes,mllib")
+    cli.add_argument("--contenders", default="copy,memory,spark,graphframes,mllib")
     cli.add_argument("--data", type=Path, help="folder of parquet files with columns doc_id and text, each a corpus")
     cli.add_argument("--work", type=Path, default=Path(tempfile.gettempdir()) / "dedup-bench", help="kept corpora")
     cli.add_argument("--output", type=Path, default=Path("bench.json"))
@@ -95,7 +95,7 @@ def measure(name: str, folder: Path, documents: int, contenders: list[str], roun
             key: dict(zip(("median", "min", "max"), (statistics.median(n), min(n), max(n)), strict=True))
             for key, n in spread.items()
         }
-        largest = {key: max(one[key] for one in done) for key in ("jvm_bytes", "worker_bytes")}
+        largest = {key: max(one[key] for one in done) for key in ("jvm_bytes", "worker_bytes", "total_bytes")}
         seconds = measured["seconds"]["median"]
         result[contender] = {
             **{key: {part: round(value, 3) for part, value in parts.items()} for key, parts in measured.items()},
@@ -118,7 +118,9 @@ def run(contender: str, folder: Path) -> dict[str, Any]:
         command = [sys.executable, "-m", "tests.bench_jobs", contender, source, str(target)]
     else:
         command = [sys.executable, "jobs/deduplicate.py", "--input", source, "--output", str(target)]
-        command += ["--id-column", "doc_id", "--set", f"components.engine={contender}"]
+        command += ["--id-column", "doc_id", "--engine", "memory" if contender == "memory" else "spark"]
+        if contender == "graphframes":
+            command += ["--set", "components.engine=graphframes"]
     with tempfile.TemporaryDirectory() as log:
         logged = {"enabled": "true", "rolling.enabled": "false", "compress": "false", "dir": Path(log).as_uri()}
         arguments = " ".join(f"--conf spark.eventLog.{key}={value}" for key, value in logged.items())
@@ -146,12 +148,14 @@ def run(contender: str, folder: Path) -> dict[str, Any]:
 
 def watch(process: psutil.Popen, deadline: float) -> dict[str, Any]:
     """Wait for a process, and return the peak memory of the JVM and of the largest Python worker under it."""
-    peaks = {"jvm_bytes": 0, "worker_bytes": 0}
+    peaks = {"jvm_bytes": 0, "worker_bytes": 0, "total_bytes": 0}
     cpu_seconds: dict[int, float] = {}
     finished = True
     while process.poll() is None:
-        for child in process.children(recursive=True):
+        total = 0
+        for child in [process, *process.children(recursive=True)]:
             try:
+                total += child.memory_full_info().pss
                 cpu_seconds[child.pid] = sum(child.cpu_times()[:2])
                 if child.name() == "java":
                     peaks["jvm_bytes"] = max(peaks["jvm_bytes"], child.memory_info().rss)
@@ -159,6 +163,7 @@ def watch(process: psutil.Popen, deadline: float) -> dict[str, Any]:
                     peaks["worker_bytes"] = max(peaks["worker_bytes"], child.memory_info().rss)
             except psutil.NoSuchProcess:
                 continue
+        peaks["total_bytes"] = max(peaks["total_bytes"], total)
         if time.monotonic() > deadline:
             finished = False
             for child in process.children(recursive=True):
@@ -216,11 +221,11 @@ def to_table(result: Mapping[str, Any]) -> str:
         f"\n{result['corpus']}, {result['documents']:,} documents, {result['rounds']} rounds\n",
         (
             "| job | seconds (min to max) | in session | ratio to copy (min to max) | docs/s/core | shuffle B/doc "
-            "| JVM MB | worker MB | recall |"
+            "| JVM MB | worker MB | all MB | recall |"
         ),
-        "|---|---|---|---|---|---|---|---|---|",
+        "|---|---|---|---|---|---|---|---|---|---|",
     ]
-    for name in ("copy", "driver", "graphframes", "mllib"):
+    for name in ("copy", "memory", "spark", "graphframes", "mllib"):
         if name not in result:
             continue
         one = result[name]
@@ -232,10 +237,13 @@ def to_table(result: Mapping[str, Any]) -> str:
             f"| {one['session_seconds']['median']:.1f} "
             f"| {ratio['median']:.2f} ({ratio['min']:.2f} to {ratio['max']:.2f}) "
             f"| {one['documents_per_second_per_core']:,} | {one['shuffle_bytes_per_document']:,} "
-            f"| {one['jvm_bytes'] / 1e6:,.0f} | {one['worker_bytes'] / 1e6:,.0f} | {found} |"
+            f"| {one['jvm_bytes'] / 1e6:,.0f} | {one['worker_bytes'] / 1e6:,.0f} "
+            f"| {one['total_bytes'] / 1e6:,.0f} | {found} |"
         )
-    stages = result.get("driver", {}).get("stages", {})
-    lines += ["", "stages, seconds: " + ", ".join(f"{name} {seconds:.1f}" for name, seconds in stages.items())]
+    for name in ("memory", "spark"):
+        stages = result.get(name, {}).get("stages", {})
+        told = ", ".join(f"{stage} {seconds:.1f}" for stage, seconds in stages.items())
+        lines += ["", f"{name}, stages in seconds: {told}"]
     return "\n".join(lines)
 
 

@@ -8,9 +8,9 @@ from pyspark.ml.feature import HashingTF, MinHashLSH
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from dedup.exchange import by_piece
 from dedup.kernels import shingles, text
-from dedup.session import open_session
+from dedup.run.session import open_session
+from dedup.stages.exchange import by_piece
 
 HASH_TABLES = 4
 """P(candidate) = 1 - (1 - J)^4 = .9984 at .8: the recall of 21 bands of 6 rows."""

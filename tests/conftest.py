@@ -6,9 +6,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 from pyspark.sql import SparkSession
 
-from dedup.session import GRAPHFRAMES_JAR, LOCAL_CONF, ROOT, read_conf
+from dedup.run.session import GRAPHFRAMES_JAR, LOCAL_CONF, ROOT, read_conf
+
+# How long an example takes says nothing about a kernel, least of all on a machine whose cores are busy with Spark.
+settings.register_profile("quick", deadline=None, max_examples=30)
+settings.register_profile("full", settings.get_profile("quick"), max_examples=100)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
 
 @pytest.fixture(scope="session")

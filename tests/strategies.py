@@ -1,12 +1,7 @@
 """Hypothesis strategies: text from everywhere in Unicode, near copies, hashes, edges between arbitrary ids."""
 # ruff: noqa: RUF001 - letters that look alike are wanted
 
-from hypothesis import settings
 from hypothesis import strategies as st
-
-# How long an example takes says nothing about a kernel, least of all on a machine whose cores are busy with Spark.
-settings.register_profile("dedup", deadline=None)
-settings.load_profile("dedup")
 
 MARKS = "\u0301\u0308\u0345\u20dd\ufe0f\u093f\u0e31\u0e34\u0e48\u0eb1\u0ec8\u17b6\u17d2\u102c\u1039\u3099\u302a\u0307"
 UNSPACED = "漢字々〆\u3007\u2e80かなカナーｶﾞﾊﾟ\u30fbไทยฯ๑ລາວ໑ខ្មែរ។៣မြန်မာ၊၃\U00020000\U0001b000"

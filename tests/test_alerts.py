@@ -2,10 +2,10 @@
 
 import pytest
 
-from dedup.config import load_config, to_dict
 from dedup.report.alerts import describe, find_breaches, refuse
-from dedup.settings import Alerts
-from tests.reports import HOSTILE, RECALL, make_hostile_report, make_report
+from dedup.settings.files import load_config, to_dict
+from dedup.settings.options import Alerts
+from tests.reports import HOSTILE, LABELED, make_hostile_report, make_near, make_report
 
 SOURCES = {"web": {"documents": 100, "kept": 40}, "books": {"documents": 10, "kept": 10}}
 # Of the made-up report.
@@ -47,7 +47,9 @@ def test_a_rate_can_be_too_low():
 def test_every_limit_is_of_something_that_is_measured():
     limits = {name: 0 if name.endswith("_above") else 1 for name in to_dict(load_config())["alerts"]}
     limits.pop("on_breach")
-    report = make_report(survival_by_source=SOURCES, recall_measured=RECALL, baseline=make_report() | {"output": ""})
+    report = make_report(
+        survival_by_source=SOURCES, near=make_near(labeled=LABELED), baseline=make_report() | {"output": ""}
+    )
     report["removal_rate_change"] = 0.01
 
     found = find_breaches(report, limits)

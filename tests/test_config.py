@@ -13,16 +13,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dedup import config as config_module
-from dedup import settings as settings_module
-from dedup.config import load_config, to_dict, to_toml
 from dedup.errors import ConfigError, DedupError
-from dedup.fields import Limit
-from dedup.settings import Alerts, Buckets, Candidates, Components, Config, Input, Lsh, Output, Shingles
+from dedup.settings import files as config_module
+from dedup.settings import options as settings_module
+from dedup.settings.files import load_config, to_dict, to_toml
+from dedup.settings.options import Alerts, Buckets, Candidates, Components, Config, Input, Lsh, Output, Shingles
+from dedup.settings.rules import Limit
 
 ROOT = Path(__file__).resolve().parent.parent
 DEFAULTS = ROOT / "conf" / "dedup.toml"
-PRESETS = sorted((ROOT / "conf" / "presets").glob("*.toml"))
+PRESETS = sorted((ROOT / "dedup" / "settings" / "presets").glob("*.toml"))
 TABLES = {entry.name: entry.type for entry in fields(Config) if is_dataclass(entry.type)}
 SETTINGS = {
     f"{table}.{entry.name}".removeprefix("."): (owner, entry)
@@ -35,6 +35,7 @@ RANGES = {
     "threshold": (sys.float_info.min, 1),
     "shingles.shingle_size": (1, 64),
     "limits.per_source": (0, INT64_MAX),
+    "output.files": (0, 1_000_000),
     "shingles.seed": (0, INT64_MAX),
     "lsh.bands": (1, 4096),
     "lsh.rows": (1, 128),
@@ -296,7 +297,7 @@ def test_value_out_of_rule_is_refused_in_one_line(tmp_path, text, message):
         ("treshold = 0.8", "treshold", "threshold"),
         ("[lhs]\nbands = 3", "lhs.bands", "lsh.bands"),
         ("[shingle]\nshingle_size = 3", "shingle.shingle_size", "shingles.shingle_size"),
-        ("[outputs]", "outputs", "output.mode"),
+        ("[outputs]", "outputs", "output.files"),
         ("bands = 3", "bands", "lsh.bands"),
         ("max-bucket = 3", "max-bucket", "buckets.max_bucket"),
         ("[shingles]\nbands = 3", "shingles.bands", "lsh.bands"),
@@ -490,12 +491,12 @@ def test_dictionary_is_plain_and_nested():
     changed = to_dict(Config(buckets=Buckets(max_bucket=7)))
 
     assert changed["buckets"] == {"max_bucket": 7}
-    assert list(changed) == ["threshold", "mode", *TABLES]
+    assert list(changed) == ["threshold", "engine", "mode", *TABLES]
 
 
 def test_settings_load_without_the_heavy_packages():
     code = (
-        "import sys; from dedup.config import load_config; load_config(preset='code');"
+        "import sys; from dedup.settings.files import load_config; load_config(preset='code');"
         "print({'pyspark', 'numpy', 'pandas', 'pyarrow'} & sys.modules.keys())"
     )
     run = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)

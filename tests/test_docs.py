@@ -1,38 +1,30 @@
 """What the README says is what the job does."""
 
 import ast
-import importlib.util
 import json
 import re
 import tomllib
 from importlib.metadata import distribution
-from types import ModuleType
 
 import pyarrow.dataset as ds
 import pytest
 from packaging.requirements import Requirement
 
-from dedup.config import load_config, to_dict
+from dedup.cli import plan as cli_plan
+from dedup.cli import run as cli_run
 from dedup.explain.explanation import explain
 from dedup.explain.result import Result
 from dedup.explain.show import Style, to_text
-from dedup.kernels.lsh import probability
-from dedup.pipeline import run
+from dedup.kernels.curve import probability
 from dedup.report.metrics import METRICS, to_metrics
-from dedup.run import Job
-from dedup.session import ROOT
-from tests.reports import RECALL, make_report
+from dedup.run.job import Job
+from dedup.run.pipeline import run
+from dedup.run.session import ROOT
+from dedup.settings.files import load_config, to_dict
+from tests.reports import LABELED, make_near, make_report
 
 README = (ROOT / "README.md").read_text("utf-8")
 CHOOSING = (ROOT / "docs" / "choosing.md").read_text("utf-8")
-
-
-def load_job(name: str) -> ModuleType:
-    """Return a module of jobs/."""
-    specification = importlib.util.spec_from_file_location(name, ROOT / "jobs" / f"{name}.py")
-    job = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(job)
-    return job
 
 
 def table_after(words: str) -> list[list[str]]:
@@ -105,9 +97,8 @@ def test_the_airflow_dag_names_files_and_options_that_there_are():
     paths = re.findall(r"\{DEDUP\}/([\w./-]+)", " ".join(map(ast.unparse, call.keywords)))
     assert [path for path in paths if not path.startswith(("dist/", "jars/")) and not (ROOT / path).exists()] == []
     assert {"dist/dedup.zip", "dist/environment.tar.gz"} <= set(paths)
-    job = load_job("deduplicate")
     arguments = ["OUTPUT" if isinstance(each, ast.Name) else each.value for each in given["application_args"].elts]
-    assert job.parse_arguments(arguments).id_column == "id"
+    assert cli_run.parse_arguments(arguments).id_column == "id"
 
 
 @pytest.mark.parametrize("command", re.findall(r"^\$ scripts/plan (.*)$", CHOOSING, re.MULTILINE))
@@ -115,7 +106,7 @@ def test_a_plan_prints_what_is_shown(command, capsys):
     [shown] = re.findall(
         rf"^\$ scripts/plan {re.escape(command)}\n(.*?)(?=\n\n\$|\n```)", CHOOSING, re.MULTILINE | re.DOTALL
     )
-    status = load_job("plan").main(command.split())
+    status = cli_plan.main(command.split())
 
     printed = capsys.readouterr()
     assert (printed.out + printed.err).rstrip() == shown
@@ -123,7 +114,7 @@ def test_a_plan_prints_what_is_shown(command, capsys):
 
 
 def test_presets_are_listed_as_they_are():
-    names = {path.stem for path in (ROOT / "conf" / "presets").glob("*.toml")}
+    names = {path.stem for path in (ROOT / "dedup" / "settings" / "presets").glob("*.toml")}
     rows = re.findall(
         r"^\| `([\w-]+)` \| (\d+) x (\d+) \| (\d+) \| ([\d.]+) \| ([\d.]+) \| ([\d.]+) \|", CHOOSING, re.MULTILINE
     )
@@ -148,7 +139,7 @@ WATCHED = {
 
 def test_the_metrics_to_watch_are_written():
     named = set(re.findall(r"`dedup_(\w+)", (ROOT / "docs" / "operations.md").read_text("utf-8")))
-    known = {"survival_by_source": {"web": {"documents": 2, "kept": 1}}, "recall_measured": RECALL}
+    known = {"survival_by_source": {"web": {"documents": 2, "kept": 1}}, "near": make_near(labeled=LABELED)}
     report = make_report(baseline=make_report() | {"output": "earlier"}, **known)
     written = set(re.findall(r"^# TYPE dedup_(\w+) gauge$", to_metrics(report), re.MULTILINE))
 

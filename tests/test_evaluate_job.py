@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dedup.session import ROOT
+from dedup.run.session import ROOT
 from tests.test_jobs import ROWS, assert_mistake
 from tests.test_jobs import start as start_any
 

@@ -12,11 +12,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import dedup.evaluate.sample
-from dedup.config import load_config
 from dedup.errors import ConfigError, DataError, StorageError
 from dedup.evaluate.evaluation import Question, check_comparable, evaluate, to_table
-from dedup.pipeline import run
-from dedup.run import Job
+from dedup.run.job import Job
+from dedup.run.pipeline import run
+from dedup.settings.files import load_config
 from tests import oracles
 from tests.test_pipeline import make_texts
 

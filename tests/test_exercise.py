@@ -3,10 +3,10 @@
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dedup.config import load_config
-from dedup.pipeline import run
-from dedup.run import Job
-from dedup.session import ROOT
+from dedup.run.job import Job
+from dedup.run.pipeline import run
+from dedup.run.session import ROOT
+from dedup.settings.files import load_config
 from tests import exercise
 
 

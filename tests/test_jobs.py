@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dedup import __version__
-from dedup.session import LOCAL_CONF, ROOT
+from dedup.run.session import LOCAL_CONF, ROOT
 
 JOB = ROOT / "jobs" / "deduplicate.py"
 TEXT = " ".join(f"word{number}" for number in range(40))
@@ -30,7 +30,7 @@ ROWS = [
 ]
 
 
-def start(*arguments, program=(sys.executable, JOB), cwd=None, **environment):
+def start(*arguments, program=(sys.executable, JOB), cwd=None, umask=-1, **environment):
     """Run the job as from a user's shell, without what the tests' own environment adds."""
     taken = ("PYTHONPATH", "PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET", "SPARK_HOME", "PYTHONWARNINGS")
     inherited = {name: value for name, value in os.environ.items() if name not in taken}
@@ -43,6 +43,7 @@ def start(*arguments, program=(sys.executable, JOB), cwd=None, **environment):
         env={**inherited, **environment},
         stdin=subprocess.DEVNULL,
         timeout=300,
+        umask=umask,
     )
 
 
@@ -75,7 +76,7 @@ def source(tmp_path_factory):
 def output(source, tmp_path_factory):
     """Return the output of a run that went well, having looked at what it said."""
     output = tmp_path_factory.mktemp("output") / "out put"
-    done = start("--input", source.name, "--output", output, "--id-column", "id", cwd=source.parent)
+    done = start("--input", source.name, "--output", output, "--id-column", "id", cwd=source.parent, umask=0o027)
     assert done.stderr == ""
     assert done.returncode == 0
     table = dict(re.findall(r"^(\w[\w ]*?) {2,}([\d,]+)$", done.stdout.partition("\nstage ")[0], re.MULTILINE))
@@ -98,17 +99,29 @@ def test_a_run_leaves_what_it_says(output):
     assert {"report.html", "dedup.toml", "edges"} <= {path.name for path in output.iterdir()}
 
 
+def modes(folder):
+    """Return the rights of all files, and those of all folders."""
+    found = [folder, *folder.rglob("*")]
+    return tuple({path.stat().st_mode & 0o777 for path in found if path.is_dir() == kind} for kind in (False, True))
+
+
+def test_files_have_the_rights_that_the_umask_leaves(output):
+    assert modes(output) == ({0o640}, {0o750})
+
+
 def test_spark_submit_from_elsewhere_gives_the_same_result(source, output, tmp_path):
     submit = (Path(sys.executable).with_name("spark-submit"), "--properties-file", LOCAL_CONF, JOB)
     # Workers run the first python3 of the path unless told otherwise.
     python = {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
-    done = start("--input", source, "--output", "out", "--id-column", "id", program=submit, cwd=tmp_path, **python)
+    arguments = ("--input", source, "--output", "out", "--id-column", "id")
+    done = start(*arguments, program=submit, cwd=tmp_path, umask=0o077, **python)
 
     # What spark-submit itself says on stderr is not the job's to silence.
     assert done.returncode == 0
     assert "\nresult   out\n" in done.stdout
     for name in ("kept", "duplicates", "edges"):
         assert read(tmp_path / "out", name) == read(output, name)
+    assert modes(tmp_path / "out") == ({0o600}, {0o700})
 
 
 def test_a_breach_ends_the_job_with_a_status_of_its_own(source, output, tmp_path):
@@ -124,7 +137,7 @@ def test_a_breach_ends_the_job_with_a_status_of_its_own(source, output, tmp_path
 def test_an_unknown_column_is_answered_with_those_there_are(source, tmp_path):
     done = start("--input", source, "--output", tmp_path / "out", "--text-column", "body")
 
-    assert_mistake(done, "text_column", "'body'", "the input has id, text")
+    assert_mistake(done, "text_column", "'body'", "put.parquet has id, text")
 
 
 def test_what_a_corpus_holds_does_not_command_the_terminal(tmp_path):
@@ -169,7 +182,17 @@ def test_an_input_of_no_rows_is_refused(tmp_path):
 
 
 def test_a_fault_is_shown_with_its_traceback(source, tmp_path):
-    done = start("--input", source, "--output", tmp_path / "out", "--id-column", "id", PYSPARK_PYTHON="/bin/false")
+    done = start(
+        "--input",
+        source,
+        "--output",
+        tmp_path / "out",
+        "--id-column",
+        "id",
+        "--engine",
+        "spark",
+        PYSPARK_PYTHON="/bin/false",
+    )
 
     assert done.returncode == 1
     assert done.stdout == ""
@@ -190,10 +213,24 @@ def test_a_mistake_in_the_settings_is_answered_before_spark_starts(arguments, wo
     assert_mistake(start_without_java("--input", "in.parquet", "--output", "out", *arguments), *words)
 
 
-def test_without_java_one_line_says_that_spark_did_not_start():
-    done = start_without_java("--input", "in.parquet", "--output", "out")
+def test_without_java_one_line_says_that_spark_did_not_start(source, tmp_path):
+    done = start_without_java("--input", source, "--output", tmp_path / "out", "--set", "engine=spark")
 
-    assert_mistake(done, "Spark did not start", "/nonexistent/bin/java: No such file")
+    assert_mistake(done, "Spark did not start", "/nonexistent/bin/java: No such file", "needs Java 17 to")
+
+
+@pytest.mark.parametrize("version", ["11.0.2", "1.8.0_392", "26"])
+def test_a_java_that_does_not_serve_is_one_line_that_names_what_does(source, tmp_path, version):
+    java = tmp_path / "bin" / "java"
+    java.parent.mkdir()
+    java.write_text(f'#!/bin/sh\necho \'openjdk version "{version}" 2030-01-01\' >&2\n[ "$1" = -version ]\n')
+    java.chmod(0o755)
+
+    spark = ("--set", "engine=spark")
+    done = start("--input", source, "--output", tmp_path / "out", *spark, JAVA_HOME=str(tmp_path))
+
+    release = version.removeprefix("1.").split(".")[0]
+    assert_mistake(done, "needs Java 17 to 2", "set JAVA_HOME", f"(got Java {release})")
 
 
 def test_the_version_and_the_help_need_no_spark():

@@ -7,12 +7,13 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import types as T
 
-from dedup.config import load_config
 from dedup.errors import DataError, SchemaError, StorageError
-from dedup.labels import read_labels, select_known
-from dedup.pipeline import run
-from dedup.run import Job
-from dedup.storage import Storage
+from dedup.run.job import Job
+from dedup.run.labels import read_labels
+from dedup.run.pipeline import run
+from dedup.run.storage import Storage
+from dedup.settings.files import load_config
+from dedup.stages.labels import select_known
 
 
 def read(spark, path, id_type=None):

@@ -4,11 +4,11 @@ import re
 
 import pytest
 
-from dedup.config import load_config
-from dedup.kernels.lsh import probability
-from dedup.session import ROOT
+from dedup.kernels.curve import probability
+from dedup.run.session import ROOT
+from dedup.settings.files import load_config
 
-PRESETS = {path.stem: path for path in sorted((ROOT / "conf" / "presets").glob("*.toml"))}
+PRESETS = {path.stem: path for path in sorted((ROOT / "dedup" / "settings" / "presets").glob("*.toml"))}
 
 
 def test_what_was_promised_is_there():

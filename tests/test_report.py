@@ -5,6 +5,7 @@ import json
 import re
 import zipfile
 from collections import Counter
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from subprocess import run
@@ -19,11 +20,20 @@ import dedup
 from dedup.display import number, size
 from dedup.errors import StorageError
 from dedup.kernels import frequencies
-from dedup.report.build import rank_tokens, read_baseline, to_json, to_table
+from dedup.report.build import parse_baseline, rank_tokens, to_json, to_table
 from dedup.report.metrics import METRICS, to_metrics
 from dedup.report.page import group_by_power_of_two, to_html
 from dedup.report.plots import draw_plots
-from tests.reports import HOSTILE, RECALL, SIMILARITIES, make_hostile_report, make_report, make_stages
+from tests.reports import (
+    HOSTILE,
+    LABELED,
+    SIMILARITIES,
+    WRITTEN,
+    make_hostile_report,
+    make_near,
+    make_report,
+    make_stages,
+)
 
 VOID = {"meta", "link", "br", "img", "input", "hr"}
 SOURCES = {"web": {"documents": 9_000, "kept": 7_300}, "books": {"documents": 3_000, "kept": 2_800}}
@@ -75,7 +85,7 @@ def scrape(report):
 
 
 def test_the_metrics_have_their_names_and_values():
-    report = make_report(survival_by_source=SOURCES, recall_measured=RECALL)
+    report = make_report(survival_by_source=SOURCES, near=make_near(labeled=LABELED))
 
     named = json.loads(to_json(report))
     assert named["candidate_pairs_per_doc"] == sum(SIMILARITIES) / 12_000
@@ -96,7 +106,7 @@ def test_99_of_100_buckets_have_at_most_the_percentile():
     for sizes in ({2: 99, 50: 1}, {2: 98, 50: 2}, {7: 1}, {2: 1, 3: 1}, {}):
         every = sorted(Counter(sizes).elements())
         expected = np.percentile(every, 99, method="inverted_cdf") if every else 0
-        assert make_report(bucket_sizes=sizes)["bucket_size_p99"] == expected
+        assert make_report(near=make_near(bucketed={"sizes": sizes}))["bucket_size_p99"] == expected
 
 
 def test_without_a_labelled_set_a_baseline_and_sources_these_are_null():
@@ -123,32 +133,16 @@ def test_the_baseline_is_compared_by_numbers_and_settings():
     assert "lsh.bands 21 30" in text
 
 
-class Files:
-    """A storage of texts."""
-
-    def __init__(self, **files):
-        self.files = files
-
-    def exists(self, path):
-        return path in self.files
-
-    def read_text(self, path):
-        return self.files[path]
-
-
 @pytest.mark.parametrize("content", [None, "", "no json", "[]", "{}", '{"removal_rate": "x", "settings": {}}'])
 def test_a_baseline_that_is_none_is_refused(content):
-    storage = Files(**{} if content is None else {"OUT/report.json": content})
-
     with pytest.raises(StorageError, match=r"^--baseline OUT/: must be the output of an earlier run"):
-        read_baseline(storage, "OUT/")
+        parse_baseline("OUT/", content)
 
 
 def test_a_baseline_is_read_with_its_place():
-    storage = Files(**{"OUT/report.json": to_json(make_report())})
+    report = to_json(make_report())
 
-    assert read_baseline(storage, "OUT/") | {"output": "out put"} == json.loads(to_json(make_report()))
-    assert read_baseline(storage, None) is None
+    assert parse_baseline("OUT/", report) == json.loads(report) | {"output": "OUT/"}
 
 
 def test_token_slopes_are_fitted_at_the_same_ranks():
@@ -184,7 +178,7 @@ def test_the_table_begins_with_alerts():
 
 
 def test_metrics_are_the_numbers_of_the_report():
-    report = make_report("alerts.removal_rate_above=0.1", survival_by_source=SOURCES, recall_measured=RECALL)
+    report = make_report("alerts.removal_rate_above=0.1", survival_by_source=SOURCES, near=make_near(labeled=LABELED))
 
     scraped = scrape(report)
 
@@ -242,14 +236,16 @@ def test_a_page_is_whole_and_needs_nothing_else():
     assert "At the threshold it is 99.83%." in text
     assert "The slope goes from -0.98 to -0.95." in text
     assert "page-1 340" in text
+    assert "One document of each is kept. Found by driver." in text
     assert "Permission is hereby granted, free" in text
 
 
 def test_sections_without_numbers_say_why():
-    stages = make_stages(output={"text_bytes_kept": None}, edges={"similarities": None})
+    nothing = {"verified": {"similarities": ()}, "bucketed": {"sizes": {}}, "elected": {"sizes": {}, "largest": ()}}
+    facts = {"near": make_near(**nothing), "written": replace(WRITTEN, text_bytes_kept=None), "token_ranks": None}
+    stages = make_stages()
     for stage in stages.values():
         del stage["shuffle_bytes"]
-    facts = {"bucket_sizes": {}, "component_sizes": {}, "largest": [], "token_ranks": None}
 
     page, text = show(make_report("mode=exact", "output.mode=ids", stages=stages, **facts))
 
@@ -348,14 +344,14 @@ def test_ids_are_unique_within_a_page():
 
 def test_the_bin_that_the_threshold_divides_holds_the_edges_that_no_other_holds():
     for threshold, edges, counted in ((0.8, 2_850, 2_850), (0.77, 3_000, 3_000), (1.0, 10, 10)):
-        stages = make_stages(edges={"rows": edges})
-        svg = draw_plots(make_report(f"threshold={threshold}", stages=stages))["similarities"]
+        near = make_near(verified={"rows": edges})
+        svg = draw_plots(make_report(f"threshold={threshold}", near=near))["similarities"]
         assert f"edges: {counted:,}" in svg
         assert f"dropped: {sum(SIMILARITIES) - counted:,}" in svg
 
 
 def test_measured_recall_is_drawn_where_known():
-    assert "measured" in draw_plots(make_report(recall_measured=RECALL))["curve"]
+    assert "measured" in draw_plots(make_report(near=make_near(labeled=LABELED)))["curve"]
     assert "measured" not in draw_plots(make_report())["curve"]
 
 

@@ -6,10 +6,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from dedup.config import load_config
 from dedup.errors import DataError
 from dedup.evaluate.sample import assemble, plant
 from dedup.kernels import exact
+from dedup.settings.files import load_config
 
 CONFIG = load_config(None, None, ["input.id_column=id"])
 WORDS = [f"word{number}" for number in range(500)]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dedup.session import LOCAL_CONF, ROOT, read_conf
+from dedup.run.session import LOCAL_CONF, ROOT, read_conf
 
 CONFS = sorted((ROOT / "conf").glob("*.conf"))
 # Objects whose loading enters the keys they define into Spark's register.

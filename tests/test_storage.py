@@ -10,13 +10,16 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import types as T
 
-from dedup.config import load_config
-from dedup.corpus import guess_format, read_corpus
 from dedup.errors import DataError, StorageError
-from dedup.pipeline import run
-from dedup.run import Job
-from dedup.storage import Storage
-from dedup.workspace import Workspace
+from dedup.run.corpus import guess_format, read_corpus
+from dedup.run.job import Job
+from dedup.run.pipeline import run
+from dedup.run.storage import Storage
+from dedup.run.tables import Tables
+from dedup.run.workspace import MARK, Workspace
+from dedup.run.writing import save
+from dedup.settings.files import load_config
+from dedup.stages.table import count_rows
 
 IDENTITY = {"version": "1", "settings": {"threshold": 0.8}, "input files": ["a", "b"]}
 NUMBERS = T.StructType().add("number", T.LongType())
@@ -28,13 +31,13 @@ def storage(spark):
 
 
 @pytest.fixture
-def enter(spark, storage):
+def enter(storage):
     """Return a function that makes a workspace, once the run before has ended."""
     with contextlib.ExitStack() as held:
 
         def make(output):
             held.close()
-            return held.enter_context(Workspace(spark, storage, output))
+            return held.enter_context(Workspace(storage, output))
 
         yield make
 
@@ -236,7 +239,8 @@ def test_cells_come_back_from_the_output_as_they_were(spark, enter, output, cell
     table = [(number, cell, cell) for number, cell in enumerate(cells)]
     workspace = enter(output)
     workspace.open(IDENTITY, overwrite=False)
-    workspace.write_result("kept", spark.createDataFrame(table, "id long, `a.b c` string, text string"), kind)
+    frame = spark.createDataFrame(table, "id long, `a.b c` string, text string")
+    save(frame.write, f"{workspace.result}/kept", kind)
     workspace.publish({})
 
     found = read(spark, Storage(spark), f"{output}/kept", kind=kind).selectExpr(
@@ -256,19 +260,27 @@ def test_numbers_in_csv_stay_as_they_are_written(spark, storage, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["out", "out {a,b} [1]*?", "ü 100% a+b"])
-def test_a_table_is_there_once_finished_and_the_output_once_published(spark, enter, tmp_path, name):
+def test_a_table_is_there_once_finished_and_the_output_once_published(spark, enter, tmp_path, monkeypatch, name):
     output = tmp_path / name
     numbers = spark.createDataFrame([(number,) for number in range(5)], NUMBERS)
     workspace = enter(f"{output}/")
     workspace.open(IDENTITY, overwrite=False)
+    keep = Tables(spark, workspace)
 
-    workspace.write_table("numbers", numbers)
+    def crash(*_):
+        raise RuntimeError("pulled the plug")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(workspace, "finish", crash)
+        with pytest.raises(RuntimeError, match="pulled"):
+            keep("numbers", NUMBERS, lambda _: numbers.limit(2), count_rows)
     assert workspace.finished("numbers") is None
-    workspace.finish("numbers", {"rows": 5})
-    assert workspace.finished("numbers") == {"rows": 5}
-    assert sorted(row.number for row in workspace.read_table("numbers", NUMBERS).collect()) == list(range(5))
+    for build in (lambda _: numbers, crash):
+        table = keep("numbers", NUMBERS, build, count_rows)
+        assert workspace.finished("numbers") == {"rows": table.counts} == {"rows": 5}
+        assert sorted(row.number for row in table.frame.collect()) == list(range(5))
 
-    workspace.write_result("kept", numbers, "jsonl")
+    save(numbers.write, f"{workspace.result}/kept", "jsonl")
     assert not output.exists()
     workspace.publish({"report.json": "ünï"})
     assert (output / "report.json").read_text("utf-8") == "ünï"
@@ -287,7 +299,7 @@ def test_an_existing_output_is_refused_and_stays(enter, output):
 
 
 def test_an_output_to_be_replaced_stays_until_the_new_one_is_whole(enter, output, monkeypatch):
-    place(Path(output), "old")
+    place(Path(output), "old", MARK)
     workspace = enter(output)
     workspace.open(IDENTITY, overwrite=True)
     steps = []
@@ -306,12 +318,14 @@ def test_an_output_to_be_replaced_stays_until_the_new_one_is_whole(enter, output
     watch("delete")
     workspace.publish({"new": ""})
 
-    whole = ["._SUCCESS.crc", ".new.crc", "_SUCCESS", "new"]
-    assert [step for step in steps if step[1:] != ("output.replaced", ["old"])] == [
-        ("rename", "output", ["old"]),
+    whole = ["._DEDUP.crc", "._SUCCESS.crc", ".new.crc", MARK, "_SUCCESS", "new"]
+    assert steps == [
+        ("rename", "output", [MARK, "old"]),
         ("rename", "result", None),
         ("delete", "run.json", whole),
+        ("delete", "publishing", whole),
         ("delete", "output.partial", whole),
+        ("delete", "old", whole),
         ("delete", "output.replaced", whole),
     ]
     assert {path.name for path in Path(output).parent.glob("[!.]*")} == {"output", "output.lock"}
@@ -379,10 +393,10 @@ def test_a_record_cut_short_by_a_crash_counts_for_nothing(enter, storage, output
 
 
 @pytest.mark.parametrize("step", ["publish", "discard"])
-def test_work_that_was_half_deleted_is_not_taken_up_again(spark, enter, output, monkeypatch, step):
+def test_work_that_was_half_deleted_is_not_taken_up_again(enter, output, monkeypatch, step):
     begin(enter, output)
     workspace = enter(output)
-    workspace.write_table("first", spark.range(3))
+    place(Path(workspace.partial), "stages/first/part-0")
     delete = Storage.delete
 
     def crash(storage, path):

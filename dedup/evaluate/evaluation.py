@@ -16,19 +16,20 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from dedup import __version__
-from dedup.config import to_dict
 from dedup.display import printable
 from dedup.errors import ConfigError, DataError, StorageError
 from dedup.evaluate.judgement import Trial, compare, find_alike, find_truth, judge
 from dedup.evaluate.sample import NEIGHBOURS, Sample, assemble, bring_along, draw, fetch, plant
-from dedup.faults import explain
 from dedup.kernels import trial
 from dedup.kernels.representatives import elect
-from dedup.labels import read_labels, select_known
-from dedup.run import flatten, read_input
-from dedup.settings import Config
+from dedup.run.faults import explain
+from dedup.run.input import read_input
+from dedup.run.labels import read_labels
+from dedup.run.storage import Storage
+from dedup.settings.files import flatten, to_dict
+from dedup.settings.options import Config
 from dedup.stages import documents
-from dedup.storage import Storage
+from dedup.stages.labels import select_known
 
 FLOOR = 0.5
 """Least similarity that the exact search looks for, unless a threshold is lower."""

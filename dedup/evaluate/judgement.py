@@ -10,11 +10,12 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from dedup.evaluate.sample import Sample
-from dedup.kernels import Flags, Integers, exact, filters, lsh, minhash, trial
+from dedup.kernels import Flags, Integers, exact, filters, minhash, trial
 from dedup.kernels.components import connect
+from dedup.kernels.curve import probability
 from dedup.kernels.intervals import measure_share
 from dedup.kernels.representatives import elect
-from dedup.settings import Config
+from dedup.settings.options import Config
 
 BINS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 1.0)
 """Lower ends of the bins of similarity; the last is that of identical sets."""
@@ -124,7 +125,7 @@ def judge(sample: Sample, truth: Truth, alike: Pairs, tried: Trial) -> dict[str,
     found, setting = tried.found, tried.setting
     left, right, jaccard = truth.pairs.left, truth.pairs.right, truth.pairs.jaccard
     duplicates = truth.duplicates(setting.threshold)
-    curve = np.array([lsh.probability(each, setting.bands, setting.rows) for each in jaccard.tolist()])
+    curve = probability(jaccard, setting.bands, setting.rows)
     levels = {
         "candidates": found.holds(found.compared, left, right),
         "edges": found.holds(found.edges, left, right),

@@ -15,13 +15,14 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from dedup.contract import load_contract
 from dedup.errors import DataError
-from dedup.exchange import Counters
 from dedup.kernels import Flags, Hashes, Integers, exact, minhash, shingles, text, trial
-from dedup.settings import Config
+from dedup.kernels.hashing import expand, mix
+from dedup.kernels.representatives import POLICIES
+from dedup.settings.contract import load_contract
+from dedup.settings.options import Config
 from dedup.stages import neighbours
-from dedup.stages.representatives import POLICIES
+from dedup.stages.exchange import Counters
 
 NEIGHBOURS = 50
 """Documents that one drawn brings along at most: a family of a million must not follow its first member home."""
@@ -185,7 +186,7 @@ def plant(sample: Sample, count: int) -> Sample:
     """
     chance = random.Random(1)  # noqa: S311 - a spread that comes again needs a seed, no secrecy
     size = sample.config.shingles.shingle_size
-    order = np.argsort(text.mix(sample.doc_ids.view(np.uint64)))
+    order = np.argsort(mix(sample.doc_ids.view(np.uint64)))
     originals = [position for position in order.tolist() if sample.drawn[position]]
     units = {position: _split(sample.read(position)) for position in originals}
     originals = [position for position in originals if len(units[position][0]) >= LEAST_UNITS * size]
@@ -199,7 +200,7 @@ def plant(sample: Sample, count: int) -> Sample:
         target = PLANTED[0] + (PLANTED[1] - PLANTED[0]) * (number + 0.5) / count
         copies.append(joint.join(EDITS[number % len(EDITS)](chance, words, foreign, target, size)))
         sources.append(source)
-    free = np.setdiff1d(text.expand(1, sample.doc_ids.size + 2 * count).view(np.int64), sample.doc_ids)[:count]
+    free = np.setdiff1d(expand(1, sample.doc_ids.size + 2 * count).view(np.int64), sample.doc_ids)[:count]
     doc_ids = np.concatenate((sample.doc_ids, free))
     places = np.argsort(doc_ids)
     now_at = np.argsort(places)

@@ -7,8 +7,9 @@ import pyarrow as pa
 
 from dedup.explain.differ import Piece, compare_texts
 from dedup.kernels import lsh, minhash, shingles
+from dedup.kernels.curve import least_estimate, probability
 from dedup.kernels.text import Contract, tokenise
-from dedup.settings import Config
+from dedup.settings.options import Config
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,14 +79,13 @@ def _find_reason(config: Config, jaccard: float, comparison: Comparison) -> str:
     if not comparison.shared + min(comparison.left_only, comparison.right_only):
         return "a document without a token is never a duplicate"
     if comparison.bands == ():
-        share = (1 - jaccard**config.lsh.rows) ** config.lsh.bands
+        share = 1 - probability(jaccard, config.lsh.bands, config.lsh.rows)
         return f"they share no band, as {share:.2%} of pairs so similar do not"
     if jaccard < config.threshold or comparison.estimate is None:
         return ""
     if jaccard == 1:
         return "of one shingle set, so both are joined to the first document of it"
-    error = minhash.standard_error(config.threshold, config.signature_size)
-    floor = config.threshold - config.candidates.estimate_sigmas * error
+    floor = least_estimate(config.threshold, config.signature_size, config.candidates.estimate_sigmas)
     if comparison.estimate < floor:
         return f"dropped, as their signatures estimate it as {comparison.estimate:.2f}, below {floor:.2f}"
     return f"not compared, as all buckets that they share have more than {config.buckets.max_bucket} documents"

@@ -45,6 +45,7 @@ class Removal:
     """A removed document in a list of such."""
 
     id: Any
+    layer: str
     representative_id: Any
     steps: int
     """Edges of the shortest chain between the two; 0 between equal rows."""
@@ -59,6 +60,8 @@ class Explanation:
     id: Any
     fate: str
     """kept or removed."""
+    layer: str = ""
+    """Of a removed one: what found it, such as near."""
     kind: str = ""
     """Of a removed one: near or identical."""
     representative_id: Any = None
@@ -174,7 +177,7 @@ def list_top(result: Result, count: int) -> Top:
 
 
 def _removals(rows: pa.Table) -> tuple[Removal, ...]:
-    chosen = rows.select(["id", "representative_id", "steps", "jaccard"])
+    chosen = rows.select(["id", "layer", "representative_id", "steps", "jaccard"])
     return tuple(Removal(**row) for row in chosen.to_pylist())
 
 
@@ -189,6 +192,7 @@ def _find_fate(result: Result, doc_id: Any) -> Explanation:  # noqa: ANN401 - an
         return Explanation(
             id=doc_id,
             fate="removed",
+            layer=row[0]["layer"],
             kind=row[0]["kind"],
             representative_id=row[0]["representative_id"],
             component_id=row[0]["component_id"],

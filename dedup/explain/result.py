@@ -1,33 +1,35 @@
 """A published output, read without Spark."""
 
-import hashlib
-import io
 import json
-import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection
 from functools import cached_property
-from itertools import takewhile
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 import pyarrow.dataset as ds
-import pyarrow.json as pa_json
 from pyarrow import fs
 
-from dedup.config import parse_config
-from dedup.contract import load_contract
 from dedup.errors import ConfigError, StorageError
-from dedup.kernels.text import VERSION, Contract, key_fingerprint
+from dedup.files.listing import list_files
+from dedup.files.source import FileSource, Piece, Rows, open_source
+from dedup.files.splits import Split, cut
+from dedup.files.tables import open_table
+from dedup.kernels.text import Contract
+from dedup.settings.contract import load_contract
+from dedup.settings.files import parse_config
+from dedup.settings.hashspec import HashSpec
 
 SCHEMES = {"s3a": "s3", "s3n": "s3"}
 """What Hadoop calls a file system, where pyarrow calls it otherwise."""
-BLOCK_BYTES = 1 << 28
-"""Longest row of CSV or JSON lines that is read."""
 ROWS = {"filter": ("kept", "removed"), "annotate": ("annotated",), "ids": ("kept",)}
 """Folders of the input's rows, or of their ids, by output.mode."""
-FIRST_ANNOTATION = "dedup_kept"
-"""Column from which on an annotated row is no longer the input's."""
+ANNOTATIONS = ("dedup_kept", "dedup_representative_id", "dedup_component_id", "dedup_kind", "dedup_jaccard")
+"""Columns that mode annotate has added."""
+TABLES = ("parquet", "arrow", "orc")
+SPLIT_BYTES = 128 << 20
 SHOWN = 3
 """Ids shown as an example."""
 
@@ -65,11 +67,12 @@ class Result:
         self.duplicates: pa.Table = self._table("duplicates").to_table()
         self.id_type: pa.DataType = self.duplicates.schema.field("id").type
         chosen, read = self.config.output.format, self.report["format"]
-        self._kind = chosen if chosen != "input" else {"text": "parquet"}.get(read, read)
+        own = read if read != "table" and (read != "text" or self.report.get("reader") == "files") else "parquet"
+        is_packed = chosen == "input" and self.config.output.files and own not in {"parquet", "jsonl", "csv"}
+        self._kind = "parquet" if is_packed else own if chosen == "input" else chosen
         self.id_column = self.config.input.id_column or ("path" if read == "text" else "")
         """Empty where an id is the digest of its row."""
         self.has_texts = self.config.output.mode != "ids"
-        self._paths = [paths for name in ROWS[self.config.output.mode] if (paths := self._list(name))]
 
     @cached_property
     def contract(self) -> Contract:
@@ -81,11 +84,12 @@ class Result:
             When the key is not where it was, or is another, or the version is.
         """
         contract = load_contract(self.config)
-        found, held = {"version": VERSION, "key": key_fingerprint(contract.key)}, self.report["hash"]
-        for name in held:
-            if held[name] != found[name]:
+        found = HashSpec.of(self.config, contract).to_dict()
+        for name, held in self.report["hash"].items():
+            # A text that another version of Unicode reads differently is found by its similarity.
+            if name != "unicode" and held != found.get(name):
                 raise ConfigError(
-                    f"{self.path}: hash {name} must be that of the run, {held[name]!r} (got {found[name]!r})"
+                    f"{self.path}: hash {name} must be that of the run, {held!r} (got {found.get(name)!r})"
                 )
         return contract
 
@@ -109,46 +113,88 @@ class Result:
     def find(self, ids: Collection[Any]) -> dict[Any, str]:
         """Return the texts of those of the ids that are documents here; "" in place of texts in mode ids.
 
-        Reads the ids of every row, and the texts of the files that hold one of those wanted. Where ids are digests of
-        rows, reads every row.
+        Reads the ids of every row, and the texts of those wanted. Where ids are digests of rows, reads every row.
         """
+        if not self.has_texts:
+            return self._find_ids(ids)
         found: dict[Any, str] = {}
-        if not self.id_column and self.has_texts:
-            for digest, text in self._digested() if self.is_searchable else ():
-                if digest in ids:
-                    found[digest] = text
-                    if len(found) == len(ids):
-                        break
-            return found
-        name, text_column = self.id_column or "id", self.config.input.text_column
-        columns = [name, text_column] if self.has_texts else [name]
-        for rows in map(self._open_rows, self._paths):
-            for file in rows.get_fragments():
-                wanted = ds.field(name).isin(pa.array(set(ids) - found.keys(), self.id_type))
-                # Few files hold one of the documents, and ids are short.
-                if len(found) < len(ids) and file.scanner(schema=rows.schema, filter=wanted).count_rows():
-                    table = file.to_table(schema=rows.schema, columns=columns, filter=wanted)
-                    texts = table[text_column].to_pylist() if self.has_texts else [""] * table.num_rows
-                    found |= dict(zip(table[name].to_pylist(), map(_decode, texts), strict=True))
+        for source in self._sources if self.is_searchable else ():
+            wanted = pa.array(set(ids), self.id_type).cast(source.id_type)
+            for split in cut(source.listing, SPLIT_BYTES):
+                if len(found) == len(set(ids)):
+                    return found
+                for piece in source.read(split, self._locate(source, split, wanted)):
+                    chosen = piece.batch.filter(pc.is_in(self._name(source, piece, wanted), wanted))
+                    names = self._name(source, Piece(file=piece.file, batch=chosen), wanted)
+                    texts = [text or "" for text in chosen["text"].to_pylist()]
+                    found |= dict(zip(names.to_pylist(), texts, strict=True))
         return found
 
+    def _find_ids(self, ids: Collection[Any]) -> dict[Any, str]:
+        """Return those of the ids that mode ids has written."""
+        rows = ds.dataset(self._list("kept"), filesystem=self._files, format=self._ids_format())
+        name = self.id_column or "id"
+        kept = pc.is_in(ds.field(name).cast(self.id_type), pa.array(set(ids), self.id_type))
+        return dict.fromkeys(rows.to_table(columns=[name], filter=kept)[name].cast(self.id_type).to_pylist(), "")
+
+    def _ids_format(self) -> ds.FileFormat | str:
+        if self._kind != "csv":
+            return "json" if self._kind == "jsonl" else "parquet"
+        options = pa_csv.ConvertOptions(column_types={self.id_column or "id": self.id_type})
+        return ds.CsvFileFormat(convert_options=options)
+
     @cached_property
+    def _sources(self) -> list[FileSource]:
+        """The files of the input's rows, folder by folder; without what mode annotate has added."""
+        folders = [f"{self.path}/{name}" for name in ROWS[self.config.output.mode] if self._is_there(name)]
+        chosen = self.config.input
+        return [
+            open_source(
+                list_files([folder], format=self._kind),
+                id_column="" if self._kind == "text" else self.id_column,
+                text_column=chosen.text_column,
+                aside=ANNOTATIONS if self.config.output.mode == "annotate" else (),
+            )
+            for folder in folders
+            if self._list(folder.rpartition("/")[2])
+        ]
+
+    def _locate(self, source: FileSource, split: Split, wanted: pa.Array) -> dict[int, Rows] | None:
+        """Return the rows that have one of the ids, where a column of ids can be read by itself; else None for all."""
+        if not self.id_column or self._kind not in TABLES or "." in self.id_column:
+            return None
+        found: dict[int, Rows] = {}
+        for part in split.parts:
+            table, first = open_table(source.listing.files[part.file]), part.first_row
+            units = range(part.begin, table.unit_count if part.end is None else part.end)
+            hits = []
+            for batch in table.read(units, [self.id_column], None):
+                held = pc.is_in(batch[self.id_column].cast(source.id_type), wanted)
+                hits.append(first + np.flatnonzero(held.to_numpy(zero_copy_only=False)))
+                first += batch.num_rows
+            found[part.file] = np.concatenate([np.empty(0, np.int64), *hits])
+        return found
+
+    def _name(self, source: FileSource, piece: Piece, wanted: pa.Array) -> pa.Array:
+        """Return the ids of a piece; a text's is the path that it had in the input."""
+        if self._kind != "text":
+            return piece.batch["id"]
+        below = "/" + source.listing.files[piece.file].relative
+        own = next((path for path in wanted.to_pylist() if path.endswith(below)), "")
+        return pa.array([own] * piece.batch.num_rows, pa.string())
+
+    @property
     def is_searchable(self) -> bool:
-        """Whether a row can be found by its id: not where that is the digest of values that only Spark writes so."""
-        if self.id_column or not self.has_texts:
-            return True
-        if self._kind == "jsonl":
-            return all(isinstance(value, str | int | None) for row in self._json_rows() for value in row.values())
-        schemas = [self._open_rows(paths).schema for paths in self._paths]
-        kinds = {schema.field(name).type for schema in schemas for name in self._input_columns(schema.names)}
-        return all(pa.types.is_string(kind) or pa.types.is_integer(kind) or pa.types.is_boolean(kind) for kind in kinds)
+        """Whether a row can be found by its id: not where that is a digest that only Spark computes."""
+        return bool(self.id_column) or not self.has_texts or self.report.get("reader") == "files"
 
     def first_ids(self) -> list[Any]:
         """Return some ids, as an example."""
         found: list[Any] = self.duplicates["id"].slice(0, SHOWN).to_pylist()
-        name = self.id_column or ("" if self.has_texts else "id")
-        for rows in map(self._open_rows, self._paths) if name else ():
-            found += rows.head(SHOWN, columns=[name])[name].to_pylist()
+        if self.has_texts and self.id_column and self._kind != "text":
+            for source in self._sources:
+                pieces = (piece for split in cut(source.listing, SPLIT_BYTES) for piece in source.read(split))
+                found += next((piece.batch["id"].slice(0, SHOWN).to_pylist() for piece in pieces), [])
         return found[:SHOWN]
 
     def _is_there(self, name: str) -> bool:
@@ -163,77 +209,8 @@ class Result:
 
     def _list(self, name: str) -> list[str]:
         """Return the files with data in a folder."""
-        listed = self._files.get_file_info(fs.FileSelector(f"{self._root}/{name}"))
-        return sorted(each.path for each in listed if each.size and each.base_name[0] not in "._")
-
-    def _open_rows(self, paths: Sequence[str]) -> ds.Dataset:
-        if self._kind == "parquet":
-            return ds.dataset(paths, filesystem=self._files, format="parquet")
-        if self._kind == "csv":
-            return ds.dataset(paths, filesystem=self._files, format=self._csv_format(paths[0]))
-        # Other columns are not wanted, and types are not to be guessed: a string can look like a date.
-        schema = pa.schema([(self.id_column or "id", self.id_type)])
-        if self.has_texts:
-            schema = schema.append(pa.field(self.config.input.text_column, pa.string()))
-        return ds.dataset(
-            paths,
-            schema=schema,
-            filesystem=self._files,
-            format=ds.JsonFileFormat(
-                parse_options=pa_json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore"),
-                read_options=pa_json.ReadOptions(block_size=BLOCK_BYTES),
-            ),
-        )
-
-    def _input_columns(self, names: Iterable[str]) -> list[str]:
-        is_annotated = self.config.output.mode == "annotate"
-        return list(takewhile(lambda name: not is_annotated or name != FIRST_ANNOTATION, names))
-
-    def _csv_format(self, path: str) -> ds.CsvFileFormat:
-        """Read every column as strings, an empty cell as null."""
-        parse, read = pa_csv.ParseOptions(newlines_in_values=True), pa_csv.ReadOptions(block_size=BLOCK_BYTES)
-        with self._files.open_input_stream(path) as stream, pa_csv.open_csv(stream, read, parse) as reader:
-            names = reader.schema.names
-        convert = pa_csv.ConvertOptions(
-            column_types=dict.fromkeys(names, pa.string()), null_values=[""], strings_can_be_null=True
-        )
-        return ds.CsvFileFormat(parse_options=parse, read_options=read, convert_options=convert)
-
-    def _digested(self) -> Iterator[tuple[str, str]]:
-        """Yield the id of every row, which is its digest, and its text."""
-        text_column = self.config.input.text_column
-        if self._kind == "jsonl":
-            # Spark reads the fields of all lines, in the order of their names; those that are null are not written.
-            names = sorted({name for row in self._json_rows() for name in row})
-            for row in self._json_rows():
-                yield digest_row([row.get(name) for name in names]), _decode(row.get(text_column))
-        else:
-            for rows in map(self._open_rows, self._paths):
-                names = self._input_columns(rows.schema.names)
-                for batch in rows.to_batches(columns=names):
-                    texts = batch[text_column].to_pylist()
-                    values = zip(*(batch[name].to_pylist() for name in names), strict=True)
-                    yield from zip(map(digest_row, values), map(_decode, texts), strict=True)
-
-    def _json_rows(self) -> Iterator[dict[str, Any]]:
-        for path in (path for paths in self._paths for path in paths):
-            with self._files.open_input_file(path) as file:
-                for line in io.BufferedReader(file):
-                    row = json.loads(line)
-                    yield {name: row[name] for name in self._input_columns(row)}
-
-
-def digest_row(values: Iterable[str | int | None]) -> str:
-    """Return the MD5 of a row as JSON, byte for byte as Spark writes it; see `stages.documents.identify`."""
-    named = {f"c{number}": value for number, value in enumerate(values)}
-    content = json.dumps(named, ensure_ascii=False, separators=(",", ":"))
-    # Spark writes control characters with upper case digits; an escaped backslash can stand before a "u" as well.
-    content = re.sub(r"\\(?:u00(..)|.)", lambda match: rf"\u00{match[1].upper()}" if match[1] else match[0], content)
-    return hashlib.md5(content.encode(), usedforsecurity=False).hexdigest()
-
-
-def _decode(text: str | bytes | None) -> str:
-    return text.decode("utf-8", "replace") if isinstance(text, bytes) else text or ""
+        listed = self._files.get_file_info(fs.FileSelector(f"{self._root}/{name}", recursive=True))
+        return sorted(each.path for each in listed if each.is_file and each.size and each.base_name[0] not in "._")
 
 
 def _open(path: str) -> tuple[fs.FileSystem, str]:

@@ -66,6 +66,7 @@ def _head(found: Explanation) -> Iterator[str]:
     yield _field("document", found.id)
     if found.fate == "removed":
         yield _field("removed", f"{found.kind}, a duplicate of {found.representative_id}")
+        yield _field("layer", found.layer)
     else:
         others = found.documents - 1
         yield _field("kept", f"stands for {others:,} removed" if others else "no other is removed for it")
@@ -166,8 +167,8 @@ def _wrap(words: Iterable[tuple[str, str]], style: Style) -> Iterator[str]:
 def _list_removals(title: str, removals: Sequence[Removal]) -> Iterator[str]:
     yield from _table(
         title,
-        ("id", "kept instead", "edges between", "direct Jaccard"),
-        [(each.id, each.representative_id, f"{each.steps:,}", f"{each.jaccard:.4f}") for each in removals],
+        ("id", "layer", "kept instead", "edges between", "direct Jaccard"),
+        [(each.id, each.layer, each.representative_id, f"{each.steps:,}", f"{each.jaccard:.4f}") for each in removals],
     )
 
 

@@ -4,6 +4,7 @@ One row of Spark costs 40 bytes and a microsecond whatever it holds; a block of 
 """
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from dedup.kernels import Integers
+from dedup.kernels.runs import find_bounds
 
 
 def pack(*columns: npt.NDArray[np.generic]) -> bytes:
@@ -27,13 +29,10 @@ def unpack(blocks: pa.Array | pa.ChunkedArray, columns: int) -> tuple[Integers, 
 
 def split(targets: Integers, *columns: npt.NDArray[np.generic]) -> Iterator[tuple[int, bytes]]:
     """Yield (target, block) with the packed rows of every target that occurs."""
-    if not targets.size:
-        return
     order = np.argsort(targets, kind="stable")
     ordered = targets[order]
-    starts = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1])))
     columns = tuple(column[order] for column in columns)
-    for start, end in zip(starts.tolist(), [*starts[1:].tolist(), ordered.size], strict=True):
+    for start, end in pairwise(find_bounds(ordered).tolist()):
         yield int(ordered[start]), pack(*(column[start:end] for column in columns))
 
 

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from dedup.kernels import Flags, Hashes, Integers
 from dedup.kernels.jaccard import jaccard
+from dedup.kernels.runs import find_bounds
 
 HITS = 1 << 22
 """Meetings of prefixes worked on at a time: bounds memory to about 200 MB."""
@@ -90,7 +91,7 @@ def meet(keys: Hashes, owners: Integers, others: Hashes, holders: Integers) -> I
     hits = np.searchsorted(keys, others, side="right") - first
     ends = np.cumsum(hits)
     # What one holder meets stays together, so that none of its pairs comes twice.
-    closes = np.flatnonzero(np.append(holders[1:] != holders[:-1], True)[: holders.size]) + 1
+    closes = find_bounds(holders)[1:]
     start = 0
     for number, close in enumerate(closes.tolist()):
         spent = ends[start - 1] if start else 0

@@ -3,10 +3,10 @@
 import numpy as np
 import numpy.typing as npt
 
-from dedup.kernels import Integers, minhash
+from dedup.kernels import Integers, compiled, minhash
 
 PAIRS_AT_A_TIME = 1 << 20
-"""Pairs estimated at once, so that the gathered rows stay small."""
+"""Pairs enumerated or estimated at once: bounds memory to about 100 MB, whatever the size of a bucket."""
 
 
 def select_possible(left_sizes: Integers, right_sizes: Integers, threshold: float) -> Integers:
@@ -15,13 +15,14 @@ def select_possible(left_sizes: Integers, right_sizes: Integers, threshold: floa
     return np.flatnonzero(least >= threshold * greatest * (1 - 1e-12))
 
 
-def least_estimate(threshold: float, signature_size: int, sigmas: float) -> float:
-    """Return the estimate below which a pair is dropped, so many standard errors below the threshold."""
-    return threshold - sigmas * minhash.standard_error(threshold, signature_size)
-
-
 def estimate_pairs(low: npt.NDArray[np.uint8], left: Integers, right: Integers) -> npt.NDArray[np.float64]:
     """Estimate pairs of rows of `low`, the low bytes of signatures: float64 [pairs]."""
+    if compiled.AVAILABLE:
+        from dedup.kernels.loops import pairs as loops
+
+        agreed = np.empty(left.size, dtype=np.int64)
+        loops.count_agreed(low, left, right, agreed)
+        return minhash.correct(agreed / low.shape[1])
     step = PAIRS_AT_A_TIME
     parts = [
         minhash.estimate(low[left[start : start + step]], low[right[start : start + step]])

@@ -6,9 +6,10 @@ fitted at the same ranks.
 """
 
 import numpy as np
+import pyarrow as pa
 
 from dedup.kernels import Flags, Hashes, Integers
-from dedup.kernels.text import mix
+from dedup.kernels.hashing import mix
 
 SALT = np.uint64(0x746F6B656E)
 """Sets the sample apart from other uses of the same hash."""
@@ -31,6 +32,21 @@ def draw(doc_ids: Integers, share: float) -> Flags:
 def shorten(tokens: Hashes) -> bytes:
     """Return the low 32 bits of a document's first MOST_TOKENS token hashes: of 100,000 tokens two or so coincide."""
     return tokens[:MOST_TOKENS].astype("<u4").tobytes()
+
+
+def sample(doc_ids: Integers, tokens: Hashes, bounds: Integers, share: float) -> pa.Array:
+    """Return the shortened tokens of the documents that `draw` draws, null for the others: binary [n].
+
+    Parameters
+    ----------
+    tokens, bounds
+        As from `text.tokenise`.
+    """
+    drawn = draw(doc_ids, share)
+    noted: list[bytes | None] = [None] * drawn.size
+    for number in np.flatnonzero(drawn).tolist():
+        noted[number] = shorten(tokens[bounds[number] : bounds[number + 1]])
+    return pa.array(noted, pa.binary())
 
 
 def count(texts: list[bytes]) -> Integers:

@@ -8,6 +8,8 @@ from scipy.special import betaincinv
 from dedup.kernels import Integers
 
 CONFIDENCE = 0.95
+SIMILARITY_BINS = 20
+"""Bins of recall below that of identical sets."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from dedup.kernels import Flags, Hashes, Integers, compiled
+from dedup.kernels.runs import rank
 
 CHUNK = 1 << 22
 """Elements of the left and right sets compared at a time: bounds memory to about 100 MB."""
@@ -12,6 +13,8 @@ CLOSEST = 3
 """Near misses of one document."""
 MARGIN = 0.2
 """How far below the threshold a pair is still a near miss."""
+BINS = 20
+"""Of equal width in the histogram of similarities, from 0 to 1, the last with its upper bound."""
 
 
 def jaccard(shingles: Hashes, offsets: Integers, left: Integers, right: Integers) -> npt.NDArray[np.float64]:
@@ -33,11 +36,19 @@ def jaccard(shingles: Hashes, offsets: Integers, left: Integers, right: Integers
     sizes = np.diff(offsets)
     shared = np.empty(left.size, dtype=np.int64)
     if compiled.AVAILABLE:
-        compiled.count_shared(shingles, offsets, left, right, shared)
+        from dedup.kernels.loops import sets
+
+        sets.count_shared(shingles, offsets, left, right, shared)
     else:
         _count_shared(shingles, offsets, left, right, shared)
     union = sizes[left] + sizes[right] - shared
     return shared / np.maximum(union, 1)
+
+
+def bin_similarities(similarities: npt.NDArray[np.float64]) -> Integers:
+    """Return which of BINS each similarity falls into: int64 [pairs]."""
+    # A bound is the double nearest to it, and so is a similarity that equals it.
+    return np.searchsorted(np.arange(1, BINS) / BINS, similarities, side="right")
 
 
 def find_near_misses(left: Integers, right: Integers, similarities: npt.NDArray[np.float64], threshold: float) -> Flags:
@@ -58,11 +69,8 @@ def find_near_misses(left: Integers, right: Integers, similarities: npt.NDArray[
     below = np.flatnonzero((similarities < threshold) & (similarities >= threshold - MARGIN))
     ends, pairs = np.concatenate((left[below], right[below])), np.tile(below, 2)
     order = np.lexsort((pairs, -similarities[pairs], ends))
-    ordered = ends[order]
-    starts = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1]))[: order.size])
-    ranks = np.arange(order.size) - np.repeat(starts, np.diff(np.append(starts, order.size)))
     near_misses = np.zeros(left.size, dtype=bool)
-    near_misses[pairs[order[ranks < CLOSEST]]] = True
+    near_misses[pairs[order[rank(ends[order]) < CLOSEST]]] = True
     return near_misses
 
 

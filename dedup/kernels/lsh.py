@@ -5,23 +5,11 @@ from collections.abc import Iterator
 import numpy as np
 
 from dedup.kernels import Flags, Hashes, Integers, compiled
-from dedup.kernels.compiled import GOLDEN
-from dedup.kernels.text import expand, mix
-
-KEY_VERSION_SEED = 0x6B6579
-"""Seed of the multipliers that turn a band of a signature into its key."""
+from dedup.kernels.hashing import GOLDEN, KEY_SEED, LOW, expand, mix
+from dedup.kernels.runs import find_bounds, mark_firsts, mark_repeated
 
 FOLLOWERS = 16
 """Least number of partners that a member of a bucket over the cap chooses; as many choose it."""
-
-
-def probability(jaccard: float, bands: int, rows: int) -> float:
-    """Return the probability that two documents of this similarity share a bucket: 1 - (1 - J^rows)^bands.
-
-    The formula takes rows for independent. Those of small sets repel each other a little, which makes the curve
-    steeper: by .01 at most for 21 bands of 6 rows (tests/exercise.py).
-    """
-    return float(1 - (1 - jaccard**rows) ** bands)
 
 
 def band_keys(signatures: Hashes, bands: int, rows: int) -> Hashes:
@@ -38,12 +26,14 @@ def band_keys(signatures: Hashes, bands: int, rows: int) -> Hashes:
     uint64 [n, bands]
         `mix(sum over the band's rows of mix(low + salt_row))`, one salt for every row of the whole signature.
     """
-    salts = expand(KEY_VERSION_SEED, bands * rows)
+    salts = expand(KEY_SEED, bands * rows)
     if compiled.AVAILABLE:
+        from dedup.kernels.loops import sets
+
         keys = np.empty((signatures.shape[0], bands), dtype=np.uint64)
-        compiled.band_keys(signatures, rows, salts, keys)
+        sets.band_keys(signatures, rows, salts, keys)
         return keys
-    summed = mix((signatures & compiled.LOW) + salts).reshape(-1, bands, rows).sum(axis=2, dtype=np.uint64)
+    summed = mix((signatures & LOW) + salts).reshape(signatures.shape[0], bands, rows).sum(axis=2, dtype=np.uint64)
     return mix(summed)
 
 
@@ -69,33 +59,29 @@ def group(keys: Hashes, doc_ids: Integers) -> tuple[Hashes, Integers, Integers]:
     # takes the place of a key's lowest bits: what is left of them tells nearly all singletons apart.
     below = np.uint64((1 << keys.size.bit_length()) - 1)
     order = np.sort((keys & ~below) | np.arange(keys.size, dtype=np.uint64))
-    order = (order & below)[_is_shared(order & ~below)].astype(np.int64)
+    order = (order & below)[mark_repeated(order & ~below)].astype(np.int64)
     order = order[np.argsort(keys[order])]
     ordered = keys[order]
-    shared = _is_shared(ordered)
+    shared = mark_repeated(ordered)
     keys, members = ordered[shared], doc_ids[order[shared]]
     members = members[np.lexsort((members, keys))]
     # Equal input rows are one document that comes several times.
-    distinct = np.ones(keys.size, dtype=bool)
-    distinct[1:] = (keys[1:] != keys[:-1]) | (members[1:] != members[:-1])
+    distinct = mark_firsts(keys, members)
     keys, members = keys[distinct], members[distinct]
-    shared = _is_shared(keys)
+    shared = mark_repeated(keys)
     keys, members = keys[shared], members[shared]
-    starts = np.flatnonzero(np.concatenate(([True], keys[1:] != keys[:-1]))[: keys.size])
-    return keys[starts], members, np.append(starts, keys.size)
-
-
-def _is_shared(ordered: Hashes) -> Flags:
-    """Tell which of the ascending keys equal a neighbour."""
-    same = ordered[1:] == ordered[:-1]
-    shared = np.zeros(ordered.size, dtype=bool)
-    shared[1:] |= same
-    shared[:-1] |= same
-    return shared
+    offsets = find_bounds(keys)
+    return keys[offsets[:-1]], members, offsets
 
 
 def pairs(
-    keys: Hashes, members: Integers, offsets: Integers, max_bucket: int | None, most: int
+    keys: Hashes,
+    members: Integers,
+    offsets: Integers,
+    max_bucket: int | None,
+    most: int,
+    *,
+    doc_ids: Integers | None = None,
 ) -> Iterator[tuple[Integers, Integers]]:
     """Yield the pairs to compare of every bucket, about `most` at a time.
 
@@ -112,6 +98,8 @@ def pairs(
         At least 2.
     most
         Bounds memory: 100 bytes a pair.
+    doc_ids : int64 [n]
+        If given, ascending, and members are positions in it, as are then the pairs.
 
     Yields
     ------
@@ -125,7 +113,7 @@ def pairs(
     size = sizes[bucket]
     followers = size - 1 - position
     if max_bucket is not None and (capped := size > max_bucket).any():
-        members = _in_circles(keys, members, offsets, capped)
+        members = _in_circles(keys, members, offsets, capped, doc_ids)
         followers[capped] = _followers(size[capped], max_bucket)
     ends = np.cumsum(followers)
     start = 0
@@ -139,21 +127,46 @@ def pairs(
         start = end
 
 
+def arrange(
+    keys: Hashes, members: Integers, offsets: Integers, max_bucket: int | None, *, doc_ids: Integers | None = None
+) -> tuple[Integers, Integers]:
+    """Return what `pairs` pairs: the members, those of capped buckets in circles, and the steps of every bucket.
+
+    Each member of a bucket is paired with as many that follow it, round the circle, as the bucket has steps; with all
+    others where that is 0.
+    """
+    sizes = np.diff(offsets)
+    if max_bucket is None:
+        return members, np.zeros_like(sizes)
+    capped = sizes > max_bucket
+    members = _in_circles(keys, members, offsets, np.repeat(capped, sizes), doc_ids)
+    return members, np.where(capped, _followers(sizes, max_bucket), 0)
+
+
 def _followers(sizes: Integers, max_bucket: int) -> Integers:
     """Return with how many that follow it a member of a capped bucket is paired."""
     return np.clip(max_bucket**2 // (2 * sizes), min(FOLLOWERS, max_bucket // 2), max_bucket // 2)
 
 
-def _in_circles(keys: Hashes, members: Integers, offsets: Integers, capped: Flags) -> Integers:
-    """Order the members of capped buckets by their hash with the key, those of others as they are."""
+def _in_circles(
+    keys: Hashes, members: Integers, offsets: Integers, capped: Flags, doc_ids: Integers | None
+) -> Integers:
+    """Order the members of capped buckets by the hash of doc_id and key, those of others as they are."""
     sizes = np.diff(offsets)
     bucket = np.repeat(np.arange(sizes.size), sizes)
-    rank = np.where(capped, mix(members.view(np.uint64) ^ keys[bucket]), np.arange(members.size, dtype=np.uint64))
+    named = members if doc_ids is None else doc_ids[members]
+    rank = np.where(capped, mix(named.view(np.uint64) ^ keys[bucket]), np.arange(members.size, dtype=np.uint64))
     return members[np.lexsort((rank, bucket))]
 
 
 def sample_uncompared(
-    keys: Hashes, members: Integers, offsets: Integers, max_bucket: int, share: float
+    keys: Hashes,
+    members: Integers,
+    offsets: Integers,
+    max_bucket: int,
+    share: float,
+    *,
+    doc_ids: Integers | None = None,
 ) -> tuple[Integers, Integers]:
     """Draw from the pairs that `pairs` leaves out, each with the same probability, the same ones every time.
 
@@ -163,6 +176,8 @@ def sample_uncompared(
         As from `group`.
     share
         Pairs to draw of those left out, above 0.
+    doc_ids
+        As for `pairs`.
 
     Returns
     -------
@@ -171,10 +186,10 @@ def sample_uncompared(
     """
     sizes = np.diff(offsets)
     large = sizes > max_bucket
-    members = _in_circles(keys, members, offsets, np.repeat(large, sizes))
+    members = _in_circles(keys, members, offsets, np.repeat(large, sizes), doc_ids)
     keys, starts, sizes = keys[large], offsets[:-1][large], sizes[large]
     # Rounded at random, so that many buckets of few pairs are drawn from as well.
-    chance = (mix(keys ^ np.uint64(KEY_VERSION_SEED)) >> np.uint64(11)) / float(1 << 53)
+    chance = (mix(keys ^ np.uint64(KEY_SEED)) >> np.uint64(11)) / float(1 << 53)
     drawn = np.floor(pair_counts(sizes, max_bucket)[1] * share + chance).astype(np.int64)
     bucket = np.repeat(np.arange(sizes.size), drawn)
     number = np.arange(bucket.size) - (np.cumsum(drawn) - drawn)[bucket]
@@ -182,7 +197,7 @@ def sample_uncompared(
     # As many steps round the circle as no pair that is compared is apart.
     followers = _followers(sizes, max_bucket)
     free = sizes - 2 * followers - 1
-    high, low = hashes >> np.uint64(32), hashes & np.uint64(0xFFFFFFFF)
+    high, low = hashes >> np.uint64(32), hashes & LOW
     position = ((high * sizes[bucket].astype(np.uint64)) >> np.uint64(32)).astype(np.int64)
     steps = ((low * free[bucket].astype(np.uint64)) >> np.uint64(32)).astype(np.int64) + followers[bucket] + 1
     left, right = (members[starts[bucket] + place % sizes[bucket]] for place in (position, position + steps))

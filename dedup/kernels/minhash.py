@@ -3,16 +3,12 @@
 S. Dahlgaard, M. B. T. Knudsen, M. Thorup: Fast Similarity Sketching. FOCS 2017, arXiv:1704.04370.
 """
 
-import math
-
 import numpy as np
 import numpy.typing as npt
 
 from dedup.kernels import Hashes, Integers, compiled
-from dedup.kernels.text import expand, mix
+from dedup.kernels.hashing import EMPTY, LOW, expand, mix
 
-EMPTY = compiled.EMPTY
-"""The value of a row that no shingle has reached: a document without shingles has only these."""
 CHUNK = 1 << 15
 """Shingles worked on at a time, so that the arrays of a round stay in the processor's second-level cache."""
 
@@ -43,7 +39,9 @@ def sign(shingles: Hashes, offsets: Integers, size: int, seed: int) -> npt.NDArr
     signatures = np.full((offsets.size - 1, size), EMPTY)
     seeds = expand(seed, 2 * size)
     if compiled.AVAILABLE:
-        compiled.sign(shingles, offsets, seeds, signatures)
+        from dedup.kernels.loops import sets
+
+        sets.sign(shingles, offsets, seeds, signatures)
         return signatures
     start = 0
     while start < offsets.size - 1:
@@ -68,7 +66,7 @@ def _sign_chunk(shingles: Hashes, counts: Integers, signatures: Hashes, seeds: H
             return
         hashes = mix(shingles ^ seeds[number])
         rows = ((hashes >> np.uint64(32)) * np.uint64(size)) >> np.uint64(32)
-        values = (hashes & np.uint64(0xFFFFFFFF)) | np.uint64(number << 32)
+        values = (hashes & LOW) | np.uint64(number << 32)
         index = owners * size + rows.astype(np.int64)
         if number:
             # A filled row holds a value of an earlier round, which is less than any of this one.
@@ -84,7 +82,7 @@ def _fill(shingles: Hashes, owners: Integers, signatures: Hashes, seeds: Hashes)
     size = signatures.shape[1]
     for row in range(size):
         vacant = (signatures[:, row] == EMPTY)[owners]
-        values = mix(shingles[vacant] ^ seeds[size + row]) & np.uint64(0xFFFFFFFF)
+        values = mix(shingles[vacant] ^ seeds[size + row]) & LOW
         np.minimum.at(signatures[:, row], owners[vacant], values | np.uint64((size + row) << 32))
 
 
@@ -102,14 +100,10 @@ def estimate(left: npt.NDArray[np.uint8], right: npt.NDArray[np.uint8]) -> npt.N
     Rows that differ agree in their low byte once in 256, which is corrected for (Li, König: b-bit minwise hashing,
     2010), so the estimate is unbiased and can be slightly below 0.
     """
-    agreement = np.count_nonzero(left == right, axis=1) / left.shape[1]
+    return correct(np.count_nonzero(left == right, axis=1) / left.shape[1])
+
+
+def correct(agreement: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Return the estimates that shares of equal low bytes stand for."""
     corrected: npt.NDArray[np.float64] = (agreement - 1 / 256) / (1 - 1 / 256)
     return corrected
-
-
-def standard_error(jaccard: float, size: int) -> float:
-    """Return the standard error of the share of equal rows among `size` independent permutations.
-
-    A bound for signatures of `sign`; reading one byte of each row adds half a per cent to it at a similarity of .8.
-    """
-    return math.sqrt(jaccard * (1 - jaccard) / size)

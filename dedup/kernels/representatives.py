@@ -1,9 +1,28 @@
 """The document kept of every component, and how its other documents resemble it."""
 
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from dedup.kernels import Integers
+from dedup.kernels.runs import find_bounds
+
+POLICIES: Mapping[str, Callable[[pa.Table], Integers]] = MappingProxyType(
+    {"smallest_id": lambda members: pc.rank(members["id"], tiebreaker="dense").to_numpy().astype(np.int64)}
+)
+"""Which document of a component is kept: the one least in the policy's ranks, doc_id deciding among equals.
+
+`smallest_id` orders numbers as numbers and strings by their bytes.
+"""
+LARGEST = 5
+"""Components that are told in detail, the largest."""
+EXAMPLES = 3
+"""Members that are told of one besides the document kept."""
 
 
 def elect(component_ids: Integers, ranks: Integers) -> Integers:
@@ -18,10 +37,9 @@ def elect(component_ids: Integers, ranks: Integers) -> Integers:
     int64 [n]
     """
     order = np.lexsort((ranks, component_ids))
-    ordered = component_ids[order]
-    starts = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1]))[: order.size])
+    bounds = find_bounds(component_ids[order])
     elected = np.empty_like(order)
-    elected[order] = np.repeat(order[starts], np.diff(np.append(starts, order.size)))
+    elected[order] = np.repeat(order[bounds[:-1]], np.diff(bounds))
     return elected
 
 
@@ -50,3 +68,34 @@ def look_up(
         places = order[np.minimum(np.searchsorted(numbers, wanted, sorter=order), order.size - 1)]
         similarities = np.where(numbers[places] == wanted, edges[2][places], similarities)
     return similarities
+
+
+def tell_largest(members: pa.Table, component_ids: Integers, chosen: Integers) -> list[dict[str, Any]]:
+    """Return the LARGEST components, largest first, the lesser component_id deciding among equals.
+
+    Parameters
+    ----------
+    members
+        doc_id and id, ascending by doc_id.
+    component_ids, chosen : int64 [n]
+        The component of every member and, as from `elect`, the position of the one kept.
+
+    Returns
+    -------
+    list of dict
+        `documents`, `component_id`, and `examples`, the one kept first, with doc_id and id.
+    """
+    found, sizes = np.unique(component_ids, return_counts=True)
+    told = []
+    for largest in np.lexsort((found, -sizes))[:LARGEST].tolist():
+        rows = np.flatnonzero(component_ids == found[largest])
+        kept = int(chosen[rows[0]])
+        shown = members.take(pa.array([kept, *[row for row in rows.tolist() if row != kept][:EXAMPLES]]))
+        told.append(
+            {
+                "documents": rows.size,
+                "component_id": int(found[largest]),
+                "examples": shown.select(["doc_id", "id"]).to_pylist(),
+            }
+        )
+    return told

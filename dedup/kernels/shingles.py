@@ -6,11 +6,8 @@ import numpy as np
 import xxhash
 
 from dedup.kernels import Hashes, Integers, compiled
-from dedup.kernels.text import mix
-
-MULTIPLIER = np.uint64(0xD1342543DE82EF95)
-"""An odd multiplier with good spectral properties (Steele, Vigna 2021); its powers weigh the tokens of a shingle."""
-LENGTH = compiled.GOLDEN
+from dedup.kernels.hashing import GOLDEN, MULTIPLIER, mix
+from dedup.kernels.runs import mark_firsts
 
 
 def shingle(tokens: Hashes, offsets: Integers, shingle_size: int) -> tuple[Hashes, Integers]:
@@ -28,7 +25,7 @@ def shingle(tokens: Hashes, offsets: Integers, shingle_size: int) -> tuple[Hashe
     -------
     shingles : uint64 [shingles]
         Ascending and distinct within a document. The shingle of m tokens is
-        `mix(m * LENGTH + sum of token_i * MULTIPLIER^(m - 1 - i))`. A document with fewer than `shingle_size` tokens
+        `mix(m * GOLDEN + sum of token_i * MULTIPLIER^(m - 1 - i))`. A document with fewer than `shingle_size` tokens
         has one shingle of them all, one without tokens has none.
     offsets : int64 [n + 1]
     """
@@ -47,24 +44,27 @@ def shingle(tokens: Hashes, offsets: Integers, shingle_size: int) -> tuple[Hashe
     shingles = mix(shingles)
     for start, end in pairwise(bounds.tolist()):
         shingles[start:end].sort()
-    first = np.ones(shingles.size, dtype=bool)
-    np.not_equal(shingles[1:], shingles[:-1], out=first[1:])
+    first = mark_firsts(shingles)
     first[bounds[:-1][owned > 0]] = True
     return shingles[first], np.concatenate(([0], np.cumsum(first)))[bounds]
 
 
 def _shingle_compiled(tokens: Hashes, offsets: Integers, shingle_size: int) -> tuple[Hashes, Integers]:
-    powers = np.array([pow(int(MULTIPLIER), power, 1 << 64) for power in range(shingle_size)], dtype=np.uint64)
+    from dedup.kernels.loops import sets
+
     shingles, bounds = np.empty(tokens.size, dtype=np.uint64), np.zeros_like(offsets)
-    compiled.roll(tokens, offsets, powers, shingles, bounds)
-    for start, end in pairwise(bounds.tolist()):
-        shingles[start:end].sort()
-    return shingles[: compiled.drop_repeats(shingles, bounds)], bounds
+    sets.shingle(tokens, offsets, weigh(shingle_size), shingles, bounds)
+    return shingles[: bounds[-1]], bounds
+
+
+def weigh(shingle_size: int) -> Hashes:
+    """Return the powers of MULTIPLIER that weigh the tokens of a shingle, the last token's first: uint64 [size]."""
+    return np.array([pow(int(MULTIPLIER), power, 1 << 64) for power in range(shingle_size)], dtype=np.uint64)
 
 
 def _rolling_sums(tokens: Hashes, size: int) -> Hashes:
     """Return the weighted sum of the `size` tokens from each position on; the last `size - 1` are meaningless."""
-    sums = np.full(tokens.size, np.uint64(size * int(LENGTH) & 0xFFFFFFFFFFFFFFFF))
+    sums = np.full(tokens.size, np.uint64(size * int(GOLDEN) & 0xFFFFFFFFFFFFFFFF))
     weight = 1
     for distance in range(size - 1, -1, -1):
         sums[: max(tokens.size - distance, 0)] += tokens[distance:] * np.uint64(weight)

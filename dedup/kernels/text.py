@@ -5,8 +5,9 @@ written without spaces every character (letter, digit or sign) with the marks th
 `unicode_classes.txt` says which code points those are; NFKC and lower case are those of Python's own Unicode database.
 A `Contract` can ask for something else.
 
-Work is done on whole batches of UTF-8 bytes. ASCII documents, for which NFKC changes nothing, take one pass through a
-byte table; the others go through Python's Unicode database once and come back as UTF-8.
+Work is done on whole batches of UTF-8 bytes. In the compiled loops text is folded by tables (`folding`); in NumPy ASCII
+documents, for which NFKC changes nothing, take one pass through a byte table, and the others go through Python's
+Unicode database one by one and come back as UTF-8. With a key, which no compiled loop knows, NumPy is used always.
 """
 
 import re
@@ -15,14 +16,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
 from hashlib import blake2b
-from importlib.resources import files
 from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
 
 from dedup.kernels import Bytes, Flags, Hashes, Integers, compiled
-from dedup.kernels.compiled import GOLDEN, MARK, SEPARATOR, UNSPACED, UNSPACED_MARK, WORD
+from dedup.kernels.characters import MARK, SEPARATOR, UNSPACED, UNSPACED_MARK, WORD, unicode_classes
+from dedup.kernels.folding import GROWTH, LINE_FEED, Folding, tabulate
+from dedup.kernels.hashing import GOLDEN, expand, mix
 
 VERSION = 1
 """Of everything that leads from a text to a band key (docs/hash-spec.md); hashes of two versions are never compared."""
@@ -79,35 +81,19 @@ def _ascii_table(contract: Contract) -> bytes:
 
 
 @cache
-def _ascii_bytes(contract: Contract) -> Bytes:
-    table = np.frombuffer(_ascii_table(contract), dtype=np.uint8).copy()
-    table[0x80:] = SEPARATOR
-    return table
-
-
-@cache
-def unicode_classes() -> Bytes:
-    """Return the class of every code point, shape (0x110000,), from `unicode_classes.txt`."""
-    numbers = {"word": WORD, "mark": MARK, "unspaced": UNSPACED, "unspaced_mark": UNSPACED_MARK}
-    classes = np.zeros(0x110000, dtype=np.uint8)
-    for line in files(__package__).joinpath("unicode_classes.txt").read_text("ascii").splitlines():
-        if not line.startswith("#"):
-            span, name = line.split()
-            first, last = span.split("..")
-            classes[int(first, 16) : int(last, 16) + 1] = numbers[name]
-    return classes
-
-
-@cache
-def _classes(contract: Contract) -> Bytes:
+def classes_of(contract: Contract) -> Bytes:
     """Return the class of every code point under the contract."""
     classes = unicode_classes()
     if contract.tokens == "words":
         return classes
-    visible = np.fromiter((char.isprintable() and char != " " for char in map(chr, range(0x110000))), dtype=bool)
+    visible = np.fromiter(map(_is_visible, map(chr, range(0x110000))), dtype=bool)
     if contract.tokens == "whitespace":
         return np.where(visible | (classes != SEPARATOR), np.uint8(WORD), np.uint8(SEPARATOR))
     return np.where(visible & (classes == SEPARATOR), np.uint8(WORD), classes)
+
+
+def _is_visible(char: str) -> bool:
+    return char.isprintable() and char != " "
 
 
 class _Translation(dict[int, str]):
@@ -120,7 +106,7 @@ class _Translation(dict[int, str]):
         char = chr(point)
         if self._contract.digits == "zero" and unicodedata.category(char) == "Nd":
             char = "0"
-        elif self._contract.tokens == "punctuation" and unicode_classes()[point] == SEPARATOR:
+        elif self._contract.tokens == "punctuation" and _is_visible(char) and unicode_classes()[point] == SEPARATOR:
             char = f" {char} "
         self[point] = char
         return char
@@ -144,25 +130,6 @@ def _normaliser(contract: Contract) -> Callable[[str], str]:
     return normalise
 
 
-def mix(values: Hashes) -> Hashes:
-    """Return a bijection of 64-bit values in which every input bit changes every output bit with probability 1/2.
-
-    The finaliser of MurmurHash3 (Appleby 2011) with the multipliers of Stafford's variant 13, as in SplitMix64.
-    """
-    mixed = values ^ (values >> np.uint64(30))
-    mixed *= np.uint64(0xBF58476D1CE4E5B9)
-    mixed ^= mixed >> np.uint64(27)
-    mixed *= np.uint64(0x94D049BB133111EB)
-    mixed ^= mixed >> np.uint64(31)
-    return mixed
-
-
-def expand(seed: int, count: int) -> Hashes:
-    """Return `count` 64-bit values that depend on `seed` alone: the SplitMix64 sequence."""
-    steps = np.arange(1, count + 1, dtype=np.uint64) * GOLDEN
-    return mix(steps + np.uint64(seed & 0xFFFFFFFFFFFFFFFF))
-
-
 def tokenise(texts: pa.Array, contract: Contract) -> tuple[Hashes, Integers]:
     """Hash the tokens of every text.
 
@@ -181,16 +148,11 @@ def tokenise(texts: pa.Array, contract: Contract) -> tuple[Hashes, Integers]:
     offsets : int64 [n + 1]
         Document i owns `hashes[offsets[i]:offsets[i + 1]]`, in the order of the text.
     """
-    raw, offsets = _buffers(texts)
-    whole = compiled.AVAILABLE and not contract.key
+    raw, offsets = read_buffers(texts)
+    if compiled.AVAILABLE and not contract.key:
+        return _tokenise_compiled(raw, offsets, contract)
     if contract.tokens == "punctuation" or (raw.size and raw.max() >= 0x80):
-        raw, offsets = _fold(raw, offsets, contract, separate=not whole)
-    if whole:
-        hashes, bounds = np.empty(raw.size, dtype=np.uint64), np.zeros_like(offsets)
-        start = expand(contract.seed, 1)[0]
-        table, classes = _ascii_bytes(contract), _classes(contract)
-        count = compiled.hash_tokens(raw, offsets, table, classes, start, hashes, bounds)
-        return hashes[:count], bounds
+        raw, offsets = _fold(raw, offsets, contract)
     folded = np.frombuffer(raw.tobytes().translate(_ascii_table(contract)) + bytes(16), dtype=np.uint8)
     inside = folded[: raw.size] != SEPARATOR
     starts, ends = _spans(inside, offsets)
@@ -201,7 +163,7 @@ def tokenise(texts: pa.Array, contract: Contract) -> tuple[Hashes, Integers]:
     return hashes, np.searchsorted(starts, offsets)
 
 
-def _buffers(texts: pa.Array) -> tuple[Bytes, Integers]:
+def read_buffers(texts: pa.Array) -> tuple[Bytes, Integers]:
     """Return the bytes of all texts and the offsets of each, without copying the bytes."""
     texts = texts.cast(pa.large_binary())
     if texts.null_count:
@@ -212,7 +174,50 @@ def _buffers(texts: pa.Array) -> tuple[Bytes, Integers]:
     return raw[offsets[0] : offsets[-1]], offsets - offsets[0]
 
 
-def _fold(raw: Bytes, offsets: Integers, contract: Contract, *, separate: bool) -> tuple[Bytes, Integers]:
+def _tokenise_compiled(raw: Bytes, offsets: Integers, contract: Contract) -> tuple[Hashes, Integers]:
+    from dedup.kernels.loops import tokens
+
+    folded, offsets = fold(raw, offsets, contract)
+    hashes, bounds = np.empty(folded.size, dtype=np.uint64), np.zeros_like(offsets)
+    start = expand(contract.seed, 1)[0]
+    count = tokens.hash_documents(folded, offsets, classes_of(contract), start, hashes, bounds)
+    return hashes[:count], bounds
+
+
+@cache
+def _folding(contract: Contract) -> Folding:
+    return tabulate(_normaliser(contract), _ascii_table(contract), lower=contract.case == "lower")
+
+
+def fold(raw: Bytes, offsets: Integers, contract: Contract) -> tuple[Bytes, Integers]:
+    """Normalise documents in a compiled loop.
+
+    Returns
+    -------
+    folded : uint8
+        What the loops of `dedup.kernels.loops.tokens` take: UTF-8, a zero byte where ASCII separates tokens and behind
+        every document.
+    offsets : int64 [n + 1]
+    """
+    from dedup.kernels.loops import folding, tokens
+
+    count = offsets.size - 1
+    folded = np.empty(GROWTH * raw.size + count + tokens.PADDING, dtype=np.uint8)
+    words = np.empty(2 * raw.size, dtype=np.uint8)
+    holes = np.empty(raw.size, dtype=np.int64)
+    bounds, hole_bounds = np.zeros_like(offsets), np.zeros_like(offsets)
+    size = folding.fold(raw, offsets, _folding(contract), folded, bounds, words, holes, hole_bounds)
+    if size:
+        normal = _normaliser(contract)(words[:size].tobytes().decode("utf-8", "replace")).encode()
+        normal = normal.translate(_ascii_table(contract)[:LINE_FEED] + b"\n" + _ascii_table(contract)[LINE_FEED + 1 :])
+        filled = np.empty(bounds[-1] + len(normal) + tokens.PADDING, dtype=np.uint8)
+        folding.fill_holes(folded, bounds, holes, hole_bounds, np.frombuffer(normal, dtype=np.uint8), filled)
+        folded = filled
+    folded[bounds[-1] : bounds[-1] + tokens.PADDING] = 0
+    return folded[: bounds[-1] + tokens.PADDING], bounds
+
+
+def _fold(raw: Bytes, offsets: Integers, contract: Contract) -> tuple[Bytes, Integers]:
     """Normalise each document that the table of bytes is not enough for, and put separators between its tokens."""
     content = raw.tobytes()
     documents = [content[start:end] for start, end in pairwise(offsets.tolist())]
@@ -220,8 +225,7 @@ def _fold(raw: Bytes, offsets: Integers, contract: Contract, *, separate: bool) 
     foreign = [number for number, document in enumerate(documents) if every or not document.isascii()]
     normalise = _normaliser(contract)
     texts = [normalise(documents[number].decode("utf-8", "replace")) for number in foreign]
-    encoded = _separate(texts, _classes(contract)) if separate else [text.encode() for text in texts]
-    for number, folded in zip(foreign, encoded, strict=True):
+    for number, folded in zip(foreign, _separate(texts, classes_of(contract)), strict=True):
         documents[number] = folded
     joined = np.frombuffer(b"".join(documents), dtype=np.uint8)
     return joined, np.cumsum([0, *map(len, documents)], dtype=np.int64)

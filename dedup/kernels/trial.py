@@ -11,8 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dedup.kernels import Flags, Hashes, Integers, filters, lsh, minhash
+from dedup.kernels import Flags, Hashes, Integers, filters, lsh, minhash, pairs
 from dedup.kernels.components import connect
+from dedup.kernels.curve import least_estimate
 from dedup.kernels.identical import find_identical
 from dedup.kernels.jaccard import jaccard
 from dedup.kernels.shingles import digest
@@ -109,16 +110,12 @@ def search(documents: Documents, setting: Setting) -> Found:
     sizes = np.diff(offsets)
     keys = band_keys(signatures, setting)
     searched = np.flatnonzero((heads == np.arange(count)) & (sizes > 0))
-    grouped = lsh.group(keys[searched].reshape(-1), np.repeat(doc_ids[searched], setting.bands))
-    paired, in_buckets = np.empty(0, dtype=np.int64), 0
-    for left_ids, right_ids in lsh.pairs(*grouped, setting.max_bucket, filters.PAIRS_AT_A_TIME):
-        in_buckets += left_ids.size
-        found = np.searchsorted(doc_ids, left_ids) * count + np.searchsorted(doc_ids, right_ids)
-        paired = np.unique(np.concatenate((paired, found)))
+    grouped = lsh.group(keys[searched].reshape(-1), np.repeat(searched, setting.bands))
+    left, right = pairs.decode(pairs.join(*grouped, setting.max_bucket, doc_ids=doc_ids))
+    paired = left * count + right
     low = minhash.low_bytes(signatures[:, : setting.size])
-    likely = select_likely(sizes, low, paired // max(count, 1), paired % max(count, 1), setting)
-    compared = paired[likely]
-    left, right = compared // max(count, 1), compared % max(count, 1)
+    likely = select_likely(sizes, low, left, right, setting)
+    left, right = left[likely], right[likely]
     similar = jaccard(shingles, offsets, left, right) >= setting.threshold
     copies = np.flatnonzero(heads != np.arange(count))
     ends, least = connect(np.concatenate((left[similar], heads[copies])), np.concatenate((right[similar], copies)))
@@ -128,10 +125,10 @@ def search(documents: Documents, setting: Setting) -> Found:
         heads=heads,
         keys=keys,
         paired=paired,
-        compared=compared,
-        edges=compared[similar],
+        compared=paired[likely],
+        edges=paired[likely][similar],
         components=components,
-        pairs_in_buckets=in_buckets,
+        pairs_in_buckets=int(lsh.pair_counts(np.diff(grouped[2]), setting.max_bucket)[0].sum()),
     )
 
 
@@ -139,4 +136,4 @@ def select_likely(sizes: Integers, low: np.ndarray, left: Integers, right: Integ
     """Return the positions of pairs worth an exact comparison, by the sizes of their sets and their estimate."""
     possible = filters.select_possible(sizes[left], sizes[right], setting.threshold)
     estimates = filters.estimate_pairs(low, left[possible], right[possible])
-    return possible[estimates >= filters.least_estimate(setting.threshold, setting.size, setting.estimate_sigmas)]
+    return possible[estimates >= least_estimate(setting.threshold, setting.size, setting.estimate_sigmas)]

@@ -11,7 +11,7 @@ from dedup.plan.capacity import Cluster, Plan, Stage, plan
 from dedup.plan.choice import SHOWN, Choice, Search, Target, Wishes, check, crossings, datasketch, solve
 from dedup.plan.corpus import Corpus, assume_corpus
 from dedup.plan.rates import Rates
-from dedup.settings import Config, Lsh
+from dedup.settings.options import Config, Lsh
 
 DECADES = (10**6, 10**7, 10**8, 10**9, 10**10)
 """Documents of the table of capacities."""
@@ -161,8 +161,8 @@ def _settle_threshold(question: Question, targets: Sequence[Target]) -> Config:
 def _know_corpus(question: Question, config: Config) -> Corpus:
     if question.sample is not None:
         # The kernels take a third of a second to import, which a plan without a sample need not wait for.
-        from dedup.contract import load_contract  # noqa: PLC0415
         from dedup.plan.sample import measure_corpus  # noqa: PLC0415
+        from dedup.settings.contract import load_contract  # noqa: PLC0415
 
         corpus = measure_corpus(
             question.sample,

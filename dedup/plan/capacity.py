@@ -3,7 +3,6 @@
 import math
 from dataclasses import dataclass
 
-from dedup import sizes
 from dedup.errors import ConfigError
 from dedup.plan.corpus import Corpus
 from dedup.plan.rates import Rates
@@ -19,7 +18,8 @@ from dedup.plan.rows import (
     leave_out_identical,
     meet,
 )
-from dedup.settings import Config
+from dedup.settings.options import Config
+from dedup.stages import placement
 
 MEMBER_ROW_BYTES = 48
 """Of MEMBERS besides two ids of the user: five numbers of 8 bytes, a kind of 4 to 9 characters with its length."""
@@ -30,6 +30,10 @@ DISTANT_SHARE = 0.075
 in the runs of `scripts/bench`."""
 WORKER_BYTES = 1 << 30
 """Memory of one Python worker: at most 0.85 GB in the runs of `scripts/bench`, whatever their size."""
+PLACE_BYTES = 16
+"""What LZ4 leaves of where a document stands: split, file and row."""
+FATE_ROW_BYTES = 60
+"""A row that goes besides the user's ids, as it is stored."""
 EDGE_MEMORY = 64
 """Of the driver for an edge it connects: 16 bytes, and a few times that at the peak."""
 
@@ -141,7 +145,7 @@ def _signatures(rows: Rows, corpus: Corpus) -> Item:
 
 def _sign(rows: Rows, corpus: Corpus, cores: int, rates: Rates) -> Stage:
     text_bytes = rows.documents * corpus.text_bytes
-    sampled = min(rows.documents, sizes.SAMPLE_BYTES / max(corpus.text_ratio * corpus.text_bytes, 1.0))
+    sampled = min(rows.documents, placement.SAMPLE_BYTES / max(corpus.text_ratio * corpus.text_bytes, 1.0))
     return Stage(
         name="signatures",
         shuffle=[],
@@ -152,7 +156,7 @@ def _sign(rows: Rows, corpus: Corpus, cores: int, rates: Rates) -> Stage:
 
 
 def _collapse(rows: Rows, corpus: Corpus, cores: int, rates: Rates) -> Stage:
-    partitions = sizes.tasks(32 * rows.documents, sizes.BAND_BYTES, cores)
+    partitions = placement.place_identical(rows.documents, cores)
     one = blocks(rows.documents, 1, partitions, _signatures(rows, corpus).bytes, cores)
     return Stage(
         name="identical",
@@ -169,7 +173,7 @@ def _collapse(rows: Rows, corpus: Corpus, cores: int, rates: Rates) -> Stage:
 
 def _bucket(rows: Rows, corpus: Corpus, cores: int, rates: Rates) -> Stage:
     bands = rows.choice.bands
-    partitions = sizes.tasks(16 * bands * rows.documents, sizes.BAND_BYTES, cores)
+    partitions = placement.place_bands(rows.documents, bands, cores)
     return Stage(
         name="buckets",
         shuffle=[
@@ -188,26 +192,22 @@ def _bucket(rows: Rows, corpus: Corpus, cores: int, rates: Rates) -> Stage:
 
 def _pair(rows: Rows, rates: Rates) -> Stage:
     size = rows.choice.signature_size
-    groups = sizes.cell_groups(math.ceil(rows.pairs / sizes.CELL_PAIRS))
-    listed = min(2 * rows.pairs, rows.memberships, groups * rows.documents)
-    whole = rows.documents * size <= sizes.WHOLE_BYTES
+    meeting = placement.place_pairs(rows.pairs, rows.memberships, rows.documents, size)
     moved = meet(
         pairs=rows.pairs,
         ends=2 * rows.distinct,
-        listed=listed,
         among=rows.bucketed,
         holders=rows.heads,
         payload=size,
-        groups=groups,
-        whole=whole,
+        meeting=meeting,
     )
     # Documents brought to their id to be found there are at the place where identical ones are left out.
-    found_by_id = listed > sizes.BROADCAST_ROWS and not (whole and groups == 1)
+    found_by_id = not meeting.broadcast and not (meeting.whole and meeting.groups == 1)
     return Stage(
         name="candidates",
         shuffle=moved if found_by_id else [*leave_out_identical(rows, size), *moved],
         tables=[Item(what="candidates", count=rows.candidates, each=24)],
-        partitions=groups * (groups + 1) // 2,
+        partitions=meeting.cells,
         core_seconds=rows.heads * rates.signature + rows.pairs * rates.pair,
     )
 
@@ -220,33 +220,32 @@ def _verify(rows: Rows, corpus: Corpus, cores: int, rates: Rates) -> Stage:
     ]
     shuffle = []
     seconds = rows.documents * corpus.text_bytes * rates.scanned_byte
-    if listed > sizes.BROADCAST_ROWS:
+    if not placement.fits_broadcast(listed):
         shuffle.append(Item(what="ends of candidates", count=listed, each=ROW_BYTES))
         tables.append(Item(what="documents of candidates", count=rows.ends, each=8))
-        if rows.ends > sizes.BROADCAST_ROWS:
-            text = _text(rows, corpus)
-            shuffle += [text, Item(what="documents of candidates", count=rows.ends, each=ROW_BYTES)]
-            seconds += rows.documents * corpus.text_bytes * rates.shuffled_byte
-    moved = min(rows.ends, listed) * set_bytes
-    groups = sizes.cell_groups(sizes.tasks(int(moved), sizes.CELL_BYTES, cores))
+        if not placement.fits_broadcast(rows.ends):
+            shuffle += [
+                _places(rows, PLACE_BYTES),
+                Item(what="documents of candidates", count=rows.ends, each=ROW_BYTES),
+            ]
+            seconds += shuffle[-2].bytes * rates.shuffled_byte
+    shuffle.append(Item(what="places of documents, to their splits", count=rows.ends, each=PLACE_BYTES))
+    meeting = placement.place_comparison(rows.candidates, rows.ends, rows.ends * set_bytes, cores)
     shuffle += meet(
         pairs=rows.candidates,
         ends=listed,
-        listed=min(listed, groups * rows.ends),
         among=rows.ends,
         holders=rows.ends,
         payload=set_bytes,
-        groups=groups,
-        whole=moved <= sizes.WHOLE_BYTES,
+        meeting=meeting,
     )
     seconds += rows.ends * corpus.text_bytes * rates.text_byte + rows.candidates * rates.comparison
-    partitions = groups * (groups + 1) // 2
-    return Stage(name="edges", shuffle=shuffle, tables=tables, partitions=partitions, core_seconds=seconds)
+    return Stage(name="edges", shuffle=shuffle, tables=tables, partitions=meeting.cells, core_seconds=seconds)
 
 
-def _text(rows: Rows, corpus: Corpus) -> Item:
-    """Return the text, sorted by id where more ids are looked for than fit into every executor's memory."""
-    return Item(what="texts, compressed", count=rows.documents, each=corpus.text_ratio * corpus.text_bytes + ROW_BYTES)
+def _places(rows: Rows, each: float) -> Item:
+    """Return where all documents stand, sorted by id where more are looked for than every executor's memory holds."""
+    return Item(what="places of documents", count=rows.documents, each=each + ROW_BYTES)
 
 
 def _connect(rows: Rows, rates: Rates) -> Stage:
@@ -265,33 +264,38 @@ def _elect(rows: Rows, corpus: Corpus, cores: int, rates: Rates) -> Stage:
         Item(what="members", count=rows.members, each=ROW_BYTES + corpus.id_bytes),
         Item(what="edges", count=rows.edges, each=ROW_BYTES + 8),
     ]
-    if rows.members > sizes.BROADCAST_ROWS:
+    if not placement.fits_broadcast(rows.members):
         shuffle += [
             Item(what="ids of documents", count=rows.documents, each=ROW_BYTES + corpus.id_bytes),
             Item(what="members and edges, to be joined", count=2 * rows.members + rows.edges, each=ROW_BYTES),
         ]
     # One such pair is enough to send small sets whole once more.
     chains = rows.heads * (2 * rows.edges / rows.heads) ** 2 / 2
-    if (sets := rows.ends * 8 * corpus.shingles) <= sizes.WHOLE_BYTES:
+    if (sets := rows.ends * 8 * corpus.shingles) <= placement.WHOLE_BYTES:
         chance = -math.expm1(-DISTANT_SHARE * chains)
         shuffle.append(Item(what="shingle sets, by the chance of a chain", count=chance, each=sets))
-    counted = int(sizes.MEMBER_BYTES * (rows.members + rows.edges))
     return Stage(
         name="representatives",
         shuffle=shuffle,
         tables=[Item(what="members", count=rows.members, each=MEMBER_ROW_BYTES + 2 * corpus.id_bytes)],
-        partitions=sizes.tasks(counted, sizes.BAND_BYTES, cores),
+        partitions=placement.place_members(rows.members, rows.edges, cores),
         core_seconds=rows.members * rates.member,
     )
 
 
 def _write(rows: Rows, corpus: Corpus, rates: Rates) -> Stage:
     text_bytes = rows.documents * corpus.text_bytes
-    shuffle = []
+    shuffle: list[Item] = []
     seconds = text_bytes * rates.written_byte
-    if rows.members > sizes.BROADCAST_ROWS:
+    if not placement.fits_broadcast(rows.members):
         named = 2 * (rows.edges + rows.identical + rows.members)
-        shuffle = [_text(rows, corpus), Item(what="edges and members, to be named", count=named, each=ROW_BYTES)]
-        seconds += text_bytes * rates.shuffled_byte
+        shuffle = [
+            _places(rows, PLACE_BYTES + corpus.id_bytes),
+            Item(what="documents removed", count=rows.removed, each=ROW_BYTES + 2 * corpus.id_bytes),
+            Item(what="edges and members, to be named", count=named, each=ROW_BYTES),
+        ]
+        seconds += sum(item.bytes for item in shuffle) * rates.shuffled_byte
+    shuffle.append(Item(what="rows that go, to their files", count=rows.removed, each=PLACE_BYTES))
     partitions = max(1, math.ceil(text_bytes / INPUT_SPLIT_BYTES))
-    return Stage(name="output", shuffle=shuffle, tables=[], partitions=partitions, core_seconds=seconds)
+    tables = [Item(what="rows that go", count=rows.removed, each=FATE_ROW_BYTES + 2 * corpus.id_bytes)]
+    return Stage(name="output", shuffle=shuffle, tables=tables, partitions=partitions, core_seconds=seconds)

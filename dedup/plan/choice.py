@@ -9,10 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from dedup.errors import ConfigError
+from dedup.kernels import Floats
+from dedup.kernels.curve import probability
 from dedup.plan.corpus import Corpus
-from dedup.plan.curve import Crossing, Floats, compared, cross, integral_optimum, probabilities
+from dedup.plan.curve import Crossing, compared, cross, integral_optimum
 from dedup.plan.rates import Rates
-from dedup.settings import MAX_SIGNATURE_SIZE, Lsh
+from dedup.settings.options import MAX_SIGNATURE_SIZE, Lsh
 
 SHOWN = (0.3, 0.5, 0.7, 0.8, 0.9)
 """Similarities whose P is listed besides those of the targets."""
@@ -89,7 +91,7 @@ def cost(lsh: Lsh, search: Search, corpus: Corpus, rates: Rates, shown: Sequence
     """
     bands, rows = lsh.bands, lsh.rows
     jaccard, partners = corpus.similarities.jaccard, corpus.similarities.partners(corpus.documents)
-    share = probabilities(jaccard, bands, rows)
+    share = probability(jaccard, bands, rows)
     passed = compared(jaccard, bands, rows, search.threshold, search.sigmas)
     size = bands * rows
     # A pair is one candidate of two documents.
@@ -98,7 +100,7 @@ def cost(lsh: Lsh, search: Search, corpus: Corpus, rates: Rates, shown: Sequence
     bucket_pairs = bands * float(jaccard**rows @ partners) / 2
     shuffle_bytes = 2 * KEY_BYTES * bands + PAIR_BYTES * bucket_pairs + size * bucketed
     at_threshold = np.array([search.threshold])
-    hit = float(probabilities(at_threshold, bands, rows)[0])
+    hit = probability(search.threshold, bands, rows)
     kept = float(compared(at_threshold, bands, rows, search.threshold, search.sigmas)[0])
     seconds = (
         rates.row * size
@@ -119,9 +121,7 @@ def cost(lsh: Lsh, search: Search, corpus: Corpus, rates: Rates, shown: Sequence
         compared=found,
         core_seconds=seconds,
         lost=max(1 - kept / hit, 0.0) if hit else 0.0,
-        probabilities={
-            f"{each:g}": float(probabilities(np.array([each]), bands, rows)[0]) for each in sorted(set(shown))
-        },
+        probabilities={f"{each:g}": probability(each, bands, rows) for each in sorted(set(shown))},
     )
 
 
@@ -168,7 +168,7 @@ def _round(value: float, *, up: bool) -> str:
 def _constraints(wishes: Wishes, corpus: Corpus, bands: Floats, rows: Floats) -> list[_Constraint]:
     found = []
     for target in wishes.targets:
-        values = probabilities(np.array(target.similarity), bands, rows)
+        values = probability(target.similarity, bands, rows)
         least = target.option == "--recall"
         suffix = f"@{target.similarity:g}"
         found.append(_Constraint(str(target), target.option, values, target.share, least=least, suffix=suffix))
@@ -183,7 +183,7 @@ def _constraints(wishes: Wishes, corpus: Corpus, bands: Floats, rows: Floats) ->
         values = np.zeros_like(bands)
         partners = corpus.similarities.partners(corpus.documents)
         for jaccard, count in zip(corpus.similarities.jaccard, partners, strict=True):
-            values += probabilities(np.array(jaccard), bands, rows) * count / 2
+            values += probability(jaccard, bands, rows) * count / 2
         found.append(_Constraint(f"{option} {wishes.candidates:g}", option, values, wishes.candidates, least=False))
     return found
 

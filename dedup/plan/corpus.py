@@ -6,7 +6,7 @@ from typing import Self
 
 import numpy as np
 
-from dedup.plan.curve import Floats
+from dedup.kernels import Floats
 
 RELATED = ((0.2, 0.3, 2.47), (0.3, 0.4, 1.26), (0.4, 0.5, 0.45), (0.5, 0.6, 0.31), (0.6, 0.7, 0.17), (0.7, 0.8, 0.14))
 """Partners of a document (from, to, how many) besides its copies, where no sample says better.

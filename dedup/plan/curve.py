@@ -8,16 +8,11 @@ import numpy.typing as npt
 from scipy.optimize import brentq
 from scipy.special import betainc, betaln
 
-Floats = npt.NDArray[np.float64]
+from dedup.kernels import Floats
+from dedup.kernels.curve import least_estimate
+
 MOST_ROWS = 1e4
 """Rows up to which the crossing of two targets is looked for."""
-
-
-def probabilities(similarities: Floats, bands: float | Floats, rows: float | Floats) -> Floats:
-    """Return 1 - (1 - J^rows)^bands as `kernels.lsh.probability`, exact also where it is tiny; arguments broadcast."""
-    with np.errstate(divide="ignore"):
-        found: Floats = -np.expm1(bands * np.log1p(-(np.asarray(similarities) ** rows)))
-    return found
 
 
 def compared(similarities: Floats, bands: int, rows: int, threshold: float, sigmas: float) -> Floats:
@@ -39,8 +34,7 @@ def compared(similarities: Floats, bands: int, rows: int, threshold: float, sigm
         For independent rows, which those of `minhash.sign` are nearly.
     """
     size = bands * rows
-    # As `minhash.standard_error`, whose module takes a third of a second to import.
-    floor = threshold - sigmas * math.sqrt(threshold * (1 - threshold) / size)
+    floor = least_estimate(threshold, size, sigmas)
     least = max(math.ceil(size * (floor * 255 + 1) / 256 - 1e-9), 0)
     # A real polynomial: half of the roots of unity tell all its coefficients.
     roots = np.exp(-2j * np.pi * np.arange((size + 1) // 2 + 1) / (size + 1))

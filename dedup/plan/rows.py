@@ -3,12 +3,12 @@
 import math
 from dataclasses import dataclass
 
-from dedup import sizes
 from dedup.plan.choice import Choice, Search, cost
 from dedup.plan.corpus import Corpus
 from dedup.plan.curve import compared
 from dedup.plan.rates import Rates
-from dedup.settings import Config
+from dedup.settings.options import Config
+from dedup.stages import placement
 
 MARGIN = 0.2
 """Of near misses below the threshold, as `kernels.jaccard` has it, whose import a plan need not wait for."""
@@ -18,8 +18,9 @@ INPUT_SPLIT_BYTES = 128 << 20
 """Input of one task: Spark's `spark.sql.files.maxPartitionBytes`."""
 AUTO_BROADCAST_BYTES = 10 << 20
 """Tables that Spark itself sends to every executor: `spark.sql.autoBroadcastJoinThreshold`."""
-SIGNATURE_ROW_BYTES = 36
-"""Of SIGNATURES besides the user's id, band keys and signature: an id of 8 bytes, a digest of 16, three times 4."""
+SIGNATURE_ROW_BYTES = 60
+"""Of SIGNATURES besides the user's id, band keys and signature: an id of 8 bytes, a digest of 16, a place of 16, the
+length of the text of 8, three times 4."""
 ROW_BYTES = 17
 """What LZ4 leaves of a shuffled row's own 50 to 70 bytes (length, nulls, offsets, a document id, small numbers)."""
 BLOCK_BYTES = 40
@@ -145,7 +146,7 @@ def leave_out_identical(rows: Rows, payload: float) -> list[Item]:
 
 
 def meet(
-    *, pairs: float, ends: float, listed: float, among: float, holders: float, payload: float, groups: int, whole: bool
+    *, pairs: float, ends: float, among: float, holders: float, payload: float, meeting: placement.Meeting
 ) -> list[Item]:
     """Return what `exchange.meet` shuffles.
 
@@ -155,19 +156,18 @@ def meet(
         Sent, 16 bytes each.
     ends
         Of distinct pairs; `among` documents have them.
-    listed
-        Bound of the rows (document, cell), which are broadcast if they are few.
     holders
         Documents that have a payload of so many bytes.
     """
     each = payload + ROW_BYTES
     sent = [Item(what="pairs", count=pairs, each=16)]
-    if whole and groups == 1:
+    groups = meeting.groups
+    if meeting.whole and groups == 1:
         return [*sent, Item(what="documents, all of them", count=holders, each=each)]
     of_each = ends / among if among else 0.0
     visits = among * groups * (1 - (1 - 1 / groups) ** of_each) if groups > 1 else among
     sent.append(Item(what="documents with pairs, listed", count=visits, each=ROW_BYTES))
-    if listed > sizes.BROADCAST_ROWS:
+    if not meeting.broadcast:
         sent += [
             Item(what="documents, to find those", count=holders, each=each),
             Item(what="documents with pairs, to be found", count=visits, each=ROW_BYTES),

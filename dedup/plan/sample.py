@@ -16,9 +16,9 @@ from scipy import sparse
 from scipy.optimize import brentq
 
 from dedup.errors import DataError, SchemaError, StorageError
-from dedup.kernels import Integers, shingles, text
+from dedup.kernels import Floats, Integers, shingles, text
+from dedup.kernels.hashing import mix
 from dedup.plan.corpus import Corpus, Similarities
-from dedup.plan.curve import Floats
 
 CHANCE = 0.1
 """Similarity below which documents resemble each other by chance, the more of them the larger the corpus; from it on
@@ -157,7 +157,7 @@ def _draw(path: str, text_column: str, most: int) -> tuple[pa.Array, int]:
     for batch in _read(path, text_column):
         numbers = np.arange(total + 1, total + 1 + len(batch), dtype=np.uint64)
         total += len(batch)
-        ranks = np.concatenate((ranks, text.mix(numbers)))
+        ranks = np.concatenate((ranks, mix(numbers)))
         texts = pa.concat_arrays([texts, batch])
         if len(texts) > most:
             kept = np.sort(np.argpartition(ranks, most)[:most])

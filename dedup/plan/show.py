@@ -4,8 +4,9 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from dedup.display import size
+
 WIDTH = 110
-UNITS = ("B", "kB", "MB", "GB", "TB", "PB", "EB")
 
 
 def to_text(answer: Mapping[str, Any]) -> str:
@@ -93,7 +94,7 @@ def _list_capacity(answer: Mapping[str, Any]) -> list[str]:
     plan = answer["capacity"]
     lines = [
         (
-            f"{plan['documents']:,} documents, {_bytes(plan['text_bytes'])} of text, {plan['bands']} x {plan['rows']}, "
+            f"{plan['documents']:,} documents, {size(plan['text_bytes'])} of text, {plan['bands']} x {plan['rows']}, "
             f"{plan['executors']} x {plan['cores']} cores, about {_rounded(plan['removed'])} removed"
         ),
         "",
@@ -102,21 +103,21 @@ def _list_capacity(answer: Mapping[str, Any]) -> list[str]:
     table += [
         [
             stage["name"],
-            _bytes(stage["table_bytes"]),
-            _bytes(stage["shuffle_bytes"]),
+            size(stage["table_bytes"]),
+            size(stage["shuffle_bytes"]),
             f"{stage['partitions']:,}",
             _hours(stage["core_hours"]),
         ]
         for stage in plan["stages"]
     ]
-    table.append(["all", _bytes(plan["table_bytes"]), _bytes(plan["shuffle_bytes"]), "", _hours(plan["core_hours"])])
+    table.append(["all", size(plan["table_bytes"]), size(plan["shuffle_bytes"]), "", _hours(plan["core_hours"])])
     lines += [*_align(table), ""]
     for stage in plan["stages"]:
         for kind, items in (("shuffle", stage["shuffle"]), ("tables", stage["tables"])):
             for item in items:
                 lines.append(
                     f"{stage['name'] + ' ' + kind:<24}{item['count']:>10.4g} x {_each(item['each']):>6} B = "
-                    f"{_bytes(item['count'] * item['each']):>8}  {item['what']}"
+                    f"{size(item['count'] * item['each']):>8}  {item['what']}"
                 )
     cores = plan["executors"] * plan["cores"]
     money = "" if plan["price"] is None else f"; {cores:,} cores for so long cost {plan['price']:,.2f}"
@@ -128,12 +129,12 @@ def _list_capacity(answer: Mapping[str, Any]) -> list[str]:
             f"{answer['rates']['fixed']:.0f} s = {_hours(plan['hours'])}{money}"
         ),
         (
-            f"memory: {_bytes(plan['worker_bytes_per_executor'])} of Python workers an executor beside its heap; "
-            f"{_bytes(plan['driver_bytes'])} of the driver for edges ({plan['engine']} finds the components)"
+            f"memory: {size(plan['worker_bytes_per_executor'])} of Python workers an executor beside its heap; "
+            f"{size(plan['driver_bytes'])} of the driver for edges ({plan['engine']} finds the components)"
         ),
         (
-            f"disk: {_bytes(plan['table_bytes'])} in OUT.partial besides the result; "
-            f"{_bytes(plan['shuffle_bytes'] / plan['executors'])} of shuffles an executor"
+            f"disk: {size(plan['table_bytes'])} in OUT.partial besides the result; "
+            f"{size(plan['shuffle_bytes'] / plan['executors'])} of shuffles an executor"
         ),
         "",
     ]
@@ -142,9 +143,9 @@ def _list_capacity(answer: Mapping[str, Any]) -> list[str]:
     sizes = [
         [
             f"{each['documents']:,}",
-            _bytes(each["text_bytes"]),
-            _bytes(each["table_bytes"]),
-            _bytes(each["shuffle_bytes"]),
+            size(each["text_bytes"]),
+            size(each["table_bytes"]),
+            size(each["shuffle_bytes"]),
             _hours(each["core_hours"]),
             _hours(each["hours"]),
             *([f"{each['price']:,.2f}"] if priced else []),
@@ -192,11 +193,3 @@ def _rounded(value: float) -> str:
 
 def _each(value: float) -> str:
     return f"{value:,.0f}" if value >= 10 else f"{value:.2g}"
-
-
-def _bytes(value: float) -> str:
-    """Write bytes with three digits and a decimal unit."""
-    unit = 0
-    while value >= 999.5 and unit < len(UNITS) - 1:
-        value, unit = value / 1000, unit + 1
-    return f"{value:.3g} {UNITS[unit]}"

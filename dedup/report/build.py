@@ -3,9 +3,9 @@
 import dataclasses
 import json
 import platform
-import re
 import unicodedata
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from typing import Any
 
@@ -13,18 +13,18 @@ import numpy as np
 from scipy.special import betaincinv
 
 from dedup import __version__
-from dedup.config import to_dict
+from dedup.display import hide_secrets
 from dedup.errors import StorageError
 from dedup.kernels import frequencies
 from dedup.kernels.compiled import AVAILABLE
-from dedup.kernels.lsh import probability
+from dedup.kernels.curve import probability
 from dedup.report.alerts import describe, find_breaches
 from dedup.report.metrics import METRICS
-from dedup.run import flatten
-from dedup.settings import Config
-from dedup.storage import Storage
+from dedup.settings.files import flatten, to_dict
+from dedup.settings.options import Config
+from dedup.tables.counts import Lost, Near, Written
 
-PACKAGES = ("pyspark", "graphframes-py", "numpy", "pyarrow", "scipy", "xxhash", *["numba"] * AVAILABLE)
+PACKAGES = ("pyspark", "graphframes-py", "numpy", "pyarrow", "scipy", "xxhash", *(["numba"] if AVAILABLE else []))
 SIMILARITIES = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95)
 BAND_ROW_BYTES = 16
 """A band row: key and doc_id."""
@@ -32,82 +32,92 @@ COMPARED = tuple(name for name in METRICS if name != "removal_rate_change")
 """Numbers of report.json that are shown beside those of the baseline."""
 
 
-def build_report(
-    *,
-    config: Config,
-    inputs: Sequence[str],
-    output: str,
-    stages: Mapping[str, Mapping[str, Any]],
-    facts: Mapping[str, Any],
-) -> dict[str, Any]:
-    """Gather what report.json holds.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What a run has to tell."""
 
-    Parameters
-    ----------
-    stages
-        Measurements of every stage: rows, seconds and its own counts.
-    facts
-        engine, bucket_sizes, component_sizes, uncompared, labeled_given, recall_measured, token_ranks, largest,
-        survival_by_source, signature_bytes (see `pipeline`), hash, the version of Spark, the input format, and baseline
-        (see `read_baseline`).
-    """
-    signed, paired, written = stages["signatures"], stages["candidates"], stages["output"]
-    documents = signed["rows"]
-    near, kept, removed = stages["representatives"]["near"], written["kept"], written["duplicates"]
-    text_bytes, text_bytes_kept = signed["text_bytes"], written["text_bytes_kept"]
-    distant = stages["representatives"]["distant"]
-    after_length = paired["pairs_after_length"]
-    baseline = facts["baseline"]
-    points = facts["recall_measured"]
+    near: Near
+    written: Written
+    stages: Mapping[str, Mapping[str, Any]]
+    """Numbers of every stage: rows, seconds and its own counts."""
+    token_ranks: Mapping[str, Any] | None
+    """As from `rank_tokens`."""
+    texts: Mapping[int, str]
+    """How the examples of the largest components begin, by doc_id."""
+    survival_by_source: Mapping[str, Mapping[str, int]] | None
+    """None where no column names the source."""
+    signature_bytes: int
+    baseline: Mapping[str, Any] | None
+    """As from `parse_baseline`; None without one."""
+    engine: str
+    """What searched: spark or memory."""
+    reader: str
+    """What read the input: files, read by this package, or spark."""
+    spark: str | None
+    """Version; None where Spark was not needed."""
+    spec: Mapping[str, Any]
+    """`HashSpec.to_dict`."""
+    format: str
+
+
+def build_report(*, config: Config, inputs: Sequence[str], output: str, outcome: Outcome) -> dict[str, Any]:
+    """Gather what report.json holds."""
+    near, written = outcome.near, outcome.written
+    signed, paired, verified, elected = near.signed, near.paired, near.verified, near.elected
+    documents, removed = signed.rows, written.removed
+    baseline = outcome.baseline
+    points = near.labeled.points if near.labeled else []
     known, joined = (sum(point[name] for point in points) for name in ("pairs", "joined"))
-    labeled = {"given": facts["labeled_given"], "known": known, "joined": joined} if points else None
-    report = {
+    labeled = {"given": near.labeled.given, "known": known, "joined": joined} if near.labeled else None
+    report: dict[str, Any] = {
         "alerts": [],
         "documents": documents,
-        "kept": kept,
+        "kept": written.kept,
         "removed": removed,
         "removal_rate": _share(removed, documents),
         "removal_rate_change": None,
-        "identical": removed - near,
-        "near": near,
-        "spared": stages["representatives"].get("spared", 0),
-        "chained": distant,
-        "chaining_rate": _share(distant, removed),
-        "quarantined": written.get("quarantined", 0),
-        "documents_empty": signed["documents_empty"],
-        "documents_short": signed["documents_short"],
-        "empty_rate": _share(signed["documents_empty"], documents),
-        "short_rate": _share(signed["documents_short"], documents),
-        "survival_by_source": facts["survival_by_source"],
-        "text_bytes": text_bytes,
-        "text_bytes_removed": None if text_bytes_kept is None else text_bytes - text_bytes_kept,
-        "tokens": signed["tokens"],
-        "token_ranks": facts["token_ranks"],
-        "edges": stages["edges"]["rows"],
-        "similarities": stages["edges"].get("similarities"),
-        "components": sum(facts["component_sizes"].values()),
-        "component_sizes": facts["component_sizes"],
-        "largest_components": facts["largest"],
-        "engine": facts["engine"],
+        "identical": removed - elected.near,
+        "near": elected.near,
+        "spared": elected.spared,
+        "chained": elected.distant,
+        "chaining_rate": _share(elected.distant, removed),
+        "quarantined": written.quarantined,
+        "documents_empty": signed.documents_empty,
+        "documents_short": signed.documents_short,
+        "empty_rate": _share(signed.documents_empty, documents),
+        "short_rate": _share(signed.documents_short, documents),
+        "survival_by_source": outcome.survival_by_source,
+        "text_bytes": signed.text_bytes,
+        "text_bytes_removed": None if written.text_bytes_kept is None else signed.text_bytes - written.text_bytes_kept,
+        "tokens": signed.tokens,
+        "token_ranks": outcome.token_ranks,
+        "edges": verified.rows,
+        "similarities": list(verified.similarities),
+        "components": sum(elected.sizes.values()),
+        "component_sizes": elected.sizes,
+        "largest_components": show_largest(elected.largest, outcome.texts),
+        "engine": outcome.engine,
+        "reader": outcome.reader,
+        "components_engine": near.connected.engine,
         "pairs": {
             "all": documents * (documents - 1) // 2,
-            "in_buckets": paired["pairs_in_buckets"],
-            "uncompared": paired["pairs_uncompared"],
-            "distinct": paired["pairs_distinct"],
-            "candidates": paired["rows"],
-            "edges": stages["edges"]["rows"],
+            "in_buckets": paired.pairs_in_buckets,
+            "uncompared": paired.pairs_uncompared,
+            "distinct": paired.pairs_distinct,
+            "candidates": paired.rows,
+            "edges": verified.rows,
         },
-        "uncompared": {**facts["uncompared"], "lost_share_at_most": _share_at_most(**facts["uncompared"])},
+        "uncompared": {**asdict(near.lost), "lost_share_at_most": _share_at_most(near.lost)},
         "labeled_pairs": labeled,
-        "recall_on_labeled_set": labeled and _share(labeled["joined"], labeled["known"]),
-        "candidate_pairs_per_doc": _share(paired["rows"], documents),
-        "length_drop_rate": _share(paired["pairs_distinct"] - after_length, paired["pairs_distinct"]),
-        "estimate_drop_rate": _share(after_length - paired["rows"], after_length),
-        "verify_drop_rate": _share(paired["rows"] - stages["edges"]["rows"], paired["rows"]),
-        "bucket_sizes": facts["bucket_sizes"],
-        "bucket_size_p99": _percentile(facts["bucket_sizes"], 99),
-        "signature_bytes": facts["signature_bytes"],
-        "index_bytes": BAND_ROW_BYTES * stages["buckets"]["band_rows"],
+        "recall_on_labeled_set": _share(joined, known) if labeled else None,
+        "candidate_pairs_per_doc": _share(paired.rows, documents),
+        "length_drop_rate": _share(paired.pairs_distinct - paired.pairs_after_length, paired.pairs_distinct),
+        "estimate_drop_rate": _share(paired.pairs_after_length - paired.rows, paired.pairs_after_length),
+        "verify_drop_rate": _share(paired.rows - verified.rows, paired.rows),
+        "bucket_sizes": near.bucketed.sizes,
+        "bucket_size_p99": _percentile(near.bucketed.sizes, 99),
+        "signature_bytes": outcome.signature_bytes,
+        "index_bytes": BAND_ROW_BYTES * near.bucketed.band_rows,
         "recall_expected": [
             {"jaccard": jaccard, "probability": probability(jaccard, config.lsh.bands, config.lsh.rows)}
             for jaccard in SIMILARITIES
@@ -117,16 +127,16 @@ def build_report(
         "recall_at_threshold": probability(config.threshold, config.lsh.bands, config.lsh.rows)
         if config.mode == "lsh"
         else 1.0,
-        "recall_measured": facts["recall_measured"],
-        "stages": stages,
+        "recall_measured": list(points),
+        "stages": outcome.stages,
         "settings": to_dict(hide_passwords(config)),
-        "hash": facts["hash"],
-        "input": [_without_password(path) for path in inputs],
-        "format": facts["format"],
-        "output": _without_password(output),
+        "hash": outcome.spec,
+        "input": [hide_secrets(path) for path in inputs],
+        "format": outcome.format,
+        "output": hide_secrets(output),
         "versions": {
             "dedup": __version__,
-            "spark": facts["spark"],
+            "spark": outcome.spark,
             "python": platform.python_version(),
             "unicode": unicodedata.unidata_version,
             **{name: version(name) for name in PACKAGES},
@@ -139,19 +149,16 @@ def build_report(
     return report
 
 
-def read_baseline(storage: Storage, path: str | None) -> dict[str, Any] | None:
-    """Read the report of an earlier run from its output; None without a path.
+def parse_baseline(path: str, content: str | None) -> dict[str, Any]:
+    """Return the report of an earlier run from the report.json of its output; None stands for a missing one.
 
     Raises
     ------
     StorageError
         When there is none.
     """
-    if path is None:
-        return None
-    file = f"{path.rstrip('/')}/report.json"
     try:
-        found = json.loads(storage.read_text(file)) if storage.exists(file) else None
+        found = json.loads(content) if content is not None else None
     except ValueError:
         found = None
     if not isinstance(found, dict) or not _is_number(found.get("removal_rate")) or "settings" not in found:
@@ -163,7 +170,7 @@ def _compare(report: Mapping[str, Any], baseline: Mapping[str, Any]) -> dict[str
     """Return the baseline's numbers, and those of its settings that were others, then and now."""
     now, then = (flatten(each["settings"]) for each in (report, baseline))
     return {
-        "output": _without_password(baseline["output"]),
+        "output": hide_secrets(baseline["output"]),
         "numbers": {name: value for name in COMPARED if _is_number(value := baseline.get(name))},
         "settings": {name: [then.get(name), now[name]] for name in now if then.get(name) != now[name]},
     }
@@ -212,22 +219,31 @@ def _is_number(value: object) -> bool:
 
 def hide_passwords(config: Config) -> Config:
     """Return the settings without the user and password that a URL among them can hold."""
-    path = _without_password(config.evaluation.labeled_pairs)
+    path = hide_secrets(config.evaluation.labeled_pairs)
     return dataclasses.replace(config, evaluation=dataclasses.replace(config.evaluation, labeled_pairs=path))
-
-
-def _without_password(path: str) -> str:
-    """Return a path without the user and password that a URL can hold."""
-    return re.sub(r"(?<=://)[^/@]*@", "", path)
 
 
 def _share(part: int, whole: int) -> float:
     return part / whole if whole else 0.0
 
 
-def _share_at_most(sampled: int, similar: int, lost: int) -> float:  # noqa: ARG001 - one of the three is not needed
+def _share_at_most(found: Lost) -> float:
     """Return the bound that the share of lost pairs keeps in 95 of 100 samples (Clopper, Pearson 1934)."""
+    sampled, lost = found.sampled, found.lost
     return float(betaincinv(lost + 1, sampled - lost, 0.95)) if sampled > lost else float(sampled > 0)
+
+
+def show_largest(largest: Sequence[Mapping[str, Any]], texts: Mapping[int, str]) -> list[dict[str, Any]]:
+    """Return the largest components with the beginnings of their examples, None where no text was written."""
+    return [
+        {
+            "representative_id": one["examples"][0]["id"],
+            "documents": one["documents"],
+            "component_id": one["component_id"],
+            "examples": [{"id": each["id"], "text": texts.get(each["doc_id"])} for each in one["examples"]],
+        }
+        for one in largest
+    ]
 
 
 def to_json(report: Mapping[str, Any]) -> str:
@@ -254,7 +270,7 @@ def to_table(report: Mapping[str, Any]) -> str:
         rows.append(("lost of them, at most", f"{report['uncompared']['lost_share_at_most']:.2%}"))
     if report["labeled_pairs"]:
         rows.append(("recall of labelled", f"{report['recall_on_labeled_set']:.4f}"))
-    lines = [*alerts, *[""] * bool(alerts), *[f"{name:<22}{value:>10}" for name, value in rows]]
+    lines = [*alerts, *([""] if alerts else []), *[f"{name:<22}{value:>10}" for name, value in rows]]
     lines += ["", f"{'stage':<18}{'rows':>14}{'seconds':>10}"]
     lines += [
         f"{name:<18}{measured['rows']:>14,}{measured['seconds']:>10.1f}" for name, measured in report["stages"].items()

@@ -12,7 +12,9 @@ from typing import Any
 import numpy as np
 
 # As it is imported it tells where its cache of fonts lies and how long it takes to fill it, which is of no use here.
-logging.getLogger("matplotlib").setLevel(logging.ERROR)
+_LOG = logging.getLogger("matplotlib")
+_level = _LOG.level
+_LOG.setLevel(logging.ERROR)
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
@@ -20,7 +22,9 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter, LogLocator, NullLocator
 
-from dedup.kernels.lsh import probability
+from dedup.kernels.curve import probability
+
+_LOG.setLevel(_level)
 
 WIDTH, HEIGHT = 4.5, 3.1
 """Inches: as wide as a phone's screen at the size of the page's text."""

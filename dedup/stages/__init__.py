@@ -1,1 +1,1 @@
-"""The stages, one file per table: DataFrames in, one DataFrame with a schema of `dedup.schemas` out."""
+"""The stages, one file per table: DataFrames in, one table with a schema of `dedup.tables.schemas` out."""

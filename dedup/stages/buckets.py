@@ -1,19 +1,49 @@
 """SIGNATURES, or the prefixes of exact mode -> BUCKETS."""
 
 from collections.abc import Callable
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import types as T
 
-from dedup.exchange import Batches, Counters, gather
 from dedup.kernels import Hashes, Integers, lsh
 from dedup.kernels.blocks import lists, routes, split, unlists, unpack
-from dedup.schemas import BUCKETS
+from dedup.stages.exchange import Batches, Counters, gather
+from dedup.stages.table import Keep, Seen, Table, read_histogram
+from dedup.tables.counts import Bucketed
+from dedup.tables.schemas import BUCKETS
 
-COUNTED = ("band_rows",)
 KEYED = T.StructType().add("target", T.IntegerType()).add("block", T.BinaryType())
+
+
+class Build(Protocol):
+    """`bucket_bands` or `bucket_prefixes` of some rows."""
+
+    def __call__(self, *, partitions: int, counters: Counters) -> DataFrame:
+        """Return BUCKETS."""
+
+
+def bucket(keep: Keep, build: Build, partitions: int) -> Table[Bucketed]:
+    """Keep BUCKETS."""
+    return keep(
+        "buckets",
+        BUCKETS,
+        lambda counters: build(partitions=partitions, counters=counters),
+        measure,
+        summed={"members": "size"},
+    )
+
+
+def measure(seen: Seen) -> Bucketed:
+    """Return the counts of BUCKETS."""
+    return Bucketed(
+        rows=seen["rows"],
+        members=seen["members"],
+        band_rows=seen.get("band_rows", 0),
+        sizes=read_histogram(seen, "sizes"),
+    )
 
 
 def bucket_bands(signatures: DataFrame, *, partitions: int, counters: Counters) -> DataFrame:

@@ -7,14 +7,71 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from dedup.exchange import Batches, Counters, Pairs, meet
 from dedup.kernels import filters, lsh
 from dedup.kernels.blocks import unlists, unrows
-from dedup.schemas import CANDIDATES, PAIRS
+from dedup.kernels.curve import least_estimate
+from dedup.stages.exchange import Batches, Counters, Pairs, meet
+from dedup.stages.placement import Meeting, place_pairs, uncompared_share
+from dedup.stages.table import Keep, Seen, Table, count_rows
+from dedup.tables.counts import Bucketed, Paired
+from dedup.tables.schemas import CANDIDATES, PAIRS
 
 PAIRS_AT_A_TIME = 1 << 20
 """Pairs enumerated at once: bounds a worker's memory to about 100 MB, whatever the size of a bucket."""
-COUNTED = ("pairs_distinct", "pairs_after_length")
+
+
+def pair(
+    keep: Keep,
+    bucketed: Table[Bucketed],
+    heads: DataFrame,
+    *,
+    documents: int,
+    threshold: float,
+    signature_size: int,
+    estimate_sigmas: float | None,
+    max_bucket: int | None,
+) -> Table[Paired]:
+    """Keep CANDIDATES; for the settings see `pair_documents`."""
+    sizes, frequencies = np.array([*bucketed.counts.sizes.items()], dtype=np.int64).reshape(-1, 2).T
+    compared, uncompared = (int(pairs @ frequencies) for pairs in lsh.pair_counts(sizes, max_bucket))
+
+    def build(counters: Counters) -> DataFrame:
+        return pair_documents(
+            bucketed.frame,
+            heads,
+            threshold=threshold,
+            signature_size=signature_size,
+            estimate_sigmas=estimate_sigmas,
+            max_bucket=max_bucket,
+            meeting=place_pairs(compared, bucketed.counts.members, documents, signature_size),
+            counters=counters,
+        )
+
+    def measure(seen: Seen) -> Paired:
+        return Paired(
+            rows=seen["rows"],
+            pairs_in_buckets=compared,
+            pairs_uncompared=uncompared,
+            pairs_distinct=seen.get("pairs_distinct", 0),
+            pairs_after_length=seen.get("pairs_after_length", 0),
+        )
+
+    return keep("candidates", CANDIDATES, build, measure)
+
+
+def draw_uncompared(
+    keep: Keep, bucketed: Table[Bucketed], paired: Table[Paired], *, max_bucket: int | None
+) -> Table[int] | None:
+    """Keep a sample of the pairs that the cap leaves out of buckets: PAIRS; None where there are none."""
+    if max_bucket is None or not paired.counts.pairs_uncompared:
+        return None
+    share = uncompared_share(paired.counts.pairs_uncompared)
+    return keep(
+        "sample",
+        PAIRS,
+        lambda _: sample_uncompared(bucketed.frame, max_bucket=max_bucket, share=share),
+        count_rows,
+    )
 
 
 def pair_documents(
@@ -25,9 +82,7 @@ def pair_documents(
     signature_size: int,
     estimate_sigmas: float | None,
     max_bucket: int | None,
-    groups: int,
-    broadcast: bool,
-    whole: bool,
+    meeting: Meeting,
     counters: Counters,
 ) -> DataFrame:
     """BUCKETS, SIGNATURES -> CANDIDATES; shuffles 16 bytes a pair and the signatures of documents in a bucket.
@@ -37,19 +92,19 @@ def pair_documents(
 
     Parameters
     ----------
-    groups, broadcast, whole
-        As for `dedup.exchange.meet`.
+    meeting
+        As for `exchange.meet`.
     counters
-        Takes COUNTED.
+        Takes `pairs_distinct` and `pairs_after_length`.
     """
     floor = None
     if estimate_sigmas is not None:
-        floor = filters.least_estimate(threshold, signature_size, estimate_sigmas)
+        floor = least_estimate(threshold, signature_size, estimate_sigmas)
 
     def pairs_of(batch: pa.RecordBatch) -> Iterator[Pairs]:
         members, offsets = unlists(batch["doc_ids"], "<i8")
         keys = batch["key"].to_numpy().view(np.uint64)
-        return lsh.pairs(keys, members, offsets, max_bucket, PAIRS_AT_A_TIME)
+        return lsh.pairs(keys, members, offsets, max_bucket, filters.PAIRS_AT_A_TIME)
 
     def compare(documents: pa.Table, pairs: Pairs, rows: Pairs) -> pa.RecordBatch:
         counters.add("pairs_distinct", pairs[0].size)
@@ -72,7 +127,7 @@ def pair_documents(
 
     signature = F.col("signature") if estimate_sigmas is not None else F.lit(b"")
     payload = signatures.select("doc_id", "shingle_count", signature.alias("signature"))
-    return meet(buckets, pairs_of, payload, compare, CANDIDATES, groups=groups, broadcast=broadcast, whole=whole)
+    return meet(buckets, pairs_of, payload, compare, CANDIDATES, meeting=meeting)
 
 
 def sample_uncompared(buckets: DataFrame, *, max_bucket: int, share: float) -> DataFrame:

@@ -1,5 +1,8 @@
 """EDGES, IDENTICAL -> COMPONENTS."""
 
+import contextlib
+import logging
+from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -7,11 +10,90 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from dedup.errors import ComponentError
-from dedup.exchange import Batches, gather
 from dedup.kernels.components import connect
-from dedup.schemas import PAIRS
+from dedup.stages.edges import Sets, compare
+from dedup.stages.exchange import Batches, gather
+from dedup.stages.table import Keep, Seen, Table
+from dedup.tables.counts import Connected, Lost
+from dedup.tables.schemas import COMPONENTS, PAIRS
+
+LOG = logging.getLogger("dedup")
 
 GRAPHFRAME = "org/graphframes/GraphFrame.class"
+ADAPTIVE = "spark.sql.adaptive.enabled"
+
+
+def connect_documents(
+    keep: Keep, links: DataFrame, count: int, *, engine: str, driver_edges: int, checkpoints: str
+) -> Table[Connected]:
+    """Keep COMPONENTS of so many links.
+
+    Parameters
+    ----------
+    engine
+        "driver", "graphframes", or "auto": the driver for forests of up to `driver_edges` edges.
+    checkpoints
+        Folder for GraphFrames' own.
+
+    Raises
+    ------
+    ComponentError
+        When GraphFrames is required and missing, or its result contradicts the links.
+    """
+    spark = links.sparkSession
+    forest = links
+    is_contracted = engine == "graphframes" or count > driver_edges
+    if is_contracted:
+        forest = contract(links).persist()
+        count = forest.count()
+    wanted = choose_engine(engine, count, driver_edges)
+    chosen = available_engine(spark, wanted, required=engine == "graphframes")
+    if chosen != wanted:
+        LOG.warning("GraphFrames' classes are missing (see scripts/jars): the driver connects %s edges", f"{count:,}")
+
+    def measure(seen: Seen) -> Connected:
+        return Connected(rows=seen["rows"], engine=chosen)
+
+    if chosen == "driver":
+        connected = keep("components", COMPONENTS, lambda _: connect_on_driver(forest), measure)
+    else:
+        with _graphframes_session(spark, checkpoints), contextlib.ExitStack() as cached:
+            connected = keep("components", COMPONENTS, lambda _: connect_with_graphframes(forest, cached), measure)
+        check_components(links, connected.frame)
+    if is_contracted:
+        forest.unpersist()
+    return connected
+
+
+def estimate_loss(
+    keep: Keep,
+    sample: Table[int],
+    sets: Table[Sets],
+    connected: Table[Connected],
+    *,
+    threshold: float,
+    cores: int,
+) -> Lost:
+    """Verify a sample of the pairs that the cap on buckets left uncompared."""
+    similar = compare(keep, "uncompared", sample.frame, sample.counts, sets, threshold=threshold, cores=cores)
+    lost = find_parted(similar.frame, connected.frame).count()
+    return Lost(sampled=sample.counts, similar=similar.counts, lost=lost)
+
+
+@contextlib.contextmanager
+def _graphframes_session(spark: SparkSession, checkpoints: str) -> Iterator[None]:
+    """Give GraphFrames a checkpoint folder, and the session its own folder and adaptive execution back afterwards."""
+    context: Any = spark.sparkContext._jsc.sc()  # noqa: SLF001 - the folder of before has no other door
+    adaptive, before = spark.conf.getAll.get(ADAPTIVE), context.checkpointDir()
+    spark.sparkContext.setCheckpointDir(checkpoints)
+    try:
+        yield
+    finally:
+        getattr(context, "checkpointDir_$eq")(before)
+        if adaptive is None:
+            spark.conf.unset(ADAPTIVE)
+        else:
+            spark.conf.set(ADAPTIVE, adaptive)
 
 
 def link(edges: DataFrame, identical: DataFrame) -> DataFrame:
@@ -77,16 +159,17 @@ def connect_on_driver(links: DataFrame) -> DataFrame:
     return links.sparkSession.createDataFrame(components)
 
 
-def connect_with_graphframes(forest: DataFrame) -> DataFrame:
+def connect_with_graphframes(forest: DataFrame, cached: contextlib.ExitStack) -> DataFrame:
     """Forest -> COMPONENTS with GraphFrames, whatever the size; shuffles the forest a few times.
 
-    Needs a checkpoint folder set on the SparkContext. The result stays cached until `spark.catalog.clearCache()`.
+    Needs a checkpoint folder set on the SparkContext. What GraphFrames caches is given up when `cached` closes.
     """
     from graphframes import GraphFrame  # noqa: PLC0415 - the driver engine needs neither the package nor its jar
 
     edges = forest.select(F.col("left_id").alias("src"), F.col("right_id").alias("dst")).distinct()
     ends = edges.select(F.explode(F.array("src", "dst")).alias("id")).distinct()
     found: DataFrame = GraphFrame(ends, edges).connectedComponents(algorithm="graphframes")
+    cached.callback(found.unpersist)
     # The least id is GraphFrames' label for 64-bit ids today; the minimum holds it to that whatever its release.
     least = found.groupBy("component").agg(F.min("id").alias("component_id"))
     return found.join(least, on="component", how="inner").select(F.col("id").alias("doc_id"), "component_id")

@@ -1,10 +1,18 @@
 """Input rows -> DOCUMENTS, and the check of their ids."""
 
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from dedup.errors import DataError, SchemaError
+from dedup.errors import SchemaError
+from dedup.stages.exchange import Batches
+from dedup.tables.ids import SHOWN, SHOWN_LENGTH, refuse_collision, refuse_null, refuse_repeated
 
 INTEGRAL = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)
 AS_JSON = {
@@ -14,10 +22,69 @@ AS_JSON = {
     "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
 }
 """How a row becomes the text whose digest is its id: unlike rows, unlike texts."""
-SHOWN = 5
-"""Offending ids shown in an error."""
-SHOWN_LENGTH = 40
-"""Characters shown of a text."""
+
+
+class Corpus(Protocol):
+    """The documents of a run, wherever they come from.
+
+    Each batch of them has the columns doc_id, id, text and source, and of files also split, file and row.
+    """
+
+    @property
+    def id_type(self) -> T.DataType:
+        """Type of the user's own ids, an integer or a string."""
+
+    def scan(self, work: Callable[[Batches], Batches], schema: T.StructType) -> DataFrame:
+        """Return what the work makes of all documents, in one pass over the text."""
+
+    def fetch(
+        self,
+        signatures: DataFrame,
+        wanted: DataFrame,
+        work: Callable[[Batches], Batches],
+        schema: T.StructType,
+        *,
+        broadcast: bool,
+    ) -> DataFrame:
+        """Return what the work makes of the documents whose doc_id is in `wanted`, as often as it is there.
+
+        Parameters
+        ----------
+        signatures
+            SIGNATURES of this corpus, which say where each document stands.
+        broadcast
+            Whether these ids fit into every executor's memory; otherwise what says where they stand is shuffled, of
+            rows that Spark reads the text.
+        """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Rows:
+    """Documents that Spark reads: DOCUMENTS."""
+
+    documents: DataFrame
+
+    @property
+    def id_type(self) -> T.DataType:
+        """Type of the user's own ids."""
+        return self.documents.schema["id"].dataType
+
+    def scan(self, work: Callable[[Batches], Batches], schema: T.StructType) -> DataFrame:
+        """See `Corpus.scan`."""
+        return self.documents.mapInArrow(work, schema)
+
+    def fetch(
+        self,
+        signatures: DataFrame,  # noqa: ARG002 - rows of a table have no place
+        wanted: DataFrame,
+        work: Callable[[Batches], Batches],
+        schema: T.StructType,
+        *,
+        broadcast: bool,
+    ) -> DataFrame:
+        """See `Corpus.fetch`."""
+        ids = F.broadcast(wanted) if broadcast else wanted
+        return self.documents.select("doc_id", "text").join(ids, on="doc_id", how="left_semi").mapInArrow(work, schema)
 
 
 def column(name: str) -> Column:
@@ -83,7 +150,7 @@ def read_documents(corpus: DataFrame, *, id_column: str, text_column: str, sourc
     return corpus.select(*[expression.alias(name) for name, expression in columns.items()])
 
 
-def check_null(documents: DataFrame, nulls: int, *, id_column: str) -> None:
+def check_null(corpus: Corpus, nulls: int, *, id_column: str) -> None:
     """Refuse ids that are null.
 
     Parameters
@@ -97,13 +164,16 @@ def check_null(documents: DataFrame, nulls: int, *, id_column: str) -> None:
         Shows the texts of some.
     """
     if nulls:
-        texts = documents.filter(F.col("doc_id").isNull()).limit(SHOWN)
-        begins = F.substring(F.coalesce(F.col("text").cast("string"), F.lit("")), 1, SHOWN_LENGTH)
-        shown = ", ".join(repr(row.begins) for row in texts.select(begins.alias("begins")).collect())
-        raise DataError(
-            f"input.id_column: column {id_column!r} must not be null "
-            f"(got {nulls:,} nulls; their texts begin {shown}); fill them in or set another column"
-        )
+        begins = corpus.scan(_begin_nameless, T.StructType().add("text", T.StringType())).limit(SHOWN)
+        raise refuse_null(nulls, [row.text for row in begins.collect()], id_column=id_column)
+
+
+def _begin_nameless(batches: Batches) -> Batches:
+    """Turn documents without an id into the beginnings of their texts."""
+    for batch in batches:
+        texts = batch.filter(pc.is_null(batch["doc_id"]))["text"].fill_null("").cast(pa.large_binary()).to_pylist()
+        begins = [text[: 4 * SHOWN_LENGTH].decode("utf-8", "replace")[:SHOWN_LENGTH] for text in texts]
+        yield pa.record_batch({"text": pa.array(begins, pa.string())})
 
 
 def check_repeated(signatures: DataFrame, repeated: DataFrame, *, id_column: str) -> None:
@@ -129,13 +199,7 @@ def check_repeated(signatures: DataFrame, repeated: DataFrame, *, id_column: str
     )
     collided = ids.groupBy("doc_id").agg(F.sort_array(F.collect_list("id")).alias("ids")).filter(F.size("ids") > 1)
     for row in collided.limit(1).collect():
-        raise DataError(
-            f"ids {row.ids[0]!r} and {row.ids[1]!r} have one 64-bit hash ({row.doc_id}); "
-            "rename one of them, or set input.id_column to an integer column"
-        )
+        raise refuse_collision(row.ids[0], row.ids[1], row.doc_id)
     if id_column:
-        shown = ", ".join(f"{row.id!r} ({row.copies:,} rows)" for row in ids.orderBy("id").limit(SHOWN).collect())
-        raise DataError(
-            f"input.id_column: column {id_column!r} must be unique (got {repeated.count():,} repeated ids: {shown}); "
-            "set another column, or none to take equal rows for one document"
-        )
+        shown = [(row.id, row.copies) for row in ids.orderBy("id").limit(SHOWN).collect()]
+        raise refuse_repeated(repeated.count(), shown, id_column=id_column)

@@ -1,39 +1,111 @@
 """CANDIDATES, DOCUMENTS -> EDGES, NEAR_MISSES."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from dedup.exchange import Counters, Pairs, by_piece, meet
 from dedup.kernels import shingles, text
 from dedup.kernels.blocks import lists, unlists
-from dedup.kernels.jaccard import CLOSEST, find_near_misses, jaccard
-from dedup.schemas import EDGES, SETS
+from dedup.kernels.jaccard import BINS, CLOSEST, bin_similarities, find_near_misses, jaccard
+from dedup.stages.documents import Corpus
+from dedup.stages.exchange import Counters, Pairs, by_piece, meet
+from dedup.stages.placement import Meeting, fits_broadcast, place_comparison
+from dedup.stages.table import Keep, Seen, Table, count_rows, read_histogram
+from dedup.tables.counts import Paired, Verified
+from dedup.tables.schemas import EDGES, ENDS, SETS
 
-BINS = 20
-"""Of equal width in the histogram of similarities, from 0 to 1, the last with its upper bound."""
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sets:
+    """Counts of SETS."""
+
+    rows: int
+    bytes: int = 0
+
+
+def collect(
+    keep: Keep,
+    corpus: Corpus,
+    signatures: DataFrame,
+    wanted: DataFrame,
+    *,
+    most: int,
+    contract: text.Contract,
+    shingle_size: int,
+) -> Table[Sets]:
+    """Keep SETS of the wanted documents, of which there are at most so many."""
+    return keep(
+        "sets",
+        SETS,
+        lambda _: collect_sets(
+            corpus, signatures, wanted, contract=contract, shingle_size=shingle_size, broadcast=fits_broadcast(most)
+        ),
+        lambda seen: Sets(rows=seen["rows"], bytes=seen["bytes"]),
+        summed={"bytes": "octet_length(shingles)"},
+    )
+
+
+def find_ends(keep: Keep, pairs: DataFrame, count: int) -> tuple[DataFrame, int]:
+    """Return the documents of so many pairs, perhaps with repetitions, and how many there are at most."""
+    ends, most = pairs.select(F.explode(F.array("left_id", "right_id")).alias("doc_id")), 2 * count
+    # To a broadcast the same id twice does no harm. Of many pairs there are fewer documents, so they are counted.
+    if fits_broadcast(most):
+        return ends, most
+    kept = keep("ends", ENDS, lambda _: ends.distinct(), count_rows)
+    return kept.frame, kept.counts
 
 
 def collect_sets(
-    documents: DataFrame, wanted: DataFrame | None, *, contract: text.Contract, shingle_size: int, broadcast: bool
+    corpus: Corpus,
+    signatures: DataFrame,
+    wanted: DataFrame,
+    *,
+    contract: text.Contract,
+    shingle_size: int,
+    broadcast: bool,
 ) -> DataFrame:
-    """DOCUMENTS -> SETS of the documents whose doc_id is in `wanted` (None: of all); no shuffle if broadcast.
+    """DOCUMENTS -> SETS of the documents whose doc_id is in `wanted`; no shuffle if broadcast.
 
     Sets are as large as the text, so only those of candidate documents are ever made to stay.
     """
 
-    def collect(batch: pa.RecordBatch) -> pa.RecordBatch:
+    def collect_piece(batch: pa.RecordBatch) -> pa.RecordBatch:
         tokens, bounds = text.tokenise(batch["text"], contract)
         values, offsets = shingles.shingle(tokens, bounds, shingle_size)
         return pa.record_batch({"doc_id": batch["doc_id"], "shingles": lists(values, offsets)})
 
-    chosen = documents.select("doc_id", "text")
-    if wanted is not None:
-        chosen = chosen.join(F.broadcast(wanted) if broadcast else wanted, on="doc_id", how="left_semi")
-    return chosen.mapInArrow(by_piece(collect), SETS)
+    return corpus.fetch(signatures, wanted, by_piece(collect_piece), SETS, broadcast=broadcast)
+
+
+def compare(
+    keep: Keep, name: str, pairs: DataFrame, count: int, sets: Table[Sets], *, threshold: float, cores: int
+) -> Table[int]:
+    """Keep, under a name, those of so many pairs whose exact Jaccard is at least the threshold: EDGES."""
+    meeting = place_comparison(count, sets.counts.rows, sets.counts.bytes, cores)
+    return keep(name, EDGES, lambda _: verify(pairs, sets.frame, threshold=threshold, meeting=meeting), count_rows)
+
+
+def verify_candidates(
+    keep: Keep, paired: Table[Paired], sets: Table[Sets], *, threshold: float, cores: int
+) -> Table[Verified]:
+    """Keep EDGES with near misses, which `select_edges` and `select_near_misses` tell apart."""
+    meeting = place_comparison(paired.counts.rows, sets.counts.rows, sets.counts.bytes, cores)
+
+    def build(counters: Counters) -> DataFrame:
+        return verify(
+            paired.frame, sets.frame, threshold=threshold, meeting=meeting, near_misses=True, counters=counters
+        )
+
+    def measure(seen: Seen) -> Verified:
+        found = read_histogram(seen, "similarities")
+        similarities = [found.get(number, 0) for number in range(BINS)]
+        return Verified(rows=seen["edges"], compared=seen["rows"], similarities=similarities)
+
+    return keep("edges", EDGES, build, measure, summed={"edges": f"int(jaccard >= {threshold!r}D)"})
 
 
 def verify(
@@ -41,16 +113,13 @@ def verify(
     sets: DataFrame,
     *,
     threshold: float,
-    groups: int,
-    broadcast: bool,
-    whole: bool,
+    meeting: Meeting,
     near_misses: bool = False,
     counters: Counters | None = None,
 ) -> DataFrame:
     """CANDIDATES, SETS -> EDGES: the pairs whose exact Jaccard is at least the threshold (0: every pair).
 
-    A shingle set travels once to each of at most `groups` cells, not once per pair. `groups`, `broadcast` and `whole`
-    are as for `dedup.exchange.meet`.
+    A shingle set travels once to each of a few cells, not once per pair; see `exchange.meet`.
 
     Parameters
     ----------
@@ -64,21 +133,20 @@ def verify(
     def pairs_of(batch: pa.RecordBatch) -> Iterator[Pairs]:
         yield batch["left_id"].to_numpy(), batch["right_id"].to_numpy()
 
-    def compare(documents: pa.Table, pairs: Pairs, rows: Pairs) -> pa.RecordBatch:
+    def measure(documents: pa.Table, pairs: Pairs, rows: Pairs) -> pa.RecordBatch:
         parts = [unlists(chunk, "<u8") for chunk in documents["shingles"].chunks]
         values = np.concatenate([part for part, _ in parts])
         offsets = np.concatenate(([0], np.cumsum(np.concatenate([np.diff(bounds) for _, bounds in parts]))))
         exact = jaccard(values, offsets, *rows)
         if counters is not None:
-            # A bound is the double nearest to it, and so is a similarity that equals it.
-            counters.add_each("similarities", np.searchsorted(np.arange(1, BINS) / BINS, exact, side="right"))
+            counters.add_each("similarities", bin_similarities(exact))
         chosen = exact >= threshold
         if near_misses:
             chosen |= find_near_misses(*pairs, exact, threshold)
         return pa.record_batch({"left_id": pairs[0][chosen], "right_id": pairs[1][chosen], "jaccard": exact[chosen]})
 
     source = candidates.select("left_id", "right_id")
-    return meet(source, pairs_of, sets, compare, EDGES, groups=groups, broadcast=broadcast, whole=whole)
+    return meet(source, pairs_of, sets, measure, EDGES, meeting=meeting)
 
 
 def select_edges(compared: DataFrame, *, threshold: float) -> DataFrame:

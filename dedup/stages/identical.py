@@ -7,14 +7,34 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from dedup.exchange import Batches, gather
 from dedup.kernels import Integers
 from dedup.kernels.blocks import routes, split, unpack
+from dedup.kernels.hashing import mix
 from dedup.kernels.identical import find_identical, find_repeated
-from dedup.kernels.text import mix
-from dedup.schemas import SHARED
+from dedup.stages.exchange import Batches, gather
+from dedup.stages.placement import place_identical
+from dedup.stages.table import Keep, Seen, Table
+from dedup.tables.counts import Collapsed, Signed
+from dedup.tables.schemas import SHARED
 
 SENT = T.StructType().add("target", T.IntegerType()).add("digests", T.BinaryType()).add("ids", T.BinaryType())
+
+
+def collapse(keep: Keep, signed: Table[Signed], *, cores: int) -> Table[Collapsed]:
+    """Keep SHARED."""
+    partitions = place_identical(signed.counts.rows, cores)
+    return keep(
+        "identical",
+        SHARED,
+        lambda _: find_shared(signed.frame, partitions=partitions),
+        measure,
+        summed={"identical": "int(set_id IS NOT NULL)", "repeated": "int(copies IS NOT NULL)"},
+    )
+
+
+def measure(seen: Seen) -> Collapsed:
+    """Return the counts of SHARED."""
+    return Collapsed(rows=seen["identical"], repeated=seen["repeated"])
 
 
 def find_shared(signatures: DataFrame, *, partitions: int) -> DataFrame:

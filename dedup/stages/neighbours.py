@@ -8,10 +8,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
-from dedup.exchange import Batches, Counters, by_piece
 from dedup.kernels import Hashes, Integers, exact, minhash, shingles, text, trial
-from dedup.kernels.text import mix
-from dedup.schemas import NEIGHBOURS
+from dedup.kernels.hashing import mix
+from dedup.kernels.runs import rank
+from dedup.stages.exchange import Batches, Counters, by_piece
+from dedup.tables.schemas import NEIGHBOURS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -87,9 +88,7 @@ def find_neighbours(
 def select_least(seeds: Integers, doc_ids: Integers, most: int) -> tuple[Integers, Integers]:
     """Return for every seed the documents with the `most` least hashes."""
     order = np.lexsort((mix(doc_ids.view(np.uint64)), seeds))
-    ordered = seeds[order]
-    rank = np.arange(order.size) - np.searchsorted(ordered, ordered)
-    chosen = order[rank < most]
+    chosen = order[rank(seeds[order]) < most]
     return seeds[chosen], doc_ids[chosen]
 
 

@@ -1,5 +1,6 @@
-"""Input rows, DUPLICATES, EDGES -> what the user gets, in the user's ids."""
+"""Input rows, REMOVALS, EDGES -> what the user gets, in the user's ids."""
 
+import json
 from collections.abc import Collection
 
 from pyspark.sql import Column, DataFrame, Observation, Window
@@ -7,6 +8,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from dedup.errors import SchemaError
+from dedup.stages.documents import column
 
 ANNOTATIONS = ("dedup_kept", "dedup_representative_id", "dedup_component_id", "dedup_kind", "dedup_jaccard")
 SOURCES = 50
@@ -21,15 +23,22 @@ def note_texts(
 ) -> DataFrame:
     """Let what writes the input note how some texts begin, which pass by anyhow, instead of reading them again.
 
-    The observation takes `texts`, rows of (doc_id, text).
+    `read_notes` returns them once the rows are written. They pass as JSON, since Spark 4.0 converts no list that an
+    observation holds.
     """
-    text = F.substring(F.col(_quote(text_column)).cast("string"), 1, NOTED_LENGTH)
+    text = F.substring(column(text_column).cast("string"), 1, NOTED_LENGTH)
     noted = F.when(doc_id.isin(*wanted), F.struct(doc_id.alias("doc_id"), text.alias("text")))
-    return corpus.observe(observation, F.collect_list(noted).alias("texts"))
+    return corpus.observe(observation, F.to_json(F.collect_list(noted)).alias("texts"))
 
 
-def list_copies(repeated: DataFrame, signatures: DataFrame, members: DataFrame) -> DataFrame:
-    """REPEATED, SIGNATURES, MEMBERS -> DUPLICATES: the second and further of wholly equal rows.
+def read_notes(observation: Observation) -> dict[int, str]:
+    """Return how the texts that `note_texts` noted begin, by document id; a null text as an empty one."""
+    # JSON leaves null fields out.
+    return {row["doc_id"]: row.get("text", "") for row in json.loads(observation.get["texts"])}
+
+
+def list_copies(repeated: DataFrame, signatures: DataFrame, members: DataFrame, *, layer: str) -> DataFrame:
+    """REPEATED, SIGNATURES, MEMBERS -> REMOVALS of this layer: the second and further of wholly equal rows.
 
     They share the fate of the first if that is a duplicate, and are identical to it if it is kept.
     """
@@ -39,9 +48,10 @@ def list_copies(repeated: DataFrame, signatures: DataFrame, members: DataFrame) 
     return others.withColumn("number", F.explode(F.sequence(F.lit(2), "copies"))).select(
         "doc_id",
         "id",
+        F.lit(layer).alias("layer"),
+        F.when(is_duplicate, F.col("kind")).otherwise("identical").alias("kind"),
         F.coalesce("representative_id", "id").alias("representative_id"),
         F.coalesce("component_id", "doc_id").alias("component_id"),
-        F.when(is_duplicate, F.col("kind")).otherwise("identical").alias("kind"),
         F.coalesce("jaccard", F.lit(1.0)).alias("jaccard"),
     )
 
@@ -49,12 +59,12 @@ def list_copies(repeated: DataFrame, signatures: DataFrame, members: DataFrame) 
 def mark(
     corpus: DataFrame,
     doc_id: Column,
-    duplicates: DataFrame,
+    removals: DataFrame,
     repeated: DataFrame | None,
     *,
     broadcast: bool,
 ) -> tuple[DataFrame, str]:
-    """Input, DUPLICATES, REPEATED -> the input with a column that is true in rows to remove; no shuffle if broadcast.
+    """Input, REMOVALS, REPEATED -> the input with a column that is true in rows to remove; no shuffle if broadcast.
 
     Parameters
     ----------
@@ -63,7 +73,7 @@ def mark(
     repeated
         Ids of equal rows, of which one is kept; None if there are none.
     broadcast
-        Whether the ids of DUPLICATES fit into every executor's memory.
+        Whether the ids of REMOVALS fit into every executor's memory.
 
     Returns
     -------
@@ -73,7 +83,7 @@ def mark(
     name = _free_name(corpus)
     flag = f"{name}_removed"
     # An outer join repeats no row, as there is each id once on its right.
-    listed = duplicates.select(F.col("doc_id").alias(name), F.lit(True).alias(flag))  # noqa: FBT003 - Spark's
+    listed = removals.select(F.col("doc_id").alias(name), F.lit(True).alias(flag))  # noqa: FBT003 - Spark's
     marked = corpus.withColumn(name, doc_id)
     is_removed = F.col(flag).isNotNull()
     if repeated is not None:
@@ -99,11 +109,11 @@ def check_annotations(corpus: DataFrame) -> None:
 def annotate(
     corpus: DataFrame,
     doc_id: Column,
-    duplicates: DataFrame,
+    removals: DataFrame,
     copies: DataFrame,
     repeated: DataFrame | None,
 ) -> DataFrame:
-    """Input, DUPLICATES, further copies of equal rows -> every input row with ANNOTATIONS.
+    """Input, REMOVALS, further copies of equal rows -> every input row with ANNOTATIONS.
 
     Raises
     ------
@@ -115,12 +125,12 @@ def annotate(
     number = _number(name)
     marked = corpus.withColumn(name, doc_id)
     marked = marked.withColumn(number, F.lit(1)) if repeated is None else _number_copies(marked, name, repeated)
-    fates = duplicates.withColumn(number, F.lit(1)).unionByName(copies.distinct().withColumn(number, F.lit(2)))
+    fates = removals.withColumn(number, F.lit(1)).unionByName(copies.distinct().withColumn(number, F.lit(2)))
     fates = fates.select(
         F.col("doc_id").alias(name),
         number,
         F.expr("false").alias("dedup_kept"),
-        *[F.col(column).alias(f"dedup_{column}") for column in FATE],
+        *[F.col(name).alias(f"dedup_{name}") for name in FATE],
     )
     annotated = marked.join(fates, on=[name, number], how="left")
     annotated = annotated.withColumn("dedup_kept", F.expr("dedup_kept IS NULL"))
@@ -143,10 +153,10 @@ def name_edges(edges: DataFrame, identical: DataFrame, members: DataFrame, *, br
     return _order(every.select(F.col("left").alias("left_id"), F.col("right").alias("right_id"), "jaccard"), members)
 
 
-def count_sources(signatures: DataFrame, duplicates: DataFrame) -> dict[str, dict[str, int]]:
+def count_sources(signatures: DataFrame, removals: DataFrame) -> dict[str, dict[str, int]]:
     """Count documents and those kept of the SOURCES largest sources, and of all others together."""
     sources = signatures.select("doc_id", "source")
-    removed = duplicates.select("doc_id").join(sources.distinct(), on="doc_id", how="inner")
+    removed = removals.select("doc_id").join(sources.distinct(), on="doc_id", how="inner")
     counted = sources.withColumn("part", F.lit(1)).unionByName(removed.withColumn("part", F.lit(-1)))
     sums = counted.groupBy("source").agg(F.count_if(F.col("part") == 1).alias("documents"), F.sum("part").alias("kept"))
     rank = F.row_number().over(Window.orderBy(F.desc("documents"), "source"))
@@ -206,8 +216,4 @@ def _number(name: str) -> str:
 
 def _columns(rows: DataFrame, corpus: DataFrame, *more: str) -> DataFrame:
     """Select the input's columns in their order, and more."""
-    return rows.select(*[F.col(_quote(name)) for name in corpus.columns], *more)
-
-
-def _quote(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
+    return rows.select(*[column(name) for name in corpus.columns], *more)

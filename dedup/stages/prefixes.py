@@ -6,8 +6,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from dedup.exchange import Batches
 from dedup.kernels.blocks import unlists
+from dedup.stages.exchange import Batches
 
 EXPLODED = T.StructType().add("doc_id", T.LongType()).add("size", T.IntegerType()).add("shingle", T.LongType())
 

@@ -1,8 +1,7 @@
 """COMPONENTS, IDENTICAL, SIGNATURES, EDGES -> MEMBERS -> DUPLICATES."""
 
 import json
-from collections.abc import Callable, Mapping
-from types import MappingProxyType
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -11,23 +10,84 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from dedup.exchange import Batches, Counters
-from dedup.kernels import Integers
-from dedup.kernels.representatives import elect, look_up
-from dedup.schemas import members as members_schema
+from dedup.kernels.representatives import LARGEST, POLICIES, elect, look_up, tell_largest
+from dedup.kernels.runs import mark_firsts
+from dedup.stages.edges import Sets, compare
+from dedup.stages.exchange import Batches, Counters
+from dedup.stages.placement import fits_broadcast, place_members
+from dedup.stages.table import Keep, Seen, Table, read_histogram
+from dedup.tables.counts import Connected, Elected, Signed
+from dedup.tables.schemas import SPARED
+from dedup.tables.schemas import members as members_schema
 
-POLICIES: Mapping[str, Callable[[pa.Table], Integers]] = MappingProxyType(
-    {"smallest_id": lambda members: pc.rank(members["id"], tiebreaker="dense").to_numpy().astype(np.int64)}
-)
-"""Which document of a component is kept: the one least in the policy's ranks, doc_id deciding among equals.
-
-`smallest_id` orders numbers as numbers and strings by their bytes.
-"""
 PAIR = ["left_id", "right_id"]
-LARGEST = 5
-"""Components that are told in detail, the largest."""
-EXAMPLES = 3
-"""Members that are told of one besides the document kept."""
+
+
+def elect_representatives(
+    keep: Keep,
+    connected: Table[Connected],
+    *,
+    identical: DataFrame,
+    signed: Table[Signed],
+    edges: DataFrame,
+    edge_count: int,
+    sets: Table[Sets],
+    policy: str,
+    per_source: int,
+    cores: int,
+) -> Table[Elected]:
+    """Keep MEMBERS, with the exact similarity of each to the one kept; `per_source` 0 sets no limit."""
+    count = connected.counts.rows
+
+    def build(counters: Counters) -> DataFrame:
+        return explain(
+            connected.frame,
+            identical,
+            signed.frame,
+            edges,
+            policy=policy,
+            partitions=place_members(count, edge_count, cores),
+            broadcast=fits_broadcast(count),
+            counters=counters,
+        )
+
+    elected = keep(
+        "members",
+        members_schema(signed.frame.schema["id"].dataType),
+        build,
+        measure_members,
+        summed={"near": "int(kind = 'near')", "distant": "int(jaccard IS NULL)"},
+    )
+    frame, counts = elected.frame, elected.counts
+    if counts.distant:
+        pairs = find_distant(frame)
+        distant = compare(keep, "distant", pairs, counts.distant, sets, threshold=0.0, cores=cores)
+        frame = measure(frame, distant.frame)
+    if per_source:
+        found = find_spared(frame, per_source=per_source)
+        spared = keep(
+            "spared",
+            SPARED,
+            lambda _: found,
+            lambda seen: (seen["rows"], seen["near"]),
+            summed={"near": "int(kind = 'near')"},
+        )
+        frame = spare(frame, spared.frame)
+        rows, near = spared.counts
+        counts = replace(counts, near=counts.near - near, spared=rows)
+    return Table(frame=frame, counts=counts)
+
+
+def measure_members(seen: Seen) -> Elected:
+    """Return the counts of MEMBERS."""
+    largest = sorted(map(json.loads, seen.get("largest", ())), key=lambda one: (-one["documents"], one["component_id"]))
+    return Elected(
+        rows=seen["rows"],
+        near=seen["near"],
+        distant=seen["distant"],
+        sizes=read_histogram(seen, "sizes"),
+        largest=largest[:LARGEST],
+    )
 
 
 def explain(
@@ -51,7 +111,7 @@ def explain(
         Whether COMPONENTS fits into every executor's memory.
     counters
         Takes `sizes`, how many components there are of every size, and `largest`, at least the LARGEST components of
-        all, each as JSON (see `_tell`).
+        all, each as JSON (see `tell_largest`).
     """
     id_type = signatures.schema["id"].dataType
 
@@ -69,11 +129,9 @@ def explain(
         chosen = elect(component_ids, POLICIES[policy](members))
         left, right = np.minimum(set_ids, set_ids[chosen]), np.maximum(set_ids, set_ids[chosen])
         similarities = look_up(left, right, tuple(edges[name].to_numpy() for name in (*PAIR, "jaccard")))
-        found, sizes = np.unique(component_ids, return_counts=True)
-        counters.add_each("sizes", sizes)
-        for largest in np.lexsort((found, -sizes))[:LARGEST]:
-            rows = np.flatnonzero(component_ids == found[largest])
-            counters.add_text("largest", _tell(members, rows, int(chosen[rows[0]])))
+        counters.add_each("sizes", np.unique(component_ids, return_counts=True)[1])
+        for told in tell_largest(members, component_ids, chosen):
+            counters.add_text("largest", json.dumps(told))
         sources = members["source"]
         kinds = np.where(chosen == np.arange(chosen.size), 0, np.where(left == right, 1, 2))
         yield pa.RecordBatch.from_arrays(
@@ -100,26 +158,11 @@ def explain(
     return rows.repartition(partitions, "component_id").mapInArrow(join, members_schema(id_type))
 
 
-def _tell(members: pa.Table, rows: Integers, kept: int) -> str:
-    """Return a component as JSON: `documents`, `component_id`, and `examples`, the one kept first, with their ids."""
-    shown = members.take([kept, *[row for row in rows.tolist() if row != kept][:EXAMPLES]])
-    return json.dumps(
-        {
-            "documents": rows.size,
-            "component_id": members["component_id"][kept].as_py(),
-            "examples": shown.select(["doc_id", "id"]).to_pylist(),
-        }
-    )
-
-
 def _distinct(members: pa.Table) -> pa.Table:
     """Return members in the order of their document ids: rows of equal ids, where there is no id column, are one."""
     doc_ids = members["doc_id"].to_numpy()
     order = np.argsort(doc_ids, kind="stable")
-    ordered = doc_ids[order]
-    first = np.ones(order.size, dtype=bool)
-    first[1:] = ordered[1:] != ordered[:-1]
-    return members.take(pa.array(order[first]))
+    return members.take(pa.array(order[mark_firsts(doc_ids[order])]))
 
 
 def find_distant(members: DataFrame) -> DataFrame:
@@ -158,8 +201,14 @@ def spare(members: DataFrame, spared: DataFrame) -> DataFrame:
     return marked.withColumns(changed).select(*members.columns)
 
 
-def select_duplicates(members: DataFrame) -> DataFrame:
-    """MEMBERS -> DUPLICATES."""
+def select_removals(members: DataFrame, *, layer: str) -> DataFrame:
+    """MEMBERS -> REMOVALS of this layer."""
     return members.filter(F.col("kind") != "kept").select(
-        "doc_id", "id", "representative_id", "component_id", "kind", "jaccard"
+        "doc_id",
+        "id",
+        F.lit(layer).alias("layer"),
+        "kind",
+        "representative_id",
+        "component_id",
+        "jaccard",
     )

@@ -1,6 +1,6 @@
 """DOCUMENTS -> SIGNATURES."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -9,15 +9,31 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from dedup.exchange import Counters, by_piece
-from dedup.kernels import blocks, frequencies, lsh, minhash, shingles, text
-from dedup.schemas import signatures as signatures_schema
+from dedup.kernels import blocks, features, frequencies, text
+from dedup.stages.documents import Corpus
+from dedup.stages.exchange import Counters, by_piece
+from dedup.stages.table import Keep, Seen, Table
+from dedup.tables.counts import Signed
+from dedup.tables.schemas import signatures as signatures_schema
 
 COUNTED = ("text_bytes", "tokens", "shingles", "documents_empty", "documents_short", "ids_null", "sample_bytes")
+"""What workers count; a document is empty without a token, short with fewer than `shingle_size`."""
+
+
+def sign(
+    keep: Keep, corpus: Corpus, build: Callable[[Counters], DataFrame], hashed: Mapping[str, Any]
+) -> Table[Signed]:
+    """Keep SIGNATURES as `sign_documents` makes them."""
+    return keep("signatures", signatures_schema(corpus.id_type, hashed), build, measure)
+
+
+def measure(seen: Seen) -> Signed:
+    """Return the counts of SIGNATURES."""
+    return Signed(rows=seen["rows"], **{name: seen.get(name, 0) for name in COUNTED})
 
 
 def sign_documents(
-    documents: DataFrame,
+    corpus: Corpus,
     *,
     contract: text.Contract,
     hashed: Mapping[str, Any] | None = None,
@@ -41,39 +57,48 @@ def sign_documents(
     sample_share
         Share of the documents whose tokens are stored, to count them.
     counters
-        Takes COUNTED. A document is empty without a token, short with fewer than `shingle_size`.
+        Takes COUNTED.
     """
 
-    def sign(batch: pa.RecordBatch) -> pa.RecordBatch:
-        tokens, bounds = text.tokenise(batch["text"], contract)
-        values, offsets = shingles.shingle(tokens, bounds, shingle_size)
-        token_counts = np.diff(bounds)
-        counters.add("text_bytes", pc.sum(pc.binary_length(batch["text"])).as_py() or 0)
-        counters.add("tokens", tokens.size)
-        counters.add("shingles", values.size)
+    def sign_piece(batch: pa.RecordBatch) -> pa.RecordBatch:
+        found = features.compute(
+            batch["text"], contract, shingle_size=shingle_size, bands=bands, rows=rows, seed=signature_seed
+        )
+        token_counts = found.token_counts
+        text_bytes = pc.binary_length(batch["text"]).fill_null(0).cast(pa.int64())
+        counters.add("text_bytes", pc.sum(text_bytes).as_py() or 0)
+        counters.add("tokens", found.tokens.size)
+        counters.add("shingles", found.shingle_counts.sum())
         counters.add("documents_empty", np.count_nonzero(token_counts == 0))
         counters.add("documents_short", np.count_nonzero((token_counts > 0) & (token_counts < shingle_size)))
         counters.add("ids_null", batch["doc_id"].null_count)
-        drawn = np.flatnonzero(frequencies.draw(batch["doc_id"].fill_null(0).to_numpy(), sample_share)).tolist()
-        sample = {row: frequencies.shorten(tokens[bounds[row] : bounds[row + 1]]) for row in drawn}
-        counters.add("sample_bytes", sum(map(len, sample.values())))
-        digests = np.frombuffer(b"".join(shingles.digest(values, offsets)), dtype=">i8").astype(np.int64)
-        signatures = minhash.sign(values, offsets, bands * rows, signature_seed)
+        doc_ids = batch["doc_id"].fill_null(0).to_numpy(zero_copy_only=False)
+        sample = frequencies.sample(doc_ids, found.tokens, found.token_bounds, sample_share)
+        counters.add("sample_bytes", pc.sum(pc.binary_length(sample)).as_py() or 0)
         return pa.record_batch(
             {
                 "doc_id": batch["doc_id"],
                 "id": batch["id"],
-                "shingle_count": np.diff(offsets).astype(np.int32),
-                "digest_high": digests[::2].copy(),
-                "digest_low": digests[1::2].copy(),
-                "band_keys": blocks.rows(lsh.band_keys(signatures, bands, rows).view(np.uint8)),
-                "signature": blocks.rows(minhash.low_bytes(signatures)),
+                "shingle_count": found.shingle_counts.astype(np.int32),
+                "digest_high": found.digest_high,
+                "digest_low": found.digest_low,
+                "band_keys": blocks.rows(found.keys.view(np.uint8)),
+                "signature": blocks.rows(found.low),
                 "source": batch["source"],
-                "tokens": pa.array([sample.get(row) for row in range(batch.num_rows)], pa.binary()),
+                **_place(batch),
+                "text_bytes": text_bytes,
+                "tokens": sample,
             }
         )
 
-    return documents.mapInArrow(by_piece(sign), signatures_schema(documents.schema["id"].dataType, hashed))
+    return corpus.scan(by_piece(sign_piece), signatures_schema(corpus.id_type, hashed))
+
+
+def _place(batch: pa.RecordBatch) -> dict[str, pa.Array]:
+    """Return where documents of files stand; null of rows that Spark reads."""
+    kinds = {"split": pa.int32(), "file": pa.int32(), "row": pa.int64()}
+    names = set(batch.schema.names)
+    return {name: batch[name] if name in names else pa.nulls(batch.num_rows, kind) for name, kind in kinds.items()}
 
 
 def select_sample(signatures: DataFrame) -> DataFrame:

@@ -5,7 +5,7 @@ import pytest
 from dedup.report.page import to_html
 from dedup.report.plots import draw_plots
 from tests.browser.chromium import Chromium
-from tests.reports import RECALL, make_hostile_report, make_report
+from tests.reports import LABELED, make_hostile_report, make_near, make_report
 
 PHONE, DESK = 360, 1200
 SOURCES = {
@@ -33,7 +33,7 @@ def browser(tmp_path_factory):
 def full(tmp_path_factory):
     """Return the page of a report in which nothing is missing."""
     earlier = make_report("threshold=0.7") | {"output": "/data/dedup/2026-11-20"}
-    facts = {"survival_by_source": SOURCES, "recall_measured": RECALL, "baseline": earlier}
+    facts = {"survival_by_source": SOURCES, "near": make_near(labeled=LABELED), "baseline": earlier}
     return write(tmp_path_factory.mktemp("full"), make_report(*LIMITS, **facts))
 
 
@@ -45,8 +45,8 @@ def hostile(tmp_path_factory):
 @pytest.fixture(scope="module")
 def bare(tmp_path_factory):
     """Return the page of a report in which nothing is known that need not be."""
-    facts = {"bucket_sizes": {}, "component_sizes": {}, "largest": [], "token_ranks": None}
-    return write(tmp_path_factory.mktemp("bare"), make_report("mode=exact", **facts))
+    near = make_near(bucketed={"sizes": {}}, elected={"sizes": {}, "largest": ()})
+    return write(tmp_path_factory.mktemp("bare"), make_report("mode=exact", near=near, token_ranks=None))
 
 
 @pytest.mark.parametrize("width", [320, PHONE, 700, DESK])

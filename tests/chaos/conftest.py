@@ -12,7 +12,7 @@ import psutil
 import pyarrow.dataset as ds
 import pytest
 
-from dedup.session import ROOT
+from dedup.run.session import ROOT
 from tests.corpora import write_corpus
 
 JOB = ROOT / "jobs" / "deduplicate.py"
@@ -46,8 +46,9 @@ def read(output: Path) -> dict[str, list]:
 def start(
     source: Path | str, output: Path | str, *arguments: str, program: tuple = (sys.executable, JOB), **environment: str
 ) -> psutil.Popen:
-    """Start the job; its own words go to stderr of the process object."""
-    words = [*map(str, program), "--input", str(source), "--output", str(output), "--id-column", "doc_id", *arguments]
+    """Start the job, on Spark whatever its size; its own words go to stderr of the process object."""
+    words = [*map(str, program), "--input", str(source), "--output", str(output), "--id-column", "doc_id"]
+    words += ["--set", "engine=spark", *arguments]
     return psutil.Popen(
         words,
         env={**os.environ, **environment},

@@ -5,7 +5,7 @@ import tarfile
 
 import psutil
 
-from dedup.session import ROOT
+from dedup.run.session import ROOT
 from tests.chaos.conftest import await_, finish, read, start
 
 SMALL = (

@@ -112,6 +112,26 @@ def test_a_full_device_is_one_clear_line_and_no_output(corpus, undisturbed, smal
     assert read(folder / "out") == undisturbed
 
 
+def test_a_text_of_100_megabytes_passes_a_heap_that_is_too_small_for_it(tmp_path):
+    """Workers read the files themselves; what a JVM out of memory says is held in tests/test_faults.py."""
+    with (tmp_path / "in.jsonl").open("w") as lines:
+        lines.write('{"doc_id": 1, "text": "' + "some words of a text " * 5_000_000 + '"}\n')
+    small = {"PYSPARK_SUBMIT_ARGS": "--driver-memory 480m pyspark-shell"}
+
+    assert finish(start(tmp_path / "in.jsonl", tmp_path / "out", **small)) == (0, "")
+
+
+def test_a_jvm_that_the_system_kills_is_one_line(corpus, tmp_path):
+    process = start(corpus, tmp_path / "out")
+    await_(lambda: "signatures" in finished(tmp_path / "out"), process)
+    [jvm] = [child for child in process.children(recursive=True) if child.name() == "java"]
+    jvm.kill()
+    status, said = finish(process)
+
+    assert (status, said.count("\n")) == (2, 1), said[-2000:]
+    assert said.startswith("dedup: Spark was killed")
+
+
 def test_no_process_of_a_killed_driver_lives_on(corpus, tmp_path):
     process = start(corpus, tmp_path / "out")
     await_(lambda: "signatures" in finished(tmp_path / "out"), process)

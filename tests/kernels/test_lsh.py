@@ -10,7 +10,8 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from dedup.kernels.lsh import FOLLOWERS, band_keys, group, pair_counts, pairs, probability, sample_uncompared
+from dedup.kernels.curve import probability
+from dedup.kernels.lsh import FOLLOWERS, band_keys, group, pair_counts, pairs, sample_uncompared
 from tests import oracles, strategies
 from tests.kernels import draw_pairs, ragged, sign_sets, unragged
 

@@ -9,8 +9,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dedup.kernels import compiled, minhash
-from dedup.kernels.minhash import EMPTY, estimate, low_bytes, sign, standard_error
-from dedup.kernels.text import mix
+from dedup.kernels.curve import standard_error
+from dedup.kernels.hashing import EMPTY, mix
+from dedup.kernels.minhash import estimate, low_bytes, sign
 from tests import oracles, strategies
 from tests.kernels import draw_pairs, ragged, sign_sets
 
@@ -189,8 +190,3 @@ def test_the_estimate_from_stored_signatures_is_unbiased(union, shared):
 
     assert estimates.shape == (pairs,)
     assert estimates.mean() == pytest.approx(jaccard, abs=tolerance, rel=0)
-
-
-def test_the_standard_error_is_that_of_a_binomial_share():
-    assert standard_error(0.8, 126) == pytest.approx(math.sqrt(0.8 * 0.2 / 126))
-    assert standard_error(1, 126) == standard_error(0, 126) == 0

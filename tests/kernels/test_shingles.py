@@ -7,6 +7,7 @@ import xxhash
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from dedup.kernels.loops import sets
 from dedup.kernels.shingles import digest, shingle
 from dedup.kernels.text import Contract, tokenise
 from tests import oracles, strategies
@@ -86,3 +87,14 @@ def test_offsets_of_a_digest_may_begin_anywhere(first):
     values, offsets = ragged([[1, 2], [3]])
 
     assert digest(values, offsets[first:]) == digest(*ragged([[1, 2], [3]][first:]))
+
+
+@pytest.mark.parametrize("shift", [0, 40, 60])
+def test_sets_whose_leading_bits_are_alike_are_sorted_too(shift):
+    values = np.random.default_rng(shift).integers(0, 2**64, 30_000, dtype=np.uint64) >> np.uint64(shift)
+    expected = np.unique(values)
+    counts = np.empty((1 << sets.MOST_BITS) + 1, dtype=np.int64)
+
+    end = sets.sort_set(values, 0, values.size, np.empty_like(values), counts)
+
+    assert values[:end].tolist() == expected.tolist()

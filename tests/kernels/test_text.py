@@ -11,8 +11,9 @@ import regex
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dedup.kernels import text
-from dedup.kernels.text import Contract, expand, key_fingerprint, mix, tokenise
+from dedup.kernels import characters
+from dedup.kernels.hashing import expand, mix
+from dedup.kernels.text import Contract, key_fingerprint, tokenise
 from tests import oracles, strategies
 from tests.kernels import unragged
 
@@ -32,13 +33,13 @@ def hashes_of(texts, seed=1):
     return [[oracles.token_hash(token, seed) for token in oracles.tokens(each)] for each in texts]
 
 
-@settings(max_examples=400)
+@settings(max_examples=4 * settings().max_examples)
 @given(strategies.documents(), strategies.seeds)
 def test_tokens_are_those_of_the_contract(documents, seed):
     assert tokens_of(pa.array(documents, pa.string()), seed) == hashes_of(documents, seed)
 
 
-@settings(max_examples=200)
+@settings(max_examples=2 * settings().max_examples)
 @given(strategies.cells())
 def test_bytes_that_are_not_utf8_separate_and_null_is_empty(cells):
     assert tokens_of(pa.array(cells, pa.binary())) == hashes_of(cells)
@@ -55,7 +56,7 @@ contracts = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=300)
+@settings(max_examples=3 * settings().max_examples)
 @given(strategies.documents(), contracts)
 def test_what_counts_can_be_chosen(documents, chosen):
     expected = [[oracles.token_hash(token, 1) for token in oracles.tokens(each, **chosen)] for each in documents]
@@ -86,7 +87,6 @@ def test_choices_by_example(content, chosen, expected, key):
     assert tokens_of(pa.array([content]), key=key, **chosen) == [[hash_(token) for token in expected]]
 
 
-@settings(max_examples=100)
 @given(strategies.cells(), contracts)
 def test_a_key_changes_every_hash_and_no_token(cells, chosen):
     array = pa.array(cells, pa.binary())
@@ -241,14 +241,14 @@ def test_mix_leaves_its_argument_alone():
 def test_the_frozen_classes_are_unicodes():
     points = [point for point in range(0x110000) if not 0xD800 <= point < 0xE000]
     everything = "".join(map(chr, points))
-    classes = text.unicode_classes()[points]
+    classes = characters.unicode_classes()[points]
     expected = np.zeros(len(points), dtype=np.uint8)
     unspaced = oracles.UNSPACED
     for pattern, number in (
-        (r"[\p{L}\p{N}_]+", text.WORD),
-        (r"\p{M}+", text.MARK),
-        (rf"[{unspaced}]+", text.UNSPACED),
-        (rf"(?:(?=[{unspaced}])\p{{M}})+", text.UNSPACED_MARK),
+        (r"[\p{L}\p{N}_]+", characters.WORD),
+        (r"\p{M}+", characters.MARK),
+        (rf"[{unspaced}]+", characters.UNSPACED),
+        (rf"(?:(?=[{unspaced}])\p{{M}})+", characters.UNSPACED_MARK),
     ):
         for run in regex.finditer(pattern, everything):
             expected[run.start() : run.end()] = number
@@ -262,4 +262,4 @@ def test_the_frozen_classes_are_unicodes():
 
 
 def test_surrogates_have_no_class():
-    assert not text.unicode_classes()[0xD800:0xE000].any()
+    assert not characters.unicode_classes()[0xD800:0xE000].any()

@@ -6,7 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from dedup.kernels import filters, lsh, minhash, trial
+from dedup.kernels import filters, minhash, trial
+from dedup.kernels.curve import probability
 from dedup.kernels.shingles import shingle
 from dedup.kernels.text import Contract, tokenise
 from tests import oracles
@@ -60,7 +61,7 @@ def test_the_rows_of_a_larger_signature_follow_the_curve_of_the_setting():
     shares = (trial.band_keys(one, setting) == trial.band_keys(other, setting)).any(axis=1).mean()
 
     # Two standard errors are .013; 21 x 6 would give .63.
-    assert shares == pytest.approx(lsh.probability(0.6, 14, 8), abs=0.02)
+    assert shares == pytest.approx(probability(0.6, 14, 8), abs=0.02)
     assert trial.band_keys(one, setting).shape == (4000, 14)
 
 

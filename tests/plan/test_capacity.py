@@ -7,23 +7,27 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-import dedup.pipeline
-import dedup.writing
-from dedup import sizes
-from dedup.config import load_config
 from dedup.kernels import jaccard
 from dedup.kernels.text import Contract
-from dedup.pipeline import run
 from dedup.plan import rows
 from dedup.plan.answer import Question, answer
 from dedup.plan.capacity import Cluster, plan
 from dedup.plan.rates import Rates
 from dedup.plan.sample import measure_corpus
-from dedup.run import Job
-from dedup.workspace import Workspace
+from dedup.run.job import Job
+from dedup.run.pipeline import run
+from dedup.run.workspace import Workspace
+from dedup.settings.files import load_config
+from dedup.stages import placement
 from tests.corpora import Corpus
 
-STAGES = {"ends": "edges", "sets": "edges", "members": "representatives", "distant": "representatives"}
+STAGES = {
+    "ends": "edges",
+    "sets": "edges",
+    "members": "representatives",
+    "distant": "representatives",
+    "fates": "output",
+}
 """Of tables that are not named as their stage."""
 TOLERANCE = 0.2
 
@@ -96,9 +100,7 @@ def test_a_large_corpus_takes_what_was_planned(spark, tmp_path, monkeypatch):
     # What is too much for one task and for a broadcast comes to thousands of documents: all paths of large corpora.
     small = {"BROADCAST_ROWS": 0, "WHOLE_BYTES": 0, "BAND_BYTES": 1 << 16, "CELL_BYTES": 1 << 17, "CELL_PAIRS": 500}
     for name, value in small.items():
-        monkeypatch.setattr(sizes, name, value)
-        for module in (dedup.pipeline, dedup.writing):
-            monkeypatch.setattr(module, name, value, raising=False)
+        monkeypatch.setattr(placement, name, value)
     monkeypatch.setattr(rows, "AUTO_BROADCAST_BYTES", -1)
     spark.conf.set("spark.sql.autoBroadcastJoinThreshold", "-1")
     try:

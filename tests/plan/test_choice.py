@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from dedup.config import load_config
 from dedup.errors import ConfigError
-from dedup.kernels.lsh import probability
+from dedup.kernels.curve import probability
 from dedup.plan.answer import Question, answer
 from dedup.plan.choice import Search, cost
 from dedup.plan.corpus import Corpus, Similarities
 from dedup.plan.rates import Rates
-from dedup.settings import MAX_SIGNATURE_SIZE, Lsh
+from dedup.settings.files import load_config
+from dedup.settings.options import MAX_SIGNATURE_SIZE, Lsh
 
 FIVE_TO_FIFTY = {"recall": ["0.99@0.5"], "candidates": ["0.001@0.05"]}
 

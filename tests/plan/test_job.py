@@ -1,13 +1,12 @@
 """jobs/plan.py as a user runs it."""
 
 import json
-import resource
 import subprocess
 import sys
 
 import pytest
 
-from dedup.session import ROOT
+from dedup.run.session import ROOT
 
 
 def plan(*arguments, python=()):
@@ -15,18 +14,9 @@ def plan(*arguments, python=()):
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 
 
-def processor_seconds(*arguments):
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    assert plan(*arguments).returncode == 0
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-
-
-def test_it_answers_within_a_second_and_without_spark():
+def test_it_imports_neither_spark_nor_numba():
     asked = ("--recall", "0.99@0.8", "--candidates", "0.001@0.3", "--documents", "1e9")
 
-    # Of the processor, and the best of three: the machine may be busy with Spark.
-    assert min(processor_seconds(*asked) for _ in range(3)) < 1
     imported = plan(*asked, python=("-X", "importtime")).stderr
     assert "dedup.plan.capacity" in imported
     for package in ("pyspark", "py4j", "numba"):

@@ -10,14 +10,14 @@ import pyarrow.csv as pc
 import pyarrow.parquet as pq
 import pytest
 
-from dedup.config import load_config
 from dedup.errors import DataError, SchemaError, StorageError
 from dedup.kernels import lsh, minhash, shingles, text
 from dedup.plan.answer import Question, answer
 from dedup.plan.choice import Search, cost
 from dedup.plan.rates import Rates
 from dedup.plan.sample import measure_corpus
-from dedup.settings import Lsh
+from dedup.settings.files import load_config
+from dedup.settings.options import Lsh
 from tests import oracles
 from tests.corpora import Corpus
 

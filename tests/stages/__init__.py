@@ -7,9 +7,12 @@ from random import Random
 import numpy as np
 import xxhash
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from dedup import schemas
+from dedup.stages.exchange import Counters
+from dedup.stages.table import Keep, Table
+from dedup.tables import schemas
 from tests import oracles
 
 
@@ -57,7 +60,7 @@ def make_signatures(
 ) -> DataFrame:
     """Return SIGNATURES of (doc_id, id, shingle_count, digest_high, digest_low[, band_keys[, signature[, source]]])."""
     schema = schemas.signatures(id_type or T.LongType())
-    rest = (None,) * 5 + (b"", b"", None, None)
+    rest = (None,) * 5 + (b"", b"") + (None,) * 6
     whole = [(*values, *rest[len(values) :]) for values in documents]
     return spark.createDataFrame(whole, schema).repartition(partitions)
 
@@ -66,6 +69,20 @@ def make_sets(spark: SparkSession, sets: Mapping[int, Iterable[int]]) -> DataFra
     """Return SETS."""
     cells = [(doc_id, pack(sorted(members))) for doc_id, members in sets.items()]
     return spark.createDataFrame(cells, schemas.SETS).repartition(2)
+
+
+def make_keep(spark: SparkSession) -> Keep:
+    """Return what keeps tables in memory."""
+
+    def keep(_, schema, build, measure, *, summed=None):
+        counters = Counters(spark)
+        table = spark.createDataFrame(build(counters).collect(), schema)
+        sums = {key: F.sum(F.expr(expression)) for key, expression in {"rows": "1", **(summed or {})}.items()}
+        [seen] = table.agg(*[each.alias(key) for key, each in sums.items()]).collect()
+        counts = {key: value or 0 for key, value in seen.asDict().items()} | counters.values()
+        return Table(frame=table, counts=measure(counts))
+
+    return keep
 
 
 @contextmanager

@@ -6,9 +6,9 @@ from collections import Counter
 import pytest
 from pyspark.sql import functions as F
 
-from dedup.exchange import Counters
 from dedup.kernels.blocks import routes
 from dedup.stages.buckets import bucket_bands, bucket_prefixes
+from dedup.stages.exchange import Counters
 from tests import oracles
 from tests.stages import draw_ids, make_signatures, pack, settings, signed, unpack
 

@@ -5,10 +5,11 @@ from itertools import combinations
 
 import pytest
 
-from dedup import schemas
-from dedup.exchange import Counters
-from dedup.kernels.minhash import standard_error
-from dedup.stages.candidates import COUNTED, pair_documents
+from dedup.kernels.curve import standard_error
+from dedup.stages.candidates import pair_documents
+from dedup.stages.exchange import Counters
+from dedup.stages.placement import Meeting
+from dedup.tables import schemas
 from tests.stages import draw_ids, low_bytes, make_signatures, pack, rows, settings
 
 SIZE = 16
@@ -17,9 +18,7 @@ DEFAULTS = {
     "signature_size": SIZE,
     "estimate_sigmas": None,
     "max_bucket": None,
-    "groups": 2,
-    "broadcast": True,
-    "whole": False,
+    "meeting": Meeting(groups=2, broadcast=True, whole=False),
 }
 
 
@@ -35,7 +34,7 @@ def pair(spark, buckets, documents, **changes):
     found = pair_documents(
         table.repartition(3), make_signatures(spark, signed), **{**DEFAULTS, **changes}, counters=counters
     )
-    return rows(found), {**dict.fromkeys(COUNTED, 0), **counters.values()}
+    return rows(found), {**counts(0, 0), **counters.values()}
 
 
 def alike(ids, count=10):
@@ -66,7 +65,11 @@ def test_every_pair_of_a_bucket_comes_once_with_its_estimate_wherever_it_meets(s
     # In batches of three rows: some hold pairs only, some documents only, some both.
     with settings(spark, **{"spark.sql.execution.arrow.maxRecordsPerBatch": 3}):
         found, counted = pair(
-            spark, buckets, drawn, estimate_sigmas=99.0, groups=groups, broadcast=broadcast, whole=broadcast
+            spark,
+            buckets,
+            drawn,
+            estimate_sigmas=99.0,
+            meeting=Meeting(groups=groups, broadcast=broadcast, whole=broadcast),
         )
 
     assert found == expected

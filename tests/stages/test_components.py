@@ -4,32 +4,42 @@ What needs GraphFrames' classes fails where they are there and do not work. Wher
 only these tests are left out, and scripts/test says so.
 """
 
+import contextlib
 import itertools
 import random
 
 import pytest
 
-from dedup import schemas
 from dedup.errors import ComponentError
-from dedup.session import GRAPHFRAMES_JAR
+from dedup.run.session import GRAPHFRAMES_JAR
 from dedup.stages import components
 from dedup.stages.components import (
     available_engine,
     check_components,
     choose_engine,
+    connect_documents,
     connect_on_driver,
     connect_with_graphframes,
     contract,
     graphframes_is_present,
     link,
 )
+from dedup.tables import schemas
+from dedup.tables.counts import Connected
 from tests import oracles
-from tests.stages import draw_ids, rows
+from tests.stages import draw_ids, make_keep, rows
+
+
+def connect_and_clear(forest):
+    with contextlib.ExitStack() as cached:
+        found = connect_with_graphframes(forest, cached)
+        return forest.sparkSession.createDataFrame(found.collect(), found.schema)
+
 
 needs_graphframes = pytest.mark.skipif(not GRAPHFRAMES_JAR.exists(), reason="scripts/jars has not fetched the classes")
 ENGINES = [
     pytest.param(connect_on_driver, id="driver"),
-    pytest.param(connect_with_graphframes, id="graphframes", marks=needs_graphframes),
+    pytest.param(connect_and_clear, id="graphframes", marks=needs_graphframes),
 ]
 
 
@@ -93,6 +103,28 @@ def test_documents_of_one_set_join_the_components_of_its_edges_or_make_one(spark
 @pytest.mark.parametrize("connect", ENGINES)
 def test_no_edge_makes_no_component(spark, connect):
     assert rows(connect(contract(as_edges(spark, [])))) == []
+
+
+@needs_graphframes
+def test_graphframes_leaves_the_session_as_it_was(spark, tmp_path):
+    context = spark.sparkContext._jsc
+    before = context.sc().checkpointDir(), spark.conf.get("spark.sql.adaptive.enabled"), {*context.getPersistentRDDs()}
+    edges = draw_edges(3)
+
+    connected = connect_documents(
+        make_keep(spark),
+        as_edges(spark, edges),
+        len(edges),
+        engine="graphframes",
+        driver_edges=0,
+        checkpoints=str(tmp_path / "checkpoints"),
+    )
+
+    assert dict(rows(connected.frame)) == oracles.components(edges)
+    assert connected.counts == Connected(rows=len(oracles.components(edges)), engine="graphframes")
+    assert any((tmp_path / "checkpoints").iterdir())
+    after = context.sc().checkpointDir(), spark.conf.get("spark.sql.adaptive.enabled"), {*context.getPersistentRDDs()}
+    assert after == before
 
 
 @pytest.mark.parametrize(

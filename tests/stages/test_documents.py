@@ -7,9 +7,9 @@ import pytest
 import xxhash
 from pyspark.sql import types as T
 
-from dedup import schemas
 from dedup.errors import DataError, SchemaError
-from dedup.stages.documents import SHOWN, check_null, check_repeated, identify, read_documents
+from dedup.stages.documents import SHOWN, Rows, check_null, check_repeated, identify, read_documents
+from dedup.tables import schemas
 from tests.stages import make_signatures, rows, signed
 
 
@@ -160,7 +160,7 @@ def refuse(spark, ids, **changes):
 def test_null_ids_are_counted_and_shown_by_their_texts(spark):
     orphans = [f"orphan {number}\n{'x' * 99}".encode() for number in range(SHOWN + 2)]
     texts = [(1, "a", b"has an id"), *[(None, None, text) for text in orphans]]
-    documents = spark.createDataFrame(texts, "doc_id long, id string, text binary")
+    documents = Rows(documents=spark.createDataFrame(texts, "doc_id long, id string, text binary"))
 
     check_null(documents, 0, id_column="name")
     with pytest.raises(DataError) as caught:

@@ -10,12 +10,14 @@ import pytest
 from pyspark.errors import PythonException
 from pyspark.sql import types as T
 
-import dedup.exchange
-from dedup import schemas
-from dedup.exchange import Counters, meet
-from dedup.kernels.jaccard import CLOSEST, MARGIN
+import dedup.stages.exchange
+from dedup.kernels.jaccard import BINS, CLOSEST, MARGIN
 from dedup.kernels.text import Contract
-from dedup.stages.edges import BINS, collect_sets, select_edges, select_near_misses, verify
+from dedup.stages.documents import Rows
+from dedup.stages.edges import collect_sets, select_edges, select_near_misses, verify
+from dedup.stages.exchange import Counters, meet
+from dedup.stages.placement import Meeting
+from dedup.tables import schemas
 from tests import oracles
 from tests.stages import draw_ids, make_sets, rows, settings, shingles, unpack
 
@@ -57,18 +59,16 @@ def test_sets_are_made_of_the_wanted_documents_alone(spark, monkeypatch, broadca
     documents = spark.createDataFrame(
         [(doc_id, str(doc_id), text.encode()) for doc_id, text in TEXTS.items()], "doc_id long, id string, text binary"
     ).repartition(2)
-    wanted = spark.createDataFrame([(7,), (-5,), (2**63 - 1,)], "doc_id long")
-    monkeypatch.setattr(dedup.exchange, "PIECE_BYTES", 20)
+    monkeypatch.setattr(dedup.stages.exchange, "PIECE_BYTES", 20)
 
-    def collect(wanted):
-        table = collect_sets(documents, wanted, contract=Contract(seed=3), shingle_size=4, broadcast=broadcast)
+    for wanted in ([7, -5, 2**63 - 1], [*TEXTS]):
+        # An id that is wanted twice is of one set.
+        ids = spark.createDataFrame([(doc_id,) for doc_id in [*wanted, wanted[0]]], "doc_id long")
+        table = collect_sets(
+            Rows(documents=documents), documents, ids, contract=Contract(seed=3), shingle_size=4, broadcast=broadcast
+        )
         found = [(row.doc_id, unpack(row.shingles)) for row in table.collect()]
-        assert len(found) == len(dict(found))
-        return dict(found)
-
-    expected = {doc_id: shingles(text, 4, 3) for doc_id, text in TEXTS.items()}
-    assert collect(wanted) == {doc_id: expected[doc_id] for doc_id in (7, -5, 2**63 - 1)}
-    assert collect(None) == expected
+        assert sorted(found) == sorted((doc_id, shingles(TEXTS[doc_id], 4, 3)) for doc_id in wanted)
 
 
 @pytest.mark.parametrize("threshold", [0.0, 0.5, 0.8, 1.0])
@@ -79,7 +79,12 @@ def test_edges_are_the_pairs_that_reach_the_threshold(spark, threshold):
     assert len(expected) > 0
 
     found = rows(
-        verify(pair_up(spark, pairs), make_sets(spark, sets), threshold=threshold, groups=2, broadcast=True, whole=True)
+        verify(
+            pair_up(spark, pairs),
+            make_sets(spark, sets),
+            threshold=threshold,
+            meeting=Meeting(groups=2, broadcast=True, whole=True),
+        )
     )
 
     assert found == expected
@@ -95,9 +100,7 @@ def test_a_pair_at_the_threshold_is_an_edge(spark, threshold, shared, whole):
         pair_up(spark, [(1, 2), (1, 3)]),
         make_sets(spark, sets),
         threshold=threshold,
-        groups=1,
-        broadcast=True,
-        whole=True,
+        meeting=Meeting(groups=1, broadcast=True, whole=True),
     )
 
     assert rows(found) == [(1, 2, threshold)]
@@ -118,9 +121,7 @@ def test_the_way_to_the_meeting_changes_nothing(spark, groups, broadcast):
             pair_up(spark, [*pairs, *pairs[:20]]),
             table,
             threshold=0.4,
-            groups=groups,
-            broadcast=broadcast,
-            whole=broadcast,
+            meeting=Meeting(groups=groups, broadcast=broadcast, whole=broadcast),
         )
         assert rows(found) == expect(sets, pairs, 0.4)
 
@@ -143,9 +144,7 @@ def test_near_misses_are_the_closest_below_the_threshold_however_many_cells_ther
         pair_up(spark, pairs),
         make_sets(spark, sets),
         threshold=threshold,
-        groups=groups,
-        broadcast=True,
-        whole=True,
+        meeting=Meeting(groups=groups, broadcast=True, whole=True),
         near_misses=True,
         counters=counters,
     ).persist()
@@ -166,9 +165,7 @@ def test_a_similarity_at_a_bound_is_in_the_bin_above_it(spark):
         pair_up(spark, [(-1, numerator) for numerator in range(BINS + 1)]),
         make_sets(spark, sets),
         threshold=0.0,
-        groups=1,
-        broadcast=True,
-        whole=True,
+        meeting=Meeting(groups=1, broadcast=True, whole=True),
         counters=counters,
     ).collect()
 
@@ -178,7 +175,10 @@ def test_a_similarity_at_a_bound_is_in_the_bin_above_it(spark):
 def test_no_candidate_gives_no_edge(spark):
     sets = make_sets(spark, {1: [1], 2: [1]})
 
-    assert rows(verify(pair_up(spark, []), sets, threshold=0.8, groups=3, broadcast=True, whole=True)) == []
+    assert (
+        rows(verify(pair_up(spark, []), sets, threshold=0.8, meeting=Meeting(groups=3, broadcast=True, whole=True)))
+        == []
+    )
 
 
 @pytest.mark.parametrize("groups", [1, 2, 5])
@@ -204,9 +204,7 @@ def test_a_document_travels_once_to_each_cell_of_its_group(spark, groups):
         payload,
         compare,
         T.StructType().add("arrived", "long"),
-        groups=groups,
-        broadcast=False,
-        whole=False,
+        meeting=Meeting(groups=groups, broadcast=False, whole=False),
     )
     found = [row.arrived for row in met.collect()]
 
@@ -221,4 +219,6 @@ def test_a_document_without_its_set_is_no_other(spark):
     sets = make_sets(spark, {1: range(9), 3: range(9)})
 
     with pytest.raises(PythonException, match=r"must have a payload \(got none of 2\)"):
-        verify(pair_up(spark, [(1, 2)]), sets, threshold=0.8, groups=1, broadcast=True, whole=True).collect()
+        verify(
+            pair_up(spark, [(1, 2)]), sets, threshold=0.8, meeting=Meeting(groups=1, broadcast=True, whole=True)
+        ).collect()

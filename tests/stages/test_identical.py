@@ -5,8 +5,8 @@ from collections import Counter
 
 import pytest
 
-from dedup import schemas
 from dedup.stages.identical import find_shared, select_heads, select_identical, select_repeated
+from dedup.tables import schemas
 from tests.stages import draw_ids, make_signatures, rows, settings
 
 

@@ -4,11 +4,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-import dedup.exchange
-from dedup.exchange import Counters
+import dedup.stages.exchange
 from dedup.kernels import exact, minhash, trial
+from dedup.kernels.hashing import mix
 from dedup.kernels.shingles import shingle
-from dedup.kernels.text import Contract, mix, tokenise
+from dedup.kernels.text import Contract, tokenise
+from dedup.stages.exchange import Counters
 from dedup.stages.neighbours import Seeds, find_neighbours, select_least
 from tests import oracles
 from tests.stages import settings
@@ -38,7 +39,7 @@ def test_neighbours_are_those_at_the_floor_and_pairs_are_counted(spark, monkeypa
         [*zip(doc_ids.tolist(), texts, strict=True), (None, "a null id")], "doc_id long, text string"
     ).repartition(3)
     counters = Counters(spark)
-    monkeypatch.setattr(dedup.exchange, "PIECE_BYTES", 2000)
+    monkeypatch.setattr(dedup.stages.exchange, "PIECE_BYTES", 2000)
     with settings(spark, **{"spark.sql.execution.arrow.maxRecordsPerBatch": 7}):
         found = find_neighbours(
             documents, seeds, most=most, contract=Contract(), shingle_size=5, counters=counters

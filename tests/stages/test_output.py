@@ -5,7 +5,6 @@ from pyspark.sql import Observation
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from dedup import schemas
 from dedup.errors import SchemaError
 from dedup.stages.output import (
     ANNOTATIONS,
@@ -16,7 +15,9 @@ from dedup.stages.output import (
     name_edges,
     name_near_misses,
     note_texts,
+    read_notes,
 )
+from dedup.tables import schemas
 from tests.stages import make_signatures, rows
 
 ODD = [
@@ -43,10 +44,10 @@ def make_corpus(spark, ids, names=("id", "text")):
     return spark.createDataFrame(values, schema).repartition(3)
 
 
-def make_duplicates(spark, *fates):
-    """Return DUPLICATES of (doc_id, representative_id, component_id, kind, jaccard); ids are document ids."""
-    table = [(doc_id, doc_id, *fate) for doc_id, *fate in fates]
-    return spark.createDataFrame(table, schemas.duplicates(T.LongType()))
+def make_removals(spark, *fates):
+    """Return REMOVALS of (doc_id, representative_id, component_id, kind, jaccard); ids are document ids."""
+    table = [(doc_id, doc_id, "near", kind, kept, place, jaccard) for doc_id, kept, place, kind, jaccard in fates]
+    return spark.createDataFrame(table, schemas.removals(T.LongType()))
 
 
 def make_members(spark, kind, *documents):
@@ -68,7 +69,7 @@ def parts(corpus, *tables, broadcast=True):
 @pytest.mark.parametrize("broadcast", [True, False])
 def test_duplicates_are_removed_and_all_others_kept(spark, broadcast):
     corpus = make_corpus(spark, range(6))
-    duplicates = make_duplicates(spark, (1, 0, 0, "near", 0.9), (4, 0, 0, "near", 0.8))
+    duplicates = make_removals(spark, (1, 0, 0, "near", 0.9), (4, 0, 0, "near", 0.8))
 
     kept, removed = parts(corpus, duplicates, None, broadcast=broadcast)
 
@@ -78,8 +79,8 @@ def test_duplicates_are_removed_and_all_others_kept(spark, broadcast):
 
 def test_every_column_is_kept_in_its_order_whatever_its_name(spark):
     corpus = make_corpus(spark, [1, 1, 2, 3], ODD)
-    duplicates, repeated = make_duplicates(spark, (2, 1, 1, "near", 0.9)), make_repeated(spark, {1: 2})
-    copies = make_duplicates(spark, (1, 1, 1, "identical", 1.0))
+    duplicates, repeated = make_removals(spark, (2, 1, 1, "near", 0.9)), make_repeated(spark, {1: 2})
+    copies = make_removals(spark, (1, 1, 1, "identical", 1.0))
     doc_id = F.col("id")
 
     for equal in (None, repeated):
@@ -99,7 +100,7 @@ def test_a_write_notes_the_texts_that_pass_by_kept_or_not(spark, equal, broadcas
     corpus = make_corpus(spark, ids, ("id", "a.b c")).withColumn(
         "a.b c", F.concat(F.repeat(F.lit("é"), 300), "`a.b c`")
     )
-    duplicates, repeated = make_duplicates(spark, (1, 0, 0, "near", 0.9)), make_repeated(spark, {7: 2})
+    duplicates, repeated = make_removals(spark, (1, 0, 0, "near", 0.9)), make_repeated(spark, {7: 2})
 
     def note(wanted):
         observation = Observation()
@@ -108,19 +109,29 @@ def test_a_write_notes_the_texts_that_pass_by_kept_or_not(spark, equal, broadcas
     observation, noting = note([1, 2, 7, 99, *range(1000, 1020)])
     marked, _ = mark(noting, F.col("id"), duplicates, repeated if equal else None, broadcast=broadcast)
     assert len(rows(marked)) == len(ids)
-    assert {(row.doc_id, row.text) for row in observation.get["texts"]} == {(n, "é" * NOTED_LENGTH) for n in (1, 2, 7)}
+    assert read_notes(observation) == dict.fromkeys((1, 2, 7), "é" * NOTED_LENGTH)
 
     observation, noting = note([1, 3])
     annotated = annotate(noting, F.col("id"), duplicates, duplicates.limit(0), repeated if equal else None)
     assert len(rows(annotated)) == len(ids)
-    assert {row.doc_id for row in observation.get["texts"]} == {1, 3}
+    assert read_notes(observation).keys() == {1, 3}
+
+
+def test_notes_hold_every_character_and_null(spark):
+    texts = {2**63 - 1: 'quote " \\ \n \x00 \U0001f642 \u2028', -(2**63): None, 3: "", 4: "not wanted"}
+    corpus = spark.createDataFrame(list(texts.items()), "id long, text string")
+    observation = Observation()
+    noting = note_texts(corpus, F.col("id"), [2**63 - 1, -(2**63), 3], "text", observation)
+
+    assert len(rows(noting)) == len(texts)
+    assert read_notes(observation) == {2**63 - 1: texts[2**63 - 1], -(2**63): "", 3: ""}
 
 
 @pytest.mark.parametrize("broadcast", [True, False])
 def test_one_of_equal_rows_is_kept_unless_all_are_duplicates(spark, broadcast):
     corpus, repeated = make_corpus(spark, [1, 1, 1, 2, 2, 3]), make_repeated(spark, {1: 3, 2: 2})
 
-    kept, removed = parts(corpus, make_duplicates(spark, (2, 3, 2, "near", 0.9)), repeated, broadcast=broadcast)
+    kept, removed = parts(corpus, make_removals(spark, (2, 3, 2, "near", 0.9)), repeated, broadcast=broadcast)
 
     assert kept == [(1, "text of 1"), (3, "text of 3")]
     assert removed == [(number, f"text of {number}") for number in (1, 1, 2, 2)]
@@ -128,7 +139,7 @@ def test_one_of_equal_rows_is_kept_unless_all_are_duplicates(spark, broadcast):
 
 def test_annotations_say_what_became_of_each_row(spark):
     corpus = make_corpus(spark, range(4))
-    duplicates = make_duplicates(spark, (1, 0, 0, "near", 0.9), (3, 2, 2, "identical", 1.0))
+    duplicates = make_removals(spark, (1, 0, 0, "near", 0.9), (3, 2, 2, "identical", 1.0))
 
     found = rows(annotate(corpus, F.col("id"), duplicates, duplicates.limit(0), None))
 
@@ -142,8 +153,8 @@ def test_annotations_say_what_became_of_each_row(spark):
 
 def test_annotations_of_equal_rows_tell_the_first_from_the_others(spark):
     corpus = make_corpus(spark, [1, 1, 1, 2, 2, 3])
-    first = make_duplicates(spark, (2, 3, 2, "near", 0.9))
-    copies = make_duplicates(spark, *[(1, 1, 1, "identical", 1.0)] * 2, (2, 3, 2, "near", 0.9))
+    first = make_removals(spark, (2, 3, 2, "near", 0.9))
+    copies = make_removals(spark, *[(1, 1, 1, "identical", 1.0)] * 2, (2, 3, 2, "near", 0.9))
 
     found = rows(annotate(corpus, F.col("id"), first, copies, make_repeated(spark, {1: 3, 2: 2})))
 
@@ -158,7 +169,7 @@ def test_annotations_of_equal_rows_tell_the_first_from_the_others(spark):
 @pytest.mark.parametrize("name", [*ANNOTATIONS, "DEDUP_Kept"])
 def test_an_input_with_a_column_of_an_annotation_is_refused(spark, name):
     corpus = make_corpus(spark, [1], ["id", name])
-    nobody = make_duplicates(spark)
+    nobody = make_removals(spark)
 
     # To Spark, names that differ in case are one column.
     with pytest.raises(SchemaError, match=rf"(?i)annotate adds the column '{name}', which the input must not have"):
@@ -179,14 +190,14 @@ def test_further_copies_share_the_fate_of_the_first(spark):
         (5, -5, -3, 2, "identical", 1.0),
     )
 
-    copies = list_copies(make_repeated(spark, {1: 3, 2: 2, 3: 2, 5: 2}), signatures, members)
+    copies = list_copies(make_repeated(spark, {1: 3, 2: 2, 3: 2, 5: 2}), signatures, members, layer="near")
 
-    assert copies.columns == schemas.duplicates(T.LongType()).names
+    assert copies.columns == schemas.removals(T.LongType()).names
     assert rows(copies) == [
-        *[(1, -1, -1, 1, "identical", 1.0)] * 2,
-        (2, -2, -3, 2, "near", 0.9),
-        (3, -3, -3, 2, "identical", 1.0),
-        (5, -5, -3, 2, "identical", 1.0),
+        *[(1, -1, "near", "identical", -1, 1, 1.0)] * 2,
+        (2, -2, "near", "near", -3, 2, 0.9),
+        (3, -3, "near", "identical", -3, 2, 1.0),
+        (5, -5, "near", "identical", -3, 2, 1.0),
     ]
 
 

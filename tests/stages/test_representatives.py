@@ -5,10 +5,10 @@ import json
 import pytest
 from pyspark.sql import types as T
 
-from dedup import schemas
-from dedup.exchange import Counters
 from dedup.stages import representatives
-from dedup.stages.representatives import find_distant, measure, select_duplicates
+from dedup.stages.exchange import Counters
+from dedup.stages.representatives import find_distant, measure, select_removals
+from dedup.tables import schemas
 from tests.stages import make_signatures, rows, settings
 
 ways = pytest.mark.parametrize(("partitions", "broadcast"), [(1, True), (3, False)])
@@ -91,15 +91,15 @@ CHAINED = [
 ]
 EDGES = [(10, 20, 0.9), (20, 30, 0.85), (50, 60, 0.8), (70, 80, 0.95)]
 KEPT = {31: "c", 41: "a", 60: "x", 70: "v"}
-DUPLICATES = [
-    (10, "m", "c", 10, "near", 0.75),
-    (11, "l", "c", 10, "near", 0.75),
-    (20, "k", "c", 10, "near", 0.85),
-    (30, "z", "c", 10, "identical", 1.0),
-    (40, "b", "a", 40, "identical", 1.0),
-    (42, "é", "a", 40, "identical", 1.0),
-    (50, "y", "x", 50, "near", 0.8),
-    (80, "w", "v", 70, "near", 0.95),
+REMOVALS = [
+    (10, "m", "near", "near", "c", 10, 0.75),
+    (11, "l", "near", "near", "c", 10, 0.75),
+    (20, "k", "near", "near", "c", 10, 0.85),
+    (30, "z", "near", "identical", "c", 10, 1.0),
+    (40, "b", "near", "identical", "a", 40, 1.0),
+    (42, "é", "near", "identical", "a", 40, 1.0),
+    (50, "y", "near", "near", "x", 50, 0.8),
+    (80, "w", "near", "near", "v", 70, 0.95),
 ]
 
 
@@ -128,10 +128,10 @@ def test_each_duplicate_is_explained_by_its_similarity_to_the_one_kept(spark, pa
     assert rows(distant) == [(10, 30)]
 
     measured = measure(members, distant.selectExpr("left_id", "right_id", "0.75D AS jaccard"))
-    duplicates = select_duplicates(measured)
+    removals = select_removals(measured, layer="near")
     assert measured.columns == members.columns
-    assert duplicates.columns == schemas.duplicates(T.StringType()).names
-    assert rows(duplicates) == DUPLICATES
+    assert removals.columns == schemas.removals(T.StringType()).names
+    assert rows(removals) == REMOVALS
     kept = measured.filter("kind = 'kept'").select("doc_id", "id", "representative_id", "jaccard")
     assert rows(kept) == [(doc_id, each, each, 1.0) for doc_id, each in KEPT.items()]
 

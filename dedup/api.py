@@ -1,0 +1,207 @@
+"""The Python interface: from a corpus and settings to a `Result`."""
+
+import os
+import shutil
+import sys
+import tempfile
+import weakref
+from collections.abc import Mapping, Sequence
+from functools import partial
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, TypeAlias, overload
+
+from dedup.errors import ConfigError
+from dedup.result import Report, Result
+from dedup.run.job import Job
+from dedup.run.reading import open_dataset, open_frame
+from dedup.run.start import find_session, start
+from dedup.settings.files import flatten, load_config, name_setting, to_dict
+from dedup.settings.options import Config
+
+if TYPE_CHECKING:
+    import pyarrow.dataset as ds
+    from pyspark.sql import DataFrame, SparkSession
+
+Location: TypeAlias = str | os.PathLike[str]
+Paths: TypeAlias = Location | Sequence[Location]
+
+
+@overload
+def deduplicate(
+    input: "DataFrame",
+    output: Location | None = None,
+    *,
+    spark: "SparkSession | None" = None,
+    **options: Any,  # noqa: ANN401 - typed below
+) -> "Result[DataFrame]": ...
+
+
+@overload
+def deduplicate(
+    input: Paths,
+    output: Location | None = None,
+    *,
+    spark: "SparkSession",
+    **options: Any,  # noqa: ANN401 - as above
+) -> "Result[DataFrame]": ...
+
+
+@overload
+def deduplicate(
+    input: Paths,
+    output: Location | None = None,
+    *,
+    spark: None = None,
+    **options: Any,  # noqa: ANN401 - as above
+) -> "Result[ds.Dataset]": ...
+
+
+def deduplicate(
+    input: "Paths | DataFrame",  # noqa: A002 - what it is, as the option --input
+    output: Location | None = None,
+    *,
+    spark: "SparkSession | None" = None,
+    config: Location | Config | None = None,
+    preset: str | None = None,
+    settings: Mapping[str, object] = MappingProxyType({}),
+    overwrite: bool = False,
+    **keywords: object,
+) -> Result[Any]:
+    """Remove the near-duplicates of a corpus, each verified by its exact Jaccard similarity.
+
+    Settings are the defaults, changed by the preset, the configuration, `settings` and the keywords, in this order.
+    A session of the caller keeps its settings, cached tables, checkpoint folder and job group.
+
+    Parameters
+    ----------
+    input
+        A file, a folder or a glob, several of them, or a Spark DataFrame. A DataFrame is read more than once and must
+        give the same rows each time; no later run goes on with an unfinished one of it.
+    output
+        Folder to write; by default a temporary one that is deleted with the result.
+    spark
+        Session to run in, which the engine "auto" then takes. By default files are read without Spark where they fit
+        this machine's memory, and otherwise in the active session, or in one that ends with the run.
+    config
+        TOML file as conf/dedup.toml, or `Settings`, which leave nothing to a preset.
+    preset
+        Name of a set of settings in dedup/settings/presets.
+    settings
+        Values by dotted key, as in {"lsh.bands": 30}.
+    overwrite
+        Replace an existing output once the new one is whole, and discard an unfinished run with other settings.
+    **keywords
+        Further settings: `threshold=0.7`, `id_column="id"`; `__` stands for the dot: `lsh__seed=2`.
+
+    Returns
+    -------
+    Result
+        Of DataFrames where the input is one or `spark` is given, and of Arrow datasets otherwise.
+
+    Raises
+    ------
+    ConfigError
+        When a setting is unknown or out of its range, or the arguments contradict each other.
+    DedupError
+        When the input, the settings, the output or the memory do not allow the run; nothing is published. A
+        `FinishedError` when the output of this very run is there already.
+
+    Examples
+    --------
+    >>> import pyarrow as pa, pyarrow.parquet as pq
+    >>> words = "the quick brown fox jumps over the lazy dog and runs far away from here until night falls"
+    >>> texts = [words, "another text altogether", words.upper() + "!", words + " again"]
+    >>> pq.write_table(pa.table({"id": [1, 2, 3, 4], "text": texts}), f"{folder}/corpus.parquet")
+    >>> result = deduplicate(f"{folder}/corpus.parquet", id_column="id", threshold=0.7)
+    >>> result.report.documents, result.report.kept, result.report.identical, result.report.near
+    (4, 2, 1, 1)
+    >>> result.kept.to_table()["id"].to_pylist()
+    [1, 2]
+    >>> duplicates = result.duplicates.to_table().sort_by("id")
+    >>> duplicates.select(["id", "kind", "representative_id"]).to_pylist()[0]
+    {'id': 3, 'kind': 'identical', 'representative_id': 1}
+    >>> result.edges.to_table().sort_by("right_id").to_pylist()[1]
+    {'left_id': 1, 'right_id': 4, 'jaccard': 0.9333333333333333}
+
+    With an output of one's own, a preset, and settings by their keys:
+
+    >>> result = deduplicate(
+    ...     [f"{folder}/corpus.parquet"], f"{folder}/clean", preset="short-text", settings={"input.id_column": "id"}
+    ... )
+    >>> result.kept.count_rows(), result.output == f"{folder}/clean"
+    (2, True)
+    >>> deduplicate(f"{folder}/corpus.parquet", treshold=0.7)
+    Traceback (most recent call last):
+    dedup.errors.ConfigError: settings: unknown key treshold (did you mean threshold?)
+    """
+    chosen = _load(config, preset, settings, keywords)
+    table = _take_table(input)
+    if table is None:
+        paths = _list_paths(input)
+    else:
+        if chosen.engine == "memory":
+            raise ConfigError('engine: must be "spark" or "auto" where the input is a DataFrame (got "memory")')
+        # Only for the check that the output lies apart from them.
+        paths = sorted({path.rpartition("/")[0] for path in table.inputFiles()})
+        spark = table.sparkSession
+    folder = None if output is not None else _make_folder(spark, chosen)
+    target = os.fspath(output) if output is not None else f"{folder}/output"
+    job = Job(inputs=paths, output=target, config=chosen, overwrite=overwrite, table=table)
+    try:
+        report = start(job, quiet=True, spark=spark)
+    except BaseException:
+        _delete(folder)
+        raise
+    read = partial(open_dataset, target) if spark is None else partial(open_frame, spark, target)
+    result: Result[Any] = Result(output=target, report=Report.of(report), read=partial(read, mode=chosen.output.mode))
+    if folder is not None:
+        weakref.finalize(result, _delete, folder)
+    return result
+
+
+def _load(
+    config: Location | Config | None,
+    preset: str | None,
+    settings: Mapping[str, object],
+    keywords: Mapping[str, object],
+) -> Config:
+    given = {**settings, **{name_setting(name): value for name, value in keywords.items()}}
+    if not isinstance(config, Config):
+        return load_config(None if config is None else os.fspath(config), preset, settings=given)
+    if preset is not None:
+        raise ConfigError(f"preset: must be None where config is Settings, which hold every setting (got {preset!r})")
+    return load_config(settings=flatten(to_dict(config)) | given)
+
+
+def _take_table(given: object) -> "DataFrame | None":
+    """Return what is given as a DataFrame; None where it is none."""
+    spark = sys.modules.get("pyspark.sql")
+    if spark is None or not isinstance(given, spark.DataFrame):
+        return None
+    if not hasattr(given, "_jdf"):
+        raise ConfigError("input: must be a DataFrame of a classic Spark session (got one of Spark Connect)")
+    table: DataFrame = given
+    return table
+
+
+def _list_paths(given: object) -> list[str]:
+    paths = [given] if isinstance(given, str | os.PathLike) else given
+    if not isinstance(paths, Sequence) or not paths or not all(isinstance(path, str | os.PathLike) for path in paths):
+        rule = "must be a path, a list of paths or a Spark DataFrame"
+        raise ConfigError(f"input: {rule} (got {type(given).__name__})")
+    return [os.fspath(path) for path in paths]
+
+
+def _make_folder(spark: "SparkSession | None", config: Config) -> str:
+    """Make a temporary folder, which executors on other machines would not see."""
+    session = spark or find_session()
+    if session is not None and config.engine != "memory":
+        master = str(session.sparkContext.master)
+        if not master.startswith("local"):
+            raise ConfigError(f"output: must be given where Spark runs on a cluster (master {master})")
+    return tempfile.mkdtemp(prefix="dedup-")
+
+
+def _delete(folder: str | None) -> None:
+    if folder is not None:
+        shutil.rmtree(folder, ignore_errors=True)

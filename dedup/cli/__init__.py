@@ -1,0 +1,38 @@
+"""The command `dedup VERB`, and the command lines that jobs/ and scripts/ share with it."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+from dedup import __version__
+
+VERBS = {
+    "run": "remove near-duplicate documents from a corpus",
+    "plan": "choose bands and rows, and see what a run will take",
+    "explain": "say why a document was removed or kept",
+    "evaluate": "measure how well settings find the duplicates of a corpus",
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a verb and return its exit status.
+
+    Parameters
+    ----------
+    arguments
+        The verb and what follows it; by default those of the command line.
+    """
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    cli = argparse.ArgumentParser(
+        prog="dedup",
+        description="Remove near-duplicate documents from text corpora, each removal verified exactly.",
+        epilog="dedup VERB --help says what each takes.",
+    )
+    cli.add_argument("--version", action="version", version=f"dedup {__version__}")
+    verbs = cli.add_subparsers(dest="verb", metavar="VERB", required=True)
+    for verb, purpose in VERBS.items():
+        verbs.add_parser(verb, help=purpose)
+    # Only the verb is read here, and only its module is imported.
+    verb = cli.parse_args(given[:1]).verb
+    return int(import_module(f"dedup.cli.{verb}").main(given[1:], f"dedup {verb}"))

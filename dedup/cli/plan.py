@@ -1,0 +1,81 @@
+"""Choose bands and rows by what they are to find, and see what a run will take."""
+
+import argparse
+import json
+import sys
+import traceback
+from collections.abc import Sequence
+
+from dedup import __version__
+from dedup.display import hide_secrets, printable
+from dedup.errors import DedupError
+from dedup.plan.answer import Question, answer
+from dedup.plan.show import to_text
+from dedup.settings.files import change_input, load_config
+
+
+def whole(text: str) -> int:
+    """Read a whole number, also one like 1e9."""
+    number = float(text)
+    if not number.is_integer():
+        raise ValueError
+    return int(number)
+
+
+def parse_arguments(arguments: Sequence[str], prog: str = "plan") -> argparse.Namespace:
+    """Parse the command line; what is not given stays at the defaults of `Question`."""
+    cli = argparse.ArgumentParser(
+        prog=prog,
+        description=__doc__,
+        epilog="Worked examples: docs/choosing.md",
+        argument_default=argparse.SUPPRESS,
+    )
+    wishes = cli.add_argument_group("what is wished for")
+    share = "SHARE@SIMILARITY"
+    wishes.add_argument("--recall", action="append", metavar=share, help="at least, as in 0.99@0.8; repeatable")
+    wishes.add_argument("--candidates", action="append", metavar=share, help="at most, as in 0.001@0.3; repeatable")
+    wishes.add_argument("--threshold", type=float, metavar="J", help="default: the least similarity of a --recall")
+    wishes.add_argument("--max-signature-bytes", type=whole, metavar="N", help="stored for a document")
+    wishes.add_argument("--max-candidates-per-doc", type=float, metavar="X", help="pairs to look at for a document")
+    wishes.add_argument("--check", metavar="BANDSxROWS", help="say whether these meet the wishes")
+    corpus = cli.add_argument_group("the corpus")
+    corpus.add_argument("--sample", metavar="PATH", help="local parquet, jsonl or csv to measure similarities in")
+    corpus.add_argument("--text-column", metavar="NAME", help='of the sample; default: "text"')
+    corpus.add_argument("--sample-documents", type=whole, metavar="N", help="most to compare; default: 4000")
+    corpus.add_argument("--sample-of", type=whole, metavar="N", help="documents that the sample was drawn from")
+    corpus.add_argument("--documents", type=whole, metavar="N", help="plan the capacity for so many, as in 1e9")
+    corpus.add_argument("--mean-tokens", type=float, metavar="N", help="of a document, without a sample; default: 200")
+    corpus.add_argument("--mean-bytes", type=float, metavar="N", help="of a text; default: 7 a token")
+    corpus.add_argument("--id-bytes", type=float, metavar="N", help="8 of integers (default), 4 + length of strings")
+    corpus.add_argument("--duplication", type=float, metavar="SHARE", help="of documents removed; default: 0.1")
+    cluster = cli.add_argument_group("the cluster")
+    cluster.add_argument("--executors", type=whole, metavar="N", help="default: 10")
+    cluster.add_argument("--cores", type=whole, metavar="N", help="of each; default: 4")
+    cluster.add_argument("--efficiency", type=float, metavar="SHARE", help="of core time that is work; default: 0.4")
+    cluster.add_argument("--price-per-core-hour", type=float, metavar="X", help="in any currency")
+    cluster.add_argument("--calibrate", action="store_true", help="measure a core of this machine, some seconds")
+    settings = cli.add_argument_group("settings, as for the job")
+    settings.add_argument("--config", metavar="FILE", default=None, help="as conf/dedup.toml")
+    settings.add_argument("--preset", metavar="NAME", default=None, help="from dedup/settings/presets")
+    settings.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="one setting; repeatable")
+    cli.add_argument("--json", action="store_true", default=False, help="print everything as JSON")
+    cli.add_argument("--version", action="version", version=f"dedup {__version__}")
+    return cli.parse_args(arguments)
+
+
+def main(arguments: Sequence[str], prog: str = "plan") -> int:
+    """Answer; return 0, 2 after a user's mistake, 1 after a fault."""
+    options = vars(parse_arguments(arguments, prog))
+    try:
+        config = load_config(options.pop("config"), options.pop("preset"), options.pop("set"))
+        config = change_input(config, text_column=options.pop("text_column", None))
+        as_json = options.pop("json")
+        found = answer(Question(config=config, **options))
+    except DedupError as error:
+        print(f"dedup: {printable(hide_secrets(str(error)))}", file=sys.stderr)
+        return 2
+    except Exception:  # noqa: BLE001 - whatever it is, the exit code says so
+        print(hide_secrets(traceback.format_exc()), end="", file=sys.stderr)
+        return 1
+    print(json.dumps(found, indent=1) if as_json else to_text(found))
+    return 0

@@ -1,0 +1,111 @@
+"""Remove near-duplicate documents from a text corpus."""
+
+import argparse
+import dataclasses
+import logging
+import os
+import signal
+import sys
+import threading
+import traceback
+from collections.abc import Sequence
+
+from dedup import __version__
+from dedup.display import hide_secrets, log_to_stderr, printable
+from dedup.errors import AlertError, DedupError, FinishedError
+from dedup.settings.files import change_input, load_config
+
+
+def parse_arguments(arguments: Sequence[str], prog: str = "dedup") -> argparse.Namespace:
+    """Parse the command line."""
+    cli = argparse.ArgumentParser(
+        prog=prog, description=__doc__, epilog="All settings, their meanings and defaults: conf/dedup.toml"
+    )
+    cli.add_argument("--input", required=True, action="append", metavar="PATH", help="file, folder or glob; repeatable")
+    cli.add_argument("--output", required=True, metavar="DIR", help="folder that must not exist yet")
+    cli.add_argument(
+        "--format", choices=["parquet", "arrow", "orc", "jsonl", "csv", "text"], help="default: told from the names"
+    )
+    cli.add_argument("--id-column", metavar="NAME", help="integers or strings; default: the digest of the row")
+    cli.add_argument("--text-column", metavar="NAME", help='default: "text"')
+    cli.add_argument("--config", metavar="FILE", help="settings, as in conf/dedup.toml")
+    cli.add_argument("--preset", metavar="NAME", help="settings from dedup/settings/presets")
+    cli.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="one setting; repeatable")
+    cli.add_argument("--mode", choices=["filter", "annotate", "ids"], help='what to write; default: "filter"')
+    cli.add_argument("--engine", choices=["auto", "spark", "memory"], help='default: "auto"')
+    cli.add_argument("--output-files", type=int, metavar="N", help="files of the result; default: those of the input")
+    cli.add_argument("--overwrite", action="store_true", help="replace an existing output once the new one is whole")
+    cli.add_argument("--baseline", metavar="DIR", help="output of an earlier run, for the report to compare with")
+    cli.add_argument("--log-level", choices=["debug", "info", "warning", "error"], help="default: info on a terminal")
+    cli.add_argument("--version", action="version", version=f"dedup {__version__}")
+    return cli.parse_args(arguments)
+
+
+def stop_on_sigterm() -> threading.Event:
+    """Let SIGTERM end Spark, and with it whatever waits for Spark; return what it sets."""
+    stopped = threading.Event()
+
+    def stop(number: int, _: object) -> None:
+        stopped.set()
+        pyspark = sys.modules.get("pyspark")
+        context = pyspark and pyspark.SparkContext._active_spark_context  # noqa: SLF001 - to start none
+        if not context:
+            raise SystemExit(128 + number)
+        # This thread is amid a call to the JVM and cannot make another.
+        threading.Thread(target=context.stop, daemon=True).start()
+
+    signal.signal(signal.SIGTERM, stop)
+    return stopped
+
+
+def main(arguments: Sequence[str], prog: str = "dedup") -> int:
+    """Run the job; return 0, 2 after a user's mistake, 3 after an alert, 1 after a fault."""
+    options = parse_arguments(arguments, prog)
+    stopped = stop_on_sigterm()
+    terminal = sys.stderr.isatty()
+    log_to_stderr()
+    level = options.log_level or ("info" if terminal else "warning")
+    logging.getLogger("dedup").setLevel(level.upper())
+    try:
+        given = {"format": options.format, "id_column": options.id_column, "text_column": options.text_column}
+        config = change_input(load_config(options.config, options.preset, options.set), **given)
+        chosen = {"mode": options.mode, "files": options.output_files}
+        given = {name: value for name, value in chosen.items() if value is not None}
+        config = dataclasses.replace(config, output=dataclasses.replace(config.output, **given))
+        if options.engine:
+            config = dataclasses.replace(config, engine=options.engine)
+
+        # The engines take a second to import, which a mistake in the settings need not wait for.
+        from dedup.report.build import to_table  # noqa: PLC0415
+        from dedup.run.job import Job  # noqa: PLC0415
+        from dedup.run.start import start  # noqa: PLC0415
+
+        paths = {"inputs": options.input, "output": options.output, "baseline": options.baseline}
+        report = start(Job(**paths, config=config, overwrite=options.overwrite), quiet=not terminal)
+    except KeyboardInterrupt:
+        print("dedup: interrupted; the same command goes on from the last finished stage", file=sys.stderr)
+        return 128 + signal.SIGINT
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever it is, the user gets an answer and a status
+        if stopped.is_set():
+            print("dedup: stopped by SIGTERM; the same command goes on from the last finished stage", file=sys.stderr)
+            return 128 + signal.SIGTERM
+        if not isinstance(error, DedupError):
+            print(hide_secrets(traceback.format_exc()), end="", file=sys.stderr)
+            return 1
+        print(f"dedup: {printable(hide_secrets(str(error)))}", file=sys.stderr)
+        if isinstance(error, FinishedError):
+            return 0
+        return 3 if isinstance(error, AlertError) else 2
+    output = hide_secrets(options.output)
+    places = {"engine": report["engine"], "result": output, "report": f"{output}/report.html, report.json"}
+    show("\n".join([to_table(report), "", *(f"{name:<9}{value}" for name, value in places.items())]))
+    return 0
+
+
+def show(text: str) -> None:
+    """Print the result; a reader that has gone makes no failure of a run that is finished."""
+    try:
+        print(text, flush=True)
+    except OSError:
+        # Python would try once more as it ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,0 +1,68 @@
+"""What the memory engine takes: estimated before a run, and checked once pairs and sets are counted."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from dedup.display import size
+from dedup.errors import DedupError
+
+DOCUMENT_BYTES = 250
+"""A document: its ids, digest and size, and its place in the arrays of the search and of members."""
+KEY_BYTES = 100
+"""A band key, or a shingle of a prefix, that several documents have, while they are brought together."""
+PAIR_BYTES = 100
+"""A distinct pair while it is told from others, estimated and compared."""
+SHINGLE_BYTES: Mapping[str, int] = MappingProxyType({"lsh": 16, "exact": 16 + KEY_BYTES})
+"""A shingle of a set, by mode: twice its size, as sets are read in parts and put together."""
+TEXT_BYTES = 3
+"""Text of one shingle: a character of Chinese or Japanese; European languages have 6 to 7."""
+SHARED = 0.5
+"""Share of documents that have a candidate, and of keys that several have; of corpora measured .1 to .4."""
+PAIRS = 8
+"""Distinct pairs of a document."""
+
+
+def estimate_bytes(
+    *, documents: int, bands: int, rows: int, mode: str = "lsh", shingles: int | None = None, text_bytes: int = 0
+) -> int:
+    """Return what a search takes at its peak with its features, more than corpora of all kinds measured have taken.
+
+    Corpora in which most documents resemble many others can take more; `find` refuses these once it has counted.
+
+    Parameters
+    ----------
+    bands, rows
+        Of a signature; ignored in exact mode.
+    shingles
+        Distinct ones of every document, summed; None before they are known.
+    text_bytes
+        From which shingles are guessed where they are not known.
+    """
+    if shingles is None:
+        shingles = text_bytes // TEXT_BYTES
+    if mode == "exact":
+        return documents * (DOCUMENT_BYTES + PAIRS * PAIR_BYTES) + shingles * SHINGLE_BYTES[mode]
+    # A key is stored, has four bytes of a table in which repetitions are found, and may be brought together.
+    signature = bands * rows + bands * (8 + 4 + SHARED * KEY_BYTES)
+    per_document = DOCUMENT_BYTES + signature + PAIRS * PAIR_BYTES
+    return int(documents * per_document + SHARED * shingles * SHINGLE_BYTES[mode])
+
+
+def check_fits(needed_bytes: int, free_bytes: int | None) -> None:
+    """Refuse what does not fit.
+
+    Parameters
+    ----------
+    free_bytes
+        None where any number will do.
+
+    Raises
+    ------
+    DedupError
+        Says what is needed, what is free, and what to do.
+    """
+    if free_bytes is not None and needed_bytes > free_bytes:
+        raise DedupError(
+            f'engine: "memory" must have {size(needed_bytes)} of memory free (got {size(free_bytes)}); '
+            'set engine = "spark", which works in parts'
+        )

@@ -1,0 +1,137 @@
+"""The memory engine: everything between the passes over the text, on the arrays of one process.
+
+What it finds is row for row what the Spark stages find, whatever their partitions and cells.
+"""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+
+from dedup.engines.candidates import Candidates, bucket_bands, bucket_prefixes, pair_documents, sample_uncompared
+from dedup.engines.documents import Documents, check_ids, collapse
+from dedup.engines.members import Components, connect_documents, elect_members, find_parted
+from dedup.engines.recall import measure_recall, place_labels
+from dedup.engines.values import Features, Found, Search
+from dedup.engines.verification import Edges, Sets, SetsOf, collect_sets, verify
+from dedup.kernels import Integers
+from dedup.tables.counts import Collapsed, Connected, Lost
+
+__all__ = ["Features", "Found", "Search", "SetsOf", "check_ids", "find"]
+
+
+def find(
+    features: Features,
+    sets_of: SetsOf,
+    search: Search,
+    labels: pa.Table | None = None,
+    *,
+    threads: int = 1,
+    free_bytes: int | None = None,
+    stage: Callable[[str], AbstractContextManager[object]] = nullcontext,
+) -> Found:
+    """Find identical and near documents, and the one to keep of each component.
+
+    Parameters
+    ----------
+    features
+        Rows that `check_ids` has let pass.
+    sets_of
+        A second pass over the text, at most one: in exact mode for all documents that are compared, otherwise for those
+        of candidates, of the sample of pairs left uncompared, and of labelled pairs.
+    labels
+        LABELS of duplicates, left_id and right_id, each pair once; an id that cannot be of the corpus is null.
+    threads
+        Threads that estimate and compare pairs.
+    stage
+        Entered for each stage, by its name.
+    free_bytes
+        Memory that pairs, or sets, may take, whose number shows only on the way; None for any.
+
+    Raises
+    ------
+    DataError
+        When there are labels, but none of two documents of the corpus.
+    DedupError
+        When `free_bytes` is too little.
+    """
+    with stage("identical"):
+        documents = collapse(features)
+    placed = None if labels is None else place_labels(labels, documents)
+    collect = partial(
+        collect_sets, documents, sets_of=sets_of, mode=search.mode, threads=threads, free_bytes=free_bytes
+    )
+    sets: Sets | None = None
+    with stage("buckets"):
+        if search.mode == "exact":
+            sets = collect(documents.is_head)
+            buckets = bucket_prefixes(documents, sets, search.threshold)
+        else:
+            buckets = bucket_bands(documents, features)
+    with stage("candidates"):
+        candidates = pair_documents(documents, buckets, features, search, threads=threads, free_bytes=free_bytes)
+        sample = sample_uncompared(documents, buckets, search)
+    with stage("edges"):
+        if sets is None:
+            labelled = [] if placed is None else placed.list_compared()
+            wanted = np.zeros(documents.rows.size, dtype=bool)
+            for ends in (candidates.left, candidates.right, *sample, *labelled):
+                wanted[ends] = True
+            sets = collect(wanted)
+        edges, near_misses, verified = verify(candidates.left, candidates.right, sets, search.threshold)
+    with stage("components"):
+        components = connect_documents(documents, edges)
+    with stage("representatives"):
+        members = elect_members(documents, components, edges=edges, sets=sets, features=features, search=search)
+    identical, repeated = _list_identical(documents), _list_repeated(documents)
+    return Found(
+        identical=identical,
+        repeated=repeated,
+        candidates=_list_candidates(documents, candidates),
+        edges=_list_edges(documents, edges),
+        near_misses=_list_edges(documents, near_misses),
+        components=_name(documents, doc_id=components.positions, component_id=components.least),
+        members=members.table,
+        spared=members.spared,
+        recall=[] if placed is None else measure_recall(placed, documents, sets, components),
+        collapsed=Collapsed(rows=identical.num_rows, repeated=repeated.num_rows),
+        bucketed=buckets.counts,
+        paired=candidates.counts,
+        verified=verified,
+        connected=Connected(rows=components.positions.size, engine="memory"),
+        lost=_estimate_loss(Edges(*sample, sets.compare(*sample)), components, documents, search.threshold),
+        elected=members.counts,
+    )
+
+
+def _estimate_loss(sample: Edges, components: Components, documents: Documents, threshold: float) -> Lost:
+    """Count what was lost by the sample of pairs that the cap on buckets left uncompared."""
+    similar = sample.select(sample.jaccard >= threshold)
+    lost = find_parted(similar.left, similar.right, components, documents.rows.size)
+    return Lost(sampled=sample.left.size, similar=similar.left.size, lost=int(np.count_nonzero(lost)))
+
+
+def _name(documents: Documents, **positions: Integers) -> pa.Table:
+    """Return a table of documents' ids."""
+    return pa.table({name: documents.doc_ids[places] for name, places in positions.items()})
+
+
+def _list_identical(documents: Documents) -> pa.Table:
+    copies = np.flatnonzero(documents.heads != np.arange(documents.heads.size))
+    return _name(documents, doc_id=copies, set_id=documents.heads[copies])
+
+
+def _list_repeated(documents: Documents) -> pa.Table:
+    repeated = np.flatnonzero(documents.copies > 1)
+    return _name(documents, doc_id=repeated).append_column("copies", pa.array(documents.copies[repeated]))
+
+
+def _list_candidates(documents: Documents, candidates: Candidates) -> pa.Table:
+    pairs = _name(documents, left_id=candidates.left, right_id=candidates.right)
+    return pairs.append_column("estimate", pa.array(candidates.estimates, from_pandas=True))
+
+
+def _list_edges(documents: Documents, edges: Edges) -> pa.Table:
+    return _name(documents, left_id=edges.left, right_id=edges.right).append_column("jaccard", pa.array(edges.jaccard))

@@ -1,0 +1,148 @@
+"""The passes over the text of the memory engine: splits of files in, arrays out."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dedup.files.records import Rejected
+from dedup.files.source import FileSource, Piece
+from dedup.files.splits import Split
+from dedup.kernels import Bytes, Hashes, Integers, features, frequencies, shingles, text
+from dedup.kernels.ids import to_doc_ids
+from dedup.tables.ids import SHOWN, SHOWN_LENGTH
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Signing:
+    """How texts are signed."""
+
+    contract: text.Contract
+    shingle_size: int
+    bands: int
+    """0: no signature."""
+    rows: int
+    signature_seed: int
+    sample_share: float
+    """Share of the documents whose tokens are noted."""
+
+
+class Part(NamedTuple):
+    """Features of some documents, in their order; every array has one value, or row, a document."""
+
+    files: Integers
+    rows: Integers
+    doc_ids: Integers
+    ids: pa.Array
+    text_bytes: Integers
+    token_counts: Integers
+    shingle_counts: Integers
+    digest_high: Integers
+    digest_low: Integers
+    band_keys: Hashes
+    signature: Bytes
+    sources: pa.Array
+    tokens: pa.Array
+    """Of the documents of the sample, as from `frequencies.shorten`; null elsewhere."""
+
+
+class SignedSplit(NamedTuple):
+    """What the first pass makes of a split."""
+
+    parts: list[Part]
+    begins: list[str]
+    """How the texts of some documents without an id begin."""
+    rejected: list[tuple[int, Rejected]]
+    """Records that are none, with the numbers of their files."""
+
+
+def sign_split(source: FileSource, split: Split, signing: Signing) -> SignedSplit:
+    """Read a split, and compute the features of its documents."""
+    found = SignedSplit([], [], [])
+    for piece in source.read(split):
+        found.rejected.extend((piece.file, each) for each in piece.rejected)
+        if piece.batch.num_rows:
+            found.parts.append(_sign(piece, signing))
+            nameless = piece.batch.filter(pc.is_null(piece.batch["id"])).slice(0, SHOWN - len(found.begins))
+            found.begins.extend(each[:SHOWN_LENGTH] for each in nameless["text"].fill_null("").to_pylist())
+    return found
+
+
+def _sign(piece: Piece, signing: Signing) -> Part:
+    batch, doc_ids = piece.batch, to_doc_ids(piece.batch["id"])
+    found = features.compute(
+        batch["text"],
+        signing.contract,
+        shingle_size=signing.shingle_size,
+        bands=signing.bands,
+        rows=signing.rows,
+        seed=signing.signature_seed,
+    )
+    return Part(
+        files=np.full(batch.num_rows, piece.file),
+        rows=batch["row"].to_numpy(),
+        doc_ids=doc_ids,
+        ids=batch["id"],
+        text_bytes=pc.binary_length(batch["text"]).fill_null(0).to_numpy().astype(np.int64),
+        token_counts=found.token_counts,
+        shingle_counts=found.shingle_counts,
+        digest_high=found.digest_high,
+        digest_low=found.digest_low,
+        band_keys=found.keys,
+        signature=found.low,
+        sources=batch["source"],
+        tokens=frequencies.sample(doc_ids, found.tokens, found.token_bounds, signing.sample_share),
+    )
+
+
+def warm(signing: Signing) -> None:
+    """Load or compile what the passes call, so that processes forked from this one need not do it each."""
+    features.compute(
+        pa.array(["a few words, \u00e9t\u00e9 \u4e2d"]),
+        signing.contract,
+        shingle_size=signing.shingle_size,
+        bands=signing.bands,
+        rows=signing.rows,
+        seed=signing.signature_seed,
+    )
+
+
+def join(parts: list[Part]) -> Part:
+    """Put parts together in their order; there is at least one."""
+    columns = zip(*parts, strict=True)
+    return Part(*map(_join_arrays, columns))
+
+
+def _join_arrays(arrays: tuple[pa.Array | np.ndarray, ...]) -> pa.Array | np.ndarray:
+    if isinstance(arrays[0], np.ndarray):
+        return np.concatenate(arrays)
+    return pa.concat_arrays(arrays)
+
+
+def shingle_split(
+    source: FileSource, split: Split, rows: Mapping[int, Integers], contract: text.Contract, shingle_size: int
+) -> tuple[Hashes, Integers]:
+    """Read some rows of a split again.
+
+    Parameters
+    ----------
+    rows
+        int64, ascending, by the number of their file.
+
+    Returns
+    -------
+    shingles : uint64 [shingles]
+    sizes : int64 [documents]
+        In the order of the rows.
+    """
+    found: list[tuple[Hashes, Integers]] = []
+    for piece in source.read(split, rows):
+        tokens, bounds = text.tokenise(piece.batch["text"], contract)
+        values, offsets = shingles.shingle(tokens, bounds, shingle_size)
+        found.append((values, np.diff(offsets)))
+    if not found:
+        return np.empty(0, np.uint64), np.empty(0, np.int64)
+    return np.concatenate([values for values, _ in found]), np.concatenate([sizes for _, sizes in found])

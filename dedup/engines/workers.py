@@ -1,0 +1,81 @@
+"""Processes of this machine that share the splits of a pass."""
+
+import multiprocessing
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from typing import Any, Self, TypeVar
+
+from dedup.errors import DedupError
+
+Item = TypeVar("Item")
+Value = TypeVar("Value")
+# Elsewhere than on Linux libraries hold threads that do not survive a fork.
+_CONTEXT = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
+_held: list[Any] = []
+
+
+class Workers:
+    """A few processes that all hold one value, such as a source; with one, the work is done in this process.
+
+    Processes and not threads: between its compiled loops a split takes Python as long again.
+    """
+
+    def __init__(self, count: int, held: object) -> None:
+        self._held = held
+        self._pool: ProcessPoolExecutor | None = None
+        if count > 1:
+            self._pool = ProcessPoolExecutor(count, mp_context=_CONTEXT, initializer=_begin, initargs=(held,))
+
+    def __enter__(self) -> Self:
+        """Begin."""
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        """End the processes; after an error, amid their work."""
+        if self._pool is not None:
+            if kind is not None:
+                for process in (self._pool._processes or {}).values():  # noqa: SLF001 - nothing else stops running work
+                    process.terminate()
+            self._pool.shutdown(cancel_futures=True)
+
+    def map(self, work: Callable[[Any, Item], Value], items: Iterable[Item]) -> Iterator[Value]:
+        """Yield what the work makes of the value held and of each item, in their order.
+
+        Raises
+        ------
+        DedupError
+            When a process has died, which it does for want of memory.
+        """
+        if self._pool is None:
+            yield from (work(self._held, item) for item in items)
+            return
+        futures: list[Future[Value]] = [self._pool.submit(_work, work, item) for item in items]
+        try:
+            for number, future in enumerate(futures):
+                yield future.result()
+                # What it holds is not needed any longer.
+                futures[number] = None  # type: ignore[call-overload]
+        except BrokenProcessPool as error:
+            raise DedupError(
+                "a worker process ended before its work, most likely for want of memory; free some, or pass "
+                "--set engine=spark, which works in parts"
+            ) from error
+
+
+def _begin(held: object) -> None:
+    # Ctrl-C is for the process that waits for this one.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _held[:] = [held]
+
+
+def _work(work: Callable[[Any, Item], Value], item: Item) -> Value:
+    return work(_held[0], item)
+
+
+def count_cores() -> int:
+    """Return the cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

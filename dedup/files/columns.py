@@ -1,0 +1,210 @@
+"""The few columns that a job needs of a schema: found, checked, and brought to one type."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dedup.errors import DataError, SchemaError
+from dedup.files.listing import File
+from dedup.files.systems import redact
+
+OFFSET_LIMIT = 1 << 31
+"""Bytes that the 32-bit offsets of a string column can tell apart."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Columns:
+    """Names of the columns that are read, dots for fields of structs; empty for none."""
+
+    id: str
+    text: str
+    source: str
+    aside: tuple[str, ...] = ()
+    """Top-level columns that do not count where the id is the digest of a row."""
+
+
+Path = tuple[str, ...]
+"""A top-level column and the fields within it."""
+
+
+def find(schema: pa.Schema, name: str, setting: str, file: File) -> Path:
+    """Return the way to a column: a top-level one of this very name, or a field of structs.
+
+    Raises
+    ------
+    SchemaError
+        When there is none, or several.
+    """
+    if (count := len(schema.get_all_field_indices(name))) == 1:
+        return (name,)
+    parts = tuple(name.split("."))
+    if not count and len(schema.get_all_field_indices(parts[0])) == 1:
+        kind = schema.field(parts[0]).type
+        for part in parts[1:]:
+            place = kind.get_field_index(part) if pa.types.is_struct(kind) else -1
+            if place < 0:
+                break
+            kind = kind.field(place).type
+        else:
+            return parts
+    raise SchemaError(
+        f"{setting}: must be the name of one column of the input (got {name!r}, {redact(file.path)} has "
+        f"{', '.join(schema.names)})"
+    )
+
+
+def type_at(schema: pa.Schema, path: Path) -> pa.DataType:
+    """Return the type of what a path leads to."""
+    kind = schema.field(path[0]).type
+    for part in path[1:]:
+        kind = kind.field(part).type
+    return kind
+
+
+def take(batch: pa.RecordBatch, path: Path) -> pa.Array:
+    """Return what a path leads to; null where a struct on the way is."""
+    column = batch.column(path[0])
+    return pc.struct_field(column, list(path[1:])) if path[1:] else column
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Tell whether a column of this type can be the text."""
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return is_string(kind) or pa.types.is_null(kind) or is_binary(kind)
+
+
+def is_string(kind: pa.DataType) -> bool:
+    """Tell whether a type is one of the string types, or a dictionary of them."""
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+
+
+def is_binary(kind: pa.DataType) -> bool:
+    """Tell whether a type is one of the binary types."""
+    checks = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_binary_view, pa.types.is_fixed_size_binary)
+    return any(check(kind) for check in checks)
+
+
+def check(schema: pa.Schema, columns: Columns, file: File) -> tuple[pa.DataType | None, dict[str, Path]]:
+    """Find the columns in a file's schema.
+
+    Returns
+    -------
+    id_type, paths
+        int64 or string, None without an id column; the way to each column that is set, by `id`, `text`, `source`.
+
+    Raises
+    ------
+    SchemaError
+        When one is missing, named twice or of a type that cannot serve.
+    """
+    rules: dict[str, tuple[Callable[[pa.DataType], bool], str]] = {
+        "id": (lambda kind: pa.types.is_integer(kind) or is_string(kind), "an integer or a string"),
+        "text": (is_text, "a string"),
+        "source": (_is_source, "an integer, a string, a date or a boolean"),
+    }
+    paths = {}
+    for role, (accepts, rule) in rules.items():
+        name = getattr(columns, role)
+        if name:
+            setting = f"input.{role}_column"
+            paths[role] = find(schema, name, setting, file)
+            kind = type_at(schema, paths[role])
+            if not accepts(kind):
+                raise SchemaError(f"{setting}: column {name!r} must be {rule} (got {kind} in {redact(file.path)})")
+    if "id" not in paths:
+        return None, paths
+    return (pa.int64() if pa.types.is_integer(type_at(schema, paths["id"])) else pa.string()), paths
+
+
+def _is_source(kind: pa.DataType) -> bool:
+    others = (pa.types.is_integer, pa.types.is_boolean, pa.types.is_date, pa.types.is_null)
+    return is_string(kind) or any(accepts(kind) for accepts in others)
+
+
+def to_ids(values: pa.Array, id_type: pa.DataType, file: File) -> pa.Array:
+    """Return ids as int64 or string.
+
+    Raises
+    ------
+    DataError
+        When an integer is beyond 63 bits.
+    """
+    try:
+        return _plain(values).cast(id_type)
+    except pa.ArrowInvalid as error:
+        raise DataError(f"--input: ids must lie within 64 bits with a sign ({redact(file.path)}: {error})") from error
+
+
+def to_text(values: pa.Array) -> pa.Array:
+    """Return texts as string or large_string; what is no UTF-8 becomes U+FFFD, as Python's decoder has it."""
+    values = _plain(values)
+    kind = values.type
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        if is_valid(values):
+            return values
+        values = values.cast(pa.large_binary() if pa.types.is_large_string(kind) else pa.binary())
+    elif pa.types.is_null(kind):
+        return values.cast(pa.string())
+    elif pa.types.is_string_view(kind):
+        return values.cast(pa.large_string())
+    elif not pa.types.is_binary(kind):
+        values = values.cast(pa.large_binary())
+    target = pa.string() if pa.types.is_binary(values.type) else pa.large_string()
+    try:
+        return values.cast(target)
+    except pa.ArrowInvalid:
+        texts = [None if each is None else each.decode("utf-8", "replace") for each in values.to_pylist()]
+        return pa.array(texts, pa.large_string())
+
+
+def is_valid(values: pa.Array) -> bool:
+    """Tell whether a string array holds UTF-8 alone, as it should."""
+    try:
+        values.validate(full=True)
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def to_source(values: pa.Array) -> pa.Array:
+    """Return sources as strings."""
+    return _plain(values).cast(pa.string())
+
+
+def _plain(values: pa.Array) -> pa.Array:
+    """Return the values of a dictionary; others as they are."""
+    if not pa.types.is_dictionary(values.type):
+        return values
+    distinct = values.dictionary
+    if pa.types.is_string_view(distinct.type):
+        # pyarrow decodes no dictionary of them, which is how polars writes one.
+        values = pa.DictionaryArray.from_arrays(values.indices, distinct.cast(pa.large_string()))
+    return values.dictionary_decode()
+
+
+def slice_by_bytes(batch: pa.RecordBatch, limit: int) -> Iterator[pa.RecordBatch]:
+    """Cut a batch with a column `text` into runs of at most so many bytes of text, but for a longer text alone."""
+    text = batch.column("text")
+    if batch.num_rows < 2 or text.nbytes <= limit:
+        yield batch
+        return
+    ends = np.cumsum(pc.fill_null(pc.binary_length(text), 0).to_numpy().astype(np.int64))
+    begin = 0
+    while begin < batch.num_rows:
+        before = ends[begin - 1] if begin else 0
+        end = max(int(np.searchsorted(ends, before + limit, side="right")), begin + 1)
+        yield batch.slice(begin, end - begin)
+        begin = end
+
+
+def gather(
+    ids: pa.Array, texts: pa.Array, sources: pa.Array | None, rows: Sequence[int] | np.ndarray
+) -> pa.RecordBatch:
+    """Put the columns of a piece together: id, text, source, row."""
+    sources = pa.nulls(len(ids), pa.string()) if sources is None else sources
+    numbers = pa.array(rows, pa.int64())
+    return pa.RecordBatch.from_arrays([ids, texts, sources, numbers], ["id", "text", "source", "row"])

@@ -1,0 +1,270 @@
+"""Inputs -> the files of a corpus, in one order, with their format and compression."""
+
+import fnmatch
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from dedup.errors import StorageError
+from dedup.files.storage import Storage
+from dedup.files.systems import absolute, redact
+
+EXTENSIONS = {
+    "parquet": ("parquet", "parq", "pq"),
+    "arrow": ("arrow", "feather", "ipc", "arrows"),
+    "orc": ("orc",),
+    "jsonl": ("jsonl", "json", "ndjson"),
+    "csv": ("csv",),
+    "text": ("txt", "text", "md", "rst", "html", "htm"),
+}
+FORMATS = tuple(EXTENSIONS)
+COMPRESSIONS = {"gz": "gzip", "zst": "zstd", "bz2": "bz2", "lz4": "lz4"}
+"""Endings of compressed lines and texts, and what pyarrow calls the compression."""
+COMPRESSIBLE = ("jsonl", "csv", "text")
+UNREADABLE = ("snappy", "xz", "zip", "br")
+"""Endings of compressions that nothing here reads."""
+MAGIC = re.compile(r"[*?\[{]")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class File:
+    """A file of the input."""
+
+    path: str
+    """As it is opened: a path of this machine or a URL."""
+    relative: str
+    """Below the input it belongs to, so its path in a folder of the output; unlike for every file of a listing."""
+    size: int
+    """Bytes as stored."""
+    changed: int
+    """Time of the last change in nanoseconds since 1970."""
+    format: str
+    """One of FORMATS."""
+    compression: str | None
+    """One of the values of COMPRESSIONS; None for bytes as they are, and for formats that compress within."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listing:
+    """The files of a corpus, by their relative paths; a file's place in it is its number."""
+
+    files: tuple[File, ...]
+
+    @property
+    def format(self) -> str:
+        """The one format of all files."""
+        return self.files[0].format
+
+    @property
+    def size(self) -> int:
+        """Bytes of all files as stored."""
+        return sum(file.size for file in self.files)
+
+    def absolute(self) -> "Listing":
+        """Return the same files by paths that serve in any folder, as on another machine."""
+        return Listing(files=tuple(replace(file, path=absolute(file.path)) for file in self.files))
+
+    @property
+    def fingerprint(self) -> str:
+        """What changes when a file comes, goes or is written again."""
+        listed = [(file.path, file.size, file.changed) for file in self.files]
+        return f"{len(listed):,} files, SHA-256 {hashlib.sha256(repr(listed).encode('utf-8', 'replace')).hexdigest()}"
+
+
+def list_files(
+    inputs: Sequence[str],
+    *,
+    format: str = "auto",  # noqa: A002 - as the setting is called
+    name_filter: str = "",
+    storage: Storage | None = None,
+) -> Listing:
+    """Return the files that inputs lead to.
+
+    An input is a file, a folder, which is searched at any depth, or a glob of `*`, `?`, `[..]` and `{a,b}`, none of
+    which matches a slash. Files and folders whose names begin with `_` or `.` are no data; folders `_key=value` are.
+
+    Parameters
+    ----------
+    format
+        One of FORMATS for all files, or "auto": as their names end.
+    name_filter
+        A glob that the names of files must match; empty for any name.
+
+    Raises
+    ------
+    StorageError
+        When an input is missing or has no file, is listed twice, or its names tell no format or several.
+    """
+    storage = storage or Storage()
+    found: list[_Found] = []
+    for path in inputs:
+        files = list(_find(storage, path))
+        chosen = [each for each in files if not name_filter or _matches(each.name, name_filter)]
+        if not chosen:
+            _refuse(storage, path, name_filter if files else "")
+        found.extend(chosen)
+    named = _name_apart(found)
+    kinds = _guess(found) if format == "auto" else [format] * len(found)
+    listed = [
+        File(
+            path=each.path,
+            relative=relative,
+            size=each.size,
+            changed=each.changed,
+            format=kind,
+            compression=_compression(each.path) if kind in COMPRESSIBLE else None,
+        )
+        for each, relative, kind in zip(found, named, kinds, strict=True)
+    ]
+    return Listing(files=tuple(sorted(listed, key=lambda file: file.relative)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Found:
+    given: str
+    """The input it belongs to."""
+    root: str
+    """The folder that its relative path begins in."""
+    path: str
+    size: int
+    changed: int
+
+    @property
+    def name(self) -> str:
+        return self.path.rpartition("/")[2]
+
+    @property
+    def relative(self) -> str:
+        return self.path[len(self.root) :].lstrip("/")
+
+
+def is_hidden(name: str) -> bool:
+    """Tell whether a file or folder of this name is no data; `_key=value` is a partition of a table."""
+    return name.startswith(".") or (name.startswith("_") and "=" not in name)
+
+
+def _find(storage: Storage, given: str) -> Iterator[_Found]:
+    """Find the files of one input that are data."""
+    for root, path in _match(storage, given):
+        entry = storage.look(path)
+        if entry is None or is_hidden(path.rpartition("/")[2]):
+            continue
+        if entry.is_folder:
+            begin = path if path == root else root
+            for below in storage.list(path, recursive=True):
+                if not below.is_folder and not any(map(is_hidden, below.path.split("/"))):
+                    place = f"{path.rstrip('/')}/{below.path}"
+                    yield _Found(given=given, root=begin, path=place, size=below.size, changed=below.changed)
+        else:
+            begin = path.rpartition("/")[0] if path == root else root
+            yield _Found(given=given, root=begin, path=path, size=entry.size, changed=entry.changed)
+
+
+def _match(storage: Storage, given: str) -> Iterator[tuple[str, str]]:
+    """Return the paths that an input names, each with the folder that its relative path begins in."""
+    path = given.rstrip("/") or given
+    try:
+        is_there = storage.exists(path)
+    except StorageError as error:
+        raise StorageError(f"--input {error}") from None
+    if is_there:
+        yield path, path
+        return
+    for pattern in dict.fromkeys(_expand(path)):
+        parts = pattern.split("/")
+        fixed = next((place for place, part in enumerate(parts) if MAGIC.search(part)), len(parts))
+        if fixed == len(parts):
+            matches = [pattern] if storage.exists(pattern) else []
+            yield from ((match, match) for match in matches)
+            continue
+        root = "/".join(parts[:fixed])
+        matches = [root]
+        for part in parts[fixed:]:
+            matches = [f"{match}/{name}" for match in matches for name in _names(storage, match, part)]
+        yield from ((root or "/", match) for match in matches)
+
+
+def _matches(name: str, pattern: str) -> bool:
+    """Tell whether a name matches a glob of Hadoop, which has braces and `[^...]`."""
+    return any(fnmatch.fnmatchcase(name, each.replace("[^", "[!")) for each in _expand(pattern))
+
+
+def _names(storage: Storage, folder: str, pattern: str) -> list[str]:
+    if not MAGIC.search(pattern):
+        return [pattern] if storage.exists(f"{folder}/{pattern}") else []
+    accepts = re.compile(fnmatch.translate(pattern.replace("[^", "[!"))).match
+    return [entry.path for entry in storage.list(folder or "/") if accepts(entry.path) and not is_hidden(entry.path)]
+
+
+def _expand(pattern: str) -> Iterator[str]:
+    """Write out the innermost braces of a pattern, then the others: `{a,b}c` is `ac` and `bc`."""
+    braces = re.search(r"\{([^{}]*)\}", pattern)
+    if braces is None:
+        yield pattern
+        return
+    for choice in braces[1].split(","):
+        yield from _expand(pattern[: braces.start()] + choice + pattern[braces.end() :])
+
+
+def _refuse(storage: Storage, given: str, name_filter: str) -> None:
+    if name_filter:
+        raise StorageError(f"input.name_filter: must match the name of a file in {redact(given)} (got {name_filter!r})")
+    state = "has no file to read" if any(True for _ in _match(storage, given)) else "does not exist"
+    raise StorageError(f"--input {redact(given)}: must be a file, a folder of files or a glob (it {state})")
+
+
+def _guess(found: Sequence[_Found]) -> list[str]:
+    """Return the format that every file is named after, the same for all."""
+    kinds = [_kind(each) for each in found]
+    if len(set(kinds)) > 1:
+        by_input = dict(zip((each.given for each in found), kinds, strict=True))
+        is_told = len(set(by_input.values())) == len(set(kinds))
+        names = by_input if is_told else dict(zip((each.path for each in found), kinds, strict=True))
+        first = {kind: next(name for name in names if names[name] == kind) for kind in names.values()}
+        shown = ", ".join(f"{redact(name)} is {kind}" for kind, name in first.items())
+        raise StorageError(f"--input: all inputs must have one format ({shown})")
+    return kinds
+
+
+def _kind(each: _Found) -> str:
+    name = each.name.lower()
+    parts = [part for part in name.split(".")[1:] if part not in COMPRESSIONS and part not in UNREADABLE]
+    for kind, extensions in EXTENSIONS.items():
+        if parts and parts[-1] in extensions:
+            return kind
+    raise StorageError(
+        f"--input {redact(each.given)}: its format cannot be told from {name!r}; "
+        f"pass --format {', '.join(FORMATS[:-1])} or {FORMATS[-1]}"
+    )
+
+
+def _compression(path: str) -> str | None:
+    ending = path.lower().rpartition(".")[2]
+    if ending in UNREADABLE:
+        known = ", ".join(COMPRESSIONS)
+        raise StorageError(f"{redact(path)}: must be compressed as one of {known}, or not at all (got {ending})")
+    return COMPRESSIONS.get(ending)
+
+
+def _name_apart(found: Sequence[_Found]) -> list[str]:
+    """Return the relative paths, with the names of their roots in front where two would be one.
+
+    Raises
+    ------
+    StorageError
+        When a file is listed twice, or two still have one path.
+    """
+    repeated = [path for path, count in Counter(each.path for each in found).items() if count > 1]
+    if repeated:
+        givens = " and ".join(redact(each.given) for each in found if each.path == repeated[0])
+        raise StorageError(f"--input: must lead to each file once (got {redact(repeated[0])} from {givens})")
+    named = [each.relative for each in found]
+    if len(set(named)) < len(named):
+        named = [f"{each.root.rstrip('/').rpartition('/')[2]}/{each.relative}" for each in found]
+    for name, count in Counter(named).items():
+        if count > 1:
+            paths = " and ".join(redact(each.path) for each, own in zip(found, named, strict=True) if own == name)
+            raise StorageError(f"--input: files must be told apart by folder and name (got {paths}); rename a folder")
+    return named

@@ -1,0 +1,256 @@
+"""Lines and records of CSV as bytes: where each begins and ends, which no parser needs to be asked twice."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from dedup.errors import DataError
+from dedup.files.listing import File
+from dedup.files.storage import Storage
+from dedup.files.systems import redact, redact_text
+
+BLOCK_BYTES = 1 << 19
+"""Bytes read at a time."""
+BOM = b"\xef\xbb\xbf"
+NEWLINE, RETURN, QUOTE, COMMA, SPACES = 10, 13, 34, 44, b" \t\r\n"
+
+
+SHOWN_LENGTH = 60
+"""Characters shown of a malformed record."""
+
+
+class Stream(Protocol):
+    """What bytes are read from."""
+
+    def read(self, size: int, /) -> bytes:
+        """Read at most so many bytes; none at the end."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Block:
+    """Whole records of a file.
+
+    `begins`, `ends` and `rows` are int64 of one length, the records that are not blank: places in `data` (an end
+    includes the line end) and numbers in the file.
+    """
+
+    data: bytes
+    begins: NDArray[np.int64]
+    ends: NDArray[np.int64]
+    rows: NDArray[np.int64]
+    line: int
+    """Lines of the file, or of the split, before this block."""
+    commas: NDArray[np.int64] | None = None
+    """Commas between the cells of each record of CSV."""
+
+    def choose(self, rows: NDArray[np.int64] | None) -> list[int]:
+        """Return the places of those records that are among `rows`, ascending; of all for None."""
+        if rows is None or not len(self.rows):
+            return list(range(len(self.rows)))
+        first, last = np.searchsorted(rows, [self.rows[0], self.rows[-1] + 1])
+        return [int(place) for place in np.searchsorted(self.rows, rows[first:last])]
+
+    def lines(self) -> Iterator[bytes]:
+        """Return the bytes of every record."""
+        for begin, end in zip(self.begins.tolist(), self.ends.tolist(), strict=True):
+            yield self.data[begin:end]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rejected:
+    """A record that is none."""
+
+    file: str
+    line: int
+    """Where it begins, from 1."""
+    row: int
+    """Its number, as documents have it."""
+    reason: str
+    record: str
+    """As it stands in its file; what is no UTF-8 as U+FFFD."""
+
+
+@contextmanager
+def damaged(file: File) -> Iterator[None]:
+    """Turn what a reader says of a file into a DataError that names it."""
+    try:
+        yield
+    except (pa.ArrowException, OSError, EOFError) as error:
+        reason = redact_text(" ".join(str(error).split())) or type(error).__name__
+        raise DataError(f"--input: {redact(file.path)} cannot be read as {file.format} ({reason})") from error
+
+
+@contextmanager
+def open_bytes(file: File, begin: int = 0) -> Iterator[Stream]:
+    """Open a file of lines or text, decompressed, from a place that only uncompressed files may have."""
+    with Storage().open(file.path) as stream:
+        if file.compression is None:
+            stream.seek(begin)
+            yield stream
+        else:
+            with pa.CompressedInputStream(stream, file.compression) as plain:
+                yield plain
+
+
+def find_line(file: File, block: Block, record: int, begin: int) -> int:
+    """Return the line of its file, from 1, on which a record begins that was read from a range that begins here."""
+    line = block.line + block.data.count(b"\n", 0, int(block.begins[record])) + 1
+    if begin:
+        with open_bytes(file) as stream:
+            # A line belongs to the range in which it begins.
+            line += _count_lines(stream, begin - 1) + 1
+    return line
+
+
+def _count_lines(stream: Stream, size: int) -> int:
+    count = 0
+    while size > 0 and (chunk := stream.read(min(BLOCK_BYTES, size))):
+        count += chunk.count(b"\n")
+        size -= len(chunk)
+    return count
+
+
+def reject(file: File, block: Block, record: int, begin: int, reason: str, *, on_bad: str) -> Rejected:
+    """Describe a record that is none.
+
+    Raises
+    ------
+    DataError
+        When `on_bad` is "fail".
+    """
+    content = block.data[block.begins[record] : block.ends[record]].rstrip(b"\r\n").decode("utf-8", "replace")
+    line, path = find_line(file, block, record, begin), redact(file.path)
+    if on_bad == "fail":
+        raise DataError(
+            f"--input: every record must be whole (got {reason}: {content[:SHOWN_LENGTH]!r} in {path}, line {line:,}); "
+            "mend them, or pass --set input.on_bad_record=quarantine to set such records aside"
+        )
+    return Rejected(file=path, line=line, row=int(block.rows[record]), reason=reason, record=content)
+
+
+def read_lines(stream: Stream, begin: int = 0, end: int | None = None) -> Iterator[Block]:
+    """Read the lines of a file that begin in a range of bytes; a line's number is the place where it begins.
+
+    Parameters
+    ----------
+    stream
+        One byte before `begin`, unless that is 0: a line that begins before it belongs to the range before.
+    end
+        None for the whole file.
+    """
+    place, rest, line = max(begin - 1, 0), b"", 0
+    is_torn = begin > 0
+    while end is None or place < end:
+        # A line longer than a block is read in ever larger steps, or it would be copied again for each.
+        chunk = stream.read(max(BLOCK_BYTES, len(rest)))
+        data = rest + chunk if rest else chunk
+        cut = (data.find(b"\n") if is_torn else data.rfind(b"\n")) + 1 if chunk else len(data)
+        if is_torn and cut:
+            place, rest, is_torn = place + cut, data[cut:], False
+            continue
+        rest, data = data[cut:], data[:cut]
+        if data:
+            stops = np.flatnonzero(np.frombuffer(data, np.uint8) == NEWLINE) + 1
+            if not len(stops) or stops[-1] < len(data):
+                stops = np.append(stops, len(data))
+            begins = np.concatenate([[0], stops[:-1]])
+            if end is not None and place + len(data) > end:
+                begins = begins[: np.searchsorted(begins, end - place)]
+                stops = stops[: len(begins)]
+                data = data[: stops[-1]]
+            yield _drop_blank(Block(data=data, begins=begins, ends=stops, rows=place + begins, line=line))
+            line, place = line + len(begins), place + len(data)
+        if not chunk:
+            return
+
+
+def read_cells(stream: Stream, *, count_commas: bool = False) -> Iterator[Block]:
+    """Read the records of a CSV file; a record's number is its place among them, and the header's is -1.
+
+    A quote opens only where a cell begins, and closes unless it is doubled; any other is a character of its cell. A
+    record ends at a line feed, a carriage return, or both, outside of quotes.
+
+    Parameters
+    ----------
+    count_commas
+        Whether blocks say how many commas part the cells of each record; -1 for one whose quotes do not close.
+    """
+    rest, row, line, is_first, is_last = b"", -1, 0, True, False
+    while not is_last:
+        chunk = stream.read(max(BLOCK_BYTES, len(rest)))
+        is_last = not chunk
+        block, rest = _cut_cells(rest + chunk, count_commas=count_commas, is_first=is_first, is_last=is_last)
+        if block.data:
+            block = _drop_blank(replace(block, line=line))
+            yield replace(block, rows=np.arange(row, row + len(block.begins)))
+            line, row, is_first = line + block.data.count(b"\n"), row + len(block.begins), False
+
+
+def _cut_cells(data: bytes, *, count_commas: bool, is_first: bool, is_last: bool) -> tuple[Block, bytes]:
+    """Cut what begins with a record into whole records and the rest."""
+    if not data:
+        none = np.empty(0, np.int64)
+        return Block(data=b"", begins=none, ends=none, rows=none, line=0), b""
+    values = np.frombuffer(data, np.uint8)
+    quotes = _find_quotes(data, values, begin=len(BOM) if is_first and data.startswith(BOM) else 0)
+    stops = np.flatnonzero((values == NEWLINE) | (values == RETURN))
+    stops = stops[np.searchsorted(quotes, stops) & 1 == 0]
+    following = values[np.minimum(stops + 1, len(data) - 1)]
+    is_end = (values[stops] == NEWLINE) | (following != NEWLINE)
+    if not is_last:
+        # Whether a line feed follows is in the next chunk.
+        is_end &= (values[stops] == NEWLINE) | (stops < len(data) - 1)
+    stops = stops[is_end] + 1
+    if is_last and (not len(stops) or stops[-1] < len(data)):
+        stops = np.append(stops, len(data))
+    size = int(stops[-1]) if len(stops) else 0
+    begins = np.concatenate([[0], stops[:-1]])[: len(stops)]
+    commas = None
+    if count_commas:
+        places = np.flatnonzero(values == COMMA)
+        places = places[np.searchsorted(quotes, places) & 1 == 0]
+        commas = np.searchsorted(places, stops) - np.searchsorted(places, begins)
+        commas[np.searchsorted(quotes, stops) & 1 == 1] = -1
+    return Block(data=data[:size], begins=begins, ends=stops, rows=begins, line=0, commas=commas), data[size:]
+
+
+def _find_quotes(data: bytes, values: NDArray[np.uint8], *, begin: int) -> NDArray[np.int64]:
+    """Find the quotes that open, close or are doubled; a place with an odd number of them before it is quoted."""
+    quotes = np.flatnonzero(values == QUOTE)
+    if not len(quotes):
+        return quotes
+    ends_cell = np.zeros(256, bool)
+    ends_cell[[COMMA, NEWLINE, RETURN, QUOTE]] = True
+    opening, closing = quotes[::2], quotes[1::2]
+    may_open = ends_cell[values[opening - 1]] | (opening == begin)
+    may_close = ends_cell[values[np.minimum(closing + 1, len(data) - 1)]]
+    if may_open.all() and may_close.all():
+        return quotes
+    found: list[int] = []
+    is_open = False
+    for place in quotes.tolist():
+        if is_open or place == begin or data[place - 1] in b",\r\n":
+            found.append(place)
+            is_open = not is_open
+        elif found and found[-1] == place - 1 and len(found) % 2 == 0:
+            # The second of a doubled quote opens again what the first has closed.
+            found.append(place)
+            is_open = True
+    return np.array(found, np.int64)
+
+
+def _drop_blank(block: Block) -> Block:
+    """Leave out records that are all white space."""
+    data, begins, ends = block.data, block.begins, block.ends
+    suspects = np.flatnonzero(np.frombuffer(data, np.uint8)[begins] <= 32)
+    blank = [place for place in suspects.tolist() if not data[begins[place] : ends[place]].strip(SPACES)]
+    if not blank:
+        return block
+    begins, ends, rows = (np.delete(each, blank) for each in (begins, ends, block.rows))
+    commas = None if block.commas is None else np.delete(block.commas, blank)
+    return replace(block, begins=begins, ends=ends, rows=rows, commas=commas)

@@ -1,0 +1,236 @@
+"""Files and folders as the control of a job needs them: small texts, renames, listings, and whole files at once."""
+
+import contextlib
+import io
+import os
+import secrets
+import shutil
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import pyarrow as pa
+from pyarrow import fs
+
+from dedup.errors import StorageError
+from dedup.files.systems import is_local, readable, redact, resolve
+
+COPY_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """A file or folder in a folder."""
+
+    path: str
+    """Below the folder that was listed."""
+    is_folder: bool
+    size: int
+    """Bytes; 0 of a folder."""
+    changed: int
+    """Nanoseconds since 1970; 0 where the file system keeps no time."""
+
+
+class Output(io.RawIOBase):
+    """A file being written, whose faults name the file that it will be; who closes it closes nothing beneath."""
+
+    def __init__(self, stream: IO[bytes], path: str) -> None:
+        self._stream = stream
+        self._path = path
+
+    def writable(self) -> bool:
+        """Tell that it can be written to."""
+        return True
+
+    def write(self, content: Any) -> int:  # noqa: ANN401 - any bytes-like object
+        """Write bytes.
+
+        Raises
+        ------
+        StorageError
+            When the file system refuses.
+        """
+        with readable(self._path):
+            return self._stream.write(content)
+
+    def tell(self) -> int:
+        """Return the bytes written."""
+        return self._stream.tell()
+
+
+class Storage:
+    """File systems of this machine and of object stores; it holds no state and may be sent to a worker."""
+
+    def exists(self, path: str) -> bool:
+        """Tell whether a file or folder is there."""
+        return self.look(path) is not None
+
+    def look(self, path: str) -> Entry | None:
+        """Return what lies under a path, None where nothing is; its own path is empty."""
+        system, place = resolve(path)
+        with readable(path):
+            info = system.get_file_info(place)
+        return None if info.type == fs.FileType.NotFound else _entry(info, "")
+
+    def delete(self, path: str) -> None:
+        """Remove a file or a whole folder, if it is there; of a link, the link alone."""
+        system, place = resolve(path)
+        with readable(path), contextlib.suppress(FileNotFoundError):
+            if is_local(path):
+                if Path(place).is_dir() and not Path(place).is_symlink():
+                    shutil.rmtree(place)
+                else:
+                    Path(place).unlink()
+            elif system.get_file_info(place).type == fs.FileType.Directory:
+                system.delete_dir(place)
+            elif system.get_file_info(place).type == fs.FileType.File:
+                system.delete_file(place)
+
+    def rename(self, source: str, target: str) -> None:
+        """Move a file or folder to a name that is free; on object stores every object of it is copied.
+
+        Raises
+        ------
+        StorageError
+            When the name is taken or the file system refuses.
+        """
+        system, place = resolve(source)
+        goal = resolve(target)[1]
+        if self.exists(target):
+            raise StorageError(f"{redact(target)}: must be free to take {redact(source)} (it exists)")
+        with readable(target):
+            if is_local(source):
+                Path(place).rename(goal)
+            elif system.get_file_info(place).type == fs.FileType.Directory:
+                for entry in self.list(source, recursive=True):
+                    if not entry.is_folder:
+                        system.copy_file(f"{place}/{entry.path}", f"{goal}/{entry.path}")
+                system.delete_dir(place)
+            else:
+                system.move(place, goal)
+
+    def write_text(self, path: str, content: str) -> None:
+        """Write a small UTF-8 file, over an existing one; readers see the old or the new content whole."""
+        with self.create(path) as stream:
+            stream.write(content.encode())
+
+    def create_text(self, path: str, content: str) -> bool:
+        """Write a small UTF-8 file unless there is one; tell whether it was written.
+
+        On a local disk one of two that try at the same moment succeeds. On object stores both can; the content is then
+        that of one of them.
+        """
+        system, place = resolve(path)
+        if not is_local(path):
+            if self.exists(path):
+                return False
+            self.write_text(path, content)
+            return True
+        with readable(path):
+            system.create_dir(str(Path(place).parent))
+            try:
+                stream = os.fdopen(os.open(place, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666), "wb")
+            except FileExistsError:
+                return False
+            with stream:
+                stream.write(content.encode())
+        return True
+
+    def read_text(self, path: str) -> str:
+        """Read a small UTF-8 file.
+
+        Raises
+        ------
+        FileNotFoundError
+            When it is not there.
+        """
+        system, place = resolve(path)
+        with system.open_input_stream(place, compression=None) as stream:
+            return bytes(stream.read()).decode("utf-8")
+
+    def size(self, path: str) -> int:
+        """Return the bytes of a file, or of all files in a folder."""
+        entry = self.look(path)
+        if entry is not None and not entry.is_folder:
+            return entry.size
+        return sum(entry.size for entry in self.list(path, recursive=True))
+
+    def list(self, path: str, *, recursive: bool = False) -> list[Entry]:
+        """Return what is in a folder, by path; nothing where no folder is.
+
+        Raises
+        ------
+        StorageError
+            When the file system refuses.
+        """
+        system, place = resolve(path)
+        with readable(path):
+            found = system.get_file_info(fs.FileSelector(place, recursive=recursive, allow_not_found=True))
+        begin = len(place.rstrip("/")) + 1
+        entries = [_entry(info, info.path[begin:]) for info in found if info.type != fs.FileType.NotFound]
+        return sorted(entries, key=lambda entry: entry.path)
+
+    @contextlib.contextmanager
+    def create(self, path: str) -> Iterator["Output"]:
+        """Open a file to be written whole: it appears under its name at the end, over an existing one, or not at all.
+
+        Folders on the way are made. What is for an object store is gathered on this machine's disk first, since such a
+        store makes an object of what was sent when a writer fails in the midst.
+        """
+        system, place = resolve(path)
+        if is_local(path):
+            with readable(path):
+                system.create_dir(str(Path(place).parent))
+            with _temporary(Path(place).parent) as (stream, temporary):
+                yield Output(stream, path)
+                with readable(path):
+                    stream.close()
+                    temporary.replace(place)
+            return
+        with tempfile.TemporaryFile() as stream:
+            yield Output(stream, path)
+            stream.seek(0)
+            with readable(path), system.open_output_stream(place, compression=None) as target:
+                shutil.copyfileobj(stream, target, COPY_BYTES)
+
+    def copy(self, source: str, target: str) -> None:
+        """Copy a file byte for byte, over an existing one."""
+        if is_local(source) and is_local(target):
+            place, goal = (Path(resolve(path)[1]) for path in (source, target))
+            with readable(target):
+                goal.parent.mkdir(parents=True, exist_ok=True)
+            with _temporary(goal.parent) as (_, temporary), readable(target):
+                # Within the kernel, or without a copy where the file system shares blocks.
+                shutil.copyfile(place, temporary)
+                temporary.replace(goal)
+            return
+        with self.open(source) as stream, self.create(target) as output:
+            shutil.copyfileobj(stream, output, COPY_BYTES)
+
+    def open(self, path: str) -> pa.NativeFile:
+        """Open a file to be read at any place, as its bytes are."""
+        system, place = resolve(path)
+        with readable(path):
+            return system.open_input_file(place)
+
+
+def _entry(info: fs.FileInfo, path: str) -> Entry:
+    is_folder = info.type == fs.FileType.Directory
+    return Entry(path=path, is_folder=is_folder, size=info.size or 0, changed=info.mtime_ns or 0)
+
+
+@contextlib.contextmanager
+def _temporary(folder: Path) -> Iterator[tuple[IO[bytes], Path]]:
+    """Create a file with the rights that the umask leaves, and take it away if it is still there afterwards."""
+    temporary = folder / f".{secrets.token_hex(8)}.tmp"
+    with readable(str(folder)):
+        stream = os.fdopen(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666), "wb")
+    try:
+        yield stream, temporary
+    finally:
+        # What could not be written before cannot be flushed now, and would hide why.
+        with contextlib.suppress(OSError):
+            stream.close()
+        temporary.unlink(missing_ok=True)

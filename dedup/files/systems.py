@@ -1,0 +1,129 @@
+"""Paths and URLs -> file systems, with the machine's own credentials."""
+
+import errno
+import functools
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from pyarrow import fs
+
+from dedup.errors import StorageError
+
+SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(?=/)")
+OBJECT_STORES = {"s3": "s3", "s3a": "s3", "s3n": "s3", "gs": "gs", "gcs": "gs"}
+"""Schemes of stores whose URLs are a bucket and a key, by the name of the store."""
+FULL = (errno.ENOSPC, errno.EDQUOT)
+NAME_BYTES = 255
+"""Longest name of a file or folder that common file systems take."""
+
+
+def split_url(path: str) -> tuple[str, str]:
+    """Return the scheme, empty for a path of this machine, and what follows it.
+
+    Raises
+    ------
+    StorageError
+        When the path is empty, holds a NUL or a name that is too long.
+    """
+    shown = redact(path)
+    if not path:
+        raise StorageError("'': must be a path or glob (it is empty)")
+    if "\0" in path:
+        raise StorageError(f"{shown!r}: must be a path or glob (it holds a NUL character)")
+    longest = max(len(name.encode("utf-8", "surrogateescape")) for name in path.split("/"))
+    if longest > NAME_BYTES:
+        limit = f"names of at most {NAME_BYTES} bytes (got one of {longest:,})"
+        raise StorageError(f"{shown[:60]!r}...: must consist of {limit}")
+    match = SCHEME.match(path)
+    if match is None:
+        return "", path
+    scheme, rest = match[1].lower(), path[match.end() :]
+    if scheme == "file":
+        return "", "/" + rest.removeprefix("//").removeprefix("localhost/").lstrip("/")
+    return scheme, rest.removeprefix("//")
+
+
+def resolve(path: str) -> tuple[fs.FileSystem, str]:
+    """Return the file system of a path or URL, and the path as that file system takes it.
+
+    Paths without a scheme and `file:` are on this machine; `s3:`, `s3a:`, `gs:`, `abfs:`, `abfss:` and `hdfs:` take
+    credentials from where their own tools do: environment, files of the user, the machine's role. `AWS_ENDPOINT_URL`
+    names another server of S3.
+
+    Raises
+    ------
+    StorageError
+        When the path cannot be one, its scheme is unknown, or it holds a user or a password.
+    """
+    scheme, rest = split_url(path)
+    if not scheme:
+        return _connect("", ""), os.path.abspath(rest)  # noqa: PTH100 - keeps what a Path would tidy away
+    authority, _, key = rest.partition("/")
+    if scheme in OBJECT_STORES:
+        if not authority or re.search(r"[:@]", authority):
+            rule = "must name a bucket, without user or password; credentials come from the environment"
+            raise StorageError(f"{redact(path)!r}: {rule}")
+        return _connect(OBJECT_STORES[scheme], ""), f"{authority}/{key}".rstrip("/")
+    with readable(path):
+        if scheme in {"abfs", "abfss"}:
+            container, _, account = authority.partition("@")
+            return _connect("abfs", account.partition(".")[0]), f"{container}/{key}".rstrip("/")
+        if scheme in {"hdfs", "viewfs"}:
+            return _connect(scheme, authority), f"/{key}"
+    raise StorageError(f"{redact(path)!r}: must be on a local disk, s3, gs, abfs or hdfs (got scheme {scheme!r})")
+
+
+@functools.lru_cache(maxsize=64)
+def _connect(scheme: str, host: str) -> fs.FileSystem:
+    if not scheme:
+        return fs.LocalFileSystem()
+    if scheme == "s3":
+        endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+        region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
+        return fs.S3FileSystem(endpoint_override=endpoint, region=region or ("us-east-1" if endpoint else None))
+    if scheme == "gs":
+        return fs.GcsFileSystem()
+    if scheme == "abfs":
+        return fs.AzureFileSystem(account_name=host)
+    return fs.FileSystem.from_uri(f"{scheme}://{host}/")[0]
+
+
+def redact(path: str) -> str:
+    """Return a path or URL that may be shown: all that could be a user or a password is struck out."""
+    match = SCHEME.match(path)
+    if match is None or "@" not in path:
+        return path
+    return f"{match[0]}//***@{path.rpartition('@')[2]}"
+
+
+def is_local(path: str) -> bool:
+    """Tell whether a path is on this machine's own file system."""
+    return not split_url(path)[0]
+
+
+def absolute(path: str) -> str:
+    """Return a path as a process in another folder must have it; URLs as they are."""
+    scheme, rest = split_url(path)
+    return path if scheme else os.path.join(os.getcwd(), rest)  # noqa: PTH109, PTH118 - keeps what a Path tidies away
+
+
+@contextmanager
+def readable(path: str) -> Iterator[None]:
+    """Turn what a file system says into a StorageError that names the path."""
+    try:
+        yield
+    except (OSError, NotImplementedError, ValueError) as error:
+        if isinstance(error, OSError) and error.errno in FULL:
+            raise StorageError(
+                f"no space is left where {redact(path)} lies; make some and repeat the command"
+            ) from None
+        reason = str(error.strerror or error) if isinstance(error, OSError) else str(error)
+        reason = " ".join(redact_text(reason).split())
+        raise StorageError(f"{redact(path)}: must be a path that can be read and written ({reason})") from None
+
+
+def redact_text(text: str) -> str:
+    """Return a message in which every URL's user part is struck out."""
+    return re.sub(r"(\b[A-Za-z][A-Za-z0-9+.-]*://)\S*@", r"\1***@", text)

@@ -1,0 +1,64 @@
+"""All that one pass over the text computes of a document."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from dedup.kernels import Bytes, Hashes, Integers, lsh, minhash, shingles, text
+from dedup.kernels.text import Contract
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Features:
+    """What the search for near duplicates needs of n documents."""
+
+    tokens: Hashes
+    """As from `text.tokenise`."""
+    token_bounds: Integers
+    shingle_counts: Integers
+    """Distinct shingles, int64 [n]."""
+    digest_high: Integers
+    digest_low: Integers
+    """Halves of the digest of the shingle set, big-endian, int64 [n]."""
+    keys: Hashes
+    """Band keys, uint64 [n, bands]."""
+    low: Bytes
+    """Low bytes of the signature, uint8 [n, bands * rows]."""
+
+    @property
+    def token_counts(self) -> Integers:
+        """Tokens of each document, int64 [n]."""
+        return np.diff(self.token_bounds)
+
+
+def compute(texts: pa.Array, contract: Contract, *, shingle_size: int, bands: int, rows: int, seed: int) -> Features:
+    """Return the features of every text.
+
+    One compiled loop for all of it, document by document, was tried: it took .92 to 1.05 times as long, as the arrays
+    of half a megabyte of text stay in the second-level cache between the kernels.
+
+    Parameters
+    ----------
+    texts
+        As for `text.tokenise`.
+    shingle_size
+        At least 1.
+    bands
+        0: no signature.
+    seed
+        Of the signature, 0 to 2^63 - 1.
+    """
+    tokens, token_bounds = text.tokenise(texts, contract)
+    values, offsets = shingles.shingle(tokens, token_bounds, shingle_size)
+    signatures = minhash.sign(values, offsets, bands * rows, seed)
+    digests = np.frombuffer(b"".join(shingles.digest(values, offsets)), dtype=">i8").astype(np.int64)
+    return Features(
+        tokens=tokens,
+        token_bounds=token_bounds,
+        shingle_counts=np.diff(offsets),
+        digest_high=digests[::2].copy(),
+        digest_low=digests[1::2].copy(),
+        keys=lsh.band_keys(signatures, bands, rows),
+        low=minhash.low_bytes(signatures),
+    )

@@ -1,0 +1,35 @@
+"""64-bit hashing: the bijection and the sequence that every hash of the specification is made with."""
+
+import numpy as np
+
+from dedup.kernels import Hashes
+
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+"""2^64 / golden ratio: the odd constant that spreads consecutive numbers (Steele, Lea, Flood 2014)."""
+MULTIPLIER = np.uint64(0xD1342543DE82EF95)
+"""An odd multiplier with good spectral properties (Steele, Vigna 2021); its powers weigh the tokens of a shingle."""
+KEY_SEED = 0x6B6579
+"""Seed of the salts that turn a band of a signature into its key."""
+EMPTY = np.uint64(0xFFFFFFFFFFFFFFFF)
+"""The value of a signature's row that no shingle has reached: a document without shingles has only these."""
+LOW = np.uint64(0xFFFFFFFF)
+"""The low half of a hash."""
+
+
+def mix(values: Hashes) -> Hashes:
+    """Return a bijection of 64-bit values in which every input bit changes every output bit with probability 1/2.
+
+    The finaliser of MurmurHash3 (Appleby 2011) with the multipliers of Stafford's variant 13, as in SplitMix64.
+    """
+    mixed = values ^ (values >> np.uint64(30))
+    mixed *= np.uint64(0xBF58476D1CE4E5B9)
+    mixed ^= mixed >> np.uint64(27)
+    mixed *= np.uint64(0x94D049BB133111EB)
+    mixed ^= mixed >> np.uint64(31)
+    return mixed
+
+
+def expand(seed: int, count: int) -> Hashes:
+    """Return `count` 64-bit values that depend on `seed` alone: the SplitMix64 sequence."""
+    steps = np.arange(1, count + 1, dtype=np.uint64) * GOLDEN
+    return mix(steps + np.uint64(seed & 0xFFFFFFFFFFFFFFFF))

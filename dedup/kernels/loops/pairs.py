@@ -1,0 +1,89 @@
+"""Pairs of documents: numbers that repeat, distinct pairs of buckets, and how far signatures agree."""
+
+import numpy as np
+
+from dedup.kernels import Bytes, Hashes, Integers
+from dedup.kernels.loops import compiled
+
+
+@compiled
+def mark(numbers: Hashes, shift: np.uint64, seen: Hashes, again: Hashes) -> int:
+    """Mark the places of all numbers, and those that are marked again; return how many numbers stand at the latter."""
+    for number in numbers:
+        place = number >> shift
+        bit = np.uint64(1) << (place & np.uint64(63))
+        word = place >> np.uint64(6)
+        if seen[word] & bit:
+            again[word] |= bit
+        else:
+            seen[word] |= bit
+    count = np.uint64(0)
+    for number in numbers:
+        place = number >> shift
+        count += again[place >> np.uint64(6)] >> (place & np.uint64(63)) & np.uint64(1)
+    return int(count)
+
+
+@compiled
+def select(numbers: Hashes, shift: np.uint64, again: Hashes, positions: Integers) -> None:
+    """Fill in the positions of the numbers whose place is marked again."""
+    count = 0
+    for position in range(numbers.size):
+        place = numbers[position] >> shift
+        if again[place >> np.uint64(6)] >> (place & np.uint64(63)) & np.uint64(1):
+            positions[count] = position
+            count += 1
+
+
+@compiled
+def count_agreed(low: Bytes, left: Integers, right: Integers, agreed: Integers) -> None:
+    """Count the rows in which pairs of signatures agree."""
+    for pair in range(left.size):
+        one, other = left[pair], right[pair]
+        count = np.uint32(0)
+        for row in range(low.shape[1]):
+            count += np.uint32(low[one, row] == low[other, row])
+        agreed[pair] = count
+
+
+@compiled
+def join(
+    members: Integers,
+    offsets: Integers,
+    steps: Integers,
+    buckets: Integers,
+    owned: Integers,
+    marks: Integers,
+    base: int,
+    found: Integers,
+) -> int:
+    """Fill in the distinct pairs, those of one document together; return how many there are, without room for any too.
+
+    Parameters
+    ----------
+    members, steps
+        As from `lsh.arrange`.
+    buckets
+        The bucket of every member.
+    owned
+        Positions in members, those of one document together.
+    marks
+        Takes `base` and the last document that was paired with each.
+    """
+    count = 0
+    for entry in owned:
+        own, bucket = members[entry], buckets[entry]
+        begin, end = offsets[bucket], offsets[bucket + 1]
+        mark = base + own
+        # Every pair of a bucket without a cap has its lesser document first; round a circle it can come from either.
+        first, last = entry + 1, end
+        if steps[bucket]:
+            first, last = entry - steps[bucket], entry + steps[bucket] + 1
+        for place in range(first, last):
+            other = members[begin + (place - begin) % (end - begin)] if steps[bucket] else members[place]
+            if other > own and marks[other] != mark:
+                marks[other] = mark
+                if found.size:
+                    found[count] = own << 32 | other
+                count += 1
+    return count

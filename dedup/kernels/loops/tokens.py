@@ -1,0 +1,156 @@
+"""Hashing the tokens of folded text."""
+
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+from dedup.kernels import Bytes, Hashes, Integers
+from dedup.kernels.characters import MARK, SEPARATOR, UNSPACED, UNSPACED_MARK, WORD
+from dedup.kernels.hashing import GOLDEN
+from dedup.kernels.loops import compiled
+from dedup.kernels.loops.hashing import mix
+
+PADDING = 8
+"""Zero bytes behind the folded text, so that eight can be read from anywhere in it."""
+BLOCK = np.uint64(64)
+ONES = np.uint64(0x0101010101010101)
+TOPS = np.uint64(0x8080808080808080)
+CONTINUED, SIX = np.uint64(0x3F), np.uint64(6)
+ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
+
+
+def _load(_context: Any, array: Any, index: Any) -> Any:  # noqa: ANN401 - Numba's types
+    """Read 8 bytes from any position as a little-endian number; there is no other way to say so in Numba."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ANN401
+        data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+        place = builder.bitcast(builder.gep(data, [arguments[1]]), ir.IntType(64).as_pointer())
+        return builder.load(place, align=1)
+
+    return types.uint64(array, index), generate
+
+
+def _trailing_zeros(_context: Any, value: Any) -> Any:  # noqa: ANN401 - Numba's types
+    """Count the zero bits below the lowest one; 64 without any."""
+
+    def generate(_: Any, builder: Any, _signature: Any, arguments: Any) -> Any:  # noqa: ANN401
+        return builder.cttz(arguments[0], ir.IntType(1)(0))
+
+    return types.uint64(value), generate
+
+
+_load_word: Any = intrinsic(_load)
+_count_zeros: Any = intrinsic(_trailing_zeros)
+
+
+@compiled
+def hash_tokens(folded: Bytes, start: int, end: int, classes: Bytes, key: np.uint64, hashes: Hashes, count: int) -> int:
+    """Hash the tokens of one folded document; return the number of the first hash after it. See `text.tokenise`.
+
+    Parameters
+    ----------
+    folded
+        As `fold` leaves it: a zero byte where ASCII separates tokens and behind every document, PADDING behind all.
+    classes
+        Class of every code point.
+    hashes
+        Takes the hashes from `count` on; as many as there are bytes are enough.
+    """
+    position: Any = start
+    while position < end:
+        # A token of ASCII alone, all that most texts have, eight bytes at a time.
+        block = _load_word(folded, position)
+        zeros = (block - ONES) & ~block & TOPS
+        stops = zeros | (block & TOPS)
+        width = _count_zeros(stops) & ~np.uint64(7)
+        hashed, number = np.uint64(0), key
+        while not stops:
+            hashed += mix(block ^ number)
+            number += GOLDEN
+            position += 8
+            block = _load_word(folded, position)
+            zeros = (block - ONES) & ~block & TOPS
+            stops = zeros | (block & TOPS)
+            width = _count_zeros(stops) & ~np.uint64(7)
+        position += np.int64(width >> np.uint64(3))
+        block &= ~(ALL << width)
+        if stops & (~stops + np.uint64(1)) & zeros:
+            # Eight bytes that a separator follows at once are whole in the sum.
+            if width:
+                hashed += mix(block ^ number)
+            if width or number != key:
+                hashes[count] = hashed
+                count += 1
+            position += 1
+            continue
+        inside = width > 0 or number != key
+        shift = width
+        # The class of the last code point that is not a spacing script's mark: a mark continues what it follows.
+        anchor: Any = WORD if inside else SEPARATOR
+        # Anything else, character by character up to an ASCII separator.
+        while position < end and folded[position]:
+            first = np.uint64(folded[position])
+            size: Any
+            if first < 0x80:
+                size, value, kind = 1, first, np.int64(WORD)
+            else:
+                value = _load_word(folded, position)
+                size = 2
+                point = np.int64((value & np.uint64(0x1F)) << SIX | (value >> np.uint64(8) & CONTINUED))
+                if first >= 0xE0:
+                    size = 3
+                    point = (point & 0x3FF) << 6 | np.int64(value >> np.uint64(16) & CONTINUED)
+                    if first >= 0xF0:
+                        size = 4
+                        point = (point & 0x7FFF) << 6 | np.int64(value >> np.uint64(24) & CONTINUED)
+                value &= ~(ALL << np.uint64(8 * size))
+                kind = np.int64(classes[point])
+            position += size
+            follows = anchor >= UNSPACED
+            if inside and (kind in (SEPARATOR, UNSPACED) or kind == (WORD if follows else UNSPACED_MARK)):
+                hashes[count] = hashed + mix(block ^ number) if shift else hashed
+                count += 1
+                block = shift = hashed = np.uint64(0)
+                number = key
+                inside = False
+            if kind != MARK:
+                anchor = kind
+            if kind == SEPARATOR:
+                continue
+            inside = True
+            if shift == BLOCK:
+                hashed += mix(block ^ number)
+                number += GOLDEN
+                block = shift = np.uint64(0)
+            block |= value << shift
+            shift += np.uint64(8 * size)
+            if shift > BLOCK:
+                hashed += mix(block ^ number)
+                number += GOLDEN
+                shift -= BLOCK
+                block = value >> (np.uint64(8 * size) - shift)
+        if inside:
+            hashes[count] = hashed + mix(block ^ number) if shift else hashed
+            count += 1
+    return count
+
+
+@compiled
+def hash_documents(
+    folded: Bytes, offsets: Integers, classes: Bytes, key: np.uint64, hashes: Hashes, bounds: Integers
+) -> int:
+    """Hash the tokens of folded documents, a zero byte behind each; return how many there are.
+
+    Parameters
+    ----------
+    bounds
+        Takes for every document the number of the first hash after it, behind a zero.
+    """
+    count = 0
+    for document in range(offsets.size - 1):
+        count = hash_tokens(folded, offsets[document], offsets[document + 1] - 1, classes, key, hashes, count)
+        bounds[document + 1] = count
+    return count

@@ -1,0 +1,1 @@
+"""Layers: one kind of duplication each, and its search."""

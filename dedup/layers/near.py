@@ -1,0 +1,263 @@
+"""The layer of near-duplicates: documents whose shingle sets reach the threshold of Jaccard similarity."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import ParamSpec, Protocol, TypeVar
+
+from pyspark.sql import DataFrame
+
+from dedup.errors import DataError
+from dedup.kernels.text import Contract
+from dedup.layers.layer import Found
+from dedup.settings.hashspec import HashSpec
+from dedup.settings.options import Config
+from dedup.stages import (
+    buckets,
+    candidates,
+    components,
+    documents,
+    edges,
+    identical,
+    labels,
+    prefixes,
+    representatives,
+    signatures,
+)
+from dedup.stages.documents import Corpus
+from dedup.stages.labels import LabeledPairs
+from dedup.stages.placement import place_bands, place_prefixes
+from dedup.stages.table import Keep, Table
+from dedup.tables.counts import Bucketed, Collapsed, Connected, Elected, Labeled, Lost, Near, Paired, Signed, Verified
+from dedup.tables.schemas import PAIRS
+
+NAME = "near"
+Given = ParamSpec("Given")
+Value = TypeVar("Value")
+
+
+class Stage(Protocol):
+    """What runs a stage, and notes its counts and its time under the name; a stage that gives None was none."""
+
+    def __call__(self, name: str, work: Callable[Given, Value], *args: Given.args, **kwargs: Given.kwargs) -> Value:
+        """Return what the work returns."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class NearFound(Found[Near]):
+    """What the layer found, with the tables that explain it."""
+
+    signatures: DataFrame
+    identical: DataFrame
+    repeated: DataFrame | None
+    """None where every document id is of one row."""
+    compared: DataFrame
+    """EDGES with near misses."""
+    members: DataFrame
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class NearLayer:
+    """The layer with its settings, and what keeps its tables and times its stages."""
+
+    config: Config
+    contract: Contract
+    spec: HashSpec
+    id_column: str
+    """Empty where an id is the digest of its row."""
+    sample_share: float
+    """Share of the documents whose tokens are stored."""
+    labels: DataFrame | None
+    """LABELS of the duplicates among labelled pairs."""
+    cores: int
+    checkpoints: str
+    """Folder for what GraphFrames keeps."""
+    keep: Keep
+    stage: Stage
+    name: str = NAME
+
+    def find(self, corpus: Corpus) -> NearFound:
+        """Search the documents, stage by stage as in the README's table.
+
+        Raises
+        ------
+        DataError
+            When the input has no document, null or repeated ids, or none of the labelled pairs.
+        ComponentError
+            When components are unavailable or wrong.
+        """
+        stage = self.stage
+        signed = stage("signatures", self._sign, corpus)
+        shared = stage("identical", self._collapse, corpus, signed)
+        same = identical.select_identical(shared.frame)
+        heads = identical.select_heads(signed.frame, same)
+        labeled = stage("labels", self._select_labels, signed, same, heads)
+        sets = self._collect_all(corpus, signed, heads)
+        bucketed = stage("buckets", self._bucket, signed, heads, sets)
+        paired = stage("candidates", self._pair, bucketed, heads, signed.counts.rows)
+        sample = candidates.draw_uncompared(self.keep, bucketed, paired, max_bucket=self._max_bucket)
+        sets = sets or self._collect_ends(corpus, signed, paired, sample, labeled)
+        verified = stage("edges", self._verify, paired, sets)
+        found = edges.select_edges(verified.frame, threshold=self.config.threshold)
+        connected = stage("components", self._connect, found, same, verified.counts.rows + shared.counts.rows)
+        lost = stage("uncompared", self._estimate_loss, sample, sets, connected)
+        elected = stage("representatives", self._elect, connected, same, signed, verified, sets)
+        recall = stage("recall", self._measure_recall, labeled, sets, connected)
+        return NearFound(
+            removals=representatives.select_removals(elected.frame, layer=self.name),
+            spans=None,
+            counts=Near(
+                signed=signed.counts,
+                collapsed=shared.counts,
+                bucketed=bucketed.counts,
+                paired=paired.counts,
+                verified=verified.counts,
+                connected=connected.counts,
+                lost=lost or Lost(),
+                elected=elected.counts,
+                labeled=recall,
+            ),
+            signatures=signed.frame,
+            identical=same,
+            repeated=identical.select_repeated(shared.frame) if shared.counts.repeated else None,
+            compared=verified.frame,
+            members=elected.frame,
+        )
+
+    @property
+    def _max_bucket(self) -> int | None:
+        return self.config.buckets.max_bucket if self.config.mode == "lsh" else None
+
+    def _sign(self, corpus: Corpus) -> Table[Signed]:
+        build = partial(
+            signatures.sign_documents,
+            corpus,
+            contract=self.contract,
+            hashed=self.spec.to_dict(),
+            shingle_size=self.spec.shingle_size,
+            bands=self.spec.bands,
+            rows=self.spec.rows,
+            signature_seed=self.spec.signature_seed,
+            sample_share=self.sample_share,
+        )
+        signed = signatures.sign(self.keep, corpus, lambda counters: build(counters=counters), self.spec.to_dict())
+        if not signed.counts.rows:
+            raise DataError("--input: must hold at least one document (it has none)")
+        return signed
+
+    def _collapse(self, corpus: Corpus, signed: Table[Signed]) -> Table[Collapsed]:
+        """Find the documents of one shingle set, and make sure that ids are unique."""
+        shared = identical.collapse(self.keep, signed, cores=self.cores)
+        documents.check_null(corpus, signed.counts.ids_null, id_column=self.id_column)
+        if shared.counts.repeated:
+            repeated = identical.select_repeated(shared.frame)
+            documents.check_repeated(signed.frame, repeated, id_column=self.id_column)
+        return shared
+
+    def _select_labels(self, signed: Table[Signed], same: DataFrame, heads: DataFrame) -> LabeledPairs | None:
+        if self.labels is None:
+            return None
+        return labels.select_pairs(self.keep, self.labels, signed=signed.frame, identical=same, heads=heads)
+
+    def _collect_all(self, corpus: Corpus, signed: Table[Signed], heads: DataFrame) -> Table[edges.Sets] | None:
+        """Keep the sets of all documents, which the prefixes of exact mode are taken from; None in the other mode."""
+        if self.config.mode == "lsh":
+            return None
+        return self._collect(corpus, signed, heads.select("doc_id"), signed.counts.rows)
+
+    def _collect(self, corpus: Corpus, signed: Table[Signed], wanted: DataFrame, most: int) -> Table[edges.Sets]:
+        return edges.collect(
+            self.keep,
+            corpus,
+            signed.frame,
+            wanted,
+            most=most,
+            contract=self.contract,
+            shingle_size=self.spec.shingle_size,
+        )
+
+    def _bucket(self, signed: Table[Signed], heads: DataFrame, sets: Table[edges.Sets] | None) -> Table[Bucketed]:
+        if sets is None:
+            partitions = place_bands(signed.counts.rows, self.spec.bands, self.cores)
+            return buckets.bucket(self.keep, partial(buckets.bucket_bands, heads), partitions)
+        chosen = prefixes.select_prefixes(sets.frame, threshold=self.config.threshold)
+        partitions = place_prefixes(signed.counts.shingles, self.cores)
+        return buckets.bucket(self.keep, partial(buckets.bucket_prefixes, chosen), partitions)
+
+    def _pair(self, bucketed: Table[Bucketed], heads: DataFrame, documents: int) -> Table[Paired]:
+        is_exact = self.config.mode == "exact"
+        return candidates.pair(
+            self.keep,
+            bucketed,
+            heads,
+            documents=documents,
+            threshold=self.config.threshold,
+            signature_size=self.config.signature_size,
+            estimate_sigmas=None if is_exact else self.config.candidates.estimate_sigmas,
+            max_bucket=self._max_bucket,
+        )
+
+    def _collect_ends(
+        self,
+        corpus: Corpus,
+        signed: Table[Signed],
+        paired: Table[Paired],
+        sample: Table[int] | None,
+        labeled: LabeledPairs | None,
+    ) -> Table[edges.Sets]:
+        """Keep the sets of all documents that are to be compared."""
+        pairs, count = paired.frame.select(*PAIRS.names), paired.counts.rows
+        for more in (sample, labeled.apart if labeled else None):
+            if more is not None:
+                pairs, count = pairs.unionByName(more.frame), count + more.counts
+        return self._collect(corpus, signed, *edges.find_ends(self.keep, pairs, count))
+
+    def _verify(self, paired: Table[Paired], sets: Table[edges.Sets]) -> Table[Verified]:
+        return edges.verify_candidates(self.keep, paired, sets, threshold=self.config.threshold, cores=self.cores)
+
+    def _connect(self, found: DataFrame, same: DataFrame, count: int) -> Table[Connected]:
+        chosen = self.config.components
+        return components.connect_documents(
+            self.keep,
+            components.link(found, same),
+            count,
+            engine=chosen.engine,
+            driver_edges=chosen.driver_edges,
+            checkpoints=self.checkpoints,
+        )
+
+    def _estimate_loss(
+        self, sample: Table[int] | None, sets: Table[edges.Sets], connected: Table[Connected]
+    ) -> Lost | None:
+        if sample is None:
+            return None
+        threshold = self.config.threshold
+        return components.estimate_loss(self.keep, sample, sets, connected, threshold=threshold, cores=self.cores)
+
+    def _elect(
+        self,
+        connected: Table[Connected],
+        same: DataFrame,
+        signed: Table[Signed],
+        verified: Table[Verified],
+        sets: Table[edges.Sets],
+    ) -> Table[Elected]:
+        return representatives.elect_representatives(
+            self.keep,
+            connected,
+            identical=same,
+            signed=signed,
+            edges=edges.select_edges(verified.frame, threshold=self.config.threshold),
+            edge_count=verified.counts.rows,
+            sets=sets,
+            policy=self.config.representatives.policy,
+            per_source=self.config.limits.per_source,
+            cores=self.cores,
+        )
+
+    def _measure_recall(
+        self, labeled: LabeledPairs | None, sets: Table[edges.Sets], connected: Table[Connected]
+    ) -> Labeled | None:
+        if labeled is None:
+            return None
+        return labels.measure(self.keep, labeled, sets, connected.frame, cores=self.cores)

@@ -1,0 +1,96 @@
+"""What a run gives back in Python: its tables and its report."""
+
+import html
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, Generic, Self, TypeVar
+
+from dedup.display import number
+
+Rows = TypeVar("Rows")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """What a run measured: its main numbers, and all of report.json by `to_dict`."""
+
+    documents: int
+    kept: int
+    removed: int
+    removal_rate: float
+    """Share of the documents that were removed, from 0 to 1."""
+    identical: int
+    """Documents removed whose shingle set is that of the one kept."""
+    near: int
+    """Documents removed for their similarity."""
+    components: int
+    edges: int
+    engine: str
+    """What searched: "spark" or "memory"."""
+    alerts: int
+    """Limits of [alerts] that were passed."""
+    content: str = field(repr=False)
+    """report.json, as it was written."""
+
+    @classmethod
+    def of(cls, report: Mapping[str, Any]) -> Self:
+        """Return the report of what `run.start` returns."""
+        names = {entry.name for entry in fields(cls)} - {"alerts", "content"}
+        numbers = {name: report[name] for name in names}
+        return cls(**numbers, alerts=len(report["alerts"]), content=json.dumps(report))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all that report.json holds, as a dictionary of the caller's own."""
+        found: dict[str, Any] = json.loads(self.content)
+        return found
+
+    def _repr_html_(self) -> str:
+        """Show the main numbers as a table in a notebook."""
+        shown = {entry.name: getattr(self, entry.name) for entry in fields(self) if entry.repr}
+        written = {name: value if isinstance(value, str) else number(value) for name, value in shown.items()}
+        cells = "".join(
+            f"<tr><th>{html.escape(name.replace('_', ' '))}</th><td>{html.escape(value)}</td></tr>"
+            for name, value in written.items()
+        )
+        return f"<table>{cells}</table>"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, weakref_slot=True)
+class Result(Generic[Rows]):
+    """The output of a run; its tables are read each time they are asked for.
+
+    They are Spark DataFrames where the input was one or a session was given, and Arrow datasets otherwise. With a
+    temporary output they can be read as long as the result lives: keep it, not only its tables.
+    """
+
+    output: str
+    """Folder of the output."""
+    report: Report
+    read: Callable[[str], Rows] = field(repr=False)
+    """Opens a table by its name."""
+
+    @property
+    def kept(self) -> Rows:
+        """The rows of the input that stay; with `output.mode` "ids" their ids."""
+        return self.read("kept")
+
+    @property
+    def removed(self) -> Rows:
+        """The rows of the input that go; `StorageError` with `output.mode` "ids", which writes none."""
+        return self.read("removed")
+
+    @property
+    def duplicates(self) -> Rows:
+        """Why each row goes: id, layer, kind, representative_id, component_id, jaccard."""
+        return self.read("duplicates")
+
+    @property
+    def edges(self) -> Rows:
+        """Pairs at or above the threshold: left_id, right_id, jaccard, in the user's ids."""
+        return self.read("edges")
+
+    @property
+    def near_misses(self) -> Rows:
+        """Pairs a little below the threshold, as `edges`."""
+        return self.read("near_misses")

@@ -1,0 +1,117 @@
+"""What the stages of a run took: their time, their counts, and the bytes that they moved."""
+
+import contextlib
+import logging
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+
+from py4j.protocol import Py4JError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+LOG = logging.getLogger("dedup")
+GROUP = "spark.jobGroup.id"
+Given = ParamSpec("Given")
+Value = TypeVar("Value")
+
+
+class Clock:
+    """Times the stages, and notes what they counted."""
+
+    def __init__(self, spark: "SparkSession | None" = None) -> None:
+        self._spark = spark
+        # Other runs in the session have stages of the same names.
+        self._run = uuid.uuid4().hex
+        self._seconds: dict[str, float] = {}
+        self._counts: dict[str, Any] = {}
+
+    def __call__(self, name: str, work: Callable[Given, Value], *args: Given.args, **kwargs: Given.kwargs) -> Value:
+        """Return what the work returns, and note it as a stage unless that is None: its `counts`, or itself."""
+        with self.time(name):
+            value = work(*args, **kwargs)
+        if value is not None:
+            self.note(name, getattr(value, "counts", value))
+        return value
+
+    @contextlib.contextmanager
+    def time(self, name: str) -> Iterator[None]:
+        """Take the time of a stage, and let its Spark jobs be known by its name."""
+        begin = time.monotonic()
+        with self.group(name):
+            yield
+        self._seconds[name] = self._seconds.get(name, 0) + time.monotonic() - begin
+
+    def note(self, name: str, counts: Any) -> None:  # noqa: ANN401 - any of `tables.counts`, with `rows`
+        """Note what a stage counted, and say so."""
+        self._counts[name] = counts
+        LOG.info("%-16s %14s %9.1f s", name, f"{counts.rows:,} rows", self._seconds[name])
+
+    @contextlib.contextmanager
+    def group(self, name: str) -> Iterator[None]:
+        """Let the Spark jobs that this thread starts be known as those of a stage."""
+        if self._spark is None:
+            yield
+            return
+        context = self._spark.sparkContext
+        before = context.getLocalProperty(GROUP)
+        context.setLocalProperty(GROUP, self._key(name))
+        try:
+            yield
+        finally:
+            with contextlib.suppress(Py4JError):  # stopped amid the stage: that error is the one to see
+                context.setLocalProperty(GROUP, before)  # type: ignore[arg-type] # null takes it away
+
+    def _key(self, name: str) -> str:
+        return f"{name} {self._run}"
+
+    def count_shuffles(self) -> dict[str, int] | None:
+        """Return the bytes that every stage wrote to shuffles in this run, as Spark's own status store has them.
+
+        The store is there without Spark's UI too. The oldest jobs are forgotten beyond spark.ui.retainedJobs (1,000).
+        None without Spark, or where it has no such store.
+        """
+        if self._spark is None:
+            return None
+        written: dict[int, int] = {}
+        groups: dict[int, str] = {}
+        try:
+            context: Any = self._spark.sparkContext._jsc.sc()  # noqa: SLF001 - its only door
+            context.listenerBus().waitUntilEmpty()
+            store = context.statusStore()
+            defaults = [getattr(store, f"stageList$default${number}")() for number in range(2, 6)]
+            found = store.stageList(None, *defaults).iterator()
+            while found.hasNext():
+                stage = found.next()
+                written[stage.stageId()] = stage.shuffleWriteBytes()
+            jobs = store.jobsList(None).iterator()
+            while jobs.hasNext():
+                job = jobs.next()
+                group = job.jobGroup().get() if job.jobGroup().isDefined() else ""
+                ids = job.stageIds().iterator()
+                while ids.hasNext():
+                    # A stage that several jobs share was run by the first, which comes last in the list.
+                    groups[ids.next()] = group
+        except Py4JError:
+            return None
+        shuffled = dict.fromkeys(map(self._key, self._counts), 0)
+        for stage_id, stage_bytes in written.items():
+            if groups.get(stage_id) in shuffled:
+                shuffled[groups[stage_id]] += stage_bytes
+        return {name: shuffled[self._key(name)] for name in self._counts}
+
+    def report(self) -> dict[str, dict[str, Any]]:
+        """Return what report.json says of every stage."""
+        shuffled = self.count_shuffles()
+        return {
+            name: {"rows": counts.rows, **_numbers(counts), "seconds": round(self._seconds[name], 3)}
+            | ({"shuffle_bytes": shuffled[name]} if shuffled is not None else {})
+            for name, counts in self._counts.items()
+        }
+
+
+def _numbers(counts: Any) -> dict[str, int]:  # noqa: ANN401 - any of `tables.counts`
+    return {name: value for name, value in asdict(counts).items() if isinstance(value, int)}

@@ -1,0 +1,96 @@
+"""What Spark and Hadoop report in a hundred lines, in one that a user can act on."""
+
+import re
+import signal
+from collections.abc import Callable
+
+from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark.errors import PySparkException
+
+from dedup import errors
+from dedup.errors import DataError, DedupError, SchemaError, StorageError
+from dedup.run.session import read_end
+
+SHOWN_LENGTH = 300
+"""Characters shown of what a system said."""
+PATH = re.compile(r"(?:\b[a-z][a-z0-9]*:/|(?<![\w/])/)[^\s'\",;]+")
+REASON = re.compile(r"is not a Parquet file[^\n]*|File does not exist|No such file|[^\n]*hecksum[^\n]*")
+NO_MEMORY = r"OutOfMemoryError|OutOfDirectMemoryError"
+OUT_OF_MEMORY = 52
+"""The status with which Spark ends its JVM when a task has run out of memory."""
+OWN = re.compile(r"^dedup\.errors\.(\w+): (.*)$", re.MULTILINE)
+"""An error of this package, at the end of a worker's traceback."""
+AGAIN = "repeat the command, which goes on from the last finished stage"
+
+
+def explain(error: BaseException) -> DedupError | None:
+    """Return the error that says what to do about a fault of Spark or of what it stands on; None if none is known."""
+    if not isinstance(error, Py4JJavaError | PySparkException):
+        return _explain_end() if isinstance(error, Py4JError | OSError) else None
+    said = str(error)
+    own = OWN.search(said)
+    if own and (kind := getattr(errors, own[1], None)) is not None:
+        found: DedupError = kind(own[2].strip())
+        return found
+    return next((make(said) for sign, make in KNOWN.items() if re.search(sign, said)), None)
+
+
+def _explain_end() -> DedupError | None:
+    """Return the error of a JVM that died of its memory, of which Python sees no more than a lost connection."""
+    end = read_end()
+    if end is None:
+        return None
+    if end.status == -signal.SIGKILL:
+        return DedupError(
+            "Spark was killed, as the kernel does where the machine's or the container's memory runs out; give it "
+            f"more, or spark.driver.memory less, and {AGAIN}"
+        )
+    is_full = end.status == OUT_OF_MEMORY or re.search(NO_MEMORY, end.said)
+    return _no_memory(end.said) if is_full else None
+
+
+def _no_space(_: str) -> DedupError:
+    return StorageError(f"no space is left where the output or spark.local.dir lies; make some and {AGAIN}")
+
+
+def _no_memory(_: str) -> DedupError:
+    return DedupError(
+        f"Spark ran out of memory; raise spark.driver.memory, on a cluster spark.executor.memory, and {AGAIN}"
+    )
+
+
+def _unlike(said: str) -> DedupError:
+    return SchemaError(f"--input: columns of one name must be alike in all files ({_shorten(said)})")
+
+
+def _malformed(said: str) -> DedupError:
+    return DataError(
+        f"--input: every record must be whole ({_shorten(said)}); mend it, or pass "
+        "--set input.on_bad_record=quarantine to set such records aside"
+    )
+
+
+def _unreadable(said: str) -> DedupError:
+    reason = REASON.search(said)
+    why = _shorten(reason[0] if reason else said)
+    paths = [path.rstrip(".):]") for path in PATH.findall(said)]
+    damaged = next((path for path in paths if ".partial/stages/" in path), None)
+    if damaged:
+        return StorageError(f"{damaged}: cannot be read ({why}); repeat the command, which makes damaged tables again")
+    return DataError(f"--input: {paths[0] if paths else 'a file'} cannot be read ({why}); mend it or take it away")
+
+
+def _shorten(text: str) -> str:
+    first = " ".join(text.partition("\n\tat ")[0].split())
+    return first if len(first) <= SHOWN_LENGTH else f"{first[:SHOWN_LENGTH]}..."
+
+
+KNOWN: dict[str, Callable[[str], DedupError]] = {
+    r"No space left on device|Disk quota exceeded|DiskOutOfSpaceException|not enough space": _no_space,
+    NO_MEMORY: _no_memory,
+    r"CANNOT_MERGE_SCHEMA|Failed to merge|CSV header does not conform|PARQUET_COLUMN_DATA_TYPE_MISMATCH": _unlike,
+    r"MALFORMED_RECORD|MALFORMED_CSV_RECORD|Malformed records are detected": _malformed,
+    r"FAILED_READ_FILE|CANNOT_READ_FILE_FOOTER|ould not read footer|is not a Parquet file|ChecksumException"
+    r"|CRC checksum verification failed|FileNotFoundException": _unreadable,
+}
+"""Signs of a fault in what Java said, the first that is found deciding."""

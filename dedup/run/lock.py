@@ -1,0 +1,178 @@
+"""One run at a time on an output."""
+
+import contextlib
+import json
+import logging
+import os
+import socket
+import threading
+import time
+import uuid
+from pathlib import Path
+from typing import Any, Protocol
+
+from py4j.protocol import Py4JError
+
+from dedup.errors import StorageError
+
+LOG = logging.getLogger("dedup")
+
+UNREACHABLE = (Py4JError, OSError, StorageError)
+BEAT_SECONDS = 5
+"""How often the holder writes to its lock."""
+PATIENCE_SECONDS = 20
+"""A lock that stays as it is for so long was left by a run that died."""
+HOLDER = {"run": str, "host": str, "pid": int}
+"""What a lock says of its holder."""
+SETTLE_SECONDS = 0.3
+"""Where files are not created atomically, two runs that begin at once both find the place free; then the last wins."""
+
+
+class TextStorage(Protocol):
+    """What a lock needs of a file system."""
+
+    def exists(self, path: str, /) -> bool:
+        """Tell whether a file or folder is there."""
+
+    def delete(self, path: str, /) -> None:
+        """Remove a file, if it is there."""
+
+    def write_text(self, path: str, content: str, /) -> None:
+        """Write a small UTF-8 file, over an existing one."""
+
+    def create_text(self, path: str, content: str, /) -> bool:
+        """Write a small UTF-8 file unless there is one; tell whether it was written."""
+
+    def read_text(self, path: str, /) -> str:
+        """Read a small UTF-8 file."""
+
+
+class Lock:
+    """A file that its holder writes to every few seconds, so that others see it is alive; no clocks are compared."""
+
+    def __init__(self, storage: TextStorage, path: str) -> None:
+        self._storage = storage
+        self._path = path
+        self._holder = {"run": uuid.uuid4().hex, "host": _host(), "pid": os.getpid()}
+        self._taken = 0.0
+        self._ended = threading.Event()
+        self._beats = threading.Thread(target=self._beat, name="lock", daemon=True)
+
+    def acquire(self) -> None:
+        """Take the lock, also from a run that died with it.
+
+        Raises
+        ------
+        StorageError
+            When another run holds it.
+        """
+        if not self._storage.create_text(self._path, json.dumps({**self._holder, "beat": 0})):
+            self._await_death()
+            self._storage.write_text(self._path, json.dumps({**self._holder, "beat": 0}))
+        self._taken = time.monotonic()
+        self._beats.start()
+
+    def check(self) -> None:
+        """Make sure that the lock is still held.
+
+        Raises
+        ------
+        StorageError
+            When another run took it, or somebody removed it.
+        """
+        time.sleep(max(self._taken + SETTLE_SECONDS - time.monotonic(), 0))
+        if not self._is_held():
+            holder = _describe(self._read())
+            raise StorageError(f"{self._path}: must stay this run's until it ends ({holder} has it now)")
+
+    def release(self) -> None:
+        """Give the lock up, if it is held."""
+        self._ended.set()
+        self._beats.join()
+        # Where Spark has died the lock stays, and is known by its process to be a dead one's.
+        with contextlib.suppress(*UNREACHABLE):
+            if self._is_held():
+                self._storage.delete(self._path)
+
+    def _is_held(self) -> bool:
+        found = self._read()
+        # A beat leaves the file empty for a moment.
+        return found.get("run", self._holder["run"]) == self._holder["run"] if found is not None else False
+
+    def _read(self) -> dict[str, Any] | None:
+        """Return what the file says, nothing while it is being written or if it is damaged, None where it is missing.
+
+        Raises
+        ------
+        StorageError
+            When it is no lock, but somebody else's file or folder.
+        """
+        try:
+            content = self._storage.read_text(self._path)
+        except (Py4JError, StorageError) as error:
+            if not self._storage.exists(self._path):
+                return None
+            raise self._refuse() from error
+        except UnicodeDecodeError:
+            return {}
+        if content and not content.startswith("{"):
+            raise self._refuse()
+        try:
+            found = json.loads(content)
+        except ValueError:
+            return {}
+        is_whole = isinstance(found, dict) and all(isinstance(found.get(key), kind) for key, kind in HOLDER.items())
+        return found if is_whole else {}
+
+    def _refuse(self) -> StorageError:
+        return StorageError(
+            f"{self._path}: must be missing or the lock of a run (it is something else); move it away, or choose "
+            "another --output"
+        )
+
+    def _await_death(self) -> None:
+        found = self._read()
+        if found is None or (found and found["host"] == _host() and not _is_alive(found["pid"])):
+            return
+        LOG.warning("%s: %s may be at work here; looking for signs of life", self._path, _describe(found))
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while time.monotonic() < deadline:
+            time.sleep(BEAT_SECONDS / 10)
+            now = self._read()
+            if now is None:
+                return
+            if now and found and now != found:
+                raise StorageError(f"{self._path}: no other run must be at work on this output ({_describe(now)} is)")
+            found = now or found
+
+    def _beat(self) -> None:
+        beat = 0
+        while not self._ended.wait(BEAT_SECONDS):
+            beat += 1
+            # The file system may be out of reach for a while, or Spark may have stopped.
+            with contextlib.suppress(*UNREACHABLE):
+                if not self._is_held():
+                    return
+                self._storage.write_text(self._path, json.dumps({**self._holder, "beat": beat}))
+
+
+def _host() -> str:
+    """Return what tells the machine, and on Linux the container, whose process ids these are."""
+    space = Path("/proc/self/ns/pid")
+    return f"{socket.gethostname()} {space.readlink() if space.is_symlink() else ''}".strip()
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return True
+
+
+def _describe(holder: dict[str, Any] | None) -> str:
+    if not holder:
+        return "another run"
+    return f"process {holder['pid']} on {holder['host'].split()[0]}"

@@ -1,0 +1,254 @@
+"""A run on Spark: the layers in order, then the output, then the report."""
+
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from dedup.errors import AlertError, DataError, DedupError, SchemaError
+from dedup.files.source import open_source
+from dedup.files.splits import cut
+from dedup.files.storage import Storage as FileStorage
+from dedup.files.systems import is_local
+from dedup.layers.near import NAME, NearFound, NearLayer
+from dedup.report.build import Outcome
+from dedup.report.summary import Sample, draw
+from dedup.run.clock import Clock
+from dedup.run.corpus import fingerprint
+from dedup.run.faults import explain
+from dedup.run.input import read_input, take_table
+from dedup.run.job import Job
+from dedup.run.labels import read_labels
+from dedup.run.local import SPLIT_BYTES, list_input
+from dedup.run.overlap import check_apart
+from dedup.run.publication import conclude, identify, read_baseline
+from dedup.run.sinking import FileWriter
+from dedup.run.spreading import SpreadWriter
+from dedup.run.storage import Storage
+from dedup.run.tables import Tables
+from dedup.run.workspace import Workspace
+from dedup.run.writing import Result, RowWriter, TableWriter
+from dedup.settings.contract import load_contract
+from dedup.settings.hashspec import HashSpec
+from dedup.settings.options import Config
+from dedup.stages import documents, output, signatures
+from dedup.stages.documents import Corpus
+from dedup.stages.files import WAVES, Files
+from dedup.stages.placement import sample_share
+
+MOST_SPLIT_BYTES = 128 << 20
+"""Of a split of a large corpus, as stored."""
+
+
+def run(spark: SparkSession, job: Job) -> dict[str, Any]:
+    """Remove the near-duplicates of a corpus and publish the result.
+
+    Returns
+    -------
+    dict
+        What report.json holds.
+
+    Raises
+    ------
+    DedupError
+        When the input, the settings or the output do not allow it; nothing is published.
+    """
+    check_apart([*job.inputs, *filter(None, [job.config.evaluation.labeled_pairs])], job.output)
+    storage = Storage(spark)
+    with Workspace(storage, job.output, locks=storage.without_checksums()) as workspace:
+        try:
+            return _run(spark, job, storage, workspace)
+        except (DedupError, PySparkException, Py4JError, ConnectionError) as error:
+            if spark.sparkContext._jsc is None:  # noqa: SLF001 - stopped: what fails then has no cause of its own
+                raise
+            known = error if isinstance(error, DedupError) else explain(error)
+            # What the user mends may be what the finished stages were made of. No run goes on with that of a table.
+            is_lost = isinstance(known, DataError | SchemaError)
+            if is_lost or (job.table is not None and not isinstance(known, AlertError)):
+                workspace.abandon()
+            if known is None or known is error:
+                raise
+            raise known from error
+
+
+def _run(spark: SparkSession, job: Job, storage: Storage, workspace: Workspace) -> dict[str, Any]:
+    config = job.config
+    baseline = read_baseline(storage, job.baseline)
+    contract = load_contract(config)
+    spec = HashSpec.of(config, contract)
+    clock = Clock(spark)
+    given = _open_files(spark, job, workspace, clock) or _open_rows(spark, job, storage, workspace, clock)
+    workspace.open(identify(config, spec, given.fingerprint), overwrite=job.overwrite)
+    layer = NearLayer(
+        config=config,
+        contract=contract,
+        spec=spec,
+        id_column=given.id_column,
+        sample_share=sample_share(given.size),
+        labels=_read_labels(spark, storage, config, given.corpus.id_type),
+        cores=spark.sparkContext.defaultParallelism,
+        checkpoints=workspace.checkpoints,
+        keep=Tables(spark, workspace),
+        stage=clock,
+    )
+    found = layer.find(given.corpus)
+    with ThreadPoolExecutor() as beside:
+        # The drawing takes as long as the writing of a small corpus, and another core.
+        drawing = beside.submit(_draw, clock, config, found)
+        written = clock("output", given.write, found)
+        survival = None
+        if config.input.source_column:
+            copies = None
+            if found.repeated is not None:
+                copies = output.list_copies(found.repeated, found.signatures, found.members, layer=NAME)
+            every = found.removals if copies is None else found.removals.unionByName(copies)
+            survival = output.count_sources(found.signatures, every)
+        token_ranks, plots = drawing.result()
+    given.check_unchanged()
+    outcome = Outcome(
+        near=found.counts,
+        written=written.counts,
+        stages=clock.report(),
+        token_ranks=token_ranks,
+        texts=written.texts,
+        survival_by_source=survival,
+        signature_bytes=workspace.table_bytes("signatures") - found.counts.signed.sample_bytes,
+        baseline=baseline,
+        engine="spark",
+        reader=given.reader,
+        spark=spark.version,
+        spec=spec.to_dict(),
+        format=given.format,
+    )
+    return conclude(job, workspace, outcome, plots)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Given:
+    """The input of a run, and what writes its output."""
+
+    corpus: Corpus
+    reader: str
+    """What reads it: files, read by the workers themselves, or spark."""
+    format: str
+    id_column: str
+    """Empty where an id is the digest of its row."""
+    fingerprint: str
+    size: int
+    """Bytes of all files."""
+    write: Callable[[NearFound], Result]
+    look: Callable[[], str]
+    """Returns the fingerprint as it is now."""
+
+    def check_unchanged(self) -> None:
+        """Make sure that the files are those that were read.
+
+        Raises
+        ------
+        DataError
+            When one has come, gone, or been written again: the result would be a mixture.
+        """
+        now = self.look()
+        if now != self.fingerprint:
+            raise DataError(
+                f"--input: must not change while the job reads it (it was {self.fingerprint}, it is {now}); nothing "
+                "was published: repeat the command"
+            )
+
+
+def _is_on_disk(spark: SparkSession, path: str) -> bool:
+    """Tell whether Spark, too, takes a path for one of the machines' own disks."""
+    default: str = spark.sparkContext._jsc.hadoopConfiguration().get("fs.defaultFS", "file:///")  # noqa: SLF001
+    return is_local(path) and (default.startswith("file:") or path.startswith("file:"))
+
+
+def _open_files(spark: SparkSession, job: Job, workspace: Workspace, clock: Clock) -> _Given | None:
+    """Return the input as files that the workers read themselves; None where only Spark can reach or read them."""
+    config, chosen = job.config, job.config.input
+    if job.table is not None or not all(_is_on_disk(spark, path) for path in (*job.inputs, job.output)):
+        return None
+    listing = list_input(job)
+    source = open_source(
+        # Workers of a cluster run in folders of their own.
+        listing.absolute(),
+        id_column=chosen.id_column,
+        text_column=chosen.text_column,
+        source_column=chosen.source_column,
+        on_bad_record=chosen.on_bad_record,
+    )
+    files = FileWriter(config=config, source=source, workspace=workspace, storage=FileStorage())
+    files.check()
+    tasks = WAVES * spark.sparkContext.defaultParallelism
+    splits = cut(listing, min(max(listing.size // tasks, SPLIT_BYTES), MOST_SPLIT_BYTES))
+    corpus = Files(spark=spark, source=source, splits=splits)
+    writer = SpreadWriter(
+        files=files,
+        tables=TableWriter(threshold=config.threshold, workspace=workspace, clock=clock),
+        corpus=corpus,
+        keep=Tables(spark, workspace),
+    )
+    return _Given(
+        corpus=corpus,
+        reader="files",
+        format=listing.format,
+        id_column=chosen.id_column or ("path" if listing.format == "text" else ""),
+        fingerprint=listing.fingerprint,
+        size=listing.size,
+        write=writer.write,
+        look=lambda: list_input(job).fingerprint,
+    )
+
+
+def _open_rows(spark: SparkSession, job: Job, storage: Storage, workspace: Workspace, clock: Clock) -> _Given:
+    """Return the input as rows that Spark reads."""
+    config, chosen = job.config, job.config.input
+    read = take_table(job.table, chosen) if job.table is not None else read_input(spark, storage, job.inputs, chosen)
+    look: Callable[[], str] = partial(
+        fingerprint, spark, storage, job.inputs, kind=read.format, name_filter=chosen.name_filter
+    )
+    rows = documents.read_documents(
+        read.corpus.rows,
+        id_column=read.id_column,
+        text_column=chosen.text_column,
+        source_column=chosen.source_column,
+    )
+    if config.output.mode == "annotate":
+        output.check_annotations(read.corpus.rows)
+    tables = TableWriter(threshold=config.threshold, workspace=workspace, clock=clock)
+    return _Given(
+        corpus=documents.Rows(documents=rows),
+        reader="spark",
+        format=read.format,
+        id_column=read.id_column,
+        fingerprint=read.corpus.fingerprint,
+        size=read.corpus.size,
+        write=RowWriter(config=config, read=read, tables=tables).write,
+        look=(lambda: read.corpus.fingerprint) if job.table is not None else look,
+    )
+
+
+def _read_labels(spark: SparkSession, storage: Storage, config: Config, id_type: T.DataType) -> DataFrame | None:
+    """Return LABELS of the duplicates among the labelled pairs; None where none are given."""
+    path = config.evaluation.labeled_pairs
+    if not path:
+        return None
+    return read_labels(spark, storage, path, id_type=id_type, where="evaluation.labeled_pairs").filter("duplicate")
+
+
+def _draw(clock: Clock, config: Config, found: NearFound) -> tuple[dict[str, Any] | None, Mapping[str, str]]:
+    """Read the sample of tokens, and draw the plots."""
+    with clock.group("output"):
+        rows = signatures.select_sample(found.signatures).toArrow()
+        sample: Sample = list(zip(rows["doc_id"].to_pylist(), rows["tokens"].to_pylist(), strict=True))
+        ids = pa.table({"doc_id": pa.array([doc_id for doc_id, _ in sample], pa.int64())})
+        drawn = F.broadcast(found.removals.sparkSession.createDataFrame(ids))
+        removed = found.removals.select("doc_id").join(drawn, on="doc_id", how="left_semi").toArrow()
+    return draw(config, found.counts, sample, set(removed["doc_id"].to_pylist()))

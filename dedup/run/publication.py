@@ -1,0 +1,66 @@
+"""What runs on every engine have in common: what identifies them, and how they end."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from dedup import __version__
+from dedup.report.alerts import refuse
+from dedup.report.build import Outcome, build_report, hide_passwords, parse_baseline, to_json
+from dedup.report.metrics import to_metrics
+from dedup.report.page import to_html
+from dedup.run.job import Job
+from dedup.run.workspace import Storage, Workspace
+from dedup.settings.files import flatten, to_dict, to_toml
+from dedup.settings.hashspec import HashSpec
+from dedup.settings.options import Config
+
+KEY_FILE = "hash.key_file"
+"""The setting that may change between tries: what counts is what the file holds."""
+
+
+def read_baseline(storage: Storage, path: str | None) -> dict[str, Any] | None:
+    """Return the report of the earlier run whose output this is; None without one.
+
+    Raises
+    ------
+    StorageError
+        When there is none.
+    """
+    if path is None:
+        return None
+    file = f"{path.rstrip('/')}/report.json"
+    return parse_baseline(path, storage.read_text(file) if storage.exists(file) else None)
+
+
+def identify(config: Config, spec: HashSpec, fingerprint: str) -> Mapping[str, Any]:
+    """Return what an unfinished run must have in common with this one, to be gone on with."""
+    # What only judges the result may change in between.
+    settings = {
+        f"setting {name}": value
+        for name, value in flatten(to_dict(config)).items()
+        if name != KEY_FILE and not name.startswith("alerts.")
+    }
+    hashed = {"hash version": spec.version, "hash key": spec.key, "unicode": spec.unicode}
+    return {"version": __version__, **hashed, **settings, "input": fingerprint}
+
+
+def conclude(job: Job, workspace: Workspace, outcome: Outcome, plots: Mapping[str, str]) -> dict[str, Any]:
+    """Make the report and publish the result with it.
+
+    Raises
+    ------
+    AlertError
+        When a limit is passed that is to fail the job; the report is kept and nothing published.
+    """
+    config = job.config
+    report = build_report(config=config, inputs=list(job.inputs) or ["DataFrame"], output=job.output, outcome=outcome)
+    files = {
+        "report.json": to_json(report),
+        "report.html": to_html(report, plots),
+        "metrics.prom": to_metrics(report),
+        "dedup.toml": to_toml(hide_passwords(config)),
+    }
+    if report["alerts"] and config.alerts.on_breach == "fail":
+        raise refuse(report["alerts"], workspace.keep_report(files))
+    workspace.publish(files)
+    return report

@@ -1,0 +1,94 @@
+"""The tables of a published output, read by Arrow or by Spark when they are asked for."""
+
+import re
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from dedup.errors import StorageError
+from dedup.files.listing import list_files
+from dedup.files.systems import resolve
+
+if TYPE_CHECKING:
+    import pyarrow.dataset as ds
+    from pyspark.sql import DataFrame, SparkSession
+
+ROWS = ("kept", "removed")
+IS_KEPT = "dedup_kept"
+"""The column of annotated rows that tells the two apart."""
+ARROW_FORMATS = {"jsonl": "json", "arrow": "ipc"}
+
+
+def open_dataset(output: str, name: str, mode: str) -> "ds.Dataset":
+    """Return a table of an output as an Arrow dataset; types of CSV and JSON lines are those that Arrow infers.
+
+    Parameters
+    ----------
+    name
+        kept, removed, duplicates, edges or near_misses.
+    mode
+        `output.mode` of the run.
+
+    Raises
+    ------
+    StorageError
+        When the mode does not write it, or the output has gone.
+    """
+    # It imports pandas where that is installed, which takes a third of a second.
+    import pyarrow.dataset as ds  # noqa: PLC0415
+
+    if name in ROWS and mode == "annotate":
+        return open_dataset(output, "annotated", "").filter(ds.field(IS_KEPT) == (name == "kept"))
+    _check_written(name, mode)
+    try:
+        files = list_files([f"{output}/{name}"]).files
+    except StorageError:
+        if name != "removed":
+            raise
+        # No file of the input lost a row.
+        return ds.dataset(open_dataset(output, "kept", mode).schema.empty_table())
+    system = resolve(output)[0]
+    paths = [resolve(file.path)[1] for file in files]
+    kind = files[0].format
+    if kind != "text":
+        return ds.dataset(paths, filesystem=system, format=ARROW_FORMATS.get(kind, kind))
+    texts = []
+    for path in paths:
+        with system.open_input_stream(path) as stream:
+            texts.append(stream.read().decode("utf-8", "replace"))
+    return ds.dataset(pa.table({"path": [file.relative for file in files], "text": texts}))
+
+
+def open_frame(spark: "SparkSession", output: str, name: str, mode: str) -> "DataFrame":
+    """Return a table of an output as a Spark DataFrame.
+
+    Parameters
+    ----------
+    name, mode
+        As for `open_dataset`.
+
+    Raises
+    ------
+    StorageError
+        As for `open_dataset`, and when Spark has no reader for its format.
+    """
+    from pyspark.sql import functions as F  # noqa: PLC0415 - Spark's modules take a second to import
+
+    from dedup.run.corpus import guess_format, read_corpus  # noqa: PLC0415 - as above
+    from dedup.run.storage import Storage  # noqa: PLC0415 - as above
+
+    if name in ROWS and mode == "annotate":
+        is_kept = F.col(IS_KEPT)
+        return open_frame(spark, output, "annotated", "").filter(is_kept if name == "kept" else ~is_kept)
+    _check_written(name, mode)
+    storage = Storage(spark)
+    # Spark takes a path for a glob, whose own characters stand behind backslashes.
+    folder = re.sub(r"([\[\]{}*?\\])", r"\\\1", f"{output}/{name}")
+    if name == "removed" and storage.first_file(folder) is None:
+        return open_frame(spark, output, "kept", mode).limit(0)
+    return read_corpus(spark, storage, [folder], kind=guess_format(storage, [folder])).rows
+
+
+def _check_written(name: str, mode: str) -> None:
+    if name == "removed" and mode == "ids":
+        raise StorageError('removed: is not written with output.mode = "ids"; the ids are those of duplicates')

@@ -1,0 +1,198 @@
+"""The Spark session of a job: its own on this machine, or the one that spark-submit prepared."""
+
+import atexit
+import contextlib
+import io
+import os
+import re
+import shutil
+import sys
+import tempfile
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from subprocess import CalledProcessError, Popen, TimeoutExpired, run
+from typing import IO, Any, NamedTuple
+
+import pyspark
+from py4j.protocol import Py4JError
+from pyspark import SparkContext
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from dedup.errors import DedupError
+
+ROOT = Path(__file__).resolve().parents[2]
+_INSTALLED = Path(__file__).resolve().parents[1] / "conf"
+"""Where a wheel puts the folder that lies beside the package in a checkout."""
+CONF = _INSTALLED if _INSTALLED.exists() else ROOT / "conf"
+LOCAL_CONF = CONF / "spark-local.conf"
+LOG_CONF = CONF / "log4j2.properties"
+JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+GRAPHFRAMES_JAR = ROOT / "jars" / "graphframes.jar"
+PACKAGE = "dedup.zip"
+UMASK = "fs.permissions.umask-mode"
+OLDEST_JAVA = 17
+NEWEST_JAVA = 21 if pyspark.__version__.startswith(("4.0.", "4.1.")) else 25
+"""Java 25 starts Spark 4.1 too, but whatever goes through Arrow fails on it."""
+JAVA_NEEDED = f"Spark {pyspark.__version__} needs Java {OLDEST_JAVA} to {NEWEST_JAVA}; set JAVA_HOME to such"
+DYING_SECONDS = 5
+"""How long a JVM that no longer answers may take to end."""
+
+_said: list[IO[bytes]] = []
+"""What the JVM of this process wrote to stderr, where nobody was to see it."""
+
+
+class End(NamedTuple):
+    """How the JVM of this process ended: its exit status, negative for a signal, and what it had said."""
+
+    status: int
+    said: str
+
+
+def open_session(*, quiet: bool) -> SparkSession:
+    """Return the Spark session to work in.
+
+    Under spark-submit the session has the settings given there, and the package is sent to the executors unless it is
+    among --py-files or installed. Otherwise Spark starts on this machine with conf/spark-local.conf and the jar that
+    scripts/jars fetched.
+
+    Parameters
+    ----------
+    quiet
+        No progress bar, and nothing of what the JVM says on stderr as it starts.
+
+    Raises
+    ------
+    DedupError
+        When Spark does not start; with what it said.
+    """
+    if "PYSPARK_GATEWAY_PORT" in os.environ:
+        spark = SparkSession.builder.appName("dedup").getOrCreate()
+        if PACKAGE not in (spark.conf.get("spark.submit.pyFiles", None) or "") and "site-packages" not in __file__:
+            _send_package(spark)
+    else:
+        spark = _start(quiet=quiet)
+    jvm: Any = spark.sparkContext._jvm  # noqa: SLF001 - the only door to the JVM
+    java = jvm.java.lang.Runtime.version().feature()
+    if not _serves(java):
+        spark.stop()
+        raise DedupError(f"{JAVA_NEEDED} (got Java {java})")
+    _follow_umask(spark)
+    # Its thread would print that the JVM has gone, which whatever waits for the JVM raises as well.
+    counting: Any = spark.sparkContext._accumulatorServer  # noqa: SLF001 - its only door
+    counting.handle_error = lambda *_: None
+    return spark
+
+
+def close_session(spark: SparkSession) -> None:
+    """End the session; one whose JVM has died has ended."""
+    with contextlib.suppress(Py4JError, OSError):
+        spark.stop()
+
+
+def read_end() -> End | None:
+    """Return how the JVM that this process started has ended; None if it runs, or if spark-submit started it."""
+    process: Popen[bytes] | None = getattr(SparkContext._gateway, "proc", None)  # noqa: SLF001 - the only door to it
+    try:
+        status = process.wait(DYING_SECONDS) if process else None
+    except TimeoutExpired:
+        status = None
+    return None if status is None else End(status, _read_said())
+
+
+def read_conf(path: Path) -> dict[str, str]:
+    """Read a Spark properties file: a key, white space, a value; # begins a comment line."""
+    lines = (line.strip() for line in path.read_text("utf-8").splitlines())
+    return dict(line.split(maxsplit=1) for line in lines if line and not line.startswith("#"))
+
+
+def _start(*, quiet: bool) -> SparkSession:
+    """Start Spark on this machine."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    # Workers inherit the JVM's environment, and import the package from where the driver has it.
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+    # Spark asks for the address of this machine's name before it reads its settings, and ends where there is none.
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    builder = SparkSession.builder.appName("dedup")
+    settings = read_conf(LOCAL_CONF)
+    settings[JAVA_OPTIONS] += f' "-Dlog4j2.configurationFile={LOG_CONF.as_uri()}"'
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    if GRAPHFRAMES_JAR.exists():
+        builder = builder.config("spark.jars", str(GRAPHFRAMES_JAR))
+    builder = builder.config("spark.ui.showConsoleProgress", str(not quiet).lower())
+    try:
+        with _silenced_stderr() if quiet else contextlib.nullcontext():
+            return builder.getOrCreate()
+    except (PySparkException, Py4JError, OSError) as error:
+        java = _find_java()
+        if java is not None and not _serves(java):
+            raise DedupError(f"Spark did not start: {JAVA_NEEDED} (got Java {java})") from error
+        # On a terminal the JVM has said it itself.
+        lines = [line for line in _read_said().splitlines() if not line.startswith(("\t", "WARNING: "))]
+        why = " / ".join(filter(None, lines)) or str(error)
+        raise DedupError(f"Spark did not start: {why}" + ("" if java else f"; {JAVA_NEEDED}")) from error
+
+
+def _serves(java: int) -> bool:
+    return OLDEST_JAVA <= java <= NEWEST_JAVA
+
+
+def _find_java() -> int | None:
+    """Return the release of the Java that Spark starts, None where there is none."""
+    home = os.environ.get("JAVA_HOME")
+    program = str(Path(home, "bin", "java")) if home else "java"
+    try:
+        done = run([program, "-version"], capture_output=True, check=True, text=True)  # noqa: S603 - as Spark does
+    except (OSError, CalledProcessError):
+        return None
+    found = re.search(r'version "(?:1\.)?(\d+)', done.stderr)
+    return int(found[1]) if found else None
+
+
+@contextlib.contextmanager
+def _silenced_stderr() -> Iterator[None]:
+    """Send what child processes write to stderr to a file; the JVM keeps it for its lifetime."""
+    _said[:] = [tempfile.TemporaryFile()]  # noqa: SIM115 - open as long as the JVM
+    saved = os.dup(2)
+    os.dup2(_said[0].fileno(), 2)
+    try:
+        yield
+    finally:
+        os.dup2(saved, 2)
+        os.close(saved)
+
+
+def _read_said() -> str:
+    """Return what the JVM has written to stderr; empty where others could see it."""
+    said = b"".join(os.pread(log.fileno(), os.fstat(log.fileno()).st_size, 0) for log in _said)
+    return said.decode("utf-8", "replace")
+
+
+def _follow_umask(spark: SparkSession) -> None:
+    """Let files on this machine have the rights that the process gives: Hadoop asks its settings, not the system."""
+    if spark.conf.get(f"spark.hadoop.{UMASK}", None):
+        return
+    umask = os.umask(0o077)
+    os.umask(umask)
+    jvm: Any = spark.sparkContext._jvm  # noqa: SLF001 - Hadoop's API has no other door from Python
+    conf = spark.sparkContext._jsc.hadoopConfiguration()  # noqa: SLF001 - as above
+    # The file system is there since the JVM started, with settings of its own.
+    jvm.org.apache.hadoop.fs.FileSystem.getLocal(conf).getConf().set(UMASK, f"{umask:03o}")
+
+
+def _send_package(spark: SparkSession) -> None:
+    """Ship this package to the executors as a zip."""
+    package = Path(__file__).resolve().parents[1]
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as archive:
+        for file in sorted(package.rglob("*")):
+            if file.is_file() and "__pycache__" not in file.parts:
+                archive.write(file, file.relative_to(package.parent))
+    # Executors fetch it from here until the application ends.
+    folder = Path(tempfile.mkdtemp(prefix="dedup-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    target = folder / PACKAGE
+    target.write_bytes(content.getvalue())
+    spark.sparkContext.addPyFile(str(target))

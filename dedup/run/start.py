@@ -1,0 +1,105 @@
+"""Where a run begins: on the engine that it asks for, or that suits it."""
+
+import logging
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+from dedup.display import size
+from dedup.engines.machine import free_bytes
+from dedup.files.systems import is_local
+from dedup.run.job import Job
+from dedup.run.local import estimate_need, list_input, run_in_memory
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+LOG = logging.getLogger("dedup")
+
+SHARE = 2
+"""Part of the free memory that the memory engine may be expected to need, as a divisor."""
+
+
+def start(job: Job, *, quiet: bool, spark: "SparkSession | None" = None) -> dict[str, Any]:
+    """Run a job on the engine of its settings, in a Spark session of its own if it takes one and there is none.
+
+    Parameters
+    ----------
+    quiet
+        Whether Spark shows no progress.
+    spark
+        The caller's session, which "auto" takes.
+
+    Returns
+    -------
+    dict
+        What report.json holds.
+
+    Raises
+    ------
+    DedupError
+        As `run.local.run_in_memory` and `run.pipeline.run`.
+    """
+    if (spark is None or job.config.engine == "memory") and choose_engine(job) == "memory":
+        return run_in_memory(job)
+    spark = spark or find_session()
+    if spark is not None:
+        from dedup.run.pipeline import run  # noqa: PLC0415 - as below
+
+        return run(spark, job)
+    # Spark's modules take a second to import, and the stages another half, in which the JVM starts.
+    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415
+    from importlib import import_module  # noqa: PLC0415
+
+    from dedup.run.session import close_session, open_session  # noqa: PLC0415
+
+    with ThreadPoolExecutor(max_workers=1) as importer:
+        importer.submit(import_module, "dedup.run.pipeline")
+        spark = open_session(quiet=quiet)
+    from dedup.run.pipeline import run  # noqa: PLC0415
+
+    try:
+        return run(spark, job)
+    finally:
+        close_session(spark)
+
+
+def find_session() -> "SparkSession | None":
+    """Return the session of this process; None where it has none yet."""
+    pyspark = sys.modules.get("pyspark")
+    if pyspark is None or pyspark.SparkContext._active_spark_context is None:  # noqa: SLF001 - to start none
+        return None
+    from pyspark.sql import SparkSession  # noqa: PLC0415 - imported by now
+
+    return SparkSession.builder.getOrCreate()
+
+
+def choose_engine(job: Job) -> str:
+    """Return "memory" or "spark".
+
+    Under spark-submit it is Spark. Where "auto" leaves the choice, it is memory if the input is files of this machine
+    and the estimate of what the search needs is at most half of the memory that is free.
+
+    Raises
+    ------
+    StorageError
+        When the input is missing, or its names do not tell one format.
+    """
+    chosen = job.config.engine
+    if "PYSPARK_GATEWAY_PORT" in os.environ:
+        return "spark"
+    if chosen != "auto":
+        return chosen
+    if job.config.evaluation.labeled_pairs or not all(map(is_local, [*job.inputs, job.output])):
+        return "spark"
+    listing = list_input(job)
+    need, free = estimate_need(listing, job.config), free_bytes()
+    fits = need * SHARE <= free
+    LOG.info(
+        "engine %s: %s of input need about %s of memory, %s are free",
+        "memory" if fits else "spark",
+        size(listing.size),
+        size(need),
+        size(free),
+    )
+    return "memory" if fits else "spark"

@@ -1,0 +1,150 @@
+"""The file systems of the input and the output, all of them through Hadoop's API."""
+
+from typing import Any, Self
+
+from py4j.java_gateway import is_instance_of
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import SparkSession
+
+from dedup.errors import StorageError
+from dedup.files.storage import Entry
+
+
+class Storage:
+    """The file systems as Spark sees them.
+
+    Parameters
+    ----------
+    checksums
+        Whether files on a disk have the checksum files that Hadoop keeps beside them. A file that is read while it is
+        written again must not: the reader meets half a checksum, for which Hadoop logs a stack trace.
+    """
+
+    def __init__(self, spark: SparkSession, *, checksums: bool = True) -> None:
+        self._spark = spark
+        self._checksums = checksums
+        self._jvm: Any = spark.sparkContext._jvm  # noqa: SLF001 - Hadoop's API has no other door from Python
+        self._hadoop_conf = spark.sparkContext._jsc.hadoopConfiguration()  # noqa: SLF001 - as above
+
+    def without_checksums(self) -> Self:
+        """Return the same file systems, for files that are read while they are written."""
+        return type(self)(self._spark, checksums=False)
+
+    def exists(self, path: str) -> bool:
+        """Tell whether a file or folder is there."""
+        return bool(self._system(path).exists(self._path(path)))
+
+    def delete(self, path: str) -> None:
+        """Remove a file or a whole folder, if it is there."""
+        self._system(path).delete(self._path(path), True)  # noqa: FBT003 - recursively, in Java
+
+    def list(self, path: str) -> list[Entry]:
+        """Return the files and folders in a folder."""
+        return [
+            Entry(
+                path=status.getPath().getName(),
+                is_folder=status.isDirectory(),
+                size=status.getLen(),
+                changed=status.getModificationTime() * 1_000_000,
+            )
+            for status in self._system(path).listStatus(self._path(path))
+        ]
+
+    def rename(self, source: str, target: str) -> None:
+        """Move a file or folder to a name that is free.
+
+        Raises
+        ------
+        StorageError
+            When the file system refuses.
+        """
+        if self.exists(target) or not self._system(source).rename(self._path(source), self._path(target)):
+            raise StorageError(f"{target}: must be free to take {source} (the file system refused the rename)")
+
+    def write_text(self, path: str, content: str) -> None:
+        """Write a small UTF-8 file, over an existing one."""
+        stream = self._system(path).create(self._path(path))
+        try:
+            stream.write(bytearray(content, "utf-8"))
+        finally:
+            stream.close()
+
+    def create_text(self, path: str, content: str) -> bool:
+        """Write a small UTF-8 file unless there is one; tell whether it was written.
+
+        Two that try at the same moment can both succeed where the file system does not create files atomically; the
+        content is then that of one of them.
+        """
+        try:
+            stream = self._system(path).create(self._path(path), False)  # noqa: FBT003 - overwrite, in Java
+        except Py4JJavaError as error:
+            kind = error.java_exception.getClass().getSimpleName()
+            if kind in {"FileAlreadyExistsException", "AlreadyBeingCreatedException"}:
+                return False
+            raise
+        try:
+            stream.write(bytearray(content, "utf-8"))
+        finally:
+            stream.close()
+        return True
+
+    def read_text(self, path: str) -> str:
+        """Read a small UTF-8 file."""
+        stream = self._system(path).open(self._path(path))
+        try:
+            return bytes(stream.readAllBytes()).decode("utf-8")
+        finally:
+            stream.close()
+
+    def size(self, path: str) -> int:
+        """Return the bytes of all files in a folder."""
+        return int(self._system(path).getContentSummary(self._path(path)).getLength())
+
+    def first_file(self, pattern: str, name_filter: str = "") -> tuple[str, str] | None:
+        """Return the first data file that a file, folder or glob leads to; None if there is none.
+
+        Parameters
+        ----------
+        name_filter
+            A glob that the file's name must match; empty for any name.
+
+        Returns
+        -------
+        root, path
+            The file or folder that the pattern names, and the file's path below it, empty if it is that file.
+        """
+        accepts = self._jvm.org.apache.hadoop.fs.GlobFilter(name_filter or "*").accept
+        for status in self._system(pattern).globStatus(self._path(pattern)) or ():
+            root = str(status.getPath())
+            if is_hidden(root.rsplit("/", 1)[-1]):
+                continue
+            if not status.isDirectory():
+                if accepts(status.getPath()):
+                    return root, ""
+                continue
+            files = self._system(pattern).listFiles(status.getPath(), True)  # noqa: FBT003 - recursively, in Java
+            while files.hasNext():
+                path = files.next().getPath()
+                below = str(path)[len(root) + 1 :]
+                if not any(map(is_hidden, below.split("/"))) and accepts(path):
+                    return root, below
+        return None
+
+    def _path(self, path: str) -> Any:  # noqa: ANN401 - a Java object
+        return self._jvm.org.apache.hadoop.fs.Path(path)
+
+    def _system(self, path: str) -> Any:  # noqa: ANN401 - a Java object
+        try:
+            system = self._path(path).getFileSystem(self._hadoop_conf)
+        except Py4JJavaError as error:
+            reason = error.java_exception.getMessage()
+            raise StorageError(f"{path!r}: must be on a file system that Spark can reach ({reason})") from error
+        gateway = self._spark.sparkContext._gateway  # noqa: SLF001 - as above
+        if not self._checksums and is_instance_of(gateway, system, "org.apache.hadoop.fs.ChecksumFileSystem"):
+            return system.getRawFileSystem()
+        return system
+
+
+def is_hidden(name: str) -> bool:
+    """Tell whether Spark takes a file or folder of this name for no data; `key=value` is a partition of a table."""
+    return name.startswith(".") or (name.startswith("_") and "=" not in name)

@@ -1,0 +1,74 @@
+"""The tables of a run on Spark: each is written once, and read again by who goes on after a crash."""
+
+import json
+import logging
+import re
+from collections.abc import Callable, Mapping
+from typing import TypeVar
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from dedup.run.workspace import Workspace
+from dedup.stages.exchange import Counters
+from dedup.stages.table import Seen, Table
+
+LOG = logging.getLogger("dedup")
+Counts = TypeVar("Counts")
+
+
+class Tables:
+    """Writes tables into a workspace; see `stages.table.Keep`."""
+
+    def __init__(self, spark: SparkSession, workspace: Workspace) -> None:
+        self._spark = spark
+        self._workspace = workspace
+
+    def __call__(
+        self,
+        name: str,
+        schema: T.StructType,
+        build: Callable[[Counters], DataFrame],
+        measure: Callable[[Seen], Counts],
+        *,
+        summed: Mapping[str, str] | None = None,
+    ) -> Table[Counts]:
+        """Make a table, unless an earlier try has finished it, and read it again."""
+        seen = self._workspace.finished(name)
+        if seen is not None and not self._is_whole(name, schema, seen["rows"]):
+            LOG.warning("%s: the table of an earlier try is damaged; it is made again", name)
+            seen = None
+        if seen is None:
+            counters = Counters(self._spark)
+            observation = Observation()
+            sums = [F.sum(F.expr(expression)).alias(key) for key, expression in (summed or {}).items()]
+            rows = build(counters).observe(observation, F.count(F.lit(1)).alias("rows"), *sums)
+            # Hashes do not compress, so it is not tried.
+            options = {"compression": "none", "parquet.enable.dictionary": "false"}
+            rows.write.mode("overwrite").options(**options).parquet(self._workspace.table(name))
+            # Through JSON, so that a table made and one found again are seen alike.
+            found = {key: value or 0 for key, value in observation.get.items()} | counters.values()
+            seen = json.loads(json.dumps(found))
+            self._workspace.finish(name, seen)
+        return Table(frame=self._read(name, schema), counts=measure(seen))
+
+    def _read(self, name: str, schema: T.StructType | None = None) -> DataFrame:
+        # Spark takes a path for a glob, whose own characters stand behind backslashes.
+        folder = re.sub(r"([\[\]{}*?\\])", r"\\\1", self._workspace.table(name))
+        reader = self._spark.read.option("parquet.page.verify-checksum.enabled", "true")
+        return (reader.schema(schema) if schema else reader).parquet(folder)
+
+    def _is_whole(self, name: str, schema: T.StructType, rows: int) -> bool:
+        """Tell whether the table of a finished stage has this schema, can be read to its end, and has so many rows."""
+        observation = Observation()
+        try:
+            if self._read(name).schema != schema:
+                return False
+            table = self._read(name, schema).observe(observation, F.count(F.lit(1)).alias("rows"))
+            table.write.format("noop").mode("overwrite").save()
+        except (PySparkException, Py4JError):
+            return False
+        return int(observation.get["rows"]) == rows

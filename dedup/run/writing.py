@@ -1,0 +1,202 @@
+"""The output of a run on Spark, in the user's ids and format."""
+
+from collections.abc import Collection, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame, DataFrameWriter, Observation
+from pyspark.sql import functions as F
+
+from dedup.errors import DedupError
+from dedup.layers.near import NAME, NearFound
+from dedup.run.clock import Clock
+from dedup.run.input import Read
+from dedup.run.workspace import Workspace
+from dedup.settings.options import Config
+from dedup.stages import documents, edges, output
+from dedup.stages.placement import fits_broadcast
+from dedup.tables.counts import Written
+
+STAGE = "output"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Result:
+    """What was written, and how examples begin."""
+
+    texts: dict[int, str]
+    """Of the largest components, by doc_id."""
+    counts: Written
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Corpus:
+    """How many rows of the input were written; None where none were."""
+
+    kept: int
+    removed: int | None = None
+    text_bytes_kept: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class TableWriter:
+    """Writes the tables that explain a result."""
+
+    threshold: float
+    workspace: Workspace
+    clock: Clock
+
+    def write(self, name: str, rows: DataFrame, kind: str = "parquet") -> int:
+        """Write rows of the result and return how many there are."""
+        observation = Observation()
+        with self.clock.group(STAGE):
+            counted = rows.observe(observation, F.count(F.lit(1)).alias("rows"))
+            save(counted.write, f"{self.workspace.result}/{name}", kind)
+        return int(observation.get["rows"])
+
+    def write_edges(self, found: NearFound) -> int:
+        """Write the edges in the user's ids."""
+        selected = edges.select_edges(found.compared, threshold=self.threshold)
+        broadcast = fits_broadcast(found.counts.elected.rows)
+        return self.write("edges", output.name_edges(selected, found.identical, found.members, broadcast=broadcast))
+
+    def write_near_misses(self, found: NearFound) -> int:
+        """Write the near misses in the user's ids."""
+        verified = found.counts.verified
+        few = fits_broadcast(verified.compared - verified.rows)
+        near_misses = edges.select_near_misses(found.compared, threshold=self.threshold, on_driver=few)
+        ids = found.signatures.select("doc_id", "id")
+        if found.repeated is not None:
+            ids = ids.distinct()
+        return self.write("near_misses", output.name_near_misses(near_misses, ids, broadcast=few))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RowWriter:
+    """Writes the folders of the result of a table, as Spark does."""
+
+    config: Config
+    read: Read
+    tables: TableWriter
+
+    def list_removals(self, found: NearFound) -> DataFrame:
+        """Return REMOVALS with the second and further of wholly equal rows."""
+        copies = self._list_copies(found)
+        return found.removals if copies is None else found.removals.unionByName(copies)
+
+    def write(self, found: NearFound) -> Result:
+        """Apply what was found in one pass over the input, and write the tables that explain it.
+
+        Raises
+        ------
+        DedupError
+            When the rows kept and removed are not those of the input.
+        """
+        examples = [each["doc_id"] for one in found.counts.elected.largest for each in one["examples"]]
+        noted = Observation()
+        rejected = self.read.corpus.rejected
+        # All writes at once: but for the first they are small, and each has its share of waiting for the driver.
+        with ThreadPoolExecutor() as writers:
+            corpus = writers.submit(self._write_corpus, found, examples=examples, noted=noted)
+            duplicates = writers.submit(self.tables.write, "duplicates", self.list_removals(found).drop("doc_id"))
+            named = writers.submit(self.tables.write_edges, found)
+            near_misses = writers.submit(self.tables.write_near_misses, found)
+            quarantine = writers.submit(self.tables.write, "quarantine", rejected) if rejected is not None else None
+        written = Written(
+            kept=corpus.result().kept,
+            removed=duplicates.result(),
+            edges=named.result(),
+            near_misses=near_misses.result(),
+            quarantined=quarantine.result() if quarantine else 0,
+            text_bytes_kept=corpus.result().text_bytes_kept,
+        )
+        self._check_complete(found, written, corpus.result().removed)
+        texts = output.read_notes(noted) if examples and self.config.output.mode != "ids" else {}
+        return Result(texts={doc_id: " ".join(text.split()) for doc_id, text in texts.items()}, counts=written)
+
+    def _check_complete(self, found: NearFound, written: Written, removed: int | None) -> None:
+        total = found.counts.signed.rows
+        removed = written.removed if removed is None else removed
+        if written.kept + removed != total or removed != written.removed:
+            raise DedupError(
+                f"output: kept and removed must add up to the {total:,} documents of the input, and removed must be "
+                f"the duplicates (got {written.kept:,} kept, {removed:,} removed, {written.removed:,} duplicates); "
+                "did the input change while it was read?"
+            )
+
+    def _list_copies(self, found: NearFound) -> DataFrame | None:
+        if found.repeated is None:
+            return None
+        return output.list_copies(found.repeated, found.signatures, found.members, layer=NAME)
+
+    def _are_few(self, found: NearFound) -> bool:
+        return fits_broadcast(found.counts.elected.rows)
+
+    def _write_corpus(self, found: NearFound, *, examples: Collection[int], noted: Observation) -> _Corpus:
+        """Write the input as the mode wants it."""
+        rows = self.read.corpus.rows
+        user_id, doc_id = documents.identify(rows, id_column=self.read.id_column)
+        mode, kind, text_column = self.config.output.mode, self._target_format(), self.config.input.text_column
+        text_bytes = F.octet_length(documents.column(text_column))
+        if examples and mode != "ids":
+            rows = output.note_texts(rows, doc_id, examples, text_column, noted)
+        if mode == "annotate":
+            copies = self._list_copies(found)
+            copies = found.removals.limit(0) if copies is None else copies
+            marked, is_kept = output.annotate(rows, doc_id, found.removals, copies, found.repeated), F.col("dedup_kept")
+        else:
+            marked, flag = output.mark(rows, doc_id, found.removals, found.repeated, broadcast=self._are_few(found))
+            is_kept = ~F.col(flag)
+        if mode == "ids":
+            ids = marked.filter(is_kept).select(user_id.alias(self.read.id_column or "id"))
+            return _Corpus(kept=self.tables.write("kept", ids, kind))
+        observation = Observation()
+        sums = {"rows": F.count(F.lit(1)), "kept": F.count_if(is_kept), "bytes": F.sum(F.when(is_kept, text_bytes))}
+        observed = marked.observe(observation, *[value.alias(name) for name, value in sums.items()])
+        with self.tables.clock.group(STAGE):
+            if mode == "annotate":
+                self._save("annotated", observed, kind)
+            elif not found.counts.elected.rows and found.repeated is None:
+                # One of the two folders would be missing; an empty table can at least be read.
+                self._save("removed", self.read.corpus.rows.limit(0), kind)
+                self._save("kept", observed.drop(flag), kind)
+            else:
+                self._save_parts(observed, flag, {"false": "kept", "true": "removed"}, kind)
+        seen = observation.get
+        removed = None if mode == "annotate" else seen["rows"] - seen["kept"]
+        return _Corpus(kept=seen["kept"], removed=removed, text_bytes_kept=seen["bytes"] or 0)
+
+    def _target_format(self) -> str:
+        if self.config.output.format != "input":
+            return self.config.output.format
+        return "parquet" if self.read.format in {"text", "table"} else self.read.format
+
+    def _save(self, name: str, rows: DataFrame, kind: str) -> None:
+        """Write rows beside the output, in a format of EXTENSIONS other than text."""
+        save(rows.write, f"{self.tables.workspace.result}/{name}", kind)
+
+    def _save_parts(self, rows: DataFrame, part: str, names: Mapping[str, str], kind: str) -> None:
+        """Write rows beside the output in one pass, those of each value of the column `part` to a folder of their own.
+
+        Parameters
+        ----------
+        names
+            The folder for every value of that column, which itself is not written.
+        """
+        parts = f"{self.tables.workspace.partial}/parts"
+        save(rows.write.partitionBy(part), parts, kind)
+        for value, name in names.items():
+            self.tables.workspace.move_part(f"{parts}/{part}={value}", name)
+
+
+def save(writer: DataFrameWriter, path: str, kind: str) -> None:
+    """Write rows to a folder, in a format of EXTENSIONS other than text."""
+    writer = writer.mode("overwrite")
+    if kind == "jsonl":
+        writer.json(path)
+    elif kind == "csv":
+        # Spark's own defaults take white space off and turn quotes into backslashed ones.
+        exact = {"ignoreLeadingWhiteSpace": False, "ignoreTrailingWhiteSpace": False}
+        writer.options(header=True, escape='"', **exact).csv(path)
+    else:
+        writer.parquet(path)

@@ -1,0 +1,39 @@
+"""The contract under which texts are hashed, from the settings."""
+
+import stat
+from dataclasses import asdict
+from hashlib import blake2b
+from pathlib import Path
+
+from dedup.errors import ConfigError
+from dedup.kernels.text import Contract
+from dedup.settings.options import Config
+
+KEY_BYTES = 16
+"""Least length of a key: 128 bits, out of reach of guessing where they are random."""
+
+
+def load_contract(config: Config) -> Contract:
+    """Return the contract of the settings, with the key if one is set.
+
+    Raises
+    ------
+    ConfigError
+        The file of the key cannot be read or is too short, or others may read it; no message has its content.
+    """
+    path = config.hash.key_file
+    return Contract(seed=config.shingles.seed, key=_read_key(path) if path else b"", **asdict(config.text))
+
+
+def _read_key(path: str) -> bytes:
+    """Read a key of 16 to 64 bytes; a longer secret stands for its BLAKE2b digest."""
+    try:
+        rights = stat.S_IMODE(Path(path).stat().st_mode)
+        key = Path(path).read_bytes().strip()
+    except OSError as error:
+        raise ConfigError(f"hash.key_file: {path} must be a readable file (got {error.strerror})") from error
+    if rights & 0o077:
+        raise ConfigError(f"hash.key_file: {path} must be its owner's alone (got mode {rights:04o}); chmod 600 {path}")
+    if len(key) < KEY_BYTES:
+        raise ConfigError(f"hash.key_file: {path} must hold at least {KEY_BYTES} bytes (got {len(key)})")
+    return key if len(key) <= blake2b.MAX_KEY_SIZE else blake2b(key).digest()

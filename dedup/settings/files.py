@@ -1,0 +1,231 @@
+"""The settings of a job from its TOML files and its command line, and back."""
+
+import difflib
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import Field, asdict, fields, replace
+from importlib.resources import files
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from dedup.errors import ConfigError
+from dedup.settings.options import Config, Lsh, check_signature_size
+from dedup.settings.rules import Table, check, literal
+
+_PRESETS = files("dedup.settings") / "presets"
+_TABLES: Mapping[str, type[Table]] = MappingProxyType(
+    {
+        entry.name: entry.type
+        for entry in fields(Config)
+        if isinstance(entry.type, type) and issubclass(entry.type, Table)
+    }
+)
+_SETTINGS: Mapping[str, Field[Any]] = MappingProxyType(
+    {entry.name: entry for entry in fields(Config) if entry.name not in _TABLES}
+    | {f"{name}.{entry.name}": entry for name, table in _TABLES.items() for entry in fields(table)}
+)
+
+
+def load_config(
+    path: str | None = None,
+    preset: str | None = None,
+    overrides: Sequence[str] = (),
+    settings: Mapping[str, object] = MappingProxyType({}),
+) -> Config:
+    """Read the settings: the defaults, changed by the preset, then by the file, the overrides and the settings.
+
+    >>> load_config(preset="code", settings={"lsh.bands": 30}).lsh.bands
+    30
+
+    Parameters
+    ----------
+    path
+        TOML file of the user, UTF-8.
+    preset
+        Name of a file in `dedup/settings/presets`, without its suffix.
+    overrides
+        Settings as `key=value` with a dotted key, later ones winning; a value that is not TOML is taken as a string.
+    settings
+        Values by dotted key, or by table and key.
+
+    Returns
+    -------
+    Config
+        The checked settings.
+
+    Raises
+    ------
+    ConfigError
+        A file cannot be read or parsed, or a key or value is refused; one line that names where it stands.
+    """
+    layers = []
+    if preset is not None:
+        layers.append((f"preset {preset}", _parse(f"preset {preset}", _read_preset(preset))))
+    if path is not None:
+        layers.append((path, _parse(path, _read(path))))
+    layers += [("--set", _parse_override(override)) for override in overrides]
+    layers += [("settings", _nest(key, value)) for key, value in settings.items()]
+
+    merged: dict[str, Any] = {}
+    size_where = ""
+    for where, table in layers:
+        changes = _flatten(where, table)
+        merged |= changes
+        # The last place that had a say in the signature size is the one to name when it is too large.
+        if changes.keys() & {"lsh.bands", "lsh.rows"}:
+            size_where = where
+    default = Lsh()
+    bands, rows = merged.get("lsh.bands", default.bands), merged.get("lsh.rows", default.rows)
+    check_signature_size(size_where, "lsh.", bands, rows)
+    return _build(merged)
+
+
+def name_setting(keyword: str) -> str:
+    """Return the dotted key that a Python keyword means: `__` stands for the dot, and a table may be left out.
+
+    A key without its table is the setting of no table, or the only one of that name; any other is returned as it is.
+
+    >>> name_setting("lsh__bands"), name_setting("shingle_size"), name_setting("mode"), name_setting("seed")
+    ('lsh.bands', 'shingles.shingle_size', 'mode', 'seed')
+    """
+    key = keyword.replace("__", ".")
+    same_last = [known for known in _SETTINGS if known.rpartition(".")[2] == key]
+    return same_last[0] if len(same_last) == 1 and key not in _SETTINGS else key
+
+
+def change_input(config: Config, **chosen: str | None) -> Config:
+    """Return the settings with these of the table [input], but for those that are None.
+
+    Raises
+    ------
+    ConfigError
+        When one is refused.
+    """
+    given: dict[str, Any] = {name: value for name, value in chosen.items() if value is not None}
+    return replace(config, input=replace(config.input, **given))
+
+
+def parse_config(where: str, text: str) -> Config:
+    """Return the settings that a TOML text changes, all others at their defaults.
+
+    Raises
+    ------
+    ConfigError
+        As for `load_config`; `where` is the name of the text in the message.
+    """
+    return _build(_flatten(where, _parse(where, text)))
+
+
+def to_dict(config: Config) -> dict[str, Any]:
+    """Return the settings in full as nested plain dictionaries, one for each table, ready for JSON."""
+    return asdict(config)
+
+
+def flatten(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Name the keys of tables as `--set` does."""
+    tables = {name: value for name, value in settings.items() if isinstance(value, Mapping)}
+    single = {name: value for name, value in settings.items() if name not in tables}
+    return single | {f"{table}.{name}": value for table, values in tables.items() for name, value in values.items()}
+
+
+def to_toml(config: Config) -> str:
+    """Return the settings in full as TOML that `load_config` reads back to an equal `Config`."""
+    top, tables = [], []
+    for name, value in to_dict(config).items():
+        if name in _TABLES:
+            tables.append("\n".join([f"\n[{name}]", *(f"{key} = {literal(entry)}" for key, entry in value.items())]))
+        else:
+            top.append(f"{name} = {literal(value)}")
+    return "\n".join([*top, *tables]) + "\n"
+
+
+def _build(settings: Mapping[str, Any]) -> Config:
+    """Make a `Config` of checked settings, given by dotted key."""
+    values = {name: value for name, value in settings.items() if "." not in name}
+    for name, table in _TABLES.items():
+        prefix = f"{name}."
+        chosen = {key.removeprefix(prefix): value for key, value in settings.items() if key.startswith(prefix)}
+        values[name] = table(**chosen)
+    return Config(**values)
+
+
+def _read(path: str) -> str:
+    """Read a file of the user."""
+    try:
+        # Some Windows editors begin a file with a byte order mark, which TOML does not allow.
+        return Path(path).read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise ConfigError(f"{path}: must be a readable file (got {error.strerror})") from error
+    except UnicodeDecodeError as error:
+        line = error.object[: error.start].count(b"\n") + 1
+        raise ConfigError(
+            f"{path}: must be UTF-8 (got byte {error.object[error.start]:#04x} at line {line})"
+        ) from error
+
+
+def _read_preset(name: str) -> str:
+    """Read a preset by name, never by path."""
+    # The package may lie in a zip, as on a cluster.
+    found = sorted((file for file in _PRESETS.iterdir() if file.name.endswith(".toml")), key=lambda file: file.name)
+    presets = {file.name.removesuffix(".toml"): file for file in found}
+    if name not in presets:
+        raise ConfigError(f"--preset: name must be one of {', '.join(map(literal, presets))} (got {literal(name)})")
+    return presets[name].read_text("utf-8")
+
+
+def _parse(where: str, text: str) -> dict[str, Any]:
+    """Parse TOML; the message of a syntax error names the line as well."""
+    try:
+        return tomllib.loads(text)
+    except ValueError as error:
+        last_line = text.rstrip().count("\n") + 1
+        reason = str(error).replace("(at end of document)", f"(at end of document, line {last_line})")
+        raise ConfigError(f"{where}: {reason}") from error
+
+
+def _parse_override(override: str) -> dict[str, Any]:
+    """Turn `a.b=value` into nested dictionaries."""
+    key, equals, text = override.partition("=")
+    if not equals:
+        raise ConfigError(f"--set: override must be key=value (got {literal(override)})")
+    try:
+        parsed = tomllib.loads(f"value = {text}")
+    except ValueError:
+        parsed = {}
+    # A line break can smuggle in further keys: such a text is no single value either.
+    return _nest(key.strip(), parsed["value"] if parsed.keys() == {"value"} else text.strip())
+
+
+def _nest(key: str, value: object) -> dict[str, Any]:
+    """Return a value under its dotted key as TOML would nest it."""
+    *parents, last = key.split(".")
+    table = {last: value}
+    for part in reversed(parents):
+        table = {part: table}
+    return table
+
+
+def _flatten(where: str, table: Mapping[str, object], prefix: str = "") -> dict[str, Any]:
+    """Return the settings of a parsed TOML table by dotted key, each one known and checked."""
+    settings: dict[str, Any] = {}
+    for part, value in table.items():
+        name = prefix + (part if re.fullmatch(r"[\w-]+", part) else literal(part))
+        if name in _SETTINGS:
+            check(where, name, value, _SETTINGS[name])
+            settings[name] = value
+        elif isinstance(value, dict) and (value or name in _TABLES):
+            settings |= _flatten(where, value, f"{name}.")
+        elif name in _TABLES:
+            raise ConfigError(f"{where}: {name} must be a table (got {literal(value)})")
+        else:
+            raise ConfigError(f"{where}: unknown key {name} (did you mean {_find_nearest(name)}?)")
+    return settings
+
+
+def _find_nearest(name: str) -> str:
+    """Return the known key most like an unknown one; the right key in the wrong table comes first."""
+    last = name.rpartition(".")[2]
+    same_last = [known for known in _SETTINGS if known.rpartition(".")[2] == last]
+    return difflib.get_close_matches(name, same_last or list(_SETTINGS), n=1, cutoff=0.0)[0]

@@ -1,0 +1,54 @@
+"""Everything that decides which bits a text's signature has, as one value."""
+
+import unicodedata
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Self
+
+from dedup.kernels.text import VERSION, Contract, key_fingerprint
+from dedup.settings.options import Config
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HashSpec:
+    """What signatures were made under; those of two specifications are never compared (docs/hash-spec.md)."""
+
+    version: int
+    """Of the steps from a text to a band key."""
+    unicode: str
+    """Version of the Unicode data that texts were normalised by."""
+    key: str
+    """Fingerprint of the secret; empty without one."""
+    case: str
+    accents: str
+    digits: str
+    tokens: str
+    shingle_size: int
+    shingle_seed: int
+    bands: int
+    """0: no signature."""
+    rows: int
+    signature_seed: int
+
+    @classmethod
+    def of(cls, config: Config, contract: Contract) -> Self:
+        """Return the specification that the settings and the text contract made of them ask for."""
+        return cls(
+            version=VERSION,
+            unicode=unicodedata.unidata_version,
+            key=key_fingerprint(contract.key),
+            **asdict(config.text),
+            shingle_size=config.shingles.shingle_size,
+            shingle_seed=config.shingles.seed,
+            bands=config.lsh.bands if config.mode == "lsh" else 0,
+            rows=config.lsh.rows,
+            signature_seed=config.lsh.seed,
+        )
+
+    def difference(self, other: Self) -> dict[str, tuple[Any, Any]]:
+        """Return what differs, by name: this specification's value and the other's."""
+        pairs = {each.name: (getattr(self, each.name), getattr(other, each.name)) for each in fields(self)}
+        return {name: (mine, theirs) for name, (mine, theirs) in pairs.items() if mine != theirs}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the specification as plain values, for JSON and the metadata of tables."""
+        return asdict(self)

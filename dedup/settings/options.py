@@ -1,0 +1,296 @@
+"""The settings of a job: one frozen dataclass per TOML table, checked once and then passed around as data.
+
+A default stands beside its field and nowhere else; `conf/dedup.toml` repeats the defaults and the field docstrings for
+users, and a test compares the two.
+"""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from dedup.errors import ConfigError
+from dedup.settings.rules import Limit, Range, Table
+
+MAX_SIGNATURE_SIZE = 16384
+"""Most MinHash values in a signature: 128 KiB a document as 64-bit values, far above any published setting."""
+
+
+def check_signature_size(where: str, prefix: str, bands: int, rows: int) -> None:
+    """Refuse more MinHash values than a signature may have."""
+    if bands * rows > MAX_SIGNATURE_SIZE:
+        raise ConfigError(
+            f"{where}: {prefix}bands * {prefix}rows must be at most {MAX_SIGNATURE_SIZE} (got {bands * rows})"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Input(Table):
+    """What is read."""
+
+    format: Literal["auto", "parquet", "arrow", "orc", "jsonl", "csv", "text"] = "auto"
+    """Format of the input: "auto" guesses it from the file names, "parquet", "arrow" (IPC), "orc", "jsonl" (one JSON
+    object a line) and "csv" hold one document a row, "text" holds one document a file."""
+
+    id_column: str = ""
+    """Column of the ids, unique integers or strings, dots leading to fields of structs; when empty, a row is identified
+    by the digest of all its columns, and a document of "text" input by its path."""
+
+    text_column: str = "text"
+    """Column of the texts that are compared, dots leading to fields of structs as in "meta.body"; a null counts as an
+    empty text."""
+
+    source_column: str = ""
+    """Column of where a document comes from (a feed, a domain, a language), by which the report counts what is left
+    and limits.per_source what is removed; when empty, all documents are of one source."""
+
+    name_filter: str = ""
+    """Hadoop glob that file names must match to be read, such as "*.{py,md}"; when empty, all files are read."""
+
+    on_bad_record: Literal["fail", "quarantine"] = "fail"
+    """A line of "jsonl" that is no JSON object, or a row of "csv" with more or fewer cells than the header: "fail" ends
+    the job, "quarantine" sets it aside in the output's folder quarantine, with its file and the reason."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Text(Table):
+    """What of a text counts, after Unicode's NFKC; signatures made with different values are never compared."""
+
+    case: Literal["lower", "keep"] = "lower"
+    """Letters: "lower" compares them in lower case, "keep" as they are."""
+
+    accents: Literal["keep", "drop"] = "keep"
+    """Combining diacritical marks (U+0300 to U+036F, as in é): "keep" lets them count, "drop" takes them off."""
+
+    digits: Literal["keep", "zero"] = "keep"
+    """Decimal digits: "keep" compares them as they are, "zero" takes all for 0, so that dates and numbers of equal
+    length are equal."""
+
+    tokens: Literal["words", "punctuation", "whitespace"] = "words"
+    """Tokens: "words" are runs of letters, marks, digits and underscores, and single characters of scripts written
+    without spaces; "punctuation" adds every other visible character as a token of its own; with "whitespace" a token
+    is whatever stands between white space."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hash(Table):
+    """How tokens are hashed; signatures made with different keys are never compared."""
+
+    key_file: str = ""
+    """Local file of a secret of at least 16 bytes, white space around it not counted, which its owner alone may read
+    (chmod 600); when empty, anyone can compute the hashes. Without the key nobody can write documents whose hashes
+    collide, or that evade comparison; the key itself is never written, its fingerprint is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shingles(Table):
+    """How a text becomes a set of shingles; signatures made with different values are never compared."""
+
+    shingle_size: int = field(default=5, metadata={"range": Range(1, 64)})
+    """Consecutive tokens in a shingle, an integer from 1 to 64: a larger one makes long copies stand out from common
+    phrases, a smaller one forgives more edits; a document with fewer tokens has one shingle of all its tokens."""
+
+    seed: int = field(default=1, metadata={"range": Range(0)})
+    """Seed of the token hash, a 64-bit integer of at least 0."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lsh(Table):
+    """Which pairs are compared: a pair of similarity J is a candidate with probability 1 - (1 - J^rows)^bands."""
+
+    bands: int = field(default=21, metadata={"range": Range(1, 4096)})
+    """Bands of a signature, an integer from 1 to 4096: more bands find more true pairs and make more candidates;
+    bands times rows is at most 16384."""
+
+    rows: int = field(default=6, metadata={"range": Range(1, 128)})
+    """MinHash values in a band, an integer from 1 to 128: more rows make fewer candidates and find fewer true pairs."""
+
+    seed: int = field(default=1, metadata={"range": Range(0)})
+    """Seed of the MinHash functions and of the band keys, a 64-bit integer of at least 0."""
+
+    def __post_init__(self) -> None:
+        """Check the fields, then their product."""
+        # Not super(): on a class with slots it refers to the class before the slots were added.
+        Table.__post_init__(self)
+        check_signature_size(type(self).__name__, "", self.bands, self.rows)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Buckets(Table):
+    """How documents that share a band key are paired."""
+
+    max_bucket: int = field(default=150, metadata={"range": Range(2)})
+    """Documents in the largest bucket of which all pairs are candidates, a 64-bit integer of at least 2; larger
+    buckets are compared under this cap, and the pairs left uncompared are counted in the report."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidates(Table):
+    """Which candidates are dropped before the exact comparison."""
+
+    estimate_sigmas: float = field(default=4.0, metadata={"range": Range(0)})
+    """Standard errors below the threshold at which the signatures' estimate drops a candidate, a finite number of at
+    least 0: 4 loses fewer than 1 in 10,000 true pairs, 0 up to half of those at the threshold, and a large number
+    drops none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Components(Table):
+    """How edges become components; the result is the same whichever engine computes it."""
+
+    engine: Literal["auto", "graphframes", "driver"] = "auto"
+    """Engine: "graphframes" computes on the cluster, "driver" in the driver's memory, and "auto" takes the driver for
+    forests of up to driver_edges edges."""
+
+    driver_edges: int = field(default=5_000_000, metadata={"range": Range(0)})
+    """Edges of the largest forest that "auto" sends to the driver, a 64-bit integer of at least 0."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Representatives(Table):
+    """Which document of a component is kept."""
+
+    policy: Literal["smallest_id"] = "smallest_id"
+    """Policy: "smallest_id" keeps the smallest id in the user's own order, numbers as numbers and strings by bytes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits(Table):
+    """What one source may do to the others; a source that plants copies with small ids could have theirs removed."""
+
+    per_source: int = field(default=0, metadata={"range": Range(0)})
+    """Most documents of other sources that are removed in favour of documents of one source, a 64-bit integer of at
+    least 0; further ones are kept and counted. 0 sets no limit."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Output(Table):
+    """What is written."""
+
+    mode: Literal["filter", "annotate", "ids"] = "filter"
+    """Result: "filter" writes the surviving rows, "annotate" all rows with columns that say what became of them, "ids"
+    only the ids of the surviving rows."""
+
+    format: Literal["input", "parquet", "jsonl", "csv"] = "input"
+    """Format of the rows written: with "input" every file of the input has its like in the output, of the same name,
+    format and compression; "parquet", "jsonl" and "csv" are written into files of their own."""
+
+    files: int = field(default=0, metadata={"range": Range(0, 1_000_000)})
+    """Files of the rows written, an integer from 0 to 1000000; 0 for as many as the input has."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evaluation(Table):
+    """What the result is held against."""
+
+    labeled_pairs: str = ""
+    """File of labelled pairs, parquet, JSON lines or CSV: columns left_id and right_id, and duplicate, true or false,
+    if some are none; the report then says which share of the duplicates ended in one component, and nothing is
+    measured when it is empty."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alerts(Table):
+    """Limits of what the report measures; a measurement beyond its limit, or unknown though it has one, is a breach."""
+
+    on_breach: Literal["warn", "fail"] = "warn"
+    """After a breach: "warn" publishes the result and shows the breach first in the report, "fail" ends the job with
+    exit code 3 before anything is published; the same command with other limits goes on from there."""
+
+    removal_rate_above: Limit = field(default="", metadata={"range": Range(0, 1)})
+    """Most of the documents that may be removed, a number of at least 0 and at most 1, or empty for no limit."""
+
+    removal_rate_below: Limit = field(default="", metadata={"range": Range(0, 1)})
+    """Least of the documents that must be removed, a number of at least 0 and at most 1, or empty for no limit."""
+
+    removal_rate_change_above: Limit = field(default="", metadata={"range": Range(0, 1)})
+    """Greatest difference of the removal rate to that of the --baseline, up or down, a number of at least 0 and at most
+    1, or empty for no limit."""
+
+    survival_by_source_below: Limit = field(default="", metadata={"range": Range(0, 1)})
+    """Least of the documents of any source that must be kept, a number of at least 0 and at most 1, or empty for no
+    limit."""
+
+    empty_rate_above: Limit = field(default="", metadata={"range": Range(0, 1)})
+    """Most of the documents that may have no token, a number of at least 0 and at most 1, or empty for no limit."""
+
+    candidate_pairs_per_doc_above: Limit = field(default="", metadata={"range": Range(0)})
+    """Most candidates per document, a finite number of at least 0, or empty for no limit."""
+
+    bucket_size_p99_above: Limit = field(default="", metadata={"range": Range(0)})
+    """Most documents that 99 of 100 buckets may hold, a finite number of at least 0, or empty for no limit."""
+
+    verify_drop_rate_above: Limit = field(default="", metadata={"range": Range(0, 1)})
+    """Most of the candidates that the exact comparison may drop, a number of at least 0 and at most 1, or empty for no
+    limit."""
+
+    recall_on_labeled_set_below: Limit = field(default="", metadata={"range": Range(0, 1)})
+    """Least of the labelled pairs that must be found, a number of at least 0 and at most 1, or empty for no limit."""
+
+    signature_bytes_above: Limit = field(default="", metadata={"range": Range(0)})
+    """Most bytes of the table of signatures, a finite number of at least 0, or empty for no limit."""
+
+    index_bytes_above: Limit = field(default="", metadata={"range": Range(0)})
+    """Most bytes of band rows that are shuffled into buckets, a finite number of at least 0, or empty for no limit."""
+
+    stage_seconds_above: Limit = field(default="", metadata={"range": Range(0)})
+    """Most seconds of any one stage, a finite number of at least 0, or empty for no limit."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Config(Table):
+    """What counts as a near duplicate, and how the pairs are found."""
+
+    threshold: float = field(default=0.8, metadata={"range": Range(0, 1, above=True)})
+    """Least Jaccard similarity of the shingle sets of two near duplicates, a number above 0 and at most 1."""
+
+    engine: Literal["auto", "spark", "memory"] = "auto"
+    """Engine: "memory" searches in the memory of this machine, without Spark and Java; "spark" takes corpora of any
+    size; "auto" takes memory where the estimate of what it needs fits half of what is free and Spark was not asked
+    for by spark-submit. Both give the same result."""
+
+    mode: Literal["lsh", "exact"] = "lsh"
+    """Search: "lsh" finds pairs by MinHash, for corpora of any size; "exact" finds every pair at or above the
+    threshold, for small corpora and as ground truth. Either way every pair is verified exactly."""
+
+    input: Input = field(default_factory=Input)
+    """Table [input]."""
+
+    text: Text = field(default_factory=Text)
+    """Table [text]."""
+
+    hash: Hash = field(default_factory=Hash)
+    """Table [hash]."""
+
+    shingles: Shingles = field(default_factory=Shingles)
+    """Table [shingles]."""
+
+    lsh: Lsh = field(default_factory=Lsh)
+    """Table [lsh]."""
+
+    buckets: Buckets = field(default_factory=Buckets)
+    """Table [buckets]."""
+
+    candidates: Candidates = field(default_factory=Candidates)
+    """Table [candidates]."""
+
+    components: Components = field(default_factory=Components)
+    """Table [components]."""
+
+    representatives: Representatives = field(default_factory=Representatives)
+    """Table [representatives]."""
+
+    limits: Limits = field(default_factory=Limits)
+    """Table [limits]."""
+
+    output: Output = field(default_factory=Output)
+    """Table [output]."""
+
+    evaluation: Evaluation = field(default_factory=Evaluation)
+    """Table [evaluation]."""
+
+    alerts: Alerts = field(default_factory=Alerts)
+    """Table [alerts]."""
+
+    @property
+    def signature_size(self) -> int:
+        """MinHash values in a signature, bands * rows."""
+        return self.lsh.bands * self.lsh.rows

@@ -1,0 +1,186 @@
+"""How rows travel between the stages: pieces of text to the kernels, pairs and their documents to one place."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.accumulators import AccumulatorParam
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from dedup.kernels import Integers
+from dedup.kernels.blocks import routes, split, unpack
+from dedup.kernels.hashing import mix
+from dedup.kernels.runs import mark_firsts
+from dedup.stages.placement import Meeting
+
+Batches: TypeAlias = Iterable[pa.RecordBatch]
+Pairs: TypeAlias = tuple[Integers, Integers]
+
+PIECE_BYTES = 1 << 19
+"""Text worked on at a time: its arrays stay within the processor's caches."""
+
+
+class _Merged(AccumulatorParam[Counter[Any]]):
+    def zero(self, value: Counter[Any]) -> Counter[Any]:  # noqa: ARG002 - the interface's
+        return Counter()
+
+    def addInPlace(self, value1: Counter[Any], value2: Counter[Any]) -> Counter[Any]:  # noqa: N802 - the interface's
+        value1.update(value2)
+        return value1
+
+
+class Counters:
+    """Sums and histograms over the rows that Python workers see.
+
+    Spark applies an accumulator's update once per partition of the job's last stage, however often a task is tried,
+    so they are exact where the counting step is followed by nothing but the write.
+    """
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._counts = spark.sparkContext.accumulator(Counter[Any](), _Merged())
+
+    def add(self, name: str, amount: int | np.integer[Any]) -> None:
+        """Add to one sum, in a worker."""
+        self._counts.add(Counter({name: int(amount)}))
+
+    def add_each(self, name: str, numbers: Integers) -> None:
+        """Count how often each number occurs, in a worker."""
+        found, counts = np.unique(numbers, return_counts=True)
+        self._counts.add(Counter({(name, n): count for n, count in zip(found.tolist(), counts.tolist(), strict=True)}))
+
+    def add_text(self, name: str, text: str) -> None:
+        """Count how often a text occurs, in a worker: a histogram with a text for each number."""
+        self._counts.add(Counter({(name, text): 1}))
+
+    def values(self) -> dict[str, Any]:
+        """Return the sums and the histograms, on the driver, once the job is done; those of nothing are missing."""
+        counted: dict[str, Any] = {}
+        for key, count in sorted(self._counts.value.items(), key=repr):
+            if isinstance(key, tuple):
+                counted.setdefault(key[0], {})[str(key[1])] = count
+            else:
+                counted[key] = count
+        return counted
+
+
+def by_piece(work: Callable[[pa.RecordBatch], pa.RecordBatch]) -> Callable[[Batches], Batches]:
+    """Return a function for mapInArrow that calls `work` on slices with about PIECE_BYTES in the column `text`."""
+
+    def run(batches: Batches) -> Batches:
+        for batch in batches:
+            size = max(1, batch.num_rows * PIECE_BYTES // max(batch["text"].nbytes, 1))
+            for start in range(0, batch.num_rows, size):
+                yield work(batch.slice(start, size))
+
+    return run
+
+
+def gather(batches: Batches) -> pa.Table | None:
+    """Return all rows of a partition, None where there are none."""
+    taken = [batch for batch in batches if batch.num_rows]
+    return pa.Table.from_batches(taken) if taken else None
+
+
+def _cells(left: Integers, right: Integers, groups: int) -> Integers:
+    """Return the cell of every pair: the number of the unordered pair of its documents' groups."""
+    first, second = (
+        ((mix(ids.view(np.uint64)) >> np.uint64(32)) * np.uint64(groups) >> np.uint64(32)).astype(np.int64)
+        for ids in (left, right)
+    )
+    low, high = np.minimum(first, second), np.maximum(first, second)
+    cells: Integers = high * (high + 1) // 2 + low
+    return cells
+
+
+def meet(
+    source: DataFrame,
+    pairs_of: Callable[[pa.RecordBatch], Iterator[Pairs]],
+    payload: DataFrame,
+    compare: Callable[[pa.Table, Pairs, Pairs], pa.RecordBatch],
+    schema: T.StructType,
+    *,
+    meeting: Meeting,
+) -> DataFrame:
+    """Bring both documents of every pair to one place and compare them there.
+
+    Documents fall into groups by the hash of their id, and a cell holds the pairs of two groups, so a document
+    travels to at most as many cells as there are groups, however many pairs it has, and only where it has one. Cells
+    are of like size.
+
+    Parameters
+    ----------
+    source
+        Rows that `pairs_of` turns into pairs left_id < right_id, with repetitions.
+    payload
+        `doc_id` and what the comparison needs of a document, of every document that has a pair; rows of others stay
+        where they are.
+    compare
+        Given the payload of a cell's documents, the ids of its distinct pairs and the rows of both in the payload,
+        returns rows of `schema`.
+    meeting
+        To ask which documents have a pair takes a Spark job or two, which pays only for a payload of some size; where
+        the list of (document, cell) is too large to be broadcast, the payload is shuffled once more to join it.
+    """
+    groups = meeting.groups
+    targets = routes(meeting.cells)
+
+    def list_members(batches: Batches) -> Batches:
+        for batch in batches:
+            for left, right in pairs_of(batch):
+                cells = _cells(left, right, groups)
+                doc_ids, cells = _distinct(np.concatenate((left, right)), np.concatenate((cells, cells)))
+                yield pa.record_batch({"doc_id": doc_ids, "target": targets[cells].astype(np.int32)})
+
+    def send_pairs(batches: Batches) -> Batches:
+        for batch in batches:
+            for left, right in pairs_of(batch):
+                sent = list(split(targets[_cells(left, right, groups)], left, right))
+                yield pa.record_batch(
+                    {"target": pa.array([t for t, _ in sent], pa.int32()), "block": [b for _, b in sent]},
+                    schema=pa.schema({"target": pa.int32(), "block": pa.binary()}),
+                )
+
+    def receive(batches: Batches) -> Batches:
+        table = gather(batches)
+        if table is None:
+            return
+        left, right = _distinct(*unpack(table["block"], 2))
+        documents = table.filter(pc.is_valid(table["doc_id"])).drop_columns(["target", "block"])
+        left_rows, right_rows = (_look_up(documents["doc_id"].to_numpy(), ends) for ends in (left, right))
+        yield compare(documents, (left, right), (left_rows, right_rows))
+
+    if meeting.whole and groups == 1:
+        addressed = payload.withColumn("target", F.lit(int(targets[0])))
+    else:
+        members = source.mapInArrow(
+            list_members, T.StructType().add("doc_id", T.LongType()).add("target", T.IntegerType())
+        ).distinct()
+        addressed = payload.join(F.broadcast(members) if meeting.broadcast else members, on="doc_id", how="inner")
+    pairs = source.mapInArrow(send_pairs, T.StructType().add("target", T.IntegerType()).add("block", T.BinaryType()))
+    return (
+        pairs.unionByName(addressed, allowMissingColumns=True)
+        .repartition(targets.size, "target")
+        .mapInArrow(receive, schema)
+    )
+
+
+def _look_up(ids: Integers, wanted: Integers) -> Integers:
+    """Return where each id stands; a missing one would otherwise be taken for its neighbour."""
+    order = np.argsort(ids, kind="stable")
+    rows = order.take(np.searchsorted(ids, wanted, sorter=order), mode="clip")
+    if not np.array_equal(ids[rows], wanted):
+        raise ValueError(f"every document of a pair must have a payload (got none of {wanted[ids[rows] != wanted][0]})")
+    return rows
+
+
+def _distinct(left: Integers, right: Integers) -> Pairs:
+    """Return the distinct pairs in ascending order."""
+    order = np.lexsort((right, left))
+    left, right = left[order], right[order]
+    first = mark_firsts(left, right)
+    return left[first], right[first]

@@ -1,0 +1,51 @@
+"""REMOVALS, REPEATED, SIGNATURES -> FATES: what becomes of every row of the files that goes."""
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+from dedup.tables.schemas import PLACE
+
+
+def find_fates(
+    removals: DataFrame,
+    repeated: DataFrame | None,
+    signatures: DataFrame,
+    members: DataFrame,
+    *,
+    layer: str,
+    broadcast: bool,
+) -> DataFrame:
+    """Turn REMOVALS, REPEATED, SIGNATURES and MEMBERS into FATES; shuffles ids and places only.
+
+    Of equal rows, which share a document id, the first by file and row stays if their document does; the others go as
+    its identical copies.
+
+    Parameters
+    ----------
+    repeated
+        Ids of equal rows; None if there are none.
+    broadcast
+        Whether REMOVALS fits into every executor's memory.
+    """
+    places = signatures.select("doc_id", "id", *PLACE, "text_bytes")
+    listed = removals.drop("id")
+    gone = places.join(F.broadcast(listed) if broadcast else listed, on="doc_id", how="inner")
+    if repeated is None:
+        return gone
+    order = Window.partitionBy("doc_id").orderBy("file", "row")
+    copies = places.join(F.broadcast(repeated.select("doc_id")), on="doc_id", how="left_semi")
+    further = copies.withColumn("number", F.row_number().over(order)).filter(F.col("number") > 1).drop("number")
+    staying = further.join(removals.select("doc_id"), on="doc_id", how="left_anti")
+    named = staying.join(members.select("doc_id", "component_id"), on="doc_id", how="left")
+    extra = named.select(
+        "doc_id",
+        "id",
+        *PLACE,
+        "text_bytes",
+        F.lit(layer).alias("layer"),
+        F.lit("identical").alias("kind"),
+        F.col("id").alias("representative_id"),
+        F.coalesce("component_id", "doc_id").alias("component_id"),
+        F.lit(1.0).alias("jaccard"),
+    )
+    return gone.unionByName(extra)

@@ -1,0 +1,59 @@
+"""What a stage returns: a table that stays, and what was counted as it was made."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
+
+from pyspark.sql import DataFrame
+from pyspark.sql import types as T
+
+from dedup.stages.exchange import Counters
+
+Counts = TypeVar("Counts")
+Seen: TypeAlias = Mapping[str, Any]
+"""What was counted as a table was written: `rows`, sums of columns, and what workers counted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Table(Generic[Counts]):
+    """A table that is written and can be read as often as needed."""
+
+    frame: DataFrame
+    counts: Counts
+
+
+class Keep(Protocol):
+    """What writes tables: those that an earlier try has finished are not made again."""
+
+    def __call__(
+        self,
+        name: str,
+        schema: T.StructType,
+        build: Callable[[Counters], DataFrame],
+        measure: Callable[[Seen], Counts],
+        *,
+        summed: Mapping[str, str] | None = None,
+    ) -> Table[Counts]:
+        """Make a table and read it again.
+
+        Parameters
+        ----------
+        name
+            Of the table, unique in a run.
+        build
+            Returns the rows; what its workers count goes to the counters.
+        measure
+            Makes the counts from what was seen.
+        summed
+            SQL expressions over the table whose sums are seen under these names.
+        """
+
+
+def count_rows(seen: Seen) -> int:
+    """Return how many rows a table has that needs no other counts."""
+    return int(seen["rows"])
+
+
+def read_histogram(seen: Seen, name: str) -> dict[int, int]:
+    """Return how often every number was counted, ascending; JSON has turned the numbers into text."""
+    return dict(sorted((int(number), count) for number, count in seen.get(name, {}).items()))

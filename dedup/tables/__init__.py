@@ -1,0 +1,1 @@
+"""The tables between the stages: their schemas, and what is counted as each is made."""

@@ -1,0 +1,175 @@
+"""What is counted as the tables of a run are made: a typed value for each stage, the same from every engine."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Signed:
+    """Counts of SIGNATURES."""
+
+    rows: int
+    """Documents, equal rows counted one by one."""
+    text_bytes: int = 0
+    tokens: int = 0
+    shingles: int = 0
+    """Distinct shingles, summed over the documents."""
+    documents_empty: int = 0
+    """Documents without a token."""
+    documents_short: int = 0
+    """Documents with fewer tokens than a shingle, but with one."""
+    ids_null: int = 0
+    sample_bytes: int = 0
+    """Bytes of the sample of tokens."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Collapsed:
+    """Counts of IDENTICAL and REPEATED."""
+
+    rows: int
+    """Documents whose shingle set is that of another with a lesser id."""
+    repeated: int = 0
+    """Document ids of more than one row."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bucketed:
+    """Counts of BUCKETS."""
+
+    rows: int
+    """Buckets of two and more members."""
+    members: int = 0
+    band_rows: int = 0
+    """Rows (key, document) that were brought together."""
+    sizes: Mapping[int, int] = field(default_factory=dict)
+    """How many buckets there are of every size, ascending."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Paired:
+    """Counts of CANDIDATES."""
+
+    rows: int
+    pairs_in_buckets: int = 0
+    """Pairs that the buckets give, one for each bucket that a pair shares."""
+    pairs_uncompared: int = 0
+    """Pairs that the cap on buckets leaves out, counted in the same way."""
+    pairs_distinct: int = 0
+    pairs_after_length: int = 0
+    """Distinct pairs whose sizes allow the threshold."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verified:
+    """Counts of EDGES."""
+
+    rows: int
+    """Pairs with exact Jaccard at or above the threshold."""
+    compared: int = 0
+    """Rows of the table on disk: edges, and pairs that may be near misses."""
+    similarities: Sequence[int] = ()
+    """How many pairs were compared in each of `edges.BINS` bins of Jaccard similarity."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Connected:
+    """Counts of COMPONENTS."""
+
+    rows: int
+    """Documents that another one resembles."""
+    engine: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lost:
+    """What a sample of the pairs that a cap left uncompared says."""
+
+    sampled: int = 0
+    similar: int = 0
+    """Pairs of the sample at or above the threshold."""
+    lost: int = 0
+    """Similar pairs whose documents are not in one component either."""
+
+    @property
+    def rows(self) -> int:
+        """Similar pairs."""
+        return self.similar
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabelsRead:
+    """Counts of labelled pairs of duplicates."""
+
+    rows: int
+    """Those of which both documents are in the corpus."""
+    given: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Labeled:
+    """How many labelled pairs were joined."""
+
+    given: int = 0
+    """Labelled pairs of duplicates."""
+    points: Sequence[Mapping[str, Any]] = ()
+    """Those of which both documents are in the corpus, by similarity: see `stages.labels.measure_recall`."""
+
+    @property
+    def rows(self) -> int:
+        """Labelled pairs that the corpus has."""
+        return sum(point["pairs"] for point in self.points)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Elected:
+    """Counts of MEMBERS."""
+
+    rows: int
+    near: int = 0
+    """Members that are removed and are no identical copy of the one kept."""
+    distant: int = 0
+    """Members that no edge joins to the one kept."""
+    spared: int = 0
+    """Members that a limit keeps."""
+    sizes: Mapping[int, int] = field(default_factory=dict)
+    """How many components there are of every size, ascending."""
+    largest: Sequence[Mapping[str, Any]] = ()
+    """The largest components, each with `documents`, `component_id` and `examples` of doc_id and id, the one kept
+    first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Near:
+    """Counts of the layer `near`."""
+
+    signed: Signed
+    collapsed: Collapsed
+    bucketed: Bucketed
+    paired: Paired
+    verified: Verified
+    connected: Connected
+    lost: Lost
+    elected: Elected
+    labeled: Labeled | None
+    """None without labels."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """Counts of the output."""
+
+    kept: int
+    removed: int
+    """Documents removed; rows of `removed` where it is written."""
+    edges: int
+    near_misses: int
+    quarantined: int = 0
+    text_bytes_kept: int | None = None
+    """None where no text is written."""
+
+    @property
+    def rows(self) -> int:
+        """Documents kept."""
+        return self.kept

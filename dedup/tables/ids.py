@@ -1,0 +1,60 @@
+"""What is wrong with ids, said in one sentence whatever the engine that found it."""
+
+from collections.abc import Sequence
+
+from dedup.errors import DataError
+
+SHOWN = 5
+"""Offending ids shown in an error."""
+SHOWN_LENGTH = 40
+"""Characters shown of a text."""
+
+
+def refuse_null(nulls: int, begins: Sequence[str], *, id_column: str) -> DataError:
+    """Return the error for ids that are null.
+
+    Parameters
+    ----------
+    nulls
+        How many there are.
+    begins
+        How the texts of some of their documents begin, at most SHOWN of SHOWN_LENGTH characters.
+    """
+    shown = ", ".join(map(repr, begins))
+    return DataError(
+        f"input.id_column: column {id_column!r} must not be null "
+        f"(got {nulls:,} nulls; their texts begin {shown}); fill them in or set another column"
+    )
+
+
+def refuse_collision(one: str, other: str, doc_id: int) -> DataError:
+    """Return the error for two ids of one hash."""
+    return DataError(
+        f"ids {one!r} and {other!r} have one 64-bit hash ({doc_id}); "
+        "rename one of them, or set input.id_column to an integer column"
+    )
+
+
+def refuse_repeated(count: int, shown: Sequence[tuple[str | int, int]], *, id_column: str) -> DataError:
+    """Return the error for ids of more than one row.
+
+    Parameters
+    ----------
+    count
+        How many there are.
+    shown
+        The least of them, at most SHOWN, and how many rows each has.
+    """
+    named = ", ".join(f"{user_id!r} ({copies:,} rows)" for user_id, copies in shown)
+    return DataError(
+        f"input.id_column: column {id_column!r} must be unique (got {count:,} repeated ids: {named}); "
+        "set another column, or none to take equal rows for one document"
+    )
+
+
+def refuse_labels(given: int) -> DataError:
+    """Return the error for so many labelled pairs of duplicates, of none of which both documents are in the input."""
+    return DataError(
+        f"evaluation.labeled_pairs: must hold duplicates of the input (got {given:,}, of none of which both "
+        "documents are in it)"
+    )

@@ -1,0 +1,146 @@
+"""The tables between the stages. Every field is nullable, as Spark makes computed columns; none holds a null."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from pyspark.sql import types as T
+
+
+def signatures(id_type: T.DataType, hashed: Mapping[str, Any] | None = None) -> T.StructType:
+    """Return the schema of SIGNATURES, one row per document, for the type of the user's ids.
+
+    `hashed` says under which version and key, and goes to every file with the column `signature`.
+    """
+    return (
+        T.StructType()
+        .add("doc_id", T.LongType())
+        .add("id", id_type)  # the user's own
+        .add("shingle_count", T.IntegerType())  # distinct shingles; 0: no token
+        .add("digest_high", T.LongType())  # XXH3-128 of the shingle set
+        .add("digest_low", T.LongType())
+        .add("band_keys", T.BinaryType())  # uint64, one a band
+        .add("signature", T.BinaryType(), metadata=dict(hashed or {}))  # the low byte of every row
+        .add("source", T.StringType())  # null where no column of it is set
+        .add("split", T.IntegerType())  # of files, where the document stands; null in rows that Spark reads
+        .add("file", T.IntegerType())
+        .add("row", T.LongType())
+        .add("text_bytes", T.LongType())
+        .add("tokens", T.BinaryType())  # uint32, the first of a document of the sample; null in others
+    )
+
+
+QUARANTINE = T.StructType().add("file", T.StringType()).add("reason", T.StringType()).add("record", T.StringType())
+"""Records of the input that are none, as they stand in their file."""
+
+SHARED = (
+    T.StructType()
+    .add("doc_id", T.LongType())
+    .add("set_id", T.LongType())  # null in rows of REPEATED
+    .add("copies", T.LongType())  # null in rows of IDENTICAL
+)
+"""IDENTICAL and REPEATED in one table."""
+
+REPEATED = T.StructType().add("doc_id", T.LongType()).add("copies", T.LongType())
+"""Document ids of more than one row."""
+
+IDENTICAL = T.StructType().add("doc_id", T.LongType()).add("set_id", T.LongType())
+"""Documents whose shingle set is that of another with a lesser id, `set_id` the least of them."""
+
+BUCKETS = (
+    T.StructType()
+    .add("key", T.LongType())
+    .add("size", T.IntegerType())
+    .add("doc_ids", T.BinaryType())  # int64, ascending
+)
+"""Buckets of two and more members."""
+
+CANDIDATES = T.StructType().add("left_id", T.LongType()).add("right_id", T.LongType()).add("estimate", T.DoubleType())
+"""Distinct pairs left_id < right_id that are worth an exact comparison; estimate is null in exact mode."""
+
+PAIRS = T.StructType().add("left_id", T.LongType()).add("right_id", T.LongType())
+"""Pairs left_id < right_id."""
+
+LABELS = T.StructType().add("left_id", T.LongType()).add("right_id", T.LongType()).add("duplicate", T.BooleanType())
+"""Labelled pairs, left_id < right_id, and whether they are duplicates by their label."""
+
+NEIGHBOURS = T.StructType().add("seed", T.IntegerType()).add("doc_id", T.LongType())
+"""Documents that resemble a document drawn, which is known by its number."""
+
+ENDS = T.StructType().add("doc_id", T.LongType())
+"""Documents of candidates."""
+
+SETS = T.StructType().add("doc_id", T.LongType()).add("shingles", T.BinaryType())
+"""Shingle sets: uint64, ascending."""
+
+EDGES = T.StructType().add("left_id", T.LongType()).add("right_id", T.LongType()).add("jaccard", T.DoubleType())
+"""Candidates with exact Jaccard at or above the threshold; in the stage's table also near misses, NEAR_MISSES."""
+
+COMPONENTS = T.StructType().add("doc_id", T.LongType()).add("component_id", T.LongType())
+"""Documents that another one resembles and the least document id of their component."""
+
+
+def members(id_type: T.DataType) -> T.StructType:
+    """Return the schema of MEMBERS, the documents that another one resembles, with the one kept of each component."""
+    return (
+        T.StructType()
+        .add("doc_id", T.LongType())
+        .add("id", id_type)
+        .add("representative_id", id_type)  # the user's id of the document kept
+        .add("component_id", T.LongType())
+        .add("kind", T.StringType())  # kept; identical: the same shingle set as the one kept; near
+        .add("jaccard", T.DoubleType())  # exact, to the representative; null where no edge joins the two
+        .add("left_id", T.LongType())  # the shingle sets of both, by the least doc_id of each, in ascending order
+        .add("right_id", T.LongType())
+        .add("source", T.StringType())
+        .add("representative_source", T.StringType())
+    )
+
+
+SPARED = T.StructType().add("doc_id", T.LongType()).add("kind", T.StringType())
+"""Documents that would be removed were it not for a limit."""
+
+
+def removals(id_type: T.DataType) -> T.StructType:
+    """Return the schema of REMOVALS, documents that a layer removes."""
+    return (
+        T.StructType()
+        .add("doc_id", T.LongType())
+        .add("id", id_type)
+        .add("layer", T.StringType())
+        .add("kind", T.StringType())  # of the layer near: identical, the same shingle set; near
+        .add("representative_id", id_type)  # the user's id of the document kept
+        .add("component_id", T.LongType())
+        .add("jaccard", T.DoubleType())  # exact, to the representative
+    )
+
+
+PLACE = ("split", "file", "row")
+"""Where a document of files stands."""
+
+
+def fates(id_type: T.DataType) -> T.StructType:
+    """Return the schema of FATES, rows of files that go; see `removals` for the rest."""
+    return (
+        T.StructType()
+        .add("doc_id", T.LongType())
+        .add("id", id_type)
+        .add("split", T.IntegerType())
+        .add("file", T.IntegerType())
+        .add("row", T.LongType())
+        .add("text_bytes", T.LongType())
+        .add("layer", T.StringType())
+        .add("kind", T.StringType())
+        .add("representative_id", id_type)
+        .add("component_id", T.LongType())
+        .add("jaccard", T.DoubleType())
+    )
+
+
+SPANS = (
+    T.StructType()
+    .add("doc_id", T.LongType())
+    .add("begin", T.LongType())  # characters
+    .add("end", T.LongType())
+    .add("layer", T.StringType())
+)
+"""Parts of texts that a layer cuts."""

@@ -1,0 +1,54 @@
+"""Every command of the README and the docs as it stands, in a copy of the project with the corpus that they name."""
+
+import json
+import os
+import shutil
+import subprocess
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from dedup.run.session import ROOT
+from tests.documented import find_commands
+from tests.test_docs import table_after
+
+RUNS_THIS = {"scripts/test"}
+WORDS = " ".join(f"word{number}" for number in range(60))
+ROWS = [{"id": number, "text": f"{WORDS} {number // 2}"} for number in range(400)]
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory):
+    """Return a copy of what is tracked, set up, with the input that the commands name."""
+    folder = tmp_path_factory.mktemp("project")
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    for name in filter(lambda name: (ROOT / name).is_file(), listed.splitlines()):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, folder / name)
+    for name in (".venv", "jars"):
+        (folder / name).symlink_to(ROOT / name)
+    (folder / "corpus").mkdir()
+    (folder / "corpus" / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS))
+    pq.write_table(pa.Table.from_pylist([{**row, "body": row["text"]} for row in ROWS]), folder / "part.parquet")
+    five = [{"id": int(each), "text": text} for each, text in table_after("gives the same answer on every run")]
+    (folder / "five.jsonl").write_text("".join(json.dumps(row) + "\n" for row in five))
+    assert type_in(folder, "scripts/dedup --input five.jsonl --id-column id --output five") == 0
+    return folder
+
+
+def type_in(folder, text):
+    """Return the status of a command, typed where Spark is installed."""
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("PYSPARK", "PYTHON"))}
+    path = f"{folder}/.venv/bin:{inherited['PATH']}"
+    done = subprocess.run(["sh", "-euc", text], cwd=folder, env={**inherited, "PATH": path}, check=False, timeout=900)
+    return done.returncode
+
+
+@pytest.mark.parametrize("shown", [each for each in find_commands() if each.text not in RUNS_THIS], ids=str)
+def test_a_command_does_what_the_page_says(checkout, shown):
+    # Several write to one folder.
+    text = shown.text.replace("\nspark-submit", "\nrm -r clean\nspark-submit")
+    shutil.rmtree(checkout / "clean", ignore_errors=True)
+
+    assert type_in(checkout, text) == (2 if shown.refused else 0)

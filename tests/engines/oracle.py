@@ -1,0 +1,172 @@
+"""What a search must find, said slowly: plain Python on the sets of a few rows, one pair and one bucket at a time."""
+
+import math
+from collections import Counter, defaultdict
+from itertools import combinations
+
+import numpy as np
+
+from dedup.engines.memory import Search
+from dedup.kernels import lsh
+from tests import oracles
+from tests.engines import SEED, Row
+
+CLOSEST, MARGIN, FOLLOWERS = 3, 0.2, 16
+
+
+def signed(value: int) -> int:
+    return (value + 2**63) % 2**64 - 2**63
+
+
+class Expected:
+    """Attributes are named and filled as those of `Found`."""
+
+    def __init__(self, rows: list[Row], search: Search, shingle_size: int) -> None:
+        self.rows, self.search = rows, search
+        words = {row.doc_id: oracles.tokens(row.text) for row in rows}
+        hashed = {doc_id: [oracles.token_hash(token, 1) for token in found] for doc_id, found in words.items()}
+        self.sets = {doc_id: oracles.shingle_hashes(found, shingle_size) for doc_id, found in hashed.items()}
+        self.ids = {row.doc_id: row.id for row in rows}
+        self.sources = {row.doc_id: row.source for row in rows}
+        self.copies = Counter(row.doc_id for row in rows)
+        least: dict[tuple | int, int] = {}
+        for doc_id in sorted(self.sets):
+            least.setdefault(tuple(self.sets[doc_id]) or doc_id, doc_id)
+        self.head = {doc_id: least[tuple(members) or doc_id] for doc_id, members in self.sets.items()}
+        self.heads = sorted(doc_id for doc_id, members in self.sets.items() if members and self.head[doc_id] == doc_id)
+        self.identical = sorted((one, head) for one, head in self.head.items() if one != head)
+        self.repeated = sorted((doc_id, count) for doc_id, count in self.copies.items() if count > 1)
+        self._bucket()
+        self._pair()
+        below = {pair: j for pair, j in self.compared.items() if search.threshold - MARGIN <= j < search.threshold}
+        self.edges = {pair: j for pair, j in self.compared.items() if j >= search.threshold}
+        self.near_misses = {
+            pair: below[pair]
+            for end in {end for pair in below for end in pair}
+            for pair in sorted((pair for pair in below if end in pair), key=lambda p: (-below[p], p))[:CLOSEST]
+        }
+        self.components = oracles.components([*self.edges, *self.identical])
+        self._elect()
+
+    def jaccard(self, left: int, right: int) -> float:
+        one, other = set(self.sets[left]), set(self.sets[right])
+        return len(one & other) / max(len(one | other), 1)
+
+    def _keys(self) -> list[tuple[int, int]]:
+        search = self.search
+        if search.mode == "lsh":
+            for doc_id in self.heads:
+                values = oracles.signature(self.sets[doc_id], search.bands * search.rows, SEED)
+                self.low[doc_id] = [value & 0xFF for value in values]
+                for key in oracles.band_keys([value & 0xFFFFFFFF for value in values], search.bands, search.rows):
+                    yield from [(key, doc_id)] * self.copies[doc_id]
+            return
+        every = [shingle for one in self.heads for shingle in self.sets[one] * self.copies[one]]
+        frequencies = Counter(every)
+        for doc_id in self.heads:
+            members = self.sets[doc_id]
+            length = len(members) - math.ceil(search.threshold * len(members) - 1e-9) + 1
+            # Equal rows are read as one set that has every shingle as often as there are rows.
+            ordered = sorted(
+                (frequencies[shingle], signed(shingle), shingle)
+                for shingle in members * self.copies[doc_id]
+                if frequencies[shingle] > 1
+            )
+            taken = max(length - (len(members) - len(ordered)), 0)
+            yield from [(shingle, doc_id) for *_, shingle in ordered[:taken]]
+
+    def _bucket(self) -> None:
+        self.low: dict[int, list[int]] = {}
+        keyed = list(self._keys())
+        self.band_rows = len(keyed)
+        buckets = defaultdict(set)
+        for key, doc_id in keyed:
+            buckets[key].add(doc_id)
+        self.buckets = {key: sorted(members) for key, members in buckets.items() if len(members) > 1}
+
+    def _pair(self) -> None:
+        search = self.search
+        listed, self.uncompared = [], 0
+        for key, members in self.buckets.items():
+            pairs = list(combinations(members, 2))
+            if search.mode == "lsh" and len(members) > search.max_bucket:
+                every = len(pairs)
+                circle = sorted(members, key=lambda one: oracles.mix((one & oracles.MASK) ^ key))
+                half = search.max_bucket // 2
+                steps = min(max(search.max_bucket**2 // (2 * len(members)), min(FOLLOWERS, half)), half)
+                places = [(place, place + step) for place in range(len(circle)) for step in range(1, steps + 1)]
+                pairs = [(circle[one], circle[other % len(circle)]) for one, other in places]
+                self.uncompared += every - len(pairs)
+            listed += [tuple(sorted(pair)) for pair in pairs]
+        self.in_buckets = len(listed)
+        self.distinct = set(listed)
+        sizes = {doc_id: len(members) for doc_id, members in self.sets.items()}
+        possible = [
+            (left, right)
+            for left, right in sorted(self.distinct)
+            if min(sizes[left], sizes[right]) >= search.threshold * max(sizes[left], sizes[right]) * (1 - 1e-12)
+        ]
+        self.after_length = len(possible)
+        self.candidates = dict.fromkeys(possible)
+        if search.mode == "lsh":
+            size = search.bands * search.rows
+            error = math.sqrt(search.threshold * (1 - search.threshold) / size)
+            floor = search.threshold - search.estimate_sigmas * error
+            for left, right in possible:
+                agreed = sum(a == b for a, b in zip(self.low[left], self.low[right], strict=True)) / size
+                self.candidates[left, right] = (agreed - 1 / 256) / (1 - 1 / 256)
+            self.candidates = {pair: estimate for pair, estimate in self.candidates.items() if estimate >= floor}
+        self.compared = {pair: self.jaccard(*pair) for pair in self.candidates}
+
+    def lose(self) -> tuple[int, int, int]:
+        """Return the counts of `Lost`: buckets are asked one by one, as if each had a task to itself."""
+        drawn = set()
+        if self.uncompared and self.search.mode == "lsh":
+            share = min(10_000 / self.uncompared, 1.0)
+            for key, members in self.buckets.items():
+                bucket = np.array([key], np.uint64), np.array(members), np.array([0, len(members)])
+                left, right = lsh.sample_uncompared(*bucket, self.search.max_bucket, share)
+                drawn |= set(zip(left.tolist(), right.tolist(), strict=True))
+        similar = [pair for pair in drawn if self.jaccard(*pair) >= self.search.threshold]
+        return len(drawn), len(similar), sum(not self.are_joined(*pair) for pair in similar)
+
+    def are_joined(self, left: int, right: int) -> bool:
+        places = self.components
+        return left in places and places[left] == places.get(right)
+
+    def _elect(self) -> None:
+        families = defaultdict(list)
+        for doc_id, place in sorted(self.components.items()):
+            families[place].append(doc_id)
+        self.families = families
+        self.members, self.distant, self.kept_of, removed = {}, 0, {}, defaultdict(list)
+        for place, family in families.items():
+            key = (lambda one: self.ids[one].encode()) if isinstance(self.ids[family[0]], str) else self.ids.get
+            kept = self.kept_of[place] = min(family, key=key)
+            for doc_id in family:
+                left, right = sorted((self.head[doc_id], self.head[kept]))
+                self.distant += left != right and (left, right) not in self.edges
+                kind = "kept" if doc_id == kept else "identical" if left == right else "near"
+                sources = self.sources[doc_id], self.sources[kept]
+                if kind != "kept" and sources[0] != sources[1]:
+                    removed[sources[1]].append(doc_id)
+                similarity = 1.0 if left == right else self.jaccard(left, right)
+                told = (self.ids[doc_id], self.ids[kept], place, kind, similarity, left, right, *sources)
+                self.members[doc_id] = told
+        limit = self.search.per_source
+        late = [doc_id for listed in removed.values() for doc_id in sorted(listed)[limit:]] if limit else []
+        self.spared = sorted((doc_id, self.members[doc_id][3]) for doc_id in late)
+        for doc_id in late:
+            user_id, _, place, _, _, *rest = self.members[doc_id]
+            self.members[doc_id] = (user_id, user_id, place, "kept", 1.0, *rest)
+        self.near = sum(told[3] == "near" for told in self.members.values())
+
+    def largest(self) -> list[dict]:
+        ordered = sorted(self.families.items(), key=lambda item: (-len(item[1]), item[0]))[:5]
+        told = []
+        for place, family in ordered:
+            kept = self.kept_of[place]
+            shown = [kept, *[one for one in family if one != kept][:3]]
+            examples = [{"doc_id": one, "id": self.ids[one]} for one in shown]
+            told.append({"documents": len(family), "component_id": place, "examples": examples})
+        return told

@@ -1,0 +1,168 @@
+"""Two engines, one answer: what Spark's stages write is what the memory engine finds."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from dedup.run.job import Job
+from dedup.run.pipeline import run
+from dedup.settings.files import load_config
+from tests.engines import SEARCH, Corpus, Row
+from tests.test_pipeline import make_texts
+
+# Every example is a run of the job, so few are tried and none is shrunk; they share nothing but the Spark session.
+slow = settings(
+    max_examples=4,
+    deadline=None,
+    phases=[Phase.explicit, Phase.reuse, Phase.generate],
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+searches = st.builds(
+    replace,
+    st.just(SEARCH),
+    threshold=st.sampled_from([0.5, 0.7, 0.8]),
+    mode=st.sampled_from(["lsh", "lsh", "exact"]),
+    bands=st.sampled_from([8, 21]),
+    rows=st.sampled_from([2, 6]),
+    max_bucket=st.sampled_from([3, 150]),
+    estimate_sigmas=st.sampled_from([0.5, 4.0]),
+    per_source=st.integers(0, 4),
+)
+
+
+def run_on_spark(spark, folder: Path, corpus: Corpus, search, *, with_ids: bool, labels: list[tuple]) -> dict:
+    """Run the job on the corpus and return its report."""
+    source, output = folder / "in.parquet", folder / "out"
+    columns = {"text": [row.text for row in corpus.rows], "origin": [row.source for row in corpus.rows]}
+    if with_ids:
+        columns["id"] = [row.id for row in corpus.rows]
+    pq.write_table(pa.table(columns), source)
+    chosen = {
+        "threshold": search.threshold,
+        "mode": search.mode,
+        "lsh.bands": search.bands,
+        "lsh.rows": search.rows,
+        "buckets.max_bucket": search.max_bucket,
+        "candidates.estimate_sigmas": search.estimate_sigmas,
+        "limits.per_source": search.per_source,
+        "input.source_column": "origin",
+        "input.id_column": "id" if with_ids else "",
+    }
+    if labels:
+        pq.write_table(
+            pa.table(dict(zip(("left_id", "right_id"), zip(*labels, strict=True), strict=True))), folder / "l.parquet"
+        )
+        chosen["evaluation.labeled_pairs"] = str(folder / "l.parquet")
+    config = load_config(None, None, [f"{name}={value}" for name, value in chosen.items()])
+    run(spark, Job(inputs=[str(source)], output=str(output), config=config))
+    return json.loads((output / "report.json").read_text())
+
+
+def rows_of(output: Path, name: str, columns: Sequence[str] | None = None) -> list[tuple]:
+    table = ds.dataset(output / name).to_table(columns=columns and [*columns])
+    return sorted((tuple(row.values()) for row in table.to_pylist()), key=repr)
+
+
+@slow
+@given(seed=st.integers(0, 2**32), search=searches, of_strings=st.booleans(), labelled=st.booleans())
+def test_both_engines_find_the_same(spark, tmp_path_factory, *, seed, search, of_strings, labelled):
+    folder, chance = tmp_path_factory.mktemp("equality"), Random(seed)
+    texts = make_texts(seed, originals=8, copies=6)
+    numbers = chance.sample(range(-100, 100), len(texts))
+    ids = [f"é{number}" for number in numbers] if of_strings else numbers
+    corpus = Corpus(
+        [Row(user_id, text, chance.choice(["one", "two", None])) for user_id, text in zip(ids, texts, strict=True)]
+    )
+    labels = [tuple(chance.sample(ids, 2)) for _ in range(40)] if labelled else []
+    report = run_on_spark(spark, folder, corpus, search, with_ids=True, labels=labels)
+
+    doc_ids = {row.id: row.doc_id for row in corpus.rows}
+    placed = sorted({tuple(sorted((doc_ids[left], doc_ids[right]))) for left, right in labels})
+    found = corpus.find(search, placed or None)
+    names = {doc_id: user_id for user_id, doc_id in doc_ids.items()}
+    members = found.members.to_pylist()
+    duplicates = [row for row in members if row["kind"] != "kept"]
+    told = ("id", "representative_id", "component_id", "kind", "jaccard")
+    assert rows_of(folder / "out", "duplicates", told) == sorted(
+        (tuple(row[name] for name in told) for row in duplicates), key=repr
+    )
+    kept = {row[-1] for row in rows_of(folder / "out", "kept")}
+    assert kept == set(ids) - {row["id"] for row in duplicates}
+    same = [(row["doc_id"], row["set_id"], 1.0) for row in found.identical.to_pylist()]
+    named = {
+        "edges": [*(tuple(row.values()) for row in found.edges.to_pylist()), *same],
+        "near_misses": [tuple(row.values()) for row in found.near_misses.to_pylist()],
+    }
+    for name, pairs in named.items():
+        expected = [(*sorted((names[left], names[right])), similarity) for left, right, similarity in pairs]
+        assert rows_of(folder / "out", name) == sorted(expected, key=repr), name
+    assert_counts_agree(report, found)
+
+
+def assert_counts_agree(report, found) -> None:
+    """Hold the counts of the report against those of the memory engine."""
+    stages, paired, elected = report["stages"], found.paired, found.elected
+    assert report["pairs"] | {"all": 0} == {
+        "all": 0,
+        "in_buckets": paired.pairs_in_buckets,
+        "uncompared": paired.pairs_uncompared,
+        "distinct": paired.pairs_distinct,
+        "candidates": paired.rows,
+        "edges": found.verified.rows,
+    }
+    assert stages["candidates"]["pairs_after_length"] == paired.pairs_after_length
+    assert stages["identical"]["rows"] == found.collapsed.rows
+    assert stages["identical"]["repeated"] == found.collapsed.repeated
+    buckets = found.bucketed
+    counted = {name: stages["buckets"][name] for name in ("rows", "members", "band_rows")}
+    assert counted == {"rows": buckets.rows, "members": buckets.members, "band_rows": buckets.band_rows}
+    assert report["bucket_sizes"] == {str(size): count for size, count in buckets.sizes.items()}
+    assert report["similarities"] == found.verified.similarities
+    assert report["component_sizes"] == {str(size): count for size, count in elected.sizes.items()}
+    assert stages["components"]["rows"] == found.connected.rows
+    assert {name: report[name] for name in ("near", "chained", "spared")} == {
+        "near": elected.near,
+        "chained": elected.distant,
+        "spared": elected.spared,
+    }
+    lost = {"sampled": found.lost.sampled, "similar": found.lost.similar, "lost": found.lost.lost}
+    assert {name: report["uncompared"][name] for name in lost} == lost
+    shown = [
+        (each["documents"], each["component_id"], [example["id"] for example in each["examples"]])
+        for each in report["largest_components"]
+    ]
+    assert shown == [
+        (each["documents"], each["component_id"], [example["id"] for example in each["examples"]])
+        for each in elected.largest
+    ]
+    assert report["recall_measured"] == [
+        {**point, "jaccard": pytest.approx(point["jaccard"], rel=1e-15)} for point in found.recall
+    ]
+
+
+@pytest.mark.parametrize("mode", ["lsh", "exact"])
+def test_both_engines_count_equal_rows_alike(spark, tmp_path, mode):
+    # Ids are not Spark's here, so no count may depend on which document is the least.
+    texts = make_texts(9, originals=6)[6:]
+    texts += texts[:12]
+    search = replace(SEARCH, mode=mode)
+    corpus = Corpus([Row(text, text) for text in texts])
+    report = run_on_spark(spark, tmp_path, corpus, search, with_ids=False, labels=[])
+    found = corpus.find(search)
+
+    stages = report["stages"]
+    assert stages["identical"]["repeated"] == found.collapsed.repeated >= 12 - 4
+    counted = {name: stages["buckets"][name] for name in ("rows", "members", "band_rows")}
+    assert counted["band_rows"] == found.bucketed.band_rows
+    assert (counted["rows"], counted["members"]) == (found.bucketed.rows, found.bucketed.members)
+    assert report["pairs"]["edges"] == found.verified.rows
+    assert report["component_sizes"] == {str(size): count for size, count in found.elected.sizes.items()}

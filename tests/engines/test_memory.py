@@ -1,0 +1,145 @@
+"""The memory engine against plain Python, in both modes and whatever the settings."""
+
+from collections import Counter
+from dataclasses import replace
+from random import Random
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyspark.sql import types as T
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from dedup.engines.members import Components, find_parted
+from dedup.errors import DataError
+from dedup.tables import schemas
+from tests.engines import SEARCH, Corpus, Row, rows_of
+from tests.engines.oracle import Expected
+from tests.strategies import int64s
+
+searches = st.builds(
+    replace,
+    st.just(SEARCH),
+    threshold=st.sampled_from([0.1, 0.5, 0.7, 0.8, 1.0]),
+    mode=st.sampled_from(["lsh", "exact"]),
+    bands=st.integers(1, 6),
+    rows=st.integers(1, 2),
+    max_bucket=st.sampled_from([2, 3, 5, 150]),
+    estimate_sigmas=st.sampled_from([0.0, 1.0, 100.0]),
+    per_source=st.integers(0, 3),
+)
+
+
+@st.composite
+def corpora(draw: st.DrawFn) -> list[Row]:
+    """Families of near copies in any order, empty texts among them, some rows more than once."""
+    chance = Random(draw(st.integers(0, 2**32)))
+    texts = [""] * draw(st.integers(0, 2))
+    for _ in range(draw(st.integers(0, 3))):
+        words = [chance.choice("abcdefghijklmnop") for _ in range(chance.choice([1, 3, 8, 20, 40]))]
+        for _ in range(chance.randint(1, 14)):
+            edited = list(words)
+            for _ in range(chance.randint(0, 3)):
+                edited[chance.randrange(len(words))] = chance.choice("abcdefghijklmnopqrstuvw")
+            texts.append(" ".join(edited))
+    number = len(texts)
+    ids = draw(
+        st.one_of(
+            st.lists(int64s, min_size=number, max_size=number, unique=True),
+            st.lists(st.text("aZé\U0001f600\uffff", max_size=4), min_size=number, max_size=number, unique=True),
+        )
+    )
+    sources = draw(st.lists(st.sampled_from(["one", "two", None]), min_size=number, max_size=number))
+    rows = [Row(*values) for values in zip(ids, texts, sources, strict=True)]
+    again = draw(st.lists(st.sampled_from(rows), max_size=4)) if rows and draw(st.booleans()) else []
+    return draw(st.permutations(rows + again))
+
+
+@given(corpora(), searches, st.integers(1, 3))
+def test_finds_what_plain_python_finds(rows, search, shingle_size):
+    found = Corpus(rows, shingle_size).find(search, threads=2)
+    expected = Expected(rows, search, shingle_size)
+
+    assert rows_of(found.identical) == expected.identical
+    assert rows_of(found.repeated) == expected.repeated
+    assert found.bucketed.sizes == dict(sorted(Counter(map(len, expected.buckets.values())).items()))
+    assert found.bucketed.rows == len(expected.buckets)
+    assert found.bucketed.members == sum(map(len, expected.buckets.values()))
+    assert found.bucketed.band_rows == expected.band_rows
+    assert rows_of(found.candidates) == [(*pair, estimate) for pair, estimate in expected.candidates.items()]
+    assert found.paired.pairs_in_buckets == expected.in_buckets
+    assert found.paired.pairs_uncompared == expected.uncompared
+    assert found.paired.pairs_distinct == len(expected.distinct)
+    assert found.paired.pairs_after_length == expected.after_length
+    assert rows_of(found.edges) == [(*pair, similarity) for pair, similarity in expected.edges.items()]
+    assert rows_of(found.near_misses) == sorted((*pair, value) for pair, value in expected.near_misses.items())
+    assert sum(found.verified.similarities) == found.paired.rows == len(expected.candidates)
+    assert rows_of(found.components) == sorted(expected.components.items())
+    assert rows_of(found.members) == [(one, *told) for one, told in sorted(expected.members.items())]
+    assert rows_of(found.spared) == expected.spared
+    assert (found.lost.sampled, found.lost.similar, found.lost.lost) == expected.lose()
+    assert found.elected.rows == found.connected.rows == len(expected.members)
+    assert (found.elected.near, found.elected.distant) == (expected.near, expected.distant)
+    assert found.elected.spared == len(expected.spared)
+    assert found.elected.sizes == dict(sorted(Counter(map(len, expected.families.values())).items()))
+    assert found.elected.largest == expected.largest()
+
+
+def test_tables_have_the_schemas_of_the_stages():
+    found = Corpus([Row("a", "x y"), Row("b", "x y", "s")]).find(SEARCH)
+    empty = Corpus([]).find(replace(SEARCH, mode="exact"))
+
+    for result, id_type in ((found, T.StringType()), (empty, T.LongType())):
+        assert schema_of(result.identical) == schemas.IDENTICAL
+        assert schema_of(result.repeated) == schemas.REPEATED
+        assert schema_of(result.candidates) == schemas.CANDIDATES
+        assert schema_of(result.edges) == schema_of(result.near_misses) == schemas.EDGES
+        assert schema_of(result.components) == schemas.COMPONENTS
+        assert schema_of(result.members) == schemas.members(id_type)
+        assert schema_of(result.spared) == schemas.SPARED
+
+
+def schema_of(table):
+    return from_arrow_schema(table.schema)
+
+
+def test_text_is_read_once_and_only_for_documents_that_need_it():
+    text = " ".join(map(str, range(30)))
+    texts = [text, text, f"{text} more", "", "else"]
+    corpus = Corpus([Row(number, text) for number, text in enumerate(texts)])
+
+    corpus.find(SEARCH)
+    assert corpus.calls == [[0, 2]]
+    corpus.find(replace(SEARCH, mode="exact"))
+    assert corpus.calls[1:] == [[0, 2, 4]]
+    corpus.find(SEARCH, [(0, 4)])
+    assert corpus.calls[2:] == [[0, 2, 4]]
+
+
+def test_a_similar_pair_of_the_sample_without_any_edge_is_lost():
+    pairs = np.array([(0, 1), (0, 2), (0, 4), (2, 4), (1, 3)]).T
+
+    assert find_parted(*pairs, Components(np.array([0, 2]), np.array([0, 0])), 5).tolist() == [True, False, *[True] * 3]
+
+
+def test_recall_counts_the_labelled_pairs_that_are_joined_by_similarity():
+    words = [f"w{number}" for number in range(30)]
+    near, far = [*words[:-1], "else"], [*words[:12], *"abcdefghijklmnopqr"]
+    texts = [" ".join(words), " ".join(words), " ".join(near), " ".join(far), "", ""]
+    corpus = Corpus([Row(number, text) for number, text in enumerate(texts)])
+    labels = [(0, 1), (1, 2), (2, 0), (0, 3), (4, 5), (3, 4), (0, 77), (0, None)]
+
+    found = corpus.find(SEARCH, labels)
+
+    points = [(point["jaccard"], point["pairs"], point["joined"]) for point in found.recall]
+    assert points == [(0.0, 2, 0), (8 / 44, 1, 0), (25 / 27, 2, 2), (1.0, 1, 1)]
+    assert found.recall[2]["recall"] == 1.0
+    assert found.recall[2]["low"] < 0.5
+    assert found.recall[2]["high"] == 1.0
+
+
+@pytest.mark.parametrize("labels", [[], [(0, 9)], [(None, None)]])
+def test_labels_of_other_documents_are_refused(labels):
+    with pytest.raises(DataError, match=rf"labeled_pairs: must hold duplicates of .* \(got {len(labels)}, of none of"):
+        Corpus([Row(0, "a"), Row(1, "b")]).find(SEARCH, labels)

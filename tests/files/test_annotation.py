@@ -1,0 +1,111 @@
+"""Every row with what became of it."""
+
+import csv
+import io
+import json
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from dedup.errors import SchemaError
+from dedup.files.annotation import annotate, check_names
+from tests.files.tables import changed_by_spark
+from tests.files.test_sink import load, read_table, rows_of, store, write_table
+
+NAMES = ["dedup_kept", "dedup_representative_id", "dedup_jaccard"]
+IDS = ["plain", 'a "quote", and\nlines', None]
+
+
+def notes_of(rows):
+    columns = [pa.array(rows, pa.int64()), pa.array([False, True, False][: len(rows)], pa.bool_())]
+    ids, jaccards = pa.array(IDS[: len(rows)], pa.string()), pa.array([0.5, None, 1.0][: len(rows)], pa.float64())
+    return pa.table([*columns, ids, jaccards], names=["row", *NAMES])
+
+
+def run(path, tmp_path, chosen):
+    source, rows = rows_of(path)
+    notes = notes_of(rows[chosen])
+    check_names(source, NAMES)
+    written = annotate(source, 0, notes, folder=str(tmp_path / "out"))
+    expected = [(True, None, None)] * len(rows)
+    for place, note in zip(chosen, notes.drop(["row"]).to_pylist(), strict=True):
+        expected[place] = tuple(note.values())
+    assert (written.kept, written.removed) == (
+        len(rows) - sum(not each[0] for each in expected),
+        sum(not each[0] for each in expected),
+    )
+    return tmp_path / "out" / path.name, expected
+
+
+@pytest.mark.parametrize("name", ["a.parquet", "a.arrow", "a.arrows"])
+@pytest.mark.parametrize("chosen", [[], [0], [1, 2, 4]])
+def test_tables_gain_columns_and_keep_the_others(tmp_path, name, chosen):
+    table = changed_by_spark()
+    write_table(table, tmp_path / name)
+
+    path, expected = run(tmp_path / name, tmp_path, chosen)
+
+    found = read_table(path)
+    assert found.drop(NAMES).equals(read_table(tmp_path / name))
+    assert found.schema.metadata == table.schema.metadata
+    assert [tuple(row.values()) for row in found.select(NAMES).to_pylist()] == expected
+
+
+LINES = [b'{"id": 0, "text": "a", "z": 1.0} \r\n', b'{"id":1, "text":"{}"}\n', b"\n", b'{"id":2 }']
+
+
+@pytest.mark.parametrize("ending", ["", ".zst"])
+@pytest.mark.parametrize("chosen", [[], [0], [0, 1, 2]])
+def test_objects_gain_members_at_their_ends(tmp_path, ending, chosen):
+    store(tmp_path / f"a.jsonl{ending}", b"".join(LINES))
+
+    path, expected = run(tmp_path / f"a.jsonl{ending}", tmp_path, chosen)
+
+    found = load(path).splitlines(keepends=True)
+    lines = [line for line in LINES if line.strip()]
+    for line, original, note in zip(found, lines, expected, strict=True):
+        assert line.startswith(original.rstrip()[:-1])
+        assert line.endswith(original[len(original.rstrip()) :])
+        assert list(json.loads(line).items())[-3:] == list(zip(NAMES, note, strict=True))
+        assert {**json.loads(original), **dict(zip(NAMES, note, strict=True))} == json.loads(line)
+
+
+def test_an_empty_object_gains_members(tmp_path):
+    store(tmp_path / "a.jsonl", b'{"id":1,"text":"x"}\n{}\n')
+
+    path, _ = run(tmp_path / "a.jsonl", tmp_path, [1])
+
+    assert list(json.loads(load(path).splitlines()[1])) == NAMES
+
+
+@pytest.mark.parametrize("chosen", [[], [0], [0, 1, 2]])
+def test_records_gain_cells(tmp_path, chosen):
+    content = b'\xef\xbb\xbfid,text\r\n0,"two\r\nlines"\r\n1,b\r\n2,c'
+    store(tmp_path / "a.csv", content)
+
+    path, expected = run(tmp_path / "a.csv", tmp_path, chosen)
+
+    rows = list(csv.reader(io.StringIO(load(path).decode("utf-8-sig"), newline="")))
+    assert rows[0] == ["id", "text", *NAMES]
+    before = list(csv.reader(io.StringIO(content.decode("utf-8-sig"), newline="")))
+    assert [row[:2] for row in rows] == before
+    for row, (kept, other, jaccard) in zip(rows[1:], expected, strict=True):
+        assert (row[2], row[3]) == (str(kept).lower(), other or "")
+        assert (float(row[4]) if row[4] else None) == jaccard
+    assert load(path).count(b"\r\n") == content.count(b"\r\n")
+
+
+@pytest.mark.parametrize("name", ["dedup_kept", "DEDUP_jaccard"])
+def test_a_name_that_the_input_has_is_refused_before_work(tmp_path, name):
+    pq.write_table(pa.table({"id": [1], "text": ["a"], name: [1]}), tmp_path / "a.parquet")
+    source, _ = rows_of(tmp_path / "a.parquet")
+    with pytest.raises(SchemaError, match=f"adds the column '{name}', which the input must not have"):
+        check_names(source, NAMES)
+
+    store(tmp_path / "a.jsonl", b'{"id":1,"text":"a"}\n' * 200 + json.dumps({name: 1, "id": 1, "text": "a"}).encode())
+    source, _ = rows_of(tmp_path / "a.jsonl")
+    with pytest.raises(SchemaError, match=name):
+        annotate(source, 0, notes_of(np.array([0])), folder=str(tmp_path / "out"))
+    assert not list((tmp_path / "out").iterdir())

@@ -1,0 +1,48 @@
+"""What files are likely to hold, from a few of them."""
+
+import gzip
+import json
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from dedup.files.guess import guess
+from dedup.files.listing import list_files
+
+TEXTS = [f"document number {number} of a corpus, " * 10 for number in range(300)]
+
+
+def write(folder, kind, texts):
+    if kind == "parquet":
+        pq.write_table(pa.table({"text": texts, "n": range(len(texts))}), folder / "a.parquet", compression="zstd")
+    elif kind == "txt":
+        for number, text in enumerate(texts):
+            (folder / f"{number}.txt").write_text(text)
+    else:
+        lines = "".join(json.dumps({"text": text}) + "\n" for text in texts).encode()
+        (folder / f"a.{kind}").write_bytes(gzip.compress(lines, 1) if kind == "jsonl.gz" else lines)
+
+
+@pytest.mark.parametrize("kind", ["parquet", "jsonl", "txt"])
+def test_documents_and_text_are_guessed_within_a_tenth(tmp_path, kind):
+    write(tmp_path, kind, TEXTS)
+
+    found = guess(list_files([str(tmp_path)]), "text")
+
+    assert found.documents == pytest.approx(len(TEXTS), rel=0.1)
+    assert found.text_bytes >= sum(map(len, TEXTS)) * 0.9
+
+
+def test_of_compressed_lines_the_length_is_known(tmp_path):
+    write(tmp_path, "jsonl.gz", TEXTS)
+
+    found = guess(list_files([str(tmp_path)]), "text")
+
+    assert found.text_bytes / found.documents == pytest.approx(len(json.dumps({"text": TEXTS[0]})), rel=0.1)
+
+
+def test_files_of_no_bytes_hold_nothing(tmp_path):
+    (tmp_path / "a.jsonl").touch()
+
+    assert guess(list_files([str(tmp_path)]), "text").documents == 0

@@ -1,0 +1,138 @@
+"""Which files are the corpus, and what they are called."""
+
+import os
+
+import pytest
+
+from dedup.errors import StorageError
+from dedup.files.listing import list_files
+
+KNOWN = "parquet, arrow, orc, jsonl, csv or text"
+
+
+def place(folder, *names):
+    for name in names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).touch()
+
+
+def listed(folder, *names, **options):
+    return [file.relative for file in list_files([f"{folder}/{name}" for name in names], **options).files]
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "compression"),
+    [
+        ("a.parquet", "parquet", None),
+        ("a.zstd.parquet", "parquet", None),
+        ("a.feather", "arrow", None),
+        ("a.orc", "orc", None),
+        ("a.jsonl", "jsonl", None),
+        ("a.json.gz", "jsonl", "gzip"),
+        ("a.ndjson.zst", "jsonl", "zstd"),
+        ("A.CSV.GZ", "csv", "gzip"),
+        ("README.md.bz2", "text", "bz2"),
+        ("v1.0 of a+b, 100%.txt", "text", None),
+        ("ü.rst.lz4", "text", "lz4"),
+    ],
+)
+def test_format_and_compression_are_told_from_the_name(tmp_path, name, kind, compression):
+    place(tmp_path, name)
+    for path in (tmp_path, tmp_path / name):
+        [file] = list_files([str(path)]).files
+        assert (file.relative, file.format, file.compression) == (name, kind, compression)
+
+
+def test_hidden_files_are_no_data_but_partitions_are(tmp_path):
+    place(tmp_path, "t/_SUCCESS", "t/_delta_log/0.json", "t/.git/a.txt", "t/.a.parquet", "t/x/a.parquet")
+    place(tmp_path, "t/_code=007/day=2024-01-01/a.parquet", "t/_tmp/a.parquet")
+
+    assert listed(tmp_path, "t") == ["_code=007/day=2024-01-01/a.parquet", "x/a.parquet"]
+    assert listed(tmp_path, "t/*") == listed(tmp_path, "t")
+
+
+def test_globs_keep_what_lies_below_their_fixed_part(tmp_path):
+    place(tmp_path, "in/a/1.csv", "in/b/1.csv", "in/b/2.csv", "in/c/1.csv", "in/top.csv")
+
+    assert listed(tmp_path, "in/*/1.csv") == ["a/1.csv", "b/1.csv", "c/1.csv"]
+    assert listed(tmp_path, "in/{a,b}") == ["a/1.csv", "b/1.csv", "b/2.csv"]
+    assert listed(tmp_path, "in/[^a]/?.csv") == ["b/1.csv", "b/2.csv", "c/1.csv"]
+    assert listed(tmp_path, "in/b/1.csv") == ["1.csv"]
+    assert listed(tmp_path, "in/", name_filter="t*") == ["top.csv"]
+
+
+def test_names_that_collide_get_their_roots_in_front(tmp_path):
+    place(tmp_path, "x/in/a.csv", "y/in/a.csv", "z/b.csv")
+
+    assert listed(tmp_path, "x/in", "z") == ["a.csv", "b.csv"]
+    assert listed(tmp_path, "x", "y") == ["x/in/a.csv", "y/in/a.csv"]
+    with pytest.raises(
+        StorageError, match=r"must be told apart by folder and name \(got .*x/in/a.csv and .*y/in/a.csv"
+    ):
+        listed(tmp_path, "x/in", "y/in")
+    with pytest.raises(StorageError, match=r"must lead to each file once \(got .*x/in/a.csv from .*x and .*x/in\)"):
+        listed(tmp_path, "x", "x/in")
+
+
+@pytest.mark.parametrize(
+    ("inputs", "message"),
+    [
+        (["none"], "--input {0}/none: must be a file, a folder of files or a glob (it does not exist)"),
+        (["in", "none.csv"], "--input {0}/none.csv: must be a file, a folder of files or a glob (it does not exist)"),
+        (["none/*.csv"], "--input {0}/none/*.csv: must be a file, a folder of files or a glob (it does not exist)"),
+        (["empty"], "--input {0}/empty: must be a file, a folder of files or a glob (it has no file to read)"),
+        (["hidden"], "--input {0}/hidden: must be a file, a folder of files or a glob (it has no file to read)"),
+        (
+            ["odd"],
+            f"--input {{0}}/odd: its format cannot be told from 'a.xlsx'; pass --format {KNOWN}",
+        ),
+        (["in", "other"], "--input: all inputs must have one format ({0}/in is csv, {0}/other is jsonl)"),
+        (["mixed"], "--input: all inputs must have one format ({0}/mixed/a.csv is csv, {0}/mixed/b.txt is text)"),
+        (["packed"], "{0}/packed/a.csv.xz: must be compressed as one of gz, zst, bz2, lz4, or not at all (got xz)"),
+    ],
+)
+def test_an_input_of_no_format_is_refused_by_name(tmp_path, inputs, message):
+    place(tmp_path, "in/a.csv", "other/a.json", "odd/a.xlsx", "hidden/_a.csv", "mixed/a.csv", "mixed/b.txt")
+    place(tmp_path, "packed/a.csv.xz")
+    (tmp_path / "empty" / "deeper").mkdir(parents=True)
+
+    with pytest.raises(StorageError) as refused:
+        listed(tmp_path, *inputs)
+
+    assert str(refused.value) == message.format(tmp_path)
+
+
+def test_a_name_filter_that_leaves_no_file_is_answered(tmp_path):
+    place(tmp_path, "a.csv")
+
+    with pytest.raises(StorageError, match=r"input\.name_filter: must match .* \(got '\*\.none'\)"):
+        list_files([str(tmp_path)], name_filter="*.none")
+
+
+def test_the_fingerprint_tells_files_that_came_went_or_were_written_again(tmp_path):
+    def fingerprint():
+        return list_files([str(tmp_path)]).fingerprint
+
+    place(tmp_path, "a.txt")
+    found = [fingerprint()]
+    assert fingerprint() == found[0]
+    place(tmp_path, "sub/b.txt")
+    found.append(fingerprint())
+    os.utime(tmp_path / "a.txt", (0, 0))
+    found.append(fingerprint())
+    (tmp_path / "a.txt").write_text("longer")
+    os.utime(tmp_path / "a.txt", (0, 0))
+    assert len({*found, fingerprint()}) == 4
+
+
+@pytest.mark.parametrize(
+    ("pattern", "expected"),
+    [("{*.py,*.md}", ["a.py", "b.md"]), ("*LICEN[CS]E*", ["LICENSE.txt"]), ("[^a]*.md", ["b.md"])],
+)
+def test_a_name_filter_is_a_glob_of_hadoop(tmp_path, pattern, expected):
+    for name in ("a.py", "b.md", "LICENSE.txt", "c.rst"):
+        (tmp_path / name).write_text("text")
+
+    found = list_files([str(tmp_path)], format="text", name_filter=pattern)
+
+    assert [file.relative for file in found.files] == expected

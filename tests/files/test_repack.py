@@ -1,0 +1,106 @@
+"""Rows of several files in one, and in another format."""
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pcsv
+import pyarrow.parquet as pq
+import pytest
+
+from dedup.errors import SchemaError
+from dedup.files.listing import list_files
+from dedup.files.repack import common_schema, group, repack, write_ids
+from dedup.files.source import open_source
+from dedup.files.splits import Part, Split, cut
+from tests.files.test_sink import load
+from tests.files.test_source import COUNT, NAMES, TEXTS, place
+
+
+def prepare(path, **columns):
+    listing = list_files([str(path)])
+    return open_source(listing, **{"id_column": "id", "text_column": "text", **columns}), cut(listing, 2000)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("kind", ["parquet", "jsonl", "csv"])
+def test_every_format_goes_into_every_other(tmp_path, name, kind):
+    source, splits = prepare(place(tmp_path, name))
+    rows = np.concatenate([piece.batch["row"].to_numpy() for split in splits for piece in source.read(split)])
+    schema = common_schema(source)
+    if kind == "csv" and name != "a.csv":
+        with pytest.raises(SchemaError, match="csv must have no lists, structs or maps"):
+            repack(source, splits, {}, path=str(tmp_path / "x.csv"), format=kind, schema=schema)
+        schema = pa.schema([field for field in schema if field.name != "meta"])
+
+    target = tmp_path / "out" / f"all.{kind}"
+    written = repack(source, splits, {0: rows[[0, 5]]}, path=str(target), format=kind, schema=schema)
+
+    assert (written.kept, written.removed) == (COUNT - 2, 2)
+    stays = [row for row in range(COUNT) if row not in {0, 5}]
+    if kind == "jsonl":
+        found = [json.loads(line) for line in load(target).splitlines()]
+    elif kind == "parquet":
+        found = pq.read_table(target).to_pylist()
+    else:
+        options = pcsv.ConvertOptions(strings_can_be_null=True, column_types={"text": pa.string()})
+        found = pcsv.read_csv(target, parse_options=pcsv.ParseOptions(newlines_in_values=True), convert_options=options)
+        found = found.to_pylist()
+    assert [int(row["id"]) for row in found] == stays
+    expected = [TEXTS[row] for row in stays]
+    assert [row["text"] or None for row in found] == [text or None for text in expected]
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 7])
+def test_output_files_share_the_rows_in_their_order(tmp_path, count):
+    source, splits = prepare(place(tmp_path, "a.jsonl"))
+
+    groups = group(splits, count)
+
+    assert [split for each in groups for split in each] == splits
+    assert len(groups) == count
+    sizes = [sum(split.size for split in each) for each in groups]
+    assert max(sizes) - min(sizes) <= 2 * max(split.size for split in splits)
+    for number, each in enumerate(groups):
+        path = str(tmp_path / "out" / f"{number}.parquet")
+        write_ids(source, each, {}, path=path, format="parquet")
+    found = [pq.read_table(tmp_path / "out" / f"{number}.parquet")["id"].to_pylist() for number in range(count)]
+    assert [row for rows in found for row in rows] == list(range(COUNT))
+
+
+def test_groups_of_nothing_are_empty():
+    assert group([], 2) == [[], []]
+    assert group([Split(parts=(Part(file=0, size=0),))], 1) == [[Split(parts=(Part(file=0, size=0),))]]
+
+
+def test_files_of_unlike_columns_are_one_table(tmp_path):
+    pq.write_table(pa.table({"id": pa.array([1], pa.int32()), "text": ["a"], "left": ["x"]}), tmp_path / "a.parquet")
+    pq.write_table(pa.table({"right": [2.5], "id": [2], "text": ["b"]}), tmp_path / "b.parquet")
+    source, splits = prepare(tmp_path)
+
+    repack(source, splits, {}, path=str(tmp_path / "out.jsonl.gz"), format="jsonl", schema=common_schema(source))
+
+    assert [json.loads(line) for line in load(tmp_path / "out.jsonl.gz").splitlines()] == [
+        {"id": 1, "text": "a", "left": "x", "right": None},
+        {"id": 2, "text": "b", "left": None, "right": 2.5},
+    ]
+
+
+def test_values_of_two_types_in_one_column_are_refused(tmp_path):
+    (tmp_path / "a.jsonl").write_text('{"id": 1, "text": "a", "z": 1}\n{"id": 2, "text": "b", "z": "x"}\n')
+    source, _ = prepare(tmp_path)
+
+    with pytest.raises(SchemaError, match=r"columns must be of one type in all records \(.*a\.jsonl"):
+        common_schema(source)
+
+
+def test_texts_become_rows_and_ids_are_their_paths(tmp_path):
+    for name in ("b.txt", "a.txt"):
+        (tmp_path / name).write_text(name)
+    source, splits = prepare(tmp_path, id_column="")
+
+    repack(
+        source, splits, {0: np.array([0])}, path=str(tmp_path / "o.jsonl"), format="jsonl", schema=common_schema(source)
+    )
+
+    assert json.loads(load(tmp_path / "o.jsonl")) == {"path": str(tmp_path / "b.txt"), "text": "b.txt"}

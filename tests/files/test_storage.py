@@ -1,0 +1,200 @@
+"""Files, folders and listings, on this machine and on an object store."""
+
+import os
+import pickle
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import boto3
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dedup.errors import DataError, StorageError
+from dedup.files.listing import list_files
+from dedup.files.sink import write
+from dedup.files.source import open_source
+from dedup.files.splits import cut
+from dedup.files.storage import Storage
+from dedup.files.systems import resolve
+from tests.chaos.conftest import free_port
+
+STORAGE = Storage()
+
+
+@pytest.fixture(scope="module")
+def bucket():
+    """Return the URL of a bucket on an S3 server of this machine."""
+    port = free_port()
+    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
+    server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    keys = {"AWS_ACCESS_KEY_ID": "user", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_DEFAULT_REGION": "us-east-1"}
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in {**keys, "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}"}.items():
+            patch.setenv(name, value)
+        client = boto3.client("s3", config=boto3.session.Config(retries={"max_attempts": 20, "mode": "standard"}))
+        client.create_bucket(Bucket="corpora")
+        yield "s3a://corpora"
+    server.terminate()
+    server.wait(10)
+
+
+@pytest.fixture(params=["local", "store"])
+def root(request, tmp_path):
+    """Return a folder that is not there yet."""
+    return f"{tmp_path}/root" if request.param == "local" else f"{request.getfixturevalue('bucket')}/{tmp_path.name}"
+
+
+def test_small_files_are_written_read_renamed_and_deleted(root):
+    assert not STORAGE.exists(root)
+    STORAGE.write_text(f"{root}/a/b.json", "ünï")
+    STORAGE.write_text(f"{root}/a/b.json", "second")
+    assert STORAGE.read_text(f"{root}/a/b.json") == "second"
+    assert STORAGE.create_text(f"{root}/lock", "first")
+    assert not STORAGE.create_text(f"{root}/lock", "other")
+    assert STORAGE.read_text(f"{root}/lock") == "first"
+    assert STORAGE.size(root) == len("second") + len("first")
+
+    STORAGE.rename(f"{root}/a", f"{root}/c")
+    with pytest.raises(StorageError, match=r"lock: must be free to take .*c"):
+        STORAGE.rename(f"{root}/c", f"{root}/lock")
+
+    found = [(entry.path, entry.size) for entry in STORAGE.list(root, recursive=True) if not entry.is_folder]
+    assert found == [("c/b.json", 6), ("lock", 5)]
+    STORAGE.delete(f"{root}/c")
+    STORAGE.delete(f"{root}/c")
+    assert [entry.path for entry in STORAGE.list(root)] == ["lock"]
+    assert STORAGE.list(f"{root}/c") == []
+
+
+def test_a_corpus_is_read_from_where_it_is_and_written_where_it_should_be(root, tmp_path):
+    for name in ("lang=en/code=007/a.parquet", "lang=de/a.parquet"):
+        (tmp_path / "in" / name).parent.mkdir(parents=True)
+        pq.write_table(pa.table({"id": [1, 2], "text": ["a", "b"]}), tmp_path / "in" / name)
+        STORAGE.copy(str(tmp_path / "in" / name), f"{root}/in/{name}")
+
+    listing = list_files([f"{root}/in"])
+    source = pickle.loads(pickle.dumps(open_source(listing, id_column="id", text_column="text")))  # noqa: S301
+    texts = [piece.batch["text"].to_pylist() for split in cut(listing, 1) for piece in source.read(split)]
+    write(source, 1, np.array([0]), kept_folder=f"{root}/out/kept", removed_folder=f"{root}/out/removed")
+    write(source, 1, np.array([0]), kept_folder=f"{root}/out/kept", removed_folder=f"{root}/out/removed")
+
+    assert texts == [["a", "b"], ["a", "b"]]
+    written = list_files([f"{root}/out"]).files
+    assert [file.relative for file in written] == [f"{part}/lang=en/code=007/a.parquet" for part in ("kept", "removed")]
+    assert [file.path for file in list_files([f"{root}/*/lang=d?"]).files] == [f"{root}/in/lang=de/a.parquet"]
+
+
+def test_of_many_that_create_a_file_one_succeeds(tmp_path):
+    won = []
+    threads = [
+        threading.Thread(target=lambda: won.append(STORAGE.create_text(f"{tmp_path}/lock", "x"))) for _ in range(20)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert sorted(won) == [False] * 19 + [True]
+
+
+def test_a_file_that_fails_in_the_midst_leaves_what_was_there(root):
+    STORAGE.write_text(f"{root}/a", "old")
+
+    def fail():
+        with STORAGE.create(f"{root}/a") as stream:
+            stream.write(b"new")
+            raise RuntimeError("pulled the plug")
+
+    with pytest.raises(RuntimeError, match="pulled"):
+        fail()
+    assert STORAGE.read_text(f"{root}/a") == "old"
+    assert [entry.path for entry in STORAGE.list(root)] == ["a"]
+
+
+@pytest.mark.parametrize("mask", [0o077, 0o022, 0o002])
+def test_files_follow_the_umask(tmp_path, mask):
+    before = os.umask(mask)
+    try:
+        STORAGE.write_text(f"{tmp_path}/new/a", "x")
+        STORAGE.create_text(f"{tmp_path}/new/b", "x")
+        STORAGE.copy(f"{tmp_path}/new/a", f"{tmp_path}/new/c")
+    finally:
+        os.umask(before)
+
+    assert {oct(path.stat().st_mode & 0o777) for path in (tmp_path / "new").iterdir()} == {oct(0o666 & ~mask)}
+
+
+def test_a_link_is_deleted_alone(tmp_path):
+    (tmp_path / "precious").mkdir()
+    (tmp_path / "precious" / "a").touch()
+    (tmp_path / "link").symlink_to("precious")
+
+    STORAGE.delete(f"{tmp_path}/link")
+
+    assert [path.name for path in tmp_path.iterdir()] == ["precious"]
+    assert (tmp_path / "precious" / "a").exists()
+
+
+def test_a_full_device_is_named_as_the_output_it_is(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"id": 1, "text": "a"}\n' * 3)
+    source = open_source(list_files([str(path)]), id_column="id", text_column="text")
+    (tmp_path / "kept").write_text("no folder")
+
+    with pytest.raises(StorageError, match="kept"):
+        write(source, 0, np.array([0]), kept_folder=str(tmp_path / "kept"))
+
+
+def test_a_file_that_changed_since_it_was_listed_is_not_written(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"id": 1, "text": "a"}\n')
+    source = open_source(list_files([str(path)]), id_column="id", text_column="text")
+    os.utime(path, (0, 0))
+
+    with pytest.raises(DataError, match=r"a\.jsonl: must not change while the job reads it"):
+        write(source, 0, np.array([]), kept_folder=str(tmp_path / "kept"))
+
+
+@settings(deadline=None)
+@given(secret=st.text(st.sampled_from("s/@:%?#é \\"), min_size=1, max_size=8).map(lambda text: f"Q{text}Z"))
+@pytest.mark.parametrize("scheme", ["s3", "gs", "ftp"])
+def test_no_message_holds_a_secret(scheme, secret):
+    for act in (STORAGE.exists, lambda path: list_files([path])):
+        with pytest.raises(StorageError) as refused:
+            act(f"{scheme}://Quser:{secret}@bucket/key")
+        assert "Q" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("", "must be a path or glob \\(it is empty\\)"),
+        ("a\0b", "NUL"),
+        ("a" * 256, "names of at most 255 bytes"),
+        ("nonsense://host/x", "must be on a local disk, s3, gs, abfs or hdfs"),
+    ],
+)
+def test_what_is_no_path_is_refused_in_one_line(path, message):
+    for act in (STORAGE.exists, lambda path: list_files([path])):
+        with pytest.raises(StorageError, match=message) as refused:
+            act(path)
+        assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("path", ["/a/b", "file:/a/b", "file:///a/b", "file://localhost/a/b", "FILE:/a/b"])
+def test_local_urls_are_paths(path):
+    assert resolve(path)[1] == "/a/b"
+
+
+@pytest.mark.parametrize("name", ["a:b", "2026-11-22T02:44:18", "%41 +#?.txt", "{a,b} [1]*.txt", "ü"])
+def test_names_stand_for_themselves(tmp_path, name):
+    STORAGE.write_text(f"{tmp_path}/{name}", "x")
+
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+    assert [Path(file.path).name for file in list_files([f"{tmp_path}/{name}"], format="text").files] == [name]

@@ -1,0 +1,40 @@
+"""The S-curve and the errors of an estimate, of numbers and of arrays."""
+
+import math
+
+import numpy as np
+import pytest
+
+from dedup.kernels.curve import least_estimate, probability, standard_error
+
+
+@pytest.mark.parametrize(("bands", "rows"), [(1, 1), (21, 6), (450, 20), (4096, 1)])
+def test_a_pair_shares_a_bucket_unless_every_band_differs(bands, rows):
+    similarities = np.linspace(0, 1, 21)
+    expected = [1 - (1 - jaccard**rows) ** bands for jaccard in similarities.tolist()]
+
+    np.testing.assert_allclose(probability(similarities, bands, rows), expected, rtol=1e-6, atol=1e-12)
+    assert [probability(each, bands, rows) for each in similarities.tolist()] == pytest.approx(expected, rel=1e-6)
+
+
+def test_bands_and_rows_broadcast():
+    bands, rows = np.array([1.0, 21.0]), np.array([2.0, 6.0])
+
+    assert probability(0.5, bands, rows).tolist() == [probability(0.5, 1, 2), probability(0.5, 21, 6)]
+
+
+def test_tiny_probabilities_keep_their_digits():
+    assert probability(1e-3, 21, 6) == pytest.approx(21e-18, rel=1e-9)
+
+
+def test_the_standard_error_is_that_of_a_binomial_share():
+    assert standard_error(0.8, 126) == pytest.approx(math.sqrt(0.8 * 0.2 / 126), rel=1e-12)
+    assert standard_error(np.array([1, 0.8, 0]), 126).tolist() == [0, standard_error(0.8, 126), 0]
+
+
+def test_the_least_estimate_lies_so_many_standard_errors_below_the_threshold():
+    assert least_estimate(0.8, 126, 3.75) == 0.8 - 3.75 * standard_error(0.8, 126)
+
+
+def test_a_number_gives_a_number():
+    assert {type(probability(0.8, 21, 6)), type(probability(1, 21, 6)), type(standard_error(0.8, 126))} == {float}

@@ -1,0 +1,276 @@
+"""The Python interface: results, settings by keyword, and a caller's session left as it was."""
+
+import doctest
+import gc
+import json
+import logging
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+import dedup
+from dedup import api
+from dedup.settings import files
+
+WORDS = " ".join(f"word{number}" for number in range(40))
+TEXTS = [WORDS, WORDS + " end", WORDS.upper() + " END!", "something else entirely", "", None]
+ROWS = [{"id": 10 - number, "text": text} for number, text in enumerate(TEXTS)]
+KEPT, REMOVED = [5, 6, 7, 8], [9, 10]
+
+
+@pytest.fixture
+def source(tmp_path):
+    path = tmp_path / "in.parquet"
+    pq.write_table(pa.Table.from_pylist(ROWS), path)
+    return path
+
+
+def ids(table):
+    if isinstance(table, DataFrame):
+        return sorted(row.id for row in table.collect())
+    assert isinstance(table, ds.Dataset)
+    return sorted(table.to_table()["id"].to_pylist())
+
+
+@pytest.mark.parametrize("module", [api, files])
+def test_examples_come_out_as_written(module, tmp_path):
+    (tmp_path / "docs").mkdir()
+    found = doctest.testmod(module, extraglobs={"folder": str(tmp_path / "docs")})
+
+    assert found.attempted > 0
+    assert found.failed == 0
+
+
+def test_importing_the_package_imports_nothing_heavy():
+    code = (
+        "import sys, dedup; assert not {'numpy', 'pyarrow'} & sys.modules.keys();"
+        "dedup.ConfigError, dedup.Settings, dedup.load_settings, dedup.deduplicate;"
+        "print({'pyspark', 'numba', 'pandas', 'matplotlib.pyplot'} & sys.modules.keys())"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert done.stdout == "set()\n"
+
+
+def test_every_exported_name_is_there_in_order():
+    assert dedup.__all__ == sorted(dedup.__all__) == dir(dedup)
+    assert all(getattr(dedup, name) is not None for name in dedup.__all__)
+    assert dedup.Settings is type(dedup.load_settings())
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        dedup.nothing  # noqa: B018 - reading it is the test
+    errors = {name for name, value in vars(dedup.errors).items() if isinstance(value, type)}
+    assert errors <= set(dedup.__all__), "every error can be caught by name"
+
+
+def test_files_without_a_session_give_datasets_and_a_typed_report(source, tmp_path):
+    result = dedup.deduplicate(source, tmp_path / "out", id_column="id", engine="memory")
+
+    assert (ids(result.kept), ids(result.removed), ids(result.duplicates)) == (KEPT, REMOVED, REMOVED)
+    assert result.edges.to_table().num_rows == 2
+    assert result.near_misses.to_table().num_rows == 0
+    assert result.output == str(tmp_path / "out")
+    report = result.report
+    assert (report.documents, report.kept, report.removed, report.identical, report.near) == (6, 4, 2, 1, 1)
+    assert (report.engine, report.alerts, report.removal_rate) == ("memory", 0, 2 / 6)
+    assert report.to_dict() == json.loads((tmp_path / "out" / "report.json").read_text())
+    shown = report._repr_html_()
+    assert "<tr><th>removed</th><td>2</td></tr>" in shown
+    assert "content" not in shown
+    assert "content" not in repr(report)
+    with pytest.raises(AttributeError):
+        report.kept = 5
+
+
+def test_without_an_output_the_folder_lives_as_long_as_the_result(source):
+    result = dedup.deduplicate([source], id_column="id", engine="memory")
+    output = Path(result.output)
+    assert ids(result.kept) == KEPT
+
+    del result
+    gc.collect()
+
+    assert not output.parent.exists()
+
+
+def test_a_run_that_fails_leaves_no_temporary_folder(source, monkeypatch, tmp_path):
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    monkeypatch.setattr(api.tempfile, "tempdir", str(scratch))
+
+    with pytest.raises(dedup.SchemaError, match="'body'"):
+        dedup.deduplicate(source, text_column="body", engine="memory")
+
+    assert list(scratch.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.jsonl", "".join(json.dumps(row) + "\n" for row in ROWS)),
+        ("b.csv", "id,text\n" + "".join(f"{row['id']},{row['text'] or ''}\n" for row in ROWS)),
+    ],
+)
+def test_tables_of_other_formats_are_read_too(tmp_path, name, content):
+    (tmp_path / name).write_text(content)
+    result = dedup.deduplicate(tmp_path / name, id_column="id", engine="memory")
+
+    # What CSV holds are strings, of which "10" is the least of its component.
+    kept, removed = (KEPT, REMOVED) if name.endswith("jsonl") else ([5, 6, 7, 10], [8, 9])
+    assert (ids(result.kept), ids(result.removed)) == (kept, removed)
+
+
+def test_text_files_are_read_as_path_and_text(tmp_path):
+    (tmp_path / "in").mkdir()
+    for name, text in {"a.txt": WORDS, "b.txt": WORDS + " end", "c.txt": "other"}.items():
+        (tmp_path / "in" / name).write_text(text)
+    result = dedup.deduplicate(tmp_path / "in", engine="memory")
+
+    kept = result.kept.to_table().to_pylist()
+    assert sorted((row["path"], row["text"]) for row in kept) == [("a.txt", WORDS), ("c.txt", "other")]
+
+
+def test_modes_part_the_rows_as_far_as_they_are_written(source):
+    annotated = dedup.deduplicate(source, id_column="id", output__mode="annotate", engine="memory")
+    assert (ids(annotated.kept), ids(annotated.removed)) == (KEPT, REMOVED)
+
+    only = dedup.deduplicate(source, id_column="id", settings={"output.mode": "ids"}, engine="memory")
+    assert ids(only.kept) == KEPT
+    with pytest.raises(dedup.StorageError, match="removed: is not written"):
+        only.removed  # noqa: B018 - reading it is the test
+
+
+def test_where_nothing_is_removed_the_table_is_empty(tmp_path):
+    pq.write_table(pa.table({"id": [1], "text": ["alone"]}), tmp_path / "in.parquet")
+    result = dedup.deduplicate(tmp_path / "in.parquet", id_column="id", engine="memory")
+    removed = result.removed
+
+    assert removed.schema.names == ["id", "text"]
+    assert removed.count_rows() == 0
+
+
+def test_settings_come_in_order_and_by_any_name(tmp_path):
+    path = tmp_path / "settings.toml"
+    path.write_text("threshold = 0.6\nlsh.bands = 10\nlsh.rows = 5\n")
+
+    config = api._load(path, "code", {"lsh.bands": 11, "lsh": {"seed": 4}}, {"lsh__bands": 12, "id_column": "key"})
+
+    lsh = config.lsh
+    assert (config.threshold, lsh.bands, lsh.rows, lsh.seed, config.input.id_column) == (0.6, 12, 5, 4, "key")
+    assert config.shingles.shingle_size == dedup.load_settings(preset="code").shingles.shingle_size
+    again = api._load(config, None, {"lsh": {"rows": 3}}, {})
+    assert (again.lsh.rows, again.lsh.bands, again.input.id_column) == (3, 12, "key")
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"treshold": 0.5}, r"unknown key treshold \(did you mean threshold\?\)"),
+        ({"format": "csv"}, r"unknown key format \(did you mean input\.format\?\)"),
+        ({"threshold": 80}, r"threshold must be a number above 0 and at most 1 \(got 80\)"),
+        ({"settings": {"lsh.band": 3}}, r"did you mean lsh\.bands\?"),
+        ({"config": dedup.Settings(), "preset": "code"}, "preset: must be None where config is Settings"),
+    ],
+)
+def test_mistakes_in_the_settings_are_refused(source, options, words):
+    with pytest.raises(dedup.ConfigError, match=words):
+        dedup.deduplicate(source, **options)
+
+
+@pytest.mark.parametrize("given", [[], 3, [3], None, {"text": ["a"]}])
+def test_what_is_no_input_is_refused(given):
+    with pytest.raises(dedup.ConfigError, match="input: must be a path, a list of paths or a Spark DataFrame"):
+        dedup.deduplicate(given)
+
+
+def look(spark):
+    """Return what a run must leave as it was."""
+    context = spark.sparkContext
+    loggers = ["", "dedup", "py4j", "matplotlib", "pyspark"]
+    return {
+        "settings": spark.conf.getAll,
+        "cached": context._jsc.sc().getPersistentRDDs().size(),
+        "cached tables": spark._jsparkSession.sharedState().cacheManager().isEmpty(),
+        "checkpoints": str(context._jsc.sc().checkpointDir()),
+        "group": context.getLocalProperty("spark.jobGroup.id"),
+        "log levels": [logging.getLogger(name).level for name in loggers],
+        "handlers": [list(logging.getLogger(name).handlers) for name in loggers],
+        "Spark's log level": context._jvm.org.apache.logging.log4j.LogManager.getRootLogger().getLevel().name(),
+        "views": [view.name for view in spark.catalog.listTables()],
+    }
+
+
+@pytest.fixture
+def session(spark):
+    """Return a session with settings, a cached table and a job group of its caller's."""
+    spark.sparkContext.setLocalProperty("spark.jobGroup.id", "mine")
+    spark.conf.set("spark.sql.shuffle.partitions", "4")
+    spark.range(3).cache().count()
+    yield spark
+    spark.sparkContext.setLocalProperty("spark.jobGroup.id", None)
+    spark.conf.set("spark.sql.shuffle.partitions", "3")
+
+
+def test_a_dataframe_gives_dataframes_and_leaves_the_session_as_it_was(session):
+    rows = session.createDataFrame(ROWS, "id int, text string")
+    before = look(session)
+    assert before["cached"] == 1
+
+    result = dedup.deduplicate(rows, id_column="id", components__engine="graphframes")
+
+    assert look(session) == before
+    assert all(isinstance(table, DataFrame) for table in (result.kept, result.edges, result.near_misses))
+    assert (ids(result.kept), ids(result.removed), ids(result.duplicates)) == (KEPT, REMOVED, REMOVED)
+    assert result.kept.schema == rows.schema
+    assert result.report.engine == "spark"
+    assert result.report.to_dict()["input"] == ["DataFrame"]
+
+
+def test_a_dataframe_that_cannot_be_read_twice_is_refused_and_leaves_nothing(spark, tmp_path):
+    rows = spark.createDataFrame(ROWS, "id int, text string")
+
+    with pytest.raises(dedup.DataError, match="must give the same rows each time"):
+        dedup.deduplicate(rows.filter(F.rand() < 2), tmp_path / "out", id_column="id")
+    with pytest.raises(dedup.ConfigError, match='engine: must be "spark"'):
+        dedup.deduplicate(rows, tmp_path / "out", engine="memory")
+    twice = rows.withColumn("id", F.lit(1))
+    with pytest.raises(dedup.DataError, match="must be unique"):
+        dedup.deduplicate(twice, tmp_path / "out", id_column="id")
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_output_amid_the_files_of_a_dataframe_is_refused(spark, source, tmp_path):
+    rows = spark.read.parquet(str(source))
+
+    with pytest.raises(dedup.StorageError, match="must lie apart from every input"):
+        dedup.deduplicate(rows, tmp_path / "out", id_column="id")
+
+
+def test_files_with_a_session_give_dataframes(spark, source, tmp_path):
+    result = dedup.deduplicate(source, tmp_path / "o[u]t", spark=spark, id_column="id")
+
+    assert (ids(result.kept), ids(result.removed), result.edges.count()) == (KEPT, REMOVED, 2)
+    assert result.report.engine == "spark"
+    with pytest.raises(dedup.FinishedError, match="is finished"):
+        dedup.deduplicate(source, tmp_path / "o[u]t", spark=spark, id_column="id")
+
+
+def test_the_active_session_serves_and_goes_on(spark, source, tmp_path):
+    result = dedup.deduplicate(source, tmp_path / "out", id_column="id", engine="spark")
+
+    assert ids(result.kept) == KEPT
+    assert spark.range(2).count() == 2
+
+
+def test_on_a_cluster_an_output_is_asked_for(spark, source, monkeypatch):
+    monkeypatch.setattr(spark.sparkContext, "master", "spark://somewhere:7077")
+
+    with pytest.raises(dedup.ConfigError, match=r"output: must be given .*\(master spark://somewhere:7077\)"):
+        dedup.deduplicate(source, spark=spark, id_column="id")

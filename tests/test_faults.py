@@ -1,0 +1,34 @@
+"""What a JVM that died leaves to say; what it says while it lives is in test_bad_input."""
+
+import pytest
+from py4j.protocol import Py4JNetworkError
+
+from dedup.errors import DedupError
+from dedup.run import faults
+from dedup.run.session import End
+
+
+@pytest.mark.parametrize(
+    ("end", "words"),
+    [
+        (End(52, ""), "Spark ran out of memory; raise spark.driver.memory"),
+        (End(1, "15:39 ERROR Executor\njava.lang.OutOfMemoryError: Java heap space\n"), "Spark ran out of memory"),
+        (End(-9, ""), "Spark was killed, as the kernel does where the machine's or the container's memory runs out"),
+    ],
+)
+@pytest.mark.parametrize("error", [Py4JNetworkError("Answer from Java side is empty"), ConnectionRefusedError(111)])
+def test_a_jvm_that_died_of_its_memory_is_one_line(monkeypatch, end, words, error):
+    monkeypatch.setattr(faults, "read_end", lambda: end)
+    known = faults.explain(error)
+
+    assert isinstance(known, DedupError)
+    assert str(known).startswith(words)
+    assert str(known).endswith("repeat the command, which goes on from the last finished stage")
+
+
+@pytest.mark.parametrize("end", [None, End(1, "a fault"), End(143, "")])
+def test_a_jvm_that_lives_or_died_of_something_else_is_not_explained(monkeypatch, end):
+    monkeypatch.setattr(faults, "read_end", lambda: end)
+
+    assert faults.explain(Py4JNetworkError("Answer from Java side is empty")) is None
+    assert faults.explain(ValueError("no fault of Spark's")) is None

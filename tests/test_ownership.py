@@ -1,0 +1,140 @@
+"""The job replaces, moves and deletes nothing but what it has made itself."""
+
+import shutil
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from dedup.errors import AlertError, StorageError
+from dedup.run.job import Job
+from dedup.run.pipeline import run
+from dedup.run.storage import Storage
+from dedup.run.workspace import MARK, Workspace
+from dedup.settings.files import load_config
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    folder = tmp_path / "corpus"
+    folder.mkdir()
+    text = "one text that stands here twice over"
+    pq.write_table(pa.table({"id": [1, 2, 3], "text": [text, text, "another"]}), folder / "part.parquet")
+    return str(folder)
+
+
+def deduplicate(spark, corpus, output, *settings, overwrite=False):
+    config = load_config(None, None, ["input.id_column=id", *settings])
+    return run(spark, Job(inputs=[corpus], output=str(output), config=config, overwrite=overwrite))
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.fixture
+def touched(monkeypatch):
+    """Check each path that is deleted or moved, when it is, and return them all."""
+    paths = []
+
+    def check(path):
+        own = Path(path.removeprefix("file:"))
+        is_marked = any((folder / MARK).exists() for folder in (own, *own.parents))
+        assert is_marked or own.name.endswith(".lock") or not own.exists(), f"{path} is not the job's own"
+        paths.append(own.name)
+
+    def watch(name):
+        original = getattr(Storage, name)
+
+        def watched(self, path, *more):
+            check(path)
+            return original(self, path, *more)
+
+        monkeypatch.setattr(Storage, name, watched)
+
+    watch("delete")
+    watch("rename")
+    return paths
+
+
+def test_whatever_is_moved_or_deleted_has_the_mark(spark, corpus, output, touched, monkeypatch):
+    deduplicate(spark, corpus, output)
+    deduplicate(spark, corpus, output, "threshold=0.7", overwrite=True)
+    with pytest.raises(AlertError):
+        deduplicate(spark, corpus, output, "alerts.removal_rate_above=0", "alerts.on_breach=fail", overwrite=True)
+    # Cut short amid publishing, in the moment after the rename.
+    original = Storage.write_text
+
+    def break_off(self, path, text):
+        if path.endswith("output/_SUCCESS"):
+            raise StorageError("cut short")
+        original(self, path, text)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Storage, "write_text", break_off)
+        with pytest.raises(StorageError, match="cut short"):
+            deduplicate(spark, corpus, output, overwrite=True)
+    deduplicate(spark, corpus, output, overwrite=True)
+
+    assert {"output", "output.partial", "output.replaced", "output.lock"} <= set(touched)
+    assert sorted(path.name for path in Path(output).parent.iterdir() if path.name.startswith("output")) == ["output"]
+
+
+@pytest.mark.parametrize("name", ["output", "output.partial", "output.replaced"])
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_a_folder_of_the_user_is_refused_and_stays_as_it_is(spark, corpus, output, name, overwrite):
+    theirs = Path(output).parent / name
+    (theirs / "deep").mkdir(parents=True)
+    (theirs / "deep" / "thesis.txt").write_text("years of work")
+    before = content(theirs)
+
+    with pytest.raises(StorageError, match=r"must be missing or|must not exist"):
+        deduplicate(spark, corpus, output, overwrite=overwrite)
+
+    assert content(theirs) == before
+
+
+@pytest.mark.parametrize("kind", ["file", "folder"])
+def test_what_is_no_lock_is_refused_and_stays(spark, corpus, output, kind):
+    theirs = Path(f"{output}.lock")
+    if kind == "folder":
+        theirs.mkdir()
+    else:
+        theirs.write_text("a diary")
+
+    with pytest.raises(StorageError, match="must be missing or the lock of a run"):
+        deduplicate(spark, corpus, output)
+
+    assert theirs.is_dir() or theirs.read_text() == "a diary"
+
+
+def test_an_input_that_the_output_would_replace_is_refused_and_stays(spark, corpus, tmp_path):
+    before = content(Path(corpus))
+
+    for source, output in ((corpus, corpus), (f"{corpus}/part.parquet", corpus), (str(tmp_path), corpus)):
+        with pytest.raises(StorageError, match="must lie apart from every input"):
+            deduplicate(spark, source, output, overwrite=True)
+
+    assert content(Path(corpus)) == before
+
+
+def test_a_folder_is_deleted_mark_last(spark, corpus, output, monkeypatch):
+    storage = Storage(spark)
+    deduplicate(spark, corpus, output)
+    shutil.copytree(output, f"{output}.replaced")
+    seen = []
+    original = Storage.delete
+
+    def watch(self, path):
+        if path.startswith(f"{output}.replaced"):
+            seen.append(storage.exists(f"{output}.replaced/{MARK}"))
+        original(self, path)
+
+    monkeypatch.setattr(Storage, "delete", watch)
+
+    with Workspace(storage, output) as workspace:
+        workspace._delete(f"{output}.replaced")
+
+    assert len(seen) > 2
+    assert all(seen)

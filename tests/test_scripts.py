@@ -1,0 +1,189 @@
+"""The scripts as a shell user meets them, in a copy of the project that nothing has been set up in."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from dedup.run.session import ROOT
+
+SCRIPTS = sorted(path.name for path in (ROOT / "scripts").iterdir() if path.suffix not in {".md", ".py"})
+
+
+def run(program, *arguments, **environment):
+    """Run a script with no more of an environment than a login has."""
+    return subprocess.run(
+        [program, *arguments],
+        capture_output=True,
+        check=False,
+        encoding="utf-8",
+        env={"PATH": os.environ["PATH"], "HOME": "/nonexistent", **environment},
+        stdin=subprocess.DEVNULL,
+        timeout=60,
+    )
+
+
+@pytest.fixture
+def bare(tmp_path):
+    """Return a copy of the scripts with nothing that a set-up leaves."""
+    shutil.copytree(ROOT / "scripts", tmp_path / "scripts", ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("requirements.lock", "requirements-dev.lock"):
+        shutil.copy(ROOT / name, tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("word", ["--help", "-h"])
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_help_says_what_a_script_does_and_sets_nothing_up(bare, script, word):
+    before = sorted(bare.rglob("*"))
+    # Neither Java nor a Python with the job's packages is at hand, and no network is asked.
+    done = run(bare / "scripts" / script, word, JAVA_HOME="/nonexistent", PYTHON="/nonexistent")
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert re.match(r"[A-Z][^\n]{30,}", done.stdout)
+    assert f"scripts/{script}" in done.stdout
+    assert sorted(bare.rglob("*")) == before
+
+
+@pytest.fixture
+def no_java(tmp_path):
+    """Return a PATH on which no program is named java, for a user who may not install one."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    for name in ("sh", "basename", "dirname", "readlink", "sed", "cmp", "cat", "grep", "find"):
+        (folder / name).symlink_to(shutil.which(name))
+    (folder / "id").write_text("#!/bin/sh\necho 1000\n")
+    (folder / "id").chmod(0o755)
+    return str(folder)
+
+
+def test_java_is_looked_for_before_anything_is_fetched(bare, no_java):
+    setup = bare / "scripts" / "setup"
+    # As on a machine without the folders where Javas lie.
+    setup.write_text(setup.read_text("utf-8").replace("/usr/lib/jvm/", "/nonexistent/"), "utf-8")
+    done = run(setup, PATH=no_java)
+
+    assert done.returncode == 2
+    [line] = done.stderr.splitlines()
+    assert re.search(
+        r"Java 17 or 21 is needed \(on Debian and Ubuntu: apt-get install openjdk-\d\d-jre-headless\)", line
+    )
+    assert not (bare / ".venv").exists()
+
+
+@pytest.mark.parametrize(
+    ("release", "package"),
+    [
+        ('ID=debian\nVERSION_ID="12"\n', "openjdk-17-jre-headless"),
+        ('ID=debian\nVERSION_ID="13"\n', "openjdk-21-jre-headless"),
+        ('ID=ubuntu\nVERSION_ID="24.04"\n', "openjdk-21-jre-headless"),
+        ("ID=debian\n", "openjdk-21-jre-headless"),
+    ],
+)
+def test_the_hint_names_a_java_that_the_release_has(bare, no_java, tmp_path, release, package):
+    (tmp_path / "os-release").write_text(release)
+    setup = bare / "scripts" / "setup"
+    text = setup.read_text("utf-8").replace("/usr/lib/jvm/", "/nonexistent/")
+    setup.write_text(text.replace("/etc/os-release", str(tmp_path / "os-release")), "utf-8")
+
+    assert f"apt-get install {package})" in run(setup, PATH=no_java).stderr
+
+
+def test_users_get_no_development_packages_and_developers_the_users_versions():
+    def read(name):
+        return dict(re.findall(r"^([a-z0-9-]+)==(\S+)", (ROOT / name).read_text("utf-8"), re.MULTILINE))
+
+    users, developers = read("requirements.lock"), read("requirements-dev.lock")
+
+    assert users.items() < developers.items()
+    assert {"pyspark", "numba", "pyarrow"} <= users.keys()
+    assert not {"pytest", "ruff", "mypy", "moto", "hypothesis"} & users.keys()
+
+
+@pytest.fixture
+def project(bare):
+    """Return a copy of what scripts/package reads, with this environment as its .venv."""
+    shutil.copytree(ROOT / "dedup", bare / "dedup", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", bare)
+    (bare / ".venv").mkdir()
+    shutil.copy(ROOT / "requirements.lock", bare / ".venv")
+    return bare
+
+
+def need(project, package):
+    """Let the project need this package alone."""
+    (project / "pyproject.toml").write_text(
+        f'[project]\ndependencies = ["{package}"]\noptional-dependencies = {{fast = []}}\n'
+    )
+
+
+@pytest.mark.parametrize("umask", [0o022, 0o077])
+def test_packages_follow_the_umask_and_are_whole_when_six_are_made_at_once(project, umask):
+    # numpy alone stands for the environment, which takes half a minute.
+    (project / "pyproject.toml").write_text(
+        '[project]\ndependencies = ["numpy"]\noptional-dependencies = {fast = []}\n'
+    )
+    program = (sys.executable, project / "scripts" / "package.py")
+    runs = [subprocess.Popen(program, stderr=subprocess.PIPE, umask=umask) for _ in range(6)]
+    said = [run.communicate(timeout=120)[1] for run in runs]
+
+    assert [run.returncode for run in runs] == [0] * 6
+    assert sum(bool(each) for each in said) == 1, "one makes the environment, the others wait for it"
+    dist = project / "dist"
+    assert {path.name for path in dist.iterdir()} == {"dedup.zip", "environment.tar.gz", "package.lock"}
+    assert {path.stat().st_mode & 0o777 for path in dist.iterdir()} == {0o666 & ~umask}
+    assert zipfile.ZipFile(dist / "dedup.zip").testzip() is None
+    read = "from dedup.settings.files import load_config; print(load_config(None, 'code').lsh)"
+    assert "Lsh(" in run(sys.executable, "-c", read, PYTHONPATH=str(dist / "dedup.zip")).stdout, "presets are inside"
+    with tarfile.open(dist / "environment.tar.gz") as archive:
+        members = archive.getmembers()
+    assert all(member.mode & 0o444 == 0o444 and member.uid == 0 for member in members)
+    assert {"./bin/python", "./pyvenv.cfg"} <= {member.name for member in members}
+
+
+def test_the_packed_environment_runs_where_it_is_unpacked(project, tmp_path):
+    (project / "pyproject.toml").write_text(
+        '[project]\ndependencies = ["xxhash"]\noptional-dependencies = {fast = []}\n'
+    )
+    subprocess.run([sys.executable, project / "scripts" / "package.py"], check=True, capture_output=True)
+    with tarfile.open(project / "dist" / "environment.tar.gz") as archive:
+        archive.extractall(tmp_path / "environment", filter="fully_trusted")  # noqa: S202 - made just now
+    imported = "import sys, xxhash; print(sys.prefix, xxhash.__file__)"
+    done = run(tmp_path / "environment" / "bin" / "python", "-c", imported)
+
+    folder = str(tmp_path / "environment")
+    assert [Path(each).is_relative_to(folder) for each in done.stdout.split()] == [True, True], done.stderr
+
+
+def test_no_script_names_a_host():
+    texts = {name: (ROOT / "scripts" / name).read_text("utf-8") for name in [*SCRIPTS, "package.py"]}
+    hosts = {(name, host) for name, text in texts.items() for host in re.findall(r"https?://([^\s:/\"]+)", text)}
+
+    assert hosts == {("submit", "host")}, "package registries are those that pip and Ivy are configured for"
+
+
+def test_a_late_run_of_the_cron_line_keeps_the_next_from_starting(tmp_path):
+    [line] = re.findall(r"^    15 2 \* \* \* (.*)$", (ROOT / "docs" / "operations.md").read_text("utf-8"), re.MULTILINE)
+    # What cron makes of it, with the folders of a test and a job that lasts.
+    command = line.replace("\\%", "%").replace("/opt/", f"{tmp_path}/").replace("/var/log/", f"{tmp_path}/")
+    command = command.replace("/data/", f"{tmp_path}/")
+    job = tmp_path / "dedup" / "scripts" / "dedup"
+    job.parent.mkdir(parents=True)
+    job.write_text(f'#!/bin/sh\necho "$@" >>{tmp_path}/runs\nread -r end <{tmp_path}/end\n')
+    job.chmod(0o755)
+    os.mkfifo(tmp_path / "end")
+    first = subprocess.Popen(["sh", "-c", command])
+    while not (tmp_path / "runs").exists():
+        assert first.poll() is None
+
+    assert subprocess.run(["sh", "-c", command], check=False, timeout=10).returncode == 75
+    (tmp_path / "end").write_text("now\n")
+    assert first.wait(10) == 0
+    [run] = (tmp_path / "runs").read_text().splitlines()
+    assert re.fullmatch(rf"--input {tmp_path}/corpus --output {tmp_path}/dedup/\d{{4}}-\d\d-\d\d --id-column id", run)

@@ -1,0 +1,118 @@
+"""The wheel: what it holds, and that it works where there is nothing else of the project."""
+
+import importlib.metadata
+import os
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+import pytest
+
+from dedup import __version__, cli
+from dedup.run.session import ROOT
+
+PARTS = ("dedup", "conf", "pyproject.toml", "setup.py", "README.md")
+TEXT = " ".join(f"word{number}" for number in range(40))
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    """Build from a copy: what setuptools leaves beside the sources is not the checkout's."""
+    folder = tmp_path_factory.mktemp("wheel")
+    for part in PARTS:
+        if (ROOT / part).is_dir():
+            shutil.copytree(ROOT / part, folder / part, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(ROOT / part, folder / part)
+    options = ("--no-deps", "--no-build-isolation", "--no-index", "--wheel-dir", folder / "dist")
+    done = subprocess.run(
+        [sys.executable, "-m", "pip", "wheel", "--quiet", *options, folder], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    [built] = (folder / "dist").iterdir()
+    return built
+
+
+@pytest.fixture(scope="module")
+def unpacked(wheel, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("unpacked")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(folder)
+    return folder
+
+
+def run(unpacked, *arguments):
+    """Run the module of this name there, with the packages of this environment and nothing of the checkout."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYSPARK")}
+    return subprocess.run(
+        [sys.executable, *map(str, arguments)],
+        capture_output=True,
+        check=False,
+        cwd=unpacked.parent,
+        encoding="utf-8",
+        env=environment | {"PYTHONPATH": str(unpacked)},
+    )
+
+
+def test_the_wheel_holds_every_file_of_the_package_and_of_conf(wheel):
+    with zipfile.ZipFile(wheel) as archive:
+        held = {name for name in archive.namelist() if ".dist-info/" not in name}
+    package = [path.relative_to(ROOT) for path in (ROOT / "dedup").rglob("*") if path.is_file()]
+    wanted = {str(path) for path in package if "__pycache__" not in path.parts}
+    wanted |= {f"dedup/conf/{path.name}" for path in (ROOT / "conf").iterdir()}
+
+    assert held == wanted
+    assert {"dedup/py.typed", "dedup/conf/spark-local.conf", "dedup/kernels/unicode_classes.txt"} <= held
+
+
+def test_the_wheel_has_the_version_and_the_command(unpacked):
+    [found] = importlib.metadata.distributions(path=[str(unpacked)])
+
+    assert found.version == __version__
+    assert [(entry.name, entry.value) for entry in found.entry_points] == [("dedup", "dedup.cli:main")]
+
+
+def test_the_command_runs_from_the_wheel_alone(unpacked, tmp_path):
+    texts = [TEXT, "something else entirely", TEXT + " end"]
+    pq.write_table(pa.table({"id": [1, 2, 3], "text": texts}), tmp_path / "in.parquet")
+    arguments = ("--input", tmp_path / "in.parquet", "--output", tmp_path / "out", "--id-column", "id")
+
+    done = run(unpacked, "-m", "dedup", "run", *arguments, "--engine", "memory", "--preset", "code")
+
+    assert done.returncode == 0, done.stderr
+    assert ds.dataset(tmp_path / "out" / "kept").to_table()["id"].to_pylist() == [1, 2]
+    assert re.search(r"^near +1$", done.stdout, re.MULTILINE)
+    explained = run(unpacked, "-m", "dedup", "explain", tmp_path / "out", "--id", "3")
+    assert (explained.returncode, explained.stderr) == (0, "")
+
+
+def test_spark_finds_its_settings_in_the_wheel(unpacked):
+    code = "from dedup.run.session import LOCAL_CONF, LOG_CONF; print(LOCAL_CONF, LOG_CONF.exists())"
+
+    assert run(unpacked, "-c", code).stdout == f"{unpacked}/dedup/conf/spark-local.conf True\n"
+
+
+@pytest.mark.parametrize("verb", cli.VERBS)
+def test_every_verb_has_help_of_its_own(verb, capsys):
+    with pytest.raises(SystemExit, match="0"):
+        cli.main([verb, "--help"])
+
+    assert capsys.readouterr().out.startswith(f"usage: dedup {verb} [-h]")
+
+
+def test_the_command_lists_its_verbs_and_refuses_others(capsys):
+    with pytest.raises(SystemExit, match="0"):
+        cli.main(["--help"])
+    said = capsys.readouterr().out
+    assert re.findall(r"^    ([a-z]+) ", said, re.MULTILINE) == list(cli.VERBS)
+    assert {path.stem for path in Path(cli.__file__).parent.glob("*.py")} == {"__init__", *cli.VERBS}
+
+    with pytest.raises(SystemExit, match="2"):
+        cli.main(["remove"])
+    assert "invalid choice: 'remove'" in capsys.readouterr().err
