@@ -118,7 +118,9 @@ def test_without_a_labelled_set_a_baseline_and_sources_these_are_null():
 
 
 def test_the_baseline_is_compared_by_numbers_and_settings():
-    earlier = json.loads(to_json(make_report("threshold=0.7", "lsh.bands=30"))) | {"output": "s3a://me:secret@b/old"}
+    earlier = json.loads(to_json(make_report("threshold=0.7", "lsh.bands=30", "lsh.rows=6"))) | {
+        "output": "s3a://me:secret@b/old"
+    }
     earlier |= {"removal_rate": 0.2, "kept": HOSTILE, "unknown": 3}
 
     report = make_report(baseline=earlier)

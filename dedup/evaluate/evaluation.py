@@ -33,7 +33,10 @@ from dedup.stages.labels import select_known
 
 FLOOR = 0.5
 """Least similarity that the exact search looks for, unless a threshold is lower."""
-FREE = ("threshold", "lsh.bands", "lsh.rows", "buckets.max_bucket", "candidates.estimate_sigmas", "representatives.")
+FREE = (
+    *("threshold", "lsh.bands", "lsh.rows", "lsh.recall", "buckets.max_bucket", "candidates.estimate_sigmas"),
+    "representatives.",
+)
 """Settings in which two that share signatures may differ."""
 IDLE = ("components.", "output.", "evaluation.", "alerts.")
 """Settings that decide nothing here."""
@@ -104,7 +107,7 @@ def check_comparable(config: Config, other: Config | None) -> None:
         raise ConfigError('--set: mode must be "lsh" to be evaluated (got "exact", which is what it is held against)')
     if other is None:
         return
-    one, two = flatten(to_dict(config)), flatten(to_dict(other))
+    one, two = flatten(to_dict(config.settle())), flatten(to_dict(other.settle()))
     differing = [name for name in one if one[name] != two[name]]
     for name in differing:
         if not name.startswith((*FREE, *IDLE)):
@@ -157,7 +160,7 @@ def _answer(spark: SparkSession, storage: Storage, question: Question) -> dict[s
         "trials": {
             name: {
                 "settings": {
-                    key: value for key, value in flatten(to_dict(each.config)).items() if key.startswith(FREE)
+                    key: value for key, value in flatten(to_dict(each.config.settle())).items() if key.startswith(FREE)
                 },
                 "as_in_a_run": each.setting.size == size,
                 **judge(sample, truth, alike, each),
@@ -174,8 +177,8 @@ def _answer(spark: SparkSession, storage: Storage, question: Question) -> dict[s
 def _choose(config: Config) -> trial.Setting:
     return trial.Setting(
         threshold=config.threshold,
-        bands=config.lsh.bands,
-        rows=config.lsh.rows,
+        bands=config.banding.bands,
+        rows=config.banding.rows,
         max_bucket=config.buckets.max_bucket,
         estimate_sigmas=config.candidates.estimate_sigmas,
     )

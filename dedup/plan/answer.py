@@ -11,6 +11,7 @@ from dedup.plan.capacity import Cluster, Plan, Stage, plan
 from dedup.plan.choice import SHOWN, Choice, Search, Target, Wishes, check, crossings, datasketch, solve
 from dedup.plan.corpus import Corpus, assume_corpus
 from dedup.plan.rates import Rates
+from dedup.settings.banding import Banding
 from dedup.settings.options import Config, Lsh
 
 DECADES = (10**6, 10**7, 10**8, 10**9, 10**10)
@@ -89,10 +90,10 @@ def answer(question: Question) -> dict[str, Any]:
     else:
         if asked is not None:
             config = dataclasses.replace(config, lsh=_with_choice(config.lsh, asked))
-        choices = [check(config.lsh, wishes, search, corpus, rates).choice]
+        choices = [check(config.banding, wishes, search, corpus, rates).choice]
         best = choices[0]
     other = datasketch(best.signature_size, search, corpus, rates, shown)
-    judged = check(Lsh(bands=other.bands, rows=other.rows), wishes, search, corpus, rates)
+    judged = check(Banding(other.bands, other.rows), wishes, search, corpus, rates)
     return {
         "settings": {
             "threshold": config.threshold,
@@ -137,17 +138,18 @@ def _parse_target(option: str, text: str) -> Target:
     return found
 
 
-def _parse_choice(text: str) -> Lsh:
+def _parse_choice(text: str) -> Banding:
     numbers = re.fullmatch(r"(\d+)\s*x\s*(\d+)", text)
     if numbers is None:
         raise ConfigError(f"--check must be BANDSxROWS, such as 21x6 (got {text!r})")
     try:
-        return Lsh(bands=int(numbers[1]), rows=int(numbers[2]))
+        Lsh(bands=int(numbers[1]), rows=int(numbers[2]))
     except ConfigError as error:
         raise ConfigError(str(error).replace("Lsh", f"--check {text}", 1)) from error
+    return Banding(int(numbers[1]), int(numbers[2]))
 
 
-def _with_choice(lsh: Lsh, choice: Choice | Lsh) -> Lsh:
+def _with_choice(lsh: Lsh, choice: Choice | Banding) -> Lsh:
     return dataclasses.replace(lsh, bands=choice.bands, rows=choice.rows)
 
 
@@ -218,8 +220,8 @@ def _plan_all(question: Question, config: Config, corpus: Corpus, rates: Rates) 
     plans = {size: plan(config, corpus.resize(size), cluster, rates) for size in sizes}
     chosen = plans[corpus.documents]
     return {
-        "bands": config.lsh.bands,
-        "rows": config.lsh.rows,
+        "bands": config.banding.bands,
+        "rows": config.banding.rows,
         "executors": cluster.executors,
         "cores": cluster.cores,
         "efficiency": cluster.efficiency,

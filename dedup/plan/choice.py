@@ -14,14 +14,12 @@ from dedup.kernels.curve import probability
 from dedup.plan.corpus import Corpus
 from dedup.plan.curve import Crossing, compared, cross, integral_optimum
 from dedup.plan.rates import Rates
-from dedup.settings.options import MAX_SIGNATURE_SIZE, Lsh
+from dedup.settings.banding import MAX_SIGNATURE_SIZE, MOST_BANDS, MOST_ROWS, Banding
 
 SHOWN = (0.3, 0.5, 0.7, 0.8, 0.9)
 """Similarities whose P is listed besides those of the targets."""
 PAIR_BYTES = 16
 KEY_BYTES = 8
-MOST_BANDS, MOST_ROWS = 4096, 128
-"""As in `config.Lsh`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,12 +82,12 @@ class Choice:
     """P(a pair of this similarity becomes a candidate)."""
 
 
-def cost(lsh: Lsh, search: Search, corpus: Corpus, rates: Rates, shown: Sequence[float] = SHOWN) -> Choice:
+def cost(banding: Banding, search: Search, corpus: Corpus, rates: Rates, shown: Sequence[float] = SHOWN) -> Choice:
     """Return what a choice costs, in a corpus whose pairs are no larger families than chance makes them.
 
     The cap on buckets, which only lowers the numbers, is left out.
     """
-    bands, rows = lsh.bands, lsh.rows
+    bands, rows = banding
     jaccard, partners = corpus.similarities.jaccard, corpus.similarities.partners(corpus.documents)
     share = probability(jaccard, bands, rows)
     passed = compared(jaccard, bands, rows, search.threshold, search.sigmas)
@@ -208,8 +206,8 @@ def solve(wishes: Wishes, search: Search, corpus: Corpus, rates: Rates) -> list[
     # More bands at the same rows cost more of everything.
     _, firsts = np.unique(rows[met], return_index=True)
     shown = sorted({*SHOWN, *(target.similarity for target in wishes.targets), search.threshold})
-    found = [Lsh(bands=int(bands[met][first]), rows=int(rows[met][first])) for first in firsts]
-    choices = [cost(lsh, search, corpus, rates, shown) for lsh in found]
+    found = [Banding(int(bands[met][first]), int(rows[met][first])) for first in firsts]
+    choices = [cost(each, search, corpus, rates, shown) for each in found]
     return [each for each in choices if not any(_betters(other, each) for other in choices)]
 
 
@@ -252,15 +250,15 @@ class Verdict:
     targets: list[dict[str, float | str | bool]]
 
 
-def check(lsh: Lsh, wishes: Wishes, search: Search, corpus: Corpus, rates: Rates) -> Verdict:
+def check(banding: Banding, wishes: Wishes, search: Search, corpus: Corpus, rates: Rates) -> Verdict:
     """Hold a choice against the wishes."""
-    one = np.array([float(lsh.bands)]), np.array([float(lsh.rows)])
+    one = np.array([float(banding.bands)]), np.array([float(banding.rows)])
     judged: list[dict[str, float | str | bool]] = [
         {"target": each.name, "value": float(each.values[0]), "met": bool(each.met[0])}
         for each in _constraints(wishes, corpus, *one)
     ]
     shown = [*SHOWN, *(target.similarity for target in wishes.targets), search.threshold]
-    return Verdict(choice=cost(lsh, search, corpus, rates, shown), targets=judged)
+    return Verdict(choice=cost(banding, search, corpus, rates, shown), targets=judged)
 
 
 def crossings(wishes: Wishes) -> list[tuple[Target, Target, Crossing]]:
@@ -277,5 +275,4 @@ def crossings(wishes: Wishes) -> list[tuple[Target, Target, Crossing]]:
 
 def datasketch(size: int, search: Search, corpus: Corpus, rates: Rates, shown: Sequence[float]) -> Choice:
     """Return what datasketch chooses for the threshold among signatures of at most so many values."""
-    bands, rows = integral_optimum(search.threshold, size)
-    return cost(Lsh(bands=bands, rows=rows), search, corpus, rates, shown)
+    return cost(Banding(*integral_optimum(search.threshold, size)), search, corpus, rates, shown)

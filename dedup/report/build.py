@@ -119,17 +119,14 @@ def build_report(*, config: Config, inputs: Sequence[str], output: str, outcome:
         "signature_bytes": outcome.signature_bytes,
         "index_bytes": BAND_ROW_BYTES * near.bucketed.band_rows,
         "recall_expected": [
-            {"jaccard": jaccard, "probability": probability(jaccard, config.lsh.bands, config.lsh.rows)}
-            for jaccard in SIMILARITIES
+            {"jaccard": jaccard, "probability": probability(jaccard, *config.banding)} for jaccard in SIMILARITIES
         ]
         if config.mode == "lsh"
         else [],
-        "recall_at_threshold": probability(config.threshold, config.lsh.bands, config.lsh.rows)
-        if config.mode == "lsh"
-        else 1.0,
+        "recall_at_threshold": probability(config.threshold, *config.banding) if config.mode == "lsh" else 1.0,
         "recall_measured": list(points),
         "stages": outcome.stages,
-        "settings": to_dict(hide_passwords(config)),
+        "settings": to_dict(hide_passwords(config.settle())),
         "hash": outcome.spec,
         "input": [hide_secrets(path) for path in inputs],
         "format": outcome.format,

@@ -62,7 +62,7 @@ def run_in_memory(job: Job) -> dict[str, Any]:
         When the input, the settings, the output or the memory do not allow it; nothing is published.
     """
     check_apart([*job.inputs, *filter(None, [job.config.evaluation.labeled_pairs])], job.output)
-    storage = Storage()
+    job, storage = job.settle(), Storage()
     with Workspace(storage, job.output) as workspace:
         try:
             return _run(job, storage, workspace)
@@ -94,8 +94,8 @@ def estimate_need(listing: Listing, config: Config) -> int:
     found = guess(listing, config.input.text_column)
     return estimate_bytes(
         documents=found.documents,
-        bands=config.lsh.bands,
-        rows=config.lsh.rows,
+        bands=config.banding.bands,
+        rows=config.banding.rows,
         mode=config.mode,
         text_bytes=found.text_bytes,
     )
@@ -160,8 +160,8 @@ def _choose_signing(config: Config, contract: Contract, listing: Listing) -> pas
     return passes.Signing(
         contract=contract,
         shingle_size=config.shingles.shingle_size,
-        bands=config.lsh.bands if config.mode == "lsh" else 0,
-        rows=config.lsh.rows,
+        bands=config.banding.bands if config.mode == "lsh" else 0,
+        rows=config.banding.rows,
         signature_seed=config.lsh.seed,
         sample_share=sample_share(listing.size),
     )
@@ -246,8 +246,8 @@ class Reading:
         search = Search(
             threshold=config.threshold,
             mode=config.mode,
-            bands=config.lsh.bands,
-            rows=config.lsh.rows,
+            bands=config.banding.bands,
+            rows=config.banding.rows,
             max_bucket=config.buckets.max_bucket,
             estimate_sigmas=config.candidates.estimate_sigmas,
             policy=config.representatives.policy,

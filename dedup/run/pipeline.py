@@ -62,7 +62,7 @@ def run(spark: SparkSession, job: Job) -> dict[str, Any]:
         When the input, the settings or the output do not allow it; nothing is published.
     """
     check_apart([*job.inputs, *filter(None, [job.config.evaluation.labeled_pairs])], job.output)
-    storage = Storage(spark)
+    job, storage = job.settle(), Storage(spark)
     with Workspace(storage, job.output, locks=storage.without_checksums()) as workspace:
         try:
             return _run(spark, job, storage, workspace)

@@ -4,19 +4,17 @@ A default stands beside its field and nowhere else; `conf/dedup.toml` repeats th
 users, and a test compares the two.
 """
 
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import dataclass, field, replace
+from typing import Literal, Self
 
 from dedup.errors import ConfigError
-from dedup.settings.rules import Limit, Range, Table
-
-MAX_SIGNATURE_SIZE = 16384
-"""Most MinHash values in a signature: 128 KiB a document as 64-bit values, far above any published setting."""
+from dedup.settings.banding import MAX_SIGNATURE_SIZE, Banding, choose
+from dedup.settings.rules import Count, Limit, Range, Table
 
 
-def check_signature_size(where: str, prefix: str, bands: int, rows: int) -> None:
-    """Refuse more MinHash values than a signature may have."""
-    if bands * rows > MAX_SIGNATURE_SIZE:
+def check_signature_size(where: str, prefix: str, bands: Count, rows: Count) -> None:
+    """Refuse more MinHash values than a signature may have, of numbers that are given."""
+    if bands != "auto" and rows != "auto" and bands * rows > MAX_SIGNATURE_SIZE:
         raise ConfigError(
             f"{where}: {prefix}bands * {prefix}rows must be at most {MAX_SIGNATURE_SIZE} (got {bands * rows})"
         )
@@ -96,12 +94,17 @@ class Shingles(Table):
 class Lsh(Table):
     """Which pairs are compared: a pair of similarity J is a candidate with probability 1 - (1 - J^rows)^bands."""
 
-    bands: int = field(default=21, metadata={"range": Range(1, 4096)})
-    """Bands of a signature, an integer from 1 to 4096: more bands find more true pairs and make more candidates;
-    bands times rows is at most 16384."""
+    bands: Count = field(default="auto", metadata={"range": Range(1, 4096)})
+    """Bands of a signature, an integer from 1 to 4096, or "auto" for what the recall asks for at the threshold: more
+    bands find more true pairs and make more candidates; bands times rows is at most 16384."""
 
-    rows: int = field(default=6, metadata={"range": Range(1, 128)})
-    """MinHash values in a band, an integer from 1 to 128: more rows make fewer candidates and find fewer true pairs."""
+    rows: Count = field(default="auto", metadata={"range": Range(1, 128)})
+    """MinHash values in a band, an integer from 1 to 128, or "auto" for what costs least (21 bands of 6 rows at a
+    threshold of 0.8): more rows make fewer candidates and find fewer true pairs."""
+
+    recall: float = field(default=0.998, metadata={"range": Range(0, 1)})
+    """Least probability with which "auto" makes a pair at the threshold a candidate, a number of at least 0 and at most
+    1; given bands and rows are taken as they are, with a warning where they miss it."""
 
     seed: int = field(default=1, metadata={"range": Range(0)})
     """Seed of the MinHash functions and of the band keys, a 64-bit integer of at least 0."""
@@ -291,6 +294,18 @@ class Config(Table):
     """Table [alerts]."""
 
     @property
+    def banding(self) -> Banding:
+        """Bands and rows, those that are given or those that follow from the threshold."""
+        bands, rows = (None if given == "auto" else given for given in (self.lsh.bands, self.lsh.rows))
+        if bands is not None and rows is not None:
+            return Banding(bands, rows)
+        return choose(self.threshold, self.lsh.recall, bands, rows)
+
+    @property
     def signature_size(self) -> int:
         """MinHash values in a signature, bands * rows."""
-        return self.lsh.bands * self.lsh.rows
+        return self.banding.bands * self.banding.rows
+
+    def settle(self) -> Self:
+        """Return the settings with the numbers that "auto" stands for."""
+        return replace(self, lsh=replace(self.lsh, bands=self.banding.bands, rows=self.banding.rows))

@@ -10,6 +10,8 @@ from dedup.errors import ConfigError
 
 Limit: TypeAlias = float | Literal[""]
 """A number, or empty for none."""
+Count: TypeAlias = int | Literal["auto"]
+"""An integer, or what the job finds best."""
 
 _INT64_MAX = 2**63 - 1
 
@@ -72,6 +74,9 @@ def check(where: str, name: str, value: object, entry: Field[Any]) -> None:
     elif kind == Limit:
         bounds = entry.metadata["range"]
         rule, holds = f"{bounds.rule(float)}, or empty", value == "" or bounds.holds(value, float)
+    elif kind == Count:
+        bounds = entry.metadata["range"]
+        rule, holds = f'{bounds.rule(int)}, or "auto"', value == "auto" or bounds.holds(value, int)
     elif isinstance(kind, type) and issubclass(kind, Table):
         rule, holds = f"a table of type {kind.__name__}", isinstance(value, kind)
     else:
