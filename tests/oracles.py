@@ -4,7 +4,7 @@ Every constant stands here a second time on purpose: a kernel that changes one n
 """
 
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from itertools import combinations
 
@@ -147,3 +147,63 @@ def signature(shingles: Iterable[int], size: int, seed: int) -> list[int]:
 def band_keys(values: Sequence[int], bands: int, rows: int) -> list[int]:
     salted = [mix((value + salt) & MASK) for value, salt in zip(values, expand(0x6B6579, bands * rows), strict=True)]
     return [mix(sum(salted[band * rows : (band + 1) * rows]) & MASK) for band in range(bands)]
+
+
+def keep_copies(
+    documents: Mapping[int, tuple],
+    known: Mapping[tuple, bool],
+    is_similar: Callable,
+    *,
+    starred: Callable,
+    stay: Callable,
+) -> tuple[dict[int, int], set[int], Mapping[tuple, bool]]:
+    """Return for which document each is removed, which stay, and the pairs compared, of documents that resemble others.
+
+    Parameters
+    ----------
+    documents
+        By doc_id the component, the shingle set's id and the sort key, less is better.
+    known
+        Whether two sets are similar, of pairs that were compared.
+    is_similar
+        Tells it of any other pair of sets; None where their sizes rule it out.
+    starred
+        Tells whether a removed document of this component must itself resemble the one kept.
+    stay
+        Tells whether a document stays that has these before it of its group, in order.
+    """
+    ordered = sorted(documents, key=lambda one: documents[one][2])
+    while True:
+        owners: dict[int, int] = {}
+        for one in ordered:
+            component, own, _ = documents[one]
+            for other in ordered:
+                if other == one or (owners.get(other) == other and documents[other][0] == component):
+                    theirs = documents[other][1]
+                    if (
+                        other == one
+                        or not starred(component)
+                        or own == theirs
+                        or known.get((min(own, theirs), max(own, theirs)))
+                    ):
+                        owners[one] = other
+                        break
+        tops = [one for one in ordered if owners[one] == one]
+        asked = {
+            (min(pair), max(pair))
+            for one, other in combinations(tops, 2)
+            if documents[one][0] == documents[other][0] and starred(documents[one][0])
+            for pair in [(documents[one][1], documents[other][1])]
+        }
+        answers = {pair: is_similar(*pair) for pair in asked if pair not in known}
+        answers = {pair: answer for pair, answer in answers.items() if answer is not None}
+        if not answers:
+            break
+        known = {**known, **answers}
+    groups: dict[int, list[int]] = {}
+    for one in ordered:
+        groups.setdefault(owners[one], []).append(one)
+    staying = {
+        one for group in groups.values() for place, one in enumerate(group) if not place or stay(group[:place], one)
+    }
+    return owners, staying, known

@@ -18,7 +18,7 @@ from dedup.settings import files as config_module
 from dedup.settings import options as settings_module
 from dedup.settings.files import load_config, to_dict, to_toml
 from dedup.settings.options import Alerts, Buckets, Candidates, Components, Config, Input, Lsh, Output, Shingles
-from dedup.settings.rules import Count, Limit
+from dedup.settings.rules import Count, Limit, Texts
 
 ROOT = Path(__file__).resolve().parent.parent
 DEFAULTS = ROOT / "conf" / "dedup.toml"
@@ -35,6 +35,9 @@ RANGES = {
     "threshold": (sys.float_info.min, 1),
     "shingles.shingle_size": (1, 64),
     "limits.per_source": (0, INT64_MAX),
+    "cluster.max_component": (0, INT64_MAX),
+    "keep.copies": (1, INT64_MAX),
+    "keep.copies_per_source": (0, INT64_MAX),
     "output.files": (0, 1_000_000),
     "shingles.seed": (0, INT64_MAX),
     "lsh.bands": (1, 4096),
@@ -57,6 +60,8 @@ RANGES = {
     "alerts.index_bytes_above": (0, sys.float_info.max),
     "alerts.stage_seconds_above": (0, sys.float_info.max),
 }
+
+RULES = ["smallest_id", "longest", "latest:date", 'lowest:é."', "source:a,b", "sql:length(title) * 2"]
 
 
 def read_docstrings():
@@ -279,6 +284,8 @@ def test_fault_in_a_preset_names_the_preset(tmp_path, monkeypatch):
             "alerts.index_bytes_above = inf",
             "alerts.index_bytes_above must be a finite number of at least 0, or empty (got Infinity)",
         ),
+        ("keep.order = 'longest'", 'keep.order must be a list of Unicode strings (got "longest")'),
+        ("keep.order = [1]", "keep.order must be a list of Unicode strings (got [1])"),
         ("lsh = 5", "lsh must be a table (got 5)"),
         ("[[lsh]]\nbands = 5", 'lsh must be a table (got [{"bands": 5}])'),
         ("lsh.bands = 4096\nlsh.rows = 5", "lsh.bands * lsh.rows must be at most 16384 (got 20480)"),
@@ -289,6 +296,15 @@ def test_value_out_of_rule_is_refused_in_one_line(tmp_path, text, message):
     path = write(tmp_path, text)
 
     assert message_of(path) == f"{path}: {message}"
+
+
+@pytest.mark.parametrize("entry", ["", "newest", "latest", "latest:", "longest:text", "longest:", "source", "sql: "])
+def test_an_entry_of_the_order_that_is_no_rule_is_refused_with_those_there_are(entry):
+    known = "smallest_id, longest, shortest, latest:COLUMN, earliest:COLUMN, highest:COLUMN, lowest:COLUMN"
+
+    assert message_of(settings={"keep.order": ["longest", entry]}) == (
+        f"Keep: order must have entries of {known}, source:A,B, sql:EXPRESSION (got {entry!r})"
+    )
 
 
 @pytest.mark.parametrize(
@@ -454,6 +470,8 @@ def strategy_of(owner):
         elif entry.type in (int, Count):
             numbers = st.integers(bounds.low, bounds.high or INT64_MAX)
             values[entry.name] = numbers if entry.type is int else st.one_of(st.just("auto"), numbers)
+        elif entry.type == Texts:
+            values[entry.name] = st.lists(st.sampled_from(RULES)).map(tuple)
         elif entry.type in (float, Limit):
             numbers = st.floats(
                 bounds.low, bounds.high, exclude_min=bounds.above, allow_nan=False, allow_infinity=False

@@ -1,6 +1,5 @@
 """Components -> members: the one kept of each, and how the others resemble it."""
 
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -11,9 +10,10 @@ from dedup.engines.documents import Documents
 from dedup.engines.parts import Floats
 from dedup.engines.values import Features, Search
 from dedup.engines.verification import Edges, Sets
-from dedup.kernels import Flags, Integers, pairs
+from dedup.kernels import Flags, Integers, keeping, pairs
 from dedup.kernels.components import connect
-from dedup.kernels.representatives import POLICIES, elect, look_up, tell_largest
+from dedup.kernels.keeping import name_decided
+from dedup.kernels.representatives import look_up, tell_largest
 from dedup.tables.counts import Elected
 
 KINDS = ("kept", "identical", "near")
@@ -64,29 +64,34 @@ def elect_members(
     rows = pa.array(documents.rows[positions])
     named = pa.table({"doc_id": documents.doc_ids[positions], "id": features.ids.take(rows)})
     sources = pa.nulls(positions.size, pa.string()) if features.sources is None else features.sources.take(rows)
-    chosen = elect(least, POLICIES[search.policy](named))
+    kept, known = _choose(documents, components, edges=edges, sets=sets, features=features, search=search)
+    chosen = kept.owners
     heads = documents.heads[positions]
     left, right = np.minimum(heads, heads[chosen]), np.maximum(heads, heads[chosen])
-    kinds = np.where(chosen == np.arange(chosen.size), KEPT, np.where(left == right, IDENTICAL, NEAR))
-    similarities = look_up(left, right, edges)
+    kinds = np.where(kept.stays, KEPT, np.where(left == right, IDENTICAL, NEAR))
+    similarities = np.where(kept.stays, 1.0, look_up(left, right, known))
     distant = np.flatnonzero(np.isnan(similarities))
     similarities[distant] = _measure(left[distant], right[distant], sets)
     component_ids = documents.doc_ids[least]
+    spared = _find_spared(kinds, chosen, sources, search.per_source)
+    words = pa.array(KINDS)
+    listed = pa.table({"doc_id": named["doc_id"].take(pa.array(spared)), "kind": words.take(pa.array(kinds[spared]))})
+    kinds[spared], similarities[spared] = KEPT, 1.0
+    representatives = np.where(kinds == KEPT, np.arange(chosen.size), chosen)
+    gone = similarities[kinds != KEPT]
     counted = Elected(
         rows=positions.size,
         near=int(np.count_nonzero(kinds == NEAR)),
         distant=distant.size,
+        spared=spared.size,
+        chained=int(np.count_nonzero(gone < search.threshold)),
+        least=float(gone.min()) if gone.size else None,
+        copied=int(np.count_nonzero(kept.stays & (chosen != np.arange(chosen.size)))),
+        relinked=kept.relinked,
+        rules=name_decided(kept.decided, search.rules),
         sizes=_count_sizes(component_ids),
         largest=tell_largest(named, component_ids, chosen),
     )
-    spared = _find_spared(kinds, chosen, sources, search.per_source)
-    words = pa.array(KINDS)
-    listed = pa.table({"doc_id": named["doc_id"].take(pa.array(spared)), "kind": words.take(pa.array(kinds[spared]))})
-    if search.per_source:
-        near = counted.near - int(np.count_nonzero(kinds[spared] == NEAR))
-        counted = replace(counted, near=near, spared=spared.size)
-    representatives = chosen.copy()
-    representatives[spared], kinds[spared], similarities[spared] = spared, KEPT, 1.0
     table = pa.table(
         {
             **{name: named[name] for name in ("doc_id", "id")},
@@ -101,6 +106,28 @@ def elect_members(
         }
     )
     return Members(table, listed, counted)
+
+
+def _choose(
+    documents: Documents, components: Components, *, edges: Edges, sets: Sets, features: Features, search: Search
+) -> tuple[keeping.Kept, keeping.Known]:
+    """Choose who stays, comparing pairs that were no candidates as far as the choice depends on them."""
+    positions, least = components
+    rows, heads = documents.rows[positions], documents.heads[positions]
+    sources = pa.nulls(rows.size, pa.string()) if features.sources is None else features.sources.take(pa.array(rows))
+    ranks = keeping.rank_members(
+        search.rules,
+        ids=features.ids.take(pa.array(rows)),
+        sources=sources,
+        text_bytes=np.zeros(rows.size, np.int64) if features.text_bytes is None else features.text_bytes[rows],
+        keys=np.empty((rows.size, 0)) if features.order_keys is None else features.order_keys[rows],
+    )
+    members = keeping.Members(least, heads, documents.sizes[positions], keeping.number_sources(sources), ranks)
+    known = keeping.Known(*edges)
+    while (kept := keeping.choose(members, known, search.policy)).left.size:
+        asked = keeping.Known(kept.left, kept.right, sets.compare(kept.left, kept.right))
+        known = keeping.Known(*(np.concatenate(columns) for columns in zip(known, asked, strict=True)))
+    return kept, known
 
 
 def _measure(left: Integers, right: Integers, sets: Sets) -> Floats:

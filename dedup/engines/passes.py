@@ -47,6 +47,8 @@ class Part(NamedTuple):
     sources: pa.Array
     tokens: pa.Array
     """Of the documents of the sample, as from `frequencies.shorten`; null elsewhere."""
+    order_keys: pa.Array
+    """Of the rules of `keep.order` that ask for columns, a list for each."""
 
 
 class SignedSplit(NamedTuple):
@@ -95,6 +97,7 @@ def _sign(piece: Piece, signing: Signing) -> Part:
         signature=found.low,
         sources=batch["source"],
         tokens=frequencies.sample(doc_ids, found.tokens, found.token_bounds, signing.sample_share),
+        order_keys=batch["order_keys"],
     )
 
 

@@ -33,10 +33,7 @@ from dedup.stages.labels import select_known
 
 FLOOR = 0.5
 """Least similarity that the exact search looks for, unless a threshold is lower."""
-FREE = (
-    *("threshold", "lsh.bands", "lsh.rows", "lsh.recall", "buckets.max_bucket", "candidates.estimate_sigmas"),
-    "representatives.",
-)
+FREE = ("threshold", "lsh.bands", "lsh.rows", "lsh.recall", "buckets.max_bucket", "candidates.estimate_sigmas")
 """Settings in which two that share signatures may differ."""
 IDLE = ("components.", "output.", "evaluation.", "alerts.")
 """Settings that decide nothing here."""
@@ -203,7 +200,7 @@ def _try(sample: Sample, config: Config, setting: trial.Setting) -> Trial:
         begin = time.perf_counter()
         found = trial.search(prepared, setting)
         seconds.append(time.perf_counter() - begin)
-    representatives = elect(found.components, sample.rank(config.representatives.policy))
+    representatives = elect(found.components, sample.rank())
     return Trial(config=config, setting=setting, found=found, seconds=min(seconds), representatives=representatives)
 
 

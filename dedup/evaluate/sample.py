@@ -12,13 +12,13 @@ from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from dedup.errors import DataError
 from dedup.kernels import Flags, Hashes, Integers, exact, minhash, shingles, text, trial
 from dedup.kernels.hashing import expand, mix
-from dedup.kernels.representatives import POLICIES
 from dedup.settings.contract import load_contract
 from dedup.settings.options import Config
 from dedup.stages import neighbours
@@ -67,11 +67,11 @@ class Sample:
         """As `trial.find_heads`."""
         return trial.find_heads(self.doc_ids, *self.sets)
 
-    def rank(self, policy: str) -> Integers:
-        """Return the order in which the policy prefers documents; planted copies come last."""
+    def rank(self) -> Integers:
+        """Return the order of documents by their ids; planted copies come last."""
         real = self.sources < 0
         ranks = np.arange(self.doc_ids.size) + self.doc_ids.size
-        ranks[real] = POLICIES[policy](pa.table({"id": self.ids.filter(pa.array(real))}))
+        ranks[real] = pc.rank(self.ids.filter(pa.array(real)), tiebreaker="dense").to_numpy()
         return ranks
 
     def name(self, position: int) -> str | int:

@@ -12,6 +12,7 @@ from dedup.files import delimited, jsonlines
 from dedup.files.columns import Columns, Path, check, gather, slice_by_bytes, take, to_ids, to_source, to_text
 from dedup.files.digest import digest_rows
 from dedup.files.listing import COMPRESSIBLE, File, Listing
+from dedup.files.orders import to_key
 from dedup.files.records import BLOCK_BYTES, Rejected, damaged, open_bytes
 from dedup.files.splits import Part, Split
 from dedup.files.systems import redact
@@ -113,6 +114,7 @@ class FileSource:
                     to_text(take(chosen, paths["text"])),
                     to_source(take(chosen, paths["source"])) if "source" in paths else None,
                     first + places,
+                    [to_key(take(chosen, paths[f"order{n}"]), *rule) for n, rule in enumerate(self.columns.order)],
                 )
                 yield from slice_by_bytes(piece, 2 * PIECE_BYTES)
 
@@ -160,10 +162,11 @@ def open_source(
     source_column: str = "",
     on_bad_record: str = "fail",
     aside: tuple[str, ...] = (),
+    order: tuple[tuple[str, str], ...] = (),
 ) -> FileSource:
     """Check the columns of every file and return the source of them all.
 
-    `aside` names top-level columns that do not count where the id is the digest of a row.
+    `aside` names top-level columns that do not count where the id is the digest of a row, `order` is as of `Columns`.
 
     Of parquet, IPC, ORC and CSV the schema is read, of lines of JSON the first records; texts have the columns `path`
     and `text`. Without an id column, the id of a text is its path, any other the digest of its row.
@@ -176,7 +179,7 @@ def open_source(
     DataError
         When a file is damaged.
     """
-    columns = Columns(id=id_column, text=text_column, source=source_column, aside=aside)
+    columns = Columns(id=id_column, text=text_column, source=source_column, aside=aside, order=order)
     id_type = {"text": _check_texts, "jsonl": _check_lines, "csv": _check_cells}.get(listing.format, _check_tables)(
         listing, columns
     )
@@ -186,6 +189,8 @@ def open_source(
 def _check_texts(listing: Listing, columns: Columns) -> pa.DataType:
     schema = pa.schema({"path": pa.string(), "text": pa.string()})
     check(schema, columns, listing.files[0])
+    if columns.order:
+        raise SchemaError(f"keep.order: {':'.join(columns.order[0])} needs columns (got texts, which have none)")
     for role, own in (("id", "path"), ("text", "text"), ("source", "")):
         if getattr(columns, role) not in {"", own}:
             raise SchemaError(f"input.{role}_column: must be {own or 'empty'!r} for texts")
@@ -201,12 +206,11 @@ def _check_lines(listing: Listing, columns: Columns) -> pa.DataType:
         names |= found
     if not names:
         raise DataError("--input: must hold records (got none that is a JSON object)")
-    wanted = {"id": columns.id, "text": columns.text, "source": columns.source}
-    for role, name in wanted.items():
-        if name and name not in names:
+    for name, setting in columns.list_named().values():
+        if name not in names:
             known = ", ".join(sorted(names))
             rule = f"must be the name of one column of the input (got {name!r}, the input has {known})"
-            raise SchemaError(f"input.{role}_column: {rule}")
+            raise SchemaError(f"{setting}: {rule}")
     return pa.int64() if kinds - {None} == {pa.int64()} else pa.string()
 
 

@@ -8,9 +8,11 @@ from typing import ParamSpec, Protocol, TypeVar
 from pyspark.sql import DataFrame
 
 from dedup.errors import DataError
+from dedup.kernels.keeping import Policy
 from dedup.kernels.text import Contract
 from dedup.layers.layer import Found
 from dedup.settings.hashspec import HashSpec
+from dedup.settings.keeping import parse_order
 from dedup.settings.options import Config
 from dedup.stages import (
     buckets,
@@ -127,6 +129,14 @@ class NearLayer:
     @property
     def _max_bucket(self) -> int | None:
         return self.config.buckets.max_bucket if self.config.mode == "lsh" else None
+
+    @property
+    def _policy(self) -> Policy:
+        cluster, keep = self.config.cluster, self.config.keep
+        by_representative = cluster.linkage == "representative"
+        return Policy(
+            self.config.threshold, by_representative, cluster.max_component, keep.copies, keep.copies_per_source
+        )
 
     def _sign(self, corpus: Corpus) -> Table[Signed]:
         build = partial(
@@ -250,8 +260,11 @@ class NearLayer:
             edges=edges.select_edges(verified.frame, threshold=self.config.threshold),
             edge_count=verified.counts.rows,
             sets=sets,
-            policy=self.config.representatives.policy,
-            per_source=self.config.limits.per_source,
+            choice=representatives.Choice(
+                rules=parse_order(self.config.keep.order, "keep"),
+                policy=self._policy,
+                per_source=self.config.limits.per_source,
+            ),
             cores=self.cores,
         )
 

@@ -79,8 +79,13 @@ def build_report(*, config: Config, inputs: Sequence[str], output: str, outcome:
         "identical": removed - elected.near,
         "near": elected.near,
         "spared": elected.spared,
-        "chained": elected.distant,
-        "chaining_rate": _share(elected.distant, removed),
+        "copied": elected.copied,
+        "linkage": config.cluster.linkage,
+        "relinked": elected.relinked,
+        "chained": elected.chained,
+        "chaining_rate": _share(elected.chained, removed),
+        "least_similarity": elected.least,
+        "decided": dict(elected.rules),
         "quarantined": written.quarantined,
         "documents_empty": signed.documents_empty,
         "documents_short": signed.documents_short,
@@ -261,6 +266,15 @@ def to_table(report: Mapping[str, Any]) -> str:
     ]
     if report["spared"]:
         rows.append(("spared by the limit", f"{report['spared']:,}"))
+    if report["copied"]:
+        rows.append(("further copies kept", f"{report['copied']:,}"))
+    if report["chained"]:
+        rows.append(("removed by chains", f"{report['chained']:,}"))
+        rows.append(("least similarity", f"{report['least_similarity']:.4f}"))
+    if report["relinked"]:
+        rows.append(("giant components", f"{report['relinked']:,}"))
+    if len(report["decided"]) > 1:
+        rows += [(f"decided by {rule}", f"{count:,}") for rule, count in report["decided"].items()]
     if report["quarantined"]:
         rows.append(("records quarantined", f"{report['quarantined']:,}"))
     if report["pairs"]["uncompared"]:

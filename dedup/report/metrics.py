@@ -17,7 +17,7 @@ METRICS = {
     "quarantined": "Records of the input that are none.",
     "removal_rate": "Share of documents removed.",
     "removal_rate_change": "Difference of the removal rate to the baseline's, without its sign.",
-    "chaining_rate": "Share of the removed documents that no edge joins to the one kept.",
+    "chaining_rate": "Share of the removed documents that are less similar to the one kept than the threshold.",
     "empty_rate": "Share of documents without a token.",
     "documents_short": "Documents with fewer tokens than a shingle.",
     "text_bytes": "Bytes of all texts.",

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Self
 
+from dedup.errors import ConfigError
 from dedup.settings.banding import choose, find_recall
 from dedup.settings.options import Config
 
@@ -28,8 +29,18 @@ class Job:
     """The input, where it is rows of Spark and no files; no later run goes on with an unfinished one of it."""
 
     def settle(self) -> Self:
-        """Return the job with numbers for what the settings leave to it; a warning tells if they find too little."""
+        """Return the job with numbers for what the settings leave to it; a warning tells if they find too little.
+
+        Raises
+        ------
+        ConfigError
+            When settings lack what they need of others.
+        """
         config = self.config
+        if not config.input.source_column and any(entry.startswith("source:") for entry in config.keep.order):
+            raise ConfigError("keep.order: source:... needs input.source_column, which is empty")
+        if not config.input.source_column and config.keep.copies_per_source:
+            raise ConfigError("keep.copies_per_source: needs input.source_column, which is empty")
         found, wanted = find_recall(config.threshold, config.banding), config.lsh.recall
         if config.mode == "lsh" and found < wanted - 1e-12:
             given, better = config.banding, choose(config.threshold, wanted)

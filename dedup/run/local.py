@@ -37,6 +37,7 @@ from dedup.run.sinking import FileWriter
 from dedup.run.workspace import Workspace
 from dedup.settings.contract import load_contract
 from dedup.settings.hashspec import HashSpec
+from dedup.settings.keeping import list_columns, needs_spark, parse_order
 from dedup.settings.options import Config
 from dedup.stages.placement import sample_share
 from dedup.tables.counts import Near, Signed
@@ -105,6 +106,8 @@ def _run(job: Job, storage: Storage, workspace: Workspace) -> dict[str, Any]:
     config = job.config
     if config.evaluation.labeled_pairs:
         raise ConfigError('evaluation.labeled_pairs: needs engine = "spark" (got engine = "memory")')
+    if needs_spark(config.keep.order):
+        raise ConfigError('keep.order: an entry "sql:..." needs engine = "spark" (got engine = "memory")')
     baseline = read_baseline(storage, job.baseline)
     listing = list_input(job)
     chosen = config.input
@@ -114,6 +117,7 @@ def _run(job: Job, storage: Storage, workspace: Workspace) -> dict[str, Any]:
         text_column=chosen.text_column,
         source_column=chosen.source_column,
         on_bad_record=chosen.on_bad_record,
+        order=list_columns(config.keep.order),
     )
     writer = FileWriter(config=config, source=source, workspace=workspace, storage=storage)
     writer.check()
@@ -241,6 +245,8 @@ class Reading:
             band_keys=part.band_keys if is_lsh else None,
             signature=part.signature if is_lsh else None,
             sources=part.sources if config.input.source_column else None,
+            text_bytes=part.text_bytes,
+            order_keys=part.order_keys.flatten().to_numpy(zero_copy_only=False).reshape(part.doc_ids.size, -1),
         )
         memory.check_ids(features, id_column=config.input.id_column, null_texts=signed.begins[:SHOWN])
         search = Search(
@@ -250,8 +256,12 @@ class Reading:
             rows=config.banding.rows,
             max_bucket=config.buckets.max_bucket,
             estimate_sigmas=config.candidates.estimate_sigmas,
-            policy=config.representatives.policy,
             per_source=config.limits.per_source,
+            rules=parse_order(config.keep.order, "keep"),
+            by_representative=config.cluster.linkage == "representative",
+            max_component=config.cluster.max_component,
+            copies=config.keep.copies,
+            copies_per_source=config.keep.copies_per_source,
         )
         found = memory.find(
             features,

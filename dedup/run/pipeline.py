@@ -38,6 +38,7 @@ from dedup.run.workspace import Workspace
 from dedup.run.writing import Result, RowWriter, TableWriter
 from dedup.settings.contract import load_contract
 from dedup.settings.hashspec import HashSpec
+from dedup.settings.keeping import list_columns, needs_spark
 from dedup.settings.options import Config
 from dedup.stages import documents, output, signatures
 from dedup.stages.documents import Corpus
@@ -173,7 +174,11 @@ def _is_on_disk(spark: SparkSession, path: str) -> bool:
 def _open_files(spark: SparkSession, job: Job, workspace: Workspace, clock: Clock) -> _Given | None:
     """Return the input as files that the workers read themselves; None where only Spark can reach or read them."""
     config, chosen = job.config, job.config.input
-    if job.table is not None or not all(_is_on_disk(spark, path) for path in (*job.inputs, job.output)):
+    if (
+        job.table is not None
+        or needs_spark(config.keep.order)
+        or not all(_is_on_disk(spark, path) for path in (*job.inputs, job.output))
+    ):
         return None
     listing = list_input(job)
     source = open_source(
@@ -183,6 +188,7 @@ def _open_files(spark: SparkSession, job: Job, workspace: Workspace, clock: Cloc
         text_column=chosen.text_column,
         source_column=chosen.source_column,
         on_bad_record=chosen.on_bad_record,
+        order=list_columns(config.keep.order),
     )
     files = FileWriter(config=config, source=source, workspace=workspace, storage=FileStorage())
     files.check()
@@ -219,12 +225,13 @@ def _open_rows(spark: SparkSession, job: Job, storage: Storage, workspace: Works
         id_column=read.id_column,
         text_column=chosen.text_column,
         source_column=chosen.source_column,
+        order=list_columns(config.keep.order),
     )
     if config.output.mode == "annotate":
         output.check_annotations(read.corpus.rows)
     tables = TableWriter(threshold=config.threshold, workspace=workspace, clock=clock)
     return _Given(
-        corpus=documents.Rows(documents=rows),
+        corpus=documents.Rows(documents=rows, order=list_columns(config.keep.order)),
         reader="spark",
         format=read.format,
         id_column=read.id_column,

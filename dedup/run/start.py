@@ -10,6 +10,7 @@ from dedup.engines.machine import free_bytes
 from dedup.files.systems import is_local
 from dedup.run.job import Job
 from dedup.run.local import estimate_need, list_input, run_in_memory
+from dedup.settings.keeping import needs_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -90,7 +91,11 @@ def choose_engine(job: Job) -> str:
         return "spark"
     if chosen != "auto":
         return chosen
-    if job.config.evaluation.labeled_pairs or not all(map(is_local, [*job.inputs, job.output])):
+    if (
+        needs_spark(job.config.keep.order)
+        or job.config.evaluation.labeled_pairs
+        or not all(map(is_local, [*job.inputs, job.output]))
+    ):
         return "spark"
     listing = list_input(job)
     need, free = estimate_need(listing, job.config), free_bytes()

@@ -120,7 +120,15 @@ def parse_config(where: str, text: str) -> Config:
 
 def to_dict(config: Config) -> dict[str, Any]:
     """Return the settings in full as nested plain dictionaries, one for each table, ready for JSON."""
-    return asdict(config)
+    found: dict[str, Any] = _plain(asdict(config))
+    return found
+
+
+def _plain(value: Any) -> Any:  # noqa: ANN401 - what TOML has
+    """Return tuples as lists, as TOML and JSON read them."""
+    if isinstance(value, dict):
+        return {name: _plain(entry) for name, entry in value.items()}
+    return list(value) if isinstance(value, tuple) else value
 
 
 def flatten(settings: Mapping[str, Any]) -> dict[str, Any]:

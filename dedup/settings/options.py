@@ -9,7 +9,8 @@ from typing import Literal, Self
 
 from dedup.errors import ConfigError
 from dedup.settings.banding import MAX_SIGNATURE_SIZE, Banding, choose
-from dedup.settings.rules import Count, Limit, Range, Table
+from dedup.settings.keeping import parse_order
+from dedup.settings.rules import Count, Limit, Range, Table, Texts
 
 
 def check_signature_size(where: str, prefix: str, bands: Count, rows: Count) -> None:
@@ -148,11 +149,40 @@ class Components(Table):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Representatives(Table):
-    """Which document of a component is kept."""
+class Cluster(Table):
+    """What of a component is removed."""
 
-    policy: Literal["smallest_id"] = "smallest_id"
-    """Policy: "smallest_id" keeps the smallest id in the user's own order, numbers as numbers and strings by bytes."""
+    linkage: Literal["component", "representative"] = "component"
+    """Linkage: with "component" one document stays of a whole component, chains of similar documents included; with
+    "representative" every document removed is itself at least as similar as the threshold to the one kept for it."""
+
+    max_component: int = field(default=0, metadata={"range": Range(0)})
+    """Documents of the largest component that "component" takes whole, a 64-bit integer of at least 0; larger ones
+    have "representative" linkage and are counted in the report. 0 sets no limit."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Keep(Table):
+    """Which documents stay."""
+
+    order: Texts = ("smallest_id",)
+    """Rules by which the document kept is chosen, a list of Unicode strings; each decides among those that are equal by
+    the ones before, and the smallest id at the end. "smallest_id" is in the user's own order, numbers as numbers and
+    strings by bytes; "longest" and "shortest" count bytes of text; "latest:COLUMN" and "earliest:COLUMN" take dates,
+    numbers or ISO 8601 in strings; "highest:COLUMN" and "lowest:COLUMN" numbers; "source:A,B" prefers sources in the
+    order named; "sql:EXPRESSION" takes the highest value of an expression of Spark, where Spark reads the input. Nulls
+    come last."""
+
+    copies: int = field(default=1, metadata={"range": Range(1)})
+    """Most documents that stay of those that would be one, a 64-bit integer of at least 1: the first by the order."""
+
+    copies_per_source: int = field(default=0, metadata={"range": Range(0)})
+    """Most documents that stay of each source besides, of those that would be one, a 64-bit integer of at least 0."""
+
+    def __post_init__(self) -> None:
+        """Check the fields, then the entries of the order."""
+        Table.__post_init__(self)
+        parse_order(self.order, type(self).__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -278,8 +308,11 @@ class Config(Table):
     components: Components = field(default_factory=Components)
     """Table [components]."""
 
-    representatives: Representatives = field(default_factory=Representatives)
-    """Table [representatives]."""
+    cluster: Cluster = field(default_factory=Cluster)
+    """Table [cluster]."""
+
+    keep: Keep = field(default_factory=Keep)
+    """Table [keep]."""
 
     limits: Limits = field(default_factory=Limits)
     """Table [limits]."""

@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from dedup.errors import SchemaError
+from dedup.files.orders import join_keys, to_key
 from dedup.stages.exchange import Batches
 from dedup.tables.ids import SHOWN, SHOWN_LENGTH, refuse_collision, refuse_null, refuse_repeated
 
@@ -60,9 +61,11 @@ class Corpus(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Rows:
-    """Documents that Spark reads: DOCUMENTS."""
+    """Documents that Spark reads: DOCUMENTS, with a column for each of the rules of `keep.order` that ask for one."""
 
     documents: DataFrame
+    order: tuple[tuple[str, str], ...] = ()
+    """These rules, each with its column or expression."""
 
     @property
     def id_type(self) -> T.DataType:
@@ -71,7 +74,14 @@ class Rows:
 
     def scan(self, work: Callable[[Batches], Batches], schema: T.StructType) -> DataFrame:
         """See `Corpus.scan`."""
-        return self.documents.mapInArrow(work, schema)
+        order = self.order
+
+        def read(batches: Batches) -> Batches:
+            for batch in batches:
+                keys = [to_key(batch[f"order{number}"], *rule) for number, rule in enumerate(order)]
+                yield batch.append_column("order_keys", join_keys(keys, batch.num_rows))
+
+        return self.documents.mapInArrow(lambda batches: work(read(batches)), schema)
 
     def fetch(
         self,
@@ -129,8 +139,15 @@ def _kind(corpus: DataFrame, name: str, setting: str, kinds: tuple[type[T.DataTy
     return found[0].dataType
 
 
-def read_documents(corpus: DataFrame, *, id_column: str, text_column: str, source_column: str = "") -> DataFrame:
-    """Input -> DOCUMENTS (doc_id, id, text, source), one row per input row; no shuffle.
+def read_documents(
+    corpus: DataFrame,
+    *,
+    id_column: str,
+    text_column: str,
+    source_column: str = "",
+    order: tuple[tuple[str, str], ...] = (),
+) -> DataFrame:
+    """Input -> DOCUMENTS (doc_id, id, text, source, order0, ...), one row per input row; no shuffle.
 
     The text is as it is, a string or bytes, null or not: a cast would copy the whole corpus twice more.
 
@@ -147,7 +164,17 @@ def read_documents(corpus: DataFrame, *, id_column: str, text_column: str, sourc
         _kind(corpus, source_column, "input.source_column", kind, "an integer, a string, a date or a boolean")
         source = column(source_column)
     columns = {"doc_id": doc_id, "id": user_id, "text": column(text_column), "source": source.cast("string")}
+    columns |= {f"order{number}": _order(corpus, *rule) for number, rule in enumerate(order)}
     return corpus.select(*[expression.alias(name) for name, expression in columns.items()])
+
+
+def _order(corpus: DataFrame, rule: str, of: str) -> Column:
+    """Return the expression of what a rule of `keep.order` asks for."""
+    if rule == "sql":
+        return F.expr(of).cast("double")
+    kinds = (T.NumericType, T.BooleanType, T.DateType, T.TimestampType, T.TimestampNTZType, T.StringType, T.NullType)
+    _kind(corpus, of, f"keep.order {rule}", kinds, "a number, a date, a time or a string")
+    return column(of)
 
 
 def check_null(corpus: Corpus, nulls: int, *, id_column: str) -> None:

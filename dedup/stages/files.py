@@ -142,6 +142,7 @@ def _read(
                     pa.array(np.full(count, number, np.int32)),
                     pa.array(np.full(count, piece.file, np.int32)),
                     batch["row"],
+                    batch["order_keys"],
                 ],
-                names=["doc_id", "id", "text", "source", "split", "file", "row"],
+                names=["doc_id", "id", "text", "source", "split", "file", "row", "order_keys"],
             )

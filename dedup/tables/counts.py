@@ -133,6 +133,18 @@ class Elected:
     """Members that no edge joins to the one kept."""
     spared: int = 0
     """Members that a limit keeps."""
+    chained: int = 0
+    """Members that are removed though they are less similar to the one kept than the threshold."""
+    least: float | None = None
+    """Least similarity of a member that is removed to the one kept."""
+    copied: int = 0
+    """Members that stay as further copies."""
+    relinked: int = 0
+    """Components beyond the limit, of which every removed member must resemble the one kept for it."""
+    unsettled: int = 0
+    """Pairs whose similarity the choice depends on, while it is not known."""
+    rules: Mapping[str, int] = field(default_factory=dict)
+    """How many choices each rule of the order has decided."""
     sizes: Mapping[int, int] = field(default_factory=dict)
     """How many components there are of every size, ascending."""
     largest: Sequence[Mapping[str, Any]] = ()

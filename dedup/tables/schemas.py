@@ -25,6 +25,7 @@ def signatures(id_type: T.DataType, hashed: Mapping[str, Any] | None = None) -> 
         .add("file", T.IntegerType())
         .add("row", T.LongType())
         .add("text_bytes", T.LongType())
+        .add("order_keys", T.ArrayType(T.DoubleType()))  # of the rules of `keep.order` that ask for columns
         .add("tokens", T.BinaryType())  # uint32, the first of a document of the sample; null in others
     )
 

@@ -134,38 +134,98 @@ class Expected:
         places = self.components
         return left in places and places[left] == places.get(right)
 
+    def _key(self, doc_id: int) -> list:
+        """Return what a document is ordered by, with a null behind all others."""
+        row, keys = self.row_of[doc_id], []
+        for name, of in self.search.rules:
+            if name == "source":
+                listed = of.split(",")
+                place = listed.index(row.source) if row.source in listed else len(listed)
+                keys.append((row.source is None, place))
+            elif name == "smallest_id":
+                keys.append(self._id_key(doc_id))
+            else:
+                value = len(row.text.encode()) if name in {"longest", "shortest"} else row.value
+                falls = name in {"longest", "highest", "latest"}
+                keys.append((value is None, 0 if value is None else -value if falls else value))
+        return [*keys, self._id_key(doc_id)]
+
+    def _id_key(self, doc_id: int) -> object:
+        user_id = self.ids[doc_id]
+        return user_id.encode() if isinstance(user_id, str) else user_id
+
     def _elect(self) -> None:
+        search = self.search
         families = defaultdict(list)
         for doc_id, place in sorted(self.components.items()):
             families[place].append(doc_id)
         self.families = families
-        self.members, self.distant, self.kept_of, removed = {}, 0, {}, defaultdict(list)
+        self.row_of = {row.doc_id: row for row in self.rows}
+        self.keys = {doc_id: self._key(doc_id) for doc_id in self.components}
+        giant = {place for place, family in families.items() if 0 < search.max_component < len(family)}
+        self.relinked = 0 if search.by_representative else len(giant)
+        sizes = {doc_id: len(members) for doc_id, members in self.sets.items()}
+
+        def is_similar(one: int, other: int) -> bool | None:
+            if min(sizes[one], sizes[other]) < search.threshold * max(sizes[one], sizes[other]) * (1 - 1e-12):
+                return None
+            return self.jaccard(one, other) >= search.threshold
+
+        def stay(before: list[int], one: int) -> bool:
+            of_source = [each for each in before if self.sources[each] == self.sources[one]]
+            return len(before) < search.copies or len(of_source) < search.copies_per_source
+
+        owners, staying, known = {}, set(), {}
         for place, family in families.items():
-            key = (lambda one: self.ids[one].encode()) if isinstance(self.ids[family[0]], str) else self.ids.get
-            kept = self.kept_of[place] = min(family, key=key)
-            for doc_id in family:
-                left, right = sorted((self.head[doc_id], self.head[kept]))
-                self.distant += left != right and (left, right) not in self.edges
-                kind = "kept" if doc_id == kept else "identical" if left == right else "near"
-                sources = self.sources[doc_id], self.sources[kept]
-                if kind != "kept" and sources[0] != sources[1]:
-                    removed[sources[1]].append(doc_id)
-                similarity = 1.0 if left == right else self.jaccard(left, right)
-                told = (self.ids[doc_id], self.ids[kept], place, kind, similarity, left, right, *sources)
-                self.members[doc_id] = told
-        limit = self.search.per_source
+            found = oracles.keep_copies(
+                {one: (place, self.head[one], self.keys[one]) for one in family},
+                dict.fromkeys(self.edges, True),
+                is_similar,
+                starred=lambda component: search.by_representative or component in giant,
+                stay=stay,
+            )
+            owners |= found[0]
+            staying |= found[1]
+            known |= found[2]
+        groups = defaultdict(list)
+        for doc_id in sorted(owners, key=self.keys.get):
+            groups[owners[doc_id]].append(doc_id)
+        names = [":".join(filter(None, rule)) for rule in search.rules] + ["smallest_id"]
+        differing = [
+            next(name for name, *both in zip(names, self.keys[one], self.keys[two], strict=True) if both[0] != both[1])
+            for one, two in (group[:2] for group in groups.values() if len(group) > 1)
+        ]
+        self.rules = Counter(differing)
+        self.copied = len(staying) - len(groups)
+        self.members, self.distant, removed = {}, 0, defaultdict(list)
+        self.owners = owners
+        for doc_id, place in sorted(self.components.items()):
+            owner = owners[doc_id]
+            left, right = sorted((self.head[doc_id], self.head[owner]))
+            is_kept = doc_id in staying
+            self.distant += not is_kept and left != right and (left, right) not in known
+            kind = "kept" if is_kept else "identical" if left == right else "near"
+            sources = self.sources[doc_id], self.sources[owner]
+            if kind != "kept" and sources[0] != sources[1]:
+                removed[sources[1]].append(doc_id)
+            similarity = 1.0 if is_kept or left == right else self.jaccard(left, right)
+            named = self.ids[doc_id if is_kept else owner]
+            self.members[doc_id] = (self.ids[doc_id], named, place, kind, similarity, left, right, *sources)
+        limit = search.per_source
         late = [doc_id for listed in removed.values() for doc_id in sorted(listed)[limit:]] if limit else []
         self.spared = sorted((doc_id, self.members[doc_id][3]) for doc_id in late)
         for doc_id in late:
             user_id, _, place, _, _, *rest = self.members[doc_id]
             self.members[doc_id] = (user_id, user_id, place, "kept", 1.0, *rest)
         self.near = sum(told[3] == "near" for told in self.members.values())
+        gone = [told[4] for told in self.members.values() if told[3] != "kept"]
+        self.chained, self.least = sum(each < search.threshold for each in gone), min(gone, default=None)
 
     def largest(self) -> list[dict]:
         ordered = sorted(self.families.items(), key=lambda item: (-len(item[1]), item[0]))[:5]
         told = []
         for place, family in ordered:
-            kept = self.kept_of[place]
+            kept = self.owners[family[0]]
             shown = [kept, *[one for one in family if one != kept][:3]]
             examples = [{"doc_id": one, "id": self.ids[one]} for one in shown]
             told.append({"documents": len(family), "component_id": place, "examples": examples})

@@ -21,11 +21,12 @@ from tests.test_pipeline import make_texts
 
 # Every example is a run of the job, so few are tried and none is shrunk; they share nothing but the Spark session.
 slow = settings(
-    max_examples=4,
+    max_examples=6,
     deadline=None,
     phases=[Phase.explicit, Phase.reuse, Phase.generate],
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
+RULES = [("longest", ""), ("source", "two"), ("highest", "value"), ("earliest", "value"), ("smallest_id", "")]
 searches = st.builds(
     replace,
     st.just(SEARCH),
@@ -36,6 +37,11 @@ searches = st.builds(
     max_bucket=st.sampled_from([3, 150]),
     estimate_sigmas=st.sampled_from([0.5, 4.0]),
     per_source=st.integers(0, 4),
+    rules=st.lists(st.sampled_from(RULES), max_size=3).map(tuple),
+    by_representative=st.booleans(),
+    max_component=st.sampled_from([0, 4]),
+    copies=st.sampled_from([1, 1, 2]),
+    copies_per_source=st.sampled_from([0, 0, 1]),
 )
 
 
@@ -43,6 +49,7 @@ def run_on_spark(spark, folder: Path, corpus: Corpus, search, *, with_ids: bool,
     """Run the job on the corpus and return its report."""
     source, output = folder / "in.parquet", folder / "out"
     columns = {"text": [row.text for row in corpus.rows], "origin": [row.source for row in corpus.rows]}
+    columns["value"] = pa.array([row.value for row in corpus.rows], pa.float64())
     if with_ids:
         columns["id"] = [row.id for row in corpus.rows]
     pq.write_table(pa.table(columns), source)
@@ -54,6 +61,11 @@ def run_on_spark(spark, folder: Path, corpus: Corpus, search, *, with_ids: bool,
         "buckets.max_bucket": search.max_bucket,
         "candidates.estimate_sigmas": search.estimate_sigmas,
         "limits.per_source": search.per_source,
+        "cluster.linkage": "representative" if search.by_representative else "component",
+        "cluster.max_component": search.max_component,
+        "keep.order": [":".join(filter(None, rule)) for rule in search.rules],
+        "keep.copies": search.copies,
+        "keep.copies_per_source": search.copies_per_source,
         "input.source_column": "origin",
         "input.id_column": "id" if with_ids else "",
     }
@@ -80,7 +92,10 @@ def test_both_engines_find_the_same(spark, tmp_path_factory, *, seed, search, of
     numbers = chance.sample(range(-100, 100), len(texts))
     ids = [f"é{number}" for number in numbers] if of_strings else numbers
     corpus = Corpus(
-        [Row(user_id, text, chance.choice(["one", "two", None])) for user_id, text in zip(ids, texts, strict=True)]
+        [
+            Row(user_id, text, chance.choice(["one", "two", None]), chance.choice([None, -1.5, 0.0, 2.0]))
+            for user_id, text in zip(ids, texts, strict=True)
+        ]
     )
     labels = [tuple(chance.sample(ids, 2)) for _ in range(40)] if labelled else []
     report = run_on_spark(spark, folder, corpus, search, with_ids=True, labels=labels)
@@ -95,7 +110,7 @@ def test_both_engines_find_the_same(spark, tmp_path_factory, *, seed, search, of
     assert rows_of(folder / "out", "duplicates", told) == sorted(
         (tuple(row[name] for name in told) for row in duplicates), key=repr
     )
-    kept = {row[-1] for row in rows_of(folder / "out", "kept")}
+    kept = {row[0] for row in rows_of(folder / "out", "kept", ["id"])}
     assert kept == set(ids) - {row["id"] for row in duplicates}
     same = [(row["doc_id"], row["set_id"], 1.0) for row in found.identical.to_pylist()]
     named = {
@@ -129,11 +144,9 @@ def assert_counts_agree(report, found) -> None:
     assert report["similarities"] == found.verified.similarities
     assert report["component_sizes"] == {str(size): count for size, count in elected.sizes.items()}
     assert stages["components"]["rows"] == found.connected.rows
-    assert {name: report[name] for name in ("near", "chained", "spared")} == {
-        "near": elected.near,
-        "chained": elected.distant,
-        "spared": elected.spared,
-    }
+    counted = ("near", "chained", "spared", "copied", "relinked")
+    assert {name: report[name] for name in counted} == {name: getattr(elected, name) for name in counted}
+    assert (report["least_similarity"], report["decided"]) == (elected.least, elected.rules)
     lost = {"sampled": found.lost.sampled, "similar": found.lost.similar, "lost": found.lost.lost}
     assert {name: report["uncompared"][name] for name in lost} == lost
     shown = [

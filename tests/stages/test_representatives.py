@@ -5,9 +5,10 @@ import json
 import pytest
 from pyspark.sql import types as T
 
+from dedup.kernels.keeping import Policy
 from dedup.stages import representatives
 from dedup.stages.exchange import Counters
-from dedup.stages.representatives import find_distant, measure, select_removals
+from dedup.stages.representatives import Choice, find_distant, measure, select_removals
 from dedup.tables import schemas
 from tests.stages import make_signatures, rows, settings
 
@@ -15,21 +16,23 @@ ways = pytest.mark.parametrize(("partitions", "broadcast"), [(1, True), (3, Fals
 KINDS = {"long": T.LongType(), "tinyint": T.ByteType(), "string": T.StringType()}
 
 
-def explain(spark, documents, edges=(), *, kind="string", times=1, **way):
+BY_ID = Choice(rules=[("smallest_id", "")], policy=Policy(0.8), per_source=0)
+
+
+def explain(spark, documents, edges=(), *, kind="string", times=1, choice=BY_ID, **way):
     """Return MEMBERS and what is counted, for (doc_id, id, set_id, component_id); 7777 resembles nobody."""
     signed = [(doc_id, each, 1, 0, 0) for doc_id, each, _, _ in documents] * times
     counters = Counters(spark)
     # In batches of two rows: some hold members only, some edges only.
     with settings(spark, **{"spark.sql.execution.arrow.maxRecordsPerBatch": 2}):
-        members = representatives.explain(
+        placed = representatives.place(
             spark.createDataFrame([(row[0], row[3]) for row in documents], schemas.COMPONENTS).repartition(2),
             spark.createDataFrame([(row[0], row[2]) for row in documents if row[0] != row[2]], schemas.IDENTICAL),
             make_signatures(spark, [*signed, (7777, None, 1, 0, 0)], KINDS[kind], partitions=3),
             spark.createDataFrame(list(edges), schemas.EDGES).repartition(2),
-            policy="smallest_id",
-            counters=counters,
             **way,
         )
+        members = representatives.explain(placed, choice=choice, counters=counters)
         found = spark.createDataFrame(members.collect(), members.schema)
     assert members.schema == schemas.members(KINDS[kind])
     return found, counters.values()
