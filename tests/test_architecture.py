@@ -25,7 +25,9 @@ PARTS = {
     "dedup/tables/counts.py": set(),
     "dedup/settings": {"dedup.settings", "dedup.kernels.text", "dedup.errors"},
     "dedup/settings/rules.py": {"dedup.errors"},
-    "dedup/settings/options.py": {"dedup.errors", "dedup.settings.rules", "dedup.settings.banding"},
+    "dedup/settings/options.py": {
+        *("dedup.errors", "dedup.settings.rules", "dedup.settings.banding", "dedup.settings.keeping"),
+    },
     # Both engines read and write files with it, where Spark and Numba need not be.
     "dedup/files": {"numpy", "orjson", "pyarrow", "xxhash", "dedup.files", "dedup.errors"},
     "dedup/stages": {

@@ -232,7 +232,7 @@ def test_a_page_is_whole_and_needs_nothing_else():
     assert [link for link in links if not link.startswith("#")] == ["data:,"]
     assert "1,900 of 12,000 documents removed (15.83%)" in text
     assert "text saved 2.8 MB of 16.8 MB" in text
-    assert "95 of the removed documents (5.00%) have no edge to the one kept" in text
+    assert "95 of the removed documents (5.00%) are less similar to the one kept than the threshold" in text
     assert "web 9,000 18.89% 81.11%" in text
     assert "signatures 12,000 4.1 1.23 MB" in text
     assert "At the threshold it is 99.83%." in text

@@ -49,6 +49,8 @@ class Part(NamedTuple):
     """Of the documents of the sample, as from `frequencies.shorten`; null elsewhere."""
     order_keys: pa.Array
     """Of the rules of `keep.order` that ask for columns, a list for each."""
+    merged: pa.Array
+    """Of the columns of `keep.merge`, a list of strings for each."""
 
 
 class SignedSplit(NamedTuple):
@@ -98,6 +100,7 @@ def _sign(piece: Piece, signing: Signing) -> Part:
         sources=batch["source"],
         tokens=frequencies.sample(doc_ids, found.tokens, found.token_bounds, signing.sample_share),
         order_keys=batch["order_keys"],
+        merged=batch["merged"],
     )
 
 

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from dedup.errors import DataError, SchemaError
 from dedup.files.listing import File
-from dedup.files.orders import join_keys
+from dedup.files.orders import join_keys, join_texts
 from dedup.files.systems import redact
 
 OFFSET_LIMIT = 1 << 31
@@ -27,11 +27,14 @@ class Columns:
     """Top-level columns that do not count where the id is the digest of a row."""
     order: tuple[tuple[str, str], ...] = ()
     """Rules of `keep.order` that ask for columns, each with its column."""
+    merge: tuple[str, ...] = ()
+    """Columns of `keep.merge`."""
 
     def list_named(self) -> dict[str, tuple[str, str]]:
         """Return the columns that are set, and the settings that name them, by their roles."""
         named = {role: (getattr(self, role), f"input.{role}_column") for role in ("id", "text", "source")}
         named |= {f"order{number}": (name, f"keep.order {rule}") for number, (rule, name) in enumerate(self.order)}
+        named |= {f"merge{number}": (name, "keep.merge") for number, name in enumerate(self.merge)}
         return {role: (name, setting) for role, (name, setting) in named.items() if name}
 
 
@@ -224,10 +227,16 @@ def gather(
     texts: pa.Array,
     sources: pa.Array | None,
     rows: Sequence[int] | np.ndarray,
-    keys: Sequence[pa.Array] = (),
+    *further: Sequence[pa.Array],
 ) -> pa.RecordBatch:
-    """Put the columns of a piece together: id, text, source, row, and `order_keys` of keys as from `orders.to_key`."""
+    """Put the columns of a piece together.
+
+    They are id, text, source, row, `order_keys` of keys as from `orders.to_key`, and `merged` of strings; `further` has
+    the arrays of both.
+    """
+    keys, merged = further
     sources = pa.nulls(len(ids), pa.string()) if sources is None else sources
     numbers = pa.array(rows, pa.int64())
     columns = {"id": ids, "text": texts, "source": sources, "row": numbers, "order_keys": join_keys(keys, len(ids))}
+    columns["merged"] = join_texts(merged, len(ids))
     return pa.RecordBatch.from_arrays([*columns.values()], [*columns])

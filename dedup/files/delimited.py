@@ -81,7 +81,10 @@ def _read_block(
         named = [to_text(cells.column(str(place))) for place in range(len(schema))]
         found["id"] = digest_rows(pa.RecordBatch.from_arrays(named, schema.names))
     keys = [to_key(found[f"order{number}"], *rule) for number, rule in enumerate(columns.order)]
-    return gather(found["id"].cast(pa.string()), found["text"], found.get("source"), block.rows[whole], keys), rejected
+    merged = [found[f"merge{number}"] for number, _ in enumerate(columns.merge)]
+    return gather(
+        found["id"].cast(pa.string()), found["text"], found.get("source"), block.rows[whole], keys, merged
+    ), rejected
 
 
 def read_records(file: File) -> Iterator[tuple[NDArray[np.int64], pa.RecordBatch]]:

@@ -6,7 +6,7 @@ beyond); only the first can be asked about each line.
 
 import itertools
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -113,14 +113,27 @@ def _read_block(
     if columns.source:
         values = pluck("source", {str, int, bool, NONE}, "a string, an integer or a boolean")
         sources = _to_array([_write(value) for value in values], pa.string())
+    kind = pa.string() if len(data) < OFFSET_LIMIT // 3 else pa.large_string()
+    return gather(
+        ids, _to_array(texts, kind), sources, block.rows[whole], *_pluck_more(columns, records, pluck)
+    ), tuple(rejected)
+
+
+def _pluck_more(
+    columns: Columns, records: list[dict[str, Any]], pluck: Callable[[str, set[type], str], list[Any]]
+) -> tuple[list[pa.Array], list[pa.Array]]:
+    """Return what `keep.order` and `keep.merge` ask for."""
     keys = []
     for number, rule in enumerate(columns.order):
         is_text = any(isinstance(each, str) for each in _pluck(records, rule[1]))
         kinds: set[type] = {str, NONE} if is_text else {int, float, bool, NONE}
         values = pluck(f"order{number}", kinds, "a string in all records, or a number or boolean in all")
         keys.append(to_key(_to_array(values, pa.string()) if is_text else _to_numbers(values), *rule))
-    kind = pa.string() if len(data) < OFFSET_LIMIT // 3 else pa.large_string()
-    return gather(ids, _to_array(texts, kind), sources, block.rows[whole], keys), tuple(rejected)
+    merged = []
+    for number, _ in enumerate(columns.merge):
+        values = pluck(f"merge{number}", {str, int, float, bool, NONE}, "a string, a number or a boolean")
+        merged.append(_to_array([_write(value) for value in values], pa.string()))
+    return keys, merged
 
 
 def read_records(

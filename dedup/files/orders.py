@@ -63,3 +63,13 @@ def join_keys(keys: Sequence[pa.Array], rows: int) -> pa.Array:
     values = np.stack([each.to_numpy(zero_copy_only=False) for each in keys], axis=1)
     offsets = pa.array(np.arange(rows + 1) * len(keys), pa.int32())
     return pa.ListArray.from_arrays(offsets, pa.array(values.reshape(-1)))
+
+
+def join_texts(texts: Sequence[pa.Array], rows: int) -> pa.Array:
+    """Return one list of strings for each row; null where there are none."""
+    if not texts:
+        return pa.nulls(rows, pa.list_(pa.string()))
+    whole = pa.concat_arrays([each.cast(pa.string()) for each in texts])
+    places = np.arange(rows * len(texts)).reshape(len(texts), rows).T.reshape(-1)
+    offsets = pa.array(np.arange(rows + 1) * len(texts), pa.int32())
+    return pa.ListArray.from_arrays(offsets, whole.take(pa.array(places)))

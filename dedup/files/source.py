@@ -115,6 +115,7 @@ class FileSource:
                     to_source(take(chosen, paths["source"])) if "source" in paths else None,
                     first + places,
                     [to_key(take(chosen, paths[f"order{n}"]), *rule) for n, rule in enumerate(self.columns.order)],
+                    [to_source(take(chosen, paths[f"merge{n}"])) for n, _ in enumerate(self.columns.merge)],
                 )
                 yield from slice_by_bytes(piece, 2 * PIECE_BYTES)
 
@@ -151,7 +152,7 @@ def _read_text(file: File) -> pa.RecordBatch:
     with damaged(file), open_bytes(file) as stream:
         content = b"".join(iter(lambda: stream.read(BLOCK_BYTES), b""))
     text = to_text(pa.array([content], pa.large_binary()))
-    return gather(pa.array([file.path], pa.string()), text, None, [0])
+    return gather(pa.array([file.path], pa.string()), text, None, [0], [], [])
 
 
 def open_source(
@@ -163,10 +164,12 @@ def open_source(
     on_bad_record: str = "fail",
     aside: tuple[str, ...] = (),
     order: tuple[tuple[str, str], ...] = (),
+    merge: tuple[str, ...] = (),
 ) -> FileSource:
     """Check the columns of every file and return the source of them all.
 
-    `aside` names top-level columns that do not count where the id is the digest of a row, `order` is as of `Columns`.
+    `aside` names top-level columns that do not count where the id is the digest of a row; `order` and `merge` are as of
+    `Columns`.
 
     Of parquet, IPC, ORC and CSV the schema is read, of lines of JSON the first records; texts have the columns `path`
     and `text`. Without an id column, the id of a text is its path, any other the digest of its row.
@@ -179,7 +182,7 @@ def open_source(
     DataError
         When a file is damaged.
     """
-    columns = Columns(id=id_column, text=text_column, source=source_column, aside=aside, order=order)
+    columns = Columns(id=id_column, text=text_column, source=source_column, aside=aside, order=order, merge=merge)
     id_type = {"text": _check_texts, "jsonl": _check_lines, "csv": _check_cells}.get(listing.format, _check_tables)(
         listing, columns
     )
@@ -189,8 +192,8 @@ def open_source(
 def _check_texts(listing: Listing, columns: Columns) -> pa.DataType:
     schema = pa.schema({"path": pa.string(), "text": pa.string()})
     check(schema, columns, listing.files[0])
-    if columns.order:
-        raise SchemaError(f"keep.order: {':'.join(columns.order[0])} needs columns (got texts, which have none)")
+    if columns.order or columns.merge:
+        raise SchemaError("keep: order and merge must name no columns of texts, which have none")
     for role, own in (("id", "path"), ("text", "text"), ("source", "")):
         if getattr(columns, role) not in {"", own}:
             raise SchemaError(f"input.{role}_column: must be {own or 'empty'!r} for texts")

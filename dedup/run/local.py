@@ -37,7 +37,7 @@ from dedup.run.sinking import FileWriter
 from dedup.run.workspace import Workspace
 from dedup.settings.contract import load_contract
 from dedup.settings.hashspec import HashSpec
-from dedup.settings.keeping import list_columns, needs_spark, parse_order
+from dedup.settings.keeping import list_columns, list_merged, needs_spark, parse_order
 from dedup.settings.options import Config
 from dedup.stages.placement import sample_share
 from dedup.tables.counts import Near, Signed
@@ -118,6 +118,7 @@ def _run(job: Job, storage: Storage, workspace: Workspace) -> dict[str, Any]:
         source_column=chosen.source_column,
         on_bad_record=chosen.on_bad_record,
         order=list_columns(config.keep.order),
+        merge=list_merged(config.keep.merge),
     )
     writer = FileWriter(config=config, source=source, workspace=workspace, storage=storage)
     writer.check()

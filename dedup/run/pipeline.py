@@ -38,7 +38,7 @@ from dedup.run.workspace import Workspace
 from dedup.run.writing import Result, RowWriter, TableWriter
 from dedup.settings.contract import load_contract
 from dedup.settings.hashspec import HashSpec
-from dedup.settings.keeping import list_columns, needs_spark
+from dedup.settings.keeping import list_columns, list_merged, needs_spark
 from dedup.settings.options import Config
 from dedup.stages import documents, output, signatures
 from dedup.stages.documents import Corpus
@@ -189,6 +189,7 @@ def _open_files(spark: SparkSession, job: Job, workspace: Workspace, clock: Cloc
         source_column=chosen.source_column,
         on_bad_record=chosen.on_bad_record,
         order=list_columns(config.keep.order),
+        merge=list_merged(config.keep.merge),
     )
     files = FileWriter(config=config, source=source, workspace=workspace, storage=FileStorage())
     files.check()
@@ -226,18 +227,21 @@ def _open_rows(spark: SparkSession, job: Job, storage: Storage, workspace: Works
         text_column=chosen.text_column,
         source_column=chosen.source_column,
         order=list_columns(config.keep.order),
+        merge=list_merged(config.keep.merge),
     )
-    if config.output.mode == "annotate":
-        output.check_annotations(read.corpus.rows)
     tables = TableWriter(threshold=config.threshold, workspace=workspace, clock=clock)
+    writer = RowWriter(config=config, read=read, tables=tables)
+    writer.check()
     return _Given(
-        corpus=documents.Rows(documents=rows, order=list_columns(config.keep.order)),
+        corpus=documents.Rows(
+            documents=rows, order=list_columns(config.keep.order), merge=list_merged(config.keep.merge)
+        ),
         reader="spark",
         format=read.format,
         id_column=read.id_column,
         fingerprint=read.corpus.fingerprint,
         size=read.corpus.size,
-        write=RowWriter(config=config, read=read, tables=tables).write,
+        write=writer.write,
         look=(lambda: read.corpus.fingerprint) if job.table is not None else look,
     )
 

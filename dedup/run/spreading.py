@@ -15,11 +15,12 @@ from dedup.errors import DedupError
 from dedup.files import repack
 from dedup.kernels import Integers
 from dedup.layers.near import NAME, NearFound
+from dedup.run.merging import note_merged
 from dedup.run.sinking import NO_ROWS, NOTES, FileWriter, Pack, Unit, merge, no_notes, pack, pack_ids, write_unit
 from dedup.run.tables import Tables
 from dedup.run.writing import Result, TableWriter
 from dedup.stages.exchange import Batches
-from dedup.stages.fates import find_fates
+from dedup.stages.fates import find_fates, merge_values
 from dedup.stages.files import Files, gather, spread
 from dedup.stages.placement import fits_broadcast
 from dedup.stages.table import Table
@@ -134,11 +135,17 @@ class SpreadWriter:
         source, folder = self.corpus.source, self.files.folder
         annotates, is_clean = self.files.config.output.mode == "annotate", not fates.counts.rows
         names = LISTED if annotates else LISTED[:1]
+        merge = self.files.config.keep.merge
 
         def write(row: Mapping[str, Any]) -> tuple[int, int]:
             order = np.argsort(np.array(row["row"] or [], np.int64))
             rows = np.array(row["row"] or [], np.int64)[order]
-            notes = _note(row, order, source.id_type) if annotates and rows.size else no_notes(source)
+            notes = None
+            if merge:
+                noted = sorted(row["noted"] or [])
+                notes = note_merged(merge, [each["row"] for each in noted], [each["values"] for each in noted])
+            elif annotates:
+                notes = _note(row, order, source.id_type) if rows.size else no_notes(source)
             unit = Unit(row["file"], rows, aside.get(row["file"], NO_ROWS), notes)
             done = write_unit(source, unit, folder=folder, annotates=annotates, is_first_empty=is_clean)
             return UNREAD if done.kept is None else done.kept, done.removed
@@ -146,6 +153,9 @@ class SpreadWriter:
         listed = gather(fates.frame, "file", {name: name for name in names})
         every = self.corpus.spark.range(len(source.listing.files)).select(F.col("id").cast("int").alias("file"))
         units = every.join(listed, on="file", how="left")
+        if merge:
+            noted = merge_values(fates.frame, found.signatures).select("file", F.struct("row", "values").alias("noted"))
+            units = units.join(gather(noted, "file", {"noted": "noted"}), on="file", how="left")
         written = spread(units, "file", len(source.listing.files)).mapInArrow(_by_row(write), WRITTEN).toArrow()
         unread = [file for file, kept in zip(written["file"], written["kept"], strict=True) if kept.as_py() == UNREAD]
         kept = sum(each for each in written["kept"].to_pylist() if each != UNREAD)

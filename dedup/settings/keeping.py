@@ -1,5 +1,6 @@
 """What the entries of `keep.order` and `keep.merge` mean."""
 
+import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -42,6 +43,38 @@ def parse_order(entries: Sequence[str], where: str) -> tuple[Rule, ...]:
 def list_columns(entries: Sequence[str]) -> tuple[Rule, ...]:
     """Return the rules of `keep.order` that need a value of every row: of a column, or of an expression."""
     return tuple(rule for rule in parse_order(entries, "keep") if rule.name in {*OF_COLUMN, SQL})
+
+
+def parse_merge(entries: Sequence[str], where: str) -> tuple[Rule, ...]:
+    """Return the rules of `keep.merge`.
+
+    Raises
+    ------
+    ConfigError
+        When an entry is none, or two give one column.
+    """
+    rules = tuple(Rule(name, of) for name, _, of in (entry.partition(":") for entry in entries))
+    for rule, entry in zip(rules, entries, strict=True):
+        if entry != COUNT and not (re.fullmatch(r"[a-z][a-z0-9_]*", rule.name) and rule.of and rule.name != COUNT):
+            raise ConfigError(
+                f"{where}: merge must have entries of {COUNT}, first:COLUMN, last:COLUMN, NAME:COLUMN with a name of "
+                f"lower-case letters, digits and underscores (got {entry!r})"
+            )
+    names = [name_merged(rule).lower() for rule in rules]
+    if len({*names}) < len(names):
+        raise ConfigError(f"{where}: merge must give every column once (got {', '.join(names)})")
+    return rules
+
+
+def list_merged(entries: Sequence[str]) -> tuple[str, ...]:
+    """Return the columns of `keep.merge`, each once."""
+    return tuple(dict.fromkeys(rule.of for rule in parse_merge(entries, "keep") if rule.of))
+
+
+def name_merged(rule: tuple[str, str]) -> str:
+    """Return the column that a rule of `keep.merge` gives."""
+    name, of = rule
+    return f"dedup_{name}_{of}" if name in ENDS else f"dedup_{name}"
 
 
 def needs_spark(entries: Sequence[str]) -> bool:

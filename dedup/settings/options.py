@@ -9,7 +9,7 @@ from typing import Literal, Self
 
 from dedup.errors import ConfigError
 from dedup.settings.banding import MAX_SIGNATURE_SIZE, Banding, choose
-from dedup.settings.keeping import parse_order
+from dedup.settings.keeping import parse_merge, parse_order
 from dedup.settings.rules import Count, Limit, Range, Table, Texts
 
 
@@ -173,6 +173,11 @@ class Keep(Table):
     order named; "sql:EXPRESSION" takes the highest value of an expression of Spark, where Spark reads the input. Nulls
     come last."""
 
+    merge: Texts = ()
+    """What the documents removed pass on to the one kept, a list of Unicode strings, each a further column of its row:
+    "count" the documents that it stands for, "NAME:COLUMN" the distinct values of a column as a list `dedup_NAME`,
+    "first:COLUMN" and "last:COLUMN" the least and greatest value, as texts."""
+
     copies: int = field(default=1, metadata={"range": Range(1)})
     """Most documents that stay of those that would be one, a 64-bit integer of at least 1: the first by the order."""
 
@@ -183,6 +188,7 @@ class Keep(Table):
         """Check the fields, then the entries of the order."""
         Table.__post_init__(self)
         parse_order(self.order, type(self).__name__)
+        parse_merge(self.merge, type(self).__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

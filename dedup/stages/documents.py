@@ -11,7 +11,8 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from dedup.errors import SchemaError
-from dedup.files.orders import join_keys, to_key
+from dedup.files.columns import to_source
+from dedup.files.orders import join_keys, join_texts, to_key
 from dedup.stages.exchange import Batches
 from dedup.tables.ids import SHOWN, SHOWN_LENGTH, refuse_collision, refuse_null, refuse_repeated
 
@@ -66,6 +67,8 @@ class Rows:
     documents: DataFrame
     order: tuple[tuple[str, str], ...] = ()
     """These rules, each with its column or expression."""
+    merge: tuple[str, ...] = ()
+    """Columns of `keep.merge`."""
 
     @property
     def id_type(self) -> T.DataType:
@@ -74,12 +77,14 @@ class Rows:
 
     def scan(self, work: Callable[[Batches], Batches], schema: T.StructType) -> DataFrame:
         """See `Corpus.scan`."""
-        order = self.order
+        order, merge = self.order, self.merge
 
         def read(batches: Batches) -> Batches:
             for batch in batches:
                 keys = [to_key(batch[f"order{number}"], *rule) for number, rule in enumerate(order)]
-                yield batch.append_column("order_keys", join_keys(keys, batch.num_rows))
+                merged = [to_source(batch[f"merge{number}"]) for number, _ in enumerate(merge)]
+                keyed = batch.append_column("order_keys", join_keys(keys, batch.num_rows))
+                yield keyed.append_column("merged", join_texts(merged, batch.num_rows))
 
         return self.documents.mapInArrow(lambda batches: work(read(batches)), schema)
 
@@ -146,8 +151,9 @@ def read_documents(
     text_column: str,
     source_column: str = "",
     order: tuple[tuple[str, str], ...] = (),
+    merge: tuple[str, ...] = (),
 ) -> DataFrame:
-    """Input -> DOCUMENTS (doc_id, id, text, source, order0, ...), one row per input row; no shuffle.
+    """Input -> DOCUMENTS (doc_id, id, text, source, order0, ..., merge0, ...), one row per input row; no shuffle.
 
     The text is as it is, a string or bytes, null or not: a cast would copy the whole corpus twice more.
 
@@ -165,15 +171,22 @@ def read_documents(
         source = column(source_column)
     columns = {"doc_id": doc_id, "id": user_id, "text": column(text_column), "source": source.cast("string")}
     columns |= {f"order{number}": _order(corpus, *rule) for number, rule in enumerate(order)}
+    columns |= {f"merge{number}": _order(corpus, "merge", name) for number, name in enumerate(merge)}
     return corpus.select(*[expression.alias(name) for name, expression in columns.items()])
 
 
 def _order(corpus: DataFrame, rule: str, of: str) -> Column:
-    """Return the expression of what a rule of `keep.order` asks for."""
+    """Return the expression of what a rule of `keep.order`, or of `keep.merge`, asks for."""
     if rule == "sql":
         return F.expr(of).cast("double")
     kinds = (T.NumericType, T.BooleanType, T.DateType, T.TimestampType, T.TimestampNTZType, T.StringType, T.NullType)
-    _kind(corpus, of, f"keep.order {rule}", kinds, "a number, a date, a time or a string")
+    _kind(
+        corpus,
+        of,
+        "keep.merge" if rule == "merge" else f"keep.order {rule}",
+        kinds,
+        "a number, a date, a time or a string",
+    )
     return column(of)
 
 

@@ -143,6 +143,7 @@ def _read(
                     pa.array(np.full(count, piece.file, np.int32)),
                     batch["row"],
                     batch["order_keys"],
+                    batch["merged"],
                 ],
-                names=["doc_id", "id", "text", "source", "split", "file", "row", "order_keys"],
+                names=["doc_id", "id", "text", "source", "split", "file", "row", "order_keys", "merged"],
             )

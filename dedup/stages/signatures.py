@@ -88,6 +88,7 @@ def sign_documents(
                 **_place(batch),
                 "text_bytes": text_bytes,
                 "order_keys": batch["order_keys"],
+                "merged": batch["merged"],
                 "tokens": sample,
             }
         )

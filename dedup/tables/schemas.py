@@ -26,6 +26,7 @@ def signatures(id_type: T.DataType, hashed: Mapping[str, Any] | None = None) -> 
         .add("row", T.LongType())
         .add("text_bytes", T.LongType())
         .add("order_keys", T.ArrayType(T.DoubleType()))  # of the rules of `keep.order` that ask for columns
+        .add("merged", T.ArrayType(T.StringType()))  # of the columns of `keep.merge`
         .add("tokens", T.BinaryType())  # uint32, the first of a document of the sample; null in others
     )
 

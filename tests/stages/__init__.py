@@ -60,7 +60,7 @@ def make_signatures(
 ) -> DataFrame:
     """Return SIGNATURES of (doc_id, id, shingle_count, digest_high, digest_low[, band_keys[, signature[, source]]])."""
     schema = schemas.signatures(id_type or T.LongType())
-    rest = (None,) * 5 + (b"", b"") + (None,) * 7
+    rest = (None,) * 5 + (b"", b"") + (None,) * 8
     whole = [(*values, *rest[len(values) :]) for values in documents]
     return spark.createDataFrame(whole, schema).repartition(partitions)
 
