@@ -188,13 +188,13 @@ def keep_copies(
                     ):
                         owners[one] = other
                         break
-        tops = [one for one in ordered if owners[one] == one]
-        asked = {
-            (min(pair), max(pair))
-            for one, other in combinations(tops, 2)
-            if documents[one][0] == documents[other][0] and starred(documents[one][0])
-            for pair in [(documents[one][1], documents[other][1])]
+        tops = {documents[one][1] for one in ordered if owners[one] == one and starred(documents[one][0])}
+        gone = {own for _, own, _ in documents.values()} - tops
+        around = {
+            own: {other for pair, similar in known.items() if similar and own in pair for other in pair} & tops
+            for own in gone
         }
+        asked = {pair for others in around.values() for pair in combinations(sorted(others), 2)}
         answers = {pair: is_similar(*pair) for pair in asked if pair not in known}
         answers = {pair: answer for pair, answer in answers.items() if answer is not None}
         if not answers:

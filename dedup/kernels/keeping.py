@@ -11,6 +11,9 @@ from dedup.kernels import Flags, Floats, Integers, filters, pairs
 from dedup.kernels.representatives import elect
 from dedup.kernels.runs import find_bounds, rank
 
+FIRST = 100
+"""Of the documents that stay and are similar to one that goes, those that each other such is compared with."""
+
 
 class Policy(NamedTuple):
     """What the settings say."""
@@ -66,8 +69,8 @@ def choose(members: Members, known: Known, policy: Policy) -> Kept:
 
     With linkage by component one stands for all of it, the first in the order. By representative the order is gone
     through: a document that is similar to one that stays is removed in favour of the first such, any other stays. What
-    the edges do not tell, since a pair was no candidate, is asked for between documents that would both stay, unless
-    their sizes rule it out, so that the result is that of all pairs of the component that were ever asked for.
+    the edges do not tell, since a pair was no candidate, is asked for between documents that would both stay and are
+    both similar to one that goes, unless their sizes rule it out.
     """
     order = np.lexsort((*members.ranks.T[::-1], members.component_ids))
     places = np.empty_like(order)
@@ -103,10 +106,10 @@ def _link(members: Members, places: Integers, known: Known, threshold: float) ->
     one, other, exact = ends[0][here], ends[1][here], known.jaccard[here]
     similar = exact >= threshold
     owners = _capture(np.argsort(places[firsts]), one[similar], other[similar])
-    staying = np.flatnonzero(owners == np.arange(owners.size))
-    unknown = _pair_staying(staying, members.component_ids[firsts[staying]], members.sizes[firsts[staying]], threshold)
-    left, right = pairs.decode(unknown[~np.isin(unknown, pairs.encode(one, other))])
-    return firsts[owners][numbers], set_ids[left], set_ids[right]
+    asked = _pair_staying(owners, one[similar], other[similar], places[firsts])
+    left, right = pairs.decode(asked[~np.isin(asked, pairs.encode(one, other))])
+    possible = filters.select_possible(members.sizes[firsts[left]], members.sizes[firsts[right]], threshold)
+    return firsts[owners][numbers], set_ids[left[possible]], set_ids[right[possible]]
 
 
 def _capture(order: Integers, left: Integers, right: Integers) -> Integers:
@@ -129,23 +132,22 @@ def _capture(order: Integers, left: Integers, right: Integers) -> Integers:
     return owners
 
 
-def _pair_staying(numbers: Integers, component_ids: Integers, sizes: Integers, threshold: float) -> Integers:
-    """Return the pairs within components whose sizes allow the threshold, as `pairs.encode` has them."""
-    order = np.lexsort((sizes, component_ids))
-    numbers, sizes = numbers[order], sizes[order]
-    bounds = find_bounds(component_ids[order])
-    found = []
-    for begin, end in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
-        if end - begin > 1:
-            # Sizes ascend, so what one can resemble is a run behind it; a margin for rounding is filtered out below.
-            ends = np.searchsorted(sizes[begin:end], sizes[begin:end] / threshold * (1 + 1e-9), side="right") + begin
-            counts = ends - np.arange(begin, end) - 1
-            one = np.repeat(np.arange(begin, end), counts)
-            other = one + 1 + rank(one)
-            possible = filters.select_possible(sizes[one], sizes[other], threshold)
-            one, other = numbers[one[possible]], numbers[other[possible]]
-            found.append(pairs.encode(np.minimum(one, other), np.maximum(one, other)))
-    return np.concatenate(found) if found else np.empty(0, dtype=np.int64)
+def _pair_staying(owners: Integers, left: Integers, right: Integers, places: Integers) -> Integers:
+    """Return the pairs of vertices that stay and have a neighbour in common that goes, as `pairs.encode` has them.
+
+    Of the many that a neighbour may have, each is paired with the FIRST in order, so that pairs grow as edges do.
+    """
+    stays = owners == np.arange(owners.size)
+    tails, heads = np.concatenate((left, right)), np.concatenate((right, left))
+    chosen = ~stays[tails] & stays[heads]
+    tails, heads = tails[chosen], heads[chosen]
+    order = np.lexsort((places[heads], tails))
+    tails, heads = tails[order], heads[order]
+    ranks = rank(tails)
+    later = np.repeat(np.arange(tails.size), np.minimum(ranks, FIRST))
+    earlier = later - ranks[later] + rank(later)
+    one, other = heads[later], heads[earlier]
+    return pairs.sort_distinct(pairs.encode(np.minimum(one, other), np.maximum(one, other)))
 
 
 def _find_copies(owners: Integers, places: Integers, sources: Integers, policy: Policy) -> Flags:
