@@ -142,7 +142,7 @@ class SpreadWriter:
             rows = np.array(row["row"] or [], np.int64)[order]
             notes = None
             if merge:
-                noted = sorted(row["noted"] or [])
+                noted = sorted(row["noted"] or [], key=lambda each: each["row"])
                 notes = note_merged(merge, [each["row"] for each in noted], [each["values"] for each in noted])
             elif annotates:
                 notes = _note(row, order, source.id_type) if rows.size else no_notes(source)
