@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -17,7 +17,7 @@ from dedup.errors import AlertError, DataError, DedupError, SchemaError
 from dedup.files.source import open_source
 from dedup.files.splits import cut
 from dedup.files.storage import Storage as FileStorage
-from dedup.files.systems import is_local
+from dedup.files.systems import absolute, is_local
 from dedup.layers.near import NAME, NearFound, NearLayer
 from dedup.report.build import Outcome
 from dedup.report.summary import Sample, draw
@@ -62,6 +62,9 @@ def run(spark: SparkSession, job: Job) -> dict[str, Any]:
         When the input, the settings or the output do not allow it; nothing is published.
     """
     check_apart([*job.inputs, *filter(None, [job.config.evaluation.labeled_pairs])], job.output)
+    # Hadoop takes what stands before a colon for a scheme.
+    output = absolute(job.output) if _is_on_disk(spark, job.output) and ":" in job.output else job.output
+    job = replace(job, output=output)
     storage = Storage(spark)
     with Workspace(storage, job.output, locks=storage.without_checksums()) as workspace:
         try:
