@@ -186,6 +186,7 @@ def _open_files(spark: SparkSession, job: Job, workspace: Workspace, clock: Cloc
         text_column=chosen.text_column,
         source_column=chosen.source_column,
         on_bad_record=chosen.on_bad_record,
+        max_text_bytes=chosen.max_text_bytes,
     )
     files = FileWriter(config=config, source=source, workspace=workspace, storage=FileStorage())
     files.check()
@@ -222,6 +223,7 @@ def _open_rows(spark: SparkSession, job: Job, storage: Storage, workspace: Works
         id_column=read.id_column,
         text_column=chosen.text_column,
         source_column=chosen.source_column,
+        max_text_bytes=chosen.max_text_bytes,
     )
     if config.output.mode == "annotate":
         output.check_annotations(read.corpus.rows)
