@@ -66,7 +66,9 @@ def run(spark: SparkSession, job: Job) -> dict[str, Any]:
     output = absolute(job.output) if _is_on_disk(spark, job.output) and ":" in job.output else job.output
     job = replace(job, output=output)
     storage = Storage(spark)
-    with Workspace(storage, job.output, locks=storage.without_checksums()) as workspace:
+    # A lock on a disk is given up even where Spark has died.
+    locks = FileStorage() if _is_on_disk(spark, job.output) else storage.without_checksums()
+    with Workspace(storage, job.output, locks=locks) as workspace:
         try:
             return _run(spark, job, storage, workspace)
         except (DedupError, PySparkException, Py4JError, ConnectionError) as error:
