@@ -45,6 +45,7 @@ RANGES = {
     "lsh.recall": (0, 1),
     "lsh.seed": (0, INT64_MAX),
     "buckets.max_bucket": (2, INT64_MAX),
+    "input.max_text_bytes": (1, INT64_MAX),
     "candidates.estimate_sigmas": (0, sys.float_info.max),
     "components.driver_edges": (0, INT64_MAX),
     "alerts.removal_rate_above": (0, 1),
@@ -61,6 +62,7 @@ RANGES = {
     "alerts.stage_seconds_above": (0, sys.float_info.max),
 }
 
+MERGES = ["count", "urls:url", "first:date", "last:a.b", 'x_1:"é"']
 RULES = ["smallest_id", "longest", "latest:date", 'lowest:é."', "source:a,b", "sql:length(title) * 2"]
 
 
@@ -471,7 +473,8 @@ def strategy_of(owner):
             numbers = st.integers(bounds.low, bounds.high or INT64_MAX)
             values[entry.name] = numbers if entry.type is int else st.one_of(st.just("auto"), numbers)
         elif entry.type == Texts:
-            values[entry.name] = st.lists(st.sampled_from(RULES)).map(tuple)
+            known = MERGES if entry.name == "merge" else RULES
+            values[entry.name] = st.lists(st.sampled_from(known), unique=True).map(tuple)
         elif entry.type in (float, Limit):
             numbers = st.floats(
                 bounds.low, bounds.high, exclude_min=bounds.above, allow_nan=False, allow_infinity=False

@@ -240,14 +240,15 @@ def test_a_value_becomes_a_number_less_being_better(values, rule, expected):
 
 def test_both_engines_order_and_merge_alike(spark, tmp_path):
     chance = Random(5)
-    rows = [
-        {"id": number, "text": " ".join([*WORDS[chance.randrange(4) :], str(number % 9)]), "date": day, "site": site}
-        for number in range(60)
-        for day, site in [(chance.choice(["2024-01-01", "2025-05-05T10:00:00Z", None]), chance.choice("ab"))]
-    ]
+    rows = []
+    for number in range(60):
+        words = [f"{number % 7}{word}" for word in WORDS[chance.randrange(4) :]]
+        day = chance.choice(["2024-01-01", "2025-05-05T10:00:00Z", None])
+        rows.append({"id": number, "text": " ".join(words), "date": day, "site": chance.choice("ab")})
+    (tmp_path / "in").mkdir()
     settings = {"keep.order": ["latest:date", "longest"], "keep.merge": ["count", "sites:site", "last:date"]}
     config = load_config(settings={"input.id_column": "id", "input.source_column": "site", **settings})
-    source = write(tmp_path, "parquet", rows)
+    source = write(tmp_path / "in", "parquet", rows)
     job = [Job(inputs=[source], output=str(tmp_path / name), config=config) for name in ("memory", "spark")]
     reports = run_in_memory(job[0]), run(spark, job[1])
 

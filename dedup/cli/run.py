@@ -1,12 +1,14 @@
 """Remove near-duplicate documents from a text corpus."""
 
 import argparse
+import contextlib
 import dataclasses
 import logging
 import os
 import signal
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Sequence
 
@@ -41,12 +43,16 @@ def parse_arguments(arguments: Sequence[str], prog: str = "dedup") -> argparse.N
     return cli.parse_args(arguments)
 
 
-def stop_on_sigterm() -> threading.Event:
-    """Let SIGTERM end Spark, and with it whatever waits for Spark; return what it sets."""
-    stopped = threading.Event()
+STOPS = (signal.SIGTERM, signal.SIGHUP)
+"""What ends a job in order: a scheduler's request, and a terminal that is closed."""
+
+
+def stop_on_signals() -> list[signal.Signals]:
+    """Let a signal end Spark, and with it whatever waits for Spark; return the list that the signal will be put on."""
+    stopped: list[signal.Signals] = []
 
     def stop(number: int, _: object) -> None:
-        stopped.set()
+        stopped.append(signal.Signals(number))
         pyspark = sys.modules.get("pyspark")
         context = pyspark and pyspark.SparkContext._active_spark_context  # noqa: SLF001 - to start none
         if not context:
@@ -54,14 +60,17 @@ def stop_on_sigterm() -> threading.Event:
         # This thread is amid a call to the JVM and cannot make another.
         threading.Thread(target=context.stop, daemon=True).start()
 
-    signal.signal(signal.SIGTERM, stop)
+    for each in STOPS:
+        # nohup has it ignored.
+        if signal.getsignal(each) is not signal.SIG_IGN:
+            signal.signal(each, stop)
     return stopped
 
 
 def main(arguments: Sequence[str], prog: str = "dedup") -> int:
     """Run the job; return 0, 2 after a user's mistake, 3 after an alert, 1 after a fault."""
     options = parse_arguments(arguments, prog)
-    stopped = stop_on_sigterm()
+    stopped, begin = stop_on_signals(), time.time_ns()
     terminal = sys.stderr.isatty()
     log_to_stderr()
     level = options.log_level or ("info" if terminal else "warning")
@@ -82,24 +91,51 @@ def main(arguments: Sequence[str], prog: str = "dedup") -> int:
 
         paths = {"inputs": options.input, "output": options.output, "baseline": options.baseline}
         report = start(Job(**paths, config=config, overwrite=options.overwrite), quiet=not terminal)
-    except KeyboardInterrupt:
-        print("dedup: interrupted; the same command goes on from the last finished stage", file=sys.stderr)
-        return 128 + signal.SIGINT
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever it is, the user gets an answer and a status
-        if stopped.is_set():
-            print("dedup: stopped by SIGTERM; the same command goes on from the last finished stage", file=sys.stderr)
-            return 128 + signal.SIGTERM
-        if not isinstance(error, DedupError):
-            print(hide_secrets(traceback.format_exc()), end="", file=sys.stderr)
-            return 1
-        print(f"dedup: {printable(hide_secrets(str(error)))}", file=sys.stderr)
-        if isinstance(error, FinishedError):
+        # What is finished is not stopped any more.
+        for each in STOPS:
+            signal.signal(each, signal.SIG_IGN)
+    except (Exception, KeyboardInterrupt, SystemExit) as error:  # noqa: BLE001 - whatever it is, the user gets an answer
+        if stopped and is_published(options.output, begin):
             return 0
-        return 3 if isinstance(error, AlertError) else 2
+        return answer(error, stopped)
     output = hide_secrets(options.output)
     places = {"engine": report["engine"], "result": output, "report": f"{output}/report.html, report.json"}
     show("\n".join([to_table(report), "", *(f"{name:<9}{value}" for name, value in places.items())]))
     return 0
+
+
+def answer(error: BaseException, stopped: Sequence[signal.Signals]) -> int:
+    """Tell the user why the job ended, and return its status."""
+    if isinstance(error, KeyboardInterrupt):
+        say("interrupted; the same command goes on from the last finished stage")
+        return 128 + signal.SIGINT
+    if stopped:
+        say(f"stopped by {stopped[0].name}; the same command goes on from the last finished stage")
+        return 128 + stopped[0]
+    if not isinstance(error, DedupError):
+        with contextlib.suppress(OSError):
+            print(hide_secrets("".join(traceback.format_exception(error))), end="", file=sys.stderr)
+        return 1
+    say(printable(hide_secrets(str(error))))
+    if isinstance(error, FinishedError):
+        return 0
+    return 3 if isinstance(error, AlertError) else 2
+
+
+def is_published(output: str, begin: int) -> bool:
+    """Tell whether the output has become whole since a time in nanoseconds since 1970."""
+    from dedup.files.storage import Storage  # noqa: PLC0415 - as below
+
+    with contextlib.suppress(DedupError):
+        entry = Storage().look(f"{output}/_SUCCESS")
+        return entry is not None and entry.changed >= begin
+    return False
+
+
+def say(text: str) -> None:
+    """Print a line for the user, whose terminal may be closed by now."""
+    with contextlib.suppress(OSError):
+        print(f"dedup: {text}", file=sys.stderr)
 
 
 def show(text: str) -> None:

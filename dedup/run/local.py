@@ -119,6 +119,7 @@ def _run(job: Job, storage: Storage, workspace: Workspace) -> dict[str, Any]:
         on_bad_record=chosen.on_bad_record,
         order=list_columns(config.keep.order),
         merge=list_merged(config.keep.merge),
+        max_text_bytes=chosen.max_text_bytes,
     )
     writer = FileWriter(config=config, source=source, workspace=workspace, storage=storage)
     writer.check()

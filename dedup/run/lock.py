@@ -66,11 +66,16 @@ class Lock:
         StorageError
             When another run holds it.
         """
-        if not self._storage.create_text(self._path, json.dumps({**self._holder, "beat": 0})):
-            self._await_death()
-            self._storage.write_text(self._path, json.dumps({**self._holder, "beat": 0}))
-        self._taken = time.monotonic()
-        self._beats.start()
+        try:
+            if not self._storage.create_text(self._path, json.dumps({**self._holder, "beat": 0})):
+                self._await_death()
+                self._storage.write_text(self._path, json.dumps({**self._holder, "beat": 0}))
+            self._taken = time.monotonic()
+            self._beats.start()
+        except BaseException:
+            # A signal, for one, may come once the file is written.
+            self._give_up()
+            raise
 
     def check(self) -> None:
         """Make sure that the lock is still held.
@@ -89,7 +94,10 @@ class Lock:
         """Give the lock up, if it is held."""
         self._ended.set()
         self._beats.join()
-        # Where Spark has died the lock stays, and is known by its process to be a dead one's.
+        self._give_up()
+
+    def _give_up(self) -> None:
+        # Where Spark has died a lock on a cluster's file system stays, and is known by its process to be a dead one's.
         with contextlib.suppress(*UNREACHABLE):
             if self._is_held():
                 self._storage.delete(self._path)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -17,7 +17,7 @@ from dedup.errors import AlertError, DataError, DedupError, SchemaError
 from dedup.files.source import open_source
 from dedup.files.splits import cut
 from dedup.files.storage import Storage as FileStorage
-from dedup.files.systems import is_local
+from dedup.files.systems import absolute, is_local
 from dedup.layers.near import NAME, NearFound, NearLayer
 from dedup.report.build import Outcome
 from dedup.report.summary import Sample, draw
@@ -63,8 +63,13 @@ def run(spark: SparkSession, job: Job) -> dict[str, Any]:
         When the input, the settings or the output do not allow it; nothing is published.
     """
     check_apart([*job.inputs, *filter(None, [job.config.evaluation.labeled_pairs])], job.output)
-    job, storage = job.settle(), Storage(spark)
-    with Workspace(storage, job.output, locks=storage.without_checksums()) as workspace:
+    # Hadoop takes what stands before a colon for a scheme.
+    output = absolute(job.output) if _is_on_disk(spark, job.output) and ":" in job.output else job.output
+    job = replace(job.settle(), output=output)
+    storage = Storage(spark)
+    # A lock on a disk is given up even where Spark has died.
+    locks = FileStorage() if _is_on_disk(spark, job.output) else storage.without_checksums()
+    with Workspace(storage, job.output, locks=locks) as workspace:
         try:
             return _run(spark, job, storage, workspace)
         except (DedupError, PySparkException, Py4JError, ConnectionError) as error:
@@ -190,6 +195,7 @@ def _open_files(spark: SparkSession, job: Job, workspace: Workspace, clock: Cloc
         on_bad_record=chosen.on_bad_record,
         order=list_columns(config.keep.order),
         merge=list_merged(config.keep.merge),
+        max_text_bytes=chosen.max_text_bytes,
     )
     files = FileWriter(config=config, source=source, workspace=workspace, storage=FileStorage())
     files.check()
@@ -228,6 +234,7 @@ def _open_rows(spark: SparkSession, job: Job, storage: Storage, workspace: Works
         source_column=chosen.source_column,
         order=list_columns(config.keep.order),
         merge=list_merged(config.keep.merge),
+        max_text_bytes=chosen.max_text_bytes,
     )
     tables = TableWriter(threshold=config.threshold, workspace=workspace, clock=clock)
     writer = RowWriter(config=config, read=read, tables=tables)
