@@ -58,7 +58,7 @@ class Kept(NamedTuple):
     decided: Integers
     """How many choices each of the rules has decided: int64 [rules]."""
     relinked: int
-    """Components beyond the limit, of several documents kept or not."""
+    """Components beyond the limit, which had linkage by representative."""
     left: Integers
     """Set ids of pairs whose Jaccard must be known for the result to hold; then all is asked again."""
     right: Integers
@@ -187,7 +187,7 @@ def rank_members(
         The user's own.
     text_bytes : int64 [n]
     keys : float64 [n, columns]
-        For each rule of a column, in their order, as from `dedup.files.columns.to_key`: less is better.
+        For each rule of a column, in their order, as from `dedup.files.orders.to_key`: less is better.
     """
     columns = iter(keys.T)
     by_id: Integers = pc.rank(ids, tiebreaker="dense").to_numpy().astype(np.int64)
