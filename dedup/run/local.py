@@ -127,7 +127,7 @@ def _run(job: Job, storage: Storage, workspace: Workspace) -> dict[str, Any]:
     signing = _choose_signing(config, contract, listing)
     if cores > 1:
         passes.warm(signing)
-    with Workers(min(cores, len(splits)), source) as workers:
+    with Workers(min(cores, len(splits)), source, watch=clock.watch) as workers:
         reading = Reading(workers=workers, splits=splits, config=config, signing=signing)
         signed = clock("signatures", reading.sign)
         found = reading.find(signed, clock, cores)
