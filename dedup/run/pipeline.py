@@ -1,5 +1,6 @@
 """A run on Spark: the layers in order, then the output, then the report."""
 
+import logging
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -17,7 +18,6 @@ from dedup.errors import AlertError, DataError, DedupError, SchemaError
 from dedup.files.source import open_source
 from dedup.files.splits import cut
 from dedup.files.storage import Storage as FileStorage
-from dedup.files.systems import is_local
 from dedup.layers.near import NAME, NearFound, NearLayer
 from dedup.report.build import Outcome
 from dedup.report.summary import Sample, draw
@@ -30,6 +30,7 @@ from dedup.run.labels import read_labels
 from dedup.run.local import SPLIT_BYTES, list_input
 from dedup.run.overlap import check_apart
 from dedup.run.publication import conclude, identify, read_baseline
+from dedup.run.reach import find_obstacle_beside
 from dedup.run.sinking import FileWriter
 from dedup.run.spreading import SpreadWriter
 from dedup.run.storage import Storage
@@ -43,6 +44,8 @@ from dedup.stages import documents, output, signatures
 from dedup.stages.documents import Corpus
 from dedup.stages.files import WAVES, Files
 from dedup.stages.placement import sample_share
+
+LOG = logging.getLogger("dedup")
 
 MOST_SPLIT_BYTES = 128 << 20
 """Of a split of a large corpus, as stored."""
@@ -164,16 +167,13 @@ class _Given:
             )
 
 
-def _is_on_disk(spark: SparkSession, path: str) -> bool:
-    """Tell whether Spark, too, takes a path for one of the machines' own disks."""
-    default: str = spark.sparkContext._jsc.hadoopConfiguration().get("fs.defaultFS", "file:///")  # noqa: SLF001
-    return is_local(path) and (default.startswith("file:") or path.startswith("file:"))
-
-
 def _open_files(spark: SparkSession, job: Job, workspace: Workspace, clock: Clock) -> _Given | None:
     """Return the input as files that the workers read themselves; None where only Spark can reach or read them."""
     config, chosen = job.config, job.config.input
-    if job.table is not None or not all(_is_on_disk(spark, path) for path in (*job.inputs, job.output)):
+    if job.table is not None:
+        return None
+    if obstacle := find_obstacle_beside(spark, job):
+        LOG.warning("Spark's readers read and write the files, which keeps less of them (%s)", obstacle)
         return None
     listing = list_input(job)
     source = open_source(

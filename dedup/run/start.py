@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from dedup.display import size
 from dedup.engines.machine import free_bytes
-from dedup.files.systems import is_local
 from dedup.run.job import Job
 from dedup.run.local import estimate_need, list_input, run_in_memory
+from dedup.run.reach import find_obstacle
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -77,8 +77,9 @@ def find_session() -> "SparkSession | None":
 def choose_engine(job: Job) -> str:
     """Return "memory" or "spark".
 
-    Under spark-submit it is Spark. Where "auto" leaves the choice, it is memory if the input is files of this machine
-    and the estimate of what the search needs is at most half of the memory that is free.
+    Under spark-submit it is Spark. Where "auto" leaves the choice, it is memory if the files are on this machine or on
+    stores that its own credentials reach, and the estimate of what the search needs is at most half of the memory that
+    is free.
 
     Raises
     ------
@@ -90,7 +91,8 @@ def choose_engine(job: Job) -> str:
         return "spark"
     if chosen != "auto":
         return chosen
-    if job.config.evaluation.labeled_pairs or not all(map(is_local, [*job.inputs, job.output])):
+    if obstacle := find_obstacle(job):
+        LOG.info("engine spark: %s", obstacle)
         return "spark"
     listing = list_input(job)
     need, free = estimate_need(listing, job.config), free_bytes()
