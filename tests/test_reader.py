@@ -3,17 +3,20 @@
 import json
 import socket
 import time
+from dataclasses import replace
 
 import pyarrow as pa
+import pyarrow.dataset as ds
 import pytest
 
-from dedup.errors import StorageError
+from dedup.errors import ConfigError, StorageError
 from dedup.files.listing import list_files
 from dedup.files.storage import Storage
 from dedup.files.systems import _connect
 from dedup.run import local, reach
 from dedup.run.job import Job
 from dedup.run.local import run_in_memory
+from dedup.run.pipeline import run
 from dedup.run.reach import find_obstacle, find_obstacle_beside
 from dedup.run.start import choose_engine
 from dedup.settings.files import load_config
@@ -130,7 +133,7 @@ def test_a_store_that_never_answers_is_given_up(silent, monkeypatch):
 @pytest.mark.parametrize("name", ["part-{}.jsonl", "lang=en/{}.jsonl.zst"])
 def test_a_corpus_on_a_store_needs_no_spark(bucket, tmp_path, monkeypatch, name):
     monkeypatch.setattr(local, "ALONE_BYTES", 0)
-    monkeypatch.setattr(local, "SPLIT_BYTES", 1)
+    monkeypatch.setattr(local, "SPLIT_BYTES", 200)
     texts = [WORDS, f"{WORDS} end", "something else", WORDS.upper()]
     for number in range(4):
         lines = "".join(json.dumps({"id": 10 * number + at, "text": text}) + "\n" for at, text in enumerate(texts))
@@ -158,3 +161,40 @@ def test_a_corpus_on_a_store_needs_no_spark(bucket, tmp_path, monkeypatch, name)
     assert found == {"in", "out", "clean"}
     with pytest.raises(StorageError, match="must not exist yet"):
         run_in_memory(ask(f"{remote}/in", f"{remote}/out"))
+
+
+def test_a_table_of_the_catalog_is_read_by_its_name(spark, tmp_path):
+    rows = [(1, WORDS), (2, WORDS), (3, "something else")]
+    spark.createDataFrame(rows, "id int, text string").write.saveAsTable("pages")
+    spark.table("pages").createOrReplaceTempView("view")
+    try:
+        for name in ("pages", "default.pages", "view"):
+            job = replace(ask("", f"{tmp_path}/{name}", **{"input.table": name}), inputs=[])
+            report = run(spark, job)
+
+            assert choose_engine(job) == "spark"
+            assert (report["input"], report["format"], report["removed"]) == ([name], "table", 1)
+            kept = ds.dataset(f"{tmp_path}/{name}/kept", format="parquet").to_table().to_pylist()
+            assert sorted(row["id"] for row in kept) == [1, 3]
+        folder = spark.table("pages").inputFiles()[0].rpartition("/")[0].removeprefix("file:")
+        with pytest.raises(StorageError, match="must lie apart from every input"):
+            run(spark, replace(job, output=f"{folder}/out"))
+    finally:
+        spark.sql("DROP TABLE pages")
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"input.table": "none.such"}, r"^--table none.such: must be a table of Spark's catalog \(.*NOT_FOUND"),
+        ({"input.format": "delta"}, r"^--input /in: must be Delta Lake, with its jar among Spark's \(.*delta"),
+    ],
+)
+def test_a_table_that_spark_cannot_read_is_refused_by_name(spark, tmp_path, settings, words):
+    job = ask("/in", f"{tmp_path}/out", **settings)
+
+    with pytest.raises(StorageError, match=words):
+        run(spark, job)
+    with pytest.raises(ConfigError, match="engine: must be"):
+        choose_engine(replace(job, config=replace(job.config, engine="memory")))
+    assert list(tmp_path.iterdir()) == []

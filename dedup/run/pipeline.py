@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -24,7 +24,7 @@ from dedup.report.summary import Sample, draw
 from dedup.run.clock import Clock
 from dedup.run.corpus import fingerprint
 from dedup.run.faults import explain
-from dedup.run.input import read_input, take_table
+from dedup.run.input import list_folders, load_table, read_input, take_table
 from dedup.run.job import Job
 from dedup.run.labels import read_labels
 from dedup.run.local import SPLIT_BYTES, list_input
@@ -64,6 +64,9 @@ def run(spark: SparkSession, job: Job) -> dict[str, Any]:
     DedupError
         When the input, the settings or the output do not allow it; nothing is published.
     """
+    table = load_table(spark, job.inputs, job.config.input) if job.table is None else None
+    if table is not None:
+        job = replace(job, table=table, inputs=[*job.inputs, *list_folders(table)])
     check_apart([*job.inputs, *filter(None, [job.config.evaluation.labeled_pairs])], job.output)
     storage = Storage(spark)
     with Workspace(storage, job.output, locks=storage.without_checksums()) as workspace:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from dedup.display import size
 from dedup.engines.machine import free_bytes
+from dedup.errors import ConfigError
 from dedup.run.job import Job
 from dedup.run.local import estimate_need, list_input, run_in_memory
 from dedup.run.reach import find_obstacle
@@ -55,7 +56,7 @@ def start(job: Job, *, quiet: bool, spark: "SparkSession | None" = None) -> dict
 
     with ThreadPoolExecutor(max_workers=1) as importer:
         importer.submit(import_module, "dedup.run.pipeline")
-        spark = open_session(quiet=quiet)
+        spark = open_session(quiet=quiet, with_delta=job.config.input.format == "delta")
     from dedup.run.pipeline import run  # noqa: PLC0415
 
     try:
@@ -85,9 +86,13 @@ def choose_engine(job: Job) -> str:
     ------
     StorageError
         When the input is missing, or its names do not tell one format.
+    ConfigError
+        When memory is to hold a table, which only Spark reads.
     """
     chosen = job.config.engine
-    if "PYSPARK_GATEWAY_PORT" in os.environ:
+    if job.config.input.is_table and chosen == "memory":
+        raise ConfigError('engine: must be "spark" or "auto" where the input is a table (got "memory")')
+    if "PYSPARK_GATEWAY_PORT" in os.environ or job.config.input.is_table:
         return "spark"
     if chosen != "auto":
         return chosen
