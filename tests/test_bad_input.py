@@ -316,3 +316,24 @@ def test_faults_of_the_machine_say_what_to_do(spark, said, kind, words):
     assert words in str(known)
     assert explain(PySparkException("something else")) is None
     assert explain(ValueError(said)) is None
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "parquet", "csv", "text"])
+def test_a_text_that_would_take_all_memory_is_refused_by_its_id(deduplicate, tmp_path, kind):
+    (tmp_path / "in").mkdir()
+    rows = [{"id": "a", "text": "short"}, {"id": "b", "text": "x" * 1001}, {"id": "c", "text": "ü" * 500}]
+    if kind == "text":
+        for row in rows:
+            (tmp_path / "in" / f"{row['id']}.txt").write_text(row["text"], "utf-8")
+    elif kind == "parquet":
+        pq.write_table(pa.Table.from_pylist(rows), tmp_path / "in" / "a.parquet")
+    elif kind == "jsonl":
+        (tmp_path / "in" / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    else:
+        lines = "".join(f"{row['id']},{row['text']}\n" for row in rows)
+        (tmp_path / "in" / "a.csv").write_text(f"id,text\n{lines}", "utf-8")
+    id_column = "" if kind == "text" else "id"
+
+    with pytest.raises(DataError, match=r"at most 1,000 bytes \(got 1,001 of id '.*b.*' in .*\); take it out"):
+        deduplicate("input.max_text_bytes=1000", id_column=id_column)
+    assert deduplicate("input.max_text_bytes=1001", id_column=id_column)["documents"] == 3

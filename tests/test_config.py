@@ -41,6 +41,7 @@ RANGES = {
     "lsh.rows": (1, 128),
     "lsh.seed": (0, INT64_MAX),
     "buckets.max_bucket": (2, INT64_MAX),
+    "input.max_text_bytes": (1, INT64_MAX),
     "candidates.estimate_sigmas": (0, sys.float_info.max),
     "components.driver_edges": (0, INT64_MAX),
     "alerts.removal_rate_above": (0, 1),

@@ -11,7 +11,7 @@ import pytest
 
 from dedup.errors import ConfigError, StorageError
 from dedup.files.listing import list_files
-from dedup.files.storage import Storage
+from dedup.files.storage import Storage, find_result
 from dedup.files.systems import _connect
 from dedup.run import local, reach
 from dedup.run.job import Job
@@ -149,12 +149,9 @@ def test_a_corpus_on_a_store_needs_no_spark(bucket, tmp_path, monkeypatch, name)
         run_in_memory(ask(f"{root}/in", f"{root}/clean"))
 
     def read(root):
-        return {
-            file.relative: STORAGE.open(file.path).read()
-            for file in list_files(
-                [f"{root}/clean/{folder}" for folder in ("kept", "removed", "edges")], format="text"
-            ).files
-        }
+        clean = find_result(STORAGE, f"{root}/clean")
+        folders = [f"{clean}/{folder}" for folder in ("kept", "removed", "edges")]
+        return {file.relative: STORAGE.open(file.path).read() for file in list_files(folders, format="text").files}
 
     assert read(remote) == read(str(tmp_path))
     found = {entry.path.partition("/")[0] for entry in STORAGE.list(remote, recursive=True) if entry.path}

@@ -321,7 +321,7 @@ def test_an_output_to_be_replaced_stays_until_the_new_one_is_whole(enter, output
     whole = ["._DEDUP.crc", "._SUCCESS.crc", ".new.crc", MARK, "_SUCCESS", "new"]
     assert steps == [
         ("rename", "output", [MARK, "old"]),
-        ("rename", "result", None),
+        ("rename", Path(workspace.result).name, None),
         ("delete", "run.json", whole),
         ("delete", "publishing", whole),
         ("delete", "output.partial", whole),
@@ -345,7 +345,8 @@ def begin(enter, output, identity=IDENTITY):
     workspace = enter(output)
     workspace.open(identity, overwrite=False)
     workspace.finish("first", {"rows": 1})
-    place(Path(workspace.partial), "stages/second/part-0", "result/kept/part-0")
+    place(Path(workspace.new_table("second")), "part-0")
+    place(Path(workspace.result), "kept/part-0")
 
 
 def test_an_equal_run_goes_on_where_the_other_stopped(enter, output):
@@ -357,7 +358,7 @@ def test_an_equal_run_goes_on_where_the_other_stopped(enter, output):
     assert workspace.finished("first") == {"rows": 1}
     assert workspace.finished("second") is None
     # Rows of a result cut short must not be published.
-    assert not Path(workspace.result).exists()
+    assert not list(Path(workspace.partial).glob("result-*"))
 
 
 @pytest.mark.parametrize("key", list(IDENTITY))
@@ -369,11 +370,11 @@ def test_another_run_is_refused_and_named_until_it_may_overwrite(enter, output, 
     with pytest.raises(StorageError, match=f"holds an unfinished run with another {key}") as caught:
         workspace.open(other, overwrite=False)
     assert repr(IDENTITY[key]) in str(caught.value)
-    assert workspace.finished("first") == {"rows": 1}
+    assert Path(f"{workspace.partial}/stages/first.json").exists()
 
     workspace.open(other, overwrite=True)
     assert workspace.finished("first") is None
-    assert not Path(workspace.result).exists()
+    assert not list(Path(workspace.partial).glob("result-*"))
     workspace.finish("first", {"rows": 2})
     workspace = enter(output)
     workspace.open(other, overwrite=False)
@@ -396,12 +397,12 @@ def test_a_record_cut_short_by_a_crash_counts_for_nothing(enter, storage, output
 def test_work_that_was_half_deleted_is_not_taken_up_again(enter, output, monkeypatch, step):
     begin(enter, output)
     workspace = enter(output)
-    place(Path(workspace.partial), "stages/first/part-0")
+    place(Path(workspace.new_table("first")), "part-0")
     delete = Storage.delete
 
     def crash(storage, path):
         if path == workspace.partial:
-            delete(storage, f"{path}/stages/first")
+            delete(storage, f"{path}/stages/first.json")
             raise RuntimeError("pulled the plug")
         delete(storage, path)
 

@@ -131,8 +131,8 @@ def digest(rows: list[dict[str, object]]) -> str:
 
 def judge(python: Path, home: str, data: str) -> str:
     """Return whether tests/accuracy.py passes."""
-    command = [python, ROOT / "tests" / "accuracy.py", data]
-    done = subprocess.run(command, env=environment(python, home), capture_output=True, text=True, check=False)
+    command = [python, "-m", "tests.accuracy", data]
+    done = subprocess.run(command, cwd=ROOT, env=environment(python, home), capture_output=True, text=True, check=False)
     if done.returncode:
         sys.stderr.write(f"{done.stdout}{done.stderr[-2000:]}")
     return "FAILED" if done.returncode else "passed"

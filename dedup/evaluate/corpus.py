@@ -84,6 +84,7 @@ class FileCorpus:
             id_column=chosen.id_column,
             text_column=chosen.text_column,
             on_bad_record=chosen.on_bad_record,
+            max_text_bytes=chosen.max_text_bytes,
         )
         splits = cut(listing, SPLIT_BYTES)
         cores = min(count_cores(), len(splits)) if listing.size > ALONE_BYTES else 1

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dedup.errors import DataError, SchemaError
@@ -19,6 +20,7 @@ from dedup.files.tables import Parquet, Table, choose, open_table, take_rows
 
 PIECE_BYTES = 1 << 19
 """Bytes of text given at a time: what the caches of a core hold."""
+NO_LIMIT = (1 << 63) - 1
 Rows = NDArray[np.int64]
 
 
@@ -47,6 +49,8 @@ class FileSource:
     """int64 or string."""
     on_bad_record: str
     """"fail" or "quarantine"."""
+    max_text_bytes: int
+    """Of the longest text that is read."""
 
     def read(self, split: Split, rows: Mapping[int, Rows] | None = None) -> Iterator[Piece]:
         """Read the documents of a split in their order.
@@ -60,18 +64,32 @@ class FileSource:
         Raises
         ------
         DataError
-            When a file is damaged, a record is none and is not to be set aside, or an id is not of the corpus' type.
+            When a file is damaged, a record is none and is not to be set aside, a text is too long, or an id is not of
+            the corpus' type.
         SchemaError
             When a column is missing or of a type that cannot serve.
         """
         for part in split.parts:
             if rows is None or len(rows.get(part.file, ())):
                 wanted = None if rows is None else np.asarray(rows[part.file], np.int64)
-                yield from self._read_part(part, wanted)
+                for piece in self._read_part(part, wanted):
+                    self._check_sizes(piece)
+                    yield piece
 
     def whole(self, file: int) -> Part:
         """Return a file, by its number, as a part."""
         return Part(file=file, size=self.listing.files[file].size)
+
+    def _check_sizes(self, piece: Piece) -> None:
+        sizes = pc.binary_length(piece.batch["text"])
+        longest = pc.max(sizes).as_py() or 0
+        if longest > self.max_text_bytes:
+            found = piece.batch["id"][pc.index(sizes, longest).as_py()].as_py()
+            raise DataError(
+                f"input.max_text_bytes: a text must be of at most {self.max_text_bytes:,} bytes (got {longest:,} of id "
+                f"{found!r} in {redact(self.listing.files[piece.file].path)}); take it out, or raise the limit where "
+                "each worker has 8 bytes of memory for a byte of text"
+            )
 
     def _read_part(self, part: Part, rows: Rows | None) -> Iterator[Piece]:
         file = self.listing.files[part.file]
@@ -161,6 +179,7 @@ def open_source(
     text_column: str,
     source_column: str = "",
     on_bad_record: str = "fail",
+    max_text_bytes: int = NO_LIMIT,
     aside: tuple[str, ...] = (),
 ) -> FileSource:
     """Check the columns of every file and return the source of them all.
@@ -182,7 +201,13 @@ def open_source(
     id_type = {"text": _check_texts, "jsonl": _check_lines, "csv": _check_cells}.get(listing.format, _check_tables)(
         listing, columns
     )
-    return FileSource(listing=listing, columns=columns, id_type=id_type, on_bad_record=on_bad_record)
+    return FileSource(
+        listing=listing,
+        columns=columns,
+        id_type=id_type,
+        on_bad_record=on_bad_record,
+        max_text_bytes=max_text_bytes,
+    )
 
 
 def _check_texts(listing: Listing, columns: Columns) -> pa.DataType:

@@ -16,6 +16,8 @@ from dedup.errors import StorageError
 SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(?=/)")
 OBJECT_STORES = {"s3": "s3", "s3a": "s3", "s3n": "s3", "gs": "gs", "gcs": "gs"}
 """Schemes of stores whose URLs are a bucket and a key, by the name of the store."""
+NO_RENAME = {*OBJECT_STORES, "oss", "cos", "cosn", "obs", "swift", "wasb", "wasbs", "r2", "oci"}
+"""Schemes of stores in which a rename copies every object; Azure's abfs renames by itself."""
 FULL = (errno.ENOSPC, errno.EDQUOT)
 NAME_BYTES = 255
 """Longest name of a file or folder that common file systems take."""
@@ -124,6 +126,11 @@ def absolute(path: str) -> str:
     """Return a path as a process in another folder must have it; URLs as they are."""
     scheme, rest = split_url(path)
     return path if scheme else os.path.join(os.getcwd(), rest)  # noqa: PTH109, PTH118 - keeps what a Path tidies away
+
+
+def can_rename(path: str) -> bool:
+    """Tell whether the file system of a path renames a folder in one step."""
+    return split_url(path)[0] not in NO_RENAME
 
 
 @contextmanager

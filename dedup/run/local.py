@@ -113,6 +113,7 @@ def _run(job: Job, storage: Storage, workspace: Workspace) -> dict[str, Any]:
         text_column=chosen.text_column,
         source_column=chosen.source_column,
         on_bad_record=chosen.on_bad_record,
+        max_text_bytes=chosen.max_text_bytes,
     )
     writer = FileWriter(config=config, source=source, workspace=workspace, storage=storage)
     writer.check()

@@ -18,6 +18,7 @@ from dedup.errors import AlertError, DataError, DedupError, SchemaError
 from dedup.files.source import open_source
 from dedup.files.splits import cut
 from dedup.files.storage import Storage as FileStorage
+from dedup.files.systems import absolute
 from dedup.layers.near import NAME, NearFound, NearLayer
 from dedup.report.build import Outcome
 from dedup.report.summary import Sample, draw
@@ -30,7 +31,7 @@ from dedup.run.labels import read_labels
 from dedup.run.local import SPLIT_BYTES, list_input
 from dedup.run.overlap import check_apart
 from dedup.run.publication import conclude, identify, read_baseline
-from dedup.run.reach import find_obstacle_beside
+from dedup.run.reach import find_obstacle_beside, is_on_disk
 from dedup.run.sinking import FileWriter
 from dedup.run.spreading import SpreadWriter
 from dedup.run.storage import Storage
@@ -68,6 +69,9 @@ def run(spark: SparkSession, job: Job) -> dict[str, Any]:
     if table is not None:
         job = replace(job, table=table, inputs=[*job.inputs, *list_folders(table)])
     check_apart([*job.inputs, *filter(None, [job.config.evaluation.labeled_pairs])], job.output)
+    # Hadoop takes what stands before a colon for a scheme.
+    output = absolute(job.output) if is_on_disk(spark, job.output) and ":" in job.output else job.output
+    job = replace(job, output=output)
     storage = Storage(spark)
     with Workspace(storage, job.output, locks=storage.without_checksums()) as workspace:
         try:
@@ -186,6 +190,7 @@ def _open_files(spark: SparkSession, job: Job, workspace: Workspace, clock: Cloc
         text_column=chosen.text_column,
         source_column=chosen.source_column,
         on_bad_record=chosen.on_bad_record,
+        max_text_bytes=chosen.max_text_bytes,
     )
     files = FileWriter(config=config, source=source, workspace=workspace, storage=FileStorage())
     files.check()
@@ -222,6 +227,7 @@ def _open_rows(spark: SparkSession, job: Job, storage: Storage, workspace: Works
         id_column=read.id_column,
         text_column=chosen.text_column,
         source_column=chosen.source_column,
+        max_text_bytes=chosen.max_text_bytes,
     )
     if config.output.mode == "annotate":
         output.check_annotations(read.corpus.rows)

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dedup import __version__
+from dedup.files.storage import find_result
 from dedup.report.alerts import refuse
 from dedup.report.build import Outcome, build_report, hide_passwords, parse_baseline, to_json
 from dedup.report.metrics import to_metrics
@@ -28,7 +29,7 @@ def read_baseline(storage: Storage, path: str | None) -> dict[str, Any] | None:
     """
     if path is None:
         return None
-    file = f"{path.rstrip('/')}/report.json"
+    file = f"{find_result(storage, path)}/report.json"
     return parse_baseline(path, storage.read_text(file) if storage.exists(file) else None)
 
 

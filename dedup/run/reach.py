@@ -58,6 +58,12 @@ def find_obstacle_beside(spark: "SparkSession", job: Job) -> str:
     return next((f"on an executor: {found}" for found in probes.collect() if found), "")
 
 
+def is_on_disk(spark: "SparkSession", path: str) -> bool:
+    """Tell whether Spark, too, takes a path for one of the machines' own disks."""
+    conf = spark.sparkContext._jsc.hadoopConfiguration()  # noqa: SLF001 - as above
+    return is_local(path) and not _compare(conf, path)
+
+
 def _select_remote(paths: Iterable[str]) -> list[str]:
     return [path for path in paths if not is_local(path)]
 

@@ -183,7 +183,7 @@ class RowWriter:
         names
             The folder for every value of that column, which itself is not written.
         """
-        parts = f"{self.tables.workspace.partial}/parts"
+        parts = self.tables.workspace.parts
         save(rows.write.partitionBy(part), parts, kind)
         for value, name in names.items():
             self.tables.workspace.move_part(f"{parts}/{part}={value}", name)

@@ -49,6 +49,10 @@ class Input(Table):
     name_filter: str = ""
     """Hadoop glob that file names must match to be read, such as "*.{py,md}"; when empty, all files are read."""
 
+    max_text_bytes: int = field(default=1 << 28, metadata={"range": Range(1)})
+    """Longest text in bytes of UTF-8, a 64-bit integer of at least 1; a longer one ends the job by its id, since the
+    worker that reads it needs 8 bytes of memory for each of its bytes."""
+
     on_bad_record: Literal["fail", "quarantine"] = "fail"
     """A line of "jsonl" that is no JSON object, or a row of "csv" with more or fewer cells than the header: "fail" ends
     the job, "quarantine" sets it aside in the output's folder quarantine, with its file and the reason."""

@@ -14,6 +14,7 @@ from dedup.errors import SchemaError
 from dedup.stages.exchange import Batches
 from dedup.tables.ids import SHOWN, SHOWN_LENGTH, refuse_collision, refuse_null, refuse_repeated
 
+TOO_LONG = "take it out, or raise the limit where each worker has 8 bytes of memory for a byte of text"
 INTEGRAL = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)
 AS_JSON = {
     "ignoreNullFields": "false",
@@ -129,7 +130,9 @@ def _kind(corpus: DataFrame, name: str, setting: str, kinds: tuple[type[T.DataTy
     return found[0].dataType
 
 
-def read_documents(corpus: DataFrame, *, id_column: str, text_column: str, source_column: str = "") -> DataFrame:
+def read_documents(
+    corpus: DataFrame, *, id_column: str, text_column: str, source_column: str = "", max_text_bytes: int | None = None
+) -> DataFrame:
     """Input -> DOCUMENTS (doc_id, id, text, source), one row per input row; no shuffle.
 
     The text is as it is, a string or bytes, null or not: a cast would copy the whole corpus twice more.
@@ -146,7 +149,14 @@ def read_documents(corpus: DataFrame, *, id_column: str, text_column: str, sourc
         kind = (T.BooleanType, T.DateType, *INTEGRAL, T.StringType)
         _kind(corpus, source_column, "input.source_column", kind, "an integer, a string, a date or a boolean")
         source = column(source_column)
-    columns = {"doc_id": doc_id, "id": user_id, "text": column(text_column), "source": source.cast("string")}
+    text = column(text_column)
+    if max_text_bytes is not None:
+        size = F.octet_length(text)
+        rule = f"input.max_text_bytes: a text must be of at most {max_text_bytes:,} bytes (got %s of id %s); {TOO_LONG}"
+        said = F.format_string(rule, size.cast("string"), user_id.cast("string"))
+        # Before it is copied to a worker, which would take the memory of both.
+        text = F.when(size > max_text_bytes, F.raise_error(said)).otherwise(text)
+    columns = {"doc_id": doc_id, "id": user_id, "text": text, "source": source.cast("string")}
     return corpus.select(*[expression.alias(name) for name, expression in columns.items()])
 
 

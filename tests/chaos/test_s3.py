@@ -72,8 +72,13 @@ def keys_of(bucket, prefix):
     return [found.key for found in bucket.objects.filter(Prefix=prefix)]
 
 
+def find(bucket, output):
+    """Return where the published version of an output lies."""
+    return f"{output}/{bucket.Object(f'{output}/_CURRENT').get()['Body'].read().decode()}"
+
+
 def read(bucket, output):
-    found = {}
+    output, found = find(bucket, output), {}
     for name in NAMES:
         parts = [key for key in keys_of(bucket, f"{output}/{name}/") if key.endswith(".parquet")]
         tables = [pq.read_table(pa.BufferReader(bucket.Object(key).get()["Body"].read())) for key in parts]
@@ -89,7 +94,8 @@ def test_the_result_on_an_object_store_is_that_of_a_disk(endpoint, bucket, undis
     assert "(s3a://corpora/in: Spark has settings of its own for it (" in said
     assert read(bucket, "whole") == undisturbed
     keys = keys_of(bucket, "whole")
-    assert {"whole/_SUCCESS", "whole/report.json", "whole/report.html"} <= set(keys)
+    version = find(bucket, "whole")
+    assert {"whole/_SUCCESS", f"{version}/report.json", f"{version}/report.html"} <= set(keys)
     assert [key for key in keys if not key.startswith("whole/")] == []
     newest = max(bucket.objects.filter(Prefix="whole/"), key=lambda found: found.last_modified)
     assert bucket.Object("whole/_SUCCESS").last_modified == newest.last_modified
@@ -103,9 +109,10 @@ def test_workers_with_the_machines_own_credentials_read_and_write_file_by_file(e
 
     assert (status, said) == (0, "")
     assert read(bucket, output) == undisturbed
-    assert json.loads(bucket.Object(f"{output}/report.json").get()["Body"].read())["reader"] == "files"
+    version = find(bucket, output)
+    assert json.loads(bucket.Object(f"{version}/report.json").get()["Body"].read())["reader"] == "files"
     given = [key.removeprefix("in/") for key in keys_of(bucket, "in/")]
-    assert [key.removeprefix(f"{output}/kept/") for key in keys_of(bucket, f"{output}/kept/")] == given
+    assert [key.removeprefix(f"{version}/kept/") for key in keys_of(bucket, f"{version}/kept/")] == given
     assert [key for key in keys_of(bucket, output) if not key.startswith(f"{output}/")] == []
 
 

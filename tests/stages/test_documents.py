@@ -5,9 +5,11 @@ from datetime import UTC, datetime
 
 import pytest
 import xxhash
+from pyspark.errors import PySparkException
 from pyspark.sql import types as T
 
 from dedup.errors import DataError, SchemaError
+from dedup.run.faults import explain
 from dedup.stages.documents import SHOWN, Rows, check_null, check_repeated, identify, read_documents
 from dedup.tables import schemas
 from tests.stages import make_signatures, rows, signed
@@ -223,3 +225,15 @@ def test_a_source_that_is_none_is_refused(spark):
         SchemaError, match=r"input\.source_column: column 'f' must be an integer, a string, a date or a b"
     ):
         read_documents(corpus, id_column="id", text_column="text", source_column="f")
+
+
+def test_a_text_that_would_take_all_memory_ends_the_job_by_its_id(spark):
+    corpus = spark.createDataFrame([("a", "x" * 10), ("b", "ü" * 6)], "id string, text string")
+    documents = read_documents(corpus, id_column="id", text_column="text", max_text_bytes=11)
+
+    with pytest.raises(PySparkException) as caught:
+        documents.collect()
+    assert str(explain(caught.value)).startswith(
+        "input.max_text_bytes: a text must be of at most 11 bytes (got 12 of id b); take it out"
+    )
+    assert read_documents(corpus, id_column="id", text_column="text", max_text_bytes=12).count() == 2
