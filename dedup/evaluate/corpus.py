@@ -101,7 +101,7 @@ class FileCorpus:
     def draw(self, count: int) -> pa.Table:
         """See `Corpus.draw`."""
         found = self._map(partial(_draw, count=count))
-        columns = [np.concatenate(column) for column in zip(*(each[:-1] for each in found), strict=True)]
+        columns = [np.concatenate(column) for column in zip(*found, strict=True)]
         splits = np.repeat(np.arange(len(found)), [each[0].size for each in found])
         chosen = _order(columns[0], columns[1])[:count]
         files, rows = columns[2][chosen], columns[3][chosen]
@@ -142,7 +142,7 @@ class FileCorpus:
     def _join(self, tables: Sequence[pa.Table]) -> pa.Table:
         kinds = (pa.int64(), self.source.id_type, pa.large_string())
         empty = pa.schema([*zip(NAMES, kinds, strict=True)]).empty_table()
-        return pa.concat_tables([empty, *tables])
+        return pa.concat_tables([empty, *(table for table in tables if table.num_rows)])
 
 
 def _read(
