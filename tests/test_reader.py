@@ -160,6 +160,17 @@ def test_a_corpus_on_a_store_needs_no_spark(bucket, tmp_path, monkeypatch, name)
         run_in_memory(ask(f"{remote}/in", f"{remote}/out"))
 
 
+def test_the_id_of_a_text_is_its_whole_path_however_it_was_named(tmp_path, monkeypatch):
+    for name in ("a", "b"):
+        STORAGE.write_text(f"{tmp_path}/in/{name}.txt", WORDS)
+    monkeypatch.chdir(tmp_path)
+
+    run_in_memory(ask("in", "out", **{"input.id_column": ""}))
+
+    [removed] = ds.dataset("out/duplicates").to_table().to_pylist()
+    assert (removed["id"], removed["representative_id"]) == (f"{tmp_path}/in/b.txt", f"{tmp_path}/in/a.txt")
+
+
 def test_a_table_of_the_catalog_is_read_by_its_name(spark, tmp_path):
     rows = [(1, WORDS), (2, WORDS), (3, "something else")]
     spark.createDataFrame(rows, "id int, text string").write.saveAsTable("pages")

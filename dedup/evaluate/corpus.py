@@ -78,7 +78,8 @@ class FileCorpus:
             As `list_files` and `open_source`; records that are none are left out where they are to be set aside.
         """
         chosen = config.input
-        listing = list_files(inputs, format=chosen.format, name_filter=chosen.name_filter)
+        # Ids of texts are their paths, on Spark whole ones.
+        listing = list_files(inputs, format=chosen.format, name_filter=chosen.name_filter).absolute()
         source = open_source(
             listing,
             id_column=chosen.id_column,

@@ -108,7 +108,8 @@ def _run(job: Job, storage: Storage, workspace: Workspace) -> dict[str, Any]:
     listing = list_input(job)
     chosen = config.input
     source = open_source(
-        listing,
+        # The id of a text is its path, on Spark a whole one.
+        listing.absolute(),
         id_column=chosen.id_column,
         text_column=chosen.text_column,
         source_column=chosen.source_column,
