@@ -15,6 +15,7 @@ from dedup.engines.workers import Workers, count_cores
 from dedup.files.listing import list_files
 from dedup.files.source import FileSource, open_source
 from dedup.files.splits import Split, cut
+from dedup.files.systems import can_fork
 from dedup.kernels import Integers, neighbours, text
 from dedup.kernels.ids import SEED, to_doc_ids
 from dedup.kernels.neighbours import Seeds, select_least
@@ -88,7 +89,7 @@ class FileCorpus:
             max_text_bytes=chosen.max_text_bytes,
         )
         splits = cut(listing, SPLIT_BYTES)
-        cores = min(count_cores(), len(splits)) if listing.size > ALONE_BYTES else 1
+        cores = min(count_cores(), len(splits)) if listing.size > ALONE_BYTES and can_fork(inputs) else 1
         return cls(source=source, splits=splits, cores=cores)
 
     def read_labels(self, path: str) -> Labelled:

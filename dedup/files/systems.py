@@ -5,7 +5,7 @@ import errno
 import functools
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 import pyarrow as pa
@@ -120,6 +120,11 @@ def redact(path: str) -> str:
 def is_local(path: str) -> bool:
     """Tell whether a path is on this machine's own file system."""
     return not split_url(path)[0]
+
+
+def can_fork(paths: Iterable[str]) -> bool:
+    """Tell whether processes forked from this one can use these paths too; the JVM that HDFS takes survives no fork."""
+    return not {split_url(path)[0] for path in paths} & {"hdfs", "viewfs"}
 
 
 def absolute(path: str) -> str:

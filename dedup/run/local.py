@@ -22,6 +22,7 @@ from dedup.files.records import Rejected
 from dedup.files.source import FileSource, open_source
 from dedup.files.splits import Split, cut
 from dedup.files.storage import Storage
+from dedup.files.systems import can_fork
 from dedup.kernels import Hashes, Integers
 from dedup.kernels.exact import take
 from dedup.kernels.runs import find_bounds
@@ -124,7 +125,7 @@ def _run(job: Job, storage: Storage, workspace: Workspace) -> dict[str, Any]:
     workspace.open(identify(config, spec, listing.fingerprint), overwrite=job.overwrite)
     clock = Clock()
     splits = cut(listing, SPLIT_BYTES)
-    cores = count_cores() if listing.size > ALONE_BYTES else 1
+    cores = count_cores() if listing.size > ALONE_BYTES and can_fork([*job.inputs, job.output]) else 1
     signing = _choose_signing(config, contract, listing)
     if cores > 1:
         passes.warm(signing)

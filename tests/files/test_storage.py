@@ -18,7 +18,7 @@ from dedup.files.sink import write
 from dedup.files.source import open_source
 from dedup.files.splits import cut
 from dedup.files.storage import Storage
-from dedup.files.systems import resolve
+from dedup.files.systems import can_fork, resolve
 from tests.stores import serve_bucket
 
 STORAGE = Storage()
@@ -184,3 +184,8 @@ def test_names_stand_for_themselves(tmp_path, name):
 
     assert [path.name for path in tmp_path.iterdir()] == [name]
     assert [Path(file.path).name for file in list_files([f"{tmp_path}/{name}"], format="text").files] == [name]
+
+
+def test_only_where_no_jvm_is_taken_processes_are_forked():
+    assert can_fork(["/a", "file:/b", "s3://c/d", "gs://e/f", "abfss://g@h/i"])
+    assert not can_fork(["/a", "hdfs://name/b"])
