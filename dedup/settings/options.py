@@ -26,9 +26,13 @@ def check_signature_size(where: str, prefix: str, bands: int, rows: int) -> None
 class Input(Table):
     """What is read."""
 
-    format: Literal["auto", "parquet", "arrow", "orc", "jsonl", "csv", "text"] = "auto"
+    format: Literal["auto", "parquet", "arrow", "orc", "jsonl", "csv", "text", "delta"] = "auto"
     """Format of the input: "auto" guesses it from the file names, "parquet", "arrow" (IPC), "orc", "jsonl" (one JSON
-    object a line) and "csv" hold one document a row, "text" holds one document a file."""
+    object a line) and "csv" hold one document a row, "text" holds one document a file, "delta" is a folder of Delta
+    Lake, which Spark reads."""
+
+    table: str = ""
+    """Table or view of Spark's catalog that is read in place of --input, such as "db.pages"; when empty, none."""
 
     id_column: str = ""
     """Column of the ids, unique integers or strings, dots leading to fields of structs; when empty, a row is identified
@@ -52,6 +56,11 @@ class Input(Table):
     on_bad_record: Literal["fail", "quarantine"] = "fail"
     """A line of "jsonl" that is no JSON object, or a row of "csv" with more or fewer cells than the header: "fail" ends
     the job, "quarantine" sets it aside in the output's folder quarantine, with its file and the reason."""
+
+    @property
+    def is_table(self) -> bool:
+        """Whether the input is a table, which only Spark reads, and no files."""
+        return bool(self.table) or self.format == "delta"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,10 +2,12 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
+from pyspark import Broadcast
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
@@ -25,13 +27,18 @@ REJECTED = T.StructType([*QUARANTINE.fields]).add("number", T.IntegerType()).add
 """QUARANTINE with the place of each record."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Files:
     """Documents of files; see `documents.Corpus`."""
 
     spark: SparkSession
     source: FileSource
     splits: Sequence[Split]
+
+    @cached_property
+    def held(self) -> Broadcast[tuple[FileSource, Sequence[Split]]]:
+        """Source and splits as workers have them: sent to each once, since of a million files they are large."""
+        return self.spark.sparkContext.broadcast((self.source, self.splits))
 
     @property
     def id_type(self) -> T.DataType:
@@ -40,15 +47,16 @@ class Files:
 
     def scan(self, work: Callable[[Batches], Batches], schema: T.StructType) -> DataFrame:
         """See `Corpus.scan`."""
-        source, splits = self.source, self.splits
+        held, count = self.held, max(len(self.splits), 1)
 
         def read(batches: Batches) -> Iterator[pa.RecordBatch]:
+            source, splits = held.value
             for batch in batches:
                 for number in batch["id"].to_pylist():
                     yield from _read(source, splits[number], number, None)
 
         # A task for each split, as the order of numbers has them.
-        numbers = self.spark.range(0, len(splits), 1, max(len(splits), 1))
+        numbers = self.spark.range(0, len(self.splits), 1, count)
         return numbers.mapInArrow(lambda batches: work(read(batches)), schema)
 
     def fetch(
@@ -61,18 +69,19 @@ class Files:
         broadcast: bool,
     ) -> DataFrame:
         """See `Corpus.fetch`."""
-        source, splits = self.source, self.splits
+        held = self.held
         ids = F.broadcast(wanted) if broadcast else wanted
         places = signatures.select("doc_id", "split", "file", "row").join(ids, on="doc_id", how="left_semi")
 
         def read(batches: Batches) -> Iterator[pa.RecordBatch]:
+            source, splits = held.value
             for batch in batches:
                 columns = (batch[name].to_pylist() for name in ("split", "files", "rows"))
                 for number, files, rows in zip(*columns, strict=True):
                     yield from _read(source, splits[number], number, (np.array(files), np.array(rows)))
 
         gathered = gather(places, "split", {"files": "file", "rows": "row"})
-        return spread(gathered, "split", len(splits)).mapInArrow(lambda batches: work(read(batches)), schema)
+        return spread(gathered, "split", len(self.splits)).mapInArrow(lambda batches: work(read(batches)), schema)
 
     @property
     def rejected_schema(self) -> T.StructType:
@@ -81,9 +90,10 @@ class Files:
 
     def list_rejected(self) -> DataFrame:
         """Return the records that are none: REJECTED; one more pass over the files."""
-        source, splits = self.source, self.splits
+        held, count = self.held, max(len(self.splits), 1)
 
         def read(batches: Batches) -> Batches:
+            source, splits = held.value
             for batch in batches:
                 for number in batch["id"].to_pylist():
                     for piece in source.read(splits[number]):
@@ -95,7 +105,7 @@ class Files:
                         if rows:
                             yield pa.RecordBatch.from_pylist(rows, schema=_ARROW_REJECTED)
 
-        return self.spark.range(0, len(splits), 1, max(len(splits), 1)).mapInArrow(read, REJECTED)
+        return self.spark.range(0, len(self.splits), 1, count).mapInArrow(read, REJECTED)
 
 
 _ARROW_REJECTED = pa.schema(
