@@ -54,7 +54,7 @@ def link_templates(
     chosen = pairs.sort_distinct(pairs.encode(members[linked.left], members[linked.right]))
     found = np.setdiff1d(np.union1d(circles, chosen), candidates.distinct, assume_unique=True)
     compared, uncompared = count_pairs(undecided, search.cap)
-    more = select_likely(documents, found, chosen.size + compared, features, search, threads=threads)
+    more = select_likely(documents, found, compared, features, search, threads=threads)
     settled = count_pairs(large, None)[0] - compared - uncompared
     return Linked(_merge(candidates, more, uncompared=uncompared, settled=settled), undecided)
 

@@ -7,6 +7,7 @@ centre, is similar to all that any other is similar to, so all others need it on
 again, each with the size of its centre.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -58,8 +59,6 @@ class Cut(NamedTuple):
     owners: Integers
     hot: Integers
     """Hot shingles of every item: int64 [n]."""
-    marks: Hashes
-    """Equal for equal hot parts: uint64 [n, 2]."""
 
 
 class Centres(NamedTuple):
@@ -104,38 +103,61 @@ def link(items: Items, threshold: float, most: int, *, exhaust: bool) -> Links:
     slots = count_slots(items.shingles, most)
     cut = cut_items(items, slots, threshold, most)
     near = pair_shared(cut.values, cut.owners, count)
-    found = find_centres(cut.hot, cut.marks, items.totals, threshold)
-    deeper = link_centres(select_hot(items, found.centres, slots, most), found, threshold, most, exhaust=exhaust)
+    able = find_able(cut.hot, items.totals, threshold)
+    found = find_centres(able, cut.hot, mark_hot(items, able, slots, most), items.totals, threshold)
+    deeper = link_centres(
+        lambda: select_hot(items, found.centres, slots, most), found, threshold, most, exhaust=exhaust
+    )
     left, right = pairs.decode(near)
     return Links(np.concatenate((left, deeper.left)), np.concatenate((right, deeper.right)), deeper.undecided)
 
 
-def link_centres(parts: Items, found: Centres, threshold: float, most: int, *, exhaust: bool) -> Links:
-    """Return the pairs of items that need their hot parts to meet; `parts` are those of the centres."""
-    none = np.empty(0, dtype=np.int64)
-    deeper, undecided = Links(none, none, none), none
-    if 2 * found.centres.size <= found.items.size or found.centres.size <= WHOLE * most:
-        deeper = link(parts, threshold, most, exhaust=exhaust)
-    elif exhaust:
-        every = cut_items(parts, count_slots(parts.shingles, found.centres.size), threshold, found.centres.size)
-        deeper = Links(*pairs.decode(pair_shared(every.values, every.owners, found.centres.size)), none)
-    else:
-        undecided = np.arange(found.centres.size)
-    undecided = np.union1d(undecided, deeper.undecided).astype(np.int64)
+def link_centres(
+    select: Callable[[], Items], found: Centres, threshold: float, most: int, *, exhaust: bool
+) -> Links:
+    """Return the pairs of items that need their hot parts to meet.
+
+    Parameters
+    ----------
+    select
+        Returns the hot parts of the centres, of which it is not asked where they are undecided.
+    """
+    none, count = np.empty(0, dtype=np.int64), found.centres.size
+    best, room, deeper = np.full(count, -1), np.full(count, -np.inf), Links(none, none, none)
+    if 2 * count > found.items.size and count > WHOLE * most and not exhaust:
+        deeper = Links(none, none, np.arange(count))
+    elif count:
+        parts = select()
+        if 2 * count > found.items.size and count > WHOLE * most:
+            deeper = _link_all(parts, threshold)
+        else:
+            deeper = link(parts, threshold, most, exhaust=exhaust)
+        best, room = _find_best(parts, deeper, threshold)
     besides = found.extra[np.searchsorted(found.items, found.centres)]
     own, centre = found.items, found.centres[found.places]
     tight = (found.extra + besides[found.places] <= found.room + MARGIN) & (own != centre)
-    best, room = _find_best(parts, deeper, threshold)
     roomy = (best[found.places] >= 0) & (found.extra <= room[found.places] + MARGIN) & (own != centre)
     left = np.concatenate((found.centres[deeper.left], own[tight], own[roomy]))
     right = np.concatenate((found.centres[deeper.right], centre[tight], found.centres[best[found.places][roomy]]))
-    open_ = np.isin(found.places, undecided) & ~tight
-    return Links(np.minimum(left, right), np.maximum(left, right), own[open_])
+    undecided = own[np.isin(found.places, deeper.undecided) & ~tight]
+    return Links(np.minimum(left, right), np.maximum(left, right), undecided)
 
 
-def count_slots(shingles: Hashes, most: int, total: int | None = None) -> Slots:
-    """Count shingles by their leading bits, up to `most + 1`; `total`, their number, if these are not all."""
-    bits = max((shingles.size if total is None else total).bit_length() + SPARSITY, 6)
+def _link_all(parts: Items, threshold: float) -> Links:
+    """Return all pairs of parts that may reach the threshold: those whose prefixes share a shingle."""
+    count = parts.totals.size
+    cut = cut_items(parts, count_slots(parts.shingles, count), threshold, count)
+    return Links(*pairs.decode(pair_shared(cut.values, cut.owners, count)), np.empty(0, dtype=np.int64))
+
+
+def choose_bits(shingles: int) -> int:
+    """Return how many leading bits tell the slots of so many shingles."""
+    return max(shingles.bit_length() + SPARSITY, 6)
+
+
+def count_slots(shingles: Hashes, most: int) -> Slots:
+    """Count shingles by their leading bits, up to `most + 1`."""
+    bits = choose_bits(shingles.size)
     shift = np.uint64(64 - bits)
     kind = np.min_scalar_type(most + 1)
     if not compiled.AVAILABLE:
@@ -149,27 +171,26 @@ def count_slots(shingles: Hashes, most: int, total: int | None = None) -> Slots:
 
 
 def cut_items(items: Items, slots: Slots, threshold: float, most: int) -> Cut:
-    """Return the rare shingles of prefixes, the fewest of their slot first, and the marks of hot parts.
+    """Return the rare shingles of prefixes, the fewest of their slot first, and how many are hot.
 
     Two items that reach the threshold and share a rare shingle share one of the first
     `part - ceil(threshold * total) + 1` of each, hot ones last. Those that are alone in their slot are left out.
     """
     sizes = np.diff(items.offsets)
     lengths = sizes - least_shared(items.totals, threshold) + 1
-    hot, marks = np.zeros(sizes.size, dtype=np.int64), np.zeros((sizes.size, 2), dtype=np.uint64)
-    seeds = expand(MARK_SEED, 2)
+    hot = np.zeros(sizes.size, dtype=np.int64)
     if compiled.AVAILABLE:
         from dedup.kernels.loops import templates as loops
 
-        positions = np.empty(loops.cut(*items[:2], *slots, most, seeds, lengths, hot, marks), dtype=np.int64)
+        positions = np.empty(loops.cut(*items[:2], *slots, most, lengths, hot), dtype=np.int64)
         if positions.size:
             loops.collect(*items[:2], *slots, most, lengths, positions)
     else:
-        positions = _cut(items, slots, most, seeds, lengths, hot, marks)
+        positions = _cut(items, slots, most, lengths, hot)
     frequencies = slots.counts[(items.shingles[positions] >> slots.shift).astype(np.int64)]
     owners = np.searchsorted(items.offsets, positions, side="right") - 1
     values, owners = shorten(items.shingles[positions], owners, frequencies, lengths)
-    return Cut(values, owners, hot, marks)
+    return Cut(values, owners, hot)
 
 
 def shorten(values: Hashes, owners: Integers, frequencies: Hashes, lengths: Integers) -> tuple[Hashes, Integers]:
@@ -191,21 +212,53 @@ def pair_shared(values: Hashes, owners: Integers, count: int) -> Integers:
     return pairs.join(keys, members, offsets, None, doc_ids=np.arange(count))
 
 
-def find_centres(hot: Integers, marks: Hashes, totals: Integers, threshold: float) -> Centres:
-    """Return the items that can be similar to another through hot shingles alone, and the centres of their hot parts.
+def sum_marks(shingles: Hashes, owners: Integers, count: int) -> Hashes:
+    """Return the marks of hot parts, or what some of their shingles add to them: uint64 [count, 2]."""
+    marks = np.zeros((count, 2), dtype=np.uint64)
+    for column, seed in enumerate(expand(MARK_SEED, 2)):
+        np.add.at(marks[:, column], owners, mix(shingles ^ seed))
+    return marks
 
-    An item is left out that with the least that any other has besides its hot part has too much.
+
+def has_enough(hot: Integers, totals: Integers, threshold: float) -> Flags:
+    """Tell whose hot shingles are as many as a similar pair shares."""
+    enough: Flags = hot >= np.maximum(least_shared(totals, threshold), 1)
+    return enough
+
+
+def find_able(hot: Integers, totals: Integers, threshold: float) -> Integers:
+    """Return the items that can be similar to another through hot shingles alone.
+
+    An item is left out that, with the least that any other has besides its hot part, has too much.
     """
     extra, room = totals - hot, hot * (1 / threshold - 1)
-    able = np.flatnonzero(hot >= np.maximum(least_shared(totals, threshold), 1))
+    able = np.flatnonzero(has_enough(hot, totals, threshold))
     if able.size:
         able = able[extra[able] + extra[able].min() <= room[able] + MARGIN]
-    order = able[np.lexsort((able, extra[able], marks[able, 1], marks[able, 0]))]
+    return able
+
+
+def mark_hot(items: Items, chosen: Integers, slots: Slots, most: int) -> Hashes:
+    """Return what is equal for equal hot parts of the chosen items: uint64 [chosen, 2]."""
+    if compiled.AVAILABLE:
+        from dedup.kernels.loops import templates as loops
+
+        marks = np.empty((chosen.size, 2), dtype=np.uint64)
+        loops.mark(*items[:2], *slots, most, expand(MARK_SEED, 2), chosen, marks)
+        return marks
+    parts = select_hot(items, chosen, slots, most)
+    return sum_marks(parts.shingles, np.repeat(np.arange(chosen.size), np.diff(parts.offsets)), chosen.size)
+
+
+def find_centres(able: Integers, hot: Integers, marks: Hashes, totals: Integers, threshold: float) -> Centres:
+    """Return the centres of the hot parts of the able items, `marks` being theirs."""
+    extra, room = (totals - hot)[able], (hot * (1 / threshold - 1))[able]
+    order = np.lexsort((extra, marks[:, 1], marks[:, 0]))
     bounds = find_bounds(marks[order, 0], marks[order, 1]) if order.size else np.zeros(1, dtype=np.int64)
-    centres = np.empty(totals.size, dtype=np.int64)
-    centres[order] = np.repeat(order[bounds[:-1]], np.diff(bounds))
-    distinct, places = np.unique(centres[able], return_inverse=True)
-    return Centres(able, distinct, places, room[able], extra[able])
+    centres = np.empty_like(able)
+    centres[order] = np.repeat(able[order[bounds[:-1]]], np.diff(bounds))
+    distinct, places = np.unique(centres, return_inverse=True)
+    return Centres(able, distinct, places, room, extra)
 
 
 def select_hot(items: Items, chosen: Integers, slots: Slots, most: int) -> Items:
@@ -230,16 +283,12 @@ def _find_best(parts: Items, links: Links, threshold: float) -> tuple[Integers, 
     return best, room
 
 
-def _cut(
-    items: Items, slots: Slots, most: int, seeds: Hashes, lengths: Integers, hot: Integers, marks: Hashes
-) -> Integers:
+def _cut(items: Items, slots: Slots, most: int, lengths: Integers, hot: Integers) -> Integers:
     """Do in place what both loops do, and return the positions."""
     sizes = np.diff(items.offsets)
     owners = np.repeat(np.arange(sizes.size), sizes)
     frequencies = slots.counts[(items.shingles >> slots.shift).astype(np.int64)]
     is_hot = frequencies > most
     hot[:] = np.bincount(owners[is_hot], minlength=sizes.size)
-    for column, seed in enumerate(seeds):
-        np.add.at(marks[:, column], owners[is_hot], mix(items.shingles[is_hot] ^ seed))
     lengths -= np.bincount(owners[frequencies == 1], minlength=sizes.size)
     return np.flatnonzero((frequencies > 1) & ~is_hot & (lengths[owners] > 0))

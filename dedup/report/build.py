@@ -103,6 +103,7 @@ def build_report(*, config: Config, inputs: Sequence[str], output: str, outcome:
             "all": documents * (documents - 1) // 2,
             "in_buckets": paired.pairs_in_buckets,
             "uncompared": paired.pairs_uncompared,
+            "settled": paired.pairs_settled,
             "distinct": paired.pairs_distinct,
             "candidates": paired.rows,
             "edges": verified.rows,

@@ -7,9 +7,10 @@ from itertools import combinations
 import numpy as np
 
 from dedup.engines.memory import Search
-from dedup.kernels import lsh
+from dedup.kernels import lsh, templates
 from tests import oracles
 from tests.engines import SEED, Row
+from tests.kernels import ragged
 
 CLOSEST, MARGIN, FOLLOWERS = 3, 0.2, 16
 
@@ -86,19 +87,32 @@ class Expected:
 
     def _pair(self) -> None:
         search = self.search
-        listed, self.uncompared = [], 0
-        for key, members in self.buckets.items():
+        cap = search.max_bucket * (8 if search.mode == "exact" else 1)
+        listed = [
+            pair for members in self.buckets.values() if len(members) <= cap for pair in combinations(members, 2)
+        ]
+        large = {key: members for key, members in self.buckets.items() if len(members) > cap}
+        chosen, undecided = self._link(sorted({one for members in large.values() for one in members}), cap)
+        fewer = {key: [one for one in members if one in undecided] for key, members in large.items()}
+        self.circled = {key: members for key, members in fewer.items() if len(members) > 1}
+        self.uncompared = 0
+        circles = []
+        for key, members in self.circled.items():
             pairs = list(combinations(members, 2))
-            if search.mode == "lsh" and len(members) > search.max_bucket:
+            if len(members) > cap:
                 every = len(pairs)
                 circle = sorted(members, key=lambda one: oracles.mix((one & oracles.MASK) ^ key))
-                half = search.max_bucket // 2
-                steps = min(max(search.max_bucket**2 // (2 * len(members)), min(FOLLOWERS, half)), half)
+                half = cap // 2
+                steps = min(max(cap**2 // (2 * len(members)), min(FOLLOWERS, half)), half)
                 places = [(place, place + step) for place in range(len(circle)) for step in range(1, steps + 1)]
                 pairs = [(circle[one], circle[other % len(circle)]) for one, other in places]
                 self.uncompared += every - len(pairs)
-            listed += [tuple(sorted(pair)) for pair in pairs]
+            circles += [tuple(sorted(pair)) for pair in pairs]
+        every = sum(len(members) * (len(members) - 1) // 2 for members in large.values())
+        self.settled = every - len(circles) - self.uncompared
+        listed += circles
         self.in_buckets = len(listed)
+        listed += chosen
         self.distinct = set(listed)
         sizes = {doc_id: len(members) for doc_id, members in self.sets.items()}
         possible = [
@@ -118,12 +132,20 @@ class Expected:
             self.candidates = {pair: estimate for pair, estimate in self.candidates.items() if estimate >= floor}
         self.compared = {pair: self.jaccard(*pair) for pair in self.candidates}
 
+    def _link(self, members: list[int], cap: int) -> tuple[set[tuple[int, int]], set[int]]:
+        """Return the pairs that `templates.link` makes, which has an oracle of its own, and who is undecided."""
+        shingles, offsets = ragged(self.sets[one] for one in members)
+        items = templates.Items(shingles, offsets, np.diff(offsets))
+        linked = templates.link(items, self.search.threshold, cap, exhaust=self.search.mode == "exact")
+        pairs = zip(linked.left.tolist(), linked.right.tolist(), strict=True)
+        return {(members[left], members[right]) for left, right in pairs}, {members[one] for one in linked.undecided}
+
     def lose(self) -> tuple[int, int, int]:
         """Return the counts of `Lost`: buckets are asked one by one, as if each had a task to itself."""
         drawn = set()
-        if self.uncompared and self.search.mode == "lsh":
+        if self.uncompared:
             share = min(10_000 / self.uncompared, 1.0)
-            for key, members in self.buckets.items():
+            for key, members in self.circled.items():
                 bucket = np.array([key], np.uint64), np.array(members), np.array([0, len(members)])
                 left, right = lsh.sample_uncompared(*bucket, self.search.max_bucket, share)
                 drawn |= set(zip(left.tolist(), right.tolist(), strict=True))

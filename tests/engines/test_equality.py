@@ -17,6 +17,7 @@ from dedup.run.job import Job
 from dedup.run.pipeline import run
 from dedup.settings.files import load_config
 from tests.engines import SEARCH, Corpus, Row
+from tests.templates import make_family, make_templates
 from tests.test_pipeline import make_texts
 
 # Every example is a run of the job, so few are tried and none is shrunk; they share nothing but the Spark session.
@@ -115,6 +116,7 @@ def assert_counts_agree(report, found) -> None:
         "all": 0,
         "in_buckets": paired.pairs_in_buckets,
         "uncompared": paired.pairs_uncompared,
+        "settled": paired.pairs_settled,
         "distinct": paired.pairs_distinct,
         "candidates": paired.rows,
         "edges": found.verified.rows,
@@ -166,3 +168,23 @@ def test_both_engines_count_equal_rows_alike(spark, tmp_path, mode):
     assert (counted["rows"], counted["members"]) == (found.bucketed.rows, found.bucketed.members)
     assert report["pairs"]["edges"] == found.verified.rows
     assert report["component_sizes"] == {str(size): count for size, count in found.elected.sizes.items()}
+
+
+@pytest.mark.parametrize("mode", ["lsh", "exact"])
+@pytest.mark.parametrize(
+    "texts",
+    [
+        make_templates(300, common=120, own=18, copies=20).texts + make_templates(100, common=120, own=5, seed=2).texts,
+        make_family(200, words=80, edits=1) + make_templates(200, common=120, own=18, templates=3, mixed=True).texts,
+    ],
+    ids=["templates", "family"],
+)
+def test_both_engines_find_the_same_in_what_templates_make(spark, tmp_path, mode, texts):
+    search = replace(SEARCH, mode=mode, max_bucket=16 if mode == "lsh" else 2)
+    corpus = Corpus([Row(number, text) for number, text in enumerate(texts)])
+    report = run_on_spark(spark, tmp_path, corpus, search, with_ids=True, labels=[])
+    found = corpus.find(search)
+
+    assert found.paired.pairs_settled > 1000
+    assert rows_of(tmp_path / "out", "edges") == sorted(tuple(row.values()) for row in found.edges.to_pylist())
+    assert_counts_agree(report, found)

@@ -18,38 +18,45 @@ def count_slots(shingles: Hashes, shift: np.uint64, most: int, counts: Hashes) -
 
 @compiled
 def cut(
+    shingles: Hashes, offsets: Integers, counts: Hashes, shift: np.uint64, most: int, lengths: Integers, hot: Integers
+) -> int:
+    """Take from the lengths of prefixes what is alone in its slot, and count hot shingles.
+
+    Returns how many rare shingles `collect` finds.
+    """
+    count = 0
+    for item in range(offsets.size - 1):
+        alone, shared = 0, 0
+        for position in range(offsets[item], offsets[item + 1]):
+            frequency = counts[shingles[position] >> shift]
+            alone += frequency == 1
+            shared += frequency <= most
+        lengths[item] -= alone
+        hot[item] = offsets[item + 1] - offsets[item] - shared
+        count += shared - alone if lengths[item] > 0 else 0
+    return count
+
+
+@compiled
+def mark(
     shingles: Hashes,
     offsets: Integers,
     counts: Hashes,
     shift: np.uint64,
     most: int,
     seeds: Hashes,
-    lengths: Integers,
-    hot: Integers,
+    chosen: Integers,
     marks: Hashes,
-) -> int:
-    """Take from the lengths of prefixes what is alone in its slot, fill in what is told of hot shingles.
-
-    Returns how many rare shingles `collect` finds.
-    """
-    count = 0
-    for item in range(offsets.size - 1):
-        rare = 0
+) -> None:
+    """Sum up the hot shingles of the chosen items, mixed in two ways."""
+    for number in range(chosen.size):
         first, second = np.uint64(0), np.uint64(0)
-        for position in range(offsets[item], offsets[item + 1]):
+        for position in range(offsets[chosen[number]], offsets[chosen[number] + 1]):
             shingle = shingles[position]
-            frequency = counts[shingle >> shift]
-            if frequency > most:
-                hot[item] += 1
+            if counts[shingle >> shift] > most:
                 first += mix(shingle ^ seeds[0])
                 second += mix(shingle ^ seeds[1])
-            elif frequency == 1:
-                lengths[item] -= 1
-            else:
-                rare += 1
-        marks[item, 0], marks[item, 1] = first, second
-        count += rare if lengths[item] > 0 else 0
-    return count
+        marks[number, 0], marks[number, 1] = first, second
 
 
 @compiled
