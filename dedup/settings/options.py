@@ -128,7 +128,7 @@ class Candidates(Table):
 
     estimate_sigmas: float = field(default=4.0, metadata={"range": Range(0)})
     """Standard errors below the threshold at which the signatures' estimate drops a candidate, a finite number of at
-    least 0: 4 loses fewer than 1 in 10,000 true pairs, 0 up to half of those at the threshold, and a large number
+    least 0: 4 loses fewer than 1 in 10,000 true pairs at any threshold, 0 up to half of those at it, and a large number
     drops none."""
 
 

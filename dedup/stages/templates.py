@@ -32,7 +32,13 @@ from dedup.stages.table import Keep, Seen, Table, count_rows, read_histogram
 from dedup.tables.schemas import BUCKETS, ENDS, PARTS
 
 SENT = T.StructType().add("target", T.IntegerType()).add("block", T.BinaryType())
-TOLD = SENT.add("rare", T.BinaryType()).add("hot", T.BinaryType())
+TOLD = (
+    T.StructType()
+    .add("target", T.IntegerType())
+    .add("block", T.BinaryType())
+    .add("rare", T.BinaryType())
+    .add("hot", T.BinaryType())
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

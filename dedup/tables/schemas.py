@@ -105,6 +105,7 @@ def members(id_type: T.DataType) -> T.StructType:
         .add("right_id", T.LongType())
         .add("source", T.StringType())
         .add("representative_source", T.StringType())
+        .add("charged", T.ArrayType(T.StringType()))  # sources that answer for its removal; null without a limit
     )
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from dedup.engines.memory import Search
 from dedup.kernels import lsh, templates
+from dedup.kernels.curve import least_estimate
 from tests import oracles
 from tests.engines import SEED, Row
 from tests.kernels import ragged
@@ -124,8 +125,7 @@ class Expected:
         self.candidates = dict.fromkeys(possible)
         if search.mode == "lsh":
             size = search.bands * search.rows
-            error = math.sqrt(search.threshold * (1 - search.threshold) / size)
-            floor = search.threshold - search.estimate_sigmas * error
+            floor = least_estimate(search.threshold, size, search.estimate_sigmas)
             for left, right in possible:
                 agreed = sum(a == b for a, b in zip(self.low[left], self.low[right], strict=True)) / size
                 self.candidates[left, right] = (agreed - 1 / 256) / (1 - 1 / 256)
@@ -170,18 +170,41 @@ class Expected:
                 self.distant += left != right and (left, right) not in self.edges
                 kind = "kept" if doc_id == kept else "identical" if left == right else "near"
                 sources = self.sources[doc_id], self.sources[kept]
-                if kind != "kept" and sources[0] != sources[1]:
-                    removed[sources[1]].append(doc_id)
+                charged = self._charge(doc_id, kept) if kind != "kept" and self.search.per_source else []
+                for source in charged:
+                    removed[source].append(doc_id)
                 similarity = 1.0 if left == right else self.jaccard(left, right)
                 told = (self.ids[doc_id], self.ids[kept], place, kind, similarity, left, right, *sources)
+                told += (charged if self.search.per_source else None,)
                 self.members[doc_id] = told
         limit = self.search.per_source
-        late = [doc_id for listed in removed.values() for doc_id in sorted(listed)[limit:]] if limit else []
+        late = {doc_id for listed in removed.values() for doc_id in sorted(listed)[limit:]} if limit else set()
         self.spared = sorted((doc_id, self.members[doc_id][3]) for doc_id in late)
         for doc_id in late:
             user_id, _, place, _, _, *rest = self.members[doc_id]
             self.members[doc_id] = (user_id, user_id, place, "kept", 1.0, *rest)
         self.near = sum(told[3] == "near" for told in self.members.values())
+
+    def _charge(self, doc_id: int, kept: int) -> list[str | None]:
+        """Return the sources that answer for a removal, in the order in which `Row` first names them."""
+        goal, own = self.head[kept], self.sources[doc_id]
+        steps, ring = {goal: 0}, [goal]
+        while ring:
+            around = {end for pair in self.edges for end in pair if set(pair) & set(ring)} - set(steps)
+            steps |= dict.fromkeys(around, steps[ring[0]] + 1)
+            ring = sorted(around)
+        place, between = self.head[doc_id], []
+        while steps[place] > 1:
+            nearer = [
+                (-similarity, other)
+                for pair, similarity in self.edges.items()
+                if place in pair and steps[other := sum(pair) - place] == steps[place] - 1
+            ]
+            place = min(nearer)[1]
+            between.append(self.sources[place])
+        charged = {source for source in between if source != own} or {self.sources[kept]} - {own}
+        first = [self.sources[one] for one in sorted(self.components)]
+        return sorted(charged, key=first.index)
 
     def largest(self) -> list[dict]:
         ordered = sorted(self.families.items(), key=lambda item: (-len(item[1]), item[0]))[:5]
