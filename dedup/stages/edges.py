@@ -87,7 +87,7 @@ def collect_sets(
 
     def collect_piece(batch: pa.RecordBatch) -> pa.RecordBatch:
         tokens, bounds = text.tokenise(batch["text"], contract)
-        values, offsets = shingles.shingle(tokens, bounds, shingle_size)
+        values, offsets = shingles.shingle(tokens, bounds, shingle_size, contract)
         return pa.record_batch({"doc_id": batch["doc_id"], "shingles": lists(values, offsets)})
 
     return corpus.fetch(signatures, wanted, by_piece(collect_piece), SETS, broadcast=broadcast)

@@ -52,7 +52,7 @@ def find_neighbours(
     def look(batch: pa.RecordBatch) -> pa.RecordBatch:
         named = batch.filter(pc.is_valid(batch["doc_id"]))
         tokens, bounds = text.tokenise(named["text"], contract)
-        values, offsets = shingles.shingle(tokens, bounds, shingle_size)
+        values, offsets = shingles.shingle(tokens, bounds, shingle_size, contract)
         doc_ids = named["doc_id"].to_numpy()
         counters.add("documents", doc_ids.size)
         full = np.flatnonzero(np.diff(offsets))
