@@ -1,15 +1,8 @@
-"""Corpora made from templates: documents that share most of their words, and copies of a few planted among them.
+"""Corpora made from templates: documents that share most of their words, and copies of a few planted among them."""
 
-`python -m tests.templates [COUNT ...]` holds the memory engine against what it must find and against plain text of the
-same size.
-"""
-
-import sys
-import time
 from typing import NamedTuple
 
 import numpy as np
-import pyarrow as pa
 
 from dedup.kernels import Integers
 
@@ -26,7 +19,14 @@ class Planted(NamedTuple):
 
 
 def make_templates(
-    count: int, *, common: int = 400, own: int = 60, templates: int = 1, mixed: bool = False, copies: int = 40, seed: int = 1
+    count: int,
+    *,
+    common: int = 400,
+    own: int = 60,
+    templates: int = 1,
+    mixed: bool = False,
+    copies: int = 40,
+    seed: int = 1,
 ) -> Planted:
     """Return documents of a template's words and own ones, and copies that share a part of the own ones.
 

@@ -9,7 +9,7 @@ from dedup.engines.documents import Documents
 from dedup.engines.parts import Floats, by_part
 from dedup.engines.values import Features, Search
 from dedup.engines.verification import Sets
-from dedup.kernels import Flags, Hashes, Integers, curve, filters, lsh, pairs
+from dedup.kernels import Hashes, Integers, curve, filters, lsh, pairs
 from dedup.kernels.prefixes import select_prefixes
 from dedup.kernels.shared import find_shared
 from dedup.tables.counts import Bucketed, Paired
@@ -82,21 +82,8 @@ def _bucket(keys: Hashes, members: Integers, band_rows: int) -> Buckets:
 def part(buckets: Buckets, cap: int) -> tuple[Buckets, Buckets]:
     """Return the buckets up to the cap, and those over it."""
     large = np.diff(buckets.offsets) > cap
-    return _select(buckets, ~large), _select(buckets, large)
-
-
-def _select(buckets: Buckets, chosen: Flags) -> Buckets:
-    sizes = np.diff(buckets.offsets)
-    offsets = np.concatenate(([0], np.cumsum(sizes[chosen])))
-    return buckets._replace(keys=buckets.keys[chosen], members=buckets.members[np.repeat(chosen, sizes)], offsets=offsets)
-
-
-def keep_members(buckets: Buckets, kept: Flags) -> Buckets:
-    """Return the buckets of the members kept, by their positions, without buckets of less than two."""
-    is_kept = kept[buckets.members]
-    sizes = np.add.reduceat(is_kept, buckets.offsets[:-1]) if buckets.keys.size else np.diff(buckets.offsets)
-    fewer = buckets._replace(members=buckets.members[is_kept], offsets=np.concatenate(([0], np.cumsum(sizes))))
-    return _select(fewer, sizes > 1)
+    small, over = (lsh.select_buckets(*buckets[:3], chosen) for chosen in (~large, large))
+    return Buckets(*small, buckets.counts), Buckets(*over, buckets.counts)
 
 
 def count_pairs(buckets: Buckets, cap: int | None) -> tuple[int, int]:

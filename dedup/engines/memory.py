@@ -81,7 +81,15 @@ def find(
             for ends in (candidates.left, candidates.right, large.members, *labelled):
                 wanted[ends] = True
             sets = collect(wanted)
-        linked = link_templates(documents, large, candidates, sets, features, search, threads=threads)
+        linked = link_templates(
+            documents,
+            large,
+            candidates=candidates,
+            sets=sets,
+            features=features,
+            search=search,
+            threads=threads,
+        )
         candidates = linked.candidates
         sample = sample_uncompared(documents, linked.undecided, search.cap)
         edges, near_misses, verified = verify(candidates.left, candidates.right, sets, search.threshold)

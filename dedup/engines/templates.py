@@ -5,11 +5,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dedup.engines.candidates import Buckets, Candidates, count_pairs, keep_members, select_likely
+from dedup.engines.candidates import Buckets, Candidates, count_pairs, select_likely
 from dedup.engines.documents import Documents
 from dedup.engines.values import Features, Search
 from dedup.engines.verification import Sets
-from dedup.kernels import Integers, pairs
+from dedup.kernels import lsh, pairs
 from dedup.kernels.exact import take
 from dedup.kernels.templates import Items, link
 
@@ -26,11 +26,11 @@ class Linked(NamedTuple):
 def link_templates(
     documents: Documents,
     large: Buckets,
+    *,
     candidates: Candidates,
     sets: Sets,
     features: Features,
     search: Search,
-    *,
     threads: int,
 ) -> Linked:
     """Return the candidates with those of buckets over the cap.
@@ -49,7 +49,7 @@ def link_templates(
     linked = link(items, search.threshold, search.cap, exhaust=search.mode == "exact")
     is_undecided = np.zeros(documents.rows.size, dtype=bool)
     is_undecided[members[linked.undecided]] = True
-    undecided = keep_members(large, is_undecided)
+    undecided = Buckets(*lsh.keep_members(*large[:3], is_undecided[large.members]), large.counts)
     circles = pairs.join(*undecided[:3], search.cap, doc_ids=documents.doc_ids)
     chosen = pairs.sort_distinct(pairs.encode(members[linked.left], members[linked.right]))
     found = np.setdiff1d(np.union1d(circles, chosen), candidates.distinct, assume_unique=True)
@@ -72,4 +72,5 @@ def _merge(one: Candidates, other: Candidates, *, uncompared: int, settled: int)
         pairs_after_length=one.counts.pairs_after_length + other.counts.pairs_after_length,
     )
     distinct = np.concatenate((one.distinct, other.distinct))
-    return Candidates(left[order], right[order], np.concatenate((one.estimates, other.estimates))[order], distinct, counted)
+    estimates = np.concatenate((one.estimates, other.estimates))
+    return Candidates(left[order], right[order], estimates[order], distinct, counted)

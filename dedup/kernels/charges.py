@@ -1,4 +1,4 @@
-"""Which sources answer for the removal of a document: those without whose documents nothing would join it to another."""
+"""Which sources answer for the removal of a document: those without which nothing would join it to another."""
 
 import numpy as np
 

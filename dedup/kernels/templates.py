@@ -112,9 +112,7 @@ def link(items: Items, threshold: float, most: int, *, exhaust: bool) -> Links:
     return Links(np.concatenate((left, deeper.left)), np.concatenate((right, deeper.right)), deeper.undecided)
 
 
-def link_centres(
-    select: Callable[[], Items], found: Centres, threshold: float, most: int, *, exhaust: bool
-) -> Links:
+def link_centres(select: Callable[[], Items], found: Centres, threshold: float, most: int, *, exhaust: bool) -> Links:
     """Return the pairs of items that need their hot parts to meet.
 
     Parameters

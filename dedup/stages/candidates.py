@@ -75,9 +75,7 @@ def pair(
     return keep("candidates", CANDIDATES, build, measure)
 
 
-def draw_uncompared(
-    keep: Keep, linked: Table[Linked] | None, paired: Table[Paired], *, cap: int
-) -> Table[int] | None:
+def draw_uncompared(keep: Keep, linked: Table[Linked] | None, paired: Table[Paired], *, cap: int) -> Table[int] | None:
     """Keep a sample of the pairs that the cap leaves out of buckets: PAIRS; None where there are none."""
     if linked is None or not paired.counts.pairs_uncompared:
         return None

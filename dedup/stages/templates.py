@@ -102,13 +102,13 @@ def _measure(seen: Seen) -> Linked:
 
 
 def _measure_sets(sets: DataFrame) -> DataFrame:
-    """SETS -> (shingles), how many they hold, those of equal rows once; shuffles ids."""
+    """Turn SETS into (shingles), how many they hold, those of equal rows once; shuffles ids."""
     each = sets.groupBy("doc_id").agg((F.max(F.octet_length("shingles")) / 8).cast("long").alias("shingles"))
     return each.agg(F.sum("shingles").alias("shingles"))
 
 
 def cut_sets(sets: DataFrame, *, bits: int, most: int, threshold: float, partitions: int) -> DataFrame:
-    """SETS -> PARTS; shuffles 16 bytes a shingle, and 40 a document and partition.
+    """Turn SETS into PARTS; shuffles 16 bytes a shingle, and 40 a document and partition.
 
     Parameters
     ----------
@@ -202,7 +202,7 @@ def _assemble(table: pa.Table, threshold: float) -> pa.RecordBatch:
             pa.array([*owners.tolist(), None], pa.int64()),
             pa.array(np.append(sizes, 0), pa.int64()),
             pa.array(np.append(hot, 0), pa.int64()),
-            pa.array(np.append(has_enough(hot, sizes, threshold), False)),  # noqa: FBT003 - of no document
+            pa.array(np.append(has_enough(hot, sizes, threshold), False)),
             *(pa.array(np.append(mark, np.uint64(0)).view(np.int64)) for mark in marks),
             lists(np.concatenate((kept, shingles.view(np.uint64))), np.append(offsets, kept.size + shingles.size)),
         ],
@@ -276,20 +276,12 @@ def keep_undecided(buckets: DataFrame, undecided: Integers, *, counters: Counter
     def shrink(batches: Batches) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             members, offsets = unlists(batch["doc_ids"], "<i8")
-            places = np.minimum(np.searchsorted(undecided, members), max(undecided.size - 1, 0))
-            kept = undecided[places] == members if undecided.size else np.zeros(members.size, dtype=bool)
-            bounds = np.concatenate(([0], np.cumsum(kept)))[offsets]
-            sizes = np.diff(bounds)
-            chosen = np.flatnonzero(sizes > 1)
-            counters.add_each("sizes", sizes[chosen])
-            fewer, numbers = members[kept], np.repeat(np.arange(sizes.size), sizes)
-            shown = fewer[np.isin(numbers, chosen)]
+            keys = batch["key"].to_numpy().view(np.uint64)
+            keys, members, offsets = lsh.keep_members(keys, members, offsets, np.isin(members, undecided))
+            sizes = np.diff(offsets)
+            counters.add_each("sizes", sizes)
             yield pa.record_batch(
-                {
-                    "key": batch["key"].to_numpy()[chosen],
-                    "size": sizes[chosen].astype(np.int32),
-                    "doc_ids": lists(shown, np.concatenate(([0], np.cumsum(sizes[chosen])))),
-                }
+                {"key": keys.view(np.int64), "size": sizes.astype(np.int32), "doc_ids": lists(members, offsets)}
             )
 
     return buckets.mapInArrow(shrink, BUCKETS)

@@ -89,9 +89,7 @@ class Expected:
     def _pair(self) -> None:
         search = self.search
         cap = search.max_bucket * (8 if search.mode == "exact" else 1)
-        listed = [
-            pair for members in self.buckets.values() if len(members) <= cap for pair in combinations(members, 2)
-        ]
+        listed = [pair for members in self.buckets.values() if len(members) <= cap for pair in combinations(members, 2)]
         large = {key: members for key, members in self.buckets.items() if len(members) > cap}
         chosen, undecided = self._link(sorted({one for members in large.values() for one in members}), cap)
         fewer = {key: [one for one in members if one in undecided] for key, members in large.items()}

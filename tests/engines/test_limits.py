@@ -30,7 +30,11 @@ def test_a_bridge_between_documents_of_one_source_is_charged_to_who_built_it():
     rows = []
     for number in range(VICTIMS):
         first, bridge, last = make_near(number)
-        rows += [Row(number, first, "victim"), Row(100 + number, last, "victim"), Row(1000 + number, bridge, "attacker")]
+        rows += [
+            Row(number, first, "victim"),
+            Row(100 + number, last, "victim"),
+            Row(1000 + number, bridge, "attacker"),
+        ]
 
     count, removed = spared(rows)
 

@@ -65,7 +65,7 @@ def test_what_is_similar_only_to_a_purer_page_of_another_template_meets_it():
     # lacks a shingle, and of which there are several, so that shingle counts as hot.
     template = list(range(100))
     pages = [template + list(range(start, start + 20)) for start in range(1000, 5000, 100)]
-    bare = [template[1:], *(template[1:] + [start] for start in range(9000, 9010))]
+    bare = [template[1:], *([*template[1:], start] for start in range(9000, 9010))]
     sets = pages + bare
 
     found = link_sets(sets, 0.8, 4, exhaust=False)
