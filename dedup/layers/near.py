@@ -104,6 +104,11 @@ class NearLayer:
         stage = self.stage
         signed = stage("signatures", self._sign, corpus)
         shared = stage("identical", self._collapse, corpus, signed)
+        if renamed := self._find_renamed(signed, shared):
+            corpus = corpus.rename(renamed)
+            signed = Table(frame=documents.exchange_ids(signed.frame, renamed), counts=signed.counts)
+            shared = stage("identical", identical.collapse, self.keep, signed, cores=self.cores, name="renamed")
+        self._check_repeated(signed, shared)
         same = identical.select_identical(shared.frame)
         heads = identical.select_heads(signed.frame, same)
         labeled = stage("labels", self._select_labels, signed, same, heads)
@@ -162,13 +167,22 @@ class NearLayer:
         return signed
 
     def _collapse(self, corpus: Corpus, signed: Table[Signed]) -> Table[Collapsed]:
-        """Find the documents of one shingle set, and make sure that ids are unique."""
+        """Find the documents of one shingle set, and make sure that no id is null."""
         shared = identical.collapse(self.keep, signed, cores=self.cores)
         documents.check_null(corpus, signed.counts.ids_null, id_column=self.id_column)
+        return shared
+
+    def _find_renamed(self, signed: Table[Signed], shared: Table[Collapsed]) -> dict[str, int]:
+        """Return other document ids for ids whose hash is that of another."""
+        if not shared.counts.repeated:
+            return {}
+        return documents.find_renamed(signed.frame, identical.select_repeated(shared.frame))
+
+    def _check_repeated(self, signed: Table[Signed], shared: Table[Collapsed]) -> None:
+        """Make sure that ids are unique."""
         if shared.counts.repeated:
             repeated = identical.select_repeated(shared.frame)
             documents.check_repeated(signed.frame, repeated, id_column=self.id_column)
-        return shared
 
     def _select_labels(self, signed: Table[Signed], same: DataFrame, heads: DataFrame) -> LabeledPairs | None:
         if self.labels is None:

@@ -1,7 +1,7 @@
 """Documents of files, whose texts the workers read themselves, so that the JVM sees numbers only."""
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 import numpy as np
@@ -14,7 +14,7 @@ from dedup.files.source import FileSource
 from dedup.files.splits import Split
 from dedup.kernels import Integers
 from dedup.kernels.blocks import routes
-from dedup.kernels.ids import to_doc_ids
+from dedup.kernels.ids import apply_renamed, to_doc_ids
 from dedup.kernels.runs import find_bounds
 from dedup.stages.exchange import Batches
 from dedup.tables.schemas import QUARANTINE
@@ -32,6 +32,12 @@ class Files:
     spark: SparkSession
     source: FileSource
     splits: Sequence[Split]
+    renamed: Mapping[str, int] = field(default_factory=dict)
+    """Document ids of ids whose hash is that of another."""
+
+    def rename(self, renamed: Mapping[str, int]) -> "Files":
+        """See `Corpus.rename`."""
+        return replace(self, renamed=renamed)
 
     @property
     def id_type(self) -> T.DataType:
@@ -40,12 +46,12 @@ class Files:
 
     def scan(self, work: Callable[[Batches], Batches], schema: T.StructType) -> DataFrame:
         """See `Corpus.scan`."""
-        source, splits = self.source, self.splits
+        source, splits, renamed = self.source, self.splits, self.renamed
 
         def read(batches: Batches) -> Iterator[pa.RecordBatch]:
             for batch in batches:
                 for number in batch["id"].to_pylist():
-                    yield from _read(source, splits[number], number, None)
+                    yield from _read(source, splits[number], number, None, renamed)
 
         # A task for each split, as the order of numbers has them.
         numbers = self.spark.range(0, len(splits), 1, max(len(splits), 1))
@@ -61,7 +67,7 @@ class Files:
         broadcast: bool,
     ) -> DataFrame:
         """See `Corpus.fetch`."""
-        source, splits = self.source, self.splits
+        source, splits, renamed = self.source, self.splits, self.renamed
         ids = F.broadcast(wanted) if broadcast else wanted
         places = signatures.select("doc_id", "split", "file", "row").join(ids, on="doc_id", how="left_semi")
 
@@ -69,7 +75,7 @@ class Files:
             for batch in batches:
                 columns = (batch[name].to_pylist() for name in ("split", "files", "rows"))
                 for number, files, rows in zip(*columns, strict=True):
-                    yield from _read(source, splits[number], number, (np.array(files), np.array(rows)))
+                    yield from _read(source, splits[number], number, (np.array(files), np.array(rows)), renamed)
 
         gathered = gather(places, "split", {"files": "file", "rows": "row"})
         return spread(gathered, "split", len(splits)).mapInArrow(lambda batches: work(read(batches)), schema)
@@ -119,7 +125,11 @@ def spread(rows: DataFrame, key: str, count: int) -> DataFrame:
 
 
 def _read(
-    source: FileSource, split: Split, number: int, places: tuple[Integers, Integers] | None
+    source: FileSource,
+    split: Split,
+    number: int,
+    places: tuple[Integers, Integers] | None,
+    renamed: Mapping[str, int],
 ) -> Iterator[pa.RecordBatch]:
     """Read a split, or only these places (files and rows) of it."""
     wanted = None
@@ -133,9 +143,10 @@ def _read(
         count = batch.num_rows
         if count:
             nameless = batch["id"].is_null()
+            doc_ids = apply_renamed(to_doc_ids(batch["id"]), batch["id"], renamed)
             yield pa.RecordBatch.from_arrays(
                 [
-                    pa.array(to_doc_ids(batch["id"]), mask=nameless.to_numpy(zero_copy_only=False)),
+                    pa.array(doc_ids, mask=nameless.to_numpy(zero_copy_only=False)),
                     batch["id"],
                     batch["text"],
                     batch["source"],

@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from dedup.run.job import Job
+from dedup.run.local import run_in_memory
 from dedup.run.pipeline import run
 from dedup.settings.files import load_config
 from tests.engines import SEARCH, Corpus, Row
@@ -188,3 +189,40 @@ def test_both_engines_find_the_same_in_what_templates_make(spark, tmp_path, mode
     assert found.paired.pairs_settled > 1000
     assert rows_of(tmp_path / "out", "edges") == sorted(tuple(row.values()) for row in found.edges.to_pylist())
     assert_counts_agree(report, found)
+
+
+def forge():
+    """Return two ids of one XXH64 with Spark's seed: what one block changes in a lane, the next changes back."""
+    first, second, mask = 0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 2**64 - 1
+    chance = Random(1)
+    blocks = [bytes(chance.choices(range(97, 123), k=32)) for _ in range(2)]
+
+    def lane(word):
+        mixed = (42 + first + second + int.from_bytes(word, "little") * second) & mask
+        return (mixed << 31 | mixed >> 33) * first & mask
+
+    while True:
+        word = bytes(chance.choices(range(97, 123), k=8))
+        change = (lane(blocks[0][:8]) - lane(word)) * pow(second, -1, 2**64)
+        other = ((int.from_bytes(blocks[1][:8], "little") + change) & mask).to_bytes(8, "little")
+        if other.isascii() and other.decode().isprintable() and word != blocks[0][:8]:
+            return tuple(
+                each.decode() for each in (blocks[0] + blocks[1], word + blocks[0][8:] + other + blocks[1][8:])
+            )
+
+
+@pytest.mark.parametrize("mode", ["lsh", "exact"])
+def test_a_forged_id_costs_no_document(spark, tmp_path, mode):
+    texts = make_texts(5, originals=8, copies=4)
+    ids = [*forge(), *(f"id {number}" for number in range(len(texts) - 2))]
+    assert Row(ids[0], "").doc_id == Row(ids[1], "").doc_id
+    corpus = Corpus([Row(*row) for row in zip(ids, texts, strict=True)])
+    report = run_on_spark(spark, tmp_path, corpus, replace(SEARCH, mode=mode), with_ids=True, labels=[])
+    config = load_config(None, None, ["input.id_column=id", f"mode={mode}", "input.source_column=origin"])
+    told = run_in_memory(Job(inputs=[str(tmp_path / "in.parquet")], output=str(tmp_path / "memory"), config=config))
+
+    assert report["kept"] == told["kept"]
+    for name in ("kept", "removed", "duplicates", "edges"):
+        assert rows_of(tmp_path / "out", name) == rows_of(tmp_path / "memory", name)
+    written = [row[-1] for name in ("kept", "removed") for row in rows_of(tmp_path / "out", name)]
+    assert sorted(written) == sorted(ids)
