@@ -3,7 +3,6 @@
 from typing import overload
 
 import numpy as np
-from scipy.special import bdtr, ndtr
 
 from dedup.kernels import Floats
 
@@ -62,6 +61,8 @@ def least_estimate(threshold: float, signature_size: int, sigmas: float) -> floa
     distribution has so many standard errors below its mean: 3 in 100,000 at 4. The number of rows that agree in their
     stored byte is binomial; near 1 its tail is several times as heavy as the normal one.
     """
+    from scipy.special import bdtr, ndtr
+
     agreeing = threshold + (1 - threshold) / 256
     below = bdtr(np.arange(signature_size), signature_size, agreeing)
     # Between two numbers of rows, so that rounding decides nothing.

@@ -8,9 +8,10 @@ again, each with the size of its centre.
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from dedup.kernels import Flags, Floats, Hashes, Integers, compiled, lsh, pairs
 from dedup.kernels.exact import take
@@ -47,7 +48,7 @@ class Items(NamedTuple):
 class Slots(NamedTuple):
     """How many shingles fall into each slot, by their leading bits; counts end where shingles are hot."""
 
-    counts: Hashes
+    counts: npt.NDArray[Any]
     shift: np.uint64
 
 
@@ -201,7 +202,8 @@ def shorten(values: Hashes, owners: Integers, frequencies: Hashes, lengths: Inte
 
 def least_shared(totals: Integers, threshold: float) -> Integers:
     """Return how many shingles a set must share with any that reaches the threshold."""
-    return np.ceil(threshold * totals - MARGIN).astype(np.int64)
+    least: Integers = np.ceil(threshold * totals - MARGIN).astype(np.int64)
+    return least
 
 
 def pair_shared(values: Hashes, owners: Integers, count: int) -> Integers:
@@ -250,7 +252,8 @@ def mark_hot(items: Items, chosen: Integers, slots: Slots, most: int) -> Hashes:
 
 def find_centres(able: Integers, hot: Integers, marks: Hashes, totals: Integers, threshold: float) -> Centres:
     """Return the centres of the hot parts of the able items, `marks` being theirs."""
-    extra, room = (totals - hot)[able], (hot * (1 / threshold - 1))[able]
+    extra: Integers = (totals - hot)[able]
+    room: Floats = hot[able] * np.float64(1 / threshold - 1)
     order = np.lexsort((extra, marks[:, 1], marks[:, 0]))
     bounds = find_bounds(marks[order, 0], marks[order, 1]) if order.size else np.zeros(1, dtype=np.int64)
     centres = np.empty_like(able)

@@ -107,7 +107,7 @@ class NearLayer:
         if renamed := self._find_renamed(signed, shared):
             corpus = corpus.rename(renamed)
             signed = Table(frame=documents.exchange_ids(signed.frame, renamed), counts=signed.counts)
-            shared = stage("identical", identical.collapse, self.keep, signed, cores=self.cores, name="renamed")
+            shared = stage("identical", identical.collapse, self.keep, signed, cores=self.cores, table="renamed")
         self._check_repeated(signed, shared)
         same = identical.select_identical(shared.frame)
         heads = identical.select_heads(signed.frame, same)

@@ -13,7 +13,7 @@ from dedup.kernels.text import Contract, tokenise
 from tests import oracles, strategies
 from tests.kernels import ragged, unragged
 
-PUBLISHED = [5944619560005656561, 1597965144411910668]
+PUBLISHED = [3907658418646337571, 14533986033343641385]
 """Of tokens with the hashes 1, 2, 3, 4, 5 and of 1, 2, in version 2 of the hash specification."""
 documents = st.lists(st.lists(st.one_of(st.integers(1, 3), strategies.uint64s), max_size=12), max_size=6)
 

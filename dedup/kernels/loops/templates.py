@@ -1,6 +1,9 @@
 """Shingles counted by their leading bits, and sets cut into what is rare and what is hot."""
 
+from typing import Any
+
 import numpy as np
+import numpy.typing as npt
 
 from dedup.kernels import Hashes, Integers
 from dedup.kernels.loops import compiled
@@ -8,7 +11,7 @@ from dedup.kernels.loops.hashing import mix
 
 
 @compiled
-def count_slots(shingles: Hashes, shift: np.uint64, most: int, counts: Hashes) -> None:
+def count_slots(shingles: Hashes, shift: np.uint64, most: int, counts: npt.NDArray[Any]) -> None:
     """Count in every slot, up to `most + 1`."""
     for shingle in shingles:
         slot = shingle >> shift
@@ -18,7 +21,13 @@ def count_slots(shingles: Hashes, shift: np.uint64, most: int, counts: Hashes) -
 
 @compiled
 def cut(
-    shingles: Hashes, offsets: Integers, counts: Hashes, shift: np.uint64, most: int, lengths: Integers, hot: Integers
+    shingles: Hashes,
+    offsets: Integers,
+    counts: npt.NDArray[Any],
+    shift: np.uint64,
+    most: int,
+    lengths: Integers,
+    hot: Integers,
 ) -> int:
     """Take from the lengths of prefixes what is alone in its slot, and count hot shingles.
 
@@ -41,7 +50,7 @@ def cut(
 def mark(
     shingles: Hashes,
     offsets: Integers,
-    counts: Hashes,
+    counts: npt.NDArray[Any],
     shift: np.uint64,
     most: int,
     seeds: Hashes,
@@ -63,7 +72,7 @@ def mark(
 def collect(
     shingles: Hashes,
     offsets: Integers,
-    counts: Hashes,
+    counts: npt.NDArray[Any],
     shift: np.uint64,
     most: int,
     lengths: Integers,
