@@ -52,8 +52,8 @@ class Sample:
     @cached_property
     def sets(self) -> tuple[Hashes, Integers]:
         """Shingle sets, end to end, and their offsets."""
-        hashes = text.tokenise(self.texts, load_contract(self.config))
-        return shingles.shingle(*hashes, self.config.shingles.shingle_size)
+        contract = load_contract(self.config)
+        return shingles.shingle(*text.tokenise(self.texts, contract), self.config.shingles.shingle_size, contract)
 
     @cached_property
     def signatures(self) -> Hashes:

@@ -57,7 +57,7 @@ def look(
         Positions of seeds, and documents that resemble them.
     """
     tokens, bounds = text.tokenise(texts, contract)
-    values, offsets = shingles.shingle(tokens, bounds, shingle_size)
+    values, offsets = shingles.shingle(tokens, bounds, shingle_size, contract)
     counts["documents"] += doc_ids.size
     seed_sizes = np.diff(seeds.index.offsets)
     full = np.flatnonzero(np.diff(offsets))

@@ -223,6 +223,7 @@ class Reading:
             raise DataError("--input: must hold at least one document (it has none)")
         sizes = [sum(part.doc_ids.size for part in each.parts) for each in found]
         part = passes.join(parts)
+        part = part._replace(doc_ids=memory.resolve_ids(part.doc_ids, part.ids))
         is_short = (part.token_counts > 0) & (part.token_counts < self.signing.shingle_size)
         counts = Signed(
             rows=part.doc_ids.size,

@@ -1,7 +1,7 @@
 """Documents of files, whose texts the workers read themselves, so that the JVM sees numbers only."""
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 
@@ -16,7 +16,7 @@ from dedup.files.source import FileSource
 from dedup.files.splits import Split
 from dedup.kernels import Integers
 from dedup.kernels.blocks import routes
-from dedup.kernels.ids import to_doc_ids
+from dedup.kernels.ids import apply_renamed, to_doc_ids
 from dedup.kernels.runs import find_bounds
 from dedup.stages.exchange import Batches
 from dedup.tables.schemas import QUARANTINE
@@ -34,6 +34,12 @@ class Files:
     spark: SparkSession
     source: FileSource
     splits: Sequence[Split]
+    renamed: Mapping[str, int] = field(default_factory=dict)
+    """Document ids of ids whose hash is that of another."""
+
+    def rename(self, renamed: Mapping[str, int]) -> "Files":
+        """See `Corpus.rename`."""
+        return replace(self, renamed=renamed)
 
     @cached_property
     def held(self) -> Broadcast[tuple[FileSource, Sequence[Split]]]:
@@ -47,13 +53,13 @@ class Files:
 
     def scan(self, work: Callable[[Batches], Batches], schema: T.StructType) -> DataFrame:
         """See `Corpus.scan`."""
-        held, count = self.held, max(len(self.splits), 1)
+        held, renamed, count = self.held, self.renamed, max(len(self.splits), 1)
 
         def read(batches: Batches) -> Iterator[pa.RecordBatch]:
             source, splits = held.value
             for batch in batches:
                 for number in batch["id"].to_pylist():
-                    yield from _read(source, splits[number], number, None)
+                    yield from _read(source, splits[number], number, None, renamed)
 
         # A task for each split, as the order of numbers has them.
         numbers = self.spark.range(0, len(self.splits), 1, count)
@@ -69,7 +75,7 @@ class Files:
         broadcast: bool,
     ) -> DataFrame:
         """See `Corpus.fetch`."""
-        held = self.held
+        held, renamed = self.held, self.renamed
         ids = F.broadcast(wanted) if broadcast else wanted
         places = signatures.select("doc_id", "split", "file", "row").join(ids, on="doc_id", how="left_semi")
 
@@ -78,7 +84,7 @@ class Files:
             for batch in batches:
                 columns = (batch[name].to_pylist() for name in ("split", "files", "rows"))
                 for number, files, rows in zip(*columns, strict=True):
-                    yield from _read(source, splits[number], number, (np.array(files), np.array(rows)))
+                    yield from _read(source, splits[number], number, (np.array(files), np.array(rows)), renamed)
 
         gathered = gather(places, "split", {"files": "file", "rows": "row"})
         return spread(gathered, "split", len(self.splits)).mapInArrow(lambda batches: work(read(batches)), schema)
@@ -129,7 +135,11 @@ def spread(rows: DataFrame, key: str, count: int) -> DataFrame:
 
 
 def _read(
-    source: FileSource, split: Split, number: int, places: tuple[Integers, Integers] | None
+    source: FileSource,
+    split: Split,
+    number: int,
+    places: tuple[Integers, Integers] | None,
+    renamed: Mapping[str, int],
 ) -> Iterator[pa.RecordBatch]:
     """Read a split, or only these places (files and rows) of it."""
     wanted = None
@@ -143,9 +153,10 @@ def _read(
         count = batch.num_rows
         if count:
             nameless = batch["id"].is_null()
+            doc_ids = apply_renamed(to_doc_ids(batch["id"]), batch["id"], renamed)
             yield pa.RecordBatch.from_arrays(
                 [
-                    pa.array(to_doc_ids(batch["id"]), mask=nameless.to_numpy(zero_copy_only=False)),
+                    pa.array(doc_ids, mask=nameless.to_numpy(zero_copy_only=False)),
                     batch["id"],
                     batch["text"],
                     batch["source"],

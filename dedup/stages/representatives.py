@@ -10,6 +10,8 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from dedup.kernels import Floats, Integers
+from dedup.kernels.charges import charge
 from dedup.kernels.representatives import LARGEST, POLICIES, elect, look_up, tell_largest
 from dedup.kernels.runs import mark_firsts
 from dedup.stages.edges import Sets, compare
@@ -46,6 +48,7 @@ def elect_representatives(
             signed.frame,
             edges,
             policy=policy,
+            is_limited=per_source > 0,
             partitions=place_members(count, edge_count, cores),
             broadcast=fits_broadcast(count),
             counters=counters,
@@ -97,6 +100,7 @@ def explain(
     edges: DataFrame,
     *,
     policy: str,
+    is_limited: bool,
     partitions: int,
     broadcast: bool,
     counters: Counters,
@@ -107,6 +111,8 @@ def explain(
 
     Parameters
     ----------
+    is_limited
+        Whether it is told which sources answer for a removal.
     broadcast
         Whether COMPONENTS fits into every executor's memory.
     counters
@@ -128,7 +134,8 @@ def explain(
         component_ids, set_ids, ids = members["component_id"].to_numpy(), members["set_id"].to_numpy(), members["id"]
         chosen = elect(component_ids, POLICIES[policy](members))
         left, right = np.minimum(set_ids, set_ids[chosen]), np.maximum(set_ids, set_ids[chosen])
-        similarities = look_up(left, right, tuple(edges[name].to_numpy() for name in (*PAIR, "jaccard")))
+        found = tuple(edges[name].to_numpy() for name in (*PAIR, "jaccard"))
+        similarities = look_up(left, right, found)
         counters.add_each("sizes", np.unique(component_ids, return_counts=True)[1])
         for told in tell_largest(members, component_ids, chosen):
             counters.add_text("largest", json.dumps(told))
@@ -146,6 +153,7 @@ def explain(
                 pa.array(right),
                 sources.combine_chunks(),
                 sources.take(pa.array(chosen)).combine_chunks(),
+                _charge(members, chosen, found) if is_limited else pa.nulls(chosen.size, pa.list_(pa.string())),
             ],
             names=members_schema(T.LongType()).names,
         )
@@ -156,6 +164,17 @@ def explain(
     placed = edges.join(places.withColumnRenamed("doc_id", "left_id"), on="left_id", how="inner")
     rows = members.unionByName(placed.select(*PAIR, "jaccard", "component_id"), allowMissingColumns=True)
     return rows.repartition(partitions, "component_id").mapInArrow(join, members_schema(id_type))
+
+
+def _charge(members: pa.Table, chosen: Integers, edges: tuple[Integers, Integers, Floats]) -> pa.Array:
+    """Return for every member the sources that answer for its removal, a null like others."""
+    doc_ids = members["doc_id"].to_numpy()
+    heads, left, right = (np.searchsorted(doc_ids, ids) for ids in (members["set_id"].to_numpy(), *edges[:2]))
+    owners = pc.dictionary_encode(members["source"].combine_chunks(), null_encoding="encode")
+    numbers = owners.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    charged, sources = charge(chosen, heads, numbers, (left, right, edges[2]))
+    offsets = np.searchsorted(charged, np.arange(doc_ids.size + 1)).astype(np.int32)
+    return pa.ListArray.from_arrays(pa.array(offsets), owners.dictionary.take(pa.array(sources)))
 
 
 def _distinct(members: pa.Table) -> pa.Table:
@@ -178,17 +197,17 @@ def measure(members: DataFrame, distant: DataFrame) -> DataFrame:
 
 
 def find_spared(members: DataFrame, *, per_source: int) -> DataFrame:
-    """MEMBERS -> SPARED: duplicates that the sources of their representatives may not have removed; shuffles them.
+    """MEMBERS -> SPARED: duplicates that the sources which answer for them may not have removed; shuffles them.
 
-    Of the documents of other sources that one source has removed, the `per_source` least by doc_id are.
+    Of the documents for whose removal one source answers, the `per_source` least by doc_id are removed.
     """
-    foreign = ~F.col("source").eqNullSafe(F.col("representative_source"))
-    removed = members.filter(F.col("kind") != "kept").filter(foreign)
-    order = Window.partitionBy("representative_source").orderBy("doc_id")
+    charged = members.select("doc_id", "kind", F.explode("charged").alias("source"))
+    order = Window.partitionBy("source").orderBy("doc_id")
     return (
-        removed.withColumn("rank", F.row_number().over(order))
+        charged.withColumn("rank", F.row_number().over(order))
         .filter(F.col("rank") > per_source)
         .select("doc_id", "kind")
+        .distinct()
     )
 
 

@@ -5,7 +5,7 @@ from itertools import combinations
 
 import pytest
 
-from dedup.kernels.curve import standard_error
+from dedup.kernels.curve import least_estimate
 from dedup.stages.candidates import pair_documents
 from dedup.stages.exchange import Counters
 from dedup.stages.placement import Meeting
@@ -108,7 +108,7 @@ def test_sizes_alone_rule_a_pair_out_only_when_they_must(spark, threshold, possi
 def test_a_pair_is_dropped_once_its_estimate_is_too_many_errors_below(spark, sigmas):
     base = [0] * SIZE
     documents = {number: (10, [1] * number + base[number:]) for number in range(SIZE + 1)}
-    floor = 0.8 - sigmas * standard_error(0.8, SIZE)
+    floor = least_estimate(0.8, SIZE, sigmas)
     agreeing = [number for number in range(1, SIZE + 1) if ((SIZE - number) / SIZE - 1 / 256) / (1 - 1 / 256) >= floor]
     buckets = [[0, number] for number in range(1, SIZE + 1)]
     # The length filter comes first, so what it drops counts there, and the places of the others move up.
