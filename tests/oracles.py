@@ -6,6 +6,7 @@ Every constant stands here a second time on purpose: a kernel that changes one n
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
+from hashlib import blake2b
 from itertools import combinations
 
 import regex
@@ -117,19 +118,31 @@ def token_hash(token: str, seed: int) -> int:
     return total & MASK
 
 
-def shingle_hash(token_hashes: Sequence[int]) -> int:
+def weights(count: int, seed: int = 1, key: bytes = b"") -> list[int]:
+    """Return what the last token of a shingle weighs, the one before it, and so on."""
+    if not key:
+        return [value | 1 for value in expand(seed ^ int.from_bytes(b"weight"), count)]
+    salt = seed.to_bytes(16, "little")
+    digests = [
+        blake2b(place.to_bytes(8, "little"), digest_size=8, key=key, salt=salt, person=b"weight")
+        for place in range(count)
+    ]
+    return [int.from_bytes(each.digest(), "little") | 1 for each in digests]
+
+
+def shingle_hash(token_hashes: Sequence[int], seed: int = 1, key: bytes = b"") -> int:
     total = len(token_hashes) * 0x9E3779B97F4A7C15
-    for place, value in enumerate(reversed(token_hashes)):
-        total += value * 0xD1342543DE82EF95**place
+    for value, weight in zip(reversed(token_hashes), weights(len(token_hashes), seed, key), strict=True):
+        total += value * weight
     return mix(total & MASK)
 
 
-def shingle_hashes(token_hashes: Sequence[int], size: int) -> list[int]:
+def shingle_hashes(token_hashes: Sequence[int], size: int, seed: int = 1, key: bytes = b"") -> list[int]:
     """Return the ascending distinct shingle hashes of one document."""
     if not token_hashes:
         return []
     starts = range(max(len(token_hashes) - size + 1, 1))
-    return sorted({shingle_hash(token_hashes[start : start + size]) for start in starts})
+    return sorted({shingle_hash(token_hashes[start : start + size], seed, key) for start in starts})
 
 
 def signature(shingles: Iterable[int], size: int, seed: int) -> list[int]:

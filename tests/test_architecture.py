@@ -64,9 +64,9 @@ PARTS = {
     },
     # It reads its input, labels and output as a run does, and how is the business of dedup/run.
     "dedup/evaluate": {
-        *("numpy", "pyarrow", "pyspark", "py4j"),
-        *("dedup.run.faults", "dedup.run.input", "dedup.run.labels", "dedup.run.storage"),
-        *("dedup.evaluate", "dedup.stages", "dedup.settings", "dedup.kernels"),
+        *("numpy", "pyarrow", "pyspark", "py4j", "xxhash"),
+        *("dedup.run", "dedup.evaluate", "dedup.engines", "dedup.stages", "dedup.files"),
+        *("dedup.settings", "dedup.kernels"),
         *("dedup.display", "dedup.errors", "dedup.__version__"),
     },
     "dedup/run": {

@@ -165,6 +165,26 @@ def test_token_slopes_are_fitted_at_the_same_ranks():
     assert rank_tokens({"input": texts[:1], "kept": []}) is None
 
 
+def test_no_loss_in_a_sample_bounds_the_share_that_is_lost():
+    for sampled, lost, bound in ((10_000, 0, 3.0e-4), (10, 0, 0.2589), (100, 5, 0.1023), (7, 7, 1.0), (0, 0, 0.0)):
+        made = make_near(lost={"sampled": sampled, "similar": lost, "lost": lost})
+        # Clopper and Pearson's bounds of one side.
+        found = make_report(near=made)["uncompared"]["lost_share_at_most"]
+        assert found == pytest.approx(bound, rel=2e-3)
+
+
+def test_no_password_of_a_url_is_told():
+    report = make_report(
+        "evaluation.labeled_pairs=s3a://me:secret@b/pairs",
+        inputs=["s3a://me:secret@b/in"],
+        output="s3a://me:secret@b/out",
+    )
+
+    assert (report["input"], report["output"]) == (["s3a://b/in"], "s3a://b/out")
+    for text in (to_json(report), to_html(report, draw_plots(report)), to_metrics(report), to_table(report)):
+        assert "secret" not in text
+
+
 # Table
 
 

@@ -4,11 +4,15 @@ import argparse
 import sys
 import traceback
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from dedup import __version__
 from dedup.display import hide_secrets, log_to_stderr, printable
 from dedup.errors import DedupError
 from dedup.settings.files import change_input, load_config
+
+if TYPE_CHECKING:
+    from dedup.evaluate.evaluation import Question
 
 
 def count(text: str) -> int:
@@ -29,7 +33,9 @@ def parse_arguments(arguments: Sequence[str], prog: str = "evaluate") -> argpars
     truth.add_argument("--pairs", default="", metavar="FILE", help="against pairs: left_id, right_id[, duplicate]")
     cli.add_argument("--sample", type=count, default=10_000, metavar="N", help="documents to draw; default: 10,000")
     cli.add_argument("--output", default="", metavar="DIR", help="folder to write evaluation.json to")
-    cli.add_argument("--format", choices=["parquet", "jsonl", "csv", "text"], help="default: told from the names")
+    cli.add_argument(
+        "--format", choices=["parquet", "arrow", "orc", "jsonl", "csv", "text"], help="default: told from the names"
+    )
     cli.add_argument("--id-column", metavar="NAME", help="integers or strings; default: the digest of the row")
     cli.add_argument("--text-column", metavar="NAME", help='default: "text"')
     cli.add_argument("--config", metavar="FILE", help="settings, as in conf/dedup.toml")
@@ -42,6 +48,17 @@ def parse_arguments(arguments: Sequence[str], prog: str = "evaluate") -> argpars
     cli.add_argument("--overwrite", action="store_true", help="replace an existing evaluation.json")
     cli.add_argument("--version", action="version", version=f"dedup {__version__}")
     return cli.parse_args(arguments)
+
+
+def _evaluate_on_spark(question: "Question") -> dict[str, Any]:
+    from dedup.evaluate.evaluation import evaluate  # noqa: PLC0415 - as below
+    from dedup.run.session import close_session, open_session  # noqa: PLC0415 - as below
+
+    spark = open_session(quiet=not sys.stderr.isatty())
+    try:
+        return evaluate(spark, question)
+    finally:
+        close_session(spark)
 
 
 def main(arguments: Sequence[str], prog: str = "evaluate") -> int:
@@ -57,9 +74,8 @@ def main(arguments: Sequence[str], prog: str = "evaluate") -> int:
         given = {"format": options.format, "id_column": options.id_column, "text_column": options.text_column}
         configs = [change_input(load_config(*layer), **given) for layer in layers]
 
-        # Spark's modules take a second to import, which a mistake in the settings need not wait for.
-        from dedup.evaluate.evaluation import Question, check_comparable, evaluate, to_table  # noqa: PLC0415
-        from dedup.run.session import close_session, open_session  # noqa: PLC0415
+        # What evaluates takes a second to import, which a mistake in the settings need not wait for.
+        from dedup.evaluate.evaluation import Question, check_comparable, evaluate, needs_spark, to_table  # noqa: PLC0415
 
         question = Question(
             inputs=options.input,
@@ -72,11 +88,7 @@ def main(arguments: Sequence[str], prog: str = "evaluate") -> int:
             overwrite=options.overwrite,
         )
         check_comparable(question.config, question.other)
-        spark = open_session(quiet=not sys.stderr.isatty())
-        try:
-            answer = evaluate(spark, question)
-        finally:
-            close_session(spark)
+        answer = _evaluate_on_spark(question) if needs_spark(question) else evaluate(None, question)
     except Exception as error:  # noqa: BLE001 - whatever it is, the user gets an answer and the exit code says so
         if not isinstance(error, DedupError):
             print(hide_secrets(traceback.format_exc()), end="", file=sys.stderr)

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from dedup import __version__
 from dedup.display import hide_secrets, log_to_stderr, printable
-from dedup.errors import AlertError, DedupError, FinishedError
+from dedup.errors import AlertError, ConfigError, DedupError, FinishedError
 from dedup.settings.files import change_input, load_config
 
 
@@ -23,10 +23,14 @@ def parse_arguments(arguments: Sequence[str], prog: str = "dedup") -> argparse.N
     cli = argparse.ArgumentParser(
         prog=prog, description=__doc__, epilog="All settings, their meanings and defaults: conf/dedup.toml"
     )
-    cli.add_argument("--input", required=True, action="append", metavar="PATH", help="file, folder or glob; repeatable")
+    source = cli.add_mutually_exclusive_group(required=True)
+    source.add_argument("--input", action="append", metavar="PATH", help="file, folder or glob; repeatable")
+    source.add_argument("--table", metavar="NAME", help="table of Spark's catalog")
     cli.add_argument("--output", required=True, metavar="DIR", help="folder that must not exist yet")
     cli.add_argument(
-        "--format", choices=["parquet", "arrow", "orc", "jsonl", "csv", "text"], help="default: told from the names"
+        "--format",
+        choices=["parquet", "arrow", "orc", "jsonl", "csv", "text", "delta"],
+        help="default: told from the names",
     )
     cli.add_argument("--id-column", metavar="NAME", help="integers or strings; default: the digest of the row")
     cli.add_argument("--text-column", metavar="NAME", help='default: "text"')
@@ -77,7 +81,11 @@ def main(arguments: Sequence[str], prog: str = "dedup") -> int:
     logging.getLogger("dedup").setLevel(level.upper())
     try:
         given = {"format": options.format, "id_column": options.id_column, "text_column": options.text_column}
+        given["table"] = options.table
         config = change_input(load_config(options.config, options.preset, options.set), **given)
+        if options.input and config.input.table:
+            where = f"input.table is set ({config.input.table!r})"
+            raise ConfigError(f"--input: must not be given where {where}")  # noqa: TRY301 - answered as any other
         chosen = {"mode": options.mode, "files": options.output_files}
         given = {name: value for name, value in chosen.items() if value is not None}
         config = dataclasses.replace(config, output=dataclasses.replace(config.output, **given))
@@ -89,8 +97,8 @@ def main(arguments: Sequence[str], prog: str = "dedup") -> int:
         from dedup.run.job import Job  # noqa: PLC0415
         from dedup.run.start import start  # noqa: PLC0415
 
-        paths = {"inputs": options.input, "output": options.output, "baseline": options.baseline}
-        report = start(Job(**paths, config=config, overwrite=options.overwrite), quiet=not terminal)
+        paths = {"inputs": options.input or [], "output": options.output, "baseline": options.baseline}
+        report = start(Job(**paths, config=config, overwrite=options.overwrite), quiet=True)
         # What is finished is not stopped any more.
         for each in STOPS:
             signal.signal(each, signal.SIG_IGN)

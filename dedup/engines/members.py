@@ -11,6 +11,7 @@ from dedup.engines.parts import Floats
 from dedup.engines.values import Features, Search
 from dedup.engines.verification import Edges, Sets
 from dedup.kernels import Flags, Integers, keeping, pairs
+from dedup.kernels.charges import charge, spare
 from dedup.kernels.components import connect
 from dedup.kernels.keeping import name_decided
 from dedup.kernels.representatives import look_up, tell_largest
@@ -73,7 +74,13 @@ def elect_members(
     distant = np.flatnonzero(np.isnan(similarities))
     similarities[distant] = _measure(left[distant], right[distant], sets)
     component_ids = documents.doc_ids[least]
-    spared = _find_spared(kinds, chosen, sources, search.per_source)
+    spared, charges = positions[:0], pa.nulls(positions.size, pa.list_(pa.string()))
+    if search.per_source:
+        similar = Edges(*known).select(known.jaccard >= search.threshold)
+        charged, owners, names = _charge(kept, heads, sources, positions, similar)
+        spared = spare(charged, owners, search.per_source)
+        offsets = np.searchsorted(charged, np.arange(positions.size + 1)).astype(np.int32)
+        charges = pa.ListArray.from_arrays(pa.array(offsets), names.take(pa.array(owners)))
     words = pa.array(KINDS)
     listed = pa.table({"doc_id": named["doc_id"].take(pa.array(spared)), "kind": words.take(pa.array(kinds[spared]))})
     kinds[spared], similarities[spared] = KEPT, 1.0
@@ -103,6 +110,7 @@ def elect_members(
             "right_id": documents.doc_ids[right],
             "source": sources,
             "representative_source": sources.take(pa.array(chosen)),
+            "charged": charges,
         }
     )
     return Members(table, listed, counted)
@@ -136,22 +144,15 @@ def _measure(left: Integers, right: Integers, sets: Sets) -> Floats:
     return sets.compare(*pairs.decode(distinct))[places]
 
 
-def _find_spared(kinds: Integers, chosen: Integers, sources: pa.Array, per_source: int) -> Integers:
-    """Return the duplicates that the sources of their representatives may not have removed.
-
-    Of the documents of other sources that one source has removed, the `per_source` least by doc_id are; 0: all. Null
-    is a source like others.
-    """
-    owners = pc.dictionary_encode(sources, null_encoding="encode").indices.to_numpy()
-    foreign = np.flatnonzero((kinds != KEPT) & (owners != owners[chosen]))
-    if not per_source:
-        return foreign[:0]
-    removing = owners[chosen[foreign]]
-    order = np.argsort(removing, kind="stable")
-    ordered = removing[order]
-    ranks = np.arange(order.size) - np.searchsorted(ordered, ordered)
-    spared: Integers = foreign[np.sort(order[ranks >= per_source])]
-    return spared
+def _charge(
+    kept: keeping.Kept, heads: Integers, sources: pa.Array, positions: Integers, edges: Edges
+) -> tuple[Integers, Integers, pa.Array]:
+    """Return the documents that are removed, the numbers of the sources that answer for each, and their names."""
+    # Null is a source like others.
+    owners = pc.dictionary_encode(sources, null_encoding="encode")
+    numbers = owners.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    left, right, heads = (np.searchsorted(positions, each) for each in (edges.left, edges.right, heads))
+    return *charge(kept.owners, heads, numbers, (left, right, edges.jaccard), kept.stays), owners.dictionary
 
 
 def _count_sizes(component_ids: Integers) -> dict[int, int]:

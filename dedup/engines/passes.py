@@ -147,7 +147,7 @@ def shingle_split(
     found: list[tuple[Hashes, Integers]] = []
     for piece in source.read(split, rows):
         tokens, bounds = text.tokenise(piece.batch["text"], contract)
-        values, offsets = shingles.shingle(tokens, bounds, shingle_size)
+        values, offsets = shingles.shingle(tokens, bounds, shingle_size, contract)
         found.append((values, np.diff(offsets)))
     if not found:
         return np.empty(0, np.uint64), np.empty(0, np.int64)

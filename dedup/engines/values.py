@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from dedup.kernels import Floats, Hashes, Integers
 from dedup.kernels.keeping import Policy
+from dedup.kernels.templates import choose_cap
 from dedup.tables.counts import Bucketed, Collapsed, Connected, Elected, Lost, Paired, Verified
 
 
@@ -47,7 +48,7 @@ class Search:
     bands: int
     rows: int
     max_bucket: int
-    """Of `buckets.max_bucket`; exact mode has no cap."""
+    """Of `buckets.max_bucket`."""
     estimate_sigmas: float
     per_source: int = 0
     """0: no limit."""
@@ -65,9 +66,9 @@ class Search:
         return Policy(self.threshold, self.by_representative, self.max_component, self.copies, self.copies_per_source)
 
     @property
-    def cap(self) -> int | None:
-        """Members of the largest bucket of which all pairs are compared, None for any."""
-        return self.max_bucket if self.mode == "lsh" else None
+    def cap(self) -> int:
+        """Members of the largest bucket of which all pairs are compared."""
+        return choose_cap(self.max_bucket, self.mode)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

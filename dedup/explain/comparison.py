@@ -31,7 +31,7 @@ class Comparison:
 def compare(config: Config, contract: Contract, left: str, right: str) -> Comparison:
     """Compare two texts with the settings of a run."""
     tokens, bounds = tokenise(pa.array([left, right]), contract)
-    values, offsets = shingles.shingle(tokens, bounds, config.shingles.shingle_size)
+    values, offsets = shingles.shingle(tokens, bounds, config.shingles.shingle_size, contract)
     one, other = values[: offsets[1]], values[offsets[1] :]
     shared = np.intersect1d(one, other, assume_unique=True).size
     bands = estimate = None

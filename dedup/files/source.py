@@ -146,6 +146,8 @@ def _read_batches(
     batch_rows = None
     if isinstance(table, Parquet):
         batch_rows = int(min(max(PIECE_BYTES / max(table.value_bytes(text), 1), 1), 1 << 16))
+        if names is None:
+            table.check_times(units)
     first = part.first_row
     counts = None if rows is None else table.count_rows()
     if rows is None or counts is None:

@@ -8,6 +8,7 @@ import secrets
 import shutil
 import tempfile
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Protocol
@@ -19,6 +20,10 @@ from dedup.errors import StorageError
 from dedup.files.systems import can_rename, is_local, readable, redact, resolve
 
 COPY_BYTES = 1 << 20
+COPIES = 16
+"""Objects that are copied at a time: the store does the work."""
+MOST_COPIED = 5 << 30
+"""Bytes of the largest object that S3 copies by itself."""
 CURRENT = "_CURRENT"
 """File of an output on an object store that names the folder of its published version."""
 
@@ -137,12 +142,25 @@ class Storage:
             if is_local(source):
                 Path(place).rename(goal)
             elif system.get_file_info(place).type == fs.FileType.Directory:
-                for entry in self.list(source, recursive=True):
-                    if not entry.is_folder:
-                        system.copy_file(f"{place}/{entry.path}", f"{goal}/{entry.path}")
+                self._copy_objects(source, target)
                 system.delete_dir(place)
             else:
                 system.move(place, goal)
+
+    def _copy_objects(self, source: str, target: str) -> None:
+        system, place = resolve(source)
+        goal = resolve(target)[1]
+
+        def copy(entry: Entry) -> None:
+            if entry.size > MOST_COPIED:
+                self.copy(f"{source}/{entry.path}", f"{target}/{entry.path}")
+            else:
+                system.copy_file(f"{place}/{entry.path}", f"{goal}/{entry.path}")
+
+        objects = [entry for entry in self.list(source, recursive=True) if not entry.is_folder]
+        with ThreadPoolExecutor(COPIES) as copiers:
+            for _ in copiers.map(copy, objects):
+                pass
 
     def write_text(self, path: str, content: str) -> None:
         """Write a small UTF-8 file, over an existing one; readers see the old or the new content whole."""

@@ -28,6 +28,7 @@ METRICS = {
     "signature_bytes": "Bytes of the table of signatures.",
     "index_bytes": "Bytes of the band rows that were shuffled into buckets.",
     "recall_on_labeled_set": "Share of labelled pairs of duplicates that ended in one component.",
+    "missed_by_bands": "About how many similar pairs share no bucket, at most.",
     "components": "Components of more than one document.",
 }
 """Numbers of report.json that go to metrics.prom; one that is not known is left out."""

@@ -24,6 +24,9 @@ PATIENCE_SECONDS = 20
 """A lock that stays as it is for so long was left by a run that died."""
 HOLDER = {"run": str, "host": str, "pid": int}
 """What a lock says of its holder."""
+BEATING = threading.Lock()
+"""Held amid a beat: who forks while another thread talks to a store leaves the child with locks nobody opens."""
+os.register_at_fork(before=BEATING.acquire, after_in_parent=BEATING.release, after_in_child=BEATING.release)
 SETTLE_SECONDS = 0.3
 """Where files are not created atomically, two runs that begin at once both find the place free; then the last wins."""
 
@@ -158,7 +161,7 @@ class Lock:
         while not self._ended.wait(BEAT_SECONDS):
             beat += 1
             # The file system may be out of reach for a while, or Spark may have stopped.
-            with contextlib.suppress(*UNREACHABLE):
+            with contextlib.suppress(*UNREACHABLE), BEATING:
                 if not self._is_held():
                     return
                 self._storage.write_text(self._path, json.dumps({**self._holder, "beat": beat}))

@@ -45,6 +45,10 @@ def identify(config: Config, spec: HashSpec, fingerprint: str) -> Mapping[str, A
     return {"version": __version__, **hashed, **settings, "input": fingerprint}
 
 
+def _name_inputs(job: Job) -> list[str]:
+    return [job.config.input.table] if job.config.input.table else list(job.inputs) or ["DataFrame"]
+
+
 def conclude(job: Job, workspace: Workspace, outcome: Outcome, plots: Mapping[str, str]) -> dict[str, Any]:
     """Make the report and publish the result with it.
 
@@ -54,7 +58,7 @@ def conclude(job: Job, workspace: Workspace, outcome: Outcome, plots: Mapping[st
         When a limit is passed that is to fail the job; the report is kept and nothing published.
     """
     config = job.config
-    report = build_report(config=config, inputs=list(job.inputs) or ["DataFrame"], output=job.output, outcome=outcome)
+    report = build_report(config=config, inputs=_name_inputs(job), output=job.output, outcome=outcome)
     files = {
         "report.json": to_json(report),
         "report.html": to_html(report, plots),

@@ -25,9 +25,13 @@ def check_signature_size(where: str, prefix: str, bands: Count, rows: Count) -> 
 class Input(Table):
     """What is read."""
 
-    format: Literal["auto", "parquet", "arrow", "orc", "jsonl", "csv", "text"] = "auto"
+    format: Literal["auto", "parquet", "arrow", "orc", "jsonl", "csv", "text", "delta"] = "auto"
     """Format of the input: "auto" guesses it from the file names, "parquet", "arrow" (IPC), "orc", "jsonl" (one JSON
-    object a line) and "csv" hold one document a row, "text" holds one document a file."""
+    object a line) and "csv" hold one document a row, "text" holds one document a file, "delta" is a folder of Delta
+    Lake, which Spark reads."""
+
+    table: str = ""
+    """Table or view of Spark's catalog that is read in place of --input, such as "db.pages"; when empty, none."""
 
     id_column: str = ""
     """Column of the ids, unique integers or strings, dots leading to fields of structs; when empty, a row is identified
@@ -51,6 +55,11 @@ class Input(Table):
     on_bad_record: Literal["fail", "quarantine"] = "fail"
     """A line of "jsonl" that is no JSON object, or a row of "csv" with more or fewer cells than the header: "fail" ends
     the job, "quarantine" sets it aside in the output's folder quarantine, with its file and the reason."""
+
+    @property
+    def is_table(self) -> bool:
+        """Whether the input is a table, which only Spark reads, and no files."""
+        return bool(self.table) or self.format == "delta"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,8 +135,9 @@ class Buckets(Table):
     """How documents that share a band key are paired."""
 
     max_bucket: int = field(default=150, metadata={"range": Range(2)})
-    """Documents in the largest bucket of which all pairs are candidates, a 64-bit integer of at least 2; larger
-    buckets are compared under this cap, and the pairs left uncompared are counted in the report."""
+    """Documents in the largest bucket of which all pairs are candidates, a 64-bit integer of at least 2; those of
+    larger ones meet by the shingles that no more of them have, under the cap alone only where that does not tell, and
+    the pairs left uncompared are counted in the report."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,7 +146,7 @@ class Candidates(Table):
 
     estimate_sigmas: float = field(default=4.0, metadata={"range": Range(0)})
     """Standard errors below the threshold at which the signatures' estimate drops a candidate, a finite number of at
-    least 0: 4 loses fewer than 1 in 10,000 true pairs, 0 up to half of those at the threshold, and a large number
+    least 0: 4 loses fewer than 1 in 10,000 true pairs at any threshold, 0 up to half of those at it, and a large number
     drops none."""
 
 
@@ -200,8 +210,9 @@ class Limits(Table):
     """What one source may do to the others; a source that plants copies with small ids could have theirs removed."""
 
     per_source: int = field(default=0, metadata={"range": Range(0)})
-    """Most documents of other sources that are removed in favour of documents of one source, a 64-bit integer of at
-    least 0; further ones are kept and counted. 0 sets no limit."""
+    """Most documents of other sources for whose removal one source answers, a 64-bit integer of at least 0; further
+    ones are kept and counted. A source answers where its documents lie between a document and the one kept, or, where
+    none of others do, for the one kept. 0 sets no limit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

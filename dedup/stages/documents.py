@@ -1,6 +1,6 @@
 """Input rows -> DOCUMENTS, and the check of their ids."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -13,6 +13,7 @@ from pyspark.sql import types as T
 from dedup.errors import SchemaError
 from dedup.files.columns import to_source
 from dedup.files.orders import join_keys, join_texts, to_key
+from dedup.kernels.ids import rename
 from dedup.stages.exchange import Batches
 from dedup.tables.ids import SHOWN, SHOWN_LENGTH, refuse_collision, refuse_null, refuse_repeated
 
@@ -36,6 +37,15 @@ class Corpus(Protocol):
     @property
     def id_type(self) -> T.DataType:
         """Type of the user's own ids, an integer or a string."""
+
+    def rename(self, renamed: Mapping[str, int]) -> "Corpus":
+        """Return the same documents, some with other document ids, given by their own ids.
+
+        Raises
+        ------
+        DataError
+            Where that is not possible.
+        """
 
     def scan(self, work: Callable[[Batches], Batches], schema: T.StructType) -> DataFrame:
         """Return what the work makes of all documents, in one pass over the text."""
@@ -75,6 +85,10 @@ class Rows:
     def id_type(self) -> T.DataType:
         """Type of the user's own ids."""
         return self.documents.schema["id"].dataType
+
+    def rename(self, renamed: Mapping[str, int]) -> "Rows":
+        """See `Corpus.rename`; the ids of rows are hashed again by who writes them, so it is not possible."""
+        raise refuse_collision(min(renamed))
 
     def scan(self, work: Callable[[Batches], Batches], schema: T.StructType) -> DataFrame:
         """See `Corpus.scan`."""
@@ -225,8 +239,35 @@ def _begin_nameless(batches: Batches) -> Batches:
         yield pa.record_batch({"text": pa.array(begins, pa.string())})
 
 
+def find_renamed(signatures: DataFrame, repeated: DataFrame) -> dict[str, int]:
+    """Return other document ids for ids whose hash is that of another; empty where there are none, as nearly always.
+
+    Parameters
+    ----------
+    repeated
+        Not empty.
+    """
+    if not isinstance(signatures.schema["id"].dataType, T.StringType):
+        return {}
+    ids = signatures.select("doc_id", "id").join(repeated, on="doc_id", how="left_semi")
+    listed = ids.groupBy("doc_id").agg(F.collect_set("id").alias("ids")).filter(F.size("ids") > 1)
+
+    def find_taken(wanted: list[int]) -> set[int]:
+        return {row.doc_id for row in signatures.select("doc_id").filter(F.col("doc_id").isin(wanted)).collect()}
+
+    return rename([row.ids for row in listed.collect()], find_taken)
+
+
+def exchange_ids(signatures: DataFrame, renamed: Mapping[str, int]) -> DataFrame:
+    """SIGNATURES -> SIGNATURES with the document ids of renamed ids exchanged."""
+    columns = signatures.columns
+    other = signatures.sparkSession.createDataFrame([*renamed.items()], "id string, other long")
+    joined = signatures.join(F.broadcast(other), on="id", how="left")
+    return joined.withColumn("doc_id", F.coalesce("other", "doc_id")).select(*columns)
+
+
 def check_repeated(signatures: DataFrame, repeated: DataFrame, *, id_column: str) -> None:
-    """Refuse ids that stand for two documents.
+    """Refuse ids of more than one row.
 
     Parameters
     ----------
@@ -246,9 +287,6 @@ def check_repeated(signatures: DataFrame, repeated: DataFrame, *, id_column: str
         .groupBy("doc_id", "id")
         .agg(F.count(F.lit(1)).alias("copies"))
     )
-    collided = ids.groupBy("doc_id").agg(F.sort_array(F.collect_list("id")).alias("ids")).filter(F.size("ids") > 1)
-    for row in collided.limit(1).collect():
-        raise refuse_collision(row.ids[0], row.ids[1], row.doc_id)
     if id_column:
         shown = [(row.id, row.copies) for row in ids.orderBy("id").limit(SHOWN).collect()]
         raise refuse_repeated(repeated.count(), shown, id_column=id_column)

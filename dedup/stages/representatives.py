@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from dedup.kernels.charges import charge
 from dedup.kernels.keeping import Kept, Known, Members, Policy, choose, name_decided, number_sources, rank_members
 from dedup.kernels.representatives import LARGEST, look_up, tell_largest
 from dedup.kernels.runs import mark_firsts
@@ -195,6 +196,7 @@ def explain(placed: DataFrame, *, choice: Choice, counters: Counters) -> DataFra
                 pa.array(right),
                 sources.combine_chunks(),
                 sources.take(pa.array(chosen)).combine_chunks(),
+                _charge(members, kept, known, choice),
             ],
             names=members_schema(T.LongType()).names,
         )
@@ -247,6 +249,20 @@ def _ignore(frame: DataFrame, _: object) -> DataFrame:
     return frame
 
 
+def _charge(members: pa.Table, kept: Kept, known: Known, choice: Choice) -> pa.Array:
+    """Return for every member the sources that answer for its removal, a null like others; null without a limit."""
+    if not choice.per_source:
+        return pa.nulls(members.num_rows, pa.list_(pa.string()))
+    doc_ids, similar = members["doc_id"].to_numpy(), known.jaccard >= choice.policy.threshold
+    ends = (members["set_id"].to_numpy(), known.left[similar], known.right[similar])
+    heads, left, right = (np.searchsorted(doc_ids, ids) for ids in ends)
+    owners = pc.dictionary_encode(members["source"].combine_chunks(), null_encoding="encode")
+    numbers = owners.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    charged, sources = charge(kept.owners, heads, numbers, (left, right, known.jaccard[similar]), kept.stays)
+    offsets = np.searchsorted(charged, np.arange(doc_ids.size + 1)).astype(np.int32)
+    return pa.ListArray.from_arrays(pa.array(offsets), owners.dictionary.take(pa.array(sources)))
+
+
 def _distinct(members: pa.Table) -> pa.Table:
     """Return members in the order of their document ids: rows of equal ids, where there is no id column, are one."""
     doc_ids = members["doc_id"].to_numpy()
@@ -267,17 +283,17 @@ def measure(members: DataFrame, distant: DataFrame) -> DataFrame:
 
 
 def find_spared(members: DataFrame, *, per_source: int) -> DataFrame:
-    """MEMBERS -> SPARED: duplicates that the sources of their representatives may not have removed; shuffles them.
+    """MEMBERS -> SPARED: duplicates that the sources which answer for them may not have removed; shuffles them.
 
-    Of the documents of other sources that one source has removed, the `per_source` least by doc_id are.
+    Of the documents for whose removal one source answers, the `per_source` least by doc_id are removed.
     """
-    foreign = ~F.col("source").eqNullSafe(F.col("representative_source"))
-    removed = members.filter(F.col("kind") != "kept").filter(foreign)
-    order = Window.partitionBy("representative_source").orderBy("doc_id")
+    charged = members.select("doc_id", "kind", F.explode("charged").alias("source"))
+    order = Window.partitionBy("source").orderBy("doc_id")
     return (
-        removed.withColumn("rank", F.row_number().over(order))
+        charged.withColumn("rank", F.row_number().over(order))
         .filter(F.col("rank") > per_source)
         .select("doc_id", "kind")
+        .distinct()
     )
 
 

@@ -56,6 +56,8 @@ class Paired:
     """Pairs that the buckets give, one for each bucket that a pair shares."""
     pairs_uncompared: int = 0
     """Pairs that the cap on buckets leaves out, counted in the same way."""
+    pairs_settled: int = 0
+    """Pairs of buckets over the cap that need no comparison: those compared connect what these could."""
     pairs_distinct: int = 0
     pairs_after_length: int = 0
     """Distinct pairs whose sizes allow the threshold."""

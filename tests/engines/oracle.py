@@ -7,9 +7,11 @@ from itertools import combinations
 import numpy as np
 
 from dedup.engines.memory import Search
-from dedup.kernels import lsh
+from dedup.kernels import lsh, templates
+from dedup.kernels.curve import least_estimate
 from tests import oracles
 from tests.engines import SEED, Row
+from tests.kernels import ragged
 
 CLOSEST, MARGIN, FOLLOWERS = 3, 0.2, 16
 
@@ -86,19 +88,30 @@ class Expected:
 
     def _pair(self) -> None:
         search = self.search
-        listed, self.uncompared = [], 0
-        for key, members in self.buckets.items():
+        cap = search.max_bucket * (8 if search.mode == "exact" else 1)
+        listed = [pair for members in self.buckets.values() if len(members) <= cap for pair in combinations(members, 2)]
+        large = {key: members for key, members in self.buckets.items() if len(members) > cap}
+        chosen, undecided = self._link(sorted({one for members in large.values() for one in members}), cap)
+        fewer = {key: [one for one in members if one in undecided] for key, members in large.items()}
+        self.circled = {key: members for key, members in fewer.items() if len(members) > 1}
+        self.uncompared = 0
+        circles = []
+        for key, members in self.circled.items():
             pairs = list(combinations(members, 2))
-            if search.mode == "lsh" and len(members) > search.max_bucket:
+            if len(members) > cap:
                 every = len(pairs)
                 circle = sorted(members, key=lambda one: oracles.mix((one & oracles.MASK) ^ key))
-                half = search.max_bucket // 2
-                steps = min(max(search.max_bucket**2 // (2 * len(members)), min(FOLLOWERS, half)), half)
+                half = cap // 2
+                steps = min(max(cap**2 // (2 * len(members)), min(FOLLOWERS, half)), half)
                 places = [(place, place + step) for place in range(len(circle)) for step in range(1, steps + 1)]
                 pairs = [(circle[one], circle[other % len(circle)]) for one, other in places]
                 self.uncompared += every - len(pairs)
-            listed += [tuple(sorted(pair)) for pair in pairs]
+            circles += [tuple(sorted(pair)) for pair in pairs]
+        every = sum(len(members) * (len(members) - 1) // 2 for members in large.values())
+        self.settled = every - len(circles) - self.uncompared
+        listed += circles
         self.in_buckets = len(listed)
+        listed += chosen
         self.distinct = set(listed)
         sizes = {doc_id: len(members) for doc_id, members in self.sets.items()}
         possible = [
@@ -110,20 +123,27 @@ class Expected:
         self.candidates = dict.fromkeys(possible)
         if search.mode == "lsh":
             size = search.bands * search.rows
-            error = math.sqrt(search.threshold * (1 - search.threshold) / size)
-            floor = search.threshold - search.estimate_sigmas * error
+            floor = least_estimate(search.threshold, size, search.estimate_sigmas)
             for left, right in possible:
                 agreed = sum(a == b for a, b in zip(self.low[left], self.low[right], strict=True)) / size
                 self.candidates[left, right] = (agreed - 1 / 256) / (1 - 1 / 256)
             self.candidates = {pair: estimate for pair, estimate in self.candidates.items() if estimate >= floor}
         self.compared = {pair: self.jaccard(*pair) for pair in self.candidates}
 
+    def _link(self, members: list[int], cap: int) -> tuple[set[tuple[int, int]], set[int]]:
+        """Return the pairs that `templates.link` makes, which has an oracle of its own, and who is undecided."""
+        shingles, offsets = ragged(self.sets[one] for one in members)
+        items = templates.Items(shingles, offsets, np.diff(offsets))
+        linked = templates.link(items, self.search.threshold, cap, exhaust=self.search.mode == "exact")
+        pairs = zip(linked.left.tolist(), linked.right.tolist(), strict=True)
+        return {(members[left], members[right]) for left, right in pairs}, {members[one] for one in linked.undecided}
+
     def lose(self) -> tuple[int, int, int]:
         """Return the counts of `Lost`: buckets are asked one by one, as if each had a task to itself."""
         drawn = set()
-        if self.uncompared and self.search.mode == "lsh":
+        if self.uncompared:
             share = min(10_000 / self.uncompared, 1.0)
-            for key, members in self.buckets.items():
+            for key, members in self.circled.items():
                 bucket = np.array([key], np.uint64), np.array(members), np.array([0, len(members)])
                 left, right = lsh.sample_uncompared(*bucket, self.search.max_bucket, share)
                 drawn |= set(zip(left.tolist(), right.tolist(), strict=True))
@@ -199,6 +219,7 @@ class Expected:
         self.copied = len(staying) - len(groups)
         self.members, self.distant, removed = {}, 0, defaultdict(list)
         self.owners = owners
+        self.linked = self.edges | {pair: self.jaccard(*pair) for pair, similar in known.items() if similar}
         for doc_id, place in sorted(self.components.items()):
             owner = owners[doc_id]
             left, right = sorted((self.head[doc_id], self.head[owner]))
@@ -206,13 +227,15 @@ class Expected:
             self.distant += not is_kept and left != right and (left, right) not in known
             kind = "kept" if is_kept else "identical" if left == right else "near"
             sources = self.sources[doc_id], self.sources[owner]
-            if kind != "kept" and sources[0] != sources[1]:
-                removed[sources[1]].append(doc_id)
+            charged = self._charge(doc_id, owner) if kind != "kept" and search.per_source else []
+            for source in charged:
+                removed[source].append(doc_id)
             similarity = 1.0 if is_kept or left == right else self.jaccard(left, right)
             named = self.ids[doc_id if is_kept else owner]
             self.members[doc_id] = (self.ids[doc_id], named, place, kind, similarity, left, right, *sources)
+            self.members[doc_id] += (charged if search.per_source else None,)
         limit = search.per_source
-        late = [doc_id for listed in removed.values() for doc_id in sorted(listed)[limit:]] if limit else []
+        late = {doc_id for listed in removed.values() for doc_id in sorted(listed)[limit:]} if limit else set()
         self.spared = sorted((doc_id, self.members[doc_id][3]) for doc_id in late)
         for doc_id in late:
             user_id, _, place, _, _, *rest = self.members[doc_id]
@@ -220,6 +243,27 @@ class Expected:
         self.near = sum(told[3] == "near" for told in self.members.values())
         gone = [told[4] for told in self.members.values() if told[3] != "kept"]
         self.chained, self.least = sum(each < search.threshold for each in gone), min(gone, default=None)
+
+    def _charge(self, doc_id: int, kept: int) -> list[str | None]:
+        """Return the sources that answer for a removal, in the order in which `Row` first names them."""
+        goal, own = self.head[kept], self.sources[doc_id]
+        steps, ring = {goal: 0}, [goal]
+        while ring:
+            around = {end for pair in self.linked for end in pair if set(pair) & set(ring)} - set(steps)
+            steps |= dict.fromkeys(around, steps[ring[0]] + 1)
+            ring = sorted(around)
+        place, between = self.head[doc_id], []
+        while steps[place] > 1:
+            nearer = [
+                (-similarity, other)
+                for pair, similarity in self.linked.items()
+                if place in pair and steps[other := sum(pair) - place] == steps[place] - 1
+            ]
+            place = min(nearer)[1]
+            between.append(self.sources[place])
+        charged = {source for source in between if source != own} or {self.sources[kept]} - {own}
+        first = [self.sources[one] for one in sorted(self.components)]
+        return sorted(charged, key=first.index)
 
     def largest(self) -> list[dict]:
         ordered = sorted(self.families.items(), key=lambda item: (-len(item[1]), item[0]))[:5]

@@ -10,22 +10,18 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dedup.run.job import Job
+from dedup.run.local import run_in_memory
 from dedup.run.pipeline import run
 from dedup.settings.files import load_config
 from tests.engines import SEARCH, Corpus, Row
+from tests.strategies import runs
+from tests.templates import make_family, make_templates
 from tests.test_pipeline import make_texts
 
-# Every example is a run of the job, so few are tried and none is shrunk; they share nothing but the Spark session.
-slow = settings(
-    max_examples=6,
-    deadline=None,
-    phases=[Phase.explicit, Phase.reuse, Phase.generate],
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
 RULES = [("longest", ""), ("source", "two"), ("highest", "value"), ("earliest", "value"), ("smallest_id", "")]
 searches = st.builds(
     replace,
@@ -84,7 +80,7 @@ def rows_of(output: Path, name: str, columns: Sequence[str] | None = None) -> li
     return sorted((tuple(row.values()) for row in table.to_pylist()), key=repr)
 
 
-@slow
+@runs(3)
 @given(seed=st.integers(0, 2**32), search=searches, of_strings=st.booleans(), labelled=st.booleans())
 def test_both_engines_find_the_same(spark, tmp_path_factory, *, seed, search, of_strings, labelled):
     folder, chance = tmp_path_factory.mktemp("equality"), Random(seed)
@@ -130,6 +126,7 @@ def assert_counts_agree(report, found) -> None:
         "all": 0,
         "in_buckets": paired.pairs_in_buckets,
         "uncompared": paired.pairs_uncompared,
+        "settled": paired.pairs_settled,
         "distinct": paired.pairs_distinct,
         "candidates": paired.rows,
         "edges": found.verified.rows,
@@ -179,3 +176,60 @@ def test_both_engines_count_equal_rows_alike(spark, tmp_path, mode):
     assert (counted["rows"], counted["members"]) == (found.bucketed.rows, found.bucketed.members)
     assert report["pairs"]["edges"] == found.verified.rows
     assert report["component_sizes"] == {str(size): count for size, count in found.elected.sizes.items()}
+
+
+@pytest.mark.parametrize("mode", ["lsh", "exact"])
+@pytest.mark.parametrize(
+    "texts",
+    [
+        make_templates(300, common=120, own=18, copies=20).texts + make_templates(100, common=120, own=5, seed=2).texts,
+        make_family(200, words=80, edits=1) + make_templates(200, common=120, own=18, templates=3, mixed=True).texts,
+    ],
+    ids=["templates", "family"],
+)
+def test_both_engines_find_the_same_in_what_templates_make(spark, tmp_path, mode, texts):
+    search = replace(SEARCH, mode=mode, max_bucket=16 if mode == "lsh" else 2)
+    corpus = Corpus([Row(number, text) for number, text in enumerate(texts)])
+    report = run_on_spark(spark, tmp_path, corpus, search, with_ids=True, labels=[])
+    found = corpus.find(search)
+
+    assert found.paired.pairs_settled > 1000
+    assert rows_of(tmp_path / "out", "edges") == sorted(tuple(row.values()) for row in found.edges.to_pylist())
+    assert_counts_agree(report, found)
+
+
+def forge():
+    """Return two ids of one XXH64 with Spark's seed: what one block changes in a lane, the next changes back."""
+    first, second, mask = 0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 2**64 - 1
+    chance = Random(1)
+    blocks = [bytes(chance.choices(range(97, 123), k=32)) for _ in range(2)]
+
+    def lane(word):
+        mixed = (42 + first + second + int.from_bytes(word, "little") * second) & mask
+        return (mixed << 31 | mixed >> 33) * first & mask
+
+    while True:
+        word = bytes(chance.choices(range(97, 123), k=8))
+        change = (lane(blocks[0][:8]) - lane(word)) * pow(second, -1, 2**64)
+        other = ((int.from_bytes(blocks[1][:8], "little") + change) & mask).to_bytes(8, "little")
+        if other.isascii() and other.decode().isprintable() and word != blocks[0][:8]:
+            return tuple(
+                each.decode() for each in (blocks[0] + blocks[1], word + blocks[0][8:] + other + blocks[1][8:])
+            )
+
+
+@pytest.mark.parametrize("mode", ["lsh", "exact"])
+def test_a_forged_id_costs_no_document(spark, tmp_path, mode):
+    texts = make_texts(5, originals=8, copies=4)
+    ids = [*forge(), *(f"id {number}" for number in range(len(texts) - 2))]
+    assert Row(ids[0], "").doc_id == Row(ids[1], "").doc_id
+    corpus = Corpus([Row(*row) for row in zip(ids, texts, strict=True)])
+    report = run_on_spark(spark, tmp_path, corpus, replace(SEARCH, mode=mode), with_ids=True, labels=[])
+    config = load_config(None, None, ["input.id_column=id", f"mode={mode}", "input.source_column=origin"])
+    told = run_in_memory(Job(inputs=[str(tmp_path / "in.parquet")], output=str(tmp_path / "memory"), config=config))
+
+    assert report["kept"] == told["kept"]
+    for name in ("kept", "removed", "duplicates", "edges"):
+        assert rows_of(tmp_path / "out", name) == rows_of(tmp_path / "memory", name)
+    written = [row[-1] for name in ("kept", "removed") for row in rows_of(tmp_path / "out", name)]
+    assert sorted(written) == sorted(ids)

@@ -80,6 +80,7 @@ def test_finds_what_plain_python_finds(rows, search, shingle_size):
     assert rows_of(found.candidates) == [(*pair, estimate) for pair, estimate in expected.candidates.items()]
     assert found.paired.pairs_in_buckets == expected.in_buckets
     assert found.paired.pairs_uncompared == expected.uncompared
+    assert found.paired.pairs_settled == expected.settled
     assert found.paired.pairs_distinct == len(expected.distinct)
     assert found.paired.pairs_after_length == expected.after_length
     assert rows_of(found.edges) == [(*pair, similarity) for pair, similarity in expected.edges.items()]
