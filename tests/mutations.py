@@ -510,7 +510,7 @@ MUTATIONS = (
         "run/tables.py",
         'return int(observation.get["rows"]) == rows',
         'return int(observation.get["rows"]) <= rows',
-        ("test_pipeline.py::test_a_damaged_table_is_made_again",),
+        ("test_storage.py::test_a_damaged_table_is_made_again",),
     ),
     Mutation(
         "publication-last",

@@ -18,7 +18,7 @@ from dedup.explain.show import Style, to_text
 from dedup.kernels.curve import probability
 from dedup.report.metrics import METRICS, to_metrics
 from dedup.run.job import Job
-from dedup.run.pipeline import run
+from dedup.run.local import run_in_memory
 from dedup.run.session import ROOT
 from dedup.settings.files import load_config, to_dict
 from tests.reports import LABELED, make_near, make_report
@@ -36,7 +36,7 @@ def table_after(words: str) -> list[list[str]]:
     return [[cell.strip() for cell in row.strip("|").split("|")] for row in taken]
 
 
-def test_the_five_rows_come_out_as_shown(spark, tmp_path):
+def test_the_five_rows_come_out_as_shown(tmp_path):
     documents = [
         {"id": int(number), "text": text} for number, text in table_after("gives the same answer on every run")
     ]
@@ -44,7 +44,7 @@ def test_the_five_rows_come_out_as_shown(spark, tmp_path):
     source = tmp_path / "five.jsonl"
     source.write_text("".join(json.dumps(row) + "\n" for row in documents))
     config = load_config(None, None, ["input.id_column=id"])
-    run(spark, Job(inputs=[str(source)], output=str(tmp_path / "out"), config=config))
+    run_in_memory(Job(inputs=[str(source)], output=str(tmp_path / "out"), config=config))
 
     def rows(name: str, **options: str) -> list[dict]:
         return ds.dataset(str(tmp_path / "out" / name), **options).to_table().to_pylist()

@@ -119,9 +119,11 @@ def test_an_input_that_the_output_would_replace_is_refused_and_stays(spark, corp
     assert content(Path(corpus)) == before
 
 
-def test_a_folder_is_deleted_mark_last(spark, corpus, output, monkeypatch):
+def test_a_folder_is_deleted_mark_last(spark, output, monkeypatch):
     storage = Storage(spark)
-    deduplicate(spark, corpus, output)
+    with Workspace(storage, output) as workspace:
+        workspace.open({"version": "1"}, overwrite=False)
+        workspace.publish({"kept/part-0": "", "report.json": "{}"})
     shutil.copytree(output, f"{output}.replaced")
     seen = []
     original = Storage.delete

@@ -288,6 +288,67 @@ def test_a_table_is_there_once_finished_and_the_output_once_published(spark, ent
     assert {path.name for path in tmp_path.iterdir() if path.suffix != ".crc"} == {name, f"{name}.lock"}
 
 
+def flip(file):
+    content = bytearray(file.read_bytes())
+    column = pq.read_metadata(file).row_group(0).column(0)
+    last = column.data_page_offset + column.total_compressed_size - 1
+    content[last] = 255 - content[last]
+    file.write_bytes(content)
+
+
+def truncate(file):
+    os.truncate(file, file.stat().st_size // 2)
+
+
+def shorten(file):
+    table = pq.read_table(file)
+    pq.write_table(table.slice(0, table.num_rows - 1), file, compression="none")
+
+
+def rename_column(file):
+    pq.write_table(pq.read_table(file).rename_columns(["other"]), file, compression="none")
+
+
+def without_checksum(harm):
+    def both(file):
+        harm(file)
+        file.with_name(f".{file.name}.crc").unlink()
+
+    return both
+
+
+HARMS = {
+    "flipped": flip,
+    "flipped unseen": without_checksum(flip),
+    "truncated": without_checksum(truncate),
+    "rows gone": without_checksum(shorten),
+    "another schema": without_checksum(rename_column),
+    "file gone": Path.unlink,
+}
+
+
+def test_a_damaged_table_is_made_again(spark, enter, output, caplog):
+    numbers = spark.range(1000).withColumnRenamed("id", "number").coalesce(1)
+    workspace = enter(output)
+    workspace.open(IDENTITY, overwrite=False)
+    keep = Tables(spark, workspace)
+    made = []
+
+    def build(_):
+        made.append(True)
+        return numbers
+
+    for times, harm in enumerate([None, *HARMS.values()]):
+        if harm:
+            [file] = Path(workspace.table("numbers")).glob("part-*.parquet")
+            harm(file)
+        for _ in range(2):
+            table = keep("numbers", NUMBERS, build, count_rows)
+            assert (table.counts, table.frame.count()) == (1000, 1000)
+        assert len(made) == times + 1
+    assert caplog.messages == ["numbers: the table of an earlier try is damaged; it is made again"] * len(HARMS)
+
+
 def test_an_existing_output_is_refused_and_stays(enter, output):
     place(Path(output), "precious")
 
@@ -425,9 +486,13 @@ def test_an_input_that_was_mended_is_read_again(spark, output, tmp_path):
     with pytest.raises(DataError, match="must hold at least one document"):
         run(spark, job)
 
-    pq.write_table(pa.table({"id": [1, 1], "text": ["a text", "another"]}), source)
-    with pytest.raises(DataError, match="must be unique"):
+    pq.write_table(pa.table({"id": ["x", "x", "y"], "text": ["a text", "another", "b"]}), source)
+    with pytest.raises(DataError, match=r"must be unique \(got 1 repeated ids: 'x' \(2 rows\)\)"):
         run(spark, job)
+    pq.write_table(pa.table({"id": [None, "y"], "text": ["an orphan", "b"]}), source)
+    with pytest.raises(DataError, match="1 nulls; their texts begin 'an orphan'"):
+        run(spark, job)
+    assert not Path(output).exists()
 
 
 @pytest.mark.parametrize("path", ["", "[", "nonsense://host/x"])

@@ -1,6 +1,6 @@
 """The releases of Spark and Java that are supported: the same corpus in each, judged and compared.
 
-scripts/versions [RELEASE ...] [--data FOLDER]
+scripts/versions [RELEASE[:JAVA] ...] [--data FOLDER]
 """
 
 import argparse
@@ -33,7 +33,7 @@ TABLES = ("kept", "removed", "duplicates", "edges", "near_misses")
 def main() -> int:
     """Run every cell, print the table, and return 1 if one failed or differs from the first."""
     cli = argparse.ArgumentParser(prog="versions", description=__doc__)
-    cli.add_argument("releases", nargs="*", default=RELEASES)
+    cli.add_argument("releases", nargs="*", default=RELEASES, metavar="RELEASE[:JAVA]")
     cli.add_argument("--data", help="folder with oracle/ and data/, as tests/accuracy.py has it")
     options = cli.parse_args()
     homes = find_javas()
@@ -41,9 +41,10 @@ def main() -> int:
     print("Spark    Java  job     pairs missed    answer  accuracy  seconds", flush=True)
     with tempfile.TemporaryDirectory() as scratch:
         write_corpus(Path(scratch) / "corpus", DOCUMENTS)
-        for release in options.releases:
+        for chosen in options.releases:
+            release, _, only = chosen.partition(":")
             python = install(release)
-            for java in JAVAS:
+            for java in [int(only)] if only else JAVAS:
                 cell = f"{release:8} {java:4}"
                 if java not in homes:
                     print(f"{cell}  not run: no Java {java} was found", flush=True)

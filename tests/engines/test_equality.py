@@ -10,22 +10,16 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dedup.run.job import Job
 from dedup.run.pipeline import run
 from dedup.settings.files import load_config
 from tests.engines import SEARCH, Corpus, Row
+from tests.strategies import runs
 from tests.test_pipeline import make_texts
 
-# Every example is a run of the job, so few are tried and none is shrunk; they share nothing but the Spark session.
-slow = settings(
-    max_examples=4,
-    deadline=None,
-    phases=[Phase.explicit, Phase.reuse, Phase.generate],
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
 searches = st.builds(
     replace,
     st.just(SEARCH),
@@ -72,7 +66,7 @@ def rows_of(output: Path, name: str, columns: Sequence[str] | None = None) -> li
     return sorted((tuple(row.values()) for row in table.to_pylist()), key=repr)
 
 
-@slow
+@runs(3)
 @given(seed=st.integers(0, 2**32), search=searches, of_strings=st.booleans(), labelled=st.booleans())
 def test_both_engines_find_the_same(spark, tmp_path_factory, *, seed, search, of_strings, labelled):
     folder, chance = tmp_path_factory.mktemp("equality"), Random(seed)
