@@ -9,12 +9,21 @@ import pytest
 from hypothesis import settings
 from pyspark.sql import SparkSession
 
+from dedup.run import lock
 from dedup.run.session import GRAPHFRAMES_JAR, LOCAL_CONF, ROOT, read_conf
 
 # How long an example takes says nothing about a kernel, least of all on a machine whose cores are busy with Spark.
 settings.register_profile("quick", deadline=None, max_examples=30)
 settings.register_profile("full", settings.get_profile("quick"), max_examples=100)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _settled() -> Iterator[None]:
+    """No two runs of a test begin at one moment on an object store, so none waits to see which has won."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lock, "SETTLE_SECONDS", 0.0)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -18,6 +18,8 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 COPIED = ("conf", "dedup", "docs", "jobs", "scripts", "tests", "README.md", "pyproject.toml", "setup.py")
+COMPILED = ("kernels/loops/", "kernels/hashing.py")
+"""What compiled code is made of: Numba looks for changes in the file of a function, but not in those it calls."""
 DEADLINE_SECONDS = 600
 """A fault can also end in a search that never ends."""
 
@@ -677,7 +679,6 @@ def copy(folder: Path) -> None:
 def test(folder: Path, tests: Sequence[str], *, afresh: bool) -> str:
     """Return the first test that fails, or what ended the tests; empty if all pass."""
     with tempfile.TemporaryDirectory() as compiled:
-        # Numba looks at the file of a function for changes, but not at those it calls.
         cache = compiled if afresh else str(folder / "compiled")
         own = {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": str(folder), "NUMBA_CACHE_DIR": cache}
         command = [sys.executable, "-m", "pytest", "-x", "-q", "--no-header", "-p", "no:cacheprovider", *tests]
@@ -709,7 +710,7 @@ def main() -> int:
                 continue
             begin = time.monotonic()
             before = break_file(folder, mutation)
-            afresh = mutation.file.startswith("kernels/")
+            afresh = mutation.file.startswith(COMPILED)
             killer = test(folder, [f"tests/{each}" for each in mutation.tests], afresh=afresh)
             if not killer and options.all:
                 killer = test(folder, ["tests"], afresh=afresh)
