@@ -1,4 +1,4 @@
-"""One Spark session for the whole suite, made when the first test asks for it."""
+"""One Spark session for all tests of a process, made when the first asks for it."""
 
 import os
 import sys

@@ -17,7 +17,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
-COPIED = ("conf", "dedup", "docs", "jobs", "scripts", "tests", "README.md", "pyproject.toml", "setup.py")
+LEFT = (".venv", "jars", "dist", "demo-output", "__pycache__", ".hypothesis", ".*_cache")
+"""What is not copied: packages, which the copy shares, and what earlier runs have made."""
+WHOLE = ("tests", "--ignore", "tests/test_mutations.py")
 COMPILED = ("kernels/loops/", "kernels/hashing.py")
 """What compiled code is made of: Numba looks for changes in the file of a function, but not in those it calls."""
 DEADLINE_SECONDS = 600
@@ -665,12 +667,8 @@ def break_file(root: Path, mutation: Mutation) -> str:
 
 
 def copy(folder: Path) -> None:
-    """Copy what the tests need, without what earlier runs have compiled."""
-    for name in COPIED:
-        if (ROOT / name).is_dir():
-            shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
-        else:
-            shutil.copy2(ROOT / name, folder / name)
+    """Copy the checkout, without what earlier runs have compiled."""
+    shutil.copytree(ROOT, folder, ignore=shutil.ignore_patterns(*LEFT), dirs_exist_ok=True)
     for name in ("jars", ".venv"):
         if (ROOT / name).exists():
             (folder / name).symlink_to(ROOT / name)
@@ -713,7 +711,7 @@ def main() -> int:
             afresh = mutation.file.startswith(COMPILED)
             killer = test(folder, [f"tests/{each}" for each in mutation.tests], afresh=afresh)
             if not killer and options.all:
-                killer = test(folder, ["tests"], afresh=afresh)
+                killer = test(folder, WHOLE, afresh=afresh)
             (folder / "dedup" / mutation.file).write_text(before, "utf-8")
             if not killer:
                 survived.append(mutation.name)
