@@ -25,7 +25,7 @@ STAGES = ("signatures", "identical", "buckets", "candidates", "sets", "edges", "
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a corpus whose stages take long enough to be hit."""
     folder = tmp_path_factory.mktemp("corpus")
-    write_corpus(folder, 8_000)
+    write_corpus(folder, 20_000)
     return folder / "documents"
 
 

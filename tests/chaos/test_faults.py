@@ -114,15 +114,15 @@ def small_device(tmp_path):
 
 def test_a_full_device_is_one_clear_line_and_no_output(corpus, undisturbed, small_device):
     """First in a stage, then, with more room, in the result."""
-    folder = small_device(1 << 20)
-    for more in (6 << 20, 200 << 20):
+    folder = small_device(2 << 20)
+    for more in (16 << 20, 200 << 20):
         status, said = finish(start(corpus, folder / "out"))
 
         assert status == 2
         assert said.count("\n") == 1
         assert said.startswith("dedup: no space is left")
         assert not (folder / "out").exists()
-        assert ("members" in finished(folder / "out")) == (more > 6 << 20)
+        assert ("members" in finished(folder / "out")) == (more > 16 << 20)
         subprocess.run(["mount", "-o", f"remount,size={more}", folder], check=True)
     assert finish(start(corpus, folder / "out")) == (0, "")
     assert read(folder / "out") == undisturbed
