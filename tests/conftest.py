@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import Phase, settings
 from pyspark.sql import SparkSession
 
 from dedup.run import lock
@@ -15,6 +15,8 @@ from dedup.run.session import GRAPHFRAMES_JAR, LOCAL_CONF, ROOT, read_conf
 # How long an example takes says nothing about a kernel, least of all on a machine whose cores are busy with Spark.
 settings.register_profile("quick", deadline=None, max_examples=30)
 settings.register_profile("full", settings.get_profile("quick"), max_examples=100)
+# That there is an example is all that scripts/mutations asks for.
+settings.register_profile("any", settings.get_profile("quick"), phases=set(Phase) - {Phase.shrink, Phase.explain})
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
 

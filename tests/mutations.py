@@ -679,6 +679,7 @@ def test(folder: Path, tests: Sequence[str], *, afresh: bool) -> str:
     with tempfile.TemporaryDirectory() as compiled:
         cache = compiled if afresh else str(folder / "compiled")
         own = {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": str(folder), "NUMBA_CACHE_DIR": cache}
+        own["HYPOTHESIS_PROFILE"] = "any"
         command = [sys.executable, "-m", "pytest", "-x", "-q", "--no-header", "-p", "no:cacheprovider", *tests]
         options = {"cwd": folder, "env": {**os.environ, **own}, "capture_output": True, "text": True}
         try:
