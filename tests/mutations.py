@@ -653,7 +653,7 @@ MUTATIONS = (
         "run/start.py",
         "fits = need * SHARE <= free",
         "fits = need <= free",
-        ("test_api.py", GUARANTEES),
+        (GUARANTEES,),
     ),
 )
 

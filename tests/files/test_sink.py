@@ -233,7 +233,8 @@ def traits(file):
     group = file.metadata.row_group(0)
     chunks = [group.column(place) for place in range(group.num_columns)]
     names = ("path_in_schema", "compression", "is_stats_set", "has_offset_index", "has_dictionary_page")
-    return group.sorting_columns, [[getattr(chunk, name) for name in names] for chunk in chunks]
+    has_arrow_schema = b"ARROW:schema" in (file.metadata.metadata or {})
+    return has_arrow_schema, group.sorting_columns, [[getattr(chunk, name) for name in names] for chunk in chunks]
 
 
 @pytest.mark.parametrize("codec", ["lz4", "zstd", None])
