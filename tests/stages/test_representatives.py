@@ -27,6 +27,7 @@ def explain(spark, documents, edges=(), *, kind="string", times=1, **way):
             make_signatures(spark, [*signed, (7777, None, 1, 0, 0)], KINDS[kind], partitions=3),
             spark.createDataFrame(list(edges), schemas.EDGES).repartition(2),
             policy="smallest_id",
+            is_limited=False,
             counters=counters,
             **way,
         )
