@@ -510,7 +510,7 @@ def test_pages_of_one_template_are_one_component_without_comparing_all(tmp_path)
 
 
 def test_what_a_cap_loses_of_a_family_is_estimated_by_exact_comparison(tmp_path):
-    texts = make_family(100, words=80, edits=1)
+    texts = make_family(100, words=200, edits=1)
     source = write(tmp_path / "in", [{"id": number, "text": text} for number, text in enumerate(texts)])
     report = deduplicate(source, str(tmp_path / "out"), "buckets.max_bucket=10")
     assert report["pairs"]["uncompared"] > 10_000
