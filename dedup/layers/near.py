@@ -77,7 +77,7 @@ class NearLayer:
     name: str = NAME
 
     def find(self, corpus: Corpus) -> NearFound:
-        """Search the documents, stage by stage as in the README's table.
+        """Search the documents, stage by stage as in the table of docs/how-it-works.md.
 
         Raises
         ------
