@@ -24,7 +24,8 @@ import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dedup.plan.answer import Question, answer
+from dedup.plan.answer import answer
+from dedup.plan.question import Question
 from dedup.settings.files import load_config
 from tests.bench_processes import read_log, watch
 from tests.corpora import write_corpus

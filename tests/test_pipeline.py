@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 import dedup.run.spreading
 from dedup.errors import AlertError, DataError, StorageError
 from dedup.explain.result import Result
-from dedup.kernels.jaccard import MARGIN
+from dedup.kernels.curve import NEAR_MISS
 from dedup.kernels.text import key_fingerprint
 from dedup.run.job import Job
 from dedup.run.pipeline import run
@@ -95,7 +95,7 @@ def check(output: str, documents: dict, threshold: float = 0.8, size: int = 5) -
         exact = oracles.jaccard(sets[pair["left_id"]], sets[pair["right_id"]])
         assert pair["left_id"] < pair["right_id"]
         assert pair["jaccard"] == float(exact)
-        assert threshold - MARGIN <= float(exact) < threshold
+        assert threshold - NEAR_MISS <= float(exact) < threshold
     numbers = {key: number for number, key in enumerate(documents)}
     place = oracles.components((numbers[edge["left_id"]], numbers[edge["right_id"]]) for edge in edges)
     for row in duplicates:
@@ -317,7 +317,7 @@ def test_interrupted_run_goes_on_where_it_stopped(spark, tmp_path, monkeypatch):
     def fail(*_: object, **__: object) -> None:
         raise RuntimeError("pulled the plug")
 
-    for stage, work in ((representatives, "explain"), (dedup.run.spreading, "find_fates")):
+    for stage, work in ((representatives, "join_members"), (dedup.run.spreading, "find_fates")):
         with monkeypatch.context() as patch:
             patch.setattr(stage, work, fail)
             with pytest.raises(RuntimeError, match="pulled"):
@@ -326,7 +326,7 @@ def test_interrupted_run_goes_on_where_it_stopped(spark, tmp_path, monkeypatch):
 
     with monkeypatch.context() as patch:
         patch.setattr(signatures, "sign_documents", fail)
-        patch.setattr(representatives, "explain", fail)
+        patch.setattr(representatives, "join_members", fail)
         report = run(spark, job)
     for name in ("removed", "bucket_sizes", "component_sizes"):
         assert report[name] == undisturbed[name]
@@ -450,7 +450,7 @@ def test_a_breach_publishes_nothing_and_another_limit_goes_on(spark, crash, cras
         "removal_rate_above"
     ]
 
-    monkeypatch.setattr(representatives, "explain", None)
+    monkeypatch.setattr(representatives, "join_members", None)
     report = run(spark, limited("removal_rate_change_above=0", "empty_rate_above=0"))
     assert rows(job.output, "kept") == kept
     assert not partial.exists()

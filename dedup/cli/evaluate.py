@@ -2,13 +2,11 @@
 
 import argparse
 import sys
-import traceback
 from collections.abc import Sequence
 
 from dedup import __version__
-from dedup.display import hide_secrets, log_to_stderr, printable
-from dedup.errors import DedupError
-from dedup.settings.files import change_input, load_config
+from dedup.cli.common import add_settings, read_settings, tell_error
+from dedup.display import hide_secrets, log_to_stderr
 
 
 def count(text: str) -> int:
@@ -32,9 +30,7 @@ def parse_arguments(arguments: Sequence[str], prog: str = "evaluate") -> argpars
     cli.add_argument("--format", choices=["parquet", "jsonl", "csv", "text"], help="default: told from the names")
     cli.add_argument("--id-column", metavar="NAME", help="integers or strings; default: the digest of the row")
     cli.add_argument("--text-column", metavar="NAME", help='default: "text"')
-    cli.add_argument("--config", metavar="FILE", help="settings, as in conf/dedup.toml")
-    cli.add_argument("--preset", metavar="NAME", help="settings from dedup/settings/presets")
-    cli.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="one setting; repeatable")
+    add_settings(cli)
     cli.add_argument(
         "--against", action="append", default=[], metavar="KEY=VALUE", help="compare with this setting too"
     )
@@ -49,22 +45,22 @@ def main(arguments: Sequence[str], prog: str = "evaluate") -> int:
     options = parse_arguments(arguments, prog)
     log_to_stderr()
     try:
-        layers = [(options.config, options.preset, options.set)]
+        config, other = read_settings(options), None
         if options.other_config:
-            layers.append((options.other_config, None, options.against))
+            changed = {"config": options.other_config, "preset": None, "set": options.against}
+            other = read_settings(argparse.Namespace(**vars(options) | changed))
         elif options.against:
-            layers.append((options.config, options.preset, options.set + options.against))
-        given = {"format": options.format, "id_column": options.id_column, "text_column": options.text_column}
-        configs = [change_input(load_config(*layer), **given) for layer in layers]
+            other = read_settings(options, options.against)
 
         # Spark's modules take a second to import, which a mistake in the settings need not wait for.
-        from dedup.evaluate.evaluation import Question, check_comparable, evaluate, to_table  # noqa: PLC0415
+        from dedup.evaluate.evaluation import Question, check_comparable, evaluate  # noqa: PLC0415
+        from dedup.evaluate.show import to_table  # noqa: PLC0415
         from dedup.run.session import close_session, open_session  # noqa: PLC0415
 
         question = Question(
             inputs=options.input,
-            config=configs[0],
-            other=configs[1] if len(configs) > 1 else None,
+            config=config,
+            other=other,
             pairs=options.pairs,
             planted=options.planted,
             sample=options.sample,
@@ -78,11 +74,7 @@ def main(arguments: Sequence[str], prog: str = "evaluate") -> int:
         finally:
             close_session(spark)
     except Exception as error:  # noqa: BLE001 - whatever it is, the user gets an answer and the exit code says so
-        if not isinstance(error, DedupError):
-            print(hide_secrets(traceback.format_exc()), end="", file=sys.stderr)
-            return 1
-        print(f"dedup: {printable(hide_secrets(str(error)))}", file=sys.stderr)
-        return 2
+        return tell_error(error)
     print(to_table(answer))
     if options.output:
         print(f"\nwritten      {hide_secrets(options.output)}/evaluation.json")

@@ -1,19 +1,17 @@
 """Remove near-duplicate documents from a text corpus."""
 
 import argparse
-import dataclasses
 import logging
 import os
 import signal
 import sys
 import threading
-import traceback
 from collections.abc import Sequence
 
 from dedup import __version__
-from dedup.display import hide_secrets, log_to_stderr, printable
-from dedup.errors import AlertError, DedupError, FinishedError
-from dedup.settings.files import change_input, load_config
+from dedup.cli.common import add_settings, read_settings, tell_error
+from dedup.display import hide_secrets, log_to_stderr
+from dedup.errors import AlertError, FinishedError
 
 
 def parse_arguments(arguments: Sequence[str], prog: str = "dedup") -> argparse.Namespace:
@@ -28,9 +26,7 @@ def parse_arguments(arguments: Sequence[str], prog: str = "dedup") -> argparse.N
     )
     cli.add_argument("--id-column", metavar="NAME", help="integers or strings; default: the digest of the row")
     cli.add_argument("--text-column", metavar="NAME", help='default: "text"')
-    cli.add_argument("--config", metavar="FILE", help="settings, as in conf/dedup.toml")
-    cli.add_argument("--preset", metavar="NAME", help="settings from dedup/settings/presets")
-    cli.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="one setting; repeatable")
+    add_settings(cli)
     cli.add_argument("--mode", choices=["filter", "annotate", "ids"], help='what to write; default: "filter"')
     cli.add_argument("--engine", choices=["auto", "spark", "memory"], help='default: "auto"')
     cli.add_argument("--output-files", type=int, metavar="N", help="files of the result; default: those of the input")
@@ -67,13 +63,7 @@ def main(arguments: Sequence[str], prog: str = "dedup") -> int:
     level = options.log_level or ("info" if terminal else "warning")
     logging.getLogger("dedup").setLevel(level.upper())
     try:
-        given = {"format": options.format, "id_column": options.id_column, "text_column": options.text_column}
-        config = change_input(load_config(options.config, options.preset, options.set), **given)
-        chosen = {"mode": options.mode, "files": options.output_files}
-        given = {name: value for name, value in chosen.items() if value is not None}
-        config = dataclasses.replace(config, output=dataclasses.replace(config.output, **given))
-        if options.engine:
-            config = dataclasses.replace(config, engine=options.engine)
+        config = read_settings(options)
 
         # The engines take a second to import, which a mistake in the settings need not wait for.
         from dedup.report.build import to_table  # noqa: PLC0415
@@ -89,13 +79,10 @@ def main(arguments: Sequence[str], prog: str = "dedup") -> int:
         if stopped.is_set():
             print("dedup: stopped by SIGTERM; the same command goes on from the last finished stage", file=sys.stderr)
             return 128 + signal.SIGTERM
-        if not isinstance(error, DedupError):
-            print(hide_secrets(traceback.format_exc()), end="", file=sys.stderr)
-            return 1
-        print(f"dedup: {printable(hide_secrets(str(error)))}", file=sys.stderr)
+        status = tell_error(error)
         if isinstance(error, FinishedError):
             return 0
-        return 3 if isinstance(error, AlertError) else 2
+        return 3 if isinstance(error, AlertError) else status
     output = hide_secrets(options.output)
     places = {"engine": report["engine"], "result": output, "report": f"{output}/report.html, report.json"}
     show("\n".join([to_table(report), "", *(f"{name:<9}{value}" for name, value in places.items())]))

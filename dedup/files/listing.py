@@ -33,7 +33,7 @@ class File:
     """A file of the input."""
 
     path: str
-    """As it is opened: a path of this machine or a URL."""
+    """Path on this machine, or a URL."""
     relative: str
     """Below the input it belongs to, so its path in a folder of the output; unlike for every file of a listing."""
     size: int
@@ -68,7 +68,7 @@ class Listing:
 
     @property
     def fingerprint(self) -> str:
-        """What changes when a file comes, goes or is written again."""
+        """Fingerprint that changes when a file comes, goes or is written again."""
         listed = [(file.path, file.size, file.changed) for file in self.files]
         return f"{len(listed):,} files, SHA-256 {hashlib.sha256(repr(listed).encode('utf-8', 'replace')).hexdigest()}"
 

@@ -63,16 +63,16 @@ class Block:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rejected:
-    """A record that is none."""
+    """A malformed record."""
 
     file: str
     line: int
-    """Where it begins, from 1."""
+    """Line on which it begins, from 1."""
     row: int
     """Its number, as documents have it."""
     reason: str
     record: str
-    """As it stands in its file; what is no UTF-8 as U+FFFD."""
+    """The record as it stands in its file; bytes that are not UTF-8 become U+FFFD."""
 
 
 @contextmanager
@@ -116,7 +116,7 @@ def _count_lines(stream: Stream, size: int) -> int:
 
 
 def reject(file: File, block: Block, record: int, begin: int, reason: str, *, on_bad: str) -> Rejected:
-    """Describe a record that is none.
+    """Return a malformed record with its place and reason.
 
     Raises
     ------

@@ -25,7 +25,7 @@ NO_ROWS: Rows = np.empty(0, np.int64)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Written:
-    """What became of one file."""
+    """Counts of the rows of one file."""
 
     kept: int | None
     """Rows in the file of those kept; None where it was copied without being read."""

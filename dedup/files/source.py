@@ -31,7 +31,7 @@ class Piece:
     batch: pa.RecordBatch
     """`id` (int64 or string), `text` (string or large_string), `source` (string), `row` (int64, ascending)."""
     rejected: tuple[Rejected, ...] = ()
-    """Records of the same part of the file that are none."""
+    """Malformed records of the same part of the file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +60,7 @@ class FileSource:
         Raises
         ------
         DataError
-            When a file is damaged, a record is none and is not to be set aside, or an id is not of the corpus' type.
+            When a file is damaged, a record is malformed and not to be set aside, or an id is not of the corpus' type.
         SchemaError
             When a column is missing or of a type that cannot serve.
         """

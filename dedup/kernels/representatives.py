@@ -15,14 +15,14 @@ from dedup.kernels.runs import find_bounds
 POLICIES: Mapping[str, Callable[[pa.Table], Integers]] = MappingProxyType(
     {"smallest_id": lambda members: pc.rank(members["id"], tiebreaker="dense").to_numpy().astype(np.int64)}
 )
-"""Which document of a component is kept: the one least in the policy's ranks, doc_id deciding among equals.
+"""Ranks by policy: the document of least rank is kept, doc_id deciding among equals.
 
 `smallest_id` orders numbers as numbers and strings by their bytes.
 """
 LARGEST = 5
-"""Components that are told in detail, the largest."""
+"""Number of the largest components that are reported in detail."""
 EXAMPLES = 3
-"""Members that are told of one besides the document kept."""
+"""Members reported for each of them besides the document kept."""
 
 
 def elect(component_ids: Integers, ranks: Integers) -> Integers:

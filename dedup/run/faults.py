@@ -23,7 +23,7 @@ OWN = re.compile(r"^dedup\.errors\.(\w+): (.*)$", re.MULTILINE)
 AGAIN = "repeat the command, which goes on from the last finished stage"
 
 
-def explain(error: BaseException) -> DedupError | None:
+def recognise(error: BaseException) -> DedupError | None:
     """Return the error that says what to do about a fault of Spark or of what it stands on; None if none is known."""
     if not isinstance(error, Py4JJavaError | PySparkException):
         return _explain_end() if isinstance(error, Py4JError | OSError) else None

@@ -19,17 +19,17 @@ LOG = logging.getLogger("dedup")
 
 UNREACHABLE = (Py4JError, OSError, StorageError)
 BEAT_SECONDS = 5
-"""How often the holder writes to its lock."""
+"""Seconds between two writes of the holder to its lock."""
 PATIENCE_SECONDS = 20
 """A lock that stays as it is for so long was left by a run that died."""
 HOLDER = {"run": str, "host": str, "pid": int}
-"""What a lock says of its holder."""
+"""Contents of a lock: its holder."""
 SETTLE_SECONDS = 0.3
 """Where files are not created atomically, two runs that begin at once both find the place free; then the last wins."""
 
 
 class TextStorage(Protocol):
-    """What a lock needs of a file system."""
+    """Operations of a file system that a lock needs."""
 
     def exists(self, path: str, /) -> bool:
         """Tell whether a file or folder is there."""

@@ -80,7 +80,7 @@ class Files:
         return REJECTED
 
     def list_rejected(self) -> DataFrame:
-        """Return the records that are none: REJECTED; one more pass over the files."""
+        """Return the malformed records: REJECTED; one more pass over the files."""
         source, splits = self.source, self.splits
 
         def read(batches: Batches) -> Batches:

@@ -29,7 +29,7 @@ class LabeledPairs:
 
     @property
     def counts(self) -> LabelsRead:
-        """How many there are."""
+        """Number of these pairs."""
         return LabelsRead(rows=self.heads.counts, given=self.given)
 
 

@@ -40,7 +40,7 @@ def elect_representatives(
     count = connected.counts.rows
 
     def build(counters: Counters) -> DataFrame:
-        return explain(
+        return join_members(
             connected.frame,
             identical,
             signed.frame,
@@ -90,7 +90,7 @@ def measure_members(seen: Seen) -> Elected:
     )
 
 
-def explain(
+def join_members(
     components: DataFrame,
     identical: DataFrame,
     signatures: DataFrame,

@@ -5,9 +5,10 @@ import pytest
 
 from dedup.errors import ConfigError
 from dedup.kernels.curve import probability
-from dedup.plan.answer import Question, answer
+from dedup.plan.answer import answer
 from dedup.plan.choice import Search, cost
-from dedup.plan.corpus import Corpus, Similarities
+from dedup.plan.profile import Profile, Similarities
+from dedup.plan.question import Question
 from dedup.plan.rates import Rates
 from dedup.settings.files import load_config
 from dedup.settings.options import MAX_SIGNATURE_SIZE, Lsh
@@ -25,7 +26,7 @@ def pairs(found):
 
 def corpus(*partners):
     jaccard, counts = np.array(partners, dtype=float).reshape(-1, 2).T
-    return Corpus(
+    return Profile(
         source="", documents=10**6, text_bytes=1000, text_ratio=1, tokens=200, shingles=196, id_bytes=8, identical=0,
         similarities=Similarities(jaccard=jaccard, fixed=counts, share=np.zeros_like(counts)),
     )  # fmt: skip

@@ -21,7 +21,7 @@ def explain(spark, documents, edges=(), *, kind="string", times=1, **way):
     counters = Counters(spark)
     # In batches of two rows: some hold members only, some edges only.
     with settings(spark, **{"spark.sql.execution.arrow.maxRecordsPerBatch": 2}):
-        members = representatives.explain(
+        members = representatives.join_members(
             spark.createDataFrame([(row[0], row[3]) for row in documents], schemas.COMPONENTS).repartition(2),
             spark.createDataFrame([(row[0], row[2]) for row in documents if row[0] != row[2]], schemas.IDENTICAL),
             make_signatures(spark, [*signed, (7777, None, 1, 0, 0)], KINDS[kind], partitions=3),
