@@ -124,6 +124,22 @@ def test_what_is_named_is_there(command):
     assert (ROOT / command.rstrip(".")).exists()
 
 
+def slugs(text):
+    """Return the anchors of a page's headings, as GitHub makes them."""
+    titles = re.findall(r"^#+ (.*)$", re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"], ids=lambda page: page.name)
+def test_links_lead_to_what_is_there(page):
+    text = page.read_text("utf-8")
+    links = re.findall(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]*))?\)|src=\"([^\"]*)\"", text)
+    for path, anchor, image in links:
+        target = page.parent / (path or image) if path or image else page
+        assert target.exists(), path
+        assert not anchor or anchor in slugs(target.read_text("utf-8")), f"{path}#{anchor}"
+
+
 def test_every_script_is_listed():
     listed = (ROOT / "scripts" / "README.md").read_text("utf-8")
     scripts = {path.name for path in (ROOT / "scripts").iterdir() if path.suffix not in {".md", ".py"}}

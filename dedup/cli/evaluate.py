@@ -27,7 +27,9 @@ def parse_arguments(arguments: Sequence[str], prog: str = "evaluate") -> argpars
     truth.add_argument("--pairs", default="", metavar="FILE", help="against pairs: left_id, right_id[, duplicate]")
     cli.add_argument("--sample", type=count, default=10_000, metavar="N", help="documents to draw; default: 10,000")
     cli.add_argument("--output", default="", metavar="DIR", help="folder to write evaluation.json to")
-    cli.add_argument("--format", choices=["parquet", "jsonl", "csv", "text"], help="default: told from the names")
+    cli.add_argument(
+        "--format", choices=["parquet", "jsonl", "csv", "text"], help="default: guessed from the file names"
+    )
     cli.add_argument("--id-column", metavar="NAME", help="integers or strings; default: the digest of the row")
     cli.add_argument("--text-column", metavar="NAME", help='default: "text"')
     add_settings(cli)

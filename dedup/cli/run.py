@@ -22,7 +22,9 @@ def parse_arguments(arguments: Sequence[str], prog: str = "dedup") -> argparse.N
     cli.add_argument("--input", required=True, action="append", metavar="PATH", help="file, folder or glob; repeatable")
     cli.add_argument("--output", required=True, metavar="DIR", help="folder that must not exist yet")
     cli.add_argument(
-        "--format", choices=["parquet", "arrow", "orc", "jsonl", "csv", "text"], help="default: told from the names"
+        "--format",
+        choices=["parquet", "arrow", "orc", "jsonl", "csv", "text"],
+        help="default: guessed from the file names",
     )
     cli.add_argument("--id-column", metavar="NAME", help="integers or strings; default: the digest of the row")
     cli.add_argument("--text-column", metavar="NAME", help='default: "text"')

@@ -184,9 +184,7 @@ def _read_labels(spark: SparkSession, storage: Storage, path: str, rows: DataFra
     labels = read_labels(spark, storage, path, id_type=rows.schema["id"].dataType, where="--pairs").cache()
     given, known = labels.count(), select_known(labels, rows).toArrow()
     if not known.num_rows:
-        raise DataError(
-            f"--pairs {path}: must hold pairs of the input (got {given:,}, of none both documents are in it)"
-        )
+        raise DataError(f"--pairs {path}: must hold pairs of the input (got {given:,}, none with both documents in it)")
     return known, given
 
 

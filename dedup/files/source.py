@@ -83,10 +83,13 @@ class FileSource:
             for batch in self._read_table(part, file, rows):
                 yield Piece(file=part.file, batch=batch)
             return
-        reader = jsonlines if file.format == "jsonl" else delimited
-        found = reader.read(
-            file, self.columns, self.id_type, begin=part.begin, end=part.end, rows=rows, on_bad=self.on_bad_record
-        )
+        on_bad = self.on_bad_record
+        if file.format == "csv":
+            found = delimited.read(file, self.columns, rows=rows, on_bad=on_bad)
+        else:
+            found = jsonlines.read(
+                file, self.columns, self.id_type, begin=part.begin, end=part.end, rows=rows, on_bad=on_bad
+            )
         for whole, rejected in found:
             aside = rejected
             for batch in slice_by_bytes(whole, 2 * PIECE_BYTES):

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from itertools import combinations
 
 import numpy as np
@@ -12,10 +12,10 @@ from dedup.kernels import Floats
 from dedup.kernels.curve import probability
 from dedup.plan.curve import Crossing, cross
 from dedup.plan.profile import Profile
-from dedup.settings.options import MAX_SIGNATURE_SIZE
+from dedup.settings.options import MAX_SIGNATURE_SIZE, Lsh
 
 KEY_BYTES = 8
-MOST_BANDS, MOST_ROWS = 4096, 128
+MOST_BANDS, MOST_ROWS = (entry.metadata["range"].high for entry in fields(Lsh) if entry.name in {"bands", "rows"})
 """The greatest values of the settings `lsh.bands` and `lsh.rows`."""
 
 

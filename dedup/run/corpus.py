@@ -50,7 +50,7 @@ def guess_format(storage: Storage, inputs: Sequence[str], *, name_filter: str = 
         matches = [kind for kind, extensions in EXTENSIONS.items() if parts and parts[-1] in extensions]
         if not matches:
             raise StorageError(
-                f"--input {path}: its format cannot be told from {name!r}; pass --format parquet, jsonl, csv or text"
+                f"--input {path}: its format cannot be guessed from {name!r}; pass --format parquet, jsonl, csv or text"
             )
         found[matches[0]] = path
     if len(found) > 1:

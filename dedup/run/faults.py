@@ -50,7 +50,7 @@ def _explain_end() -> DedupError | None:
 
 
 def _no_space(_: str) -> DedupError:
-    return StorageError(f"no space is left where the output or spark.local.dir lies; make some and {AGAIN}")
+    return StorageError(f"no space is left on the disk of the output or of spark.local.dir; make some and {AGAIN}")
 
 
 def _no_memory(_: str) -> DedupError:

@@ -44,5 +44,5 @@ def test_equal_rows_without_an_id_column_are_no_fault():
 def test_two_ids_of_one_hash_are_refused(id_column):
     features = replace(features_of(["a", "b", "c", "d"]), doc_ids=np.array([5, 7, 7, 5]))
 
-    with pytest.raises(DataError, match=r"ids 'a' and 'd' have one 64-bit hash \(5\); rename one of them"):
+    with pytest.raises(DataError, match=r"ids 'a' and 'd' share one 64-bit hash \(5\); rename one of them"):
         check_ids(features, id_column=id_column)

@@ -192,7 +192,7 @@ def test_two_ids_of_one_hash_are_named_whatever_else_is_wrong(spark, id_column):
 
     message = refuse(spark, [*repeated, (77, "left"), (77, "right"), (77, "right")], id_column=id_column)
 
-    assert message.startswith("ids 'left' and 'right' have one 64-bit hash (77); ")
+    assert message.startswith("ids 'left' and 'right' share one 64-bit hash (77); ")
 
 
 def test_equal_rows_are_no_fault_without_an_id_column(spark):
