@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -56,12 +56,29 @@ def main() -> None:
     options = cli.parse_args()
     sizes = [int(size) for size in options.sizes.split(",") if size] + [LARGE] * options.large
     results: list[dict[str, Any]] = []
-    command = shlex.join(["scripts/bench", *sys.argv[1:]])
-    written = {**describe_run(), "machine": describe_machine(), "command": command, "corpora": results}
+    written = {
+        **describe_run(),
+        "machine": describe_machine(),
+        "command": tell_command(sys.argv[1:]),
+        "corpora": results,
+    }
     for name, folder, documents in corpora(options, sizes):
         results.append(measure(name, folder, documents, options.contenders.split(","), options.rounds))
         print(to_table(results[-1]), flush=True)
         options.output.write_text(json.dumps(written, indent=1) + "\n")
+
+
+def tell_command(arguments: Sequence[str]) -> str:
+    """Return the command that repeats a run, without the paths of this machine."""
+    shown, rest = ["scripts/bench"], iter(arguments)
+    for each in rest:
+        if each == "--data":
+            shown += [each, "DATA"]
+        elif each not in {"--work", "--output"}:
+            shown.append(each)
+            continue
+        next(rest)
+    return shlex.join(shown)
 
 
 def corpora(options: argparse.Namespace, sizes: list[int]) -> Iterator[tuple[str, Path, int]]:

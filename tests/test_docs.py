@@ -22,6 +22,7 @@ from dedup.kernels.curve import probability
 from dedup.report.metrics import METRICS, to_metrics
 from dedup.run.session import ROOT
 from dedup.settings.files import load_config, to_dict
+from tests.bench import tell_command
 from tests.documented import PAGES
 from tests.measured import record, render
 from tests.reports import LABELED, make_near, make_report
@@ -122,6 +123,11 @@ def test_settings_are_named_with_their_defaults():
 @pytest.mark.parametrize("command", sorted(set(re.findall(r"scripts/[a-z]+|conf/[a-z.-]+|jobs/[a-z.]+", README))))
 def test_what_is_named_is_there(command):
     assert (ROOT / command.rstrip(".")).exists()
+
+
+def test_a_run_of_the_bench_tells_its_command_without_paths():
+    given = ["--rounds", "2", "--data", "/home/me/data", "--output", "b.json", "--large"]
+    assert tell_command(given) == "scripts/bench --rounds 2 --data DATA --large"
 
 
 def slugs(text):
