@@ -135,6 +135,8 @@ def deduplicate(
     dedup.errors.ConfigError: settings: unknown key treshold (did you mean threshold?)
     """
     chosen = _load(config, preset, settings, keywords)
+    if chosen.input.table:
+        raise ConfigError("input.table: must be empty here, where input may be a DataFrame: spark.table(NAME)")
     table = _take_table(input)
     if table is None:
         paths = _list_paths(input)

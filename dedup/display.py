@@ -62,6 +62,14 @@ def size(value: float | None) -> str:
     return f"{value:.3g} {UNITS[unit]}"
 
 
+def duration(seconds: float) -> str:
+    """Write a time in the units that people count in."""
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    minutes, hours = divmod(round(seconds / 60), 60)[::-1]
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min"
+
+
 def number(value: float | None) -> str:
     """Write any number, without digits that say nothing."""
     return "unknown" if value is None else f"{round(value, 6):,}".removesuffix(".0")

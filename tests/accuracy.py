@@ -1,4 +1,4 @@
-"""Judge the job against an exact oracle on real corpora: accuracy.py FOLDER.
+"""Judge the job against an exact oracle on real corpora: python -m tests.accuracy FOLDER.
 
 FOLDER holds oracle/judge.py, data/NAME.parquet, and data/truth/NAME_pairs.parquet and NAME_groups.parquet.
 With default settings every pair at the threshold must be found but one in a thousand, and nothing be removed without

@@ -1,6 +1,6 @@
-"""The benchmark: the job on both engines against Spark's plain copy and Spark MLlib, as whole processes in turn.
+"""The benchmark: the job on both engines, Spark's plain copy, MLlib and other libraries, each a process, in turn.
 
-scripts/bench [--large] [--rounds 3] [--sizes 10000,100000] [--data FOLDER] [--output bench.json]
+scripts/bench [--large] [--rounds 3] [--sizes 10000,100000] [--contenders copy,memory,rensa] [--output bench.json]
 
 `scripts/measured --bench bench.json` puts what it wrote into docs/measured.json and the pages.
 """
@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import orjson
 import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -34,9 +35,16 @@ from tests.machine import describe_machine, describe_run
 ROOT = Path(__file__).resolve().parent.parent
 SIZES = (10_000, 100_000, 1_000_000)
 LARGE = 5_000_000
-MLLIB_DOCUMENTS = 100_000
-"""The largest corpus that MLlib is asked to do."""
-MLLIB_SECONDS = 600
+SLOW_DOCUMENTS = {"mllib": 100_000, "datasketch": 100_000}
+"""The largest corpora that these are asked to do, once and for SLOW_SECONDS at most."""
+SLOW_SECONDS = 600
+PEERS = {"rensa": "rensa==0.5.0", "datasketch": "datasketch==2.0.0"}
+"""Libraries of others, by what is installed of each."""
+PEERS_FOLDER = ROOT / "dist" / "peers"
+NOTE = (
+    "rensa and datasketch run in one process, with bands of their own and the first document kept; none of their "
+    "removals is verified. Their recall is the share of pairs of which not both documents are kept."
+)
 PLANNED, PLANNED_REAL = 100_000, 4000
 """Documents of a corpus that a plan looks at."""
 THRESHOLD = 0.8
@@ -48,13 +56,14 @@ def main() -> None:
     cli.add_argument("--large", action="store_true", help=f"also {LARGE:,} documents: 7 GB of text, an hour")
     cli.add_argument("--rounds", type=int, default=3)
     cli.add_argument("--sizes", default=",".join(map(str, SIZES)), help="documents of the generated corpora")
-    cli.add_argument("--profiles", default="plain,long,skewed", help="which generated corpora")
-    cli.add_argument("--contenders", default="copy,memory,spark,graphframes,mllib")
+    cli.add_argument("--profiles", default="plain,long,skewed,lines", help="which generated corpora")
+    cli.add_argument("--contenders", default="copy,memory,spark,graphframes,mllib", help="also rensa, datasketch")
     cli.add_argument("--data", type=Path, help="folder of parquet files with columns doc_id and text, each a corpus")
     cli.add_argument("--work", type=Path, default=Path(tempfile.gettempdir()) / "dedup-bench", help="kept corpora")
     cli.add_argument("--output", type=Path, default=Path("bench.json"))
     options = cli.parse_args()
     sizes = [int(size) for size in options.sizes.split(",") if size] + [LARGE] * options.large
+    install(options.contenders.split(","))
     results: list[dict[str, Any]] = []
     written = {
         **describe_run(),
@@ -84,6 +93,7 @@ def tell_command(arguments: Sequence[str]) -> str:
 def corpora(options: argparse.Namespace, sizes: list[int]) -> Iterator[tuple[str, Path, int]]:
     """Yield name, folder and documents of every corpus; generated ones are kept for the next time."""
     profiles: dict[str, dict[str, Any]] = {"plain": {}, "long": {"mean_tokens": 400}, "skewed": {"skewed": True}}
+    profiles["lines"] = {}
     for size in sizes:
         for profile in options.profiles.split(","):
             # The long profile is there to show the cost of a byte, for which one size is enough.
@@ -93,6 +103,8 @@ def corpora(options: argparse.Namespace, sizes: list[int]) -> Iterator[tuple[str
             if not (folder / "truth.parquet").exists():
                 shutil.rmtree(folder, ignore_errors=True)
                 write_corpus(folder, size, **profiles[profile])
+                if profile == "lines":
+                    to_lines(folder)
             yield profile, folder, size
     for file in sorted(options.data.glob("*.parquet")) if options.data else []:
         folder = options.work / file.stem
@@ -101,16 +113,45 @@ def corpora(options: argparse.Namespace, sizes: list[int]) -> Iterator[tuple[str
         yield file.stem, folder, pq.read_metadata(file).num_rows
 
 
+def to_lines(folder: Path) -> None:
+    """Write the documents of a corpus as JSONL.zst, and put those of parquet, for who cannot read it, aside."""
+    (folder / "documents").rename(folder / "parquet")
+    (folder / "documents").mkdir()
+    for file in (folder / "parquet").iterdir():
+        lines = b"".join(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE) for row in pq.read_table(file).to_pylist())
+        with pa.CompressedOutputStream(str(folder / "documents" / f"{file.stem}.jsonl.zst"), "zstd") as stream:
+            stream.write(lines)
+
+
+def install(contenders: list[str]) -> None:
+    """Fetch the libraries of others that are asked for, beside the product."""
+    wanted = [package for name, package in PEERS.items() if name in contenders and not (PEERS_FOLDER / name).exists()]
+    if wanted:
+        command = [
+            sys.executable,
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--no-deps",
+            "--target",
+            str(PEERS_FOLDER),
+            *wanted,
+        ]
+        subprocess.run(command, check=True)
+
+
 def measure(name: str, folder: Path, documents: int, contenders: list[str], rounds: int) -> dict[str, Any]:
     """Run every contender once to warm the file cache and then in turn; return medians with least and greatest."""
     runs: dict[str, list[dict[str, Any]]] = {contender: [] for contender in contenders}
-    if documents > MLLIB_DOCUMENTS:
-        runs.pop("mllib", None)
+    for contender, most in SLOW_DOCUMENTS.items():
+        if documents > most:
+            runs.pop(contender, None)
     run("copy", folder)
     for _ in range(rounds):
         for contender, done in runs.items():
-            # MLlib takes minutes: once is enough to see it.
-            if contender != "mllib" or not done:
+            # These take minutes: once is enough to see it.
+            if contender not in SLOW_DOCUMENTS or not done:
                 done.append(run(contender, folder))
     result: dict[str, Any] = {"corpus": name, "documents": documents, "rounds": rounds}
     result["planned"] = plan(folder, documents)
@@ -151,30 +192,48 @@ def plan(folder: Path, documents: int) -> dict[str, int]:
     }
 
 
+def build(contender: str, folder: Path, target: Path) -> list[str]:
+    """Return the command that runs a contender."""
+    source = folder / "documents"
+    if contender in PEERS:
+        return [sys.executable, "-m", "tests.bench_peers", contender, str(source), str(target)]
+    if contender in {"copy", "mllib"}:
+        # Spark does not read JSONL.zst everywhere: the copy is that of the same rows.
+        readable = folder / "parquet" if (folder / "parquet").exists() else source
+        return [sys.executable, "-m", "tests.bench_jobs", contender, str(readable), str(target)]
+    command = [sys.executable, "jobs/deduplicate.py", "--input", str(source), "--output", str(target)]
+    command += ["--id-column", "doc_id", "--engine", "memory" if contender == "memory" else "spark"]
+    return command + ["--set", "components.engine=graphframes"] * (contender == "graphframes")
+
+
 def run(contender: str, folder: Path) -> dict[str, Any]:
     """Run one contender as a process and return what it took."""
-    source, target = str(folder / "documents"), folder / f"out-{contender}"
+    target = folder / f"out-{contender}"
     # A bench that was stopped has left what a run would go on with, or refuse.
     for left in (f"{target}", f"{target}.partial"):
         shutil.rmtree(left, ignore_errors=True)
     Path(f"{target}.lock").unlink(missing_ok=True)
-    if contender in {"copy", "mllib"}:
-        command = [sys.executable, "-m", "tests.bench_jobs", contender, source, str(target)]
-    else:
-        command = [sys.executable, "jobs/deduplicate.py", "--input", source, "--output", str(target)]
-        command += ["--id-column", "doc_id", "--engine", "memory" if contender == "memory" else "spark"]
-        if contender == "graphframes":
-            command += ["--set", "components.engine=graphframes"]
+    command = build(contender, folder, target)
     with tempfile.TemporaryDirectory() as log:
         logged = {"enabled": "true", "rolling.enabled": "false", "compress": "false", "dir": Path(log).as_uri()}
         arguments = " ".join(f"--conf spark.eventLog.{key}={value}" for key, value in logged.items())
         environment = {**os.environ, "PYSPARK_SUBMIT_ARGS": f"{arguments} pyspark-shell", "PYTHONPATH": str(ROOT)}
+        if contender in PEERS:
+            environment["PYTHONPATH"] += f"{os.pathsep}{PEERS_FOLDER}"
         begin = time.monotonic()
         process = psutil.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL)
-        peaks = watch(process, begin + (MLLIB_SECONDS if contender == "mllib" else 1e9))
+        peaks = watch(process, begin + (SLOW_SECONDS if contender in SLOW_DOCUMENTS else 1e9))
         measured = {"seconds": time.monotonic() - begin, **peaks, **read_log(Path(log))}
     if measured["finished"] and process.returncode:
         raise SystemExit(f"bench: {' '.join(command)} ended with {process.returncode}")
+    if measured["finished"]:
+        measured |= judge(contender, folder, target)
+    return measured
+
+
+def judge(contender: str, folder: Path, target: Path) -> dict[str, Any]:
+    """Return the stages of a run of the job, and the share of planted pairs that a contender has found."""
+    measured: dict[str, Any] = {}
     if (target / "report.json").exists():
         report = json.loads((target / "report.json").read_text("utf-8"))
         measured["stages"] = {name: round(stage["seconds"], 2) for name, stage in report["stages"].items()}
@@ -183,7 +242,12 @@ def run(contender: str, folder: Path) -> dict[str, Any]:
         for key, file in (("recall", "truth"), ("recall_hot", "hot")):
             if (folder / f"{file}.parquet").exists():
                 measured[key] = recall(places, pq.read_table(folder / f"{file}.parquet"))
-    elif contender == "mllib" and measured["finished"] and (folder / "truth.parquet").exists():
+    elif contender in PEERS and (folder / "truth.parquet").exists():
+        kept = pq.read_table(target, columns=["doc_id"])["doc_id"].to_numpy()
+        measured["recall"] = float(
+            1 - np.isin(_similar(pq.read_table(folder / "truth.parquet")), kept).all(axis=1).mean()
+        )
+    elif contender == "mllib" and (folder / "truth.parquet").exists():
         found = pq.read_table(target)
         known = set(zip(found["left"].to_pylist(), found["right"].to_pylist(), strict=True))
         pairs = _similar(pq.read_table(folder / "truth.parquet"))
@@ -219,7 +283,7 @@ def to_table(result: Mapping[str, Any]) -> str:
         ),
         "|---|---|---|---|---|---|---|---|---|---|",
     ]
-    for name in ("copy", "memory", "spark", "graphframes", "mllib"):
+    for name in ("copy", "memory", "spark", "graphframes", "mllib", *PEERS):
         if name not in result:
             continue
         one = result[name]
@@ -234,6 +298,8 @@ def to_table(result: Mapping[str, Any]) -> str:
             f"| {one['jvm_bytes'] / 1e6:,.0f} | {one['worker_bytes'] / 1e6:,.0f} "
             f"| {one['total_bytes'] / 1e6:,.0f} | {found} |"
         )
+    if any(name in result for name in PEERS):
+        lines += ["", NOTE]
     for name in ("memory", "spark"):
         stages = result.get(name, {}).get("stages", {})
         told = ", ".join(f"{stage} {seconds:.1f}" for stage, seconds in stages.items())

@@ -30,7 +30,7 @@ def watch(process: psutil.Popen, deadline: float) -> dict[str, Any]:
         peaks["total_bytes"] = max(peaks["total_bytes"], total)
         if time.monotonic() > deadline:
             finished = False
-            for child in process.children(recursive=True):
+            for child in [*process.children(recursive=True), process]:
                 child.kill()
         time.sleep(POLL_SECONDS)
     return {**peaks, "cpu_seconds": sum(cpu_seconds.values()), "finished": finished}

@@ -1,4 +1,4 @@
-"""One Spark session for the whole suite, made when the first test asks for it."""
+"""One Spark session for all tests of a process, made when the first asks for it."""
 
 import os
 import sys
@@ -6,15 +6,26 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import Phase, settings
 from pyspark.sql import SparkSession
 
+from dedup.run import lock
 from dedup.run.session import GRAPHFRAMES_JAR, LOCAL_CONF, ROOT, read_conf
 
 # How long an example takes says nothing about a kernel, least of all on a machine whose cores are busy with Spark.
 settings.register_profile("quick", deadline=None, max_examples=30)
 settings.register_profile("full", settings.get_profile("quick"), max_examples=100)
+# That there is an example is all that scripts/mutations asks for.
+settings.register_profile("any", settings.get_profile("quick"), phases=set(Phase) - {Phase.shrink, Phase.explain})
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _settled() -> Iterator[None]:
+    """No two runs of a test begin at one moment on an object store, so none waits to see which has won."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lock, "SETTLE_SECONDS", 0.0)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -4,8 +4,9 @@ Every constant stands here a second time on purpose: a kernel that changes one n
 """
 
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
+from hashlib import blake2b
 from itertools import combinations
 
 import regex
@@ -117,19 +118,31 @@ def token_hash(token: str, seed: int) -> int:
     return total & MASK
 
 
-def shingle_hash(token_hashes: Sequence[int]) -> int:
+def weights(count: int, seed: int = 1, key: bytes = b"") -> list[int]:
+    """Return what the last token of a shingle weighs, the one before it, and so on."""
+    if not key:
+        return [value | 1 for value in expand(seed ^ int.from_bytes(b"weight"), count)]
+    salt = seed.to_bytes(16, "little")
+    digests = [
+        blake2b(place.to_bytes(8, "little"), digest_size=8, key=key, salt=salt, person=b"weight")
+        for place in range(count)
+    ]
+    return [int.from_bytes(each.digest(), "little") | 1 for each in digests]
+
+
+def shingle_hash(token_hashes: Sequence[int], seed: int = 1, key: bytes = b"") -> int:
     total = len(token_hashes) * 0x9E3779B97F4A7C15
-    for place, value in enumerate(reversed(token_hashes)):
-        total += value * 0xD1342543DE82EF95**place
+    for value, weight in zip(reversed(token_hashes), weights(len(token_hashes), seed, key), strict=True):
+        total += value * weight
     return mix(total & MASK)
 
 
-def shingle_hashes(token_hashes: Sequence[int], size: int) -> list[int]:
+def shingle_hashes(token_hashes: Sequence[int], size: int, seed: int = 1, key: bytes = b"") -> list[int]:
     """Return the ascending distinct shingle hashes of one document."""
     if not token_hashes:
         return []
     starts = range(max(len(token_hashes) - size + 1, 1))
-    return sorted({shingle_hash(token_hashes[start : start + size]) for start in starts})
+    return sorted({shingle_hash(token_hashes[start : start + size], seed, key) for start in starts})
 
 
 def signature(shingles: Iterable[int], size: int, seed: int) -> list[int]:
@@ -147,3 +160,63 @@ def signature(shingles: Iterable[int], size: int, seed: int) -> list[int]:
 def band_keys(values: Sequence[int], bands: int, rows: int) -> list[int]:
     salted = [mix((value + salt) & MASK) for value, salt in zip(values, expand(0x6B6579, bands * rows), strict=True)]
     return [mix(sum(salted[band * rows : (band + 1) * rows]) & MASK) for band in range(bands)]
+
+
+def keep_copies(
+    documents: Mapping[int, tuple],
+    known: Mapping[tuple, bool],
+    is_similar: Callable,
+    *,
+    starred: Callable,
+    stay: Callable,
+) -> tuple[dict[int, int], set[int], Mapping[tuple, bool]]:
+    """Return for which document each is removed, which stay, and the pairs compared, of documents that resemble others.
+
+    Parameters
+    ----------
+    documents
+        By doc_id the component, the shingle set's id and the sort key, less is better.
+    known
+        Whether two sets are similar, of pairs that were compared.
+    is_similar
+        Tells it of any other pair of sets; None where their sizes rule it out.
+    starred
+        Tells whether a removed document of this component must itself resemble the one kept.
+    stay
+        Tells whether a document stays that has these before it of its group, in order.
+    """
+    ordered = sorted(documents, key=lambda one: documents[one][2])
+    while True:
+        owners: dict[int, int] = {}
+        for one in ordered:
+            component, own, _ = documents[one]
+            for other in ordered:
+                if other == one or (owners.get(other) == other and documents[other][0] == component):
+                    theirs = documents[other][1]
+                    if (
+                        other == one
+                        or not starred(component)
+                        or own == theirs
+                        or known.get((min(own, theirs), max(own, theirs)))
+                    ):
+                        owners[one] = other
+                        break
+        tops = {documents[one][1] for one in ordered if owners[one] == one and starred(documents[one][0])}
+        gone = {own for _, own, _ in documents.values()} - tops
+        around = {
+            own: {other for pair, similar in known.items() if similar and own in pair for other in pair} & tops
+            for own in gone
+        }
+        asked = {pair for others in around.values() for pair in combinations(sorted(others), 2)}
+        answers = {pair: is_similar(*pair) for pair in asked if pair not in known}
+        answers = {pair: answer for pair, answer in answers.items() if answer is not None}
+        if not answers:
+            break
+        known = {**known, **answers}
+    groups: dict[int, list[int]] = {}
+    for one in ordered:
+        groups.setdefault(owners[one], []).append(one)
+    staying = {
+        one for group in groups.values() for place, one in enumerate(group) if not place or stay(group[:place], one)
+    }
+    return owners, staying, known

@@ -52,7 +52,10 @@ NEAR = Near(
     elected=Elected(
         rows=2_800,
         near=1_000,
-        distant=95,
+        distant=120,
+        chained=95,
+        least=0.62,
+        rules={"longest": 800, "smallest_id": 65},
         sizes={2: 600, 3: 180, 5: 60, 11: 20, 60: 3, 340: 1},
         largest=[
             {

@@ -1,6 +1,7 @@
 """Hypothesis strategies: text from everywhere in Unicode, near copies, hashes, edges between arbitrary ids."""
 # ruff: noqa: RUF001 - letters that look alike are wanted
 
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 
 MARKS = "\u0301\u0308\u0345\u20dd\ufe0f\u093f\u0e31\u0e34\u0e48\u0eb1\u0ec8\u17b6\u17d2\u102c\u1039\u3099\u302a\u0307"
@@ -65,3 +66,15 @@ def edges(draw: st.DrawFn, max_size: int = 40) -> list[tuple[int, int]]:
     """Edges between a few arbitrary ids: repeated, reversed and from an id to itself among them."""
     ends = st.sampled_from(draw(st.lists(int64s, min_size=1, max_size=20)))
     return draw(st.lists(st.tuples(ends, ends), max_size=max_size))
+
+
+def runs(count: int) -> settings:
+    """Return the settings of examples that are runs of the job: so many, in the full profile three times as many.
+
+    None is shrunk; they share nothing but the Spark session.
+    """
+    return settings(
+        max_examples=max(count * settings().max_examples // 30, 1),
+        phases=[Phase.explicit, Phase.reuse, Phase.generate],
+        suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+    )

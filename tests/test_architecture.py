@@ -25,7 +25,9 @@ PARTS = {
     "dedup/tables/counts.py": set(),
     "dedup/settings": {"dedup.settings", "dedup.kernels.text", "dedup.errors"},
     "dedup/settings/rules.py": {"dedup.errors"},
-    "dedup/settings/options.py": {"dedup.errors", "dedup.settings.rules"},
+    "dedup/settings/options.py": {
+        *("dedup.errors", "dedup.settings.rules", "dedup.settings.banding", "dedup.settings.keeping"),
+    },
     # Both engines read and write files with it, where Spark and Numba need not be.
     "dedup/files": {"numpy", "orjson", "pyarrow", "xxhash", "dedup.files", "dedup.errors"},
     "dedup/stages": {
@@ -62,9 +64,9 @@ PARTS = {
     },
     # It reads its input, labels and output as a run does, and how is the business of dedup/run.
     "dedup/evaluate": {
-        *("numpy", "pyarrow", "pyspark", "py4j"),
-        *("dedup.run.faults", "dedup.run.input", "dedup.run.labels", "dedup.run.storage"),
-        *("dedup.evaluate", "dedup.stages", "dedup.settings", "dedup.kernels"),
+        *("numpy", "pyarrow", "pyspark", "py4j", "xxhash"),
+        *("dedup.run", "dedup.evaluate", "dedup.engines", "dedup.stages", "dedup.files"),
+        *("dedup.settings", "dedup.kernels"),
         *("dedup.display", "dedup.errors", "dedup.__version__"),
     },
     "dedup/run": {

@@ -18,7 +18,7 @@ from dedup.settings import files as config_module
 from dedup.settings import options as settings_module
 from dedup.settings.files import load_config, to_dict, to_toml
 from dedup.settings.options import Alerts, Buckets, Candidates, Components, Config, Input, Lsh, Output, Shingles
-from dedup.settings.rules import Limit
+from dedup.settings.rules import Count, Limit, Texts
 
 ROOT = Path(__file__).resolve().parent.parent
 DEFAULTS = ROOT / "conf" / "dedup.toml"
@@ -35,12 +35,17 @@ RANGES = {
     "threshold": (sys.float_info.min, 1),
     "shingles.shingle_size": (1, 64),
     "limits.per_source": (0, INT64_MAX),
+    "cluster.max_component": (0, INT64_MAX),
+    "keep.copies": (1, INT64_MAX),
+    "keep.copies_per_source": (0, INT64_MAX),
     "output.files": (0, 1_000_000),
     "shingles.seed": (0, INT64_MAX),
     "lsh.bands": (1, 4096),
     "lsh.rows": (1, 128),
+    "lsh.recall": (0, 1),
     "lsh.seed": (0, INT64_MAX),
     "buckets.max_bucket": (2, INT64_MAX),
+    "input.max_text_bytes": (1, INT64_MAX),
     "candidates.estimate_sigmas": (0, sys.float_info.max),
     "components.driver_edges": (0, INT64_MAX),
     "alerts.removal_rate_above": (0, 1),
@@ -56,6 +61,9 @@ RANGES = {
     "alerts.index_bytes_above": (0, sys.float_info.max),
     "alerts.stage_seconds_above": (0, sys.float_info.max),
 }
+
+MERGES = ["count", "urls:url", "first:date", "last:a.b", 'x_1:"é"']
+RULES = ["smallest_id", "longest", "latest:date", 'lowest:é."', "source:a,b", "sql:length(title) * 2"]
 
 
 def read_docstrings():
@@ -117,7 +125,7 @@ def test_defaults_file_holds_the_defaults_and_every_setting():
 def test_defaults_are_the_operating_point_of_the_design():
     config = Config()
 
-    assert (config.threshold, config.lsh.bands, config.lsh.rows, config.signature_size) == (0.8, 21, 6, 126)
+    assert (config.threshold, config.banding, config.signature_size) == (0.8, (21, 6), 126)
     assert (config.shingles.shingle_size, config.candidates.estimate_sigmas) == (5, 4.0)
 
 
@@ -241,11 +249,11 @@ def test_fault_in_a_preset_names_the_preset(tmp_path, monkeypatch):
         ("[threshold]", "threshold must be a number above 0 and at most 1 (got {})"),
         ("mode = 'fast'", 'mode must be one of "lsh", "exact" (got "fast")'),
         ("mode = ['lsh']", 'mode must be one of "lsh", "exact" (got ["lsh"])'),
-        ("lsh.bands = 0", "lsh.bands must be an integer from 1 to 4096 (got 0)"),
-        ("lsh.bands = 4097", "lsh.bands must be an integer from 1 to 4096 (got 4097)"),
-        ("lsh.bands = 21.0", "lsh.bands must be an integer from 1 to 4096 (got 21.0)"),
-        ("lsh.bands = true", "lsh.bands must be an integer from 1 to 4096 (got true)"),
-        ("lsh.rows = 129", "lsh.rows must be an integer from 1 to 128 (got 129)"),
+        ("lsh.bands = 0", 'lsh.bands must be an integer from 1 to 4096, or "auto" (got 0)'),
+        ("lsh.bands = 4097", 'lsh.bands must be an integer from 1 to 4096, or "auto" (got 4097)'),
+        ("lsh.bands = 21.0", 'lsh.bands must be an integer from 1 to 4096, or "auto" (got 21.0)'),
+        ("lsh.bands = true", 'lsh.bands must be an integer from 1 to 4096, or "auto" (got true)'),
+        ("lsh.rows = 129", 'lsh.rows must be an integer from 1 to 128, or "auto" (got 129)'),
         ("lsh.seed = -1", "lsh.seed must be a 64-bit integer of at least 0 (got -1)"),
         (
             f"shingles.seed = {INT64_MAX + 1}",
@@ -278,16 +286,27 @@ def test_fault_in_a_preset_names_the_preset(tmp_path, monkeypatch):
             "alerts.index_bytes_above = inf",
             "alerts.index_bytes_above must be a finite number of at least 0, or empty (got Infinity)",
         ),
+        ("keep.order = 'longest'", 'keep.order must be a list of Unicode strings (got "longest")'),
+        ("keep.order = [1]", "keep.order must be a list of Unicode strings (got [1])"),
         ("lsh = 5", "lsh must be a table (got 5)"),
         ("[[lsh]]\nbands = 5", 'lsh must be a table (got [{"bands": 5}])'),
         ("lsh.bands = 4096\nlsh.rows = 5", "lsh.bands * lsh.rows must be at most 16384 (got 20480)"),
-        ("lsh.bands = 4096", "lsh.bands * lsh.rows must be at most 16384 (got 24576)"),
+        ("lsh.bands = 'most'", 'lsh.bands must be an integer from 1 to 4096, or "auto" (got "most")'),
     ],
 )
 def test_value_out_of_rule_is_refused_in_one_line(tmp_path, text, message):
     path = write(tmp_path, text)
 
     assert message_of(path) == f"{path}: {message}"
+
+
+@pytest.mark.parametrize("entry", ["", "newest", "latest", "latest:", "longest:text", "longest:", "source", "sql: "])
+def test_an_entry_of_the_order_that_is_no_rule_is_refused_with_those_there_are(entry):
+    known = "smallest_id, longest, shortest, latest:COLUMN, earliest:COLUMN, highest:COLUMN, lowest:COLUMN"
+
+    assert message_of(settings={"keep.order": ["longest", entry]}) == (
+        f"Keep: order must have entries of {known}, source:A,B, sql:EXPRESSION (got {entry!r})"
+    )
 
 
 @pytest.mark.parametrize(
@@ -317,7 +336,7 @@ def test_unknown_key_is_refused_with_the_nearest_known_one(tmp_path, text, unkno
     [
         ("threshold=2", "threshold must be a number above 0 and at most 1 (got 2)"),
         ("lsh.band=2", "unknown key lsh.band (did you mean lsh.bands?)"),
-        ("lsh.bands.x=2", 'lsh.bands must be an integer from 1 to 4096 (got {"x": 2})'),
+        ("lsh.bands.x=2", 'lsh.bands must be an integer from 1 to 4096, or "auto" (got {"x": 2})'),
         ("lsh=2", "lsh must be a table (got 2)"),
         ("input.text_column=\udcff", 'input.text_column must be a Unicode string (got "\udcff")'),
         ("threshold", 'override must be key=value (got "threshold")'),
@@ -381,7 +400,7 @@ def test_file_that_is_not_utf8_names_byte_and_line(tmp_path):
     [
         (lambda: replace(Config(), threshold=0), "Config: threshold must be a number above 0 and at most 1 (got 0)"),
         (lambda: Config(lsh={"bands": 3}), 'Config: lsh must be a table of type Lsh (got {"bands": 3})'),
-        (lambda: Lsh(bands=0), "Lsh: bands must be an integer from 1 to 4096 (got 0)"),
+        (lambda: Lsh(bands=0), 'Lsh: bands must be an integer from 1 to 4096, or "auto" (got 0)'),
         (lambda: Lsh(bands=4096, rows=5), "Lsh: bands * rows must be at most 16384 (got 20480)"),
         (lambda: Candidates(estimate_sigmas=10**400), None),
     ],
@@ -411,7 +430,7 @@ def test_ends_of_every_range_are_allowed(name):
 
 
 def test_ranges_are_known_for_every_numeric_setting():
-    assert RANGES.keys() == {name for name, (_, entry) in SETTINGS.items() if entry.type in (int, float, Limit)}
+    assert RANGES.keys() == {name for name, (_, entry) in SETTINGS.items() if entry.type in (int, float, Limit, Count)}
 
 
 def test_integer_for_a_float_becomes_a_float():
@@ -450,8 +469,12 @@ def strategy_of(owner):
             values[entry.name] = st.sampled_from(get_args(entry.type))
         elif entry.type is str:
             values[entry.name] = st.text()
-        elif entry.type is int:
-            values[entry.name] = st.integers(bounds.low, bounds.high or INT64_MAX)
+        elif entry.type in (int, Count):
+            numbers = st.integers(bounds.low, bounds.high or INT64_MAX)
+            values[entry.name] = numbers if entry.type is int else st.one_of(st.just("auto"), numbers)
+        elif entry.type == Texts:
+            known = MERGES if entry.name == "merge" else RULES
+            values[entry.name] = st.lists(st.sampled_from(known), unique=True).map(tuple)
         elif entry.type in (float, Limit):
             numbers = st.floats(
                 bounds.low, bounds.high, exclude_min=bounds.above, allow_nan=False, allow_infinity=False

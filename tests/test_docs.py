@@ -106,7 +106,7 @@ def test_a_run_of_the_bench_takes_the_place_of_earlier_ones():
 
 
 def test_the_curve_is_that_of_the_defaults():
-    lsh = load_config().lsh
+    lsh = load_config().banding
     head, cells = re.search(r"\| Jaccard \| (0\.2.*?) \|\n.*\n\| probability \| (.*?) \|\n", README).groups()
     computed = [f"{probability(float(each), lsh.bands, lsh.rows):.4f}" for each in head.split(" | ")]
     assert computed == cells.split(" | ")
@@ -187,10 +187,9 @@ def test_presets_are_listed_as_they_are():
     assert {name for name, *_ in rows} == names
     for name, *numbers, half, high in rows:
         config = load_config(None, name)
-        lsh = config.lsh
+        lsh = config.banding
         assert [float(each) for each in numbers] == [
-            lsh.bands,
-            lsh.rows,
+            *lsh,
             config.shingles.shingle_size,
             config.threshold,
         ]

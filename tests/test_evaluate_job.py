@@ -16,12 +16,12 @@ start = partial(start_any, program=(sys.executable, ROOT / "jobs" / "evaluate.py
 start_without_java = partial(start, JAVA_HOME="/nonexistent", PATH="/usr/bin:/bin")
 
 
-def test_the_command_prints_a_table_and_writes_the_answer(tmp_path):
+def test_the_command_prints_a_table_and_writes_the_answer_without_java(tmp_path):
     rows = [*ROWS, {"id": 4, "text": ROWS[0]["text"] + " \x1b[31m"}]
     pq.write_table(pa.Table.from_pylist(rows), tmp_path / "in.parquet")
     output = tmp_path / "out put"
 
-    done = start(
+    done = start_without_java(
         *("--input", tmp_path / "in.parquet", "--id-column", "id", "--exact", "--output", output),
         *("--against", "lsh.bands=1", "--against", "lsh.rows=1", "--against", "threshold=1"),
     )
@@ -46,6 +46,15 @@ def test_the_command_prints_a_table_and_writes_the_answer(tmp_path):
 )
 def test_a_mistake_in_the_settings_is_answered_before_spark_starts(arguments, words):
     assert_mistake(start_without_java("--input", "in.parquet", *arguments), *words)
+
+
+def test_spark_is_started_where_it_is_asked_for(tmp_path):
+    pq.write_table(pa.Table.from_pylist(ROWS), tmp_path / "in.parquet")
+
+    done = start_without_java("--input", tmp_path / "in.parquet", "--exact", "--set", "engine=spark")
+
+    assert done.returncode == 2
+    assert "Spark did not start" in done.stderr
 
 
 @pytest.mark.parametrize(

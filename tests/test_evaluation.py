@@ -11,6 +11,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
+import dedup.evaluate.corpus
 import dedup.evaluate.sample
 from dedup.errors import ConfigError, DataError, StorageError
 from dedup.evaluate.evaluation import Question, check_comparable, evaluate
@@ -161,6 +162,30 @@ def test_a_sample_brings_its_families_along(source, truth, corpus, spark, monkey
     assert first["cost"]["candidates_per_document"] > 0
     assert first["cost"]["pairs_per_document"] >= first["cost"]["candidates_per_document"]
     assert found["sides"] is None
+
+
+@pytest.mark.parametrize("truth", ["exact", "planted", "pairs", "sample"])
+def test_the_answer_without_spark_is_that_with_it(*, source, labels, corpus, spark, tmp_path, monkeypatch, truth):
+    """Files of integer ids and of strings, read in many splits by several processes."""
+    monkeypatch.setattr(dedup.evaluate.corpus, "SPLIT_BYTES", 1000)
+    monkeypatch.setattr(dedup.evaluate.corpus, "ALONE_BYTES", 0)
+    if truth == "exact":
+        source = str(tmp_path / "in")
+        Path(source).mkdir()
+        for part in range(3):
+            rows = {"id": range(part, len(corpus), 3), "text": [*corpus.values()][part::3]}
+            pq.write_table(pa.table({**rows, "id": [*rows["id"]]}), f"{source}/{part}.parquet", row_group_size=20)
+    given = {"planted": {"planted": 30}, "pairs": {"pairs": labels[0]}, "sample": {"sample": 40}}.get(truth, {})
+    settings = {"config": load_config(None, None, SETTINGS), "other": load_config(None, None, [*SETTINGS, *WEAK])}
+    question = Question(inputs=[source], **settings, **given)
+
+    found, expected = evaluate(None, question), evaluate(spark, question)
+
+    for answer in (found, expected):
+        del answer["seconds"]
+        for tried in answer["trials"].values():
+            del tried["cost"]["sample_seconds"]
+    assert found == expected
 
 
 def test_planted_copies_are_the_truth_where_wanted(source, spark):

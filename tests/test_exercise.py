@@ -4,7 +4,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dedup.run.job import Job
-from dedup.run.pipeline import run
+from dedup.run.local import run_in_memory
 from dedup.run.session import ROOT
 from dedup.settings.files import load_config
 from tests import exercise
@@ -24,12 +24,12 @@ def test_misses_follow_the_formula():
     assert f"{exercise.to_markdown(rows)}\n" in PAGE.read_text("utf-8")
 
 
-def test_candidates_are_a_small_share_of_all_pairs(spark, tmp_path):
+def test_candidates_are_a_small_share_of_all_pairs(tmp_path):
     documents = exercise.make_documents()
     source = str(tmp_path / "in.parquet")
     pq.write_table(pa.table({"id": range(len(documents)), "text": documents}), source)
     config = load_config(None, None, ["input.id_column=id"])
-    report = run(spark, Job(inputs=[source], output=str(tmp_path / "out"), config=config))
+    report = run_in_memory(Job(inputs=[source], output=str(tmp_path / "out"), config=config))
     pairs = report["pairs"]
     assert pairs["candidates"] < 0.003 * pairs["all"]
     sentence = (

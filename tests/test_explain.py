@@ -20,7 +20,7 @@ from dedup.explain.result import Result
 from dedup.explain.show import Style, to_json, to_tables, to_text
 from dedup.kernels.text import Contract
 from dedup.run.job import Job
-from dedup.run.pipeline import run
+from dedup.run.local import run_in_memory
 from dedup.run.session import ROOT
 from dedup.settings.files import load_config
 from dedup.settings.options import Config
@@ -42,12 +42,12 @@ REMOVED = {each for each in TEXTS if each.startswith("step")} - {"step 0"}
 
 
 @pytest.fixture(scope="module")
-def output(_session, tmp_path_factory):
+def output(tmp_path_factory):
     folder = tmp_path_factory.mktemp("explained")
     source = folder / "in.parquet"
     pq.write_table(pa.table({"id": [*TEXTS], "text": [*TEXTS.values()]}), source)
     config = load_config(None, None, ["input.id_column=id", "lsh.bands=60", "lsh.rows=3"])
-    run(_session, Job(inputs=[str(source)], output=str(folder / "out"), config=config))
+    run_in_memory(Job(inputs=[str(source)], output=str(folder / "out"), config=config))
     return folder / "out"
 
 
@@ -248,11 +248,11 @@ def test_verdicts_name_what_kept_similar_documents_apart():
     assert tell_verdict(config, None, None, is_edge=False).startswith("not recorded")
 
 
-def test_rows_of_json_lines_are_found_by_their_digests(spark, tmp_path):
+def test_rows_of_json_lines_are_found_by_their_digests(tmp_path):
     text = " ".join(WORDS)
     lines = [{"text": text, "n": 1, "made": "2020-01-01"}, {"text": text + " end", "n": None}, {"text": "alone\ttab"}]
     (tmp_path / "in.jsonl").write_text("".join(json.dumps(line) + "\n" for line in [*lines, lines[2]]))
-    run(spark, Job(inputs=[str(tmp_path / "in.jsonl")], output=str(tmp_path / "out"), config=load_config()))
+    run_in_memory(Job(inputs=[str(tmp_path / "in.jsonl")], output=str(tmp_path / "out"), config=load_config()))
     result = Result(str(tmp_path / "out"))
     [near, equal] = sorted(result.duplicates.to_pylist(), key=lambda row: row["kind"] == "identical")
 

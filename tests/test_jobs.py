@@ -1,11 +1,12 @@
 """The command as a user runs it: what it prints, where, and with which exit code.
 
-A start of Spark takes seconds, so what one start can show stands in one test.
+A start of Spark takes seconds, so what one start can show stands in one test; what needs no process has none.
 """
 
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dedup import __version__
+from dedup.cli.run import main
 from dedup.run.session import LOCAL_CONF, ROOT
 
 JOB = ROOT / "jobs" / "deduplicate.py"
@@ -50,6 +52,19 @@ def start(*arguments, program=(sys.executable, JOB), cwd=None, umask=-1, **envir
 def start_without_java(*arguments):
     """Run the job where Spark cannot start: an answer other than that came before."""
     return start(*arguments, JAVA_HOME="/nonexistent", PATH="/usr/bin:/bin")
+
+
+@pytest.fixture
+def call(capsys):
+    """Return a function that runs the job in this process."""
+
+    def act(*arguments):
+        status = main([*map(str, arguments)])
+        return subprocess.CompletedProcess(arguments, status, *capsys.readouterr())
+
+    handler = signal.getsignal(signal.SIGTERM)
+    yield act
+    signal.signal(signal.SIGTERM, handler)
 
 
 def assert_mistake(done, *words, status=2):
@@ -124,58 +139,58 @@ def test_spark_submit_from_elsewhere_gives_the_same_result(source, output, tmp_p
     assert modes(tmp_path / "out") == ({0o600}, {0o700})
 
 
-def test_a_breach_ends_the_job_with_a_status_of_its_own(source, output, tmp_path):
+def test_a_breach_ends_the_job_with_a_status_of_its_own(call, source, output, tmp_path):
     limits = ("--set", "alerts.removal_rate_above=0.1", "--set", "alerts.on_breach=fail")
 
-    done = start("--input", source, "--output", tmp_path / "out", "--id-column", "id", "--baseline", output, *limits)
+    done = call("--input", source, "--output", tmp_path / "out", "--id-column", "id", "--baseline", output, *limits)
 
     assert_mistake(done, "removal_rate is 0.333333, above its limit of 0.1", f"{tmp_path}/out.partial/report", status=3)
     assert not (tmp_path / "out").exists()
     assert "1 alert" in (tmp_path / "out.partial" / "report" / "report.html").read_text()
 
 
-def test_an_unknown_column_is_answered_with_those_there_are(source, tmp_path):
-    done = start("--input", source, "--output", tmp_path / "out", "--text-column", "body")
+def test_an_unknown_column_is_answered_with_those_there_are(call, source, tmp_path):
+    done = call("--input", source, "--output", tmp_path / "out", "--text-column", "body")
 
     assert_mistake(done, "text_column", "'body'", "put.parquet has id, text")
 
 
-def test_what_a_corpus_holds_does_not_command_the_terminal(tmp_path):
+def test_what_a_corpus_holds_does_not_command_the_terminal(call, tmp_path):
     pq.write_table(pa.table({"\x1b[31mred\n": ["a"]}), tmp_path / "in.parquet")
 
-    done = start("--input", tmp_path / "in.parquet", "--output", tmp_path / "out")
+    done = call("--input", tmp_path / "in.parquet", "--output", tmp_path / "out")
 
     assert_mistake(done, "text_column", r"\x1b[31mred\n")
     assert "\x1b" not in done.stderr
 
 
-def test_an_existing_output_is_refused_and_untouched(source, output):
+def test_an_existing_output_is_refused_and_untouched(call, source, output):
     before = read(output, "kept")
 
-    done = start("--input", source, "--output", output, "--id-column", "id")
+    done = call("--input", source, "--output", output, "--id-column", "id")
 
     assert_mistake(done, f"--output {output}: must not exist yet", "--overwrite")
     assert read(output, "kept") == before
 
 
-def test_an_input_that_is_missing_is_refused(tmp_path):
-    done = start("--input", tmp_path / "none.parquet", "--output", tmp_path / "out")
+def test_an_input_that_is_missing_is_refused(call, tmp_path):
+    done = call("--input", tmp_path / "none.parquet", "--output", tmp_path / "out")
 
     assert_mistake(done, f"--input {tmp_path}/none.parquet", "it does not exist")
 
 
-def test_an_empty_folder_is_refused(tmp_path):
+def test_an_empty_folder_is_refused(call, tmp_path):
     (tmp_path / "in").mkdir()
 
-    done = start("--input", tmp_path / "in", "--output", tmp_path / "out", "--format", "parquet")
+    done = call("--input", tmp_path / "in", "--output", tmp_path / "out", "--format", "parquet")
 
     assert_mistake(done, f"--input {tmp_path}/in", "it has no file to read")
 
 
-def test_an_input_of_no_rows_is_refused(tmp_path):
+def test_an_input_of_no_rows_is_refused(call, tmp_path):
     pq.write_table(pa.Table.from_pylist(ROWS).slice(0, 0), tmp_path / "in.parquet")
 
-    done = start("--input", tmp_path / "in.parquet", "--output", tmp_path / "out", "--id-column", "id")
+    done = call("--input", tmp_path / "in.parquet", "--output", tmp_path / "out", "--id-column", "id")
 
     assert_mistake(done, "--input", "must hold at least one document")
     assert not (tmp_path / "out").exists()

@@ -10,6 +10,8 @@ from pyspark.sql import types as T
 from dedup.errors import DataError, SchemaError, StorageError
 from dedup.run.job import Job
 from dedup.run.labels import read_labels
+from dedup.run.local import run_in_memory
+from dedup.run.pairs import read_pairs
 from dedup.run.pipeline import run
 from dedup.run.storage import Storage
 from dedup.settings.files import load_config
@@ -18,7 +20,10 @@ from dedup.stages.labels import select_known
 
 def read(spark, path, id_type=None):
     frame = read_labels(spark, Storage(spark), str(path), id_type=id_type or T.LongType(), where="--pairs")
-    return sorted(map(tuple, frame.collect()), key=repr)
+    found = sorted(map(tuple, frame.collect()), key=repr)
+    table = read_pairs(str(path), id_type=pa.string() if id_type else pa.int64(), where="--pairs")
+    assert sorted((tuple(row.values()) for row in table.to_pylist()), key=repr) == found
+    return found
 
 
 def test_csv_json_lines_and_parquet_say_the_same(spark, tmp_path):
@@ -33,9 +38,10 @@ def test_csv_json_lines_and_parquet_say_the_same(spark, tmp_path):
 
 
 def test_without_a_label_a_pair_is_one_of_duplicates_and_unreadable_ids_are_null(spark, tmp_path):
-    (tmp_path / "a.csv").write_text("left_id,right_id\n2,1\nx,3\n")
+    (tmp_path / "a.csv").write_text("left_id,right_id\n2,1\nx,3\n 4,+5\n1_0,6\n1.5,7\n9223372036854775808,8\n,\n")
 
-    assert read(spark, tmp_path / "a.csv") == [(1, 2, True), (None, 3, True)]
+    unreadable = [(None, number, True) for number in (3, 6, 7, 8)]
+    assert read(spark, tmp_path / "a.csv") == [(1, 2, True), (4, 5, True), *unreadable]
 
 
 def test_string_ids_are_hashed_as_those_of_the_corpus(spark, tmp_path):
@@ -83,6 +89,8 @@ def test_a_file_that_is_none_of_labels_is_refused(spark, tmp_path, file, error, 
 
     with pytest.raises(error, match=words):
         read(spark, path)
+    with pytest.raises(error, match=words):
+        read_pairs(str(path), id_type=pa.int64(), where="--pairs")
 
 
 @pytest.mark.parametrize("mode", ["lsh", "exact"])
@@ -95,7 +103,10 @@ def test_recall_is_told_by_similarity_and_empty_documents_resemble_none(spark, t
     config = load_config(None, None, ["input.id_column=id", f"evaluation.labeled_pairs={labels}", f"mode={mode}"])
 
     report = run(spark, Job(inputs=[str(corpus)], output=str(tmp_path / "out"), config=config))
+    other = run_in_memory(Job(inputs=[str(corpus)], output=str(tmp_path / "other"), config=config))
 
+    for name in ("recall_measured", "labeled_pairs", "recall_on_labeled_set"):
+        assert other[name] == report[name]
     points = [(point["jaccard"], point["pairs"], point["joined"]) for point in report["recall_measured"]]
     assert points == [(0.0, 3, 0), (36 / 37, 2, 2), (1.0, 1, 1)]
     assert report["labeled_pairs"] == {"given": 6, "known": 6, "joined": 3}

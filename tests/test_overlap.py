@@ -35,6 +35,7 @@ def _here(tmp_path, monkeypatch):
         ("{{raw/x,clean}}", "clean"),
         ("clean.partial/result/kept", "clean"),
         ("clean.replaced/kept", "clean"),
+        ("clean.lock", "clean"),
         ("s3a://bucket/corpus/part", "s3://bucket/corpus"),
         ("s3a://user:pass@bucket/corpus", "s3a://bucket/corpus/clean"),
         ("hdfs://name/corpus", "/corpus/clean"),

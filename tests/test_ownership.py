@@ -8,7 +8,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from dedup.errors import AlertError, StorageError
+from dedup.files.storage import Storage as FileStorage
 from dedup.run.job import Job
+from dedup.run.local import run_in_memory
 from dedup.run.pipeline import run
 from dedup.run.storage import Storage
 from dedup.run.workspace import MARK, Workspace
@@ -44,27 +46,35 @@ def touched(monkeypatch):
         assert is_marked or own.name.endswith(".lock") or not own.exists(), f"{path} is not the job's own"
         paths.append(own.name)
 
-    def watch(name):
-        original = getattr(Storage, name)
+    def watch(storage, name):
+        original = getattr(storage, name)
 
         def watched(self, path, *more):
             check(path)
             return original(self, path, *more)
 
-        monkeypatch.setattr(Storage, name, watched)
+        monkeypatch.setattr(storage, name, watched)
 
-    watch("delete")
-    watch("rename")
+    for storage in (Storage, FileStorage):
+        watch(storage, "delete")
+        watch(storage, "rename")
     return paths
 
 
-def test_whatever_is_moved_or_deleted_has_the_mark(spark, corpus, output, touched, monkeypatch):
-    deduplicate(spark, corpus, output)
-    deduplicate(spark, corpus, output, "threshold=0.7", overwrite=True)
+@pytest.mark.parametrize("engine", ["memory", "spark"])
+def test_whatever_is_moved_or_deleted_has_the_mark(request, corpus, output, touched, *, monkeypatch, engine):
+    def deduplicate(engine, *settings):
+        config = load_config(None, None, ["input.id_column=id", *settings])
+        job = Job(inputs=[corpus], output=str(output), config=config, overwrite=True)
+        return run_in_memory(job) if engine == "memory" else run(request.getfixturevalue("spark"), job)
+
+    deduplicate("memory")
+    deduplicate("memory", "threshold=0.7")
     with pytest.raises(AlertError):
-        deduplicate(spark, corpus, output, "alerts.removal_rate_above=0", "alerts.on_breach=fail", overwrite=True)
+        deduplicate("memory", "alerts.removal_rate_above=0", "alerts.on_breach=fail")
     # Cut short amid publishing, in the moment after the rename.
-    original = Storage.write_text
+    storage = Storage if engine == "spark" else FileStorage
+    original = storage.write_text
 
     def break_off(self, path, text):
         if path.endswith("output/_SUCCESS"):
@@ -72,10 +82,10 @@ def test_whatever_is_moved_or_deleted_has_the_mark(spark, corpus, output, touche
         original(self, path, text)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Storage, "write_text", break_off)
+        patch.setattr(storage, "write_text", break_off)
         with pytest.raises(StorageError, match="cut short"):
-            deduplicate(spark, corpus, output, overwrite=True)
-    deduplicate(spark, corpus, output, overwrite=True)
+            deduplicate(engine)
+    deduplicate(engine)
 
     assert {"output", "output.partial", "output.replaced", "output.lock"} <= set(touched)
     assert sorted(path.name for path in Path(output).parent.iterdir() if path.name.startswith("output")) == ["output"]
@@ -119,9 +129,11 @@ def test_an_input_that_the_output_would_replace_is_refused_and_stays(spark, corp
     assert content(Path(corpus)) == before
 
 
-def test_a_folder_is_deleted_mark_last(spark, corpus, output, monkeypatch):
+def test_a_folder_is_deleted_mark_last(spark, output, monkeypatch):
     storage = Storage(spark)
-    deduplicate(spark, corpus, output)
+    with Workspace(storage, output) as workspace:
+        workspace.open({"version": "1"}, overwrite=False)
+        workspace.publish({"kept/part-0": "", "report.json": "{}"})
     shutil.copytree(output, f"{output}.replaced")
     seen = []
     original = Storage.delete

@@ -1,25 +1,208 @@
 """Which paths the workers read themselves, and which are left to Spark's readers."""
 
+import json
+import socket
+import time
+from dataclasses import replace
+
+import pyarrow as pa
+import pyarrow.dataset as ds
 import pytest
 
-from dedup.run.pipeline import _is_on_disk
+from dedup.errors import ConfigError, StorageError
+from dedup.files.listing import list_files
+from dedup.files.storage import Storage, find_result
+from dedup.files.systems import _connect
+from dedup.run import local, reach
+from dedup.run.job import Job
+from dedup.run.local import run_in_memory
+from dedup.run.pipeline import run
+from dedup.run.reach import find_obstacle, find_obstacle_beside
+from dedup.run.start import choose_engine
+from dedup.settings.files import load_config
+from tests.stores import KEYS, serve_bucket
+
+STORAGE = Storage()
+WORDS = " ".join(f"word{number}" for number in range(40))
+
+
+@pytest.fixture(scope="module")
+def bucket():
+    with serve_bucket() as url:
+        yield url
+
+
+@pytest.fixture
+def silent(monkeypatch):
+    """Return the URL of a store that takes connections and never says a word."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        for name, value in {**KEYS, "AWS_ENDPOINT_URL": f"http://127.0.0.1:{listener.getsockname()[1]}"}.items():
+            monkeypatch.setenv(name, value)
+        _connect.cache_clear()
+        yield "s3://corpora"
+    _connect.cache_clear()
+
+
+def ask(source, output="/out", **options):
+    return Job(inputs=[source], output=output, config=load_config(settings={"input.id_column": "id", **options}))
+
+
+@pytest.fixture
+def configure(spark):
+    """Return a function that changes settings of Hadoop until the test ends."""
+    conf = spark.sparkContext._jsc.hadoopConfiguration()
+    before = {}
+
+    def change(settings):
+        for key, value in settings.items():
+            before[key] = conf.get(key)
+            conf.set(key, value)
+
+    yield change
+    for key, value in before.items():
+        if value is None:
+            conf.unset(key)
+        else:
+            conf.set(key, value)
 
 
 @pytest.mark.parametrize(
-    ("default", "path", "expected"),
+    ("default", "path", "obstacle"),
     [
-        ("file:///", "corpus/a.parquet", True),
-        ("file:///", "file:/corpus", True),
-        ("file:///", "s3a://bucket/corpus", False),
-        ("hdfs://name:8020", "/corpus", False),
-        ("hdfs://name:8020", "file:/corpus", True),
+        ("file:///", "corpus/a.parquet", ""),
+        ("file:///", "file:/corpus", ""),
+        ("hdfs://name:8020", "/corpus", "/corpus: is on Spark's file system hdfs://name:8020"),
+        ("hdfs://name:8020", "file:/corpus", ""),
     ],
 )
-def test_a_path_without_a_scheme_is_where_spark_takes_it_to_be(spark, default, path, expected):
-    settings = spark.sparkContext._jsc.hadoopConfiguration()
-    before = settings.get("fs.defaultFS")
-    settings.set("fs.defaultFS", default)
+def test_a_path_without_a_scheme_is_where_spark_takes_it_to_be(spark, configure, default, path, obstacle):
+    configure({"fs.defaultFS": default})
+
+    assert find_obstacle_beside(spark, ask(path, "file:/out")) == obstacle
+
+
+@pytest.mark.parametrize(
+    ("settings", "obstacle"),
+    [
+        ({}, ""),
+        ({"fs.s3a.access.key": "user", "fs.s3a.path.style.access": "true"}, ""),
+        ({"fs.s3a.access.key": "other"}, "access.key"),
+        ({"fs.s3a.bucket.elsewhere.access.key": "other"}, ""),
+        ({"fs.s3a.bucket.corpora.endpoint": "https://elsewhere"}, "endpoint"),
+        ({"fs.s3a.aws.credentials.provider": "org.Own"}, "aws.credentials.provider"),
+    ],
+)
+def test_a_store_that_spark_has_other_credentials_of_is_read_by_spark(spark, bucket, configure, settings, obstacle):
+    STORAGE.write_text(f"{bucket}/in/a.txt", "x")
+    configure(settings)
+
+    found = find_obstacle_beside(spark, ask(f"{bucket}/in"))
+
+    assert found == (f"{bucket}/in: Spark has settings of its own for it ({obstacle})" if obstacle else "")
+
+
+@pytest.mark.parametrize(
+    ("source", "output", "words"),
+    [
+        ("wasb://somewhere/in", "/out", "got scheme 'wasb'"),
+        ("/in", "s3://user:password@corpora/out", r"s3://\*\*\*@corpora/out.*must name a bucket, without user"),
+        ("/in", "s3://missing/out", r"s3://missing/out.probe: must be a path .*(NoSuchBucket|NO_SUCH_BUCKET|does not)"),
+    ],
+)
+@pytest.mark.usefixtures("bucket")
+def test_what_the_machine_cannot_reach_is_left_to_spark_and_said_why(source, output, words):
+    job = ask(source, output)
+
+    found = find_obstacle(job)
+    assert found
+    with pytest.raises(StorageError, match=words):
+        raise StorageError(found)
+    assert choose_engine(job) == "spark"
+
+
+def test_a_store_that_never_answers_is_given_up(silent, monkeypatch):
+    monkeypatch.setattr(reach, "PATIENCE_SECONDS", 0.5)
+    begin = time.monotonic()
+
+    assert find_obstacle(ask(f"{silent}/in/*.parquet")) == f"{silent}/in/*.parquet: no answer within 0 s"
+    assert time.monotonic() - begin < 5
+
+
+@pytest.mark.parametrize("name", ["part-{}.jsonl", "lang=en/{}.jsonl.zst"])
+def test_a_corpus_on_a_store_needs_no_spark(bucket, tmp_path, monkeypatch, name):
+    monkeypatch.setattr(local, "ALONE_BYTES", 0)
+    monkeypatch.setattr(local, "SPLIT_BYTES", 200)
+    texts = [WORDS, f"{WORDS} end", "something else", WORDS.upper()]
+    for number in range(4):
+        lines = "".join(json.dumps({"id": 10 * number + at, "text": text}) + "\n" for at, text in enumerate(texts))
+        with STORAGE.create(f"{tmp_path}/in/{name.format(number)}") as stream:
+            packed = pa.compress(lines.encode(), "zstd", asbytes=True)
+            stream.write(packed if name.endswith(".zst") else lines.encode())
+        STORAGE.copy(f"{tmp_path}/in/{name.format(number)}", f"{bucket}/{tmp_path.name}/in/{name.format(number)}")
+    remote = f"{bucket}/{tmp_path.name}"
+    STORAGE.write_text(f"{remote}/out/mine.txt", "not the job's")
+
+    for root in (str(tmp_path), remote):
+        assert choose_engine(ask(f"{root}/in", f"{root}/clean")) == "memory"
+        run_in_memory(ask(f"{root}/in", f"{root}/clean"))
+
+    def read(root):
+        clean = find_result(STORAGE, f"{root}/clean")
+        folders = [f"{clean}/{folder}" for folder in ("kept", "removed", "edges")]
+        return {file.relative: STORAGE.open(file.path).read() for file in list_files(folders, format="text").files}
+
+    assert read(remote) == read(str(tmp_path))
+    found = {entry.path.partition("/")[0] for entry in STORAGE.list(remote, recursive=True) if entry.path}
+    assert found == {"in", "out", "clean"}
+    with pytest.raises(StorageError, match="must not exist yet"):
+        run_in_memory(ask(f"{remote}/in", f"{remote}/out"))
+
+
+def test_the_id_of_a_text_is_its_whole_path_however_it_was_named(tmp_path, monkeypatch):
+    for name in ("a", "b"):
+        STORAGE.write_text(f"{tmp_path}/in/{name}.txt", WORDS)
+    monkeypatch.chdir(tmp_path)
+
+    run_in_memory(ask("in", "out", **{"input.id_column": ""}))
+
+    [removed] = ds.dataset("out/duplicates").to_table().to_pylist()
+    assert (removed["id"], removed["representative_id"]) == (f"{tmp_path}/in/b.txt", f"{tmp_path}/in/a.txt")
+
+
+def test_a_table_of_the_catalog_is_read_by_its_name(spark, tmp_path):
+    rows = [(1, WORDS), (2, WORDS), (3, "something else")]
+    spark.createDataFrame(rows, "id int, text string").write.saveAsTable("pages")
+    spark.table("pages").createOrReplaceTempView("view")
     try:
-        assert _is_on_disk(spark, path) == expected
+        for name in ("pages", "default.pages", "view"):
+            job = replace(ask("", f"{tmp_path}/{name}", **{"input.table": name}), inputs=[])
+            report = run(spark, job)
+
+            assert choose_engine(job) == "spark"
+            assert (report["input"], report["format"], report["removed"]) == ([name], "table", 1)
+            kept = ds.dataset(f"{tmp_path}/{name}/kept", format="parquet").to_table().to_pylist()
+            assert sorted(row["id"] for row in kept) == [1, 3]
+        folder = spark.table("pages").inputFiles()[0].rpartition("/")[0].removeprefix("file:")
+        with pytest.raises(StorageError, match="must lie apart from every input"):
+            run(spark, replace(job, output=f"{folder}/out"))
     finally:
-        settings.set("fs.defaultFS", before)
+        spark.sql("DROP TABLE pages")
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"input.table": "none.such"}, r"^--table none.such: must be a table of Spark's catalog \(.*NOT_FOUND"),
+        ({"input.format": "delta"}, r"^--input /in: must be Delta Lake, with its jar among Spark's \(.*delta"),
+    ],
+)
+def test_a_table_that_spark_cannot_read_is_refused_by_name(spark, tmp_path, settings, words):
+    job = ask("/in", f"{tmp_path}/out", **settings)
+
+    with pytest.raises(StorageError, match=words):
+        run(spark, job)
+    with pytest.raises(ConfigError, match="engine: must be"):
+        choose_engine(replace(job, config=replace(job.config, engine="memory")))
+    assert list(tmp_path.iterdir()) == []

@@ -119,7 +119,9 @@ def test_without_a_labelled_set_a_baseline_and_sources_these_are_null():
 
 
 def test_the_baseline_is_compared_by_numbers_and_settings():
-    earlier = json.loads(to_json(make_report("threshold=0.7", "lsh.bands=30"))) | {"output": "s3a://me:secret@b/old"}
+    earlier = json.loads(to_json(make_report("threshold=0.7", "lsh.bands=30", "lsh.rows=6"))) | {
+        "output": "s3a://me:secret@b/old"
+    }
     earlier |= {"removal_rate": 0.2, "kept": HOSTILE, "unknown": 3}
 
     report = make_report(baseline=earlier)
@@ -162,6 +164,26 @@ def test_token_slopes_are_fitted_at_the_same_ranks():
     # The exponent of frequency over rank is that of the law of frequencies, 1 / (a - 1)... of ranks by value: a.
     assert ranks["kept"]["slope"] == pytest.approx(-1.6, abs=0.1)
     assert rank_tokens({"input": texts[:1], "kept": []}) is None
+
+
+def test_no_loss_in_a_sample_bounds_the_share_that_is_lost():
+    for sampled, lost, bound in ((10_000, 0, 3.0e-4), (10, 0, 0.2589), (100, 5, 0.1023), (7, 7, 1.0), (0, 0, 0.0)):
+        made = make_near(lost={"sampled": sampled, "similar": lost, "lost": lost})
+        # Clopper and Pearson's bounds of one side.
+        found = make_report(near=made)["uncompared"]["lost_share_at_most"]
+        assert found == pytest.approx(bound, rel=2e-3)
+
+
+def test_no_password_of_a_url_is_told():
+    report = make_report(
+        "evaluation.labeled_pairs=s3a://me:secret@b/pairs",
+        inputs=["s3a://me:secret@b/in"],
+        output="s3a://me:secret@b/out",
+    )
+
+    assert (report["input"], report["output"]) == (["s3a://b/in"], "s3a://b/out")
+    for text in (to_json(report), to_html(report, draw_plots(report)), to_metrics(report), to_table(report)):
+        assert "secret" not in text
 
 
 # Table
@@ -231,7 +253,7 @@ def test_a_page_is_whole_and_needs_nothing_else():
     assert [link for link in links if not link.startswith("#")] == ["data:,"]
     assert "1,900 of 12,000 documents removed (15.83%)" in text
     assert "text saved 2.8 MB of 16.8 MB" in text
-    assert "95 of the removed documents (5.00%) have no edge to the one kept" in text
+    assert "95 of the removed documents (5.00%) are less similar to the one kept than the threshold" in text
     assert "web 9,000 18.89% 81.11%" in text
     assert "signatures 12,000 4.1 1.23 MB" in text
     assert "At the threshold it is 99.83%." in text

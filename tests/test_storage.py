@@ -288,6 +288,67 @@ def test_a_table_is_there_once_finished_and_the_output_once_published(spark, ent
     assert {path.name for path in tmp_path.iterdir() if path.suffix != ".crc"} == {name, f"{name}.lock"}
 
 
+def flip(file):
+    content = bytearray(file.read_bytes())
+    column = pq.read_metadata(file).row_group(0).column(0)
+    last = column.data_page_offset + column.total_compressed_size - 1
+    content[last] = 255 - content[last]
+    file.write_bytes(content)
+
+
+def truncate(file):
+    os.truncate(file, file.stat().st_size // 2)
+
+
+def shorten(file):
+    table = pq.read_table(file)
+    pq.write_table(table.slice(0, table.num_rows - 1), file, compression="none")
+
+
+def rename_column(file):
+    pq.write_table(pq.read_table(file).rename_columns(["other"]), file, compression="none")
+
+
+def without_checksum(harm):
+    def both(file):
+        harm(file)
+        file.with_name(f".{file.name}.crc").unlink()
+
+    return both
+
+
+HARMS = {
+    "flipped": flip,
+    "flipped unseen": without_checksum(flip),
+    "truncated": without_checksum(truncate),
+    "rows gone": without_checksum(shorten),
+    "another schema": without_checksum(rename_column),
+    "file gone": Path.unlink,
+}
+
+
+def test_a_damaged_table_is_made_again(spark, enter, output, caplog):
+    numbers = spark.range(1000).withColumnRenamed("id", "number").coalesce(1)
+    workspace = enter(output)
+    workspace.open(IDENTITY, overwrite=False)
+    keep = Tables(spark, workspace)
+    made = []
+
+    def build(_):
+        made.append(True)
+        return numbers
+
+    for times, harm in enumerate([None, *HARMS.values()]):
+        if harm:
+            [file] = Path(workspace.table("numbers")).glob("part-*.parquet")
+            harm(file)
+        for _ in range(2):
+            table = keep("numbers", NUMBERS, build, count_rows)
+            assert (table.counts, table.frame.count()) == (1000, 1000)
+        assert len(made) == times + 1
+    assert caplog.messages == ["numbers: the table of an earlier try is damaged; it is made again"] * len(HARMS)
+
+
 def test_an_existing_output_is_refused_and_stays(enter, output):
     place(Path(output), "precious")
 
@@ -321,7 +382,7 @@ def test_an_output_to_be_replaced_stays_until_the_new_one_is_whole(enter, output
     whole = ["._DEDUP.crc", "._SUCCESS.crc", ".new.crc", MARK, "_SUCCESS", "new"]
     assert steps == [
         ("rename", "output", [MARK, "old"]),
-        ("rename", "result", None),
+        ("rename", Path(workspace.result).name, None),
         ("delete", "run.json", whole),
         ("delete", "publishing", whole),
         ("delete", "output.partial", whole),
@@ -345,7 +406,8 @@ def begin(enter, output, identity=IDENTITY):
     workspace = enter(output)
     workspace.open(identity, overwrite=False)
     workspace.finish("first", {"rows": 1})
-    place(Path(workspace.partial), "stages/second/part-0", "result/kept/part-0")
+    place(Path(workspace.new_table("second")), "part-0")
+    place(Path(workspace.result), "kept/part-0")
 
 
 def test_an_equal_run_goes_on_where_the_other_stopped(enter, output):
@@ -357,7 +419,7 @@ def test_an_equal_run_goes_on_where_the_other_stopped(enter, output):
     assert workspace.finished("first") == {"rows": 1}
     assert workspace.finished("second") is None
     # Rows of a result cut short must not be published.
-    assert not Path(workspace.result).exists()
+    assert not list(Path(workspace.partial).glob("result-*"))
 
 
 @pytest.mark.parametrize("key", list(IDENTITY))
@@ -369,11 +431,11 @@ def test_another_run_is_refused_and_named_until_it_may_overwrite(enter, output, 
     with pytest.raises(StorageError, match=f"holds an unfinished run with another {key}") as caught:
         workspace.open(other, overwrite=False)
     assert repr(IDENTITY[key]) in str(caught.value)
-    assert workspace.finished("first") == {"rows": 1}
+    assert Path(f"{workspace.partial}/stages/first.json").exists()
 
     workspace.open(other, overwrite=True)
     assert workspace.finished("first") is None
-    assert not Path(workspace.result).exists()
+    assert not list(Path(workspace.partial).glob("result-*"))
     workspace.finish("first", {"rows": 2})
     workspace = enter(output)
     workspace.open(other, overwrite=False)
@@ -396,12 +458,12 @@ def test_a_record_cut_short_by_a_crash_counts_for_nothing(enter, storage, output
 def test_work_that_was_half_deleted_is_not_taken_up_again(enter, output, monkeypatch, step):
     begin(enter, output)
     workspace = enter(output)
-    place(Path(workspace.partial), "stages/first/part-0")
+    place(Path(workspace.new_table("first")), "part-0")
     delete = Storage.delete
 
     def crash(storage, path):
         if path == workspace.partial:
-            delete(storage, f"{path}/stages/first")
+            delete(storage, f"{path}/stages/first.json")
             raise RuntimeError("pulled the plug")
         delete(storage, path)
 
@@ -425,9 +487,13 @@ def test_an_input_that_was_mended_is_read_again(spark, output, tmp_path):
     with pytest.raises(DataError, match="must hold at least one document"):
         run(spark, job)
 
-    pq.write_table(pa.table({"id": [1, 1], "text": ["a text", "another"]}), source)
-    with pytest.raises(DataError, match="must be unique"):
+    pq.write_table(pa.table({"id": ["x", "x", "y"], "text": ["a text", "another", "b"]}), source)
+    with pytest.raises(DataError, match=r"must be unique \(got 1 repeated ids: 'x' \(2 rows\)\)"):
         run(spark, job)
+    pq.write_table(pa.table({"id": [None, "y"], "text": ["an orphan", "b"]}), source)
+    with pytest.raises(DataError, match="1 nulls; their texts begin 'an orphan'"):
+        run(spark, job)
+    assert not Path(output).exists()
 
 
 @pytest.mark.parametrize("path", ["", "[", "nonsense://host/x"])

@@ -1,6 +1,7 @@
 """What the command lines have in common: how settings are given, and how an error is told."""
 
 import argparse
+import contextlib
 import sys
 import traceback
 from collections.abc import Sequence
@@ -12,6 +13,7 @@ from dedup.settings.options import Config
 
 OPTIONS = {
     "format": "input.format",
+    "table": "input.table",
     "id_column": "input.id_column",
     "text_column": "input.text_column",
     "mode": "output.mode",
@@ -44,7 +46,14 @@ def read_settings(options: argparse.Namespace, overrides: Sequence[str] = ()) ->
 def tell_error(error: BaseException) -> int:
     """Print one line for what a user can mend and the traceback of anything else; return the exit status, 2 or 1."""
     if isinstance(error, DedupError):
-        print(f"dedup: {printable(hide_secrets(str(error)))}", file=sys.stderr)
+        print_error(printable(hide_secrets(str(error))))
         return 2
-    print(hide_secrets("".join(traceback.format_exception(error))), end="", file=sys.stderr)
+    with contextlib.suppress(OSError):
+        print(hide_secrets("".join(traceback.format_exception(error))), end="", file=sys.stderr)
     return 1
+
+
+def print_error(text: str) -> None:
+    """Print a line for the user, whose terminal may be closed by now."""
+    with contextlib.suppress(OSError):
+        print(f"dedup: {text}", file=sys.stderr)

@@ -3,10 +3,14 @@
 import argparse
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from dedup import __version__
 from dedup.cli.common import add_settings, read_settings, tell_error
 from dedup.display import hide_secrets, log_to_stderr
+
+if TYPE_CHECKING:
+    from dedup.evaluate.evaluation import Question
 
 
 def count(text: str) -> int:
@@ -28,7 +32,9 @@ def parse_arguments(arguments: Sequence[str], prog: str = "evaluate") -> argpars
     cli.add_argument("--sample", type=count, default=10_000, metavar="N", help="documents to draw; default: 10,000")
     cli.add_argument("--output", default="", metavar="DIR", help="folder to write evaluation.json to")
     cli.add_argument(
-        "--format", choices=["parquet", "jsonl", "csv", "text"], help="default: guessed from the file names"
+        "--format",
+        choices=["parquet", "arrow", "orc", "jsonl", "csv", "text"],
+        help="default: guessed from the file names",
     )
     cli.add_argument("--id-column", metavar="NAME", help="integers or strings; default: the digest of the row")
     cli.add_argument("--text-column", metavar="NAME", help='default: "text"')
@@ -40,6 +46,17 @@ def parse_arguments(arguments: Sequence[str], prog: str = "evaluate") -> argpars
     cli.add_argument("--overwrite", action="store_true", help="replace an existing evaluation.json")
     cli.add_argument("--version", action="version", version=f"dedup {__version__}")
     return cli.parse_args(arguments)
+
+
+def _evaluate_on_spark(question: "Question") -> dict[str, Any]:
+    from dedup.evaluate.evaluation import evaluate  # noqa: PLC0415 - as below
+    from dedup.run.session import close_session, open_session  # noqa: PLC0415 - as below
+
+    spark = open_session(quiet=not sys.stderr.isatty())
+    try:
+        return evaluate(spark, question)
+    finally:
+        close_session(spark)
 
 
 def main(arguments: Sequence[str], prog: str = "evaluate") -> int:
@@ -54,10 +71,9 @@ def main(arguments: Sequence[str], prog: str = "evaluate") -> int:
         elif options.against:
             other = read_settings(options, options.against)
 
-        # Spark's modules take a second to import, which a mistake in the settings need not wait for.
-        from dedup.evaluate.evaluation import Question, check_comparable, evaluate  # noqa: PLC0415
+        # What evaluates takes a second to import, which a mistake in the settings need not wait for.
+        from dedup.evaluate.evaluation import Question, check_comparable, evaluate, needs_spark  # noqa: PLC0415
         from dedup.evaluate.show import to_table  # noqa: PLC0415
-        from dedup.run.session import close_session, open_session  # noqa: PLC0415
 
         question = Question(
             inputs=options.input,
@@ -70,11 +86,7 @@ def main(arguments: Sequence[str], prog: str = "evaluate") -> int:
             overwrite=options.overwrite,
         )
         check_comparable(question.config, question.other)
-        spark = open_session(quiet=not sys.stderr.isatty())
-        try:
-            answer = evaluate(spark, question)
-        finally:
-            close_session(spark)
+        answer = _evaluate_on_spark(question) if needs_spark(question) else evaluate(None, question)
     except Exception as error:  # noqa: BLE001 - whatever it is, the user gets an answer and the exit code says so
         return tell_error(error)
     print(to_table(answer))

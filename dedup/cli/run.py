@@ -1,17 +1,19 @@
 """Remove near-duplicate documents from a text corpus."""
 
 import argparse
+import contextlib
 import logging
 import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Sequence
 
 from dedup import __version__
-from dedup.cli.common import add_settings, read_settings, tell_error
+from dedup.cli.common import add_settings, print_error, read_settings, tell_error
 from dedup.display import hide_secrets, log_to_stderr
-from dedup.errors import AlertError, FinishedError
+from dedup.errors import AlertError, ConfigError, DedupError, FinishedError
 
 
 def parse_arguments(arguments: Sequence[str], prog: str = "dedup") -> argparse.Namespace:
@@ -19,11 +21,13 @@ def parse_arguments(arguments: Sequence[str], prog: str = "dedup") -> argparse.N
     cli = argparse.ArgumentParser(
         prog=prog, description=__doc__, epilog="All settings, their meanings and defaults: conf/dedup.toml"
     )
-    cli.add_argument("--input", required=True, action="append", metavar="PATH", help="file, folder or glob; repeatable")
+    source = cli.add_mutually_exclusive_group(required=True)
+    source.add_argument("--input", action="append", metavar="PATH", help="file, folder or glob; repeatable")
+    source.add_argument("--table", metavar="NAME", help="table of Spark's catalog")
     cli.add_argument("--output", required=True, metavar="DIR", help="folder that must not exist yet")
     cli.add_argument(
         "--format",
-        choices=["parquet", "arrow", "orc", "jsonl", "csv", "text"],
+        choices=["parquet", "arrow", "orc", "jsonl", "csv", "text", "delta"],
         help="default: guessed from the file names",
     )
     cli.add_argument("--id-column", metavar="NAME", help="integers or strings; default: the digest of the row")
@@ -39,12 +43,16 @@ def parse_arguments(arguments: Sequence[str], prog: str = "dedup") -> argparse.N
     return cli.parse_args(arguments)
 
 
-def stop_on_sigterm() -> threading.Event:
-    """Let SIGTERM end Spark, and with it whatever waits for Spark; return what it sets."""
-    stopped = threading.Event()
+STOPS = (signal.SIGTERM, signal.SIGHUP)
+"""What ends a job in order: a scheduler's request, and a terminal that is closed."""
+
+
+def stop_on_signals() -> list[signal.Signals]:
+    """Let a signal end Spark, and with it whatever waits for Spark; return the list that the signal will be put on."""
+    stopped: list[signal.Signals] = []
 
     def stop(number: int, _: object) -> None:
-        stopped.set()
+        stopped.append(signal.Signals(number))
         pyspark = sys.modules.get("pyspark")
         context = pyspark and pyspark.SparkContext._active_spark_context  # noqa: SLF001 - to start none
         if not context:
@@ -52,43 +60,69 @@ def stop_on_sigterm() -> threading.Event:
         # This thread is amid a call to the JVM and cannot make another.
         threading.Thread(target=context.stop, daemon=True).start()
 
-    signal.signal(signal.SIGTERM, stop)
+    for each in STOPS:
+        # nohup has it ignored.
+        if signal.getsignal(each) is not signal.SIG_IGN:
+            signal.signal(each, stop)
     return stopped
 
 
 def main(arguments: Sequence[str], prog: str = "dedup") -> int:
     """Run the job; return 0, 2 after a user's mistake, 3 after an alert, 1 after a fault."""
     options = parse_arguments(arguments, prog)
-    stopped = stop_on_sigterm()
+    stopped, begin = stop_on_signals(), time.time_ns()
     terminal = sys.stderr.isatty()
     log_to_stderr()
     level = options.log_level or ("info" if terminal else "warning")
     logging.getLogger("dedup").setLevel(level.upper())
     try:
         config = read_settings(options)
+        if options.input and config.input.table:
+            where = f"input.table is set ({config.input.table!r})"
+            raise ConfigError(f"--input: must not be given where {where}")  # noqa: TRY301 - answered as any other
 
         # The engines take a second to import, which a mistake in the settings need not wait for.
         from dedup.report.build import to_table  # noqa: PLC0415
         from dedup.run.job import Job  # noqa: PLC0415
         from dedup.run.start import start  # noqa: PLC0415
 
-        paths = {"inputs": options.input, "output": options.output, "baseline": options.baseline}
-        report = start(Job(**paths, config=config, overwrite=options.overwrite), quiet=not terminal)
-    except KeyboardInterrupt:
-        print("dedup: interrupted; the same command goes on from the last finished stage", file=sys.stderr)
-        return 128 + signal.SIGINT
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever it is, the user gets an answer and a status
-        if stopped.is_set():
-            print("dedup: stopped by SIGTERM; the same command goes on from the last finished stage", file=sys.stderr)
-            return 128 + signal.SIGTERM
-        status = tell_error(error)
-        if isinstance(error, FinishedError):
+        paths = {"inputs": options.input or [], "output": options.output, "baseline": options.baseline}
+        report = start(Job(**paths, config=config, overwrite=options.overwrite), quiet=True)
+        # What is finished is not stopped any more.
+        for each in STOPS:
+            signal.signal(each, signal.SIG_IGN)
+    except (Exception, KeyboardInterrupt, SystemExit) as error:  # noqa: BLE001 - whatever it is, the user gets an answer
+        if stopped and is_published(options.output, begin):
             return 0
-        return 3 if isinstance(error, AlertError) else status
+        return answer(error, stopped)
     output = hide_secrets(options.output)
     places = {"engine": report["engine"], "result": output, "report": f"{output}/report.html, report.json"}
     show("\n".join([to_table(report), "", *(f"{name:<9}{value}" for name, value in places.items())]))
     return 0
+
+
+def answer(error: BaseException, stopped: Sequence[signal.Signals]) -> int:
+    """Tell the user why the job ended, and return its status."""
+    if isinstance(error, KeyboardInterrupt):
+        print_error("interrupted; the same command goes on from the last finished stage")
+        return 128 + signal.SIGINT
+    if stopped:
+        print_error(f"stopped by {stopped[0].name}; the same command goes on from the last finished stage")
+        return 128 + stopped[0]
+    status = tell_error(error)
+    if isinstance(error, FinishedError):
+        return 0
+    return 3 if isinstance(error, AlertError) else status
+
+
+def is_published(output: str, begin: int) -> bool:
+    """Tell whether the output has become whole since a time in nanoseconds since 1970."""
+    from dedup.files.storage import Storage  # noqa: PLC0415 - as below
+
+    with contextlib.suppress(DedupError):
+        entry = Storage().look(f"{output}/_SUCCESS")
+        return entry is not None and entry.changed >= begin
+    return False
 
 
 def show(text: str) -> None:

@@ -31,6 +31,8 @@ class Candidates(NamedTuple):
     right: Integers
     estimates: Floats
     """NaN in exact mode."""
+    distinct: Integers
+    """All pairs that were looked at, as from `pairs.encode`."""
     counts: Paired
 
 
@@ -74,9 +76,16 @@ def _bucket(keys: Hashes, members: Integers, band_rows: int) -> Buckets:
     return Buckets(*grouped, counted)
 
 
-def count_pairs(buckets: Buckets, search: Search) -> tuple[int, int]:
+def part(buckets: Buckets, cap: int) -> tuple[Buckets, Buckets]:
+    """Return the buckets up to the cap, and those over it."""
+    large = np.diff(buckets.offsets) > cap
+    small, over = (lsh.select_buckets(*buckets[:3], chosen) for chosen in (~large, large))
+    return Buckets(*small, buckets.counts), Buckets(*over, buckets.counts)
+
+
+def count_pairs(buckets: Buckets, cap: int | None) -> tuple[int, int]:
     """Return how many pairs the buckets give and how many the cap leaves out, one for each bucket a pair shares."""
-    compared, uncompared = lsh.pair_counts(np.diff(buckets.offsets), search.cap)
+    compared, uncompared = lsh.pair_counts(np.diff(buckets.offsets), cap)
     return int(compared.sum()), int(uncompared.sum())
 
 
@@ -98,10 +107,17 @@ def pair_documents(
     """
     distinct = pairs.join(
         *buckets[:3],
-        search.cap,
+        None,
         doc_ids=documents.doc_ids,
         check=lambda count: check_fits(count * PAIR_BYTES, free_bytes),
     )
+    return select_likely(documents, distinct, count_pairs(buckets, None)[0], features, search, threads=threads)
+
+
+def select_likely(
+    documents: Documents, distinct: Integers, in_buckets: int, features: Features, search: Search, *, threads: int
+) -> Candidates:
+    """Return those of distinct pairs, as `pairs.encode` has them, that sizes and the estimate do not rule out."""
     possible = select_possible(distinct, documents.sizes, search.threshold)
     left, right = pairs.decode(possible)
     estimates = np.full(possible.size, np.nan)
@@ -114,15 +130,13 @@ def pair_documents(
         floor = curve.least_estimate(search.threshold, search.bands * search.rows, search.estimate_sigmas)
         likely = estimates >= floor
         left, right, estimates = left[likely], right[likely], estimates[likely]
-    in_buckets, uncompared = count_pairs(buckets, search)
     counted = Paired(
         rows=left.size,
         pairs_in_buckets=in_buckets,
-        pairs_uncompared=uncompared,
         pairs_distinct=distinct.size,
         pairs_after_length=possible.size,
     )
-    return Candidates(left, right, estimates, counted)
+    return Candidates(left, right, estimates, distinct, counted)
 
 
 def select_possible(distinct: Integers, sizes: Integers, threshold: float) -> Integers:
@@ -134,12 +148,12 @@ def select_possible(distinct: Integers, sizes: Integers, threshold: float) -> In
     return np.concatenate(kept)
 
 
-def sample_uncompared(documents: Documents, buckets: Buckets, search: Search) -> tuple[Integers, Integers]:
+def sample_uncompared(documents: Documents, buckets: Buckets, cap: int) -> tuple[Integers, Integers]:
     """Return distinct pairs, about `lsh.SAMPLED_PAIRS`, drawn from those that the cap leaves out."""
-    _, uncompared = count_pairs(buckets, search)
-    if search.cap is None or not uncompared:
+    _, uncompared = count_pairs(buckets, cap)
+    if not uncompared:
         return pairs.decode(np.empty(0, dtype=np.int64))
     share = lsh.uncompared_share(uncompared)
     return pairs.decode(
-        pairs.select_distinct([lsh.sample_uncompared(*buckets[:3], search.cap, share, doc_ids=documents.doc_ids)])
+        pairs.select_distinct([lsh.sample_uncompared(*buckets[:3], cap, share, doc_ids=documents.doc_ids)])
     )

@@ -10,7 +10,8 @@ import pyarrow.compute as pc
 from dedup.engines.values import Features
 from dedup.kernels import Flags, Integers
 from dedup.kernels.identical import find_identical, find_repeated
-from dedup.tables.ids import SHOWN, refuse_collision, refuse_null, refuse_repeated
+from dedup.kernels.ids import apply_renamed, rename
+from dedup.tables.ids import SHOWN, refuse_null, refuse_repeated
 
 
 class Documents(NamedTuple):
@@ -34,8 +35,22 @@ class Documents(NamedTuple):
         return own
 
 
+def resolve_ids(doc_ids: Integers, ids: pa.Array) -> Integers:
+    """Return document ids of which no two ids share one, as two strings of one hash do."""
+    repeated, _ = find_repeated(doc_ids)
+    if not repeated.size or pa.types.is_integer(ids.type):
+        return doc_ids
+    rows = np.flatnonzero(np.isin(doc_ids, repeated))
+    groups: dict[int, set[str]] = {}
+    for doc_id, user_id in zip(doc_ids[rows].tolist(), ids.take(pa.array(rows)).to_pylist(), strict=True):
+        if user_id is not None:
+            groups.setdefault(doc_id, set()).add(user_id)
+    collided = [sorted(group) for group in groups.values() if len(group) > 1]
+    return apply_renamed(doc_ids, ids, rename(collided, lambda wanted: set(doc_ids[np.isin(doc_ids, wanted)].tolist())))
+
+
 def check_ids(features: Features, *, id_column: str, null_texts: Sequence[str] = ()) -> None:
-    """Refuse ids that are null or stand for two documents.
+    """Refuse ids that are null or repeated.
 
     Parameters
     ----------
@@ -57,11 +72,6 @@ def check_ids(features: Features, *, id_column: str, null_texts: Sequence[str] =
     table = pa.table({"doc_id": features.doc_ids[rows], "id": features.ids.take(pa.array(rows))})
     counted = table.group_by(["doc_id", "id"]).aggregate([([], "count_all")])
     counted = counted.sort_by([("doc_id", "ascending"), ("id", "ascending")])
-    doc_ids = counted["doc_id"].to_numpy()
-    collided = np.flatnonzero(doc_ids[1:] == doc_ids[:-1])
-    if collided.size:
-        one, other = counted["id"].slice(int(collided[0]), 2).to_pylist()
-        raise refuse_collision(one, other, int(doc_ids[collided[0]]))
     if id_column:
         least = counted.take(pc.sort_indices(counted["id"])).slice(0, SHOWN)
         shown = list(zip(least["id"].to_pylist(), least["count_all"].to_pylist(), strict=True))

@@ -1,6 +1,5 @@
 """Components -> members: the one kept of each, and how the others resemble it."""
 
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -11,9 +10,11 @@ from dedup.engines.documents import Documents
 from dedup.engines.parts import Floats
 from dedup.engines.values import Features, Search
 from dedup.engines.verification import Edges, Sets
-from dedup.kernels import Flags, Integers, pairs
+from dedup.kernels import Flags, Integers, keeping, pairs
+from dedup.kernels.charges import charge, spare
 from dedup.kernels.components import connect
-from dedup.kernels.representatives import POLICIES, elect, look_up, tell_largest
+from dedup.kernels.keeping import name_decided
+from dedup.kernels.representatives import look_up, tell_largest
 from dedup.tables.counts import Elected
 
 KINDS = ("kept", "identical", "near")
@@ -64,29 +65,40 @@ def elect_members(
     rows = pa.array(documents.rows[positions])
     named = pa.table({"doc_id": documents.doc_ids[positions], "id": features.ids.take(rows)})
     sources = pa.nulls(positions.size, pa.string()) if features.sources is None else features.sources.take(rows)
-    chosen = elect(least, POLICIES[search.policy](named))
+    kept, known = _choose(documents, components, edges=edges, sets=sets, features=features, search=search)
+    chosen = kept.owners
     heads = documents.heads[positions]
     left, right = np.minimum(heads, heads[chosen]), np.maximum(heads, heads[chosen])
-    kinds = np.where(chosen == np.arange(chosen.size), KEPT, np.where(left == right, IDENTICAL, NEAR))
-    similarities = look_up(left, right, edges)
+    kinds = np.where(kept.stays, KEPT, np.where(left == right, IDENTICAL, NEAR))
+    similarities = np.where(kept.stays, 1.0, look_up(left, right, known))
     distant = np.flatnonzero(np.isnan(similarities))
     similarities[distant] = _measure(left[distant], right[distant], sets)
     component_ids = documents.doc_ids[least]
+    spared, charges = positions[:0], pa.nulls(positions.size, pa.list_(pa.string()))
+    if search.per_source:
+        similar = Edges(*known).select(known.jaccard >= search.threshold)
+        charged, owners, names = _charge(kept, heads, sources, positions, similar)
+        spared = spare(charged, owners, search.per_source)
+        offsets = np.searchsorted(charged, np.arange(positions.size + 1)).astype(np.int32)
+        charges = pa.ListArray.from_arrays(pa.array(offsets), names.take(pa.array(owners)))
+    words = pa.array(KINDS)
+    listed = pa.table({"doc_id": named["doc_id"].take(pa.array(spared)), "kind": words.take(pa.array(kinds[spared]))})
+    kinds[spared], similarities[spared] = KEPT, 1.0
+    representatives = np.where(kinds == KEPT, np.arange(chosen.size), chosen)
+    gone = similarities[kinds != KEPT]
     counted = Elected(
         rows=positions.size,
         near=int(np.count_nonzero(kinds == NEAR)),
         distant=distant.size,
+        spared=spared.size,
+        chained=int(np.count_nonzero(gone < search.threshold)),
+        least=float(gone.min()) if gone.size else None,
+        copied=int(np.count_nonzero(kept.stays & (chosen != np.arange(chosen.size)))),
+        relinked=kept.relinked,
+        rules=name_decided(kept.decided, search.rules),
         sizes=_count_sizes(component_ids),
         largest=tell_largest(named, component_ids, chosen),
     )
-    spared = _find_spared(kinds, chosen, sources, search.per_source)
-    words = pa.array(KINDS)
-    listed = pa.table({"doc_id": named["doc_id"].take(pa.array(spared)), "kind": words.take(pa.array(kinds[spared]))})
-    if search.per_source:
-        near = counted.near - int(np.count_nonzero(kinds[spared] == NEAR))
-        counted = replace(counted, near=near, spared=spared.size)
-    representatives = chosen.copy()
-    representatives[spared], kinds[spared], similarities[spared] = spared, KEPT, 1.0
     table = pa.table(
         {
             **{name: named[name] for name in ("doc_id", "id")},
@@ -98,9 +110,32 @@ def elect_members(
             "right_id": documents.doc_ids[right],
             "source": sources,
             "representative_source": sources.take(pa.array(chosen)),
+            "charged": charges,
         }
     )
     return Members(table, listed, counted)
+
+
+def _choose(
+    documents: Documents, components: Components, *, edges: Edges, sets: Sets, features: Features, search: Search
+) -> tuple[keeping.Kept, keeping.Known]:
+    """Choose who stays, comparing pairs that were no candidates as far as the choice depends on them."""
+    positions, least = components
+    rows, heads = documents.rows[positions], documents.heads[positions]
+    sources = pa.nulls(rows.size, pa.string()) if features.sources is None else features.sources.take(pa.array(rows))
+    ranks = keeping.rank_members(
+        search.rules,
+        ids=features.ids.take(pa.array(rows)),
+        sources=sources,
+        text_bytes=np.zeros(rows.size, np.int64) if features.text_bytes is None else features.text_bytes[rows],
+        keys=np.empty((rows.size, 0)) if features.order_keys is None else features.order_keys[rows],
+    )
+    members = keeping.Members(least, heads, documents.sizes[positions], keeping.number_sources(sources), ranks)
+    known = keeping.Known(*edges)
+    while (kept := keeping.choose(members, known, search.policy)).left.size:
+        asked = keeping.Known(kept.left, kept.right, sets.compare(kept.left, kept.right))
+        known = keeping.Known(*(np.concatenate(columns) for columns in zip(known, asked, strict=True)))
+    return kept, known
 
 
 def _measure(left: Integers, right: Integers, sets: Sets) -> Floats:
@@ -109,22 +144,15 @@ def _measure(left: Integers, right: Integers, sets: Sets) -> Floats:
     return sets.compare(*pairs.decode(distinct))[places]
 
 
-def _find_spared(kinds: Integers, chosen: Integers, sources: pa.Array, per_source: int) -> Integers:
-    """Return the duplicates that the sources of their representatives may not have removed.
-
-    Of the documents of other sources that one source has removed, the `per_source` least by doc_id are; 0: all. Null
-    is a source like others.
-    """
-    owners = pc.dictionary_encode(sources, null_encoding="encode").indices.to_numpy()
-    foreign = np.flatnonzero((kinds != KEPT) & (owners != owners[chosen]))
-    if not per_source:
-        return foreign[:0]
-    removing = owners[chosen[foreign]]
-    order = np.argsort(removing, kind="stable")
-    ordered = removing[order]
-    ranks = np.arange(order.size) - np.searchsorted(ordered, ordered)
-    spared: Integers = foreign[np.sort(order[ranks >= per_source])]
-    return spared
+def _charge(
+    kept: keeping.Kept, heads: Integers, sources: pa.Array, positions: Integers, edges: Edges
+) -> tuple[Integers, Integers, pa.Array]:
+    """Return the documents that are removed, the numbers of the sources that answer for each, and their names."""
+    # Null is a source like others.
+    owners = pc.dictionary_encode(sources, null_encoding="encode")
+    numbers = owners.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    left, right, heads = (np.searchsorted(positions, each) for each in (edges.left, edges.right, heads))
+    return *charge(kept.owners, heads, numbers, (left, right, edges.jaccard), kept.stays), owners.dictionary
 
 
 def _count_sizes(component_ids: Integers) -> dict[int, int]:

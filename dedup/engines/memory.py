@@ -10,16 +10,17 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
-from dedup.engines.candidates import Candidates, bucket_bands, bucket_prefixes, pair_documents, sample_uncompared
-from dedup.engines.documents import Documents, check_ids, collapse
+from dedup.engines.candidates import Candidates, bucket_bands, bucket_prefixes, pair_documents, part, sample_uncompared
+from dedup.engines.documents import Documents, check_ids, collapse, resolve_ids
 from dedup.engines.members import Components, connect_documents, elect_members, find_parted
 from dedup.engines.recall import measure_recall, place_labels
+from dedup.engines.templates import link_templates
 from dedup.engines.values import Features, Found, Search
 from dedup.engines.verification import Edges, Sets, SetsOf, collect_sets, verify
 from dedup.kernels import Integers
 from dedup.tables.counts import Collapsed, Connected, Lost
 
-__all__ = ["Features", "Found", "Search", "SetsOf", "check_ids", "find"]
+__all__ = ["Features", "Found", "Search", "SetsOf", "check_ids", "find", "resolve_ids"]
 
 
 def find(
@@ -40,7 +41,7 @@ def find(
         Rows that `check_ids` has let pass.
     sets_of
         A second pass over the text, at most one: in exact mode for all documents that are compared, otherwise for those
-        of candidates, of the sample of pairs left uncompared, and of labelled pairs.
+        of candidates, of buckets over the cap, and of labelled pairs.
     labels
         LABELS of duplicates, left_id and right_id, each pair once; an id that cannot be of the corpus is null.
     threads
@@ -70,16 +71,27 @@ def find(
             buckets = bucket_prefixes(documents, sets, search.threshold)
         else:
             buckets = bucket_bands(documents, features)
+    small, large = part(buckets, search.cap)
     with stage("candidates"):
-        candidates = pair_documents(documents, buckets, features, search, threads=threads, free_bytes=free_bytes)
-        sample = sample_uncompared(documents, buckets, search)
+        candidates = pair_documents(documents, small, features, search, threads=threads, free_bytes=free_bytes)
     with stage("edges"):
         if sets is None:
             labelled = [] if placed is None else placed.list_compared()
             wanted = np.zeros(documents.rows.size, dtype=bool)
-            for ends in (candidates.left, candidates.right, *sample, *labelled):
+            for ends in (candidates.left, candidates.right, large.members, *labelled):
                 wanted[ends] = True
             sets = collect(wanted)
+        linked = link_templates(
+            documents,
+            large,
+            candidates=candidates,
+            sets=sets,
+            features=features,
+            search=search,
+            threads=threads,
+        )
+        candidates = linked.candidates
+        sample = sample_uncompared(documents, linked.undecided, search.cap)
         edges, near_misses, verified = verify(candidates.left, candidates.right, sets, search.threshold)
     with stage("components"):
         components = connect_documents(documents, edges)

@@ -47,6 +47,10 @@ class Part(NamedTuple):
     sources: pa.Array
     tokens: pa.Array
     """Of the documents of the sample, as from `frequencies.shorten`; null elsewhere."""
+    order_keys: pa.Array
+    """Of the rules of `keep.order` that ask for columns, a list for each."""
+    merged: pa.Array
+    """Of the columns of `keep.merge`, a list of strings for each."""
 
 
 class SignedSplit(NamedTuple):
@@ -95,6 +99,8 @@ def _sign(piece: Piece, signing: Signing) -> Part:
         signature=found.low,
         sources=batch["source"],
         tokens=frequencies.sample(doc_ids, found.tokens, found.token_bounds, signing.sample_share),
+        order_keys=batch["order_keys"],
+        merged=batch["merged"],
     )
 
 
@@ -141,7 +147,7 @@ def shingle_split(
     found: list[tuple[Hashes, Integers]] = []
     for piece in source.read(split, rows):
         tokens, bounds = text.tokenise(piece.batch["text"], contract)
-        values, offsets = shingles.shingle(tokens, bounds, shingle_size)
+        values, offsets = shingles.shingle(tokens, bounds, shingle_size, contract)
         found.append((values, np.diff(offsets)))
     if not found:
         return np.empty(0, np.uint64), np.empty(0, np.int64)

@@ -8,7 +8,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from dedup.kernels import Hashes, Integers
+from dedup.kernels import Floats, Hashes, Integers
+from dedup.kernels.keeping import Policy
+from dedup.kernels.templates import choose_cap
 from dedup.tables.counts import Bucketed, Collapsed, Connected, Elected, Lost, Paired, Verified
 
 
@@ -31,6 +33,10 @@ class Features:
     """uint8 [n, bands x rows], the low byte of every row; None in exact mode."""
     sources: pa.Array | None = None
     """Strings, null where a row has none; None where no column names it."""
+    text_bytes: Integers | None = None
+    """int64 [n]; None where no rule asks for it."""
+    order_keys: Floats | None = None
+    """float64 [n, columns] of the rules that ask for columns, less is better and NaN last; None for none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,16 +48,27 @@ class Search:
     bands: int
     rows: int
     max_bucket: int
-    """The cap `buckets.max_bucket`; None in exact mode, which has none."""
+    """The cap `buckets.max_bucket`."""
     estimate_sigmas: float
-    policy: str
     per_source: int = 0
     """0: no limit."""
+    rules: Sequence[tuple[str, str]] = (("smallest_id", ""),)
+    """Of `keep.order`, before and after the colon."""
+    by_representative: bool = False
+    max_component: int = 0
+    """0: no limit."""
+    copies: int = 1
+    copies_per_source: int = 0
 
     @property
-    def cap(self) -> int | None:
-        """Members of the largest bucket of which all pairs are compared, None for any."""
-        return self.max_bucket if self.mode == "lsh" else None
+    def policy(self) -> Policy:
+        """What stays."""
+        return Policy(self.threshold, self.by_representative, self.max_component, self.copies, self.copies_per_source)
+
+    @property
+    def cap(self) -> int:
+        """Members of the largest bucket of which all pairs are compared."""
+        return choose_cap(self.max_bucket, self.mode)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

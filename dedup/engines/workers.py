@@ -4,7 +4,7 @@ import multiprocessing
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any, Self, TypeVar
@@ -24,8 +24,10 @@ class Workers:
     Processes and not threads: between its compiled loops a split takes Python as long again.
     """
 
-    def __init__(self, count: int, held: object) -> None:
+    def __init__(self, count: int, held: object, *, watch: Callable[[int, int], None] = lambda *_: None) -> None:
+        """Begin, with `watch` to be told after each item how many are done, and of how many."""
         self._held = held
+        self._watch = watch
         self._pool: ProcessPoolExecutor | None = None
         if count > 1:
             self._pool = ProcessPoolExecutor(count, mp_context=_CONTEXT, initializer=_begin, initargs=(held,))
@@ -42,7 +44,7 @@ class Workers:
                     process.terminate()
             self._pool.shutdown(cancel_futures=True)
 
-    def map(self, work: Callable[[Any, Item], Value], items: Iterable[Item]) -> Iterator[Value]:
+    def map(self, work: Callable[[Any, Item], Value], items: Sequence[Item]) -> Iterator[Value]:
         """Yield what the work makes of the value held and of each item, in their order.
 
         Raises
@@ -50,13 +52,17 @@ class Workers:
         DedupError
             When a process has died, which it does for want of memory.
         """
+        self._watch(0, len(items))
         if self._pool is None:
-            yield from (work(self._held, item) for item in items)
+            for number, item in enumerate(items):
+                yield work(self._held, item)
+                self._watch(number + 1, len(items))
             return
         futures: list[Future[Value]] = [self._pool.submit(_work, work, item) for item in items]
         try:
             for number, future in enumerate(futures):
                 yield future.result()
+                self._watch(number + 1, len(items))
                 # What it holds is not needed any longer.
                 futures[number] = None  # type: ignore[call-overload]
         except BrokenProcessPool as error:

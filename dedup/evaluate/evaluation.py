@@ -4,36 +4,35 @@ Everything is measured on a sample (see `sample`), at settings that share its si
 """
 
 import json
+import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
-from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
 
 from dedup import __version__
 from dedup.errors import ConfigError, DataError, StorageError
+from dedup.evaluate.corpus import Corpus, FileCorpus, Labelled
 from dedup.evaluate.judgement import Trial, judge, list_sides
-from dedup.evaluate.sample import NEIGHBOURS, Sample, assemble, bring_along, draw, fetch, plant
+from dedup.evaluate.sample import NEIGHBOURS, Sample, assemble, bring_along, plant
 from dedup.evaluate.truth import find_alike, find_truth
+from dedup.files.storage import Storage
 from dedup.kernels import trial
 from dedup.kernels.representatives import elect
-from dedup.run.faults import recognise
-from dedup.run.input import read_input
-from dedup.run.labels import read_labels
-from dedup.run.storage import Storage
+from dedup.run.job import Job
+from dedup.run.lock import TextStorage
+from dedup.run.reach import find_obstacle
 from dedup.settings.files import flatten, to_dict
 from dedup.settings.options import Config
-from dedup.stages import documents
-from dedup.stages.labels import select_known
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 FLOOR = 0.5
 """Least similarity that the exact search looks for, unless a threshold is lower."""
-FREE = ("threshold", "lsh.bands", "lsh.rows", "buckets.max_bucket", "candidates.estimate_sigmas", "representatives.")
+FREE = ("threshold", "lsh.bands", "lsh.rows", "lsh.recall", "buckets.max_bucket", "candidates.estimate_sigmas")
 """Settings in which two that share signatures may differ."""
 IDLE = ("components.", "output.", "evaluation.", "alerts.")
 """Settings without effect on an evaluation."""
@@ -60,8 +59,8 @@ class Question:
     overwrite: bool = False
 
 
-def evaluate(spark: SparkSession, question: Question) -> dict[str, Any]:
-    """Answer a question about settings and a corpus.
+def evaluate(spark: "SparkSession | None", question: Question) -> dict[str, Any]:
+    """Answer a question about settings and a corpus, with Spark if there is a session.
 
     Returns
     -------
@@ -74,20 +73,23 @@ def evaluate(spark: SparkSession, question: Question) -> dict[str, Any]:
         When the settings cannot be compared, or the input, the labels or the output do not allow it.
     """
     check_comparable(question.config, question.other)
-    storage = Storage(spark)
-    target = f"{question.output.rstrip('/')}/evaluation.json"
-    if question.output and storage.exists(target) and not question.overwrite:
-        raise StorageError(f"--output {target}: must not exist yet (it does); pass --overwrite to replace it")
-    try:
-        answer = _answer(spark, storage, question)
-    except (PySparkException, Py4JError) as error:
-        known = recognise(error)
-        if known is None or spark.sparkContext._jsc is None:  # noqa: SLF001 - stopped: what fails then has no cause
-            raise
-        raise known from error
-    if question.output:
-        storage.write_text(target, json.dumps(answer, indent=1) + "\n")
-    return answer
+    if spark is not None:
+        from dedup.evaluate.onspark import evaluate_on_spark  # noqa: PLC0415 - what needs no Spark starts without it
+
+        return evaluate_on_spark(spark, question)
+    storage = Storage()
+    target = check_target(storage, question)
+    return answer(FileCorpus.open(question.inputs, question.config), storage, question, target)
+
+
+def needs_spark(question: Question) -> bool:
+    """Tell whether Spark is to read the corpus: under spark-submit, where it is asked for, and where only it can."""
+    config = question.config
+    if "PYSPARK_GATEWAY_PORT" in os.environ or config.engine == "spark" or config.input.is_table:
+        return True
+    inputs = [*question.inputs, *filter(None, [question.pairs])]
+    job = Job(inputs=inputs, output=question.output or ".", config=config)
+    return config.engine == "auto" and bool(find_obstacle(job))
 
 
 def check_comparable(config: Config, other: Config | None) -> None:
@@ -102,7 +104,7 @@ def check_comparable(config: Config, other: Config | None) -> None:
         raise ConfigError('--set: mode must be "lsh" to be evaluated (got "exact", which is what it is held against)')
     if other is None:
         return
-    one, two = flatten(to_dict(config)), flatten(to_dict(other))
+    one, two = flatten(to_dict(config.settle())), flatten(to_dict(other.settle()))
     differing = [name for name in one if one[name] != two[name]]
     for name in differing:
         if not name.startswith((*FREE, *IDLE)):
@@ -114,24 +116,46 @@ def check_comparable(config: Config, other: Config | None) -> None:
         raise ConfigError(f"--against: one of {', '.join(FREE)} must differ between the settings (none does)")
 
 
-def _answer(spark: SparkSession, storage: Storage, question: Question) -> dict[str, Any]:
+def check_target(storage: TextStorage, question: Question) -> str:
+    """Return the path of evaluation.json, empty for none.
+
+    Raises
+    ------
+    StorageError
+        When it exists and is not to be replaced.
+    """
+    if not question.output:
+        return ""
+    target = f"{question.output.rstrip('/')}/evaluation.json"
+    if storage.exists(target) and not question.overwrite:
+        raise StorageError(f"--output {target}: must not exist yet (it does); pass --overwrite to replace it")
+    return target
+
+
+def answer(corpus: Corpus, storage: TextStorage, question: Question, target: str) -> dict[str, Any]:
+    """Answer a question about a corpus, and write the answer to the target unless that is empty."""
+    found = _answer(corpus, question)
+    if target:
+        storage.write_text(target, json.dumps(found, indent=1) + "\n")
+    return found
+
+
+def _answer(corpus: Corpus, question: Question) -> dict[str, Any]:
     begin = time.monotonic()
     config = question.config
     configs = [config] if question.other is None else [config, question.other]
     settings = [_choose(each) for each in configs]
     size = max(setting.size for setting in settings)
     floor = min(FLOOR, *(setting.threshold for setting in settings))
-    read = read_input(spark, storage, question.inputs, config.input)
-    rows = documents.read_documents(read.corpus.rows, id_column=read.id_column, text_column=config.input.text_column)
-    labels, given = _read_labels(spark, storage, question.pairs, rows) if question.pairs else (None, 0)
+    labels, given = _read_labels(corpus, question.pairs) if question.pairs else (None, 0)
     if labels is None:
-        drawn = draw(rows, question.sample)
+        drawn = corpus.draw(question.sample)
     else:
-        drawn = fetch(rows, np.concatenate([labels[side].to_numpy() for side in ("left_id", "right_id")]))
+        drawn = corpus.fetch(np.concatenate([labels[side].to_numpy() for side in ("left_id", "right_id")]))
     if not drawn.num_rows:
         raise DataError("--input: must hold at least one document (it has none)")
     seeds = assemble(drawn, config, size)
-    sample, counts = bring_along(rows, seeds, settings=settings, floor=floor)
+    sample, counts = bring_along(corpus, seeds, settings=settings, floor=floor)
     alike_count = sample.doc_ids.size - seeds.doc_ids.size
     if question.planted:
         sample = plant(sample, question.planted)
@@ -155,7 +179,7 @@ def _answer(spark: SparkSession, storage: Storage, question: Question) -> dict[s
         "trials": {
             name: {
                 "settings": {
-                    key: value for key, value in flatten(to_dict(each.config)).items() if key.startswith(FREE)
+                    key: value for key, value in flatten(to_dict(each.config.settle())).items() if key.startswith(FREE)
                 },
                 "as_in_a_run": each.setting.size == size,
                 **judge(sample, truth, alike, each),
@@ -172,20 +196,20 @@ def _answer(spark: SparkSession, storage: Storage, question: Question) -> dict[s
 def _choose(config: Config) -> trial.Setting:
     return trial.Setting(
         threshold=config.threshold,
-        bands=config.lsh.bands,
-        rows=config.lsh.rows,
+        bands=config.banding.bands,
+        rows=config.banding.rows,
         max_bucket=config.buckets.max_bucket,
         estimate_sigmas=config.candidates.estimate_sigmas,
     )
 
 
-def _read_labels(spark: SparkSession, storage: Storage, path: str, rows: DataFrame) -> tuple[pa.Table, int]:
-    """Return LABELS of which the corpus has both documents, and how many are in the file."""
-    labels = read_labels(spark, storage, path, id_type=rows.schema["id"].dataType, where="--pairs").cache()
-    given, known = labels.count(), select_known(labels, rows).toArrow()
-    if not known.num_rows:
+def _read_labels(corpus: Corpus, path: str) -> Labelled:
+    """Return the labelled pairs of which the corpus has both documents."""
+    labels = corpus.read_labels(path)
+    if not labels.pairs.num_rows:
+        given = labels.given
         raise DataError(f"--pairs {path}: must hold pairs of the input (got {given:,}, none with both documents in it)")
-    return known, given
+    return labels
 
 
 def _try(sample: Sample, config: Config, setting: trial.Setting) -> Trial:
@@ -196,7 +220,7 @@ def _try(sample: Sample, config: Config, setting: trial.Setting) -> Trial:
         begin = time.perf_counter()
         found = trial.search(prepared, setting)
         seconds.append(time.perf_counter() - begin)
-    representatives = elect(found.components, sample.rank(config.representatives.policy))
+    representatives = elect(found.components, sample.rank())
     return Trial(config=config, setting=setting, found=found, seconds=min(seconds), representatives=representatives)
 
 

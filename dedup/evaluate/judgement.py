@@ -66,7 +66,7 @@ def judge(sample: Sample, truth: Truth, alike: Pairs, tried: Trial) -> dict[str,
         else _precision_of_sample(sample, alike, tried)
     )
     true_components = alike.connect(setting.threshold, sample.doc_ids.size)
-    kept_exactly = elect(true_components, sample.rank(tried.config.representatives.policy))
+    kept_exactly = elect(true_components, sample.rank())
     chosen = sample.drawn & (sample.sources < 0)
     removed_exactly = kept_exactly != np.arange(kept_exactly.size)
     missed = np.flatnonzero(duplicates & ~levels["edges"])

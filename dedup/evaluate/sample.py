@@ -5,24 +5,22 @@ a hundred. So each document drawn brings along those of the whole corpus that re
 """
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+import pyarrow.compute as pc
 
 from dedup.errors import DataError
+from dedup.evaluate.corpus import Corpus
 from dedup.evaluate.planting import edit, split_words
 from dedup.kernels import Flags, Hashes, Integers, exact, minhash, shingles, text, trial
 from dedup.kernels.hashing import expand, mix
-from dedup.kernels.representatives import POLICIES
+from dedup.kernels.neighbours import Seeds, select_least
 from dedup.settings.contract import load_contract
 from dedup.settings.options import Config
-from dedup.stages import neighbours
-from dedup.stages.exchange import Counters
 
 NEIGHBOURS = 50
 """Documents that each drawn one brings along at most, so that a family of a million does not come whole."""
@@ -52,8 +50,8 @@ class Sample:
     @cached_property
     def sets(self) -> tuple[Hashes, Integers]:
         """Shingle sets, end to end, and their offsets."""
-        hashes = text.tokenise(self.texts, load_contract(self.config))
-        return shingles.shingle(*hashes, self.config.shingles.shingle_size)
+        contract = load_contract(self.config)
+        return shingles.shingle(*text.tokenise(self.texts, contract), self.config.shingles.shingle_size, contract)
 
     @cached_property
     def signatures(self) -> Hashes:
@@ -65,11 +63,11 @@ class Sample:
         """The result of `trial.find_heads`."""
         return trial.find_heads(self.doc_ids, *self.sets)
 
-    def rank(self, policy: str) -> Integers:
-        """Return the order in which the policy prefers documents; planted copies come last."""
+    def rank(self) -> Integers:
+        """Return the order of documents by their ids; planted copies come last."""
         real = self.sources < 0
         ranks = np.arange(self.doc_ids.size) + self.doc_ids.size
-        ranks[real] = POLICIES[policy](pa.table({"id": self.ids.filter(pa.array(real))}))
+        ranks[real] = pc.rank(self.ids.filter(pa.array(real)), tiebreaker="dense").to_numpy()
         return ranks
 
     def name(self, position: int) -> str | int:
@@ -84,21 +82,9 @@ class Sample:
         return content.decode("utf-8", "replace")
 
 
-def draw(documents: DataFrame, count: int) -> pa.Table:
-    """Return the `count` documents with the least hashes of their doc_id: the same on every run."""
-    chosen = documents.filter(F.col("doc_id").isNotNull()).orderBy(F.xxhash64("doc_id"), "doc_id").limit(count)
-    return chosen.toArrow()
-
-
-def fetch(documents: DataFrame, doc_ids: Integers) -> pa.Table:
-    """Return the documents of these ids, as far as there are any; a pass over the corpus."""
-    wanted = documents.sparkSession.createDataFrame(pa.table({"doc_id": np.unique(doc_ids)}))
-    return documents.join(F.broadcast(wanted), on="doc_id", how="left_semi").select("doc_id", "id", "text").toArrow()
-
-
 def bring_along(
-    documents: DataFrame, drawn: Sample, *, settings: Sequence[trial.Setting], floor: float
-) -> tuple[Sample, dict[str, int]]:
+    corpus: Corpus, drawn: Sample, *, settings: Sequence[trial.Setting], floor: float
+) -> tuple[Sample, Mapping[str, int]]:
     """Return the documents drawn and those of the corpus that resemble them, and what was counted on the way.
 
     A pass over the corpus to find them and one to fetch them.
@@ -113,33 +99,25 @@ def bring_along(
     sample
         Of every document drawn at most NEIGHBOURS, those with the least hashes of their doc_id.
     counts
-        As the counters of `neighbours.find_neighbours`.
+        As the counters of `stages.neighbours.find_neighbours`.
     """
-    seeds = neighbours.Seeds(
+    seeds = Seeds(
         doc_ids=drawn.doc_ids,
         index=exact.index(*drawn.sets, floor),
         signatures=drawn.signatures,
         signature_seed=drawn.config.lsh.seed,
         settings=settings,
     )
-    counters = Counters(documents.sparkSession)
-    found = neighbours.find_neighbours(
-        documents,
-        seeds,
-        # A document drawn is among its own neighbours.
-        most=NEIGHBOURS + 1,
-        contract=load_contract(drawn.config),
-        shingle_size=drawn.config.shingles.shingle_size,
-        counters=counters,
-    ).toArrow()
-    _, doc_ids = neighbours.select_least(found["seed"].to_numpy(), found["doc_id"].to_numpy(), NEIGHBOURS + 1)
+    # A document drawn is among its own neighbours.
+    found = corpus.find_neighbours(seeds, most=NEIGHBOURS + 1, config=drawn.config)
+    _, doc_ids = select_least(found.seeds, found.doc_ids, NEIGHBOURS + 1)
     more = np.setdiff1d(doc_ids, drawn.doc_ids)
     table = pa.table({"doc_id": drawn.doc_ids, "id": drawn.ids, "text": drawn.texts})
     if more.size:
-        others = fetch(documents, more)
+        others = corpus.fetch(more)
         table = pa.concat_tables([table, others.set_column(2, "text", others["text"].cast(pa.large_binary()))])
     sample = assemble(table, drawn.config, drawn.size)
-    return replace(sample, drawn=np.isin(sample.doc_ids, drawn.doc_ids)), counters.values()
+    return replace(sample, drawn=np.isin(sample.doc_ids, drawn.doc_ids)), found.counts
 
 
 def assemble(documents: pa.Table, config: Config, size: int) -> Sample:

@@ -31,13 +31,13 @@ class Comparison:
 def compare(config: Config, contract: Contract, left: str, right: str) -> Comparison:
     """Compare two texts with the settings of a run."""
     tokens, bounds = tokenise(pa.array([left, right]), contract)
-    values, offsets = shingles.shingle(tokens, bounds, config.shingles.shingle_size)
+    values, offsets = shingles.shingle(tokens, bounds, config.shingles.shingle_size, contract)
     one, other = values[: offsets[1]], values[offsets[1] :]
     shared = np.intersect1d(one, other, assume_unique=True).size
     bands = estimate = None
     if config.mode == "lsh":
         signatures = minhash.sign(values, offsets, config.signature_size, config.lsh.seed)
-        keys, low = lsh.band_keys(signatures, config.lsh.bands, config.lsh.rows), minhash.low_bytes(signatures)
+        keys, low = lsh.band_keys(signatures, *config.banding), minhash.low_bytes(signatures)
         # Documents without a token have equal signatures, and are in no bucket.
         bands = tuple((np.flatnonzero(keys[0] == keys[1]) + 1).tolist()) if one.size and other.size else ()
         estimate = float(minhash.estimate(low[:1], low[1:])[0])
@@ -79,7 +79,7 @@ def _find_reason(config: Config, jaccard: float, comparison: Comparison) -> str:
     if not comparison.shared + min(comparison.left_only, comparison.right_only):
         return "a document without a token is never a duplicate"
     if comparison.bands == ():
-        share = 1 - probability(jaccard, config.lsh.bands, config.lsh.rows)
+        share = 1 - probability(jaccard, *config.banding)
         return f"they share no band, as {share:.2%} of pairs so similar do not"
     if jaccard < config.threshold or comparison.estimate is None:
         return ""

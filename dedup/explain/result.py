@@ -16,6 +16,7 @@ from dedup.errors import ConfigError, StorageError
 from dedup.files.listing import list_files
 from dedup.files.source import FileSource, Piece, Rows, open_source
 from dedup.files.splits import Split, cut
+from dedup.files.storage import CURRENT
 from dedup.files.tables import open_table
 from dedup.kernels.text import Contract
 from dedup.settings.contract import load_contract
@@ -54,6 +55,9 @@ class Result:
         self.path = path.rstrip("/") or path
         try:
             self._files, self._root = _open(self.path)
+            if self._is_there(CURRENT):
+                version = self._read(CURRENT).strip()
+                self.path, self._root = f"{self.path}/{version}", f"{self._root}/{version}"
             whole = self._is_there("_SUCCESS")
             settings, report = (self._read(name) if whole else "" for name in ("dedup.toml", "report.json"))
         except (OSError, pa.ArrowException) as error:

@@ -23,12 +23,15 @@ from dedup.files.systems import redact
 from dedup.files.tables import choose, open_table, take_rows
 from dedup.files.writers import write_like
 
-KEPT = "dedup_kept"
-"""True in rows of which nothing is noted, whose other notes are null."""
+KEPT, COUNT = "dedup_kept", "dedup_count"
+UNNOTED = {KEPT: True, COUNT: 1}
+"""What rows of which nothing is noted have; their other notes are null."""
 
 
-def check_names(source: FileSource, names: list[str]) -> None:
+def check_names(source: FileSource, names: list[str], setting: str = "output.mode: annotate") -> None:
     """Make sure that no file has a column of these names, in whatever case; of lines of JSON, the first are looked at.
+
+    The setting that adds them is named in the error.
 
     Raises
     ------
@@ -37,7 +40,7 @@ def check_names(source: FileSource, names: list[str]) -> None:
     """
     for file in source.listing.files:
         if file.format == "text":
-            raise SchemaError("output.mode: annotate needs columns (got texts, which have none); choose another mode")
+            raise SchemaError(f"{setting} needs columns (got texts, which have none)")
         if file.format == "jsonl":
             found = list(jsonlines.peek(file, Columns(id="", text="", source=""))[1])
         elif file.format == "csv":
@@ -46,15 +49,15 @@ def check_names(source: FileSource, names: list[str]) -> None:
         else:
             with damaged(file):
                 found = open_table(file).schema.names
-        _require_free(found, names, file)
+        _require_free(found, names, file, setting)
 
 
-def _require_free(found: list[str], names: list[str], file: File) -> None:
-    taken = [name for name in found if name.lower() in names]
+def _require_free(found: list[str], names: list[str], file: File, setting: str = "output.mode: annotate") -> None:
+    lowered = {name.lower() for name in names}
+    taken = [name for name in found if name.lower() in lowered]
     if taken:
         raise SchemaError(
-            f"output.mode: annotate adds the column {taken[0]!r}, which the input must not have "
-            f"(it has, in {redact(file.path)})"
+            f"{setting} adds the column {taken[0]!r}, which the input must not have (it has, in {redact(file.path)})"
         )
 
 
@@ -64,7 +67,7 @@ def annotate(source: FileSource, number: int, notes: pa.Table, *, folder: str, r
     Parameters
     ----------
     notes
-        `row`, int64, ascending, `dedup_kept`, bool, and any further columns; rows without a note are kept.
+        `row`, int64, ascending, perhaps `dedup_kept`, bool, and any further columns; rows without a note are kept.
     rejected
         Rows that are left out, ascending.
 
@@ -78,7 +81,7 @@ def annotate(source: FileSource, number: int, notes: pa.Table, *, folder: str, r
     file, storage = source.listing.files[number], Storage()
     check_unchanged(storage, file)
     notes = notes.combine_chunks()
-    gone = int(pc.sum(pc.invert(notes[KEPT])).as_py() or 0)
+    gone = int(pc.sum(pc.invert(notes[KEPT])).as_py() or 0) if KEPT in notes.column_names else 0
     with damaged(file), storage.create(f"{folder}/{file.relative}") as stream:
         if file.format in COMPRESSIBLE:
             count = _annotate_records(file, notes, rejected, stream)
@@ -110,7 +113,9 @@ def _spread(notes: pa.Table, rows: NDArray[np.int64]) -> pa.Table:
     is_noted = np.zeros(len(rows), bool)
     is_noted[places < len(known)] = known[places[places < len(known)]] == rows[places < len(known)]
     taken = notes.drop(["row"]).take(pa.array(np.where(is_noted, places, 0), pa.int64(), mask=~is_noted))
-    return taken.set_column(taken.schema.get_field_index(KEPT), KEPT, pc.fill_null(taken[KEPT], True))  # noqa: FBT003
+    for name in UNNOTED.keys() & {*taken.column_names}:
+        taken = taken.set_column(taken.schema.get_field_index(name), name, pc.fill_null(taken[name], UNNOTED[name]))
+    return taken
 
 
 def _annotate_records(file: File, notes: pa.Table, rejected: Rows, output: Output) -> int:

@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 
 from dedup.errors import DataError, SchemaError
 from dedup.files.listing import File
+from dedup.files.orders import join_keys, join_texts
 from dedup.files.systems import redact
 
 OFFSET_LIMIT = 1 << 31
@@ -24,6 +25,17 @@ class Columns:
     source: str
     aside: tuple[str, ...] = ()
     """Top-level columns that do not count where the id is the digest of a row."""
+    order: tuple[tuple[str, str], ...] = ()
+    """Rules of `keep.order` that ask for columns, each with its column."""
+    merge: tuple[str, ...] = ()
+    """Columns of `keep.merge`."""
+
+    def list_named(self) -> dict[str, tuple[str, str]]:
+        """Return the columns that are set, and the settings that name them, by their roles."""
+        named = {role: (getattr(self, role), f"input.{role}_column") for role in ("id", "text", "source")}
+        named |= {f"order{number}": (name, f"keep.order {rule}") for number, (rule, name) in enumerate(self.order)}
+        named |= {f"merge{number}": (name, "keep.merge") for number, name in enumerate(self.merge)}
+        return {role: (name, setting) for role, (name, setting) in named.items() if name}
 
 
 Path = tuple[str, ...]
@@ -106,15 +118,14 @@ def check(schema: pa.Schema, columns: Columns, file: File) -> tuple[pa.DataType 
         "text": (is_text, "a string"),
         "source": (_is_source, "an integer, a string, a date or a boolean"),
     }
+    of_order = (is_ordered, "a number, a date, a time or a string")
     paths = {}
-    for role, (accepts, rule) in rules.items():
-        name = getattr(columns, role)
-        if name:
-            setting = f"input.{role}_column"
-            paths[role] = find(schema, name, setting, file)
-            kind = type_at(schema, paths[role])
-            if not accepts(kind):
-                raise SchemaError(f"{setting}: column {name!r} must be {rule} (got {kind} in {redact(file.path)})")
+    for role, (name, setting) in columns.list_named().items():
+        accepts, rule = rules.get(role, of_order)
+        paths[role] = find(schema, name, setting, file)
+        kind = type_at(schema, paths[role])
+        if not accepts(kind):
+            raise SchemaError(f"{setting}: column {name!r} must be {rule} (got {kind} in {redact(file.path)})")
     if "id" not in paths:
         return None, paths
     return (pa.int64() if pa.types.is_integer(type_at(schema, paths["id"])) else pa.string()), paths
@@ -122,6 +133,16 @@ def check(schema: pa.Schema, columns: Columns, file: File) -> tuple[pa.DataType 
 
 def _is_source(kind: pa.DataType) -> bool:
     others = (pa.types.is_integer, pa.types.is_boolean, pa.types.is_date, pa.types.is_null)
+    return is_string(kind) or any(accepts(kind) for accepts in others)
+
+
+def is_ordered(kind: pa.DataType) -> bool:
+    """Tell whether a rule of `keep.order` can ask for a column of this type."""
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    others = (
+        *(pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_boolean),
+        *(pa.types.is_date, pa.types.is_timestamp, pa.types.is_null),
+    )
     return is_string(kind) or any(accepts(kind) for accepts in others)
 
 
@@ -202,9 +223,20 @@ def slice_by_bytes(batch: pa.RecordBatch, limit: int) -> Iterator[pa.RecordBatch
 
 
 def gather(
-    ids: pa.Array, texts: pa.Array, sources: pa.Array | None, rows: Sequence[int] | np.ndarray
+    ids: pa.Array,
+    texts: pa.Array,
+    sources: pa.Array | None,
+    rows: Sequence[int] | np.ndarray,
+    *further: Sequence[pa.Array],
 ) -> pa.RecordBatch:
-    """Put the columns of a piece together: id, text, source, row."""
+    """Put the columns of a piece together.
+
+    They are id, text, source, row, `order_keys` of keys as from `orders.to_key`, and `merged` of strings; `further` has
+    the arrays of both.
+    """
+    keys, merged = further
     sources = pa.nulls(len(ids), pa.string()) if sources is None else sources
     numbers = pa.array(rows, pa.int64())
-    return pa.RecordBatch.from_arrays([ids, texts, sources, numbers], ["id", "text", "source", "row"])
+    columns = {"id": ids, "text": texts, "source": sources, "row": numbers, "order_keys": join_keys(keys, len(ids))}
+    columns["merged"] = join_texts(merged, len(ids))
+    return pa.RecordBatch.from_arrays([*columns.values()], [*columns])

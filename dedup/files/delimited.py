@@ -12,6 +12,7 @@ from dedup.files.cells import read_cells
 from dedup.files.columns import Columns, find, gather, to_text
 from dedup.files.digest import digest_rows
 from dedup.files.listing import File
+from dedup.files.orders import to_key
 from dedup.files.records import BOM, Block, Rejected, damaged, open_bytes, reject
 
 REASON = "more or fewer cells than the header"
@@ -64,10 +65,9 @@ def _read_block(
     is_whole = block.commas[chosen] == len(schema) - 1
     rejected = tuple(reject(file, block, place, 0, REASON, on_bad=on_bad) for place in chosen[~is_whole].tolist())
     whole = chosen[is_whole]
-    wanted = {role: getattr(columns, role) for role in ("id", "text", "source") if getattr(columns, role)}
     places = {
-        role: schema.get_field_index(find(schema, name, f"input.{role}_column", file)[0])
-        for role, name in wanted.items()
+        role: schema.get_field_index(find(schema, name, setting, file)[0])
+        for role, (name, setting) in columns.list_named().items()
     }
     content = b"".join(block.data[block.begins[place] : block.ends[place]] for place in whole.tolist())
     cells = _parse(content, len(schema), sorted(set(places.values())) if "id" in places else None)
@@ -77,7 +77,11 @@ def _read_block(
     if "id" not in found:
         named = [to_text(cells.column(str(place))) for place in range(len(schema))]
         found["id"] = digest_rows(pa.RecordBatch.from_arrays(named, schema.names))
-    return gather(found["id"].cast(pa.string()), found["text"], found.get("source"), block.rows[whole]), rejected
+    keys = [to_key(found[f"order{number}"], *rule) for number, rule in enumerate(columns.order)]
+    merged = [found[f"merge{number}"] for number, _ in enumerate(columns.merge)]
+    return gather(
+        found["id"].cast(pa.string()), found["text"], found.get("source"), block.rows[whole], keys, merged
+    ), rejected
 
 
 def read_records(file: File) -> Iterator[tuple[NDArray[np.int64], pa.RecordBatch]]:

@@ -6,7 +6,7 @@ beyond); only the first can be asked about each line.
 
 import itertools
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from dedup.errors import DataError, SchemaError
 from dedup.files.columns import OFFSET_LIMIT, Columns, gather
 from dedup.files.digest import digest_object
 from dedup.files.listing import File
+from dedup.files.orders import to_key
 from dedup.files.records import BOM, SHOWN_LENGTH, Block, Rejected, damaged, find_line, open_bytes, read_lines, reject
 from dedup.files.systems import redact
 
@@ -89,16 +90,16 @@ def _read_block(
             records.append(record)
             whole.append(number)
 
+    named = columns.list_named()
+
     def pluck(role: str, kinds: set[type], rule: str) -> list[Any]:
-        name = getattr(columns, role)
+        name, setting = named[role]
         values = _pluck(records, name)
         if set(map(type, values)) <= kinds and not (kinds == ID_KINDS[pa.int64()][0] and _overflows(values)):
             return values
         place = next(place for place, value in enumerate(values) if type(value) not in kinds or _overflows([value]))
         line, shown = find_line(file, block, whole[place], begin), json.dumps(values[place])[:SHOWN_LENGTH]
-        raise DataError(
-            f"input.{role}_column: {name!r} must be {rule} (got {shown} in {redact(file.path)}, line {line:,})"
-        )
+        raise DataError(f"{setting}: {name!r} must be {rule} (got {shown} in {redact(file.path)}, line {line:,})")
 
     texts = pluck("text", {str, NONE}, "a string")
     if not columns.id:
@@ -113,7 +114,26 @@ def _read_block(
         values = pluck("source", {str, int, bool, NONE}, "a string, an integer or a boolean")
         sources = _to_array([_write(value) for value in values], pa.string())
     kind = pa.string() if len(data) < OFFSET_LIMIT // 3 else pa.large_string()
-    return gather(ids, _to_array(texts, kind), sources, block.rows[whole]), tuple(rejected)
+    return gather(
+        ids, _to_array(texts, kind), sources, block.rows[whole], *_pluck_more(columns, records, pluck)
+    ), tuple(rejected)
+
+
+def _pluck_more(
+    columns: Columns, records: list[dict[str, Any]], pluck: Callable[[str, set[type], str], list[Any]]
+) -> tuple[list[pa.Array], list[pa.Array]]:
+    """Return what `keep.order` and `keep.merge` ask for."""
+    keys = []
+    for number, rule in enumerate(columns.order):
+        is_text = any(isinstance(each, str) for each in _pluck(records, rule[1]))
+        kinds: set[type] = {str, NONE} if is_text else {int, float, bool, NONE}
+        values = pluck(f"order{number}", kinds, "a string in all records, or a number or boolean in all")
+        keys.append(to_key(_to_array(values, pa.string()) if is_text else _to_numbers(values), *rule))
+    merged = []
+    for number, _ in enumerate(columns.merge):
+        values = pluck(f"merge{number}", {str, int, float, bool, NONE}, "a string, a number or a boolean")
+        merged.append(_to_array([_write(value) for value in values], pa.string()))
+    return keys, merged
 
 
 def read_records(
@@ -152,6 +172,10 @@ def _write(value: object) -> str | None:
     return None if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
+def _to_numbers(values: list[Any]) -> pa.Array:
+    return pa.array([None if value is None else float(value) for value in values], pa.float64())
+
+
 def _to_array(values: list[Any], kind: pa.DataType) -> pa.Array:
     try:
         return pa.array(values, kind)
@@ -178,7 +202,7 @@ def peek(file: File, columns: Columns) -> tuple[pa.DataType | None, set[str]]:
         lines = list(itertools.islice((line for block in read_lines(stream) for line in block.lines()), PEEKED))
     records = [record for line in lines if (record := parse(line.removeprefix(BOM))) is not None]
     names = {key for record in records for key in record}
-    for name in filter(None, (columns.id, columns.text, columns.source)):
+    for name, _ in columns.list_named().values():
         if any(value is not None for value in _pluck(records, name)):
             names.add(name)
     kinds = {type(value) for value in _pluck(records, columns.id)} - {NONE} if columns.id else set()

@@ -19,7 +19,7 @@ from dedup.files.source import FileSource
 from dedup.files.splits import Part, Split
 from dedup.files.storage import Output, Storage
 from dedup.files.systems import redact
-from dedup.files.tables import open_table, take_rows
+from dedup.files.tables import Parquet, open_table, take_rows
 
 TEXTS = pa.schema([("path", pa.string()), ("text", pa.string())])
 FORMATS = ("parquet", "jsonl", "csv")
@@ -142,9 +142,10 @@ def _read(source: FileSource, part: Part) -> Iterator[tuple[Rows, pa.Table]]:
     else:
         with damaged(file):
             table, first = open_table(file), part.first_row
-            for batch in table.read(
-                range(part.begin, table.unit_count if part.end is None else part.end), None, 1 << 14
-            ):
+            units = range(part.begin, table.unit_count if part.end is None else part.end)
+            if isinstance(table, Parquet):
+                table.check_times(units)
+            for batch in table.read(units, None, 1 << 14):
                 yield first + np.arange(batch.num_rows), pa.Table.from_batches([batch])
                 first += batch.num_rows
 

@@ -172,6 +172,8 @@ def _divide_tables(
 def read_units(table: Table) -> Iterator[tuple[int, pa.Table]]:
     """Read a file unit by unit, each with the number of its first row."""
     first = 0
+    if isinstance(table, Parquet):
+        table.check_times(range(table.unit_count))
     for unit in range(table.unit_count):
         batch_rows = None
         if isinstance(table, Parquet):

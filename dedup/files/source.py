@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dedup.errors import DataError, SchemaError
@@ -12,6 +13,7 @@ from dedup.files import delimited, jsonlines
 from dedup.files.columns import Columns, Path, check, gather, slice_by_bytes, take, to_ids, to_source, to_text
 from dedup.files.digest import digest_rows
 from dedup.files.listing import COMPRESSIBLE, File, Listing
+from dedup.files.orders import to_key
 from dedup.files.records import BLOCK_BYTES, Rejected, damaged, open_bytes
 from dedup.files.splits import Part, Split
 from dedup.files.systems import redact
@@ -19,6 +21,7 @@ from dedup.files.tables import Parquet, Table, choose, open_table, take_rows
 
 PIECE_BYTES = 1 << 19
 """Bytes of text given at a time: what the caches of a core hold."""
+NO_LIMIT = (1 << 63) - 1
 Rows = NDArray[np.int64]
 
 
@@ -47,6 +50,8 @@ class FileSource:
     """int64 or string."""
     on_bad_record: str
     """"fail" or "quarantine"."""
+    max_text_bytes: int
+    """Of the longest text that is read."""
 
     def read(self, split: Split, rows: Mapping[int, Rows] | None = None) -> Iterator[Piece]:
         """Read the documents of a split in their order.
@@ -60,18 +65,32 @@ class FileSource:
         Raises
         ------
         DataError
-            When a file is damaged, a record is malformed and not to be set aside, or an id is not of the corpus' type.
+            When a file is damaged, a record is malformed and not to be set aside, a text is too long, or an id is not
+            of the corpus' type.
         SchemaError
             When a column is missing or of a type that cannot serve.
         """
         for part in split.parts:
             if rows is None or len(rows.get(part.file, ())):
                 wanted = None if rows is None else np.asarray(rows[part.file], np.int64)
-                yield from self._read_part(part, wanted)
+                for piece in self._read_part(part, wanted):
+                    self._check_sizes(piece)
+                    yield piece
 
     def whole(self, file: int) -> Part:
         """Return a file, by its number, as a part."""
         return Part(file=file, size=self.listing.files[file].size)
+
+    def _check_sizes(self, piece: Piece) -> None:
+        sizes = pc.binary_length(piece.batch["text"])
+        longest = pc.max(sizes).as_py() or 0
+        if longest > self.max_text_bytes:
+            found = piece.batch["id"][pc.index(sizes, longest).as_py()].as_py()
+            raise DataError(
+                f"input.max_text_bytes: a text must be of at most {self.max_text_bytes:,} bytes (got {longest:,} of id "
+                f"{found!r} in {redact(self.listing.files[piece.file].path)}); take it out, or raise the limit where "
+                "each worker has 8 bytes of memory for a byte of text"
+            )
 
     def _read_part(self, part: Part, rows: Rows | None) -> Iterator[Piece]:
         file = self.listing.files[part.file]
@@ -116,6 +135,8 @@ class FileSource:
                     to_text(take(chosen, paths["text"])),
                     to_source(take(chosen, paths["source"])) if "source" in paths else None,
                     first + places,
+                    [to_key(take(chosen, paths[f"order{n}"]), *rule) for n, rule in enumerate(self.columns.order)],
+                    [to_source(take(chosen, paths[f"merge{n}"])) for n, _ in enumerate(self.columns.merge)],
                 )
                 yield from slice_by_bytes(piece, 2 * PIECE_BYTES)
 
@@ -128,6 +149,8 @@ def _read_batches(
     batch_rows = None
     if isinstance(table, Parquet):
         batch_rows = int(min(max(PIECE_BYTES / max(table.value_bytes(text), 1), 1), 1 << 16))
+        if names is None:
+            table.check_times(units)
     first = part.first_row
     counts = None if rows is None else table.count_rows()
     if rows is None or counts is None:
@@ -152,7 +175,7 @@ def _read_text(file: File) -> pa.RecordBatch:
     with damaged(file), open_bytes(file) as stream:
         content = b"".join(iter(lambda: stream.read(BLOCK_BYTES), b""))
     text = to_text(pa.array([content], pa.large_binary()))
-    return gather(pa.array([file.path], pa.string()), text, None, [0])
+    return gather(pa.array([file.path], pa.string()), text, None, [0], [], [])
 
 
 def open_source(
@@ -162,11 +185,15 @@ def open_source(
     text_column: str,
     source_column: str = "",
     on_bad_record: str = "fail",
+    max_text_bytes: int = NO_LIMIT,
     aside: tuple[str, ...] = (),
+    order: tuple[tuple[str, str], ...] = (),
+    merge: tuple[str, ...] = (),
 ) -> FileSource:
     """Check the columns of every file and return the source of them all.
 
-    `aside` names top-level columns that do not count where the id is the digest of a row.
+    `aside` names top-level columns that do not count where the id is the digest of a row; `order` and `merge` are as of
+    `Columns`.
 
     Of parquet, IPC, ORC and CSV the schema is read, of lines of JSON the first records; texts have the columns `path`
     and `text`. Without an id column, the id of a text is its path, any other the digest of its row.
@@ -179,16 +206,24 @@ def open_source(
     DataError
         When a file is damaged.
     """
-    columns = Columns(id=id_column, text=text_column, source=source_column, aside=aside)
+    columns = Columns(id=id_column, text=text_column, source=source_column, aside=aside, order=order, merge=merge)
     id_type = {"text": _check_texts, "jsonl": _check_lines, "csv": _check_cells}.get(listing.format, _check_tables)(
         listing, columns
     )
-    return FileSource(listing=listing, columns=columns, id_type=id_type, on_bad_record=on_bad_record)
+    return FileSource(
+        listing=listing,
+        columns=columns,
+        id_type=id_type,
+        on_bad_record=on_bad_record,
+        max_text_bytes=max_text_bytes,
+    )
 
 
 def _check_texts(listing: Listing, columns: Columns) -> pa.DataType:
     schema = pa.schema({"path": pa.string(), "text": pa.string()})
     check(schema, columns, listing.files[0])
+    if columns.order or columns.merge:
+        raise SchemaError("keep: order and merge must name no columns of texts, which have none")
     for role, own in (("id", "path"), ("text", "text"), ("source", "")):
         if getattr(columns, role) not in {"", own}:
             raise SchemaError(f"input.{role}_column: must be {own or 'empty'!r} for texts")
@@ -204,12 +239,11 @@ def _check_lines(listing: Listing, columns: Columns) -> pa.DataType:
         names |= found
     if not names:
         raise DataError("--input: must hold records (got none that is a JSON object)")
-    wanted = {"id": columns.id, "text": columns.text, "source": columns.source}
-    for role, name in wanted.items():
-        if name and name not in names:
+    for name, setting in columns.list_named().values():
+        if name not in names:
             known = ", ".join(sorted(names))
             rule = f"must be the name of one column of the input (got {name!r}, the input has {known})"
-            raise SchemaError(f"input.{role}_column: {rule}")
+            raise SchemaError(f"{setting}: {rule}")
     return pa.int64() if kinds - {None} == {pa.int64()} else pa.string()
 
 

@@ -3,21 +3,29 @@
 import contextlib
 import io
 import os
+import re
 import secrets
 import shutil
 import tempfile
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Protocol
 
 import pyarrow as pa
 from pyarrow import fs
 
 from dedup.errors import StorageError
-from dedup.files.systems import is_local, readable, redact, resolve
+from dedup.files.systems import can_rename, is_local, readable, redact, resolve
 
 COPY_BYTES = 1 << 20
+COPIES = 16
+"""Objects that are copied at a time: the store does the work."""
+MOST_COPIED = 5 << 30
+"""Bytes of the largest object that S3 copies by itself."""
+CURRENT = "_CURRENT"
+"""File of an output on an object store that names the folder of its published version."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +39,27 @@ class Entry:
     """Bytes; 0 of a folder."""
     changed: int
     """Nanoseconds since 1970; 0 where the file system keeps no time."""
+
+
+VERSION = re.compile("version-[0-9a-f]{12}")
+
+
+class Texts(Protocol):
+    """A file system of small texts."""
+
+    def exists(self, path: str, /) -> bool:
+        """Tell whether a file or folder is there."""
+
+    def read_text(self, path: str, /) -> str:
+        """Read a small UTF-8 file."""
+
+
+def find_result(storage: Texts, output: str) -> str:
+    """Return the folder of an output's tables: its own, or that of its published version on an object store."""
+    pointer = f"{output.rstrip('/')}/{CURRENT}"
+    version = storage.read_text(pointer).strip() if storage.exists(pointer) else ""
+    # One cut short by a crash names nothing.
+    return f"{output.rstrip('/')}/{version}" if VERSION.fullmatch(version) else output
 
 
 class Output(io.RawIOBase):
@@ -67,6 +96,11 @@ class Storage:
         """Tell whether a file or folder is there."""
         return self.look(path) is not None
 
+    def is_folder(self, path: str) -> bool:
+        """Tell whether a folder is there."""
+        entry = self.look(path)
+        return entry is not None and entry.is_folder
+
     def look(self, path: str) -> Entry | None:
         """Return what lies under a path, None where nothing is; its own path is empty."""
         system, place = resolve(path)
@@ -88,6 +122,10 @@ class Storage:
             elif system.get_file_info(place).type == fs.FileType.File:
                 system.delete_file(place)
 
+    def can_rename(self, path: str) -> bool:
+        """Tell whether a folder is renamed in one step, as on a disk and unlike on an object store."""
+        return can_rename(path)
+
     def rename(self, source: str, target: str) -> None:
         """Move a file or folder to a name that is free; on object stores every object of it is copied.
 
@@ -104,12 +142,25 @@ class Storage:
             if is_local(source):
                 Path(place).rename(goal)
             elif system.get_file_info(place).type == fs.FileType.Directory:
-                for entry in self.list(source, recursive=True):
-                    if not entry.is_folder:
-                        system.copy_file(f"{place}/{entry.path}", f"{goal}/{entry.path}")
+                self._copy_objects(source, target)
                 system.delete_dir(place)
             else:
                 system.move(place, goal)
+
+    def _copy_objects(self, source: str, target: str) -> None:
+        system, place = resolve(source)
+        goal = resolve(target)[1]
+
+        def copy(entry: Entry) -> None:
+            if entry.size > MOST_COPIED:
+                self.copy(f"{source}/{entry.path}", f"{target}/{entry.path}")
+            else:
+                system.copy_file(f"{place}/{entry.path}", f"{goal}/{entry.path}")
+
+        objects = [entry for entry in self.list(source, recursive=True) if not entry.is_folder]
+        with ThreadPoolExecutor(COPIES) as copiers:
+            for _ in copiers.map(copy, objects):
+                pass
 
     def write_text(self, path: str, content: str) -> None:
         """Write a small UTF-8 file, over an existing one; readers see the old or the new content whole."""
@@ -134,8 +185,12 @@ class Storage:
                 stream = os.fdopen(os.open(place, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666), "wb")
             except FileExistsError:
                 return False
-            with stream:
-                stream.write(content.encode())
+            try:
+                with stream:
+                    stream.write(content.encode())
+            except OSError:
+                Path(place).unlink(missing_ok=True)
+                raise
         return True
 
     def read_text(self, path: str) -> str:
@@ -143,12 +198,15 @@ class Storage:
 
         Raises
         ------
-        FileNotFoundError
-            When it is not there.
+        StorageError
+            When it is missing, or a folder.
+        UnicodeDecodeError
+            When it is no UTF-8.
         """
         system, place = resolve(path)
-        with system.open_input_stream(place, compression=None) as stream:
-            return bytes(stream.read()).decode("utf-8")
+        with readable(path), system.open_input_stream(place, compression=None) as stream:
+            content = bytes(stream.read())
+        return content.decode("utf-8")
 
     def size(self, path: str) -> int:
         """Return the bytes of a file, or of all files in a folder."""
@@ -233,4 +291,5 @@ def _temporary(folder: Path) -> Iterator[tuple[IO[bytes], Path]]:
         # What could not be written before cannot be flushed now, and would hide why.
         with contextlib.suppress(OSError):
             stream.close()
-        temporary.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)

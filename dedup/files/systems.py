@@ -1,12 +1,14 @@
 """Paths and URLs -> file systems, with the machine's own credentials."""
 
+import datetime as dt
 import errno
 import functools
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
+import pyarrow as pa
 from pyarrow import fs
 
 from dedup.errors import StorageError
@@ -14,9 +16,16 @@ from dedup.errors import StorageError
 SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(?=/)")
 OBJECT_STORES = {"s3": "s3", "s3a": "s3", "s3n": "s3", "gs": "gs", "gcs": "gs"}
 """Schemes of stores whose URLs are a bucket and a key, by the name of the store."""
+NO_RENAME = {*OBJECT_STORES, "oss", "cos", "cosn", "obs", "swift", "wasb", "wasbs", "r2", "oci"}
+"""Schemes of stores in which a rename copies every object; Azure's abfs renames by itself."""
 FULL = (errno.ENOSPC, errno.EDQUOT)
 NAME_BYTES = 255
 """Longest name of a file or folder that common file systems take."""
+CONNECT_SECONDS = 5.0
+SILENT_SECONDS = 15.0
+"""How long a store may send nothing amid an answer."""
+TRIES = 3
+"""For each request."""
 
 
 def split_url(path: str) -> tuple[str, str]:
@@ -82,12 +91,22 @@ def _connect(scheme: str, host: str) -> fs.FileSystem:
     if scheme == "s3":
         endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
         region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
-        return fs.S3FileSystem(endpoint_override=endpoint, region=region or ("us-east-1" if endpoint else None))
+        return fs.S3FileSystem(
+            endpoint_override=endpoint,
+            region=region or ("us-east-1" if endpoint else None),
+            connect_timeout=CONNECT_SECONDS,
+            request_timeout=SILENT_SECONDS,
+            retry_strategy=fs.AwsStandardS3RetryStrategy(max_attempts=TRIES),
+        )
     if scheme == "gs":
-        return fs.GcsFileSystem()
+        return fs.GcsFileSystem(retry_time_limit=dt.timedelta(seconds=TRIES * SILENT_SECONDS))
     if scheme == "abfs":
         return fs.AzureFileSystem(account_name=host)
     return fs.FileSystem.from_uri(f"{scheme}://{host}/")[0]
+
+
+# A client is of the process that made it.
+os.register_at_fork(after_in_child=_connect.cache_clear)
 
 
 def redact(path: str) -> str:
@@ -103,10 +122,20 @@ def is_local(path: str) -> bool:
     return not split_url(path)[0]
 
 
+def can_fork(paths: Iterable[str]) -> bool:
+    """Tell whether processes forked from this one can use these paths too; the JVM that HDFS takes survives no fork."""
+    return not {split_url(path)[0] for path in paths} & {"hdfs", "viewfs"}
+
+
 def absolute(path: str) -> str:
     """Return a path as a process in another folder must have it; URLs as they are."""
     scheme, rest = split_url(path)
     return path if scheme else os.path.join(os.getcwd(), rest)  # noqa: PTH109, PTH118 - keeps what a Path tidies away
+
+
+def can_rename(path: str) -> bool:
+    """Tell whether the file system of a path renames a folder in one step."""
+    return split_url(path)[0] not in NO_RENAME
 
 
 @contextmanager
@@ -114,7 +143,7 @@ def readable(path: str) -> Iterator[None]:
     """Turn what a file system says into a StorageError that names the path."""
     try:
         yield
-    except (OSError, NotImplementedError, ValueError) as error:
+    except (OSError, NotImplementedError, ValueError, pa.ArrowException) as error:
         if isinstance(error, OSError) and error.errno in FULL:
             raise StorageError(
                 f"no space is left on the disk of {redact(path)}; make some and repeat the command"

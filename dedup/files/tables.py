@@ -5,12 +5,18 @@ from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from pyarrow import orc
 
+from dedup.errors import DataError
 from dedup.files.listing import File
 from dedup.files.storage import Storage
+from dedup.files.systems import redact
+
+MOST_SECONDS = (1 << 63) // 10**9 - 1
+"""Before and after 1970 that nanoseconds of 64 bits hold."""
 
 
 class Table(Protocol):
@@ -32,14 +38,16 @@ def open_table(file: File) -> Table:
     """Open a file of a columnar format."""
     stream = Storage().open(file.path)
     if file.format == "parquet":
-        return Parquet(stream)
+        return Parquet(stream, file.path)
     return Orc(stream) if file.format == "orc" else open_ipc(stream)
 
 
 class Parquet:
     """Row groups of a parquet file."""
 
-    def __init__(self, stream: pa.NativeFile) -> None:
+    def __init__(self, stream: pa.NativeFile, path: str) -> None:
+        self._stream = stream
+        self._path = path
         self.file = pq.ParquetFile(stream, pre_buffer=True, arrow_extensions_enabled=True)
         self.schema: pa.Schema = self.file.schema_arrow
         self.unit_count: int = self.file.metadata.num_row_groups
@@ -55,6 +63,30 @@ class Parquet:
         """See `Table.read`."""
         rows = batch_rows or 1 << 16
         yield from self.file.iter_batches(rows, row_groups=list(units), columns=columns, use_threads=False)
+
+    def check_times(self, units: Sequence[int]) -> None:
+        """Make sure that row groups have no INT96 timestamp that nanoseconds of 64 bits cannot hold.
+
+        pyarrow would give another time in its place, and no error.
+
+        Raises
+        ------
+        DataError
+            With the first column that has one.
+        """
+        leaves = [self.file.schema.column(place) for place in range(len(self.file.schema))]
+        names = [leaf.path for leaf in leaves if leaf.physical_type == "INT96"]
+        if not names:
+            return
+        seconds = pq.ParquetFile(self._stream, coerce_int96_timestamp_unit="s")
+        for name in names:
+            for batch in seconds.iter_batches(row_groups=list(units), columns=[name], use_threads=False):
+                bounds = pc.min_max(pc.cast(_leaf(batch.column(0)), pa.int64()))
+                if any(each is not None and abs(each) > MOST_SECONDS for each in bounds.as_py().values()):
+                    raise DataError(
+                        f"--input: {redact(self._path)}: INT96 timestamps must lie in the years 1678 to 2261 (column "
+                        f"{name!r} has others); write them as INT64 timestamps of microseconds"
+                    )
 
     def stored_bytes(self, unit: int) -> int:
         """Return the bytes of a row group in the file."""
@@ -73,6 +105,16 @@ class Parquet:
                 if chunk.path_in_schema == names:
                     size += int(chunk.total_uncompressed_size)
         return size / max(int(metadata.num_rows), 1)
+
+
+def _leaf(values: pa.Array) -> pa.Array:
+    """Return the one column of plain values within a nested one."""
+    while pa.types.is_nested(values.type):
+        if pa.types.is_struct(values.type):
+            [values] = values.flatten()
+        else:
+            values = values.flatten()
+    return values
 
 
 def open_ipc(stream: pa.NativeFile) -> "IpcFile | IpcStream":

@@ -50,7 +50,7 @@ def compute(texts: pa.Array, contract: Contract, *, shingle_size: int, bands: in
         Seed of the signature, 0 to 2^63 - 1.
     """
     tokens, token_bounds = text.tokenise(texts, contract)
-    values, offsets = shingles.shingle(tokens, token_bounds, shingle_size)
+    values, offsets = shingles.shingle(tokens, token_bounds, shingle_size, contract)
     signatures = minhash.sign(values, offsets, bands * rows, seed)
     digests = np.frombuffer(b"".join(shingles.digest(values, offsets)), dtype=">i8").astype(np.int64)
     return Features(

@@ -6,8 +6,8 @@ from dedup.kernels import Hashes
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 """2^64 / golden ratio: the odd constant that spreads consecutive numbers (Steele, Lea, Flood 2014)."""
-MULTIPLIER = np.uint64(0xD1342543DE82EF95)
-"""An odd multiplier with good spectral properties (Steele, Vigna 2021); its powers weigh the tokens of a shingle."""
+WEIGHT_SEED = 0x776569676874
+"""Tells the weights of a shingle's tokens from other numbers that a seed expands to."""
 KEY_SEED = 0x6B6579
 """Seed of the salts that turn a band of a signature into its key."""
 EMPTY = np.uint64(0xFFFFFFFFFFFFFFFF)

@@ -33,6 +33,13 @@ def jaccard(shingles: Hashes, offsets: Integers, left: Integers, right: Integers
     float64 [pairs]
     """
     sizes = np.diff(offsets)
+    shared = count_shared(shingles, offsets, left, right)
+    union = sizes[left] + sizes[right] - shared
+    return shared / np.maximum(union, 1)
+
+
+def count_shared(shingles: Hashes, offsets: Integers, left: Integers, right: Integers) -> Integers:
+    """Return |A and B| of pairs of sets, given as to `jaccard`: int64 [pairs]."""
     shared = np.empty(left.size, dtype=np.int64)
     if compiled.AVAILABLE:
         from dedup.kernels.loops import sets
@@ -40,8 +47,7 @@ def jaccard(shingles: Hashes, offsets: Integers, left: Integers, right: Integers
         sets.count_shared(shingles, offsets, left, right, shared)
     else:
         _count_shared(shingles, offsets, left, right, shared)
-    union = sizes[left] + sizes[right] - shared
-    return shared / np.maximum(union, 1)
+    return shared
 
 
 def bin_similarities(similarities: npt.NDArray[np.float64]) -> Integers:

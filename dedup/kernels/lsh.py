@@ -76,6 +76,21 @@ def group(keys: Hashes, doc_ids: Integers) -> tuple[Hashes, Integers, Integers]:
     return keys[offsets[:-1]], members, offsets
 
 
+def select_buckets(
+    keys: Hashes, members: Integers, offsets: Integers, chosen: Flags
+) -> tuple[Hashes, Integers, Integers]:
+    """Return the chosen buckets."""
+    sizes = np.diff(offsets)
+    bounds = np.concatenate(([0], np.cumsum(sizes[chosen])))
+    return keys[chosen], members[np.repeat(chosen, sizes)], bounds
+
+
+def keep_members(keys: Hashes, members: Integers, offsets: Integers, kept: Flags) -> tuple[Hashes, Integers, Integers]:
+    """Return the buckets of the members kept, a flag for each, without buckets of less than two."""
+    bounds = np.concatenate(([0], np.cumsum(kept)))[offsets]
+    return select_buckets(keys, members[kept], bounds, np.diff(bounds) > 1)
+
+
 def pairs(
     keys: Hashes,
     members: Integers,

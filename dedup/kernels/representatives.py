@@ -1,24 +1,14 @@
 """The document kept of every component, and how its other documents resemble it."""
 
-from collections.abc import Callable, Mapping
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from dedup.kernels import Integers
 from dedup.kernels.runs import find_bounds
 
-POLICIES: Mapping[str, Callable[[pa.Table], Integers]] = MappingProxyType(
-    {"smallest_id": lambda members: pc.rank(members["id"], tiebreaker="dense").to_numpy().astype(np.int64)}
-)
-"""Ranks by policy: the document of least rank is kept, doc_id deciding among equals.
-
-`smallest_id` orders numbers as numbers and strings by their bytes.
-"""
 LARGEST = 5
 """Number of the largest components that are reported in detail."""
 EXAMPLES = 3

@@ -1,4 +1,4 @@
-"""Text to token hashes: the text contract, version 1.
+"""Text to token hashes: the text contract, version 2.
 
 A document is normalised to NFKC and lower case. A token is a run of letters, marks, digits and underscores; in scripts
 written without spaces every character (letter, digit or sign) with the marks that follow it is a token.
@@ -27,7 +27,7 @@ from dedup.kernels.folding import GROWTH, LINE_FEED, Folding, tabulate
 from dedup.kernels.hashing import expand
 from dedup.kernels.spans import find_spans, hash_keyed, hash_spans, separate
 
-VERSION = 1
+VERSION = 2
 """Version of the steps from a text to a band key (docs/hash-spec.md); hashes of two versions are never compared."""
 
 

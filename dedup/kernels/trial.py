@@ -11,12 +11,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dedup.kernels import Flags, Hashes, Integers, filters, lsh, minhash, pairs
+from dedup.kernels import Flags, Hashes, Integers, exact, filters, lsh, minhash, pairs
 from dedup.kernels.components import connect
 from dedup.kernels.curve import least_estimate
 from dedup.kernels.identical import find_identical
 from dedup.kernels.jaccard import jaccard
 from dedup.kernels.shingles import digest
+from dedup.kernels.templates import Items, link
 
 
 class Setting(NamedTuple):
@@ -111,7 +112,15 @@ def search(documents: Documents, setting: Setting) -> Found:
     keys = band_keys(signatures, setting)
     searched = np.flatnonzero((heads == np.arange(count)) & (sizes > 0))
     grouped = lsh.group(keys[searched].reshape(-1), np.repeat(searched, setting.bands))
-    left, right = pairs.decode(pairs.join(*grouped, setting.max_bucket, doc_ids=doc_ids))
+    large = np.diff(grouped[2]) > setting.max_bucket
+    small, over = (lsh.select_buckets(*grouped, chosen) for chosen in (~large, large))
+    members = np.unique(over[1])
+    items = Items(*exact.take(shingles, offsets, members), sizes[members])
+    linked = link(items, setting.threshold, setting.max_bucket, exhaust=False)
+    undecided = lsh.keep_members(*over, np.isin(over[1], members[linked.undecided]))
+    met = [pairs.join(*each, setting.max_bucket, doc_ids=doc_ids) for each in (small, undecided)]
+    chosen = pairs.encode(members[linked.left], members[linked.right])
+    left, right = pairs.decode(pairs.sort_distinct(np.concatenate((*met, chosen))))
     paired = left * count + right
     low = minhash.low_bytes(signatures[:, : setting.size])
     likely = select_likely(sizes, low, left, right, setting)
@@ -128,7 +137,9 @@ def search(documents: Documents, setting: Setting) -> Found:
         compared=paired[likely],
         edges=paired[likely][similar],
         components=components,
-        pairs_in_buckets=int(lsh.pair_counts(np.diff(grouped[2]), setting.max_bucket)[0].sum()),
+        pairs_in_buckets=sum(
+            int(lsh.pair_counts(np.diff(each[2]), setting.max_bucket)[0].sum()) for each in (small, undecided)
+        ),
     )
 
 

@@ -3,14 +3,17 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import ParamSpec, Protocol, TypeVar
+from typing import NamedTuple, ParamSpec, Protocol, TypeVar
 
 from pyspark.sql import DataFrame
 
 from dedup.errors import DataError
+from dedup.kernels.keeping import Policy
+from dedup.kernels.templates import choose_cap
 from dedup.kernels.text import Contract
 from dedup.layers.layer import Found
 from dedup.settings.hashspec import HashSpec
+from dedup.settings.keeping import parse_order
 from dedup.settings.options import Config
 from dedup.stages import (
     buckets,
@@ -23,6 +26,7 @@ from dedup.stages import (
     prefixes,
     representatives,
     signatures,
+    templates,
 )
 from dedup.stages.documents import Corpus
 from dedup.stages.labels import LabeledPairs
@@ -34,6 +38,19 @@ from dedup.tables.schemas import PAIRS
 NAME = "near"
 Given = ParamSpec("Given")
 Value = TypeVar("Value")
+
+
+class Linked(NamedTuple):
+    """What takes the place of buckets over the cap."""
+
+    buckets: Table[templates.Linked]
+    sets: Table[edges.Sets]
+    """Of their members."""
+
+    @property
+    def counts(self) -> templates.Linked:
+        """What a stage notes."""
+        return self.buckets.counts
 
 
 class Stage(Protocol):
@@ -89,14 +106,20 @@ class NearLayer:
         stage = self.stage
         signed = stage("signatures", self._sign, corpus)
         shared = stage("identical", self._collapse, corpus, signed)
+        if renamed := self._find_renamed(signed, shared):
+            corpus = corpus.rename(renamed)
+            signed = Table(frame=documents.exchange_ids(signed.frame, renamed), counts=signed.counts)
+            shared = stage("identical", identical.collapse, self.keep, signed, cores=self.cores, table="renamed")
+        self._check_repeated(signed, shared)
         same = identical.select_identical(shared.frame)
         heads = identical.select_heads(signed.frame, same)
         labeled = stage("labels", self._select_labels, signed, same, heads)
         sets = self._collect_all(corpus, signed, heads)
         bucketed = stage("buckets", self._bucket, signed, heads, sets)
-        paired = stage("candidates", self._pair, bucketed, heads, signed.counts.rows)
-        sample = candidates.draw_uncompared(self.keep, bucketed, paired, max_bucket=self._max_bucket)
-        sets = sets or self._collect_ends(corpus, signed, paired, sample, labeled)
+        linked, of_templates = stage("templates", self._link, corpus, signed, bucketed, sets) or (None, None)
+        paired = stage("candidates", self._pair, bucketed, linked, heads, signed.counts.rows)
+        sample = candidates.draw_uncompared(self.keep, linked, paired, cap=self._cap)
+        sets = sets or self._collect_ends(corpus, signed, paired, of_templates, labeled)
         verified = stage("edges", self._verify, paired, sets)
         found = edges.select_edges(verified.frame, threshold=self.config.threshold)
         connected = stage("components", self._connect, found, same, verified.counts.rows + shared.counts.rows)
@@ -125,8 +148,16 @@ class NearLayer:
         )
 
     @property
-    def _max_bucket(self) -> int | None:
-        return self.config.buckets.max_bucket if self.config.mode == "lsh" else None
+    def _cap(self) -> int:
+        return choose_cap(self.config.buckets.max_bucket, self.config.mode)
+
+    @property
+    def _policy(self) -> Policy:
+        cluster, keep = self.config.cluster, self.config.keep
+        by_representative = cluster.linkage == "representative"
+        return Policy(
+            self.config.threshold, by_representative, cluster.max_component, keep.copies, keep.copies_per_source
+        )
 
     def _sign(self, corpus: Corpus) -> Table[Signed]:
         build = partial(
@@ -146,13 +177,22 @@ class NearLayer:
         return signed
 
     def _collapse(self, corpus: Corpus, signed: Table[Signed]) -> Table[Collapsed]:
-        """Find the documents of one shingle set, and make sure that ids are unique."""
+        """Find the documents of one shingle set, and make sure that no id is null."""
         shared = identical.collapse(self.keep, signed, cores=self.cores)
         documents.check_null(corpus, signed.counts.ids_null, id_column=self.id_column)
+        return shared
+
+    def _find_renamed(self, signed: Table[Signed], shared: Table[Collapsed]) -> dict[str, int]:
+        """Return other document ids for ids whose hash is that of another."""
+        if not shared.counts.repeated:
+            return {}
+        return documents.find_renamed(signed.frame, identical.select_repeated(shared.frame))
+
+    def _check_repeated(self, signed: Table[Signed], shared: Table[Collapsed]) -> None:
+        """Make sure that ids are unique."""
         if shared.counts.repeated:
             repeated = identical.select_repeated(shared.frame)
             documents.check_repeated(signed.frame, repeated, id_column=self.id_column)
-        return shared
 
     def _select_labels(self, signed: Table[Signed], same: DataFrame, heads: DataFrame) -> LabeledPairs | None:
         if self.labels is None:
@@ -165,9 +205,36 @@ class NearLayer:
             return None
         return self._collect(corpus, signed, heads.select("doc_id"), signed.counts.rows)
 
-    def _collect(self, corpus: Corpus, signed: Table[Signed], wanted: DataFrame, most: int) -> Table[edges.Sets]:
+    def _link(
+        self, corpus: Corpus, signed: Table[Signed], bucketed: Table[Bucketed], sets: Table[edges.Sets] | None
+    ) -> Linked | None:
+        """Keep what takes the place of buckets over the cap, and the sets of their members; None without any."""
+        sizes = bucketed.counts.sizes
+        most = min(sum(size * count for size, count in sizes.items() if size > self._cap), signed.counts.rows)
+        if not most:
+            return None
+        members = templates.select_members(bucketed.frame, cap=self._cap)
+        if sets is None:
+            sets = self._collect(corpus, signed, members, most, name="template_sets")
+        else:
+            sets = Table(frame=sets.frame.join(members, on="doc_id", how="left_semi"), counts=sets.counts)
+        linked = templates.link(
+            self.keep,
+            bucketed.frame,
+            sets,
+            cap=self._cap,
+            threshold=self.config.threshold,
+            exhaust=self.config.mode == "exact",
+            partitions=place_prefixes(sets.counts.bytes / 8, self.cores),
+        )
+        return Linked(linked, sets)
+
+    def _collect(
+        self, corpus: Corpus, signed: Table[Signed], wanted: DataFrame, most: int, name: str = "sets"
+    ) -> Table[edges.Sets]:
         return edges.collect(
             self.keep,
+            name,
             corpus,
             signed.frame,
             wanted,
@@ -184,17 +251,20 @@ class NearLayer:
         partitions = place_prefixes(signed.counts.shingles, self.cores)
         return buckets.bucket(self.keep, partial(buckets.bucket_prefixes, chosen), partitions)
 
-    def _pair(self, bucketed: Table[Bucketed], heads: DataFrame, documents: int) -> Table[Paired]:
+    def _pair(
+        self, bucketed: Table[Bucketed], linked: Table[templates.Linked] | None, heads: DataFrame, documents: int
+    ) -> Table[Paired]:
         is_exact = self.config.mode == "exact"
         return candidates.pair(
             self.keep,
             bucketed,
+            linked,
             heads,
             documents=documents,
             threshold=self.config.threshold,
             signature_size=self.config.signature_size,
             estimate_sigmas=None if is_exact else self.config.candidates.estimate_sigmas,
-            max_bucket=self._max_bucket,
+            cap=self._cap,
         )
 
     def _collect_ends(
@@ -202,15 +272,17 @@ class NearLayer:
         corpus: Corpus,
         signed: Table[Signed],
         paired: Table[Paired],
-        sample: Table[int] | None,
+        known: Table[edges.Sets] | None,
         labeled: LabeledPairs | None,
     ) -> Table[edges.Sets]:
-        """Keep the sets of all documents that are to be compared."""
+        """Keep the sets of all documents that are to be compared, but those known."""
         pairs, count = paired.frame.select(*PAIRS.names), paired.counts.rows
-        for more in (sample, labeled.apart if labeled else None):
-            if more is not None:
-                pairs, count = pairs.unionByName(more.frame), count + more.counts
-        return self._collect(corpus, signed, *edges.find_ends(self.keep, pairs, count))
+        if labeled is not None:
+            pairs, count = pairs.unionByName(labeled.apart.frame), count + labeled.apart.counts
+        ends, most = edges.find_ends(self.keep, pairs, count)
+        if known is None:
+            return self._collect(corpus, signed, ends, most)
+        return edges.add(known, self._collect(corpus, signed, edges.leave_out(ends, known), most))
 
     def _verify(self, paired: Table[Paired], sets: Table[edges.Sets]) -> Table[Verified]:
         return edges.verify_candidates(self.keep, paired, sets, threshold=self.config.threshold, cores=self.cores)
@@ -250,8 +322,11 @@ class NearLayer:
             edges=edges.select_edges(verified.frame, threshold=self.config.threshold),
             edge_count=verified.counts.rows,
             sets=sets,
-            policy=self.config.representatives.policy,
-            per_source=self.config.limits.per_source,
+            choice=representatives.Choice(
+                rules=parse_order(self.config.keep.order, "keep"),
+                policy=self._policy,
+                per_source=self.config.limits.per_source,
+            ),
             cores=self.cores,
         )
 

@@ -13,6 +13,7 @@ from dedup.plan.question import Question, check_numbers, parse_choice, parse_tar
 from dedup.plan.rates import Rates
 from dedup.plan.stages import Stage
 from dedup.plan.wishes import Target, Wishes, crossings
+from dedup.settings.banding import Banding
 from dedup.settings.options import Config, Lsh
 
 DECADES = (10**6, 10**7, 10**8, 10**9, 10**10)
@@ -51,10 +52,10 @@ def answer(question: Question) -> dict[str, Any]:
     else:
         if asked is not None:
             config = dataclasses.replace(config, lsh=_with_choice(config.lsh, asked))
-        choices = [check(config.lsh, wishes, search, corpus, rates).choice]
+        choices = [check(config.banding, wishes, search, corpus, rates).choice]
         best = choices[0]
     other = datasketch(best.signature_size, search, corpus, rates, shown)
-    judged = check(Lsh(bands=other.bands, rows=other.rows), wishes, search, corpus, rates)
+    judged = check(Banding(other.bands, other.rows), wishes, search, corpus, rates)
     return {
         "settings": {
             "threshold": config.threshold,
@@ -76,7 +77,7 @@ def answer(question: Question) -> dict[str, Any]:
     }
 
 
-def _with_choice(lsh: Lsh, choice: Choice | Lsh) -> Lsh:
+def _with_choice(lsh: Lsh, choice: Choice | Banding) -> Lsh:
     return dataclasses.replace(lsh, bands=choice.bands, rows=choice.rows)
 
 
@@ -147,8 +148,8 @@ def _plan_all(question: Question, config: Config, corpus: Profile, rates: Rates)
     plans = {size: plan(config, corpus.resize(size), cluster, rates) for size in sizes}
     chosen = plans[corpus.documents]
     return {
-        "bands": config.lsh.bands,
-        "rows": config.lsh.rows,
+        "bands": config.banding.bands,
+        "rows": config.banding.rows,
         "executors": cluster.executors,
         "cores": cluster.cores,
         "efficiency": cluster.efficiency,

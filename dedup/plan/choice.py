@@ -11,7 +11,7 @@ from dedup.plan.curve import compared, integral_optimum
 from dedup.plan.profile import Profile
 from dedup.plan.rates import Rates
 from dedup.plan.wishes import KEY_BYTES, Wishes, constrain, list_grid, meets_all, name_conflict
-from dedup.settings.options import Lsh
+from dedup.settings.banding import Banding
 
 SIMILARITIES = (0.3, 0.5, 0.7, 0.8, 0.9)
 """Similarities whose P is listed besides those of the targets."""
@@ -54,12 +54,14 @@ class Choice:
     """P(a pair of this similarity becomes a candidate)."""
 
 
-def cost(lsh: Lsh, search: Search, corpus: Profile, rates: Rates, shown: Sequence[float] = SIMILARITIES) -> Choice:
+def cost(
+    banding: Banding, search: Search, corpus: Profile, rates: Rates, shown: Sequence[float] = SIMILARITIES
+) -> Choice:
     """Return what a choice costs, in a corpus whose pairs are no larger families than chance makes them.
 
     The cap on buckets, which only lowers the numbers, is left out.
     """
-    bands, rows = lsh.bands, lsh.rows
+    bands, rows = banding
     jaccard, partners = corpus.similarities.jaccard, corpus.similarities.partners(corpus.documents)
     share = probability(jaccard, bands, rows)
     passed = compared(jaccard, bands, rows, search.threshold, search.sigmas)
@@ -113,8 +115,8 @@ def solve(wishes: Wishes, search: Search, corpus: Profile, rates: Rates) -> list
     # More bands at the same rows cost more of everything.
     _, firsts = np.unique(rows[met], return_index=True)
     shown = sorted({*SIMILARITIES, *(target.similarity for target in wishes.targets), search.threshold})
-    found = [Lsh(bands=int(bands[met][first]), rows=int(rows[met][first])) for first in firsts]
-    choices = [cost(lsh, search, corpus, rates, shown) for lsh in found]
+    found = [Banding(int(bands[met][first]), int(rows[met][first])) for first in firsts]
+    choices = [cost(each, search, corpus, rates, shown) for each in found]
     return [each for each in choices if not any(_betters(other, each) for other in choices)]
 
 
@@ -131,18 +133,17 @@ class Verdict:
     targets: list[dict[str, float | str | bool]]
 
 
-def check(lsh: Lsh, wishes: Wishes, search: Search, corpus: Profile, rates: Rates) -> Verdict:
+def check(banding: Banding, wishes: Wishes, search: Search, corpus: Profile, rates: Rates) -> Verdict:
     """Hold a choice against the wishes."""
-    one = np.array([float(lsh.bands)]), np.array([float(lsh.rows)])
+    one = np.array([float(banding.bands)]), np.array([float(banding.rows)])
     judged: list[dict[str, float | str | bool]] = [
         {"target": each.name, "value": float(each.values[0]), "met": bool(each.met[0])}
         for each in constrain(wishes, corpus, *one)
     ]
     shown = [*SIMILARITIES, *(target.similarity for target in wishes.targets), search.threshold]
-    return Verdict(choice=cost(lsh, search, corpus, rates, shown), targets=judged)
+    return Verdict(choice=cost(banding, search, corpus, rates, shown), targets=judged)
 
 
 def datasketch(size: int, search: Search, corpus: Profile, rates: Rates, shown: Sequence[float]) -> Choice:
     """Return what datasketch chooses for the threshold among signatures of at most so many values."""
-    bands, rows = integral_optimum(search.threshold, size)
-    return cost(Lsh(bands=bands, rows=rows), search, corpus, rates, shown)
+    return cost(Banding(*integral_optimum(search.threshold, size)), search, corpus, rates, shown)

@@ -7,6 +7,7 @@ from types import MappingProxyType
 
 from dedup.errors import ConfigError
 from dedup.plan.wishes import Target
+from dedup.settings.banding import Banding
 from dedup.settings.options import Config, Lsh
 
 RULES: Mapping[str, tuple[str, Callable[[float], bool]]] = MappingProxyType(
@@ -71,12 +72,13 @@ def parse_target(option: str, text: str) -> Target:
     return found
 
 
-def parse_choice(text: str) -> Lsh:
+def parse_choice(text: str) -> Banding:
     """Read BANDSxROWS."""
     numbers = re.fullmatch(r"(\d+)\s*x\s*(\d+)", text)
     if numbers is None:
         raise ConfigError(f"--check must be BANDSxROWS, such as 21x6 (got {text!r})")
     try:
-        return Lsh(bands=int(numbers[1]), rows=int(numbers[2]))
+        Lsh(bands=int(numbers[1]), rows=int(numbers[2]))
     except ConfigError as error:
         raise ConfigError(str(error).replace("Lsh", f"--check {text}", 1)) from error
+    return Banding(int(numbers[1]), int(numbers[2]))

@@ -76,9 +76,9 @@ class Rows:
 
 def count_rows(config: Config, corpus: Profile) -> Rows:
     """Return the rows of all tables."""
-    rows, bands = config.lsh.rows, config.lsh.bands
+    bands, rows = config.banding
     search = Search(threshold=config.threshold, sigmas=config.candidates.estimate_sigmas)
-    choice = cost(config.lsh, search, corpus, Rates())
+    choice = cost(config.banding, search, corpus, Rates())
     jaccard, partners = corpus.similarities.jaccard, corpus.similarities.partners(corpus.documents)
     identical = corpus.documents * corpus.identical
     heads = corpus.documents - identical

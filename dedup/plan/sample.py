@@ -67,7 +67,7 @@ def measure_corpus(
     """
     texts, total = _draw(path, text_column, drawn)
     tokens, bounds = text.tokenise(texts, contract)
-    values, offsets = shingles.shingle(tokens, bounds, shingle_size)
+    values, offsets = shingles.shingle(tokens, bounds, shingle_size, contract)
     digests = np.frombuffer(b"".join(shingles.digest(values, offsets)), dtype="V16")
     full = np.flatnonzero(np.diff(offsets))
     _, firsts, copies = np.unique(digests[full], return_index=True, return_counts=True)

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
@@ -12,11 +12,9 @@ from dedup.kernels import Floats
 from dedup.kernels.curve import probability
 from dedup.plan.curve import Crossing, cross
 from dedup.plan.profile import Profile
-from dedup.settings.options import MAX_SIGNATURE_SIZE, Lsh
+from dedup.settings.banding import MAX_SIGNATURE_SIZE, MOST_BANDS, MOST_ROWS
 
 KEY_BYTES = 8
-MOST_BANDS, MOST_ROWS = (entry.metadata["range"].high for entry in fields(Lsh) if entry.name in {"bands", "rows"})
-"""The greatest values of the settings `lsh.bands` and `lsh.rows`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 import platform
 import unicodedata
 from collections.abc import Mapping, Sequence
@@ -21,7 +22,7 @@ from dedup.report.alerts import find_breaches, to_sentence
 from dedup.report.baseline import hold_against
 from dedup.settings.files import to_dict
 from dedup.settings.options import Config
-from dedup.tables.counts import Lost, Near, Written
+from dedup.tables.counts import Lost, Near, Verified, Written
 
 PACKAGES = ("pyspark", "graphframes-py", "numpy", "pyarrow", "scipy", "xxhash")
 SIMILARITIES = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95)
@@ -76,8 +77,13 @@ def build_report(*, config: Config, inputs: Sequence[str], output: str, outcome:
         "identical": removed - elected.near,
         "near": elected.near,
         "spared": elected.spared,
-        "chained": elected.distant,
-        "chaining_rate": _share(elected.distant, removed),
+        "copied": elected.copied,
+        "linkage": config.cluster.linkage,
+        "relinked": elected.relinked,
+        "chained": elected.chained,
+        "chaining_rate": _share(elected.chained, removed),
+        "least_similarity": elected.least,
+        "decided": dict(elected.rules),
         "quarantined": written.quarantined,
         "documents_empty": signed.documents_empty,
         "documents_short": signed.documents_short,
@@ -100,11 +106,17 @@ def build_report(*, config: Config, inputs: Sequence[str], output: str, outcome:
             "all": documents * (documents - 1) // 2,
             "in_buckets": paired.pairs_in_buckets,
             "uncompared": paired.pairs_uncompared,
+            "settled": paired.pairs_settled,
             "distinct": paired.pairs_distinct,
             "candidates": paired.rows,
             "edges": verified.rows,
         },
-        "uncompared": {**asdict(near.lost), "lost_share_at_most": _share_at_most(near.lost)},
+        "uncompared": {
+            **asdict(near.lost),
+            "lost_share_at_most": (share := _share_at_most(near.lost)),
+            "lost_at_most": math.ceil(share * paired.pairs_uncompared),
+        },
+        "missed_by_bands": _count_missed(config, verified) if config.mode == "lsh" else 0.0,
         "labeled_pairs": labeled,
         "recall_on_labeled_set": _share(joined, known) if labeled else None,
         "candidate_pairs_per_doc": _share(paired.rows, documents),
@@ -116,17 +128,14 @@ def build_report(*, config: Config, inputs: Sequence[str], output: str, outcome:
         "signature_bytes": outcome.signature_bytes,
         "index_bytes": BAND_ROW_BYTES * near.bucketed.band_rows,
         "recall_expected": [
-            {"jaccard": jaccard, "probability": probability(jaccard, config.lsh.bands, config.lsh.rows)}
-            for jaccard in SIMILARITIES
+            {"jaccard": jaccard, "probability": probability(jaccard, *config.banding)} for jaccard in SIMILARITIES
         ]
         if config.mode == "lsh"
         else [],
-        "recall_at_threshold": probability(config.threshold, config.lsh.bands, config.lsh.rows)
-        if config.mode == "lsh"
-        else 1.0,
+        "recall_at_threshold": probability(config.threshold, *config.banding) if config.mode == "lsh" else 1.0,
         "recall_measured": list(points),
         "stages": outcome.stages,
-        "settings": to_dict(hide_passwords(config)),
+        "settings": to_dict(hide_passwords(config.settle())),
         "hash": outcome.spec,
         "input": [hide_secrets(path) for path in inputs],
         "format": outcome.format,
@@ -200,6 +209,22 @@ def _share_at_most(found: Lost) -> float:
     return float(betaincinv(lost + 1, sampled - lost, 0.95)) if sampled > lost else float(sampled > 0)
 
 
+def _count_missed(config: Config, verified: Verified) -> float:
+    """Return about how many pairs at or above the threshold share no bucket, at most.
+
+    A pair found stands for 1 / P of its similarity, of which all but itself are missed. Of the histogram's bins the
+    lower bounds count, so this is more than the mean.
+    """
+    bins = len(verified.similarities)
+    missed, left = 0.0, verified.rows
+    for number in range(bins - 1, -1, -1):
+        least = max(number / bins, config.threshold)
+        found = min(verified.similarities[number], left)
+        left -= found
+        missed += found * (1 / probability(least, *config.banding) - 1)
+    return missed
+
+
 def show_largest(largest: Sequence[Mapping[str, Any]], texts: Mapping[int, str]) -> list[dict[str, Any]]:
     """Return the largest components with the beginnings of their examples, None where no text was written."""
     return [
@@ -230,10 +255,19 @@ def to_table(report: Mapping[str, Any]) -> str:
     ]
     if report["spared"]:
         rows.append(("spared by the limit", f"{report['spared']:,}"))
+    if report["copied"]:
+        rows.append(("further copies kept", f"{report['copied']:,}"))
+    if report["chained"]:
+        rows.append(("removed by chains", f"{report['chained']:,}"))
+        rows.append(("least similarity", f"{report['least_similarity']:.4f}"))
+    if report["relinked"]:
+        rows.append(("giant components", f"{report['relinked']:,}"))
+    if len(report["decided"]) > 1:
+        rows += [(f"decided by {rule}", f"{count:,}") for rule, count in report["decided"].items()]
     if report["quarantined"]:
         rows.append(("records quarantined", f"{report['quarantined']:,}"))
     if report["pairs"]["uncompared"]:
-        rows.append(("lost of them, at most", f"{report['uncompared']['lost_share_at_most']:.2%}"))
+        rows.append(("lost of them, at most", f"{report['uncompared']['lost_at_most']:,}"))
     if report["labeled_pairs"]:
         rows.append(("recall of labelled", f"{report['recall_on_labeled_set']:.4f}"))
     lines = [f"ALERT: {to_sentence(breach)}" for breach in report["alerts"]]

@@ -17,7 +17,7 @@ METRICS = {
     "quarantined": "Malformed records of the input that were set aside.",
     "removal_rate": "Share of documents removed.",
     "removal_rate_change": "Difference of the removal rate to the baseline's, without its sign.",
-    "chaining_rate": "Share of the removed documents that no edge joins to the one kept.",
+    "chaining_rate": "Share of the removed documents that are less similar to the one kept than the threshold.",
     "empty_rate": "Share of documents without a token.",
     "documents_short": "Documents with fewer tokens than a shingle.",
     "text_bytes": "Bytes of all texts.",
@@ -28,6 +28,7 @@ METRICS = {
     "signature_bytes": "Bytes of the table of signatures.",
     "index_bytes": "Bytes of the band rows that were shuffled into buckets.",
     "recall_on_labeled_set": "Share of labelled pairs of duplicates that ended in one component.",
+    "missed_by_bands": "About how many similar pairs share no bucket, at most.",
     "components": "Components of more than one document.",
 }
 """Numbers of report.json that go to metrics.prom; one that is not known is left out."""

@@ -27,7 +27,7 @@ def draw(
     token_ranks = rank_tokens({"input": [tokens for _, tokens in sample], "kept": list(kept.values())})
     plots = draw_plots(
         {
-            "settings": to_dict(config),
+            "settings": to_dict(config.settle()),
             "bucket_sizes": counts.bucketed.sizes,
             "component_sizes": counts.elected.sizes,
             "recall_measured": list(counts.labeled.points) if counts.labeled else [],

@@ -2,6 +2,7 @@
 
 import contextlib
 import logging
+import sys
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -9,6 +10,8 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from py4j.protocol import Py4JError
+
+from dedup.run.progress import Progress
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -28,6 +31,14 @@ class Clock:
         self._run = uuid.uuid4().hex
         self._seconds: dict[str, float] = {}
         self._counts: dict[str, Any] = {}
+        self._tasks: tuple[int, int] | None = None
+        # Where these lines go to a terminal, and are wanted there.
+        is_shown = LOG.isEnabledFor(logging.INFO) and sys.stderr.isatty()
+        self._progress = Progress(self._count_tasks) if is_shown else None
+
+    def watch(self, done: int, total: int) -> None:
+        """Take note of how much of the stage at work is done."""
+        self._tasks = (done, total)
 
     def __call__(self, name: str, work: Callable[Given, Value], *args: Given.args, **kwargs: Given.kwargs) -> Value:
         """Return what the work returns, and note it as a stage unless that is None: its `counts`, or itself."""
@@ -41,8 +52,15 @@ class Clock:
     def time(self, name: str) -> Iterator[None]:
         """Take the time of a stage, and let its Spark jobs be known by its name."""
         begin = time.monotonic()
-        with self.group(name):
-            yield
+        self._tasks = None
+        if self._progress:
+            self._progress.begin(name)
+        try:
+            with self.group(name):
+                yield
+        finally:
+            if self._progress:
+                self._progress.end(name)
         self._seconds[name] = self._seconds.get(name, 0) + time.monotonic() - begin
 
     def note(self, name: str, counts: Any) -> None:  # noqa: ANN401 - any of `tables.counts`, with `rows`
@@ -64,6 +82,19 @@ class Clock:
         finally:
             with contextlib.suppress(Py4JError):  # stopped amid the stage: that error is the one to see
                 context.setLocalProperty(GROUP, before)  # type: ignore[arg-type] # null takes it away
+
+    def _count_tasks(self, name: str) -> tuple[int, int] | None:
+        """Return the tasks of a stage that are done, and all, as far as Spark has planned them."""
+        if self._spark is None:
+            return self._tasks
+        try:
+            tracker = self._spark.sparkContext.statusTracker()
+            jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(self._key(name))]
+            stages = [tracker.getStageInfo(stage) for job in jobs if job is not None for stage in job.stageIds]
+        except (Py4JError, OSError):
+            return None
+        known = [stage for stage in stages if stage is not None]
+        return sum(stage.numCompletedTasks for stage in known), sum(stage.numTasks for stage in known)
 
     def _key(self, name: str) -> str:
         return f"{name} {self._run}"

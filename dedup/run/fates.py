@@ -51,7 +51,8 @@ class Fates:
         places = np.flatnonzero(goes | further)
         # A copy of a document that stays has no removal of its own.
         copied = ~goes[places]
-        rows = np.where(member[places] >= 0, order[member[places]], -1)
+        # There may be no member at all.
+        rows = np.append(order, -1)[member[places]]
         known = members.take(pa.array(rows, mask=rows < 0))
         own = part.ids.take(pa.array(places))
         is_copy = pa.array(copied)

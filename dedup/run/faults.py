@@ -15,6 +15,7 @@ SHOWN_LENGTH = 300
 """Characters shown of what a system said."""
 PATH = re.compile(r"(?:\b[a-z][a-z0-9]*:/|(?<![\w/])/)[^\s'\",;]+")
 REASON = re.compile(r"is not a Parquet file[^\n]*|File does not exist|No such file|[^\n]*hecksum[^\n]*")
+TOO_LONG = r"input\.max_text_bytes: a text must be"
 NO_MEMORY = r"OutOfMemoryError|OutOfDirectMemoryError"
 OUT_OF_MEMORY = 52
 """The status with which Spark ends its JVM when a task has run out of memory."""
@@ -80,12 +81,18 @@ def _unreadable(said: str) -> DedupError:
     return DataError(f"--input: {paths[0] if paths else 'a file'} cannot be read ({why}); mend it or take it away")
 
 
+def _too_long(said: str) -> DedupError:
+    found = re.search(f"{TOO_LONG}[^\n]*", said)
+    return DataError(found[0] if found else said)
+
+
 def _shorten(text: str) -> str:
     first = " ".join(text.partition("\n\tat ")[0].split())
     return first if len(first) <= SHOWN_LENGTH else f"{first[:SHOWN_LENGTH]}..."
 
 
 KNOWN: dict[str, Callable[[str], DedupError]] = {
+    TOO_LONG: _too_long,
     r"No space left on device|Disk quota exceeded|DiskOutOfSpaceException|not enough space": _no_space,
     NO_MEMORY: _no_memory,
     r"CANNOT_MERGE_SCHEMA|Failed to merge|CSV header does not conform|PARQUET_COLUMN_DATA_TYPE_MISMATCH": _unlike,

@@ -3,11 +3,15 @@
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial, reduce
 from typing import Any
 
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from dedup.errors import DataError
+from dedup.errors import DataError, StorageError
+from dedup.files.systems import redact, redact_text
 from dedup.run.corpus import Input, guess_format, read_corpus
 from dedup.run.storage import Storage
 from dedup.settings import options
@@ -38,6 +42,34 @@ def read_input(spark: SparkSession, storage: Storage, inputs: Sequence[str], cho
         spark, storage, inputs, kind=kind, name_filter=chosen.name_filter, on_bad_record=chosen.on_bad_record
     )
     return Read(format=kind, id_column=chosen.id_column or ("path" if kind == "text" else ""), corpus=found)
+
+
+def load_table(spark: SparkSession, inputs: Sequence[str], chosen: options.Input) -> DataFrame | None:
+    """Return the table that the settings name; None where the input is files.
+
+    Raises
+    ------
+    StorageError
+        When there is none, or Spark cannot read it.
+    """
+    if not chosen.is_table:
+        return None
+    where = f"--table {chosen.table}" if chosen.table else f"--input {', '.join(map(redact, inputs))}"
+    try:
+        if chosen.table:
+            return spark.read.table(chosen.table)
+        tables = [spark.read.format("delta").load(path) for path in inputs]
+        return reduce(partial(DataFrame.unionByName, allowMissingColumns=True), tables)
+    except (PySparkException, Py4JJavaError) as error:
+        said = error.java_exception.getMessage() if isinstance(error, Py4JJavaError) else str(error)
+        reason = " ".join(redact_text(str(said)).partition("\n")[0].split())
+        rule = "a table of Spark's catalog" if chosen.table else "Delta Lake, with its jar among Spark's"
+        raise StorageError(f"{where}: must be {rule} ({reason})") from error
+
+
+def list_folders(table: DataFrame) -> list[str]:
+    """Return the folders that a table is read from, as far as Spark knows them."""
+    return sorted({path.rpartition("/")[0] for path in table.inputFiles()})
 
 
 def take_table(rows: DataFrame, chosen: options.Input) -> Read:

@@ -1,13 +1,18 @@
 """A request for a run."""
 
+import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Self
 
+from dedup.errors import ConfigError
+from dedup.settings.banding import choose, find_recall
 from dedup.settings.options import Config
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+LOG = logging.getLogger("dedup")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,3 +27,26 @@ class Job:
     baseline: str | None = None
     table: "DataFrame | None" = None
     """The input, where it is rows of Spark and no files; an unfinished run of it is not resumed."""
+
+    def settle(self) -> Self:
+        """Return the job with numbers for what the settings leave to it; a warning tells if they find too little.
+
+        Raises
+        ------
+        ConfigError
+            When settings lack what they need of others.
+        """
+        config = self.config
+        if not config.input.source_column and any(entry.startswith("source:") for entry in config.keep.order):
+            raise ConfigError("keep.order: source:... needs input.source_column, which is empty")
+        if not config.input.source_column and config.keep.copies_per_source:
+            raise ConfigError("keep.copies_per_source: needs input.source_column, which is empty")
+        found, wanted = find_recall(config.threshold, config.banding), config.lsh.recall
+        if config.mode == "lsh" and found < wanted - 1e-12:
+            given, better = config.banding, choose(config.threshold, wanted)
+            LOG.warning(
+                "lsh: %s bands of %s rows find a pair at the threshold of %g with a probability of %.4f, below "
+                "lsh.recall = %g; %s bands of %s rows would do",
+                *(*given, config.threshold, found, wanted, *better),
+            )
+        return replace(self, config=config.settle())

@@ -22,6 +22,7 @@ from dedup.files.records import Rejected
 from dedup.files.source import FileSource, open_source
 from dedup.files.splits import Split, cut
 from dedup.files.storage import Storage
+from dedup.files.systems import can_fork
 from dedup.kernels import Hashes, Integers
 from dedup.kernels.exact import take
 from dedup.kernels.runs import find_bounds
@@ -32,14 +33,16 @@ from dedup.run.clock import Clock
 from dedup.run.fates import Fates
 from dedup.run.job import Job
 from dedup.run.overlap import check_apart
+from dedup.run.pairs import read_pairs
 from dedup.run.publication import conclude, identify, read_baseline
 from dedup.run.sinking import FileWriter
 from dedup.run.workspace import Workspace
 from dedup.settings.contract import load_contract
 from dedup.settings.hashspec import HashSpec
+from dedup.settings.keeping import list_columns, list_merged, needs_spark, parse_order
 from dedup.settings.options import Config
 from dedup.stages.placement import sample_share
-from dedup.tables.counts import Near, Signed
+from dedup.tables.counts import Labeled, Near, Signed
 from dedup.tables.ids import SHOWN
 
 SPLIT_BYTES = 8 << 20
@@ -62,7 +65,7 @@ def run_in_memory(job: Job) -> dict[str, Any]:
         When the input, the settings, the output or the memory do not allow it; nothing is published.
     """
     check_apart([*job.inputs, *filter(None, [job.config.evaluation.labeled_pairs])], job.output)
-    storage = Storage()
+    job, storage = job.settle(), Storage()
     with Workspace(storage, job.output) as workspace:
         try:
             return _run(job, storage, workspace)
@@ -94,8 +97,8 @@ def estimate_need(listing: Listing, config: Config) -> int:
     found = guess(listing, config.input.text_column)
     return estimate_bytes(
         documents=found.documents,
-        bands=config.lsh.bands,
-        rows=config.lsh.rows,
+        bands=config.banding.bands,
+        rows=config.banding.rows,
         mode=config.mode,
         text_bytes=found.text_bytes,
     )
@@ -103,37 +106,42 @@ def estimate_need(listing: Listing, config: Config) -> int:
 
 def _run(job: Job, storage: Storage, workspace: Workspace) -> dict[str, Any]:
     config = job.config
-    if config.evaluation.labeled_pairs:
-        raise ConfigError('evaluation.labeled_pairs: needs engine = "spark" (got engine = "memory")')
+    if needs_spark(config.keep.order):
+        raise ConfigError('keep.order: an entry "sql:..." needs engine = "spark" (got engine = "memory")')
     baseline = read_baseline(storage, job.baseline)
     listing = list_input(job)
     chosen = config.input
     source = open_source(
-        listing,
+        # The id of a text is its path, on Spark a whole one.
+        listing.absolute(),
         id_column=chosen.id_column,
         text_column=chosen.text_column,
         source_column=chosen.source_column,
         on_bad_record=chosen.on_bad_record,
+        order=list_columns(config.keep.order),
+        merge=list_merged(config.keep.merge),
+        max_text_bytes=chosen.max_text_bytes,
     )
     writer = FileWriter(config=config, source=source, workspace=workspace, storage=storage)
     writer.check()
+    labels = _read_labels(config, source)
     contract = load_contract(config)
     spec = HashSpec.of(config, contract)
     workspace.open(identify(config, spec, listing.fingerprint), overwrite=job.overwrite)
     clock = Clock()
     splits = cut(listing, SPLIT_BYTES)
-    cores = count_cores() if listing.size > ALONE_BYTES else 1
+    cores = count_cores() if listing.size > ALONE_BYTES and can_fork([*job.inputs, job.output]) else 1
     signing = _choose_signing(config, contract, listing)
     if cores > 1:
         passes.warm(signing)
-    with Workers(min(cores, len(splits)), source) as workers:
-        reading = Reading(workers=workers, splits=splits, config=config, signing=signing)
+    with Workers(min(cores, len(splits)), source, watch=clock.watch) as workers:
+        reading = Reading(workers=workers, splits=splits, config=config, signing=signing, labels=labels)
         signed = clock("signatures", reading.sign)
         found = reading.find(signed, clock, cores)
         fates = Fates.of(signed.part, found.members, found.repeated["doc_id"].to_numpy())
         write = partial(writer.write, part=signed.part, fates=fates, found=found, rejected=signed.rejected)
         written = clock("output", write, workers, splits)
-    counts = _count(signed.counts, found)
+    counts = _count(signed.counts, found, labels)
     removed = found.members.filter(pc.not_equal(found.members["kind"], "kept"))["doc_id"].to_pylist()
     token_ranks, plots = draw(config, counts, signed.list_sample(), set(removed))
     if list_input(job).fingerprint != listing.fingerprint:
@@ -156,12 +164,21 @@ def _run(job: Job, storage: Storage, workspace: Workspace) -> dict[str, Any]:
     return conclude(job, workspace, outcome, plots)
 
 
+def _read_labels(config: Config, source: FileSource) -> pa.Table | None:
+    """Return LABELS of the duplicates among the labelled pairs; None where none are given."""
+    path = config.evaluation.labeled_pairs
+    if not path:
+        return None
+    pairs = read_pairs(path, id_type=source.id_type, where="evaluation.labeled_pairs")
+    return pairs.filter(pairs["duplicate"])
+
+
 def _choose_signing(config: Config, contract: Contract, listing: Listing) -> passes.Signing:
     return passes.Signing(
         contract=contract,
         shingle_size=config.shingles.shingle_size,
-        bands=config.lsh.bands if config.mode == "lsh" else 0,
-        rows=config.lsh.rows,
+        bands=config.banding.bands if config.mode == "lsh" else 0,
+        rows=config.banding.rows,
         signature_seed=config.lsh.seed,
         sample_share=sample_share(listing.size),
     )
@@ -194,6 +211,8 @@ class Reading:
     splits: Sequence[Split]
     config: Config
     signing: passes.Signing
+    labels: pa.Table | None
+    """LABELS of the duplicates among labelled pairs."""
 
     def sign(self) -> Signatures:
         """Sign all documents.
@@ -209,6 +228,7 @@ class Reading:
             raise DataError("--input: must hold at least one document (it has none)")
         sizes = [sum(part.doc_ids.size for part in each.parts) for each in found]
         part = passes.join(parts)
+        part = part._replace(doc_ids=memory.resolve_ids(part.doc_ids, part.ids))
         is_short = (part.token_counts > 0) & (part.token_counts < self.signing.shingle_size)
         counts = Signed(
             rows=part.doc_ids.size,
@@ -241,22 +261,29 @@ class Reading:
             band_keys=part.band_keys if is_lsh else None,
             signature=part.signature if is_lsh else None,
             sources=part.sources if config.input.source_column else None,
+            text_bytes=part.text_bytes,
+            order_keys=part.order_keys.flatten().to_numpy(zero_copy_only=False).reshape(part.doc_ids.size, -1),
         )
         memory.check_ids(features, id_column=config.input.id_column, null_texts=signed.begins[:SHOWN])
         search = Search(
             threshold=config.threshold,
             mode=config.mode,
-            bands=config.lsh.bands,
-            rows=config.lsh.rows,
+            bands=config.banding.bands,
+            rows=config.banding.rows,
             max_bucket=config.buckets.max_bucket,
             estimate_sigmas=config.candidates.estimate_sigmas,
-            policy=config.representatives.policy,
             per_source=config.limits.per_source,
+            rules=parse_order(config.keep.order, "keep"),
+            by_representative=config.cluster.linkage == "representative",
+            max_component=config.cluster.max_component,
+            copies=config.keep.copies,
+            copies_per_source=config.keep.copies_per_source,
         )
         found = memory.find(
             features,
             partial(self._collect_sets, signed),
             search,
+            self.labels,
             threads=threads,
             free_bytes=free_bytes(),
             stage=clock.time,
@@ -311,7 +338,7 @@ def _list_counts(found: Found) -> dict[str, Any]:
     }
 
 
-def _count(signed: Signed, found: Found) -> Near:
+def _count(signed: Signed, found: Found, labels: pa.Table | None) -> Near:
     return Near(
         signed=signed,
         collapsed=found.collapsed,
@@ -321,5 +348,5 @@ def _count(signed: Signed, found: Found) -> Near:
         connected=found.connected,
         lost=found.lost,
         elected=found.elected,
-        labeled=None,
+        labeled=None if labels is None else Labeled(given=labels.num_rows, points=found.recall),
     )

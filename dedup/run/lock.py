@@ -24,6 +24,9 @@ PATIENCE_SECONDS = 20
 """A lock that stays as it is for so long was left by a run that died."""
 HOLDER = {"run": str, "host": str, "pid": int}
 """Contents of a lock: its holder."""
+BEATING = threading.Lock()
+"""Held amid a beat: who forks while another thread talks to a store leaves the child with locks nobody opens."""
+os.register_at_fork(before=BEATING.acquire, after_in_parent=BEATING.release, after_in_child=BEATING.release)
 SETTLE_SECONDS = 0.3
 """Where files are not created atomically, two runs that begin at once both find the place free; then the last wins."""
 
@@ -66,11 +69,16 @@ class Lock:
         StorageError
             When another run holds it.
         """
-        if not self._storage.create_text(self._path, json.dumps({**self._holder, "beat": 0})):
-            self._await_death()
-            self._storage.write_text(self._path, json.dumps({**self._holder, "beat": 0}))
-        self._taken = time.monotonic()
-        self._beats.start()
+        try:
+            if not self._storage.create_text(self._path, json.dumps({**self._holder, "beat": 0})):
+                self._await_death()
+                self._storage.write_text(self._path, json.dumps({**self._holder, "beat": 0}))
+            self._taken = time.monotonic()
+            self._beats.start()
+        except BaseException:
+            # A signal, for one, may come once the file is written.
+            self._give_up()
+            raise
 
     def check(self) -> None:
         """Make sure that the lock is still held.
@@ -89,7 +97,10 @@ class Lock:
         """Give the lock up, if it is held."""
         self._ended.set()
         self._beats.join()
-        # Where Spark has died the lock stays, and is known by its process to be a dead one's.
+        self._give_up()
+
+    def _give_up(self) -> None:
+        # Where Spark has died a lock on a cluster's file system stays, and is known by its process to be a dead one's.
         with contextlib.suppress(*UNREACHABLE):
             if self._is_held():
                 self._storage.delete(self._path)
@@ -150,7 +161,7 @@ class Lock:
         while not self._ended.wait(BEAT_SECONDS):
             beat += 1
             # The file system may be out of reach for a while, or Spark may have stopped.
-            with contextlib.suppress(*UNREACHABLE):
+            with contextlib.suppress(*UNREACHABLE), BEATING:
                 if not self._is_held():
                     return
                 self._storage.write_text(self._path, json.dumps({**self._holder, "beat": beat}))

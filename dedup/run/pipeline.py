@@ -1,8 +1,9 @@
 """A run on Spark: the layers in order, then the output, then the report."""
 
+import logging
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -17,19 +18,20 @@ from dedup.errors import AlertError, DataError, DedupError, SchemaError
 from dedup.files.source import open_source
 from dedup.files.splits import cut
 from dedup.files.storage import Storage as FileStorage
-from dedup.files.systems import is_local
+from dedup.files.systems import absolute
 from dedup.layers.near import NAME, NearFound, NearLayer
 from dedup.report.build import Outcome
 from dedup.report.summary import Sample, draw
 from dedup.run.clock import Clock
 from dedup.run.corpus import fingerprint
 from dedup.run.faults import recognise
-from dedup.run.input import read_input, take_table
+from dedup.run.input import list_folders, load_table, read_input, take_table
 from dedup.run.job import Job
 from dedup.run.labels import read_labels
 from dedup.run.local import SPLIT_BYTES, list_input
 from dedup.run.overlap import check_apart
 from dedup.run.publication import conclude, identify, read_baseline
+from dedup.run.reach import find_obstacle_beside, is_on_disk
 from dedup.run.sinking import FileWriter
 from dedup.run.spreading import SpreadWriter
 from dedup.run.storage import Storage
@@ -38,11 +40,14 @@ from dedup.run.workspace import Workspace
 from dedup.run.writing import Result, RowWriter, TableWriter
 from dedup.settings.contract import load_contract
 from dedup.settings.hashspec import HashSpec
+from dedup.settings.keeping import list_columns, list_merged, needs_spark
 from dedup.settings.options import Config
 from dedup.stages import documents, output, signatures
 from dedup.stages.documents import Corpus
 from dedup.stages.files import WAVES, Files
 from dedup.stages.placement import sample_share
+
+LOG = logging.getLogger("dedup")
 
 MOST_SPLIT_BYTES = 128 << 20
 """Of a split of a large corpus, as stored."""
@@ -61,9 +66,17 @@ def run(spark: SparkSession, job: Job) -> dict[str, Any]:
     DedupError
         When the input, the settings or the output do not allow it; nothing is published.
     """
+    table = load_table(spark, job.inputs, job.config.input) if job.table is None else None
+    if table is not None:
+        job = replace(job, table=table, inputs=[*job.inputs, *list_folders(table)])
     check_apart([*job.inputs, *filter(None, [job.config.evaluation.labeled_pairs])], job.output)
+    # Hadoop takes what stands before a colon for a scheme.
+    output = absolute(job.output) if is_on_disk(spark, job.output) and ":" in job.output else job.output
+    job = replace(job.settle(), output=output)
     storage = Storage(spark)
-    with Workspace(storage, job.output, locks=storage.without_checksums()) as workspace:
+    # A lock on a disk is given up even where Spark has died.
+    locks = FileStorage() if is_on_disk(spark, job.output) else storage.without_checksums()
+    with Workspace(storage, job.output, locks=locks) as workspace:
         try:
             return _run(spark, job, storage, workspace)
         except (DedupError, PySparkException, Py4JError, ConnectionError) as error:
@@ -164,16 +177,13 @@ class _Given:
             )
 
 
-def _is_on_disk(spark: SparkSession, path: str) -> bool:
-    """Tell whether Spark, too, takes a path for one of the machines' own disks."""
-    default: str = spark.sparkContext._jsc.hadoopConfiguration().get("fs.defaultFS", "file:///")  # noqa: SLF001
-    return is_local(path) and (default.startswith("file:") or path.startswith("file:"))
-
-
 def _open_files(spark: SparkSession, job: Job, workspace: Workspace, clock: Clock) -> _Given | None:
     """Return the input as files that the workers read themselves; None where only Spark can reach or read them."""
     config, chosen = job.config, job.config.input
-    if job.table is not None or not all(_is_on_disk(spark, path) for path in (*job.inputs, job.output)):
+    if job.table is not None or needs_spark(config.keep.order):
+        return None
+    if obstacle := find_obstacle_beside(spark, job):
+        LOG.warning("Spark's readers read and write the files, which keeps less of them (%s)", obstacle)
         return None
     listing = list_input(job)
     source = open_source(
@@ -183,6 +193,9 @@ def _open_files(spark: SparkSession, job: Job, workspace: Workspace, clock: Cloc
         text_column=chosen.text_column,
         source_column=chosen.source_column,
         on_bad_record=chosen.on_bad_record,
+        order=list_columns(config.keep.order),
+        merge=list_merged(config.keep.merge),
+        max_text_bytes=chosen.max_text_bytes,
     )
     files = FileWriter(config=config, source=source, workspace=workspace, storage=FileStorage())
     files.check()
@@ -219,18 +232,23 @@ def _open_rows(spark: SparkSession, job: Job, storage: Storage, workspace: Works
         id_column=read.id_column,
         text_column=chosen.text_column,
         source_column=chosen.source_column,
+        order=list_columns(config.keep.order),
+        merge=list_merged(config.keep.merge),
+        max_text_bytes=chosen.max_text_bytes,
     )
-    if config.output.mode == "annotate":
-        output.check_annotations(read.corpus.rows)
     tables = TableWriter(threshold=config.threshold, workspace=workspace, clock=clock)
+    writer = RowWriter(config=config, read=read, tables=tables)
+    writer.check()
     return _Given(
-        corpus=documents.Rows(documents=rows),
+        corpus=documents.Rows(
+            documents=rows, order=list_columns(config.keep.order), merge=list_merged(config.keep.merge)
+        ),
         reader="spark",
         format=read.format,
         id_column=read.id_column,
         fingerprint=read.corpus.fingerprint,
         size=read.corpus.size,
-        write=RowWriter(config=config, read=read, tables=tables).write,
+        write=writer.write,
         look=(lambda: read.corpus.fingerprint) if job.table is not None else look,
     )
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dedup import __version__
+from dedup.files.storage import find_result
 from dedup.report.alerts import refuse
 from dedup.report.baseline import parse_baseline
 from dedup.report.build import Outcome, build_report, hide_passwords, to_json
@@ -29,7 +30,7 @@ def read_baseline(storage: Storage, path: str | None) -> dict[str, Any] | None:
     """
     if path is None:
         return None
-    file = f"{path.rstrip('/')}/report.json"
+    file = f"{find_result(storage, path)}/report.json"
     return parse_baseline(path, storage.read_text(file) if storage.exists(file) else None)
 
 
@@ -45,6 +46,10 @@ def identify(config: Config, spec: HashSpec, fingerprint: str) -> Mapping[str, A
     return {"version": __version__, **hashed, **settings, "input": fingerprint}
 
 
+def _name_inputs(job: Job) -> list[str]:
+    return [job.config.input.table] if job.config.input.table else list(job.inputs) or ["DataFrame"]
+
+
 def conclude(job: Job, workspace: Workspace, outcome: Outcome, plots: Mapping[str, str]) -> dict[str, Any]:
     """Make the report and publish the result with it.
 
@@ -54,7 +59,7 @@ def conclude(job: Job, workspace: Workspace, outcome: Outcome, plots: Mapping[st
         When a limit is passed that is to fail the job; the report is kept and nothing published.
     """
     config = job.config
-    report = build_report(config=config, inputs=list(job.inputs) or ["DataFrame"], output=job.output, outcome=outcome)
+    report = build_report(config=config, inputs=_name_inputs(job), output=job.output, outcome=outcome)
     files = {
         "report.json": to_json(report),
         "report.html": to_html(report, plots),

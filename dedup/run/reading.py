@@ -7,6 +7,7 @@ import pyarrow as pa
 
 from dedup.errors import StorageError
 from dedup.files.listing import list_files
+from dedup.files.storage import Storage, find_result
 from dedup.files.systems import resolve
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ def open_dataset(output: str, name: str, mode: str) -> "ds.Dataset":
     if name in ROWS and mode == "annotate":
         return open_dataset(output, "annotated", "").filter(ds.field(IS_KEPT) == (name == "kept"))
     _check_written(name, mode)
+    output = find_result(Storage(), output)
     try:
         files = list_files([f"{output}/{name}"]).files
     except StorageError:
@@ -75,13 +77,14 @@ def open_frame(spark: "SparkSession", output: str, name: str, mode: str) -> "Dat
     from pyspark.sql import functions as F  # noqa: PLC0415 - Spark's modules take a second to import
 
     from dedup.run.corpus import guess_format, read_corpus  # noqa: PLC0415 - as above
-    from dedup.run.storage import Storage  # noqa: PLC0415 - as above
+    from dedup.run.storage import Storage as SparkStorage  # noqa: PLC0415 - as above
 
     if name in ROWS and mode == "annotate":
         is_kept = F.col(IS_KEPT)
         return open_frame(spark, output, "annotated", "").filter(is_kept if name == "kept" else ~is_kept)
     _check_written(name, mode)
-    storage = Storage(spark)
+    storage = SparkStorage(spark)
+    output = find_result(storage, output)
     # Spark takes a path for a glob, whose own characters stand behind backslashes.
     folder = re.sub(r"([\[\]{}*?\\])", r"\\\1", f"{output}/{name}")
     if name == "removed" and storage.first_file(folder) is None:

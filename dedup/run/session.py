@@ -36,6 +36,12 @@ OLDEST_JAVA = 17
 NEWEST_JAVA = 21 if pyspark.__version__.startswith(("4.0.", "4.1.")) else 25
 """Java 25 starts Spark 4.1 too, but whatever goes through Arrow fails on it."""
 JAVA_NEEDED = f"Spark {pyspark.__version__} needs Java {OLDEST_JAVA} to {NEWEST_JAVA}; set JAVA_HOME to such"
+DELTA = {"4.1": "io.delta:delta-spark_4.1_2.13:4.1.0"}
+"""Releases of Delta Lake by those of Spark."""
+DELTA_SETTINGS = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+}
 DYING_SECONDS = 5
 """How long a JVM that no longer answers may take to end."""
 
@@ -50,7 +56,7 @@ class End(NamedTuple):
     said: str
 
 
-def open_session(*, quiet: bool) -> SparkSession:
+def open_session(*, quiet: bool, with_delta: bool = False) -> SparkSession:
     """Return the Spark session to work in.
 
     Under spark-submit the session has the settings given there, and the package is sent to the executors unless it is
@@ -61,6 +67,8 @@ def open_session(*, quiet: bool) -> SparkSession:
     ----------
     quiet
         No progress bar, and nothing of what the JVM says on stderr as it starts.
+    with_delta
+        Whether Spark on this machine downloads the jar of Delta Lake; elsewhere it is the user's to give.
 
     Raises
     ------
@@ -72,7 +80,7 @@ def open_session(*, quiet: bool) -> SparkSession:
         if PACKAGE not in (spark.conf.get("spark.submit.pyFiles", None) or "") and "site-packages" not in __file__:
             _send_package(spark)
     else:
-        spark = _start(quiet=quiet)
+        spark = _start(quiet=quiet, with_delta=with_delta)
     jvm: Any = spark.sparkContext._jvm  # noqa: SLF001 - the only door to the JVM
     java = jvm.java.lang.Runtime.version().feature()
     if not _serves(java):
@@ -107,7 +115,26 @@ def read_conf(path: Path) -> dict[str, str]:
     return dict(line.split(maxsplit=1) for line in lines if line and not line.startswith("#"))
 
 
-def _start(*, quiet: bool) -> SparkSession:
+def _choose_delta() -> dict[str, str]:
+    """Return the settings of Spark that let it read Delta Lake; none where PYSPARK_SUBMIT_ARGS has some.
+
+    Raises
+    ------
+    DedupError
+        When no release of Delta Lake is known for this one of Spark.
+    """
+    if "delta" in os.environ.get("PYSPARK_SUBMIT_ARGS", ""):
+        return {}
+    package = DELTA.get(pyspark.__version__.rpartition(".")[0])
+    if package is None:
+        raise DedupError(
+            f"--format delta: needs Delta Lake, of which no release is known for Spark {pyspark.__version__} (only for "
+            f"{', '.join(DELTA)}); name one that serves by PYSPARK_SUBMIT_ARGS='--packages ... pyspark-shell'"
+        )
+    return {"spark.jars.packages": package, **DELTA_SETTINGS}
+
+
+def _start(*, quiet: bool, with_delta: bool) -> SparkSession:
     """Start Spark on this machine."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     # Workers inherit the JVM's environment, and import the package from where the driver has it.
@@ -117,6 +144,8 @@ def _start(*, quiet: bool) -> SparkSession:
     builder = SparkSession.builder.appName("dedup")
     settings = read_conf(LOCAL_CONF)
     settings[JAVA_OPTIONS] += f' "-Dlog4j2.configurationFile={LOG_CONF.as_uri()}"'
+    if with_delta:
+        settings |= _choose_delta()
     for key, value in settings.items():
         builder = builder.config(key, value)
     if GRAPHFRAMES_JAR.exists():

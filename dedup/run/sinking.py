@@ -22,7 +22,9 @@ from dedup.files.storage import Storage
 from dedup.files.systems import absolute
 from dedup.kernels import Integers
 from dedup.run.fates import Fates
+from dedup.run.merging import check_merge, merge_by_file
 from dedup.run.workspace import Workspace
+from dedup.settings.keeping import name_merged, parse_merge
 from dedup.settings.options import Config
 from dedup.tables.counts import Written
 
@@ -74,6 +76,12 @@ class FileWriter:
         ConfigError
             When mode annotate is to change format or number of files.
         """
+        check_merge(self.config, self.kind if self.format else self.source.listing.format)
+        if self.config.keep.merge:
+            if self.format:
+                raise ConfigError("keep.merge: keeps the input's files (got another format or output.files)")
+            names = [name_merged(rule) for rule in parse_merge(self.config.keep.merge, "keep")]
+            annotation.check_names(self.source, names, "keep.merge")
         if self.config.output.mode == "annotate":
             if self.format:
                 raise ConfigError(
@@ -200,6 +208,8 @@ class FileWriter:
         counts = np.bincount(part.files, minlength=len(files))
         annotates = self.config.output.mode == "annotate"
         notes = _annotate(part, fates) if annotates else {}
+        if self.config.keep.merge:
+            notes = merge_by_file(self.config.keep.merge, part, fates, len(files))
         units = [
             Unit(number, removed.get(number, NO_ROWS), aside.get(number, NO_ROWS), notes.get(number))
             for number in range(len(files))
@@ -244,7 +254,7 @@ def write_unit(source: FileSource, unit: Unit, *, folder: str, annotates: bool, 
     if annotates:
         notes = unit.notes if unit.notes is not None else no_notes(source)
         return annotation.annotate(source, unit.number, notes, folder=f"{folder}/annotated", rejected=unit.rejected)
-    return sink.write(
+    written = sink.write(
         source,
         unit.number,
         unit.removed,
@@ -253,6 +263,10 @@ def write_unit(source: FileSource, unit: Unit, *, folder: str, annotates: bool, 
         rejected=unit.rejected,
         with_empty=is_first_empty and unit.number == 0,
     )
+    if unit.notes is not None:
+        left_out = np.union1d(unit.removed, unit.rejected)
+        annotation.annotate(source, unit.number, unit.notes, folder=f"{folder}/kept", rejected=left_out)
+    return written
 
 
 def pack(source: FileSource, pack: Pack, *, kind: str, schema: pa.Schema) -> sink.Written:

@@ -15,11 +15,12 @@ from dedup.errors import DedupError
 from dedup.files import repack
 from dedup.kernels import Integers
 from dedup.layers.near import NAME, NearFound
+from dedup.run.merging import note_merged
 from dedup.run.sinking import NO_ROWS, NOTES, FileWriter, Pack, Unit, merge, no_notes, pack, pack_ids, write_unit
 from dedup.run.tables import Tables
 from dedup.run.writing import Result, TableWriter
 from dedup.stages.exchange import Batches
-from dedup.stages.fates import find_fates
+from dedup.stages.fates import find_fates, merge_values
 from dedup.stages.files import Files, gather, spread
 from dedup.stages.placement import fits_broadcast
 from dedup.stages.table import Table
@@ -131,22 +132,32 @@ class SpreadWriter:
     def _mirror(
         self, found: NearFound, fates: Table[FatesCount], aside: Mapping[int, Integers]
     ) -> tuple[int, int | None]:
-        source, folder = self.corpus.source, self.files.folder
+        folder, held, count = self.files.folder, self.corpus.held, len(self.corpus.source.listing.files)
         annotates, is_clean = self.files.config.output.mode == "annotate", not fates.counts.rows
         names = LISTED if annotates else LISTED[:1]
+        merge = self.files.config.keep.merge
 
         def write(row: Mapping[str, Any]) -> tuple[int, int]:
             order = np.argsort(np.array(row["row"] or [], np.int64))
             rows = np.array(row["row"] or [], np.int64)[order]
-            notes = _note(row, order, source.id_type) if annotates and rows.size else no_notes(source)
+            source = held.value[0]
+            notes = None
+            if merge:
+                noted = sorted(row["noted"] or [], key=lambda each: each["row"])
+                notes = note_merged(merge, [each["row"] for each in noted], [each["values"] for each in noted])
+            elif annotates:
+                notes = _note(row, order, source.id_type) if rows.size else no_notes(source)
             unit = Unit(row["file"], rows, aside.get(row["file"], NO_ROWS), notes)
             done = write_unit(source, unit, folder=folder, annotates=annotates, is_first_empty=is_clean)
             return UNREAD if done.kept is None else done.kept, done.removed
 
         listed = gather(fates.frame, "file", {name: name for name in names})
-        every = self.corpus.spark.range(len(source.listing.files)).select(F.col("id").cast("int").alias("file"))
+        every = self.corpus.spark.range(count).select(F.col("id").cast("int").alias("file"))
         units = every.join(listed, on="file", how="left")
-        written = spread(units, "file", len(source.listing.files)).mapInArrow(_by_row(write), WRITTEN).toArrow()
+        if merge:
+            noted = merge_values(fates.frame, found.signatures).select("file", F.struct("row", "values").alias("noted"))
+            units = units.join(gather(noted, "file", {"noted": "noted"}), on="file", how="left")
+        written = spread(units, "file", count).mapInArrow(_by_row(write), WRITTEN).toArrow()
         unread = [file for file, kept in zip(written["file"], written["kept"], strict=True) if kept.as_py() == UNREAD]
         kept = sum(each for each in written["kept"].to_pylist() if each != UNREAD)
         if unread:
@@ -157,19 +168,22 @@ class SpreadWriter:
     def _repack(
         self, found: NearFound, fates: Table[FatesCount], aside: Mapping[int, Integers]
     ) -> tuple[int, int | None]:
-        source, files, splits = self.corpus.source, self.files, self.corpus.splits
+        files, splits, held = self.files, self.corpus.splits, self.corpus.held
         groups = files.group(splits)
         number_of = {id(split): number for number, split in enumerate(splits)}
         group_of = {number_of[id(split)]: number for number, group in enumerate(groups) for split in group}
         is_ids, kind = files.config.output.mode == "ids", files.kind
-        schema = None if is_ids else repack.common_schema(source)
+        numbers = [[number_of[id(split)] for split in group] for group in groups]
+        schema = None if is_ids else repack.common_schema(self.corpus.source)
 
         def run(left_out: DataFrame, folder: str) -> int:
             paths = [files.name_part(folder, number) for number in range(len(groups))]
 
             def write(row: Mapping[str, Any]) -> tuple[int, int]:
                 rows = _by_file(row["files"] or [], row["rows"] or [])
-                packed = Pack(groups[row["file"]], merge(rows, aside), paths[row["file"]])
+                source, every_split = held.value
+                own = [every_split[number] for number in numbers[row["file"]]]
+                packed = Pack(own, merge(rows, aside), paths[row["file"]])
                 if schema is None:
                     done = pack_ids(source, packed, kind=kind)
                 else:

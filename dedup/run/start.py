@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from dedup.display import size
 from dedup.engines.machine import free_bytes
-from dedup.files.systems import is_local
+from dedup.errors import ConfigError
 from dedup.run.job import Job
 from dedup.run.local import estimate_need, list_input, run_in_memory
+from dedup.run.reach import find_obstacle
+from dedup.settings.keeping import needs_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -55,7 +57,7 @@ def start(job: Job, *, quiet: bool, spark: "SparkSession | None" = None) -> dict
 
     with ThreadPoolExecutor(max_workers=1) as importer:
         importer.submit(import_module, "dedup.run.pipeline")
-        spark = open_session(quiet=quiet)
+        spark = open_session(quiet=quiet, with_delta=job.config.input.format == "delta")
     from dedup.run.pipeline import run  # noqa: PLC0415
 
     try:
@@ -77,20 +79,28 @@ def find_session() -> "SparkSession | None":
 def choose_engine(job: Job) -> str:
     """Return "memory" or "spark".
 
-    Under spark-submit it is Spark. Where "auto" leaves the choice, it is memory if the input is files of this machine
-    and the estimate of what the search needs is at most half of the memory that is free.
+    Under spark-submit it is Spark. Where "auto" leaves the choice, it is memory if the files are on this machine or on
+    stores that its own credentials reach, and the estimate of what the search needs is at most half of the memory that
+    is free.
 
     Raises
     ------
     StorageError
         When the input is missing, or its names do not tell one format.
+    ConfigError
+        When memory is to hold a table, which only Spark reads.
     """
     chosen = job.config.engine
-    if "PYSPARK_GATEWAY_PORT" in os.environ:
+    if job.config.input.is_table and chosen == "memory":
+        raise ConfigError('engine: must be "spark" or "auto" where the input is a table (got "memory")')
+    if "PYSPARK_GATEWAY_PORT" in os.environ or job.config.input.is_table:
         return "spark"
     if chosen != "auto":
         return chosen
-    if job.config.evaluation.labeled_pairs or not all(map(is_local, [*job.inputs, job.output])):
+    if needs_spark(job.config.keep.order):
+        return "spark"
+    if obstacle := find_obstacle(job):
+        LOG.info("engine spark: %s", obstacle)
         return "spark"
     listing = list_input(job)
     need, free = estimate_need(listing, job.config), free_bytes()

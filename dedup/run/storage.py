@@ -8,6 +8,7 @@ from pyspark.sql import SparkSession
 
 from dedup.errors import StorageError
 from dedup.files.storage import Entry
+from dedup.files.systems import can_rename
 
 
 class Storage:
@@ -34,6 +35,10 @@ class Storage:
         """Tell whether a file or folder is there."""
         return bool(self._system(path).exists(self._path(path)))
 
+    def is_folder(self, path: str) -> bool:
+        """Tell whether a folder is there."""
+        return self.exists(path) and bool(self._system(path).getFileStatus(self._path(path)).isDirectory())
+
     def delete(self, path: str) -> None:
         """Remove a file or a whole folder, if it is there."""
         self._system(path).delete(self._path(path), True)  # noqa: FBT003 - recursively, in Java
@@ -49,6 +54,10 @@ class Storage:
             )
             for status in self._system(path).listStatus(self._path(path))
         ]
+
+    def can_rename(self, path: str) -> bool:
+        """Tell whether a folder is renamed in one step, as on a disk and unlike on an object store."""
+        return can_rename(f"{self._system(path).getScheme()}:/")
 
     def rename(self, source: str, target: str) -> None:
         """Move a file or folder to a name that is free.

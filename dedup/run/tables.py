@@ -48,7 +48,7 @@ class Tables:
             rows = build(counters).observe(observation, F.count(F.lit(1)).alias("rows"), *sums)
             # Hashes do not compress, so it is not tried.
             options = {"compression": "none", "parquet.enable.dictionary": "false"}
-            rows.write.mode("overwrite").options(**options).parquet(self._workspace.table(name))
+            rows.write.mode("overwrite").options(**options).parquet(self._workspace.new_table(name))
             # Through JSON, so that a table made and one found again are seen alike.
             found = {key: value or 0 for key, value in observation.get.items()} | counters.values()
             seen = json.loads(json.dumps(found))

@@ -4,23 +4,32 @@ An output folder OUT is whole once OUT/_SUCCESS is there. Until then all is in O
 
     OUT.partial/_DEDUP            the mark of what the job may replace and delete, OUT and OUT.replaced have it too
     OUT.partial/run.json          settings and input files of the run, so that only the same run goes on with it
-    OUT.partial/stages/NAME       the table of a stage, finished once NAME.json with its measurements is there
-    OUT.partial/checkpoints       GraphFrames' own
-    OUT.partial/parts             rows of the result that still are to be moved to folders of their own
-    OUT.partial/result            becomes OUT
+    OUT.partial/stages/NAME-RUN   the table of a stage, finished once NAME.json names it with its measurements
+    OUT.partial/checkpoints-RUN   GraphFrames' own
+    OUT.partial/parts-RUN         rows of the result that still are to be moved to folders of their own
+    OUT.partial/result-RUN        becomes OUT
     OUT.replaced                  an output that is being replaced
     OUT.lock                      the run that works on it now
+
+RUN is a token of the run's own, so one that was held up and has lost the lock writes nowhere that its successor does.
+
+An object store has no rename: it would copy file by file, and readers would meet half an output. There the result is
+written to OUT/version-RUN and becomes the output by one small object, OUT/_CURRENT, which names it; the version before
+stays for those who still read it, until the next one is published.
 
 Nothing else is ever moved or deleted, and of these no folder without the mark.
 """
 
+import hashlib
 import json
 import logging
+import re
+import uuid
 from collections.abc import Mapping
 from typing import Any, Protocol, Self
 
 from dedup.errors import FinishedError, StorageError
-from dedup.files.storage import Entry
+from dedup.files.storage import CURRENT, Entry, find_result
 from dedup.run.lock import UNREACHABLE, Lock, TextStorage
 
 LOG = logging.getLogger("dedup")
@@ -28,6 +37,8 @@ LOG = logging.getLogger("dedup")
 MARK = "_DEDUP"
 """File that tells a folder of the job from one of the user, with what its run depended on; the first to be written and
 the last to be deleted."""
+BEGUN = re.compile(rf"\.[0-9a-f]+\.tmp|\.{MARK}\.crc")
+"""Names of files of which a mark is made."""
 
 
 class Storage(Protocol):
@@ -36,11 +47,17 @@ class Storage(Protocol):
     def exists(self, path: str, /) -> bool:
         """Tell whether a file or folder is there."""
 
+    def is_folder(self, path: str, /) -> bool:
+        """Tell whether a folder is there."""
+
     def delete(self, path: str, /) -> None:
         """Remove a file or a whole folder, if it is there."""
 
     def list(self, path: str, /) -> list[Entry]:
         """Return what is in a folder."""
+
+    def can_rename(self, path: str, /) -> bool:
+        """Tell whether a folder is renamed in one step, as on a disk and unlike on an object store."""
 
     def rename(self, source: str, target: str, /) -> None:
         """Move a file or folder to a name that is free."""
@@ -63,11 +80,16 @@ class Workspace:
 
     def __init__(self, storage: Storage, output: str, *, locks: TextStorage | None = None) -> None:
         self._storage = storage
+        self._run = uuid.uuid4().hex[:12]
+        self._can_rename = storage.can_rename(output)
         self.output = output.rstrip("/")
         self.partial = f"{self.output}.partial"
-        self.checkpoints = f"{self.partial}/checkpoints"
-        self.result = f"{self.partial}/result"
+        self.checkpoints = f"{self.partial}/checkpoints-{self._run}"
+        self.parts = f"{self.partial}/parts-{self._run}"
+        self.result = f"{self.partial}/result-{self._run}" if self._can_rename else f"{self.output}/version-{self._run}"
         self._replaced = f"{self.output}.replaced"
+        self._before = ""
+        """The version that was published when this run published its own."""
         self._is_open = False
         self._identity: Mapping[str, Any] = {}
         self._lock = Lock(locks or storage, f"{self.output}.lock")
@@ -100,16 +122,19 @@ class Workspace:
         self._identity = json.loads(json.dumps({"made_by": "dedup", **identity}))
         for folder in (self.partial, self._replaced):
             self._require_own(folder)
-        # A crash while the output was made public: what is there of it is this job's, and not whole.
-        cut_short = self._storage.exists(self._publishing) and not self._storage.exists(f"{self.output}/_SUCCESS")
-        if self._storage.exists(self.output) and not (overwrite or cut_short):
-            if self._read_record(f"{self.output}/{MARK}") == self._identity:
+        cut_short = self._is_cut_short()
+        if self._storage.exists(self.output) and not (overwrite or cut_short or self._is_bare(self.output)):
+            if self._read_record(f"{find_result(self._storage, self.output)}/{MARK}") == self._identity:
+                if not self._can_rename:
+                    # A crash may have come between the pointer and the sign for those who wait for it.
+                    self._storage.write_text(f"{self.output}/_SUCCESS", "")
+                self._tidy()
                 raise FinishedError(f"{self.output}: is finished, with the same settings and input; nothing was done")
             raise StorageError(f"--output {self.output}: must not exist yet (it does); pass --overwrite to replace it")
         self._require_own(self.output)
         earlier = self._read_record(f"{self.partial}/run.json")
         if earlier is not None:
-            differing = [key for key in identity if earlier.get(key) != identity[key]]
+            differing = [key for key in identity if earlier.get(key) != self._identity[key]]
             if differing and not overwrite:
                 key = differing[0]
                 raise StorageError(
@@ -121,11 +146,27 @@ class Workspace:
             self._delete(self.output)
         self._is_open = True
         if earlier is not None and not differing:
-            self._storage.delete(self.result)
-            return
-        self.discard()
-        self._mark(self.partial)
-        self._storage.write_text(f"{self.partial}/run.json", json.dumps(identity, indent=1))
+            self._drop_results()
+        else:
+            self.discard()
+            self._mark(self.partial)
+            self._storage.write_text(f"{self.partial}/run.json", json.dumps(identity, indent=1))
+        if not self._can_rename:
+            self._mark(self.output)
+
+    def _is_cut_short(self) -> bool:
+        """Tell whether the output is what a crash left of its publication: this job's, and not whole."""
+        if self._can_rename:
+            return self._storage.exists(self._publishing) and not self._storage.exists(f"{self.output}/_SUCCESS")
+        if not self._storage.exists(f"{self.output}/{MARK}") or self._storage.exists(f"{self.output}/_SUCCESS"):
+            return False
+        return find_result(self._storage, self.output) == self.output
+
+    def _drop_results(self) -> None:
+        """Delete what earlier tries wrote of the result: rows of a result cut short must not be published."""
+        for entry in self._storage.list(self.partial):
+            if entry.path.startswith(("result-", "parts-", "checkpoints-")):
+                self._storage.delete(f"{self.partial}/{entry.path}")
 
     @property
     def _publishing(self) -> str:
@@ -135,22 +176,35 @@ class Workspace:
         """Drop the work of this run, if it has begun; it is not resumed."""
         if self._is_open:
             self.discard()
+            self._withdraw()
 
     def discard(self) -> None:
         """Drop the unfinished work; what a crash leaves of it is not resumed."""
         self._storage.delete(f"{self.partial}/run.json")
         self._delete(self.partial)
 
+    def _withdraw(self) -> None:
+        """Take back the version that an object store was to publish."""
+        if not self._can_rename:
+            self._storage.delete(self.result)
+            if self._is_cut_short():
+                self._delete(self.output)
+
     def _mark(self, folder: str) -> None:
         self._storage.write_text(f"{folder}/{MARK}", json.dumps(self._identity, indent=1) + "\n")
 
     def _require_own(self, folder: str) -> None:
         """Refuse a file, or a folder without the mark, in a place that is to be replaced or deleted."""
-        if self._storage.exists(folder) and not self._storage.exists(f"{folder}/{MARK}"):
+        if self._storage.exists(folder) and not self._storage.exists(f"{folder}/{MARK}") and not self._is_bare(folder):
             raise StorageError(
                 f"{folder}: must be missing or a folder that dedup made (it is there without the file {MARK}); move it "
                 "away, or choose another --output"
             )
+
+    def _is_bare(self, folder: str) -> bool:
+        """Tell whether a folder has nothing but what a crash leaves of a mark that was to be written."""
+        is_folder = self._storage.is_folder(folder)
+        return is_folder and all(BEGUN.fullmatch(entry.path) for entry in self._storage.list(folder))
 
     def _delete(self, folder: str) -> None:
         """Delete a folder that has the mark, the mark last: a crash amid it leaves a folder that still has it."""
@@ -166,23 +220,47 @@ class Workspace:
         if not self._storage.exists(path):
             return None
         try:
-            record: dict[str, Any] = json.loads(self._storage.read_text(path))
-        except (ValueError, *UNREACHABLE):  # cut short by a crash, or damaged: then what it records was not finished
+            record: Any = json.loads(self._storage.read_text(path))
+        except (ValueError, RecursionError, *UNREACHABLE):  # cut short by a crash, or damaged: nothing was finished
             return None
-        return record
+        return record if isinstance(record, dict) else None
 
     def finished(self, name: str) -> dict[str, Any] | None:
         """Return the measurements of a finished stage, None of any other."""
-        return self._read_record(f"{self.table(name)}.json")
+        record = self._read_stage(name)
+        return None if record is None else record["seen"]
 
     def finish(self, name: str, measurements: Mapping[str, Any]) -> None:
-        """Record that the table of a stage is whole."""
+        """Record that the new table of a stage is whole.
+
+        Raises
+        ------
+        StorageError
+            When another run has the lock by now.
+        """
         self._lock.check()
-        self._storage.write_text(f"{self.partial}/stages/{name}.json", json.dumps(measurements))
+        record = {"run": self._run, "seen": measurements}
+        self._storage.write_text(
+            f"{self.partial}/stages/{name}.json", json.dumps({**record, "check": self._sign(record)})
+        )
+
+    def new_table(self, name: str) -> str:
+        """Return the folder in which this run writes the table of a stage."""
+        return f"{self.partial}/stages/{name}-{self._run}"
 
     def table(self, name: str) -> str:
-        """Return the folder of the table of a stage."""
-        return f"{self.partial}/stages/{name}"
+        """Return the folder of the table of a finished stage."""
+        record = self._read_stage(name)
+        return f"{self.partial}/stages/{name}-{self._run if record is None else record['run']}"
+
+    def _sign(self, record: Mapping[str, Any]) -> str:
+        """Return what a damaged record has not, nor that of a run with other settings that has lost the lock."""
+        return hashlib.sha256(json.dumps([self._identity, record], sort_keys=True).encode()).hexdigest()
+
+    def _read_stage(self, name: str) -> dict[str, Any] | None:
+        record = self._read_record(f"{self.partial}/stages/{name}.json") or {}
+        signed = record.pop("check", None)
+        return record if signed == self._sign(record) else None
 
     def move_part(self, folder: str, name: str) -> None:
         """Make a folder of this workspace one of the result."""
@@ -198,19 +276,46 @@ class Workspace:
         """Write the small files of a run that is not published, and return the folder."""
         for name, content in files.items():
             self._storage.write_text(f"{self.partial}/report/{name}", content)
+        self._withdraw()
         return f"{self.partial}/report"
 
     def publish(self, files: Mapping[str, str]) -> None:
         """Add small files to the result and make it the output; then drop the unfinished work.
 
-        The output appears in one rename where the file system has such a thing. An object store copies file by file, so
-        everywhere `_SUCCESS` comes last, and only an output with it is whole. One to be replaced is moved aside first
-        and deleted last.
+        On a file system the output appears in one rename; one to be replaced is moved aside first and deleted last. On
+        an object store a small object turns from the version before to this one. Everywhere `_SUCCESS` comes last, and
+        only an output with it is whole.
+
+        Raises
+        ------
+        StorageError
+            When another run has the lock by now.
         """
         for name, content in files.items():
             self._storage.write_text(f"{self.result}/{name}", content)
         self._mark(self.result)
         self._lock.check()
+        if self._can_rename:
+            self._publish_by_rename()
+        else:
+            self._publish_by_pointer()
+        self._tidy()
+
+    def _tidy(self) -> None:
+        """Delete what a published output no longer needs; a run that is finished does not fail for it."""
+        earlier = self._read_record(f"{self.partial}/run.json")
+        try:
+            if earlier is None or earlier.items() <= self._identity.items():
+                self.discard()
+            self._delete(self._replaced)
+            if not self._can_rename:
+                self._delete_versions()
+        except UNREACHABLE as error:
+            LOG.warning(
+                "%s: is whole, but what it took remains; repeat the command to remove it (%s)", self.output, error
+            )
+
+    def _publish_by_rename(self) -> None:
         if self._storage.exists(self.output):
             self._delete(self._replaced)
             self._require_own(self.output)
@@ -218,5 +323,17 @@ class Workspace:
         self._storage.write_text(self._publishing, "")
         self._storage.rename(self.result, self.output)
         self._storage.write_text(f"{self.output}/_SUCCESS", "")
-        self.discard()
-        self._delete(self._replaced)
+
+    def _publish_by_pointer(self) -> None:
+        self._before = find_result(self._storage, self.output)
+        self._storage.write_text(f"{self.result}/_SUCCESS", "")
+        self._storage.write_text(f"{self.output}/{CURRENT}", self.result.rpartition("/")[2])
+        self._storage.write_text(f"{self.output}/_SUCCESS", "")
+
+    def _delete_versions(self) -> None:
+        """Delete all versions but the published one and, after a publication, the one before."""
+        stay = {self._before, find_result(self._storage, self.output)}
+        stay |= {f"{self.output}/{name}" for name in (MARK, CURRENT, "_SUCCESS")}
+        for entry in self._storage.list(self.output):
+            if (place := f"{self.output}/{entry.path}") not in stay:
+                self._storage.delete(place)

@@ -4,16 +4,21 @@ from collections.abc import Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from pyspark.sql import DataFrame, DataFrameWriter, Observation
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, DataFrameWriter, Observation
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from dedup.errors import DedupError
 from dedup.layers.near import NAME, NearFound
 from dedup.run.clock import Clock
 from dedup.run.input import Read
+from dedup.run.merging import check_merge, note_merged
 from dedup.run.workspace import Workspace
+from dedup.settings.keeping import name_merged, parse_merge
 from dedup.settings.options import Config
 from dedup.stages import documents, edges, output
+from dedup.stages.exchange import Batches
 from dedup.stages.placement import fits_broadcast
 from dedup.tables.counts import Written
 
@@ -78,6 +83,22 @@ class RowWriter:
     config: Config
     read: Read
     tables: TableWriter
+
+    def check(self) -> None:
+        """Refuse what cannot be written, before work is done.
+
+        Raises
+        ------
+        SchemaError
+            When the input has a column that the output adds.
+        ConfigError
+            When the output's format takes no columns.
+        """
+        check_merge(self.config, self._target_format())
+        names = [name_merged(rule) for rule in parse_merge(self.config.keep.merge, "keep")]
+        output.check_free(self.read.corpus.rows, names, "keep.merge")
+        if self.config.output.mode == "annotate":
+            output.check_annotations(self.read.corpus.rows)
 
     def list_removals(self, found: NearFound) -> DataFrame:
         """Return REMOVALS with the second and further of wholly equal rows."""
@@ -145,6 +166,8 @@ class RowWriter:
             copies = found.removals.limit(0) if copies is None else copies
             marked, is_kept = output.annotate(rows, doc_id, found.removals, copies, found.repeated), F.col("dedup_kept")
         else:
+            if self.config.keep.merge:
+                rows = self._merge(rows, doc_id, found)
             marked, flag = output.mark(rows, doc_id, found.removals, found.repeated, broadcast=self._are_few(found))
             is_kept = ~F.col(flag)
         if mode == "ids":
@@ -166,6 +189,20 @@ class RowWriter:
         removed = None if mode == "annotate" else seen["rows"] - seen["kept"]
         return _Counted(kept=seen["kept"], removed=removed, text_bytes_kept=seen["bytes"] or 0)
 
+    def _merge(self, rows: DataFrame, doc_id: Column, found: NearFound) -> DataFrame:
+        """Return the input with the columns that `keep.merge` asks for."""
+        entries = self.config.keep.merge
+        values = output.merge_values(self.list_removals(found), found.signatures)
+        empty = note_merged(entries, [], []).drop(["row"]).schema
+        schema = from_arrow_schema(pa.schema([("doc_id", pa.int64()), *empty]))
+
+        def note(batches: Batches) -> Batches:
+            for batch in batches:
+                noted = note_merged(entries, batch["doc_id"].to_pylist(), batch["values"].to_pylist())
+                yield from noted.rename_columns(schema.names).combine_chunks().to_batches()
+
+        return output.add_merged(rows, doc_id, values.mapInArrow(note, schema))
+
     def _target_format(self) -> str:
         if self.config.output.format != "input":
             return self.config.output.format
@@ -183,7 +220,7 @@ class RowWriter:
         names
             The folder for every value of that column, which itself is not written.
         """
-        parts = f"{self.tables.workspace.partial}/parts"
+        parts = self.tables.workspace.parts
         save(rows.write.partitionBy(part), parts, kind)
         for value, name in names.items():
             self.tables.workspace.move_part(f"{parts}/{part}={value}", name)

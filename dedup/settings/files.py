@@ -14,6 +14,8 @@ from dedup.errors import ConfigError
 from dedup.settings.options import Config, Lsh, check_signature_size
 from dedup.settings.rules import Table, check, literal
 
+DEEPEST = 8
+"""Dots in a key that is still looked into; no setting has as many."""
 _PRESETS = files("dedup.settings") / "presets"
 _TABLES: Mapping[str, type[Table]] = MappingProxyType(
     {
@@ -108,7 +110,15 @@ def parse_config(where: str, text: str) -> Config:
 
 def to_dict(config: Config) -> dict[str, Any]:
     """Return the settings in full as nested plain dictionaries, one for each table, ready for JSON."""
-    return asdict(config)
+    found: dict[str, Any] = _plain(asdict(config))
+    return found
+
+
+def _plain(value: Any) -> Any:  # noqa: ANN401 - what TOML has
+    """Return tuples as lists, as TOML and JSON read them."""
+    if isinstance(value, dict):
+        return {name: _plain(entry) for name, entry in value.items()}
+    return list(value) if isinstance(value, tuple) else value
 
 
 def flatten(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -171,6 +181,8 @@ def _parse(where: str, text: str) -> dict[str, Any]:
         last_line = text.rstrip().count("\n") + 1
         reason = str(error).replace("(at end of document)", f"(at end of document, line {last_line})")
         raise ConfigError(f"{where}: {reason}") from error
+    except RecursionError:
+        raise ConfigError(f"{where}: must be TOML of tables in a file (got values nested too deep to read)") from None
 
 
 def _parse_override(override: str) -> dict[str, Any]:
@@ -180,7 +192,7 @@ def _parse_override(override: str) -> dict[str, Any]:
         raise ConfigError(f"--set: override must be key=value (got {literal(override)})")
     try:
         parsed = tomllib.loads(f"value = {text}")
-    except ValueError:
+    except (ValueError, RecursionError):
         parsed = {}
     # A line break can smuggle in further keys: such a text is no single value either.
     return _nest(key.strip(), parsed["value"] if parsed.keys() == {"value"} else text.strip())
@@ -203,7 +215,7 @@ def _flatten(where: str, table: Mapping[str, object], prefix: str = "") -> dict[
         if name in _SETTINGS:
             check(where, name, value, _SETTINGS[name])
             settings[name] = value
-        elif isinstance(value, dict) and (value or name in _TABLES):
+        elif isinstance(value, dict) and (value or name in _TABLES) and name.count(".") < DEEPEST:
             settings |= _flatten(where, value, f"{name}.")
         elif name in _TABLES:
             raise ConfigError(f"{where}: {name} must be a table (got {literal(value)})")

@@ -39,8 +39,8 @@ class HashSpec:
             **asdict(config.text),
             shingle_size=config.shingles.shingle_size,
             shingle_seed=config.shingles.seed,
-            bands=config.lsh.bands if config.mode == "lsh" else 0,
-            rows=config.lsh.rows,
+            bands=config.banding.bands if config.mode == "lsh" else 0,
+            rows=config.banding.rows,
             signature_seed=config.lsh.seed,
         )
 

@@ -4,19 +4,18 @@ A default stands beside its field and nowhere else; `conf/dedup.toml` repeats th
 users, and a test compares the two.
 """
 
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import dataclass, field, replace
+from typing import Literal, Self
 
 from dedup.errors import ConfigError
-from dedup.settings.rules import Limit, Range, Table
+from dedup.settings.banding import MAX_SIGNATURE_SIZE, Banding, choose
+from dedup.settings.keeping import parse_merge, parse_order
+from dedup.settings.rules import Count, Limit, Range, Table, Texts
 
-MAX_SIGNATURE_SIZE = 16384
-"""Most MinHash values in a signature: 128 KiB a document as 64-bit values, far above any published setting."""
 
-
-def check_signature_size(where: str, prefix: str, bands: int, rows: int) -> None:
-    """Refuse more MinHash values than a signature may have."""
-    if bands * rows > MAX_SIGNATURE_SIZE:
+def check_signature_size(where: str, prefix: str, bands: Count, rows: Count) -> None:
+    """Refuse more MinHash values than a signature may have, of numbers that are given."""
+    if bands != "auto" and rows != "auto" and bands * rows > MAX_SIGNATURE_SIZE:
         raise ConfigError(
             f"{where}: {prefix}bands * {prefix}rows must be at most {MAX_SIGNATURE_SIZE} (got {bands * rows})"
         )
@@ -26,9 +25,13 @@ def check_signature_size(where: str, prefix: str, bands: int, rows: int) -> None
 class Input(Table):
     """What is read."""
 
-    format: Literal["auto", "parquet", "arrow", "orc", "jsonl", "csv", "text"] = "auto"
+    format: Literal["auto", "parquet", "arrow", "orc", "jsonl", "csv", "text", "delta"] = "auto"
     """Format of the input: "auto" guesses it from the file names, "parquet", "arrow" (IPC), "orc", "jsonl" (one JSON
-    object a line) and "csv" hold one document a row, "text" holds one document a file."""
+    object a line) and "csv" hold one document a row, "text" holds one document a file, "delta" is a folder of Delta
+    Lake, which Spark reads."""
+
+    table: str = ""
+    """Table or view of Spark's catalog that is read in place of --input, such as "db.pages"; when empty, none."""
 
     id_column: str = ""
     """Column of the ids, unique integers or strings, dots leading to fields of structs; when empty, a row is identified
@@ -45,9 +48,18 @@ class Input(Table):
     name_filter: str = ""
     """Hadoop glob that file names must match to be read, such as "*.{py,md}"; when empty, all files are read."""
 
+    max_text_bytes: int = field(default=1 << 28, metadata={"range": Range(1)})
+    """Longest text in bytes of UTF-8, a 64-bit integer of at least 1; a longer one ends the job by its id, since the
+    worker that reads it needs 8 bytes of memory for each of its bytes."""
+
     on_bad_record: Literal["fail", "quarantine"] = "fail"
     """A line of "jsonl" that is no JSON object, or a row of "csv" with more or fewer cells than the header: "fail" ends
     the job, "quarantine" sets it aside in the output's folder quarantine, with its file and the reason."""
+
+    @property
+    def is_table(self) -> bool:
+        """Whether the input is a table, which only Spark reads, and no files."""
+        return bool(self.table) or self.format == "delta"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,12 +108,17 @@ class Shingles(Table):
 class Lsh(Table):
     """Which pairs are compared: a pair of similarity J is a candidate with probability 1 - (1 - J^rows)^bands."""
 
-    bands: int = field(default=21, metadata={"range": Range(1, 4096)})
-    """Bands of a signature, an integer from 1 to 4096: more bands find more true pairs and make more candidates;
-    bands times rows is at most 16384."""
+    bands: Count = field(default="auto", metadata={"range": Range(1, 4096)})
+    """Bands of a signature, an integer from 1 to 4096, or "auto" for what the recall asks for at the threshold: more
+    bands find more true pairs and make more candidates; bands times rows is at most 16384."""
 
-    rows: int = field(default=6, metadata={"range": Range(1, 128)})
-    """MinHash values in a band, an integer from 1 to 128: more rows make fewer candidates and find fewer true pairs."""
+    rows: Count = field(default="auto", metadata={"range": Range(1, 128)})
+    """MinHash values in a band, an integer from 1 to 128, or "auto" for what costs least (21 bands of 6 rows at a
+    threshold of 0.8): more rows make fewer candidates and find fewer true pairs."""
+
+    recall: float = field(default=0.998, metadata={"range": Range(0, 1)})
+    """Least probability with which "auto" makes a pair at the threshold a candidate, a number of at least 0 and at most
+    1; given bands and rows are taken as they are, with a warning where they miss it."""
 
     seed: int = field(default=1, metadata={"range": Range(0)})
     """Seed of the MinHash functions and of the band keys, a 64-bit integer of at least 0."""
@@ -118,8 +135,9 @@ class Buckets(Table):
     """How documents that share a band key are paired."""
 
     max_bucket: int = field(default=150, metadata={"range": Range(2)})
-    """Documents in the largest bucket of which all pairs are candidates, a 64-bit integer of at least 2; larger
-    buckets are compared under this cap, and the pairs left uncompared are counted in the report."""
+    """Documents in the largest bucket of which all pairs are candidates, a 64-bit integer of at least 2; those of
+    larger ones meet by the shingles that no more of them have, under the cap alone only where that does not tell, and
+    the pairs left uncompared are counted in the report."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,7 +146,7 @@ class Candidates(Table):
 
     estimate_sigmas: float = field(default=4.0, metadata={"range": Range(0)})
     """Standard errors below the threshold at which the signatures' estimate drops a candidate, a finite number of at
-    least 0: 4 loses fewer than 1 in 10,000 true pairs, 0 up to half of those at the threshold, and a large number
+    least 0: 4 loses fewer than 1 in 10,000 true pairs at any threshold, 0 up to half of those at it, and a large number
     drops none."""
 
 
@@ -145,11 +163,46 @@ class Components(Table):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Representatives(Table):
-    """Which document of a component is kept."""
+class Cluster(Table):
+    """What of a component is removed."""
 
-    policy: Literal["smallest_id"] = "smallest_id"
-    """Policy: "smallest_id" keeps the smallest id in the user's own order, numbers as numbers and strings by bytes."""
+    linkage: Literal["component", "representative"] = "component"
+    """Linkage: with "component" one document stays of a whole component, chains of similar documents included; with
+    "representative" every document removed is itself at least as similar as the threshold to the one kept for it."""
+
+    max_component: int = field(default=0, metadata={"range": Range(0)})
+    """Documents of the largest component that "component" takes whole, a 64-bit integer of at least 0; larger ones
+    have "representative" linkage and are counted in the report. 0 sets no limit."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Keep(Table):
+    """Which documents stay."""
+
+    order: Texts = ("smallest_id",)
+    """Rules by which the document kept is chosen, a list of Unicode strings; each decides among those that are equal by
+    the ones before, and the smallest id at the end. "smallest_id" is in the user's own order, numbers as numbers and
+    strings by bytes; "longest" and "shortest" count bytes of text; "latest:COLUMN" and "earliest:COLUMN" take dates,
+    numbers or ISO 8601 in strings; "highest:COLUMN" and "lowest:COLUMN" numbers; "source:A,B" prefers sources in the
+    order named; "sql:EXPRESSION" takes the highest value of an expression of Spark, where Spark reads the input. Nulls
+    come last."""
+
+    merge: Texts = ()
+    """What the documents removed pass on to the one kept, a list of Unicode strings, each a further column of its row:
+    "count" the documents that it stands for, "NAME:COLUMN" the distinct values of a column as a list `dedup_NAME`,
+    "first:COLUMN" and "last:COLUMN" the least and greatest value, as texts."""
+
+    copies: int = field(default=1, metadata={"range": Range(1)})
+    """Most documents that stay of those that would be one, a 64-bit integer of at least 1: the first by the order."""
+
+    copies_per_source: int = field(default=0, metadata={"range": Range(0)})
+    """Most documents that stay of each source besides, of those that would be one, a 64-bit integer of at least 0."""
+
+    def __post_init__(self) -> None:
+        """Check the fields, then the entries of the order."""
+        Table.__post_init__(self)
+        parse_order(self.order, type(self).__name__)
+        parse_merge(self.merge, type(self).__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,8 +210,9 @@ class Limits(Table):
     """What one source may do to the others; a source that plants copies with small ids could have theirs removed."""
 
     per_source: int = field(default=0, metadata={"range": Range(0)})
-    """Most documents of other sources that are removed in favour of documents of one source, a 64-bit integer of at
-    least 0; further ones are kept and counted. 0 sets no limit."""
+    """Most documents of other sources for whose removal one source answers, a 64-bit integer of at least 0; further
+    ones are kept and counted. A source answers where its documents lie between a document and the one kept, or, where
+    none of others do, for the one kept. 0 sets no limit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -275,8 +329,11 @@ class Config(Table):
     components: Components = field(default_factory=Components)
     """Table [components]."""
 
-    representatives: Representatives = field(default_factory=Representatives)
-    """Table [representatives]."""
+    cluster: Cluster = field(default_factory=Cluster)
+    """Table [cluster]."""
+
+    keep: Keep = field(default_factory=Keep)
+    """Table [keep]."""
 
     limits: Limits = field(default_factory=Limits)
     """Table [limits]."""
@@ -291,6 +348,18 @@ class Config(Table):
     """Table [alerts]."""
 
     @property
+    def banding(self) -> Banding:
+        """Bands and rows, those that are given or those that follow from the threshold."""
+        bands, rows = (None if given == "auto" else given for given in (self.lsh.bands, self.lsh.rows))
+        if bands is not None and rows is not None:
+            return Banding(bands, rows)
+        return choose(self.threshold, self.lsh.recall, bands, rows)
+
+    @property
     def signature_size(self) -> int:
         """MinHash values in a signature, bands * rows."""
-        return self.lsh.bands * self.lsh.rows
+        return self.banding.bands * self.banding.rows
+
+    def settle(self) -> Self:
+        """Return the settings with the numbers that "auto" stands for."""
+        return replace(self, lsh=replace(self.lsh, bands=self.banding.bands, rows=self.banding.rows))

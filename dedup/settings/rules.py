@@ -10,6 +10,9 @@ from dedup.errors import ConfigError
 
 Limit: TypeAlias = float | Literal[""]
 """A number, or empty for none."""
+Count: TypeAlias = int | Literal["auto"]
+"""An integer, or what the job finds best."""
+Texts: TypeAlias = tuple[str, ...]
 
 _INT64_MAX = 2**63 - 1
 
@@ -52,6 +55,8 @@ class Table:
         for entry in fields(self):
             value = getattr(self, entry.name)
             check(type(self).__name__, entry.name, value, entry)
+            if entry.type == Texts:
+                object.__setattr__(self, entry.name, tuple(value))
             if entry.type is float or (entry.type == Limit and value != ""):
                 # 1 and 1.0 are one setting, so they must also print as one.
                 object.__setattr__(self, entry.name, float(value))
@@ -72,6 +77,14 @@ def check(where: str, name: str, value: object, entry: Field[Any]) -> None:
     elif kind == Limit:
         bounds = entry.metadata["range"]
         rule, holds = f"{bounds.rule(float)}, or empty", value == "" or bounds.holds(value, float)
+    elif kind == Count:
+        bounds = entry.metadata["range"]
+        rule, holds = f'{bounds.rule(int)}, or "auto"', value == "auto" or bounds.holds(value, int)
+    elif kind == Texts:
+        rule = "a list of Unicode strings"
+        holds = isinstance(value, list | tuple) and all(
+            isinstance(each, str) and not re.search("[\ud800-\udfff]", each) for each in value
+        )
     elif isinstance(kind, type) and issubclass(kind, Table):
         rule, holds = f"a table of type {kind.__name__}", isinstance(value, kind)
     else:

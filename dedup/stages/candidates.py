@@ -13,6 +13,7 @@ from dedup.kernels.curve import least_estimate
 from dedup.stages.exchange import Batches, Counters, Pairs, meet
 from dedup.stages.placement import Meeting, place_pairs
 from dedup.stages.table import Keep, Seen, Table, count_rows
+from dedup.stages.templates import Linked, count_pairs
 from dedup.tables.counts import Bucketed, Paired
 from dedup.tables.schemas import CANDIDATES, PAIRS
 
@@ -20,27 +21,41 @@ from dedup.tables.schemas import CANDIDATES, PAIRS
 def pair(
     keep: Keep,
     bucketed: Table[Bucketed],
+    linked: Table[Linked] | None,
     heads: DataFrame,
     *,
     documents: int,
     threshold: float,
     signature_size: int,
     estimate_sigmas: float | None,
-    max_bucket: int | None,
+    cap: int,
 ) -> Table[Paired]:
-    """Keep CANDIDATES; for the settings see `pair_documents`."""
-    sizes, frequencies = np.array([*bucketed.counts.sizes.items()], dtype=np.int64).reshape(-1, 2).T
-    compared, uncompared = (int(pairs @ frequencies) for pairs in lsh.pair_counts(sizes, max_bucket))
+    """Keep CANDIDATES; for the settings see `pair_documents`.
+
+    Parameters
+    ----------
+    linked
+        What takes the place of buckets over the cap; None where there are none.
+    """
+    sizes = bucketed.counts.sizes
+    small = {size: count for size, count in sizes.items() if size <= cap}
+    frame, members = bucketed.frame.filter(F.col("size") <= cap), bucketed.counts.members
+    circled, more, uncompared = 0, 0, 0
+    if linked is not None:
+        frame, more = frame.unionByName(linked.frame), linked.counts.members
+        circled, uncompared = count_pairs(linked.counts.sizes, cap)
+    compared = count_pairs(small, None)[0] + circled
+    settled = count_pairs(sizes, None)[0] - compared - uncompared
 
     def build(counters: Counters) -> DataFrame:
         return pair_documents(
-            bucketed.frame,
+            frame,
             heads,
             threshold=threshold,
             signature_size=signature_size,
             estimate_sigmas=estimate_sigmas,
-            max_bucket=max_bucket,
-            meeting=place_pairs(compared, bucketed.counts.members, documents, signature_size),
+            max_bucket=cap,
+            meeting=place_pairs(compared + more, members + more, documents, signature_size),
             counters=counters,
         )
 
@@ -49,6 +64,7 @@ def pair(
             rows=seen["rows"],
             pairs_in_buckets=compared,
             pairs_uncompared=uncompared,
+            pairs_settled=settled,
             pairs_distinct=seen.get("pairs_distinct", 0),
             pairs_after_length=seen.get("pairs_after_length", 0),
         )
@@ -56,17 +72,15 @@ def pair(
     return keep("candidates", CANDIDATES, build, measure)
 
 
-def draw_uncompared(
-    keep: Keep, bucketed: Table[Bucketed], paired: Table[Paired], *, max_bucket: int | None
-) -> Table[int] | None:
+def draw_uncompared(keep: Keep, linked: Table[Linked] | None, paired: Table[Paired], *, cap: int) -> Table[int] | None:
     """Keep a sample of the pairs that the cap leaves out of buckets: PAIRS; None where there are none."""
-    if max_bucket is None or not paired.counts.pairs_uncompared:
+    if linked is None or not paired.counts.pairs_uncompared:
         return None
     share = lsh.uncompared_share(paired.counts.pairs_uncompared)
     return keep(
         "sample",
         PAIRS,
-        lambda _: sample_uncompared(bucketed.frame, max_bucket=max_bucket, share=share),
+        lambda _: sample_uncompared(linked.frame, max_bucket=cap, share=share),
         count_rows,
     )
 

@@ -1,6 +1,6 @@
 """Input rows -> DOCUMENTS, and the check of their ids."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -11,9 +11,13 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from dedup.errors import SchemaError
+from dedup.files.columns import to_source
+from dedup.files.orders import join_keys, join_texts, to_key
+from dedup.kernels.ids import rename
 from dedup.stages.exchange import Batches
 from dedup.tables.ids import SHOWN, SHOWN_LENGTH, refuse_collision, refuse_null, refuse_repeated
 
+TOO_LONG = "take it out, or raise the limit where each worker has 8 bytes of memory for a byte of text"
 INTEGRAL = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)
 AS_JSON = {
     "ignoreNullFields": "false",
@@ -33,6 +37,15 @@ class Corpus(Protocol):
     @property
     def id_type(self) -> T.DataType:
         """Type of the user's own ids, an integer or a string."""
+
+    def rename(self, renamed: Mapping[str, int]) -> "Corpus":
+        """Return the same documents, some with other document ids, given by their own ids.
+
+        Raises
+        ------
+        DataError
+            Where that is not possible.
+        """
 
     def scan(self, work: Callable[[Batches], Batches], schema: T.StructType) -> DataFrame:
         """Return what the work makes of all documents, in one pass over the text."""
@@ -60,18 +73,35 @@ class Corpus(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Rows:
-    """Documents that Spark reads: DOCUMENTS."""
+    """Documents that Spark reads: DOCUMENTS, with a column for each of the rules of `keep.order` that ask for one."""
 
     documents: DataFrame
+    order: tuple[tuple[str, str], ...] = ()
+    """These rules, each with its column or expression."""
+    merge: tuple[str, ...] = ()
+    """Columns of `keep.merge`."""
 
     @property
     def id_type(self) -> T.DataType:
         """Type of the user's own ids."""
         return self.documents.schema["id"].dataType
 
+    def rename(self, renamed: Mapping[str, int]) -> "Rows":
+        """See `Corpus.rename`; the ids of rows are hashed again by who writes them, so it is not possible."""
+        raise refuse_collision(min(renamed))
+
     def scan(self, work: Callable[[Batches], Batches], schema: T.StructType) -> DataFrame:
         """See `Corpus.scan`."""
-        return self.documents.mapInArrow(work, schema)
+        order, merge = self.order, self.merge
+
+        def read(batches: Batches) -> Batches:
+            for batch in batches:
+                keys = [to_key(batch[f"order{number}"], *rule) for number, rule in enumerate(order)]
+                merged = [to_source(batch[f"merge{number}"]) for number, _ in enumerate(merge)]
+                keyed = batch.append_column("order_keys", join_keys(keys, batch.num_rows))
+                yield keyed.append_column("merged", join_texts(merged, batch.num_rows))
+
+        return self.documents.mapInArrow(lambda batches: work(read(batches)), schema)
 
     def fetch(
         self,
@@ -129,8 +159,17 @@ def _kind(corpus: DataFrame, name: str, setting: str, kinds: tuple[type[T.DataTy
     return found[0].dataType
 
 
-def read_documents(corpus: DataFrame, *, id_column: str, text_column: str, source_column: str = "") -> DataFrame:
-    """Input -> DOCUMENTS (doc_id, id, text, source), one row per input row; no shuffle.
+def read_documents(
+    corpus: DataFrame,
+    *,
+    id_column: str,
+    text_column: str,
+    source_column: str = "",
+    max_text_bytes: int | None = None,
+    order: tuple[tuple[str, str], ...] = (),
+    merge: tuple[str, ...] = (),
+) -> DataFrame:
+    """Input -> DOCUMENTS (doc_id, id, text, source, order0, ..., merge0, ...), one row per input row; no shuffle.
 
     The text is as it is, a string or bytes, null or not: a cast would copy the whole corpus twice more.
 
@@ -146,8 +185,32 @@ def read_documents(corpus: DataFrame, *, id_column: str, text_column: str, sourc
         kind = (T.BooleanType, T.DateType, *INTEGRAL, T.StringType)
         _kind(corpus, source_column, "input.source_column", kind, "an integer, a string, a date or a boolean")
         source = column(source_column)
-    columns = {"doc_id": doc_id, "id": user_id, "text": column(text_column), "source": source.cast("string")}
+    text = column(text_column)
+    if max_text_bytes is not None:
+        size = F.octet_length(text)
+        rule = f"input.max_text_bytes: a text must be of at most {max_text_bytes:,} bytes (got %s of id %s); {TOO_LONG}"
+        said = F.format_string(rule, size.cast("string"), user_id.cast("string"))
+        # Before it is copied to a worker, which would take the memory of both.
+        text = F.when(size > max_text_bytes, F.raise_error(said)).otherwise(text)
+    columns = {"doc_id": doc_id, "id": user_id, "text": text, "source": source.cast("string")}
+    columns |= {f"order{number}": _order(corpus, *rule) for number, rule in enumerate(order)}
+    columns |= {f"merge{number}": _order(corpus, "merge", name) for number, name in enumerate(merge)}
     return corpus.select(*[expression.alias(name) for name, expression in columns.items()])
+
+
+def _order(corpus: DataFrame, rule: str, of: str) -> Column:
+    """Return the expression of what a rule of `keep.order`, or of `keep.merge`, asks for."""
+    if rule == "sql":
+        return F.expr(of).cast("double")
+    kinds = (T.NumericType, T.BooleanType, T.DateType, T.TimestampType, T.TimestampNTZType, T.StringType, T.NullType)
+    _kind(
+        corpus,
+        of,
+        "keep.merge" if rule == "merge" else f"keep.order {rule}",
+        kinds,
+        "a number, a date, a time or a string",
+    )
+    return column(of)
 
 
 def check_null(corpus: Corpus, nulls: int, *, id_column: str) -> None:
@@ -176,8 +239,35 @@ def _begin_nameless(batches: Batches) -> Batches:
         yield pa.record_batch({"text": pa.array(begins, pa.string())})
 
 
+def find_renamed(signatures: DataFrame, repeated: DataFrame) -> dict[str, int]:
+    """Return other document ids for ids whose hash is that of another; empty where there are none, as nearly always.
+
+    Parameters
+    ----------
+    repeated
+        Not empty.
+    """
+    if not isinstance(signatures.schema["id"].dataType, T.StringType):
+        return {}
+    ids = signatures.select("doc_id", "id").join(repeated, on="doc_id", how="left_semi")
+    listed = ids.groupBy("doc_id").agg(F.collect_set("id").alias("ids")).filter(F.size("ids") > 1)
+
+    def find_taken(wanted: list[int]) -> set[int]:
+        return {row.doc_id for row in signatures.select("doc_id").filter(F.col("doc_id").isin(wanted)).collect()}
+
+    return rename([row.ids for row in listed.collect()], find_taken)
+
+
+def exchange_ids(signatures: DataFrame, renamed: Mapping[str, int]) -> DataFrame:
+    """SIGNATURES -> SIGNATURES with the document ids of renamed ids exchanged."""
+    columns = signatures.columns
+    other = signatures.sparkSession.createDataFrame([*renamed.items()], "id string, other long")
+    joined = signatures.join(F.broadcast(other), on="id", how="left")
+    return joined.withColumn("doc_id", F.coalesce("other", "doc_id")).select(*columns)
+
+
 def check_repeated(signatures: DataFrame, repeated: DataFrame, *, id_column: str) -> None:
-    """Refuse ids that stand for two documents.
+    """Refuse ids of more than one row.
 
     Parameters
     ----------
@@ -197,9 +287,6 @@ def check_repeated(signatures: DataFrame, repeated: DataFrame, *, id_column: str
         .groupBy("doc_id", "id")
         .agg(F.count(F.lit(1)).alias("copies"))
     )
-    collided = ids.groupBy("doc_id").agg(F.sort_array(F.collect_list("id")).alias("ids")).filter(F.size("ids") > 1)
-    for row in collided.limit(1).collect():
-        raise refuse_collision(row.ids[0], row.ids[1], row.doc_id)
     if id_column:
         shown = [(row.id, row.copies) for row in ids.orderBy("id").limit(SHOWN).collect()]
         raise refuse_repeated(repeated.count(), shown, id_column=id_column)

@@ -29,6 +29,7 @@ class Sets:
 
 def collect(
     keep: Keep,
+    name: str,
     corpus: Corpus,
     signatures: DataFrame,
     wanted: DataFrame,
@@ -37,9 +38,9 @@ def collect(
     contract: text.Contract,
     shingle_size: int,
 ) -> Table[Sets]:
-    """Keep SETS of the wanted documents, of which there are at most so many."""
+    """Keep, under a name, SETS of the wanted documents, of which there are at most so many."""
     return keep(
-        "sets",
+        name,
         SETS,
         lambda _: collect_sets(
             corpus, signatures, wanted, contract=contract, shingle_size=shingle_size, broadcast=fits_broadcast(most)
@@ -47,6 +48,17 @@ def collect(
         lambda seen: Sets(rows=seen["rows"], bytes=seen["bytes"]),
         summed={"bytes": "octet_length(shingles)"},
     )
+
+
+def leave_out(wanted: DataFrame, known: Table[Sets]) -> DataFrame:
+    """Return the ids of documents whose sets are not known; shuffles ids."""
+    return wanted.join(known.frame.select("doc_id"), on="doc_id", how="left_anti")
+
+
+def add(one: Table[Sets], other: Table[Sets]) -> Table[Sets]:
+    """Return the sets of both."""
+    counts = Sets(rows=one.counts.rows + other.counts.rows, bytes=one.counts.bytes + other.counts.bytes)
+    return Table(frame=one.frame.unionByName(other.frame), counts=counts)
 
 
 def find_ends(keep: Keep, pairs: DataFrame, count: int) -> tuple[DataFrame, int]:
@@ -75,7 +87,7 @@ def collect_sets(
 
     def collect_piece(batch: pa.RecordBatch) -> pa.RecordBatch:
         tokens, bounds = text.tokenise(batch["text"], contract)
-        values, offsets = shingles.shingle(tokens, bounds, shingle_size)
+        values, offsets = shingles.shingle(tokens, bounds, shingle_size, contract)
         return pa.record_batch({"doc_id": batch["doc_id"], "shingles": lists(values, offsets)})
 
     return corpus.fetch(signatures, wanted, by_piece(collect_piece), SETS, broadcast=broadcast)

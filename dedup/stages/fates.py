@@ -49,3 +49,17 @@ def find_fates(
         F.lit(1.0).alias("jaccard"),
     )
     return gone.unionByName(extra)
+
+
+def merge_values(fates: DataFrame, signatures: DataFrame) -> DataFrame:
+    """FATES, SIGNATURES -> (file, row, values) of rows that stay for others; shuffles what is merged.
+
+    `values` has the column `merged` of all documents that a row stands for, its own among them.
+    """
+    merged = signatures.select("id", *PLACE, F.coalesce("merged", F.array().cast("array<string>")).alias("merged"))
+    gone = fates.select(*PLACE, "representative_id")
+    groups = gone.join(merged, on=[*PLACE], how="inner").groupBy("representative_id")
+    passed = groups.agg(F.collect_list("merged").alias("passed")).withColumnRenamed("representative_id", "id")
+    staying = merged.join(gone, on=[*PLACE], how="left_anti")
+    values = F.concat(F.array("merged"), "passed").alias("values")
+    return staying.join(passed, on="id", how="inner").select("file", "row", values)

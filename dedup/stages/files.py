@@ -1,11 +1,13 @@
 """Documents of files, whose texts the workers read themselves, so that the JVM sees numbers only."""
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
+from pyspark import Broadcast
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
@@ -14,7 +16,7 @@ from dedup.files.source import FileSource
 from dedup.files.splits import Split
 from dedup.kernels import Integers
 from dedup.kernels.blocks import routes
-from dedup.kernels.ids import to_doc_ids
+from dedup.kernels.ids import apply_renamed, to_doc_ids
 from dedup.kernels.runs import find_bounds
 from dedup.stages.exchange import Batches
 from dedup.tables.schemas import QUARANTINE
@@ -25,13 +27,24 @@ REJECTED = T.StructType([*QUARANTINE.fields]).add("number", T.IntegerType()).add
 """QUARANTINE with the place of each record."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Files:
     """Documents of files; see `documents.Corpus`."""
 
     spark: SparkSession
     source: FileSource
     splits: Sequence[Split]
+    renamed: Mapping[str, int] = field(default_factory=dict)
+    """Document ids of ids whose hash is that of another."""
+
+    def rename(self, renamed: Mapping[str, int]) -> "Files":
+        """See `Corpus.rename`."""
+        return replace(self, renamed=renamed)
+
+    @cached_property
+    def held(self) -> Broadcast[tuple[FileSource, Sequence[Split]]]:
+        """Source and splits as workers have them: sent to each once, since of a million files they are large."""
+        return self.spark.sparkContext.broadcast((self.source, self.splits))
 
     @property
     def id_type(self) -> T.DataType:
@@ -40,15 +53,16 @@ class Files:
 
     def scan(self, work: Callable[[Batches], Batches], schema: T.StructType) -> DataFrame:
         """See `Corpus.scan`."""
-        source, splits = self.source, self.splits
+        held, renamed, count = self.held, self.renamed, max(len(self.splits), 1)
 
         def read(batches: Batches) -> Iterator[pa.RecordBatch]:
+            source, splits = held.value
             for batch in batches:
                 for number in batch["id"].to_pylist():
-                    yield from _read(source, splits[number], number, None)
+                    yield from _read(source, splits[number], number, None, renamed)
 
         # A task for each split, as the order of numbers has them.
-        numbers = self.spark.range(0, len(splits), 1, max(len(splits), 1))
+        numbers = self.spark.range(0, len(self.splits), 1, count)
         return numbers.mapInArrow(lambda batches: work(read(batches)), schema)
 
     def fetch(
@@ -61,18 +75,19 @@ class Files:
         broadcast: bool,
     ) -> DataFrame:
         """See `Corpus.fetch`."""
-        source, splits = self.source, self.splits
+        held, renamed = self.held, self.renamed
         ids = F.broadcast(wanted) if broadcast else wanted
         places = signatures.select("doc_id", "split", "file", "row").join(ids, on="doc_id", how="left_semi")
 
         def read(batches: Batches) -> Iterator[pa.RecordBatch]:
+            source, splits = held.value
             for batch in batches:
                 columns = (batch[name].to_pylist() for name in ("split", "files", "rows"))
                 for number, files, rows in zip(*columns, strict=True):
-                    yield from _read(source, splits[number], number, (np.array(files), np.array(rows)))
+                    yield from _read(source, splits[number], number, (np.array(files), np.array(rows)), renamed)
 
         gathered = gather(places, "split", {"files": "file", "rows": "row"})
-        return spread(gathered, "split", len(splits)).mapInArrow(lambda batches: work(read(batches)), schema)
+        return spread(gathered, "split", len(self.splits)).mapInArrow(lambda batches: work(read(batches)), schema)
 
     @property
     def rejected_schema(self) -> T.StructType:
@@ -81,9 +96,10 @@ class Files:
 
     def list_rejected(self) -> DataFrame:
         """Return the malformed records: REJECTED; one more pass over the files."""
-        source, splits = self.source, self.splits
+        held, count = self.held, max(len(self.splits), 1)
 
         def read(batches: Batches) -> Batches:
+            source, splits = held.value
             for batch in batches:
                 for number in batch["id"].to_pylist():
                     for piece in source.read(splits[number]):
@@ -95,7 +111,7 @@ class Files:
                         if rows:
                             yield pa.RecordBatch.from_pylist(rows, schema=_ARROW_REJECTED)
 
-        return self.spark.range(0, len(splits), 1, max(len(splits), 1)).mapInArrow(read, REJECTED)
+        return self.spark.range(0, len(self.splits), 1, count).mapInArrow(read, REJECTED)
 
 
 _ARROW_REJECTED = pa.schema(
@@ -119,7 +135,11 @@ def spread(rows: DataFrame, key: str, count: int) -> DataFrame:
 
 
 def _read(
-    source: FileSource, split: Split, number: int, places: tuple[Integers, Integers] | None
+    source: FileSource,
+    split: Split,
+    number: int,
+    places: tuple[Integers, Integers] | None,
+    renamed: Mapping[str, int],
 ) -> Iterator[pa.RecordBatch]:
     """Read a split, or only these places (files and rows) of it."""
     wanted = None
@@ -133,15 +153,18 @@ def _read(
         count = batch.num_rows
         if count:
             nameless = batch["id"].is_null()
+            doc_ids = apply_renamed(to_doc_ids(batch["id"]), batch["id"], renamed)
             yield pa.RecordBatch.from_arrays(
                 [
-                    pa.array(to_doc_ids(batch["id"]), mask=nameless.to_numpy(zero_copy_only=False)),
+                    pa.array(doc_ids, mask=nameless.to_numpy(zero_copy_only=False)),
                     batch["id"],
                     batch["text"],
                     batch["source"],
                     pa.array(np.full(count, number, np.int32)),
                     pa.array(np.full(count, piece.file, np.int32)),
                     batch["row"],
+                    batch["order_keys"],
+                    batch["merged"],
                 ],
-                names=["doc_id", "id", "text", "source", "split", "file", "row"],
+                names=["doc_id", "id", "text", "source", "split", "file", "row", "order_keys", "merged"],
             )

@@ -20,11 +20,11 @@ from dedup.tables.schemas import SHARED
 SENT = T.StructType().add("target", T.IntegerType()).add("digests", T.BinaryType()).add("ids", T.BinaryType())
 
 
-def collapse(keep: Keep, signed: Table[Signed], *, cores: int) -> Table[Collapsed]:
-    """Keep SHARED."""
+def collapse(keep: Keep, signed: Table[Signed], *, cores: int, table: str = "identical") -> Table[Collapsed]:
+    """Keep SHARED under a name."""
     partitions = place_identical(signed.counts.rows, cores)
     return keep(
-        "identical",
+        table,
         SHARED,
         lambda _: find_shared(signed.frame, partitions=partitions),
         measure,

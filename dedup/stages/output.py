@@ -101,9 +101,41 @@ def check_annotations(corpus: DataFrame) -> None:
     SchemaError
         When it has.
     """
-    taken = [name for name in corpus.columns if name.lower() in ANNOTATIONS]
+    check_free(corpus, ANNOTATIONS, "output.mode: annotate")
+
+
+def check_free(corpus: DataFrame, names: Collection[str], setting: str) -> None:
+    """Make sure that the input has no column of these names, in whatever case.
+
+    Raises
+    ------
+    SchemaError
+        When it has; names the setting that adds it.
+    """
+    lowered = {name.lower() for name in names}
+    taken = [name for name in corpus.columns if name.lower() in lowered]
     if taken:
-        raise SchemaError(f"output.mode: annotate adds the column {taken[0]!r}, which the input must not have")
+        raise SchemaError(f"{setting} adds the column {taken[0]!r}, which the input must not have")
+
+
+def merge_values(removals: DataFrame, signatures: DataFrame) -> DataFrame:
+    """Turn REMOVALS, SIGNATURES into (doc_id, values) of documents that stay for others; see `fates.merge_values`."""
+    merged = signatures.select("doc_id", "id", F.coalesce("merged", F.array().cast("array<string>")).alias("merged"))
+    single = merged.dropDuplicates(["doc_id"])
+    gone = removals.select("doc_id", "representative_id").join(single.drop("id"), on="doc_id", how="inner")
+    passed = gone.groupBy("representative_id").agg(F.collect_list("merged").alias("passed"))
+    staying = single.join(passed, on=single["id"] == passed["representative_id"], how="inner")
+    return staying.select("doc_id", F.concat(F.array("merged"), "passed").alias("values"))
+
+
+def add_merged(corpus: DataFrame, doc_id: Column, merged: DataFrame) -> DataFrame:
+    """Add columns (doc_id, ...) of documents that stay for others to the input; the others stand for themselves."""
+    name = _free_name(corpus)
+    joined = corpus.withColumn(name, doc_id).join(merged.withColumnRenamed("doc_id", name), on=name, how="left")
+    more = [each for each in merged.columns if each != "doc_id"]
+    if "dedup_count" in more:
+        joined = joined.withColumn("dedup_count", F.coalesce("dedup_count", F.lit(1)))
+    return _columns(joined, corpus, *more)
 
 
 def annotate(

@@ -1,7 +1,11 @@
 """COMPONENTS, IDENTICAL, SIGNATURES, EDGES -> MEMBERS -> DUPLICATES."""
 
+import itertools
 import json
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -10,17 +14,32 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from dedup.kernels.representatives import LARGEST, POLICIES, elect, look_up, tell_largest
+from dedup.kernels.charges import charge
+from dedup.kernels.keeping import Kept, Known, Members, Policy, choose, name_decided, number_sources, rank_members
+from dedup.kernels.representatives import LARGEST, look_up, tell_largest
 from dedup.kernels.runs import mark_firsts
 from dedup.stages.edges import Sets, compare
 from dedup.stages.exchange import Batches, Counters
 from dedup.stages.placement import fits_broadcast, place_members
-from dedup.stages.table import Keep, Seen, Table, read_histogram
+from dedup.stages.table import Keep, Seen, Table, count_rows, read_histogram
 from dedup.tables.counts import Connected, Elected, Signed
-from dedup.tables.schemas import SPARED
+from dedup.tables.schemas import PAIRS, SPARED
 from dedup.tables.schemas import members as members_schema
 
 PAIR = ["left_id", "right_id"]
+CARRIED = ("id", "source", "shingle_count", "text_bytes", "order_keys")
+"""Of SIGNATURES, what the choice looks at."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """How the documents kept are chosen."""
+
+    rules: Sequence[tuple[str, str]]
+    """Of `keep.order`, before and after the colon."""
+    policy: Policy
+    per_source: int
+    """Of `limits.per_source`; 0 sets no limit."""
 
 
 def elect_representatives(
@@ -32,39 +51,45 @@ def elect_representatives(
     edges: DataFrame,
     edge_count: int,
     sets: Table[Sets],
-    policy: str,
-    per_source: int,
+    choice: Choice,
     cores: int,
 ) -> Table[Elected]:
-    """Keep MEMBERS, with the exact similarity of each to the one kept; `per_source` 0 sets no limit."""
+    """Keep MEMBERS, with the exact similarity of each to the one kept."""
     count = connected.counts.rows
 
-    def build(counters: Counters) -> DataFrame:
-        return join_members(
+    def elect(known: DataFrame, pairs: int, number: str = "") -> tuple[Table[Elected], DataFrame]:
+        placed = place(
             connected.frame,
             identical,
             signed.frame,
-            edges,
-            policy=policy,
-            partitions=place_members(count, edge_count, cores),
+            known,
+            partitions=place_members(count, pairs, cores),
             broadcast=fits_broadcast(count),
-            counters=counters,
         )
+        elected = keep(
+            f"members{number}",
+            members_schema(signed.frame.schema["id"].dataType),
+            lambda counters: join_members(placed, choice=choice, counters=counters),
+            partial(measure_members, rules=choice.rules),
+            summed={"near": "int(kind = 'near')", "distant": "int(jaccard IS NULL)"},
+        )
+        return elected, placed
 
-    elected = keep(
-        "members",
-        members_schema(signed.frame.schema["id"].dataType),
-        build,
-        measure_members,
-        summed={"near": "int(kind = 'near')", "distant": "int(jaccard IS NULL)"},
-    )
+    elected, placed = elect(edges, edge_count)
+    for number in itertools.count(1):
+        if not elected.counts.unsettled:
+            break
+        asked = keep(f"asked{number}", PAIRS, partial(_ignore, list_unsettled(placed, choice=choice)), count_rows)
+        answered = compare(keep, f"answered{number}", asked.frame, asked.counts, sets, threshold=0.0, cores=cores)
+        edges, edge_count = edges.unionByName(answered.frame), edge_count + answered.counts
+        elected, placed = elect(edges, edge_count, str(number))
     frame, counts = elected.frame, elected.counts
     if counts.distant:
         pairs = find_distant(frame)
         distant = compare(keep, "distant", pairs, counts.distant, sets, threshold=0.0, cores=cores)
         frame = measure(frame, distant.frame)
-    if per_source:
-        found = find_spared(frame, per_source=per_source)
+    if choice.per_source:
+        found = find_spared(frame, per_source=choice.per_source)
         spared = keep(
             "spared",
             SPARED,
@@ -75,87 +100,167 @@ def elect_representatives(
         frame = spare(frame, spared.frame)
         rows, near = spared.counts
         counts = replace(counts, near=counts.near - near, spared=rows)
-    return Table(frame=frame, counts=counts)
+    return Table(frame=frame, counts=replace(counts, **measure_chains(frame, choice.policy.threshold)))
 
 
-def measure_members(seen: Seen) -> Elected:
+def measure_members(seen: Seen, rules: Sequence[tuple[str, str]]) -> Elected:
     """Return the counts of MEMBERS."""
     largest = sorted(map(json.loads, seen.get("largest", ())), key=lambda one: (-one["documents"], one["component_id"]))
+    decided = read_histogram(seen, "decided")
     return Elected(
         rows=seen["rows"],
         near=seen["near"],
         distant=seen["distant"],
+        copied=seen.get("copied", 0),
+        relinked=seen.get("relinked", 0),
+        unsettled=seen.get("unsettled", 0),
+        rules=name_decided(np.array([decided.get(number, 0) for number in range(len(rules) + 1)]), rules),
         sizes=read_histogram(seen, "sizes"),
         largest=largest[:LARGEST],
     )
 
 
-def join_members(
+def measure_chains(members: DataFrame, threshold: float) -> dict[str, Any]:
+    """Return how many are removed though less similar to the one kept than the threshold, and the least similarity."""
+    removed = members.filter(F.col("kind") != "kept")
+    [row] = removed.agg(
+        F.count_if(F.col("jaccard") < threshold).alias("chained"), F.min("jaccard").alias("least")
+    ).collect()
+    return {"chained": row["chained"], "least": row["least"]}
+
+
+def place(
     components: DataFrame,
     identical: DataFrame,
     signatures: DataFrame,
     edges: DataFrame,
     *,
-    policy: str,
     partitions: int,
     broadcast: bool,
-    counters: Counters,
 ) -> DataFrame:
-    """COMPONENTS, IDENTICAL, SIGNATURES, EDGES -> MEMBERS; shuffles members and edges.
-
-    A component comes whole to one task, which takes about 200 bytes of memory for each of its members and edges.
+    """COMPONENTS, IDENTICAL, SIGNATURES, EDGES -> members and pairs, every component whole; shuffles both.
 
     Parameters
     ----------
+    edges
+        Pairs below the threshold may be among them.
     broadcast
         Whether COMPONENTS fits into every executor's memory.
-    counters
-        Takes `sizes`, how many components there are of every size, and `largest`, at least the LARGEST components of
-        all, each as JSON (see `tell_largest`).
     """
-    id_type = signatures.schema["id"].dataType
+    places = F.broadcast(components) if broadcast else components
+    found = signatures.select("doc_id", *CARRIED).join(places, on="doc_id", how="inner")
+    members = found.join(identical, on="doc_id", how="left").withColumn("set_id", F.coalesce("set_id", "doc_id"))
+    placed = edges.join(places.withColumnRenamed("doc_id", "left_id"), on="left_id", how="inner")
+    rows = members.unionByName(placed.select(*PAIR, "jaccard", "component_id"), allowMissingColumns=True)
+    return rows.repartition(partitions, "component_id")
+
+
+def join_members(placed: DataFrame, *, choice: Choice, counters: Counters) -> DataFrame:
+    """Turn members and pairs, as from `place`, into MEMBERS.
+
+    A task takes about 200 bytes of memory for each of the members and pairs of its components.
+
+    Parameters
+    ----------
+    counters
+        Takes `sizes`, how many components there are of every size, `largest`, at least the LARGEST components of all,
+        each as JSON (see `tell_largest`), what `Kept` counts, and `unsettled`, how many pairs `list_unsettled` gives.
+    """
 
     def join(batches: Batches) -> Batches:
-        # Apart at once: together every edge would have a member's columns and every member an edge's.
-        taken: tuple[list[pa.RecordBatch], list[pa.RecordBatch]] = ([], [])
-        for batch in batches:
-            is_member = pc.is_valid(batch["doc_id"])
-            taken[0].append(batch.filter(is_member).drop_columns([*PAIR, "jaccard"]))
-            taken[1].append(batch.filter(pc.invert(is_member)).select([*PAIR, "jaccard"]))
-        if not taken[0]:
+        members, known = _part(batches)
+        if not members.num_rows:
             return
-        members, edges = _distinct(pa.Table.from_batches(taken[0])), pa.Table.from_batches(taken[1])
+        kept = _choose(members, known, choice)
         component_ids, set_ids, ids = members["component_id"].to_numpy(), members["set_id"].to_numpy(), members["id"]
-        chosen = elect(component_ids, POLICIES[policy](members))
+        chosen, own = kept.owners, np.arange(kept.owners.size)
         left, right = np.minimum(set_ids, set_ids[chosen]), np.maximum(set_ids, set_ids[chosen])
-        similarities = look_up(left, right, tuple(edges[name].to_numpy() for name in (*PAIR, "jaccard")))
         counters.add_each("sizes", np.unique(component_ids, return_counts=True)[1])
+        counters.add_each("decided", np.repeat(np.arange(kept.decided.size), kept.decided))
+        counters.add("copied", np.count_nonzero(kept.stays & (chosen != own)))
+        counters.add("relinked", kept.relinked)
+        counters.add("unsettled", kept.left.size)
         for told in tell_largest(members, component_ids, chosen):
             counters.add_text("largest", json.dumps(told))
         sources = members["source"]
-        kinds = np.where(chosen == np.arange(chosen.size), 0, np.where(left == right, 1, 2))
+        kinds = np.where(kept.stays, 0, np.where(left == right, 1, 2))
         yield pa.RecordBatch.from_arrays(
             [
                 members["doc_id"].combine_chunks(),
                 ids.combine_chunks(),
-                ids.take(pa.array(chosen)).combine_chunks(),
+                ids.take(pa.array(np.where(kept.stays, own, chosen))).combine_chunks(),
                 pa.array(component_ids),
                 pa.array(["kept", "identical", "near"]).take(pa.array(kinds)),
-                pa.array(similarities, from_pandas=True),
+                pa.array(np.where(kept.stays, 1.0, look_up(left, right, known)), from_pandas=True),
                 pa.array(left),
                 pa.array(right),
                 sources.combine_chunks(),
                 sources.take(pa.array(chosen)).combine_chunks(),
+                _charge(members, kept, known, choice),
             ],
             names=members_schema(T.LongType()).names,
         )
 
-    places = F.broadcast(components) if broadcast else components
-    found = signatures.select("doc_id", "id", "source").join(places, on="doc_id", how="inner")
-    members = found.join(identical, on="doc_id", how="left").withColumn("set_id", F.coalesce("set_id", "doc_id"))
-    placed = edges.join(places.withColumnRenamed("doc_id", "left_id"), on="left_id", how="inner")
-    rows = members.unionByName(placed.select(*PAIR, "jaccard", "component_id"), allowMissingColumns=True)
-    return rows.repartition(partitions, "component_id").mapInArrow(join, members_schema(id_type))
+    return placed.mapInArrow(join, members_schema(placed.schema["id"].dataType))
+
+
+def list_unsettled(placed: DataFrame, *, choice: Choice) -> DataFrame:
+    """Turn members and pairs into the pairs whose similarity the choice depends on and no edge tells."""
+
+    def ask(batches: Batches) -> Batches:
+        members, known = _part(batches)
+        if members.num_rows:
+            kept = _choose(members, known, choice)
+            yield pa.record_batch({"left_id": kept.left, "right_id": kept.right})
+
+    return placed.mapInArrow(ask, PAIRS)
+
+
+def _part(batches: Batches) -> tuple[pa.Table, Known]:
+    """Return the members and the pairs of a task."""
+    members, edges = [], []
+    # Apart at once: together every edge would have a member's columns and every member an edge's.
+    for batch in batches:
+        is_member = pc.is_valid(batch["doc_id"])
+        members.append(batch.filter(is_member).drop_columns([*PAIR, "jaccard"]))
+        edges.append(batch.filter(pc.invert(is_member)).select([*PAIR, "jaccard"]))
+    if not members:
+        return pa.table({}), Known(*(np.empty(0, dtype=np.int64),) * 2, np.empty(0))
+    pairs = pa.Table.from_batches(edges)
+    known = Known(*(pairs[name].to_numpy() for name in (*PAIR, "jaccard")))
+    return _distinct(pa.Table.from_batches(members)), known
+
+
+def _choose(members: pa.Table, known: Known, choice: Choice) -> Kept:
+    sources = members["source"].combine_chunks()
+    keys = members["order_keys"].combine_chunks()
+    ranks = rank_members(
+        choice.rules,
+        ids=members["id"],
+        sources=sources,
+        text_bytes=members["text_bytes"].to_numpy(),
+        keys=keys.flatten().to_numpy(zero_copy_only=False).reshape(members.num_rows, -1),
+    )
+    component_ids, set_ids, sizes = (members[name].to_numpy() for name in ("component_id", "set_id", "shingle_count"))
+    return choose(Members(component_ids, set_ids, sizes, number_sources(sources), ranks), known, choice.policy)
+
+
+def _ignore(frame: DataFrame, _: object) -> DataFrame:
+    return frame
+
+
+def _charge(members: pa.Table, kept: Kept, known: Known, choice: Choice) -> pa.Array:
+    """Return for every member the sources that answer for its removal, a null like others; null without a limit."""
+    if not choice.per_source:
+        return pa.nulls(members.num_rows, pa.list_(pa.string()))
+    doc_ids, similar = members["doc_id"].to_numpy(), known.jaccard >= choice.policy.threshold
+    ends = (members["set_id"].to_numpy(), known.left[similar], known.right[similar])
+    heads, left, right = (np.searchsorted(doc_ids, ids) for ids in ends)
+    owners = pc.dictionary_encode(members["source"].combine_chunks(), null_encoding="encode")
+    numbers = owners.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    charged, sources = charge(kept.owners, heads, numbers, (left, right, known.jaccard[similar]), kept.stays)
+    offsets = np.searchsorted(charged, np.arange(doc_ids.size + 1)).astype(np.int32)
+    return pa.ListArray.from_arrays(pa.array(offsets), owners.dictionary.take(pa.array(sources)))
 
 
 def _distinct(members: pa.Table) -> pa.Table:
@@ -178,17 +283,17 @@ def measure(members: DataFrame, distant: DataFrame) -> DataFrame:
 
 
 def find_spared(members: DataFrame, *, per_source: int) -> DataFrame:
-    """MEMBERS -> SPARED: duplicates that the sources of their representatives may not have removed; shuffles them.
+    """MEMBERS -> SPARED: duplicates that the sources which answer for them may not have removed; shuffles them.
 
-    Of the documents of other sources that one source has removed, the `per_source` least by doc_id are.
+    Of the documents for whose removal one source answers, the `per_source` least by doc_id are removed.
     """
-    foreign = ~F.col("source").eqNullSafe(F.col("representative_source"))
-    removed = members.filter(F.col("kind") != "kept").filter(foreign)
-    order = Window.partitionBy("representative_source").orderBy("doc_id")
+    charged = members.select("doc_id", "kind", F.explode("charged").alias("source"))
+    order = Window.partitionBy("source").orderBy("doc_id")
     return (
-        removed.withColumn("rank", F.row_number().over(order))
+        charged.withColumn("rank", F.row_number().over(order))
         .filter(F.col("rank") > per_source)
         .select("doc_id", "kind")
+        .distinct()
     )
 
 

@@ -87,6 +87,8 @@ def sign_documents(
                 "source": batch["source"],
                 **_place(batch),
                 "text_bytes": text_bytes,
+                "order_keys": batch["order_keys"],
+                "merged": batch["merged"],
                 "tokens": sample,
             }
         )

@@ -56,6 +56,8 @@ class Paired:
     """Pairs that the buckets give, one for each bucket that a pair shares."""
     pairs_uncompared: int = 0
     """Pairs that the cap on buckets leaves out, counted in the same way."""
+    pairs_settled: int = 0
+    """Pairs of buckets over the cap that need no comparison: those compared connect what these could."""
     pairs_distinct: int = 0
     pairs_after_length: int = 0
     """Distinct pairs whose sizes allow the threshold."""
@@ -133,6 +135,18 @@ class Elected:
     """Members that no edge joins to the one kept."""
     spared: int = 0
     """Members that a limit keeps."""
+    chained: int = 0
+    """Members that are removed though they are less similar to the one kept than the threshold."""
+    least: float | None = None
+    """Least similarity of a member that is removed to the one kept."""
+    copied: int = 0
+    """Members that stay as further copies."""
+    relinked: int = 0
+    """Components beyond the limit, of which every removed member must resemble the one kept for it."""
+    unsettled: int = 0
+    """Pairs whose similarity the choice depends on, while it is not known."""
+    rules: Mapping[str, int] = field(default_factory=dict)
+    """How many choices each rule of the order has decided."""
     sizes: Mapping[int, int] = field(default_factory=dict)
     """Number of components of each size, ascending."""
     largest: Sequence[Mapping[str, Any]] = ()

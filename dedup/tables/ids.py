@@ -27,11 +27,11 @@ def refuse_null(nulls: int, begins: Sequence[str], *, id_column: str) -> DataErr
     )
 
 
-def refuse_collision(one: str, other: str, doc_id: int) -> DataError:
-    """Return the error for two ids of one hash."""
+def refuse_collision(one: str) -> DataError:
+    """Return the error for an id of the hash of another, where it cannot have a document id of its own."""
     return DataError(
-        f"ids {one!r} and {other!r} share one 64-bit hash ({doc_id}); "
-        "rename one of them, or set input.id_column to an integer column"
+        f"input.id_column: id {one!r} has the 64-bit hash of another id; change it, set input.id_column to an integer "
+        "column, or copy the input to a disk of this machine, where this is no fault"
     )
 
 

@@ -25,6 +25,8 @@ def signatures(id_type: T.DataType, hashed: Mapping[str, Any] | None = None) -> 
         .add("file", T.IntegerType())
         .add("row", T.LongType())
         .add("text_bytes", T.LongType())
+        .add("order_keys", T.ArrayType(T.DoubleType()))  # of the rules of `keep.order` that ask for columns
+        .add("merged", T.ArrayType(T.StringType()))  # of the columns of `keep.merge`
         .add("tokens", T.BinaryType())  # uint32, the first of a document of the sample; null in others
     )
 
@@ -53,6 +55,18 @@ BUCKETS = (
     .add("doc_ids", T.BinaryType())  # int64, ascending
 )
 """Buckets of two and more members."""
+
+PARTS = (
+    T.StructType()
+    .add("doc_id", T.LongType())  # null in rows that hold the hot shingles
+    .add("total", T.LongType())  # shingles
+    .add("hot", T.LongType())  # of these the hot ones
+    .add("is_able", T.BooleanType())  # whether the hot ones alone can be enough for a similar pair
+    .add("mark_high", T.LongType())  # equal for equal hot parts
+    .add("mark_low", T.LongType())
+    .add("shingles", T.BinaryType())  # uint64, the rare ones of the prefix
+)
+"""What the sets of documents in buckets over the cap are made of."""
 
 CANDIDATES = T.StructType().add("left_id", T.LongType()).add("right_id", T.LongType()).add("estimate", T.DoubleType())
 """Distinct pairs left_id < right_id that are worth an exact comparison; estimate is null in exact mode."""
@@ -93,6 +107,7 @@ def members(id_type: T.DataType) -> T.StructType:
         .add("right_id", T.LongType())
         .add("source", T.StringType())
         .add("representative_source", T.StringType())
+        .add("charged", T.ArrayType(T.StringType()))  # sources that answer for its removal; null without a limit
     )
 
 

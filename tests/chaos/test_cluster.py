@@ -40,13 +40,13 @@ def test_workers_and_executors_that_are_killed_change_nothing(master, corpus, un
     process = submit(master, corpus, tmp_path / "out")
     killed = []
 
-    await_((partial / "signatures").exists, process)
+    await_(lambda: list(partial.glob("signatures-*")), process)
     await_(lambda: find("pyspark.daemon"), process)
     for worker in find("pyspark.daemon"):
         worker.send_signal(signal.SIGKILL)
     killed.append("signatures")
     for stage in SHUFFLING:
-        await_(lambda stage=stage: (partial / stage).exists() or (partial / f"{stage}.json").exists(), process)
+        await_(lambda stage=stage: list(partial.glob(f"{stage}[-.]*")), process)
         executors = find("org.apache.spark.executor.CoarseGrainedExecutorBackend")
         if executors and not (partial / f"{stage}.json").exists():
             executors[0].send_signal(signal.SIGKILL)

@@ -21,13 +21,18 @@ def leftovers(output: Path) -> set[str]:
     return {path.name for path in output.parent.iterdir()} - {output.name}
 
 
-def test_a_driver_killed_after_every_stage_goes_on_where_it_was(corpus, undisturbed, tmp_path):
+def test_a_driver_killed_again_and_again_goes_on_where_it_was(corpus, undisturbed, tmp_path):
+    """After every second stage: each start has finished tables to find, and one to be made again."""
     output = tmp_path / "out"
     before: dict[str, int] = {}
-    for stage in STAGES:
+    for stage in STAGES[::2]:
         process = start(corpus, output)
         await_(lambda stage=stage: stage in finished(output), process)
-        kill(process)
+        family = process.children(recursive=True)
+        process.kill()
+        process.communicate()
+        _, alive = psutil.wait_procs(family, timeout=20)
+        assert alive == [], "no process of a killed driver lives on"
         now = finished(output)
         # What earlier tries finished was not made again.
         assert before.items() <= now.items()
@@ -43,7 +48,7 @@ def test_a_driver_killed_after_every_stage_goes_on_where_it_was(corpus, undistur
 def test_a_driver_killed_while_it_publishes_leaves_nothing_that_looks_whole(corpus, undisturbed, tmp_path):
     output = tmp_path / "out"
     process = start(corpus, output)
-    await_(lambda: (tmp_path / "out.partial" / "result" / "kept").exists() or output.exists(), process)
+    await_(lambda: [*tmp_path.glob("out.partial/result-*/kept"), *tmp_path.glob("out")], process)
     kill(process)
     assert not (output / "_SUCCESS").exists()
 
@@ -63,7 +68,7 @@ def test_of_two_runs_on_one_output_one_works_and_the_other_says_so(corpus, undis
     assert leftovers(tmp_path / "out") == set()
 
 
-def test_a_termination_ends_the_job_in_seconds_and_leaves_what_is_finished(corpus, undisturbed, tmp_path):
+def test_a_termination_and_a_killed_jvm_end_the_job_in_a_line_and_leave_what_is_finished(corpus, undisturbed, tmp_path):
     output = tmp_path / "out"
     process = start(corpus, output)
     await_(lambda: "signatures" in finished(output), process)
@@ -76,6 +81,16 @@ def test_a_termination_ends_the_job_in_seconds_and_leaves_what_is_finished(corpu
     assert said.strip() == "dedup: stopped by SIGTERM; the same command goes on from the last finished stage"
     assert "signatures" in finished(output)
     assert leftovers(output) == {"out.partial"}
+
+    # The next try loses its JVM to the system.
+    process = start(corpus, output)
+    await_(lambda: "buckets" in finished(output), process)
+    [jvm] = [child for child in process.children(recursive=True) if child.name() == "java"]
+    jvm.kill()
+    status, said = finish(process)
+    assert (status, said.count("\n")) == (2, 1), said[-2000:]
+    assert said.startswith("dedup: Spark was killed")
+
     assert finish(start(corpus, output)) == (0, "")
     assert read(output) == undisturbed
 
@@ -97,17 +112,18 @@ def small_device(tmp_path):
         subprocess.run(["umount", folder], check=True)
 
 
-@pytest.mark.parametrize("size", [2 << 20, 16 << 20], ids=["in a stage", "in the result"])
-def test_a_full_device_is_one_clear_line_and_no_output(corpus, undisturbed, small_device, size):
-    folder = small_device(size)
-    status, said = finish(start(corpus, folder / "out"))
+def test_a_full_device_is_one_clear_line_and_no_output(corpus, undisturbed, small_device):
+    """First in a stage, then, with more room, in the result."""
+    folder = small_device(2 << 20)
+    for more in (16 << 20, 200 << 20):
+        status, said = finish(start(corpus, folder / "out"))
 
-    assert status == 2
-    assert said.count("\n") == 1
-    assert said.startswith("dedup: no space is left")
-    assert not (folder / "out").exists()
-
-    subprocess.run(["mount", "-o", "remount,size=200m", folder], check=True)
+        assert status == 2
+        assert said.count("\n") == 1
+        assert said.startswith("dedup: no space is left")
+        assert not (folder / "out").exists()
+        assert ("members" in finished(folder / "out")) == (more > 16 << 20)
+        subprocess.run(["mount", "-o", f"remount,size={more}", folder], check=True)
     assert finish(start(corpus, folder / "out")) == (0, "")
     assert read(folder / "out") == undisturbed
 
@@ -119,25 +135,3 @@ def test_a_text_of_100_megabytes_passes_a_heap_that_is_too_small_for_it(tmp_path
     small = {"PYSPARK_SUBMIT_ARGS": "--driver-memory 480m pyspark-shell"}
 
     assert finish(start(tmp_path / "in.jsonl", tmp_path / "out", **small)) == (0, "")
-
-
-def test_a_jvm_that_the_system_kills_is_one_line(corpus, tmp_path):
-    process = start(corpus, tmp_path / "out")
-    await_(lambda: "signatures" in finished(tmp_path / "out"), process)
-    [jvm] = [child for child in process.children(recursive=True) if child.name() == "java"]
-    jvm.kill()
-    status, said = finish(process)
-
-    assert (status, said.count("\n")) == (2, 1), said[-2000:]
-    assert said.startswith("dedup: Spark was killed")
-
-
-def test_no_process_of_a_killed_driver_lives_on(corpus, tmp_path):
-    process = start(corpus, tmp_path / "out")
-    await_(lambda: "signatures" in finished(tmp_path / "out"), process)
-    family = process.children(recursive=True)
-    process.kill()
-    process.communicate()
-    _, alive = psutil.wait_procs(family, timeout=20)
-
-    assert alive == []

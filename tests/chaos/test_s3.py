@@ -1,5 +1,6 @@
 """The whole job on an object store, where a rename is a copy of every file."""
 
+import json
 import subprocess
 import sys
 import time
@@ -11,6 +12,7 @@ import pytest
 from botocore.exceptions import BotoCoreError, ClientError
 
 from tests.chaos.conftest import await_, finish, free_port, kill, start
+from tests.stores import KEYS
 
 HADOOP = "3.4.2"
 SDK = "2.29.52"
@@ -18,6 +20,7 @@ SDK = "2.29.52"
 PACKAGES = [f"org.apache.hadoop:hadoop-aws:{HADOOP}"]
 PACKAGES += [f"software.amazon.awssdk:{name}:{SDK}" for name in ("s3", "s3-transfer-manager", "sts", "kms")]
 NAMES = ("kept", "duplicates", "edges")
+SECRETS = {"spark.hadoop.fs.s3a.access.key": "user", "spark.hadoop.fs.s3a.secret.key": "secret"}
 
 
 @pytest.fixture(scope="module")
@@ -51,26 +54,31 @@ def bucket(endpoint, corpus):
     return bucket
 
 
-def begin(endpoint, output):
+def begin(endpoint, output, *, scheme="s3a", settings=SECRETS, **environment):
     settings = {
         "spark.jars.packages": ",".join(PACKAGES),
         "spark.jars.excludes": "software.amazon.awssdk:bundle",
         "spark.hadoop.fs.s3a.endpoint": endpoint,
         "spark.hadoop.fs.s3a.endpoint.region": "us-east-1",
         "spark.hadoop.fs.s3a.path.style.access": "true",
-        "spark.hadoop.fs.s3a.access.key": "user",
-        "spark.hadoop.fs.s3a.secret.key": "secret",
+        **settings,
     }
     words = " ".join(f"--conf {key}={value}" for key, value in settings.items())
-    return start("s3a://corpora/in", f"s3a://corpora/{output}", PYSPARK_SUBMIT_ARGS=f"{words} pyspark-shell")
+    environment["PYSPARK_SUBMIT_ARGS"] = f"{words} pyspark-shell"
+    return start(f"{scheme}://corpora/in", f"{scheme}://corpora/{output}", **environment)
 
 
 def keys_of(bucket, prefix):
     return [found.key for found in bucket.objects.filter(Prefix=prefix)]
 
 
+def find(bucket, output):
+    """Return where the published version of an output lies."""
+    return f"{output}/{bucket.Object(f'{output}/_CURRENT').get()['Body'].read().decode()}"
+
+
 def read(bucket, output):
-    found = {}
+    output, found = find(bucket, output), {}
     for name in NAMES:
         parts = [key for key in keys_of(bucket, f"{output}/{name}/") if key.endswith(".parquet")]
         tables = [pq.read_table(pa.BufferReader(bucket.Object(key).get()["Body"].read())) for key in parts]
@@ -82,12 +90,30 @@ def test_the_result_on_an_object_store_is_that_of_a_disk(endpoint, bucket, undis
     status, said = finish(begin(endpoint, "whole"))
 
     assert status == 0, said[-3000:]
+    assert "Spark's readers read and write the files, which keeps less of them" in said
+    assert "(s3a://corpora/in: Spark has settings of its own for it (" in said
     assert read(bucket, "whole") == undisturbed
     keys = keys_of(bucket, "whole")
-    assert {"whole/_SUCCESS", "whole/report.json", "whole/report.html"} <= set(keys)
+    version = find(bucket, "whole")
+    assert {"whole/_SUCCESS", f"{version}/report.json", f"{version}/report.html"} <= set(keys)
     assert [key for key in keys if not key.startswith("whole/")] == []
     newest = max(bucket.objects.filter(Prefix="whole/"), key=lambda found: found.last_modified)
     assert bucket.Object("whole/_SUCCESS").last_modified == newest.last_modified
+
+
+@pytest.mark.parametrize("scheme", ["s3", "s3a"])
+def test_workers_with_the_machines_own_credentials_read_and_write_file_by_file(endpoint, bucket, undisturbed, scheme):
+    output = f"own-{scheme}"
+    own = {**KEYS, "AWS_ENDPOINT_URL": endpoint}
+    status, said = finish(begin(endpoint, output, scheme=scheme, settings={}, **own))
+
+    assert (status, said) == (0, "")
+    assert read(bucket, output) == undisturbed
+    version = find(bucket, output)
+    assert json.loads(bucket.Object(f"{version}/report.json").get()["Body"].read())["reader"] == "files"
+    given = [key.removeprefix("in/") for key in keys_of(bucket, "in/")]
+    assert [key.removeprefix(f"{version}/kept/") for key in keys_of(bucket, f"{version}/kept/")] == given
+    assert [key for key in keys_of(bucket, output) if not key.startswith(f"{output}/")] == []
 
 
 def test_a_driver_killed_while_it_publishes_leaves_no_whole_output(endpoint, bucket, undisturbed):

@@ -12,7 +12,7 @@ from dedup.kernels.shingles import digest, shingle
 from dedup.kernels.text import Contract, tokenise
 
 SEED = 1
-SEARCH = Search(threshold=0.8, bands=21, rows=6, max_bucket=150, estimate_sigmas=4.0, policy="smallest_id")
+SEARCH = Search(threshold=0.8, bands=21, rows=6, max_bucket=150, estimate_sigmas=4.0)
 
 
 class Row(NamedTuple):
@@ -21,6 +21,8 @@ class Row(NamedTuple):
     id: int | str
     text: str
     source: str | None = None
+    value: float | None = None
+    """Of a column that a rule asks for."""
 
     @property
     def doc_id(self) -> int:
@@ -56,9 +58,17 @@ class Corpus:
             shingle_counts=np.diff(offsets).astype(np.int32),
             digest_high=halves[::2],
             digest_low=halves[1::2],
+            text_bytes=np.array([len(row.text.encode()) for row in self.rows], dtype=np.int64),
+            order_keys=self._order_keys(search),
             sources=pa.array([row.source for row in self.rows], pa.string()),
             **(lsh_only if search.mode == "lsh" else {}),
         )
+
+    def _order_keys(self, search: Search) -> np.ndarray:
+        values = np.array([np.nan if row.value is None else row.value for row in self.rows])
+        names = [name for name, _ in search.rules if name in {"highest", "latest", "lowest", "earliest"}]
+        signs = [-1 if name in {"highest", "latest"} else 1 for name in names]
+        return np.stack([sign * values for sign in signs], axis=1) if names else np.empty((values.size, 0))
 
     def sets_of(self, doc_ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         self.calls.append(doc_ids.tolist())

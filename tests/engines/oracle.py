@@ -7,9 +7,11 @@ from itertools import combinations
 import numpy as np
 
 from dedup.engines.memory import Search
-from dedup.kernels import lsh
+from dedup.kernels import lsh, templates
+from dedup.kernels.curve import least_estimate
 from tests import oracles
 from tests.engines import SEED, Row
+from tests.kernels import ragged
 
 CLOSEST, MARGIN, FOLLOWERS = 3, 0.2, 16
 
@@ -86,19 +88,30 @@ class Expected:
 
     def _pair(self) -> None:
         search = self.search
-        listed, self.uncompared = [], 0
-        for key, members in self.buckets.items():
+        cap = search.max_bucket * (8 if search.mode == "exact" else 1)
+        listed = [pair for members in self.buckets.values() if len(members) <= cap for pair in combinations(members, 2)]
+        large = {key: members for key, members in self.buckets.items() if len(members) > cap}
+        chosen, undecided = self._link(sorted({one for members in large.values() for one in members}), cap)
+        fewer = {key: [one for one in members if one in undecided] for key, members in large.items()}
+        self.circled = {key: members for key, members in fewer.items() if len(members) > 1}
+        self.uncompared = 0
+        circles = []
+        for key, members in self.circled.items():
             pairs = list(combinations(members, 2))
-            if search.mode == "lsh" and len(members) > search.max_bucket:
+            if len(members) > cap:
                 every = len(pairs)
                 circle = sorted(members, key=lambda one: oracles.mix((one & oracles.MASK) ^ key))
-                half = search.max_bucket // 2
-                steps = min(max(search.max_bucket**2 // (2 * len(members)), min(FOLLOWERS, half)), half)
+                half = cap // 2
+                steps = min(max(cap**2 // (2 * len(members)), min(FOLLOWERS, half)), half)
                 places = [(place, place + step) for place in range(len(circle)) for step in range(1, steps + 1)]
                 pairs = [(circle[one], circle[other % len(circle)]) for one, other in places]
                 self.uncompared += every - len(pairs)
-            listed += [tuple(sorted(pair)) for pair in pairs]
+            circles += [tuple(sorted(pair)) for pair in pairs]
+        every = sum(len(members) * (len(members) - 1) // 2 for members in large.values())
+        self.settled = every - len(circles) - self.uncompared
+        listed += circles
         self.in_buckets = len(listed)
+        listed += chosen
         self.distinct = set(listed)
         sizes = {doc_id: len(members) for doc_id, members in self.sets.items()}
         possible = [
@@ -110,20 +123,27 @@ class Expected:
         self.candidates = dict.fromkeys(possible)
         if search.mode == "lsh":
             size = search.bands * search.rows
-            error = math.sqrt(search.threshold * (1 - search.threshold) / size)
-            floor = search.threshold - search.estimate_sigmas * error
+            floor = least_estimate(search.threshold, size, search.estimate_sigmas)
             for left, right in possible:
                 agreed = sum(a == b for a, b in zip(self.low[left], self.low[right], strict=True)) / size
                 self.candidates[left, right] = (agreed - 1 / 256) / (1 - 1 / 256)
             self.candidates = {pair: estimate for pair, estimate in self.candidates.items() if estimate >= floor}
         self.compared = {pair: self.jaccard(*pair) for pair in self.candidates}
 
+    def _link(self, members: list[int], cap: int) -> tuple[set[tuple[int, int]], set[int]]:
+        """Return the pairs that `templates.link` makes, which has an oracle of its own, and who is undecided."""
+        shingles, offsets = ragged(self.sets[one] for one in members)
+        items = templates.Items(shingles, offsets, np.diff(offsets))
+        linked = templates.link(items, self.search.threshold, cap, exhaust=self.search.mode == "exact")
+        pairs = zip(linked.left.tolist(), linked.right.tolist(), strict=True)
+        return {(members[left], members[right]) for left, right in pairs}, {members[one] for one in linked.undecided}
+
     def lose(self) -> tuple[int, int, int]:
         """Return the counts of `Lost`: buckets are asked one by one, as if each had a task to itself."""
         drawn = set()
-        if self.uncompared and self.search.mode == "lsh":
+        if self.uncompared:
             share = min(10_000 / self.uncompared, 1.0)
-            for key, members in self.buckets.items():
+            for key, members in self.circled.items():
                 bucket = np.array([key], np.uint64), np.array(members), np.array([0, len(members)])
                 left, right = lsh.sample_uncompared(*bucket, self.search.max_bucket, share)
                 drawn |= set(zip(left.tolist(), right.tolist(), strict=True))
@@ -134,38 +154,122 @@ class Expected:
         places = self.components
         return left in places and places[left] == places.get(right)
 
+    def _key(self, doc_id: int) -> list:
+        """Return what a document is ordered by, with a null behind all others."""
+        row, keys = self.row_of[doc_id], []
+        for name, of in self.search.rules:
+            if name == "source":
+                listed = of.split(",")
+                place = listed.index(row.source) if row.source in listed else len(listed)
+                keys.append((row.source is None, place))
+            elif name == "smallest_id":
+                keys.append(self._id_key(doc_id))
+            else:
+                value = len(row.text.encode()) if name in {"longest", "shortest"} else row.value
+                falls = name in {"longest", "highest", "latest"}
+                keys.append((value is None, 0 if value is None else -value if falls else value))
+        return [*keys, self._id_key(doc_id)]
+
+    def _id_key(self, doc_id: int) -> object:
+        user_id = self.ids[doc_id]
+        return user_id.encode() if isinstance(user_id, str) else user_id
+
     def _elect(self) -> None:
+        search = self.search
         families = defaultdict(list)
         for doc_id, place in sorted(self.components.items()):
             families[place].append(doc_id)
         self.families = families
-        self.members, self.distant, self.kept_of, removed = {}, 0, {}, defaultdict(list)
+        self.row_of = {row.doc_id: row for row in self.rows}
+        self.keys = {doc_id: self._key(doc_id) for doc_id in self.components}
+        giant = {place for place, family in families.items() if 0 < search.max_component < len(family)}
+        self.relinked = 0 if search.by_representative else len(giant)
+        sizes = {doc_id: len(members) for doc_id, members in self.sets.items()}
+
+        def is_similar(one: int, other: int) -> bool | None:
+            if min(sizes[one], sizes[other]) < search.threshold * max(sizes[one], sizes[other]) * (1 - 1e-12):
+                return None
+            return self.jaccard(one, other) >= search.threshold
+
+        def stay(before: list[int], one: int) -> bool:
+            of_source = [each for each in before if self.sources[each] == self.sources[one]]
+            return len(before) < search.copies or len(of_source) < search.copies_per_source
+
+        owners, staying, known = {}, set(), {}
         for place, family in families.items():
-            key = (lambda one: self.ids[one].encode()) if isinstance(self.ids[family[0]], str) else self.ids.get
-            kept = self.kept_of[place] = min(family, key=key)
-            for doc_id in family:
-                left, right = sorted((self.head[doc_id], self.head[kept]))
-                self.distant += left != right and (left, right) not in self.edges
-                kind = "kept" if doc_id == kept else "identical" if left == right else "near"
-                sources = self.sources[doc_id], self.sources[kept]
-                if kind != "kept" and sources[0] != sources[1]:
-                    removed[sources[1]].append(doc_id)
-                similarity = 1.0 if left == right else self.jaccard(left, right)
-                told = (self.ids[doc_id], self.ids[kept], place, kind, similarity, left, right, *sources)
-                self.members[doc_id] = told
-        limit = self.search.per_source
-        late = [doc_id for listed in removed.values() for doc_id in sorted(listed)[limit:]] if limit else []
+            found = oracles.keep_copies(
+                {one: (place, self.head[one], self.keys[one]) for one in family},
+                dict.fromkeys(self.edges, True),
+                is_similar,
+                starred=lambda component: search.by_representative or component in giant,
+                stay=stay,
+            )
+            owners |= found[0]
+            staying |= found[1]
+            known |= found[2]
+        groups = defaultdict(list)
+        for doc_id in sorted(owners, key=self.keys.get):
+            groups[owners[doc_id]].append(doc_id)
+        names = [":".join(filter(None, rule)) for rule in search.rules] + ["smallest_id"]
+        differing = [
+            next(name for name, *both in zip(names, self.keys[one], self.keys[two], strict=True) if both[0] != both[1])
+            for one, two in (group[:2] for group in groups.values() if len(group) > 1)
+        ]
+        self.rules = Counter(differing)
+        self.copied = len(staying) - len(groups)
+        self.members, self.distant, removed = {}, 0, defaultdict(list)
+        self.owners = owners
+        self.linked = self.edges | {pair: self.jaccard(*pair) for pair, similar in known.items() if similar}
+        for doc_id, place in sorted(self.components.items()):
+            owner = owners[doc_id]
+            left, right = sorted((self.head[doc_id], self.head[owner]))
+            is_kept = doc_id in staying
+            self.distant += not is_kept and left != right and (left, right) not in known
+            kind = "kept" if is_kept else "identical" if left == right else "near"
+            sources = self.sources[doc_id], self.sources[owner]
+            charged = self._charge(doc_id, owner) if kind != "kept" and search.per_source else []
+            for source in charged:
+                removed[source].append(doc_id)
+            similarity = 1.0 if is_kept or left == right else self.jaccard(left, right)
+            named = self.ids[doc_id if is_kept else owner]
+            self.members[doc_id] = (self.ids[doc_id], named, place, kind, similarity, left, right, *sources)
+            self.members[doc_id] += (charged if search.per_source else None,)
+        limit = search.per_source
+        late = {doc_id for listed in removed.values() for doc_id in sorted(listed)[limit:]} if limit else set()
         self.spared = sorted((doc_id, self.members[doc_id][3]) for doc_id in late)
         for doc_id in late:
             user_id, _, place, _, _, *rest = self.members[doc_id]
             self.members[doc_id] = (user_id, user_id, place, "kept", 1.0, *rest)
         self.near = sum(told[3] == "near" for told in self.members.values())
+        gone = [told[4] for told in self.members.values() if told[3] != "kept"]
+        self.chained, self.least = sum(each < search.threshold for each in gone), min(gone, default=None)
+
+    def _charge(self, doc_id: int, kept: int) -> list[str | None]:
+        """Return the sources that answer for a removal, in the order in which `Row` first names them."""
+        goal, own = self.head[kept], self.sources[doc_id]
+        steps, ring = {goal: 0}, [goal]
+        while ring:
+            around = {end for pair in self.linked for end in pair if set(pair) & set(ring)} - set(steps)
+            steps |= dict.fromkeys(around, steps[ring[0]] + 1)
+            ring = sorted(around)
+        place, between = self.head[doc_id], []
+        while steps[place] > 1:
+            nearer = [
+                (-similarity, other)
+                for pair, similarity in self.linked.items()
+                if place in pair and steps[other := sum(pair) - place] == steps[place] - 1
+            ]
+            place = min(nearer)[1]
+            between.append(self.sources[place])
+        charged = {source for source in between if source != own} or {self.sources[kept]} - {own}
+        first = [self.sources[one] for one in sorted(self.components)]
+        return sorted(charged, key=first.index)
 
     def largest(self) -> list[dict]:
         ordered = sorted(self.families.items(), key=lambda item: (-len(item[1]), item[0]))[:5]
         told = []
         for place, family in ordered:
-            kept = self.kept_of[place]
+            kept = self.owners[family[0]]
             shown = [kept, *[one for one in family if one != kept][:3]]
             examples = [{"doc_id": one, "id": self.ids[one]} for one in shown]
             told.append({"documents": len(family), "component_id": place, "examples": examples})

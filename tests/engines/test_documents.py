@@ -5,8 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 import pytest
+import xxhash
 
-from dedup.engines.memory import check_ids
+from dedup.engines.memory import check_ids, resolve_ids
 from dedup.errors import DataError
 from tests.engines import SEARCH, Corpus, Row
 
@@ -40,9 +41,29 @@ def test_equal_rows_without_an_id_column_are_no_fault():
     check_ids(features_of(["a", "b", "a"]), id_column="")
 
 
-@pytest.mark.parametrize("id_column", ["", "key"])
-def test_two_ids_of_one_hash_are_refused(id_column):
-    features = replace(features_of(["a", "b", "c", "d"]), doc_ids=np.array([5, 7, 7, 5]))
+def test_ids_of_one_hash_get_document_ids_of_their_own_whatever_their_order():
+    ids, doc_ids = ["c", "a", "b", "d", "a"], np.array([5, 5, 7, 5, 5])
+    expected = {"a": 5, "b": 7, "c": signed_hash("c", 43), "d": signed_hash("d", 43)}
 
-    with pytest.raises(DataError, match=r"ids 'a' and 'd' share one 64-bit hash \(5\); rename one of them"):
-        check_ids(features, id_column=id_column)
+    for order in ([0, 1, 2, 3, 4], [4, 3, 2, 1, 0], [2, 4, 0, 1, 3]):
+        found = resolve_ids(doc_ids[order], pa.array([ids[place] for place in order]))
+        assert found.tolist() == [expected[ids[place]] for place in order]
+
+
+def test_another_document_keeps_its_id_from_those_that_are_renamed():
+    taken = signed_hash("b", 43)
+
+    found = resolve_ids(np.array([5, 5, taken]), pa.array(["a", "b", "z"]))
+
+    assert found.tolist() == [5, signed_hash("b", 44), taken]
+
+
+def test_ids_whose_hashes_differ_stay_as_they_are():
+    doc_ids = np.array([3, 3, 9])
+
+    assert resolve_ids(doc_ids, pa.array(["a", "a", None])).tolist() == [3, 3, 9]
+    assert resolve_ids(doc_ids, pa.array([3, 3, 9])) is doc_ids
+
+
+def signed_hash(user_id, seed):
+    return int(np.uint64(xxhash.xxh64_intdigest(user_id.encode(), seed)).astype(np.int64))

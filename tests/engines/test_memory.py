@@ -18,6 +18,10 @@ from tests.engines import SEARCH, Corpus, Row, rows_of
 from tests.engines.oracle import Expected
 from tests.strategies import int64s
 
+RULES = [
+    *(("smallest_id", ""), ("longest", ""), ("shortest", ""), ("source", "two"), ("source", "two,one")),
+    *(("highest", "x"), ("lowest", "x")),
+]
 searches = st.builds(
     replace,
     st.just(SEARCH),
@@ -28,6 +32,11 @@ searches = st.builds(
     max_bucket=st.sampled_from([2, 3, 5, 150]),
     estimate_sigmas=st.sampled_from([0.0, 1.0, 100.0]),
     per_source=st.integers(0, 3),
+    rules=st.lists(st.sampled_from(RULES), max_size=3).map(tuple),
+    by_representative=st.booleans(),
+    max_component=st.sampled_from([0, 0, 2, 5]),
+    copies=st.integers(1, 3),
+    copies_per_source=st.integers(0, 2),
 )
 
 
@@ -51,7 +60,8 @@ def corpora(draw: st.DrawFn) -> list[Row]:
         )
     )
     sources = draw(st.lists(st.sampled_from(["one", "two", None]), min_size=number, max_size=number))
-    rows = [Row(*values) for values in zip(ids, texts, sources, strict=True)]
+    values = draw(st.lists(st.sampled_from([None, -1.5, 0.0, 2.0]), min_size=number, max_size=number))
+    rows = [Row(*values) for values in zip(ids, texts, sources, values, strict=True)]
     again = draw(st.lists(st.sampled_from(rows), max_size=4)) if rows and draw(st.booleans()) else []
     return draw(st.permutations(rows + again))
 
@@ -70,6 +80,7 @@ def test_finds_what_plain_python_finds(rows, search, shingle_size):
     assert rows_of(found.candidates) == [(*pair, estimate) for pair, estimate in expected.candidates.items()]
     assert found.paired.pairs_in_buckets == expected.in_buckets
     assert found.paired.pairs_uncompared == expected.uncompared
+    assert found.paired.pairs_settled == expected.settled
     assert found.paired.pairs_distinct == len(expected.distinct)
     assert found.paired.pairs_after_length == expected.after_length
     assert rows_of(found.edges) == [(*pair, similarity) for pair, similarity in expected.edges.items()]
@@ -82,6 +93,11 @@ def test_finds_what_plain_python_finds(rows, search, shingle_size):
     assert found.elected.rows == found.connected.rows == len(expected.members)
     assert (found.elected.near, found.elected.distant) == (expected.near, expected.distant)
     assert found.elected.spared == len(expected.spared)
+    assert (found.elected.chained, found.elected.least) == (expected.chained, expected.least)
+    assert (found.elected.copied, found.elected.relinked) == (expected.copied, expected.relinked)
+    assert found.elected.rules == expected.rules
+    if search.by_representative:
+        assert found.elected.chained == 0
     assert found.elected.sizes == dict(sorted(Counter(map(len, expected.families.values())).items()))
     assert found.elected.largest == expected.largest()
 

@@ -1,6 +1,8 @@
 """What is written: kept and removed together are the input."""
 
+import datetime as dt
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import duckdb
@@ -13,8 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import orc
 
+from dedup.errors import DataError
 from dedup.files import sink
 from dedup.files.listing import COMPRESSIONS, list_files
+from dedup.files.repack import common_schema, repack
 from dedup.files.sink import write
 from dedup.files.source import open_source
 from dedup.files.splits import cut
@@ -229,7 +233,8 @@ def traits(file):
     group = file.metadata.row_group(0)
     chunks = [group.column(place) for place in range(group.num_columns)]
     names = ("path_in_schema", "compression", "is_stats_set", "has_offset_index", "has_dictionary_page")
-    return group.sorting_columns, [[getattr(chunk, name) for name in names] for chunk in chunks]
+    has_arrow_schema = b"ARROW:schema" in (file.metadata.metadata or {})
+    return has_arrow_schema, group.sorting_columns, [[getattr(chunk, name) for name in names] for chunk in chunks]
 
 
 @pytest.mark.parametrize("codec", ["lz4", "zstd", None])
@@ -261,3 +266,38 @@ def test_a_large_row_group_is_cut_and_loses_nothing(tmp_path, monkeypatch):
     kept = check_tables(tmp_path / "a.parquet", np.array([1, 8, 999]), tmp_path)
 
     assert pq.ParquetFile(kept).metadata.num_row_groups > 1
+
+
+FAR = dt.datetime(2999, 1, 1)  # noqa: DTZ001 - INT96 has no zone
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "name"),
+    [
+        (pa.timestamp("us"), [FAR, None], "when"),
+        (pa.list_(pa.timestamp("us")), [[FAR], []], "when.list.element"),
+        (pa.struct({"a": pa.int64(), "b": pa.timestamp("us")}), [{"a": 1, "b": FAR}, None], "when.b"),
+        (pa.map_(pa.string(), pa.timestamp("us")), [[("a", FAR)], None], "when.key_value.value"),
+    ],
+)
+def test_old_timestamps_that_nanoseconds_cannot_hold_are_refused_by_name(tmp_path, kind, values, name):
+    """Read as nanoseconds the year 2999 is 1829, and nothing says so."""
+    for folder, column in (("far", values), ("near", values[1:] * 2)):
+        (tmp_path / folder).mkdir()
+        rows = pa.table({"id": [1, 2], "text": ["a", "b"], "when": pa.array(column, kind)})
+        pq.write_table(rows, tmp_path / folder / "a.parquet", use_deprecated_int96_timestamps=True)
+    far, near = (
+        open_source(list_files([f"{tmp_path}/{each}"]), id_column="id", text_column="text") for each in ("far", "near")
+    )
+    folders = {"kept_folder": f"{tmp_path}/kept", "removed_folder": f"{tmp_path}/removed"}
+
+    with pytest.raises(DataError, match=rf"far/a.parquet: INT96 .* \(column '{name}' has others\)"):
+        write(far, 0, np.array([1]), **folders)
+    nameless = replace(far, columns=replace(far.columns, id=""), id_type=pa.string())
+    with pytest.raises(DataError, match="INT96"):
+        list(nameless.read(cut(far.listing, 1)[0]))
+    with pytest.raises(DataError, match="INT96"):
+        repack(far, cut(far.listing, 1), {}, path=f"{tmp_path}/all.jsonl", format="jsonl", schema=common_schema(far))
+    assert write(near, 0, np.array([1]), **folders).removed == 1
+    assert write(far, 0, np.array([], np.int64), **folders).kept is None
+    assert (tmp_path / "kept" / "a.parquet").read_bytes() == (tmp_path / "far" / "a.parquet").read_bytes()

@@ -2,12 +2,9 @@
 
 import os
 import pickle
-import subprocess
-import sys
 import threading
 from pathlib import Path
 
-import boto3
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -21,27 +18,16 @@ from dedup.files.sink import write
 from dedup.files.source import open_source
 from dedup.files.splits import cut
 from dedup.files.storage import Storage
-from dedup.files.systems import resolve
-from tests.chaos.conftest import free_port
+from dedup.files.systems import can_fork, resolve
+from tests.stores import serve_bucket
 
 STORAGE = Storage()
 
 
 @pytest.fixture(scope="module")
 def bucket():
-    """Return the URL of a bucket on an S3 server of this machine."""
-    port = free_port()
-    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
-    server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    keys = {"AWS_ACCESS_KEY_ID": "user", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_DEFAULT_REGION": "us-east-1"}
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in {**keys, "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}"}.items():
-            patch.setenv(name, value)
-        client = boto3.client("s3", config=boto3.session.Config(retries={"max_attempts": 20, "mode": "standard"}))
-        client.create_bucket(Bucket="corpora")
-        yield "s3a://corpora"
-    server.terminate()
-    server.wait(10)
+    with serve_bucket() as url:
+        yield url
 
 
 @pytest.fixture(params=["local", "store"])
@@ -198,3 +184,8 @@ def test_names_stand_for_themselves(tmp_path, name):
 
     assert [path.name for path in tmp_path.iterdir()] == [name]
     assert [Path(file.path).name for file in list_files([f"{tmp_path}/{name}"], format="text").files] == [name]
+
+
+def test_only_where_no_jvm_is_taken_processes_are_forked():
+    assert can_fork(["/a", "file:/b", "s3://c/d", "gs://e/f", "abfss://g@h/i"])
+    assert not can_fork(["/a", "hdfs://name/b"])

@@ -32,8 +32,28 @@ def test_the_standard_error_is_that_of_a_binomial_share():
     assert standard_error(np.array([1, 0.8, 0]), 126).tolist() == [0, standard_error(0.8, 126), 0]
 
 
-def test_the_least_estimate_lies_so_many_standard_errors_below_the_threshold():
-    assert least_estimate(0.8, 126, 3.75) == 0.8 - 3.75 * standard_error(0.8, 126)
+@pytest.mark.parametrize("sigmas", [0.0, 1.0, 4.0])
+@pytest.mark.parametrize("threshold", [0.1, 0.5, 0.8, 0.9, 0.95, 0.99, 1.0])
+def test_no_greater_share_of_similar_pairs_is_dropped_than_so_many_standard_errors_allow(threshold, sigmas):
+    floor, allowed = least_estimate(threshold, 126, sigmas), math.erfc(sigmas / math.sqrt(2)) / 2
+    estimates = (np.arange(127) / 126 - 1 / 256) / (1 - 1 / 256)
+    least = int(np.count_nonzero(estimates < floor))
+
+    for jaccard in {threshold, (1 + threshold) / 2, 1.0}:
+        assert drop(jaccard, least) < allowed
+    assert drop(threshold, least + 1) >= allowed or least == 126
+    if sigmas == 4:
+        assert drop(threshold, least) < 1e-4
+
+
+def drop(jaccard, least):
+    """Return the probability that fewer than `least` of 126 rows agree in their byte."""
+    share = jaccard + (1 - jaccard) / 256
+    return math.fsum(math.comb(126, count) * share**count * (1 - share) ** (126 - count) for count in range(least))
+
+
+def test_a_great_margin_drops_nothing():
+    assert least_estimate(0.8, 16384, 1e6) < -1 / 256
 
 
 def test_a_number_gives_a_number():

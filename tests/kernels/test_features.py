@@ -18,7 +18,7 @@ from tests import strategies
 def test_features_are_those_of_the_kernels(cells, shingle_size, banding, seed):
     texts, contract, (bands, rows) = pa.array(cells, pa.binary()), Contract(seed=seed), banding
     tokens, token_bounds = text.tokenise(texts, contract)
-    values, offsets = shingles.shingle(tokens, token_bounds, shingle_size)
+    values, offsets = shingles.shingle(tokens, token_bounds, shingle_size, contract)
     signatures = minhash.sign(values, offsets, bands * rows, seed)
 
     found = features.compute(texts, contract, shingle_size=shingle_size, bands=bands, rows=rows, seed=seed)

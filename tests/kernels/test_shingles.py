@@ -13,8 +13,8 @@ from dedup.kernels.text import Contract, tokenise
 from tests import oracles, strategies
 from tests.kernels import ragged, unragged
 
-PUBLISHED = [5944619560005656561, 1597965144411910668]
-"""Of tokens with the hashes 1, 2, 3, 4, 5 and of 1, 2, in version 1 of the hash specification."""
+PUBLISHED = [3907658418646337571, 14533986033343641385]
+"""Of tokens with the hashes 1, 2, 3, 4, 5 and of 1, 2, in version 2 of the hash specification."""
 documents = st.lists(st.lists(st.one_of(st.integers(1, 3), strategies.uint64s), max_size=12), max_size=6)
 
 
@@ -51,6 +51,37 @@ def test_hashes_stand_for_the_shingles_of_the_texts(texts, size):
     named = [frozenset(names[value] for value in values) for values in unragged(hashes, offsets)]
 
     assert named == [oracles.shingle_set(text, size) for text in texts]
+
+
+RELATION = [
+    *(1, -1, 0, 1, 0, -1, 1, -1, -1, 0, 1, 0, -1, 1, -1, -1, -1, 0, -1, -1, 1, -1),
+    *(1, -1, -1, 0, 0, -1, 0, 0, -1, 0, 0, 1, 0, 1, 0, 1, 0, 0, 0, -1, -1, -1),
+    *(1, 0, 1, 0, 0, -1, 1, 1, 0, 0, -1, -1, -1, -1, 1, 0, -1, 0, 0, 1),
+]
+"""Factors of powers of version 1's multiplier, from the first on, whose sum is 0: found in a minute."""
+KEYS = st.sampled_from([b"", b"a secret of 16 bytes", b"another of 16 bytes."])
+
+
+@given(documents, st.integers(1, 7), st.integers(0, 2**63), KEYS)
+def test_seed_and_key_weigh_the_places(tokens, size, seed, key):
+    hashes, offsets = shingle(*ragged(tokens), size, Contract(seed=seed, key=key))
+
+    assert unragged(hashes, offsets) == [oracles.shingle_hashes(each, size, seed, key) for each in tokens]
+
+
+@pytest.mark.parametrize("key", [b"", b"a secret of 16 bytes"])
+def test_relations_between_powers_of_one_number_make_no_two_windows_equal(key):
+    # Its powers weighed the places in version 1.
+    multiplier, relation = 0xD1342543DE82EF95, RELATION
+    assert sum(factor * multiplier**place for place, factor in enumerate(relation)) % 2**64 == 0
+    # Tokens with a hash h where the factor is 1, and g where it is -1, against the same with both exchanged.
+    one, other = ([5 if factor == sign else 3 for factor in reversed(relation)] for sign in (1, -1))
+
+    assert len({value for (value,) in shingles_of_keyed([one, other], len(relation), key)}) == 2
+
+
+def shingles_of_keyed(tokens, size, key):
+    return unragged(*shingle(*ragged(tokens), size, Contract(key=key)))
 
 
 def test_order_and_number_of_tokens_count():

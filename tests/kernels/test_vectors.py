@@ -26,7 +26,7 @@ def test_the_file_is_of_this_version():
 def test_kernels_give_the_vectors(vector):
     contract = Contract(seed=vector["shingles"]["seed"], key=bytes.fromhex(vector["key"]), **vector["settings"])
     hashes, bounds = tokenise(pa.array([vector["text"]]), contract)
-    shingles, offsets = shingle(hashes, bounds, vector["shingles"]["shingle_size"])
+    shingles, offsets = shingle(hashes, bounds, vector["shingles"]["shingle_size"], contract)
     bands, rows, seed = (vector["lsh"][name] for name in ("bands", "rows", "seed"))
     signatures = sign(shingles, offsets, bands * rows, seed)
 

@@ -55,7 +55,7 @@ def measure(spark, monkeypatch, source, output, config):
     finish = Workspace.finish
 
     def record(workspace, name, measured):
-        found = [path.stat().st_size for path in Path(workspace.partial, "stages", name).glob("part-*")]
+        found = [path.stat().st_size for path in Path(workspace.table(name)).glob("part-*")]
         stage = STAGES.get(name, name)
         weighed[stage] = weighed.get(stage, 0) + sum(found)
         files[stage] = len(found)

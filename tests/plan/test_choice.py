@@ -6,12 +6,14 @@ import pytest
 from dedup.errors import ConfigError
 from dedup.kernels.curve import probability
 from dedup.plan.answer import answer
-from dedup.plan.choice import Search, cost
+from dedup.plan.choice import Search, cost, solve
 from dedup.plan.profile import Profile, Similarities
 from dedup.plan.question import Question
 from dedup.plan.rates import Rates
+from dedup.plan.wishes import Target, Wishes
+from dedup.settings import banding
+from dedup.settings.banding import MAX_SIGNATURE_SIZE, Banding
 from dedup.settings.files import load_config
-from dedup.settings.options import MAX_SIGNATURE_SIZE, Lsh
 
 FIVE_TO_FIFTY = {"recall": ["0.99@0.5"], "candidates": ["0.001@0.05"]}
 
@@ -132,7 +134,7 @@ def test_a_conflict_of_two_does_not_blame_a_third():
 
 
 def test_costs_follow_from_the_similarities():
-    one = cost(Lsh(bands=21, rows=6), Search(threshold=0.8, sigmas=4), corpus((1.0, 0.2), (0.5, 4)), Rates())
+    one = cost(Banding(21, 6), Search(threshold=0.8, sigmas=4), corpus((1.0, 0.2), (0.5, 4)), Rates())
 
     assert one.signature_bytes == 21 * 8 + 126
     assert one.candidates == pytest.approx(0.1 + 2 * probability(0.5, 21, 6))
@@ -143,8 +145,7 @@ def test_costs_follow_from_the_similarities():
 
 def test_a_stricter_estimate_loses_more():
     costs = [
-        cost(Lsh(bands=21, rows=6), Search(threshold=0.8, sigmas=sigmas), corpus((0.6, 1)), Rates())
-        for sigmas in (0, 2, 4)
+        cost(Banding(21, 6), Search(threshold=0.8, sigmas=sigmas), corpus((0.6, 1)), Rates()) for sigmas in (0, 2, 4)
     ]
 
     assert costs[0].lost > 0.3 > costs[1].lost > 1e-3 > costs[2].lost
@@ -179,3 +180,21 @@ def test_datasketch_is_put_beside_at_equal_length():
 
     assert other["signature_size"] <= best["signature_size"]
     assert [target["met"] for target in other["targets"]] == [False, True]
+
+
+@pytest.mark.parametrize("threshold", [0.3, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95])
+@pytest.mark.parametrize("recall", [0.9, 0.998])
+def test_auto_is_what_the_solver_finds_cheapest_in_the_corpus_it_is_chosen_for(threshold, recall):
+    wishes = Wishes(targets=[Target(option="--recall", share=recall, similarity=threshold)])
+    choices = solve(wishes, Search(threshold=threshold, sigmas=4), corpus(*banding.RELATED), Rates())
+    found = banding.choose(threshold, recall)
+
+    # What an exact comparison costs depends on the length of texts, which no setting tells.
+    rates = Rates()
+    spent = {
+        (each.bands, each.rows): rates.row * each.signature_size
+        + rates.band * each.bands
+        + rates.pair * each.bucket_pairs
+        for each in choices
+    }
+    assert found == min(spent, key=lambda pair: spent[pair])

@@ -8,7 +8,7 @@ import pytest
 from scipy.integrate import quad
 
 from dedup.kernels import minhash
-from dedup.kernels.curve import probability, standard_error
+from dedup.kernels.curve import least_estimate, probability
 from dedup.plan.curve import compared, cross, integral_optimum
 
 
@@ -18,7 +18,7 @@ from dedup.plan.curve import compared, cross, integral_optimum
 def test_compared_pairs_are_those_that_share_a_band_and_whose_estimate_passes(bands, rows, threshold, sigmas):
     jaccard = 0.6
     chances = {"equal": jaccard, "byte": (1 - jaccard) / 256, "unlike": (1 - jaccard) * 255 / 256}
-    floor = threshold - sigmas * standard_error(threshold, bands * rows)
+    floor = least_estimate(threshold, bands * rows, sigmas)
     expected = 0.0
     for states in product(chances, repeat=bands * rows):
         shares = any(set(states[start : start + rows]) == {"equal"} for start in range(0, bands * rows, rows))

@@ -5,10 +5,12 @@ from contextlib import contextmanager
 from random import Random
 
 import numpy as np
+import pyarrow as pa
 import xxhash
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
+from pyspark.sql.pandas.types import to_arrow_schema
 
 from dedup.stages.exchange import Counters
 from dedup.stages.table import Keep, Table
@@ -55,20 +57,28 @@ def digest(hashes: Iterable[int]) -> tuple[int, int]:
     return signed(whole >> 64), signed(whole & oracles.MASK)
 
 
+def make_table(spark: SparkSession, values: Sequence[tuple], schema: T.StructType) -> DataFrame:
+    """Return a table by way of Arrow: a Python list takes a Spark job with Python workers wherever it is read."""
+    arrow = to_arrow_schema(schema)
+    columns = zip(*values, strict=True) if values else [()] * len(arrow)
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, arrow, strict=True)]
+    return spark.createDataFrame(pa.Table.from_arrays(arrays, schema=arrow), schema)
+
+
 def make_signatures(
     spark: SparkSession, documents: Iterable[tuple], id_type: T.DataType | None = None, partitions: int = 2
 ) -> DataFrame:
     """Return SIGNATURES of (doc_id, id, shingle_count, digest_high, digest_low[, band_keys[, signature[, source]]])."""
     schema = schemas.signatures(id_type or T.LongType())
-    rest = (None,) * 5 + (b"", b"") + (None,) * 6
+    rest = (None,) * 5 + (b"", b"") + (None,) * 8
     whole = [(*values, *rest[len(values) :]) for values in documents]
-    return spark.createDataFrame(whole, schema).repartition(partitions)
+    return make_table(spark, whole, schema).repartition(partitions)
 
 
 def make_sets(spark: SparkSession, sets: Mapping[int, Iterable[int]]) -> DataFrame:
     """Return SETS."""
     cells = [(doc_id, pack(sorted(members))) for doc_id, members in sets.items()]
-    return spark.createDataFrame(cells, schemas.SETS).repartition(2)
+    return make_table(spark, cells, schemas.SETS).repartition(2)
 
 
 def make_keep(spark: SparkSession) -> Keep:
@@ -76,7 +86,7 @@ def make_keep(spark: SparkSession) -> Keep:
 
     def keep(_, schema, build, measure, *, summed=None):
         counters = Counters(spark)
-        table = spark.createDataFrame(build(counters).collect(), schema)
+        table = spark.createDataFrame(build(counters).toArrow(), schema)
         sums = {key: F.sum(F.expr(expression)) for key, expression in {"rows": "1", **(summed or {})}.items()}
         [seen] = table.agg(*[each.alias(key) for key, each in sums.items()]).collect()
         counts = {key: value or 0 for key, value in seen.asDict().items()} | counters.values()

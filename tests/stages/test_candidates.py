@@ -5,12 +5,12 @@ from itertools import combinations
 
 import pytest
 
-from dedup.kernels.curve import standard_error
+from dedup.kernels.curve import least_estimate
 from dedup.stages.candidates import pair_documents
 from dedup.stages.exchange import Counters
 from dedup.stages.placement import Meeting
 from dedup.tables import schemas
-from tests.stages import draw_ids, low_bytes, make_signatures, pack, rows, settings
+from tests.stages import draw_ids, low_bytes, make_signatures, make_table, pack, rows, settings
 
 SIZE = 16
 DEFAULTS = {
@@ -24,8 +24,8 @@ DEFAULTS = {
 
 def pair(spark, buckets, documents, **changes):
     """Return candidates and counts for buckets, as lists of ids, and documents, as id -> (shingles, signature)."""
-    table = spark.createDataFrame(
-        [(number, len(ids), pack(sorted(ids), "<i8")) for number, ids in enumerate(buckets)], schemas.BUCKETS
+    table = make_table(
+        spark, [(number, len(ids), pack(sorted(ids), "<i8")) for number, ids in enumerate(buckets)], schemas.BUCKETS
     )
     signed = [(doc_id, doc_id, count, 0, 0, b"", low_bytes(values)) for doc_id, (count, values) in documents.items()]
     # Equal rows without an id column are one document that comes several times.
@@ -45,8 +45,7 @@ def counts(distinct, after_length):
     return {"pairs_distinct": distinct, "pairs_after_length": after_length}
 
 
-@pytest.mark.parametrize("broadcast", [True, False])
-@pytest.mark.parametrize("groups", [1, 2, 5])
+@pytest.mark.parametrize(("groups", "broadcast"), [(1, False), (2, True), (5, False)])
 def test_every_pair_of_a_bucket_comes_once_with_its_estimate_wherever_it_meets(spark, groups, broadcast):
     chance = random.Random(4)
     ids = draw_ids(chance, 20)
@@ -83,16 +82,9 @@ def test_without_an_estimate_there_is_none(spark):
     assert counted == counts(4, 4)
 
 
-# 0.55 x 20 is 11.000000000000002 and 0.55 x 100 is 55.00000000000001: the product's error must not cost a pair.
-@pytest.mark.parametrize(
-    ("threshold", "possible", "impossible"),
-    [
-        (0.8, [(4, 5), (5, 4), (1, 1)], [(3, 4), (4, 3), (1, 2)]),
-        (0.55, [(11, 20), (100, 55)], [(100, 54), (10, 20)]),
-        (1.0, [(7, 7)], [(10**6, 10**6 - 1)]),
-    ],
-)
-def test_sizes_alone_rule_a_pair_out_only_when_they_must(spark, threshold, possible, impossible):
+def test_sizes_alone_rule_a_pair_out_only_when_they_must(spark):
+    # 0.55 x 20 is 11.000000000000002 and 0.55 x 100 is 55.00000000000001: the product's error must not cost a pair.
+    threshold, possible, impossible = 0.55, [(11, 20), (100, 55), (1, 1)], [(100, 54), (10, 20), (1, 2)]
     buckets = [[2 * number, 2 * number + 1] for number in range(len(possible + impossible))]
     sizes = [size for sizes in possible + impossible for size in sizes]
 
@@ -104,11 +96,11 @@ def test_sizes_alone_rule_a_pair_out_only_when_they_must(spark, threshold, possi
     assert counted == counts(len(buckets), len(possible))
 
 
-@pytest.mark.parametrize("sigmas", [0.0, 1.0, 2.5])
-def test_a_pair_is_dropped_once_its_estimate_is_too_many_errors_below(spark, sigmas):
+def test_a_pair_is_dropped_once_its_estimate_is_too_many_errors_below(spark):
+    sigmas = 1.0
     base = [0] * SIZE
     documents = {number: (10, [1] * number + base[number:]) for number in range(SIZE + 1)}
-    floor = 0.8 - sigmas * standard_error(0.8, SIZE)
+    floor = least_estimate(0.8, SIZE, sigmas)
     agreeing = [number for number in range(1, SIZE + 1) if ((SIZE - number) / SIZE - 1 / 256) / (1 - 1 / 256) >= floor]
     buckets = [[0, number] for number in range(1, SIZE + 1)]
     # The length filter comes first, so what it drops counts there, and the places of the others move up.

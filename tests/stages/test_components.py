@@ -27,7 +27,7 @@ from dedup.stages.components import (
 from dedup.tables import schemas
 from dedup.tables.counts import Connected
 from tests import oracles
-from tests.stages import draw_ids, make_keep, rows
+from tests.stages import draw_ids, make_keep, make_table, rows
 
 
 def connect_and_clear(forest):
@@ -58,11 +58,11 @@ def draw_edges(seed):
 
 
 def as_edges(spark, edges, partitions=3):
-    return spark.createDataFrame([(*edge, 0.9) for edge in edges], schemas.EDGES).repartition(partitions)
+    return make_table(spark, [(*edge, 0.9) for edge in edges], schemas.EDGES).repartition(partitions)
 
 
 def as_components(spark, places):
-    return spark.createDataFrame(list(places.items()), schemas.COMPONENTS)
+    return make_table(spark, list(places.items()), schemas.COMPONENTS)
 
 
 @pytest.mark.parametrize("partitions", [1, 4])
@@ -77,18 +77,17 @@ def test_contraction_keeps_the_components_and_no_cycle_of_a_partition(spark, par
         assert len(forest) == len(expected) - len(set(expected.values())) < len(edges)
 
 
-@pytest.mark.parametrize("connect", ENGINES)
-def test_every_vertex_gets_the_least_id_of_its_component(spark, connect):
+def test_every_vertex_gets_the_least_id_of_its_component(spark):
+    """By GraphFrames: below, where it leaves the session as it was."""
     edges = draw_edges(2)
 
-    found = connect(contract(as_edges(spark, edges)))
+    found = connect_on_driver(contract(as_edges(spark, edges)))
 
     assert found.columns == ["doc_id", "component_id"]
     assert rows(found) == sorted(oracles.components(edges).items(), key=repr)
 
 
-@pytest.mark.parametrize("connect", ENGINES)
-def test_documents_of_one_set_join_the_components_of_its_edges_or_make_one(spark, connect):
+def test_documents_of_one_set_join_the_components_of_its_edges_or_make_one(spark):
     edges = as_edges(spark, [(1, 2), (8, 9)])
     # 3 and 7 hold the sets of 2 and 8; 4, 5 and 6 have one set and no edge.
     identical = spark.createDataFrame([(3, 2), (8, 7), (5, 4), (6, 4)], schemas.IDENTICAL)
@@ -97,7 +96,17 @@ def test_documents_of_one_set_join_the_components_of_its_edges_or_make_one(spark
 
     assert links.columns == ["left_id", "right_id"]
     assert rows(links) == [(1, 2), (2, 3), (4, 5), (4, 6), (7, 8), (8, 9)]
-    assert rows(connect(contract(links))) == [(1, 1), (2, 1), (3, 1), (4, 4), (5, 4), (6, 4), (7, 7), (8, 7), (9, 7)]
+    assert rows(connect_on_driver(contract(links))) == [
+        (1, 1),
+        (2, 1),
+        (3, 1),
+        (4, 4),
+        (5, 4),
+        (6, 4),
+        (7, 7),
+        (8, 7),
+        (9, 7),
+    ]
 
 
 @pytest.mark.parametrize("connect", ENGINES)
@@ -139,6 +148,25 @@ def test_graphframes_leaves_the_session_as_it_was(spark, tmp_path):
 )
 def test_auto_takes_the_driver_up_to_the_limit(engine, edge_count, chosen):
     assert choose_engine(engine, edge_count, 100) == chosen
+
+
+@needs_graphframes
+@pytest.mark.parametrize(("driver_edges", "engine"), [(6, "driver"), (5, "graphframes")])
+def test_auto_counts_the_edges_of_the_forest(spark, tmp_path, monkeypatch, driver_edges, engine):
+    monkeypatch.setattr(components, "connect_with_graphframes", lambda forest, _: connect_on_driver(forest))
+    # 21 edges, in one partition, contract to a forest of 6.
+    edges = [*itertools.combinations(range(7), 2)]
+
+    connected = connect_documents(
+        make_keep(spark),
+        as_edges(spark, edges, partitions=1),
+        len(edges),
+        engine="auto",
+        driver_edges=driver_edges,
+        checkpoints=str(tmp_path),
+    )
+
+    assert connected.counts == Connected(rows=7, engine=engine)
 
 
 @needs_graphframes

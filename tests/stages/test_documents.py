@@ -5,10 +5,21 @@ from datetime import UTC, datetime
 
 import pytest
 import xxhash
+from pyspark.errors import PySparkException
 from pyspark.sql import types as T
 
 from dedup.errors import DataError, SchemaError
-from dedup.stages.documents import SHOWN, Rows, check_null, check_repeated, identify, read_documents
+from dedup.run.faults import recognise
+from dedup.stages.documents import (
+    SHOWN,
+    Rows,
+    check_null,
+    check_repeated,
+    exchange_ids,
+    find_renamed,
+    identify,
+    read_documents,
+)
 from dedup.tables import schemas
 from tests.stages import make_signatures, rows, signed
 
@@ -186,13 +197,20 @@ def test_repeated_ids_are_counted_and_some_are_shown(spark):
     assert "10 (2 rows)" in refuse(spark, [(10, 10), (10, 10)], id_type=T.LongType())
 
 
-@pytest.mark.parametrize("id_column", ["name", ""])
-def test_two_ids_of_one_hash_are_named_whatever_else_is_wrong(spark, id_column):
-    repeated = [(number, f"twice {number}") for number in range(20)] * 2
+def test_ids_of_one_hash_get_document_ids_of_their_own(spark):
+    ids = [(number, f"twice {number}") for number in range(20)] * 2 + [(77, "left"), (77, "right"), (77, "right")]
+    signatures = make_signatures(spark, [(*pair, 1, 0, 0) for pair in ids], T.StringType())
+    repeated = spark.createDataFrame([(number, 2) for number in (*range(20), 77)], schemas.REPEATED)
 
-    message = refuse(spark, [*repeated, (77, "left"), (77, "right"), (77, "right")], id_column=id_column)
+    renamed = find_renamed(signatures, repeated)
 
-    assert message.startswith("ids 'left' and 'right' share one 64-bit hash (77); ")
+    assert list(renamed) == ["right"]
+    found = exchange_ids(signatures, renamed)
+    assert found.schema == signatures.schema
+    expected = [(renamed.get(name, doc_id), name) for doc_id, name in ids]
+    assert rows(found.select("doc_id", "id")) == sorted(expected, key=repr)
+    with pytest.raises(DataError, match="id 'right' has the 64-bit hash of another id"):
+        Rows(documents=signatures).rename(renamed)
 
 
 def test_equal_rows_are_no_fault_without_an_id_column(spark):
@@ -223,3 +241,15 @@ def test_a_source_that_is_none_is_refused(spark):
         SchemaError, match=r"input\.source_column: column 'f' must be an integer, a string, a date or a b"
     ):
         read_documents(corpus, id_column="id", text_column="text", source_column="f")
+
+
+def test_a_text_that_would_take_all_memory_ends_the_job_by_its_id(spark):
+    corpus = spark.createDataFrame([("a", "x" * 10), ("b", "ü" * 6)], "id string, text string")
+    documents = read_documents(corpus, id_column="id", text_column="text", max_text_bytes=11)
+
+    with pytest.raises(PySparkException) as caught:
+        documents.collect()
+    assert str(recognise(caught.value)).startswith(
+        "input.max_text_bytes: a text must be of at most 11 bytes (got 12 of id b); take it out"
+    )
+    assert read_documents(corpus, id_column="id", text_column="text", max_text_bytes=12).count() == 2

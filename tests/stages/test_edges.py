@@ -20,7 +20,7 @@ from dedup.stages.exchange import Counters, meet
 from dedup.stages.placement import Meeting
 from dedup.tables import schemas
 from tests import oracles
-from tests.stages import draw_ids, make_sets, rows, settings, shingles, unpack
+from tests.stages import draw_ids, make_sets, make_table, rows, settings, shingles, unpack
 
 TEXTS = {
     5: "The quick brown fox jumps over the lazy dog.",
@@ -47,7 +47,7 @@ def draw_sets(seed, documents=16):
 
 
 def pair_up(spark, pairs, partitions=3):
-    return spark.createDataFrame([(*pair, None) for pair in pairs], schemas.CANDIDATES).repartition(partitions)
+    return make_table(spark, [(*pair, None) for pair in pairs], schemas.CANDIDATES).repartition(partitions)
 
 
 def expect(sets, pairs, threshold):
@@ -72,7 +72,7 @@ def test_sets_are_made_of_the_wanted_documents_alone(spark, monkeypatch, broadca
         assert sorted(found) == sorted((doc_id, shingles(TEXTS[doc_id], 4, 3)) for doc_id in wanted)
 
 
-@pytest.mark.parametrize("threshold", [0.0, 0.5, 0.8, 1.0])
+@pytest.mark.parametrize("threshold", [0.0, 0.8])
 def test_edges_are_the_pairs_that_reach_the_threshold(spark, threshold):
     sets = draw_sets(1, documents=30)
     pairs = list(combinations(sorted(sets), 2))
@@ -93,7 +93,7 @@ def test_edges_are_the_pairs_that_reach_the_threshold(spark, threshold):
 
 
 # 7 / 10 and the like: a quotient of integers is the double nearest to it, and so is the threshold's literal.
-@pytest.mark.parametrize(("threshold", "shared", "whole"), [(0.55, 11, 20), (0.7, 7, 10), (0.8, 4, 5), (0.9, 9, 10)])
+@pytest.mark.parametrize(("threshold", "shared", "whole"), [(0.55, 11, 20), (0.8, 4, 5)])
 def test_a_pair_at_the_threshold_is_an_edge(spark, threshold, shared, whole):
     sets = {1: range(whole), 2: range(shared), 3: range(shared - 1)}
 
@@ -107,8 +107,7 @@ def test_a_pair_at_the_threshold_is_an_edge(spark, threshold, shared, whole):
     assert rows(found) == [(1, 2, threshold)]
 
 
-@pytest.mark.parametrize("broadcast", [True, False])
-@pytest.mark.parametrize("groups", [1, 2, 5])
+@pytest.mark.parametrize(("groups", "broadcast"), [(1, False), (2, True), (5, False)])
 def test_the_way_to_the_meeting_changes_nothing(spark, groups, broadcast):
     sets = draw_sets(2)
     chance = random.Random(3)
@@ -127,8 +126,7 @@ def test_the_way_to_the_meeting_changes_nothing(spark, groups, broadcast):
         assert rows(found) == expect(sets, pairs, 0.4)
 
 
-@pytest.mark.parametrize("groups", [1, 3])
-def test_near_misses_are_the_closest_below_the_threshold_however_many_cells_there_are(spark, groups):
+def test_near_misses_are_the_closest_below_the_threshold_however_many_cells_there_are(spark):
     sets, threshold = draw_sets(4, documents=30), 0.6
     pairs = list(combinations(sorted(sets), 2))
     exact = {pair: float(oracles.jaccard(sets[pair[0]], sets[pair[1]])) for pair in pairs}
@@ -145,7 +143,7 @@ def test_near_misses_are_the_closest_below_the_threshold_however_many_cells_ther
         pair_up(spark, pairs),
         make_sets(spark, sets),
         threshold=threshold,
-        meeting=Meeting(groups=groups, broadcast=True, whole=True),
+        meeting=Meeting(groups=3, broadcast=True, whole=True),
         near_misses=True,
         counters=counters,
     ).persist()
@@ -182,7 +180,7 @@ def test_no_candidate_gives_no_edge(spark):
     )
 
 
-@pytest.mark.parametrize("groups", [1, 2, 5])
+@pytest.mark.parametrize("groups", [1, 5])
 def test_a_document_travels_once_to_each_cell_of_its_group(spark, groups):
     ids = list(range(80))
     pairs = list(combinations(ids[:-10], 2))

@@ -7,10 +7,11 @@ import pytest
 import dedup.stages.exchange
 from dedup.kernels import exact, minhash, trial
 from dedup.kernels.hashing import mix
+from dedup.kernels.neighbours import Seeds, select_least
 from dedup.kernels.shingles import shingle
 from dedup.kernels.text import Contract, tokenise
 from dedup.stages.exchange import Counters
-from dedup.stages.neighbours import Seeds, find_neighbours, select_least
+from dedup.stages.neighbours import find_neighbours
 from tests import oracles
 from tests.stages import settings
 from tests.test_pipeline import make_texts

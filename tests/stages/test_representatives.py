@@ -5,43 +5,44 @@ import json
 import pytest
 from pyspark.sql import types as T
 
+from dedup.kernels.keeping import Policy
 from dedup.stages import representatives
 from dedup.stages.exchange import Counters
-from dedup.stages.representatives import find_distant, measure, select_removals
+from dedup.stages.representatives import Choice, find_distant, measure, select_removals
 from dedup.tables import schemas
-from tests.stages import make_signatures, rows, settings
+from tests.stages import make_signatures, make_table, rows, settings
 
-ways = pytest.mark.parametrize(("partitions", "broadcast"), [(1, True), (3, False)])
 KINDS = {"long": T.LongType(), "tinyint": T.ByteType(), "string": T.StringType()}
 
 
-def explain(spark, documents, edges=(), *, kind="string", times=1, **way):
+BY_ID = Choice(rules=[("smallest_id", "")], policy=Policy(0.8), per_source=0)
+
+
+def explain(spark, documents, edges=(), *, kind="string", times=1, choice=BY_ID, **way):
     """Return MEMBERS and what is counted, for (doc_id, id, set_id, component_id); 7777 resembles nobody."""
     signed = [(doc_id, each, 1, 0, 0) for doc_id, each, _, _ in documents] * times
     counters = Counters(spark)
     # In batches of two rows: some hold members only, some edges only.
     with settings(spark, **{"spark.sql.execution.arrow.maxRecordsPerBatch": 2}):
-        members = representatives.join_members(
-            spark.createDataFrame([(row[0], row[3]) for row in documents], schemas.COMPONENTS).repartition(2),
-            spark.createDataFrame([(row[0], row[2]) for row in documents if row[0] != row[2]], schemas.IDENTICAL),
+        placed = representatives.place(
+            make_table(spark, [(row[0], row[3]) for row in documents], schemas.COMPONENTS).repartition(2),
+            make_table(spark, [(row[0], row[2]) for row in documents if row[0] != row[2]], schemas.IDENTICAL),
             make_signatures(spark, [*signed, (7777, None, 1, 0, 0)], KINDS[kind], partitions=3),
-            spark.createDataFrame(list(edges), schemas.EDGES).repartition(2),
-            policy="smallest_id",
-            counters=counters,
+            make_table(spark, list(edges), schemas.EDGES).repartition(2),
             **way,
         )
-        found = spark.createDataFrame(members.collect(), members.schema)
+        members = representatives.join_members(placed, choice=choice, counters=counters)
+        found = spark.createDataFrame(members.toArrow(), members.schema)
     assert members.schema == schemas.members(KINDS[kind])
     return found, counters.values()
 
 
-@ways
 @pytest.mark.parametrize(
-    ("kind", "components"),
+    ("kind", "components", "partitions", "broadcast"),
     [
-        ("long", [[9, 10], [-1, 2, 100], [-(2**63), 2**63 - 1]]),
-        ("tinyint", [[9, 10], [-100, 2]]),
-        ("string", [["10", "9"], ["B", "a"], ["z", "é"], ["", "0"], ["a", "ab"], ["￿", "😀"]]),
+        ("long", [[9, 10], [-1, 2, 100], [-(2**63), 2**63 - 1]], 1, True),
+        ("tinyint", [[9, 10], [-100, 2]], 3, True),
+        ("string", [["10", "9"], ["B", "a"], ["z", "é"], ["", "0"], ["a", "ab"], ["￿", "😀"]], 3, False),
     ],
 )
 def test_the_smallest_id_in_the_users_own_order_is_kept(spark, kind, components, partitions, broadcast):
@@ -111,8 +112,7 @@ LARGEST = [
 ]
 
 
-@pytest.mark.parametrize("broadcast", [True, False])
-@pytest.mark.parametrize("partitions", [1, 3])
+@pytest.mark.parametrize(("partitions", "broadcast"), [(1, True), (3, False)])
 def test_each_duplicate_is_explained_by_its_similarity_to_the_one_kept(spark, partitions, broadcast):
     members, counted = explain(spark, CHAINED, EDGES, partitions=partitions, broadcast=broadcast)
 
@@ -136,29 +136,27 @@ def test_each_duplicate_is_explained_by_its_similarity_to_the_one_kept(spark, pa
     assert rows(kept) == [(doc_id, each, each, 1.0) for doc_id, each in KEPT.items()]
 
 
-@ways
-def test_rows_of_one_id_are_one_document(spark, partitions, broadcast):
+def test_rows_of_one_id_are_one_document(spark):
     """Wholly equal rows without an id column share their id."""
-    once = explain(spark, CHAINED, EDGES, partitions=partitions, broadcast=broadcast)
-    thrice = explain(spark, CHAINED, EDGES, times=3, partitions=partitions, broadcast=broadcast)
+    once = explain(spark, CHAINED, EDGES, partitions=3, broadcast=False)
+    thrice = explain(spark, CHAINED, EDGES, times=3, partitions=3, broadcast=False)
 
     assert rows(thrice[0]) == rows(once[0])
     assert len(rows(once[0])) == len(CHAINED)
     assert thrice[1] == once[1]
 
 
-@pytest.mark.parametrize("partitions", [1, 3])
-def test_the_largest_components_are_told_wherever_they_lie(spark, partitions):
+def test_the_largest_components_are_told_wherever_they_lie(spark):
     sizes = [2, 7, 2, 3, 2, 4, 2, 6, 5]
     documents = [
         (100 * number + i, f"{i}", 100 * number, 100 * number) for number, n in enumerate(sizes) for i in range(n)
     ]
 
-    _, counted = explain(spark, documents, partitions=partitions, broadcast=True)
+    _, counted = explain(spark, documents, partitions=3, broadcast=True)
 
     told = sorted((one["documents"] for one in map(json.loads, counted["largest"])), reverse=True)
     assert told[:5] == [7, 6, 5, 4, 3]
-    assert len(told) <= 5 * partitions
+    assert len(told) <= 5 * 3
 
 
 def test_no_component_has_no_member(spark):

@@ -1,4 +1,4 @@
-"""Makes version-1.json, the test vectors of docs/hash-spec.md, by the oracles: python -m tests.vectors."""
+"""Makes version-2.json, the test vectors of docs/hash-spec.md, by the oracles: python -m tests.vectors."""
 # ruff: noqa: RUF001 - letters that look alike are what the contract must tell apart
 
 from hashlib import blake2b
@@ -9,7 +9,7 @@ import xxhash
 
 from tests import oracles
 
-FILE = Path(__file__).parent / "version-1.json"
+FILE = Path(__file__).parent / "version-2.json"
 LONG = " ".join(f"word{number * number % 97} of document, number {number};" for number in range(30))
 KEY = bytes(range(1, 33))
 CASES: list[dict[str, Any]] = [
@@ -26,6 +26,7 @@ CASES: list[dict[str, Any]] = [
     {"text": "f(x) = x**2  # squared、全角", "settings": {"tokens": "punctuation"}},
     {"text": "f(x) = x**2  # squared、全角", "settings": {"tokens": "whitespace"}},
     {"text": "The quick brown fox jumps over the lazy dog.", "key": KEY.hex()},
+    {"text": LONG, "key": KEY.hex(), "shingles": {"shingle_size": 64, "seed": 7}},
 ]
 
 
@@ -48,7 +49,7 @@ def make(
         salt = shingles["seed"].to_bytes(16, "little")
         digests = [blake2b(token.encode(), digest_size=8, key=bytes.fromhex(key), salt=salt) for token in tokens]
         hashes = [int.from_bytes(each.digest(), "little") for each in digests]
-    found = oracles.shingle_hashes(hashes, shingles["shingle_size"])
+    found = oracles.shingle_hashes(hashes, shingles["shingle_size"], shingles["seed"], bytes.fromhex(key))
     signature = oracles.signature(found, lsh["bands"] * lsh["rows"], lsh["seed"])
     low = [value & 0xFFFFFFFF for value in signature]
     return {

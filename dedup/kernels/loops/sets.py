@@ -19,27 +19,27 @@ GAPS = 227011, 100894, 44842, 19930, 8858, 3937, 1750, 701, 301, 132, 57, 23, 10
 
 
 @compiled
-def shingle_document(tokens: Hashes, start: int, end: int, powers: Hashes, shingles: Hashes, count: int) -> int:
+def shingle_document(tokens: Hashes, start: int, end: int, weights: Hashes, shingles: Hashes, count: int) -> int:
     """Write the shingles of a document's tokens, in the order of the text; return the number of the first after them.
 
     Parameters
     ----------
-    powers
-        The multiplier's, from 0 up to the shingle size less 1.
+    weights
+        Of the last token, the one before it, and so on, as many as a shingle has.
     shingles
         Takes them from `count` on, at most as many as there are tokens.
     """
-    size = min(powers.size, end - start)
+    size = min(weights.size, end - start)
     if not size:
         return count
     windows = end - start - size + 1
     written = shingles[count : count + windows]
     written[:] = np.uint64(size) * GOLDEN
     for place in range(size):
-        power = powers[size - 1 - place]
+        weight = weights[size - 1 - place]
         taken = tokens[start + place : start + place + windows]
         for window in range(windows):
-            written[window] += taken[window] * power
+            written[window] += taken[window] * weight
     for window in range(windows):
         written[window] = mix(written[window])
     return count + windows
@@ -98,13 +98,13 @@ def _insert(values: Hashes, start: int, end: int, gap: int) -> None:
 
 
 @compiled
-def shingle(tokens: Hashes, offsets: Integers, powers: Hashes, shingles: Hashes, bounds: Integers) -> None:
+def shingle(tokens: Hashes, offsets: Integers, weights: Hashes, shingles: Hashes, bounds: Integers) -> None:
     """Write the set of every document, and into `bounds` where each ends, behind a zero; see `shingles.shingle`."""
     counts = np.empty((1 << MOST_BITS) + 1, dtype=np.int64)
     spare = np.empty(np.diff(offsets).max() if offsets.size > 1 else 0, dtype=np.uint64)
     count = 0
     for document in range(offsets.size - 1):
-        end = shingle_document(tokens, offsets[document], offsets[document + 1], powers, shingles, count)
+        end = shingle_document(tokens, offsets[document], offsets[document + 1], weights, shingles, count)
         count = sort_set(shingles, count, end, spare, counts)
         bounds[document + 1] = count
 

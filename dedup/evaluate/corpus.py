@@ -1,0 +1,213 @@
+"""The corpus that a sample is drawn from: files that this machine reads without Spark."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple, Protocol, Self
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import xxhash
+
+from dedup.engines.workers import Workers, count_cores
+from dedup.files.listing import list_files
+from dedup.files.source import FileSource, open_source
+from dedup.files.splits import Split, cut
+from dedup.files.systems import can_fork
+from dedup.kernels import Integers, neighbours, text
+from dedup.kernels.ids import SEED, to_doc_ids
+from dedup.kernels.neighbours import Seeds, select_least
+from dedup.run.local import ALONE_BYTES, SPLIT_BYTES
+from dedup.run.pairs import read_pairs
+from dedup.settings.contract import load_contract
+from dedup.settings.options import Config
+
+NAMES = ("doc_id", "id", "text")
+
+
+class Labelled(NamedTuple):
+    """Labelled pairs of a corpus."""
+
+    pairs: pa.Table
+    """LABELS of which the corpus has both documents."""
+    given: int
+    """How many the file holds."""
+
+
+class Neighbours(NamedTuple):
+    """Documents that resemble those drawn."""
+
+    seeds: Integers
+    doc_ids: Integers
+    counts: Mapping[str, int]
+    """As the counters of `stages.neighbours.find_neighbours`."""
+
+
+class Corpus(Protocol):
+    """Documents, which each call reads in one pass."""
+
+    def read_labels(self, path: str) -> Labelled:
+        """Read labelled pairs."""
+
+    def draw(self, count: int) -> pa.Table:
+        """Return doc_id, id and text of the `count` documents with the least hashes: the same on every run."""
+
+    def fetch(self, doc_ids: Integers) -> pa.Table:
+        """Return the documents of these ids, as far as there are any."""
+
+    def find_neighbours(self, seeds: Seeds, *, most: int, config: Config) -> Neighbours:
+        """Return documents that resemble those drawn; of each at least the `most` with the least hashes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class FileCorpus:
+    """Files as the memory engine reads them."""
+
+    source: FileSource
+    splits: Sequence[Split]
+    cores: int
+
+    @classmethod
+    def open(cls, inputs: Sequence[str], config: Config) -> Self:
+        """Open the files of an input.
+
+        Raises
+        ------
+        DedupError
+            As `list_files` and `open_source`; malformed records are left out where they are to be set aside.
+        """
+        chosen = config.input
+        # Ids of texts are their paths, on Spark whole ones.
+        listing = list_files(inputs, format=chosen.format, name_filter=chosen.name_filter).absolute()
+        source = open_source(
+            listing,
+            id_column=chosen.id_column,
+            text_column=chosen.text_column,
+            on_bad_record=chosen.on_bad_record,
+            max_text_bytes=chosen.max_text_bytes,
+        )
+        splits = cut(listing, SPLIT_BYTES)
+        cores = min(count_cores(), len(splits)) if listing.size > ALONE_BYTES and can_fork(inputs) else 1
+        return cls(source=source, splits=splits, cores=cores)
+
+    def read_labels(self, path: str) -> Labelled:
+        """See `Corpus.read_labels`."""
+        labels = read_pairs(path, id_type=self.source.id_type, where="--pairs")
+        ends = pa.chunked_array([*labels["left_id"].chunks, *labels["right_id"].chunks]).drop_null()
+        found = np.concatenate(self._map(partial(_find_ids, wanted=np.unique(ends.to_numpy()))))
+        held = [pc.is_in(labels[name], value_set=pa.array(found)) for name in ("left_id", "right_id")]
+        return Labelled(labels.filter(pc.and_(*held)), labels.num_rows)
+
+    def draw(self, count: int) -> pa.Table:
+        """See `Corpus.draw`."""
+        found = self._map(partial(_draw, count=count))
+        columns = [np.concatenate(column) for column in zip(*found, strict=True)]
+        splits = np.repeat(np.arange(len(found)), [each[0].size for each in found])
+        chosen = _order(columns[0], columns[1])[:count]
+        files, rows = columns[2][chosen], columns[3][chosen]
+        wanted: list[tuple[Split, dict[int, Integers]]] = []
+        for number in np.unique(splits[chosen]).tolist():
+            here = splits[chosen] == number
+            of = {int(file): np.sort(rows[here & (files == file)]) for file in np.unique(files[here])}
+            wanted.append((self.splits[number], of))
+        with Workers(self.cores, self.source) as workers:
+            return self._join(list(workers.map(_read_places, wanted)))
+
+    def fetch(self, doc_ids: Integers) -> pa.Table:
+        """See `Corpus.fetch`."""
+        return self._join(self._map(partial(_fetch, wanted=np.unique(doc_ids))))
+
+    def find_neighbours(self, seeds: Seeds, *, most: int, config: Config) -> Neighbours:
+        """See `Corpus.find_neighbours`."""
+        task = partial(
+            _find_neighbours,
+            most=most,
+            contract=load_contract(config),
+            shingle_size=config.shingles.shingle_size,
+        )
+        # The seeds are what a process begins with: they are too large to go along with every split.
+        with Workers(self.cores, (self.source, seeds)) as workers:
+            found = list(workers.map(task, self.splits))
+        counts = Counter[str]()
+        for each in found:
+            counts.update(each.counts)
+        return Neighbours(
+            np.concatenate([each.seeds for each in found]), np.concatenate([each.doc_ids for each in found]), counts
+        )
+
+    def _map(self, work: Callable[[FileSource, Split], Any]) -> list[Any]:
+        with Workers(self.cores, self.source) as workers:
+            return list(workers.map(work, self.splits))
+
+    def _join(self, tables: Sequence[pa.Table]) -> pa.Table:
+        kinds = (pa.int64(), self.source.id_type, pa.large_string())
+        empty = pa.schema([*zip(NAMES, kinds, strict=True)]).empty_table()
+        return pa.concat_tables([empty, *(table for table in tables if table.num_rows)])
+
+
+def _read(
+    source: FileSource, split: Split, rows: Mapping[int, Integers] | None = None
+) -> "list[tuple[int, Integers, pa.RecordBatch]]":
+    """Read documents that have an id, each batch with the number of its file and the doc_ids."""
+    found = []
+    for piece in source.read(split, rows):
+        named = piece.batch.filter(pc.is_valid(piece.batch["id"]))
+        if named.num_rows:
+            found.append((piece.file, to_doc_ids(named["id"]), named))
+    return found
+
+
+def _find_ids(source: FileSource, split: Split, *, wanted: Integers) -> Integers:
+    found = [doc_ids[np.isin(doc_ids, wanted)] for _, doc_ids, _ in _read(source, split)]
+    return np.unique(np.concatenate([*found, np.empty(0, np.int64)]))
+
+
+def _order(hashes: Integers, doc_ids: Integers) -> Integers:
+    return np.lexsort((doc_ids, hashes))
+
+
+def _draw(source: FileSource, split: Split, *, count: int) -> tuple[Integers, ...]:
+    """Return hash, doc_id, file and row of the least of a split."""
+    found = [(np.empty(0, np.int64),) * 4]
+    for file, doc_ids, batch in _read(source, split):
+        listed = [xxhash.xxh64_intdigest(each, SEED) for each in doc_ids.astype("<i8").view("V8").tolist()]
+        signed = np.array(listed, np.uint64).view(np.int64)
+        found.append((signed, doc_ids, np.full(doc_ids.size, file), batch["row"].to_numpy()))
+    hashes, doc_ids, files, rows = (np.concatenate(column) for column in zip(*found, strict=True))
+    least = _order(hashes, doc_ids)[:count]
+    return hashes[least], doc_ids[least], files[least], rows[least]
+
+
+def _to_table(doc_ids: Integers, batch: pa.RecordBatch) -> pa.Table:
+    return pa.table(
+        dict(zip(NAMES, (pa.array(doc_ids), batch["id"], batch["text"].cast(pa.large_string())), strict=True))
+    )
+
+
+def _read_places(source: FileSource, item: tuple[Split, Mapping[int, Integers]]) -> pa.Table:
+    tables = [_to_table(doc_ids, batch) for _, doc_ids, batch in _read(source, *item)]
+    return pa.concat_tables(tables)
+
+
+def _fetch(source: FileSource, split: Split, *, wanted: Integers) -> pa.Table:
+    tables = []
+    for _, doc_ids, batch in _read(source, split):
+        held = np.isin(doc_ids, wanted)
+        tables.append(_to_table(doc_ids[held], batch.filter(pa.array(held))))
+    return pa.concat_tables(tables) if tables else pa.table({})
+
+
+def _find_neighbours(
+    held: tuple[FileSource, Seeds], split: Split, *, most: int, contract: text.Contract, shingle_size: int
+) -> Neighbours:
+    source, seeds = held
+    counts = Counter[str]()
+    taken: tuple[Integers, Integers] = np.empty(0, np.int64), np.empty(0, np.int64)
+    for _, doc_ids, batch in _read(source, split):
+        near, others = neighbours.look(
+            seeds, doc_ids, batch["text"], contract=contract, shingle_size=shingle_size, counts=counts
+        )
+        taken = select_least(np.concatenate((taken[0], near)), np.concatenate((taken[1], others)), most)
+    return Neighbours(*taken, counts)

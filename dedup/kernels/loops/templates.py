@@ -1,0 +1,89 @@
+"""Shingles counted by their leading bits, and sets cut into what is rare and what is hot."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dedup.kernels import Hashes, Integers
+from dedup.kernels.loops import compiled
+from dedup.kernels.loops.hashing import mix
+
+
+@compiled
+def count_slots(shingles: Hashes, shift: np.uint64, most: int, counts: npt.NDArray[Any]) -> None:
+    """Count in every slot, up to `most + 1`."""
+    for shingle in shingles:
+        slot = shingle >> shift
+        if counts[slot] <= most:
+            counts[slot] += 1
+
+
+@compiled
+def cut(
+    shingles: Hashes,
+    offsets: Integers,
+    counts: npt.NDArray[Any],
+    shift: np.uint64,
+    most: int,
+    lengths: Integers,
+    hot: Integers,
+) -> int:
+    """Take from the lengths of prefixes what is alone in its slot, and count hot shingles.
+
+    Returns how many rare shingles `collect` finds.
+    """
+    count = 0
+    for item in range(offsets.size - 1):
+        alone, shared = 0, 0
+        for position in range(offsets[item], offsets[item + 1]):
+            frequency = counts[shingles[position] >> shift]
+            alone += frequency == 1
+            shared += frequency <= most
+        lengths[item] -= alone
+        hot[item] = offsets[item + 1] - offsets[item] - shared
+        count += shared - alone if lengths[item] > 0 else 0
+    return count
+
+
+@compiled
+def mark(
+    shingles: Hashes,
+    offsets: Integers,
+    counts: npt.NDArray[Any],
+    shift: np.uint64,
+    most: int,
+    seeds: Hashes,
+    chosen: Integers,
+    marks: Hashes,
+) -> None:
+    """Sum up the hot shingles of the chosen items, mixed in two ways."""
+    for number in range(chosen.size):
+        first, second = np.uint64(0), np.uint64(0)
+        for position in range(offsets[chosen[number]], offsets[chosen[number] + 1]):
+            shingle = shingles[position]
+            if counts[shingle >> shift] > most:
+                first += mix(shingle ^ seeds[0])
+                second += mix(shingle ^ seeds[1])
+        marks[number, 0], marks[number, 1] = first, second
+
+
+@compiled
+def collect(
+    shingles: Hashes,
+    offsets: Integers,
+    counts: npt.NDArray[Any],
+    shift: np.uint64,
+    most: int,
+    lengths: Integers,
+    positions: Integers,
+) -> None:
+    """Fill in the positions of rare shingles that are not alone in their slot, where the prefix has room for them."""
+    count = 0
+    for item in range(offsets.size - 1):
+        if lengths[item] > 0:
+            for position in range(offsets[item], offsets[item + 1]):
+                frequency = counts[shingles[position] >> shift]
+                if 1 < frequency <= most:
+                    positions[count] = position
+                    count += 1

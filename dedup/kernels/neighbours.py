@@ -1,0 +1,91 @@
+"""What a few documents drawn would be compared with in a whole corpus, piece by piece of it."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+
+from dedup.kernels import Bytes, Hashes, Integers, exact, minhash, shingles, text, trial
+from dedup.kernels.hashing import mix
+from dedup.kernels.runs import rank
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Seeds:
+    """The documents drawn, with what is needed to compare others with them."""
+
+    doc_ids: Integers
+    index: exact.Index
+    signatures: Hashes
+    """uint64 [n, K]."""
+    signature_seed: int
+    settings: Sequence[trial.Setting]
+
+    @cached_property
+    def keys(self) -> list[tuple[Hashes, Integers]]:
+        """For every setting all band keys, ascending, and the document of each."""
+        return [_sort_keys(trial.band_keys(self.signatures, setting)) for setting in self.settings]
+
+    @cached_property
+    def low(self) -> Bytes:
+        """As `minhash.low_bytes`."""
+        return minhash.low_bytes(self.signatures)
+
+
+def look(
+    seeds: Seeds,
+    doc_ids: Integers,
+    texts: pa.Array,
+    *,
+    contract: text.Contract,
+    shingle_size: int,
+    counts: Counter[str],
+) -> tuple[Integers, Integers]:
+    """Compare documents with the seeds.
+
+    Parameters
+    ----------
+    counts
+        Takes `documents`, and `paired N` and `compared N`: see `stages.neighbours.find_neighbours`.
+
+    Returns
+    -------
+    seeds, doc_ids : int64 [m]
+        Positions of seeds, and documents that resemble them.
+    """
+    tokens, bounds = text.tokenise(texts, contract)
+    values, offsets = shingles.shingle(tokens, bounds, shingle_size, contract)
+    counts["documents"] += doc_ids.size
+    seed_sizes = np.diff(seeds.index.offsets)
+    full = np.flatnonzero(np.diff(offsets))
+    signatures = minhash.sign(*exact.take(values, offsets, full), seeds.signatures.shape[1], seeds.signature_seed)
+    low, sizes = minhash.low_bytes(signatures), np.diff(offsets)[full]
+    for number, (setting, (keys, owners)) in enumerate(zip(seeds.settings, seeds.keys, strict=True)):
+        held = trial.band_keys(signatures, setting).reshape(-1)
+        for left, right in exact.meet(keys, owners, held, np.repeat(np.arange(full.size), setting.bands)):
+            other = seeds.doc_ids[left] != doc_ids[full][right]
+            left, right = left[other], right[other] + seed_sizes.size  # noqa: PLW2901 - what is left of them
+            both = np.concatenate((seeds.low, low))[:, : setting.size]
+            likely = trial.select_likely(np.concatenate((seed_sizes, sizes)), both, left, right, setting)
+            counts[f"paired {number}"] += left.size
+            counts[f"compared {number}"] += likely.size
+    found = list(exact.search(seeds.index, values, offsets))
+    near = np.concatenate([left for left, _, _ in found] or [np.empty(0, np.int64)])
+    return near, doc_ids[np.concatenate([right for _, right, _ in found] or [np.empty(0, np.int64)])]
+
+
+def select_least(seeds: Integers, doc_ids: Integers, most: int) -> tuple[Integers, Integers]:
+    """Return for every seed the documents with the `most` least hashes."""
+    order = np.lexsort((mix(doc_ids.view(np.uint64)), seeds))
+    chosen = order[rank(seeds[order]) < most]
+    return seeds[chosen], doc_ids[chosen]
+
+
+def _sort_keys(keys: Hashes) -> tuple[Hashes, Integers]:
+    """Return all keys, ascending, and the document of each; documents without shingles have none to sort."""
+    owners = np.repeat(np.arange(keys.shape[0]), keys.shape[1])
+    order = np.argsort(keys, axis=None)
+    return keys.reshape(-1)[order], owners[order]

@@ -1,0 +1,75 @@
+"""What the documents removed pass on to the one kept: further columns of its row."""
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dedup.engines.passes import Part
+from dedup.errors import ConfigError
+from dedup.run.fates import Fates
+from dedup.settings.keeping import COUNT, ENDS, list_merged, name_merged, parse_merge
+from dedup.settings.options import Config
+
+Group: TypeAlias = Sequence[Sequence[str | None]]
+"""Of a document kept and those removed for it, the values of the columns of `list_merged`."""
+
+
+def check_merge(config: Config, kind: str) -> None:
+    """Refuse to merge into what takes no columns.
+
+    Parameters
+    ----------
+    kind
+        Format of the output.
+
+    Raises
+    ------
+    ConfigError
+    """
+    if config.keep.merge and config.output.mode != "filter":
+        raise ConfigError(f'keep.merge: needs output.mode = "filter" (got "{config.output.mode}")')
+    if config.keep.merge and kind in {"csv", "text"}:
+        raise ConfigError(f"keep.merge: must be empty where the output is {kind}, which takes no lists")
+
+
+def note_merged(entries: Sequence[str], rows: Sequence[int], groups: Sequence[Group]) -> pa.Table:
+    """Return the columns that `keep.merge` asks for, of documents by their rows."""
+    columns = {"row": pa.array(rows, pa.int64())}
+    for rule in parse_merge(entries, "keep"):
+        if rule.name == COUNT:
+            columns[name_merged(rule)] = pa.array([len(group) for group in groups], pa.int64())
+            continue
+        place = list_merged(entries).index(rule.of)
+        known = [sorted({value for each in group if (value := each[place]) is not None}) for group in groups]
+        if rule.name in ENDS:
+            end = 0 if rule.name == ENDS[0] else -1
+            columns[name_merged(rule)] = pa.array([each[end] if each else None for each in known], pa.string())
+        else:
+            columns[name_merged(rule)] = pa.array(known, pa.list_(pa.string()))
+    return pa.table(columns)
+
+
+def merge_by_file(entries: Sequence[str], part: Part, fates: Fates, count: int) -> dict[int, pa.Table]:
+    """Return the columns that `keep.merge` asks for, by file; rows without them stand for themselves."""
+    kept_ids = fates.removals["representative_id"].combine_chunks()
+    stays = ~fates.flag(part.doc_ids.size) & pc.is_in(part.ids, value_set=kept_ids).to_numpy(zero_copy_only=False)
+    places = np.flatnonzero(stays)
+    groups = {
+        user_id: [own or []]
+        for user_id, own in zip(
+            *(each.take(pa.array(places)).to_pylist() for each in (part.ids, part.merged)), strict=True
+        )
+    }
+    for user_id, values in zip(kept_ids.to_pylist(), part.merged.take(pa.array(fates.places)).to_pylist(), strict=True):
+        groups[user_id].append(values or [])
+    noted = list(groups.values())
+    found = {}
+    for file in range(count):
+        here = np.flatnonzero(part.files[places] == file)
+        found[file] = note_merged(
+            entries, part.rows[places[here]].tolist(), [noted[number] for number in here.tolist()]
+        )
+    return found

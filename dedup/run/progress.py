@@ -1,0 +1,73 @@
+"""A line on a terminal that tells how far the stage at work has come, and is gone when the stage ends."""
+
+import sys
+import threading
+import time
+from collections.abc import Callable
+from typing import TextIO
+
+from dedup.display import duration
+
+TICK_SECONDS = 0.5
+SURE = 0.05
+"""Share from which on the time left is worth telling."""
+CLEAR = "\r\x1b[K"
+
+
+class Progress:
+    """Shows the stage at work while it lasts longer than a tick.
+
+    Parameters
+    ----------
+    ask
+        Returns tasks done and in all of a stage, by its name; None where nobody knows.
+    """
+
+    def __init__(self, ask: Callable[[str], tuple[int, int] | None], stream: TextIO | None = None) -> None:
+        self._ask = ask
+        self._stream = stream or sys.stderr
+        self._writing = threading.Lock()
+        self._stages: list[tuple[str, float]] = []
+        self._changed = threading.Event()
+        threading.Thread(target=self._show, name="progress", daemon=True).start()
+
+    def begin(self, name: str) -> None:
+        """Show a stage from now on; of several at once, the one that began last."""
+        self._stages.append((name, time.monotonic()))
+
+    def end(self, name: str) -> None:
+        """Show it no longer."""
+        with self._writing:
+            self._stages = [each for each in self._stages if each[0] != name]
+            self._write(CLEAR)
+
+    def _show(self) -> None:
+        while True:
+            time.sleep(TICK_SECONDS)
+            stages = self._stages
+            if not stages:
+                continue
+            name, begin = stages[-1]
+            line = describe(name, self._ask(name), time.monotonic() - begin)
+            with self._writing:
+                if stages is self._stages or stages[-1] in self._stages:
+                    self._write(f"{CLEAR}{line}")
+
+    def _write(self, text: str) -> None:
+        try:
+            self._stream.write(text)
+            self._stream.flush()
+        except (OSError, ValueError):
+            # The terminal is closed.
+            self._stages = []
+
+
+def describe(name: str, tasks: tuple[int, int] | None, seconds: float) -> str:
+    """Write the line of a stage that has been at work for so many seconds."""
+    done, total = tasks or (0, 0)
+    said = f"{name:<16} {duration(seconds):>14}"
+    if not total:
+        return said
+    share = min(done / total, 1)
+    left = f", about {duration(seconds * (1 - share) / share)} left" if SURE <= share < 1 else ""
+    return f"{said}  {share:4.0%}{left}"

@@ -1,0 +1,127 @@
+"""Who reads and writes the files of a job: its own workers, or Spark's readers where only Spark can."""
+
+import os
+import re
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from dedup.errors import StorageError
+from dedup.files.globs import MAGIC
+from dedup.files.storage import Storage
+from dedup.files.systems import OBJECT_STORES, is_local, redact, redact_text, split_url
+from dedup.run.job import Job
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+PATIENCE_SECONDS = 30.0
+"""How long all stores may take to answer."""
+ENVIRONMENT: Mapping[str, tuple[str, ...]] = {
+    "access.key": ("AWS_ACCESS_KEY_ID",),
+    "secret.key": ("AWS_SECRET_ACCESS_KEY",),
+    "session.token": ("AWS_SESSION_TOKEN",),
+    "endpoint": ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"),
+}
+"""What pyarrow takes where Spark has a setting `fs.s3a.` of this name."""
+OWN_SETTINGS = {
+    "s3": r"fs\.s3a\.(?:bucket\.{authority}\.)?(?P<name>access\.key|secret\.key|session\.token|endpoint"
+    r"|aws\.credentials\.provider|assumed\.role\.arn|security\.credential\.provider\.path|encryption\.(?:key|algorithm)"
+    r"|server-side-encryption.*|proxy\.host|requester\.pays\.enabled)",
+    "gs": r"(?P<name>(?:fs\.gs|google\.cloud)\.(?:.*auth.*|.*root\.url|proxy\.address|encryption.*))",
+    "abfs": r"(?P<name>fs\.azure\.(?:account\.(?:key|auth|oauth|keyprovider)|sas|encryption).*)",
+}
+"""Settings of Spark that say who reads a store, and where it is; by the name of the store."""
+
+
+def find_obstacle(job: Job) -> str:
+    """Return why the machine's own credentials do not serve to read and write the files of a job; empty if they do.
+
+    Of the output it writes and deletes a small file, OUT.probe, unless that is on this machine.
+    """
+    labels = filter(None, [job.config.evaluation.labeled_pairs])
+    return _find_obstacle([*_select_remote(job.inputs), *_select_remote(labels)], *_select_remote([job.output]))
+
+
+def find_obstacle_beside(spark: "SparkSession", job: Job) -> str:
+    """Return the same where Spark is at hand, which may have other credentials and file systems, and other machines."""
+    conf = spark.sparkContext._jsc.hadoopConfiguration()  # noqa: SLF001 - Hadoop's settings have no other door
+    paths = [*job.inputs, job.output]
+    remote = _select_remote(paths)
+    obstacle = next(filter(None, (_compare(conf, path) for path in paths)), "")
+    obstacle = obstacle or _find_obstacle(_select_remote(job.inputs), *_select_remote([job.output]))
+    if obstacle or not remote or str(spark.sparkContext.master).startswith("local"):
+        return obstacle
+    count = spark.sparkContext.defaultParallelism
+    # Credentials of the driver's own environment are none of an executor's.
+    probes = spark.sparkContext.parallelize(range(count), count).map(lambda _: _find_obstacle(remote))
+    return next((f"on an executor: {found}" for found in probes.collect() if found), "")
+
+
+def is_on_disk(spark: "SparkSession", path: str) -> bool:
+    """Tell whether Spark, too, takes a path for one of the machines' own disks."""
+    conf = spark.sparkContext._jsc.hadoopConfiguration()  # noqa: SLF001 - as above
+    return is_local(path) and not _compare(conf, path)
+
+
+def _select_remote(paths: Iterable[str]) -> list[str]:
+    return [path for path in paths if not is_local(path)]
+
+
+def _find_obstacle(readable: Sequence[str], output: str = "") -> str:
+    """Return why these cannot be read or this output not be written."""
+    if not readable and not output:
+        return ""
+    said: list[str] = []
+
+    def ask() -> None:
+        storage = Storage()
+        try:
+            for path in readable:
+                storage.exists(_fixed(path))
+            if output:
+                storage.write_text(f"{output.rstrip('/')}.probe", "")
+                storage.delete(f"{output.rstrip('/')}.probe")
+            said.append("")
+        except StorageError as error:
+            said.append(str(error))
+
+    # Some clients have no time limits of their own, and a thread that waits for one must not hold up the end.
+    asking = threading.Thread(target=ask, name="reach", daemon=True)
+    asking.start()
+    asking.join(PATIENCE_SECONDS)
+    shown = ", ".join(redact(path) for path in filter(None, [*readable, output]))
+    return said[0] if said else f"{shown}: no answer within {PATIENCE_SECONDS:.0f} s"
+
+
+def _fixed(path: str) -> str:
+    """Return the part of a path before the first glob."""
+    parts = path.rstrip("/").split("/")
+    first = next((number for number, part in enumerate(parts) if MAGIC.search(part)), len(parts))
+    return "/".join(parts[:first])
+
+
+def _compare(conf: Any, path: str) -> str:  # noqa: ANN401 - a Java object
+    """Return why Spark reads another place under this path, or with other credentials, than pyarrow does."""
+    default = str(conf.get("fs.defaultFS", "file:///"))
+    if is_local(path):
+        is_same = default.startswith("file:") or path.startswith("file:")
+        return "" if is_same else f"{path}: is on Spark's file system {redact_text(default)}"
+    scheme, rest = split_url(path)
+    store = OBJECT_STORES.get(scheme, "abfs" if scheme == "abfss" else scheme)
+    for name, own in _list_settings(conf, store, rest.partition("/")[0]):
+        if own != next(filter(None, map(os.environ.get, ENVIRONMENT.get(name, ()))), ""):
+            return f"{redact(path)}: Spark has settings of its own for it ({name})"
+    return ""
+
+
+def _list_settings(conf: Any, store: str, authority: str) -> Iterator[tuple[str, str]]:  # noqa: ANN401 - as above
+    """Yield what the user has set of a store, by name."""
+    if store not in OWN_SETTINGS:
+        return
+    pattern = OWN_SETTINGS[store].replace("{authority}", re.escape(authority))
+    for key in conf.getValByRegex(pattern.replace("?P<", "?<")):
+        sources = conf.getPropertySources(key)
+        found = re.fullmatch(pattern, key)
+        if found and not (sources and str(sources[0]).endswith("-default.xml")):
+            yield found["name"], str(conf.get(key) or "").rstrip("/")

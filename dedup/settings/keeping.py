@@ -1,0 +1,82 @@
+"""What the entries of `keep.order` and `keep.merge` mean."""
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from dedup.errors import ConfigError
+
+PLAIN: tuple[str, ...] = ("smallest_id", "longest", "shortest")
+OF_COLUMN = ("latest", "earliest", "highest", "lowest")
+LISTED, SQL = "source", "sql"
+COUNT = "count"
+ENDS = ("first", "last")
+
+
+class Rule(NamedTuple):
+    """An entry before and after its colon."""
+
+    name: str
+    of: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.name}:{self.of}" if self.of else self.name
+
+
+def parse_order(entries: Sequence[str], where: str) -> tuple[Rule, ...]:
+    """Return the rules of `keep.order`.
+
+    Raises
+    ------
+    ConfigError
+        When an entry is none.
+    """
+    rules = tuple(Rule(name, of) for name, _, of in (entry.partition(":") for entry in entries))
+    for rule, entry in zip(rules, entries, strict=True):
+        is_plain = rule.name in PLAIN and entry == rule.name
+        if not is_plain and not (rule.name in {*OF_COLUMN, LISTED, SQL} and rule.of.strip()):
+            known = ", ".join([*PLAIN, *(f"{name}:COLUMN" for name in OF_COLUMN), f"{LISTED}:A,B", f"{SQL}:EXPRESSION"])
+            raise ConfigError(f"{where}: order must have entries of {known} (got {entry!r})")
+    return rules
+
+
+def list_columns(entries: Sequence[str]) -> tuple[Rule, ...]:
+    """Return the rules of `keep.order` that need a value of every row: of a column, or of an expression."""
+    return tuple(rule for rule in parse_order(entries, "keep") if rule.name in {*OF_COLUMN, SQL})
+
+
+def parse_merge(entries: Sequence[str], where: str) -> tuple[Rule, ...]:
+    """Return the rules of `keep.merge`.
+
+    Raises
+    ------
+    ConfigError
+        When an entry is none, or two give one column.
+    """
+    rules = tuple(Rule(name, of) for name, _, of in (entry.partition(":") for entry in entries))
+    for rule, entry in zip(rules, entries, strict=True):
+        if entry != COUNT and not (re.fullmatch(r"[a-z][a-z0-9_]*", rule.name) and rule.of and rule.name != COUNT):
+            raise ConfigError(
+                f"{where}: merge must have entries of {COUNT}, first:COLUMN, last:COLUMN, NAME:COLUMN with a name of "
+                f"lower-case letters, digits and underscores (got {entry!r})"
+            )
+    names = [name_merged(rule).lower() for rule in rules]
+    if len({*names}) < len(names):
+        raise ConfigError(f"{where}: merge must give every column once (got {', '.join(names)})")
+    return rules
+
+
+def list_merged(entries: Sequence[str]) -> tuple[str, ...]:
+    """Return the columns of `keep.merge`, each once."""
+    return tuple(dict.fromkeys(rule.of for rule in parse_merge(entries, "keep") if rule.of))
+
+
+def name_merged(rule: tuple[str, str]) -> str:
+    """Return the column that a rule of `keep.merge` gives."""
+    name, of = rule
+    return f"dedup_{name}_{of}" if name in ENDS else f"dedup_{name}"
+
+
+def needs_spark(entries: Sequence[str]) -> bool:
+    """Tell whether a rule of `keep.order` is an expression."""
+    return any(rule.name == SQL for rule in parse_order(entries, "keep"))

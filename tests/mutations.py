@@ -1,0 +1,725 @@
+"""Faults that the tests must find: the package with one invariant broken, one fault at a time.
+
+scripts/mutations [NAME ...] [--all] breaks a copy of the checkout and runs the tests named beside each fault; with
+--all the whole suite where these let it pass. The suite itself only checks that every text stands where it is said to.
+"""
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parent.parent
+LEFT = (".venv", "jars", "dist", "demo-output", "__pycache__", ".hypothesis", ".*_cache")
+"""What is not copied: packages, which the copy shares, and what earlier runs have made."""
+WHOLE = ("tests", "--ignore", "tests/test_mutations.py")
+COMPILED = ("kernels/loops/", "kernels/hashing.py")
+"""What compiled code is made of: Numba looks for changes in the file of a function, but not in those it calls."""
+DEADLINE_SECONDS = 600
+"""A fault can also end in a search that never ends."""
+
+
+class Mutation(NamedTuple):
+    """A fault, and what finds it."""
+
+    name: str
+    invariant: str
+    """What is broken, as it holds."""
+    file: str
+    """Below dedup/."""
+    old: str
+    """Stands there once."""
+    new: str
+    tests: tuple[str, ...]
+    """Files below tests/, or tests of one."""
+
+
+MEMORY = "engines/test_memory.py::test_finds_what_plain_python_finds"
+GUARANTEES = "test_guarantees.py"
+
+MUTATIONS = (
+    # Texts and hashes.
+    Mutation(
+        "nfkc",
+        "Texts are compared in NFKC.",
+        "kernels/text.py",
+        'unicodedata.normalize("NFKC", text)',
+        'unicodedata.normalize("NFC", text)',
+        ("kernels/test_text.py",),
+    ),
+    Mutation(
+        "shingle-length",
+        "The hash of a shingle says how many tokens it has.",
+        "kernels/loops/sets.py",
+        "written[:] = np.uint64(size) * GOLDEN",
+        "written[:] = np.uint64(0)",
+        ("kernels/test_vectors.py",),
+    ),
+    Mutation(
+        "signature-bits",
+        "Two documents agree in a row of a signature with probability equal to their similarity.",
+        "kernels/loops/sets.py",
+        "lowest = min(lowest, mix(shingles[position] ^ seed) & LOW)",
+        "lowest = mix(shingles[position] ^ seed) & LOW",
+        ("kernels/test_minhash.py",),
+    ),
+    Mutation(
+        "band-key-rows",
+        "A band key depends on the order of its rows and on the band.",
+        "kernels/loops/sets.py",
+        "summed += mix((signature[row] & LOW) + salts[row])",
+        "summed += mix((signature[row] & LOW) + salts[0])",
+        ("kernels/test_lsh.py",),
+    ),
+    Mutation(
+        "twin",
+        "Compiled loops and their oracle in NumPy give the same bits.",
+        "kernels/lsh.py",
+        "summed = mix((signatures & LOW) + salts)",
+        "summed = mix((signatures & LOW) ^ salts)",
+        ("kernels/test_lsh.py",),
+    ),
+    Mutation(
+        "estimate-chance",
+        "The estimate from low bytes is corrected for chance.",
+        "kernels/minhash.py",
+        "(agreement - 1 / 256) / (1 - 1 / 256)",
+        "agreement",
+        ("kernels/test_minhash.py",),
+    ),
+    # Candidates.
+    Mutation(
+        "bucket-rows",
+        "Equal rows are one document, which shares no bucket with itself.",
+        "kernels/lsh.py",
+        "distinct = mark_firsts(keys, members)",
+        "distinct = np.ones(keys.size, dtype=bool)",
+        ("kernels/test_lsh.py",),
+    ),
+    Mutation(
+        "bucket-pairs",
+        "A bucket below the cap gives all its pairs.",
+        "kernels/lsh.py",
+        "followers = size - 1 - position",
+        "followers = np.minimum(size - 1 - position, 2)",
+        ("kernels/test_lsh.py",),
+    ),
+    Mutation(
+        "cap-partners",
+        "Each member of a bucket over the cap keeps partners however large the bucket is.",
+        "kernels/lsh.py",
+        "np.clip(max_bucket**2 // (2 * sizes), min(FOLLOWERS, max_bucket // 2), max_bucket // 2)",
+        "np.clip(max_bucket**2 // (2 * sizes), 0, max_bucket // 2)",
+        ("kernels/test_lsh.py",),
+    ),
+    Mutation(
+        "cap-circle",
+        "Whom the cap lets a document meet follows from ids and keys, not from the order of rows.",
+        "kernels/lsh.py",
+        "mix(named.view(np.uint64) ^ keys[bucket])",
+        "mix(np.arange(members.size, dtype=np.uint64) ^ keys[bucket])",
+        ("kernels/test_lsh.py", "kernels/test_pairs.py"),
+    ),
+    Mutation(
+        "cap-sample",
+        "What a cap costs is estimated from pairs that were not compared.",
+        "kernels/lsh.py",
+        "+ followers[bucket] + 1\n",
+        "+ 1\n",
+        ("kernels/test_lsh.py",),
+    ),
+    Mutation(
+        "cap-lost",
+        "A similar pair of which no edge knows a document is counted as lost.",
+        "engines/members.py",
+        "(places[left] != places[right]) | (places[left] < 0)",
+        "places[left] != places[right]",
+        ("engines/test_memory.py",),
+    ),
+    Mutation(
+        "cap-bound",
+        "The share that a cap loses is bounded, not guessed: none in a sample of ten does not say none in all.",
+        "report/build.py",
+        "float(betaincinv(lost + 1, sampled - lost, 0.95))",
+        "lost / sampled",
+        ("test_report.py",),
+    ),
+    Mutation(
+        "length-symmetry",
+        "Whether sizes allow a threshold does not depend on which document is left.",
+        "kernels/filters.py",
+        "np.minimum(left_sizes, right_sizes), np.maximum(left_sizes, right_sizes)",
+        "left_sizes, right_sizes",
+        ("kernels/test_filters.py",),
+    ),
+    Mutation(
+        "length-rounding",
+        "No pair at the threshold is lost to the error of a product.",
+        "kernels/filters.py",
+        "threshold * greatest * (1 - 1e-12)",
+        "threshold * greatest",
+        ("kernels/test_filters.py",),
+    ),
+    Mutation(
+        "estimate-floor",
+        "The estimate drops pairs below the threshold, so many errors below it.",
+        "kernels/curve.py",
+        "return threshold - sigmas * standard_error",
+        "return threshold + sigmas * standard_error",
+        ("kernels/test_curve.py",),
+    ),
+    Mutation(
+        "prefix-complete",
+        "Exact mode finds every pair at the threshold.",
+        "kernels/prefixes.py",
+        "astype(np.int64) + 1\n",
+        "astype(np.int64)\n",
+        (MEMORY,),
+    ),
+    Mutation(
+        "prefix-rounding",
+        "No prefix is shortened by the error of a product.",
+        "kernels/prefixes.py",
+        "np.ceil(threshold * sizes - MARGIN)",
+        "np.ceil(threshold * sizes)",
+        ("kernels/test_pairs.py",),
+    ),
+    Mutation(
+        "routes",
+        "Equal keys meet in one partition, wherever their documents come from.",
+        "stages/buckets.py",
+        "((keys >> np.uint64(32)) * np.uint64(partitions) >> np.uint64(32)).astype(np.int64)",
+        "np.arange(keys.size) % partitions",
+        ("stages/test_buckets.py::test_buckets_are_documents_that_agree_in_a_band",),
+    ),
+    Mutation(
+        "cells",
+        "A pair that comes from several buckets is compared once.",
+        "stages/exchange.py",
+        'left, right = _distinct(*unpack(table["block"], 2))',
+        'left, right = unpack(table["block"], 2)',
+        ("stages/test_candidates.py",),
+    ),
+    # Verification.
+    Mutation(
+        "exact",
+        "The similarity of an edge is the share of shingles in common, of all that either has.",
+        "kernels/jaccard.py",
+        "union = sizes[left] + sizes[right] - shared",
+        "union = np.maximum(sizes[left], sizes[right])",
+        ("kernels/test_jaccard.py",),
+    ),
+    Mutation(
+        "inclusive-memory",
+        "A pair at the threshold is an edge.",
+        "engines/verification.py",
+        "compared.jaccard >= threshold",
+        "compared.jaccard > threshold",
+        (MEMORY,),
+    ),
+    Mutation(
+        "inclusive-spark",
+        "A pair at the threshold is an edge on Spark, too.",
+        "stages/edges.py",
+        "chosen = exact >= threshold",
+        "chosen = exact > threshold",
+        ("stages/test_edges.py::test_a_pair_at_the_threshold_is_an_edge",),
+    ),
+    Mutation(
+        "near-misses",
+        "Near misses lie below the threshold.",
+        "kernels/jaccard.py",
+        "(similarities < threshold)",
+        "(similarities <= threshold)",
+        ("kernels/test_jaccard.py",),
+    ),
+    Mutation(
+        "empty",
+        "Documents without a token are duplicates of none.",
+        "engines/documents.py",
+        "full = np.flatnonzero(sizes)",
+        "full = np.arange(sizes.size)",
+        (MEMORY,),
+    ),
+    Mutation(
+        "empty-spark",
+        "Documents without a token are duplicates of none on Spark, too.",
+        "stages/identical.py",
+        'named["shingle_count"].to_numpy() > 0',
+        'named["shingle_count"].to_numpy() >= 0',
+        ("stages/test_identical.py",),
+    ),
+    Mutation(
+        "digests",
+        "Sets are equal where all 128 bits of their digests are.",
+        "kernels/identical.py",
+        "first = mark_firsts(high, low)",
+        "first = mark_firsts(high)",
+        ("kernels/test_identical.py",),
+    ),
+    # Ids.
+    Mutation(
+        "collision-memory",
+        "Two ids of one hash are refused, never taken for one document.",
+        "engines/documents.py",
+        "if collided.size:",
+        "if collided.size > 2:",
+        ("engines/test_documents.py",),
+    ),
+    Mutation(
+        "collision-spark",
+        "Two ids of one hash are refused on Spark, too.",
+        "stages/documents.py",
+        'F.size("ids") > 1',
+        'F.size("ids") > 2',
+        ("stages/test_documents.py::test_two_ids_of_one_hash_are_named_whatever_else_is_wrong",),
+    ),
+    Mutation(
+        "null-ids",
+        "A document without an id ends the job.",
+        "engines/documents.py",
+        "if nulls := features.ids.null_count:",
+        "if (nulls := features.ids.null_count) > 1:",
+        ("engines/test_documents.py",),
+    ),
+    Mutation(
+        "row-digest",
+        "Rows without an id are one document only where all their values are equal.",
+        "files/digest.py",
+        "members = [tag + value for tag, value in zip(tags, values, strict=True) if value is not NULL]",
+        "members = [value for value in values if value is not NULL]",
+        ("files/test_source.py::test_without_an_id_column_equal_rows_have_one_id_in_every_format",),
+    ),
+    # Components and the one kept.
+    Mutation(
+        "component-least",
+        "A component is named by its least document.",
+        "kernels/components.py",
+        "ids[firsts][labels]",
+        "ids[firsts][labels[::-1]]",
+        ("kernels/test_components.py",),
+    ),
+    Mutation(
+        "election",
+        "Of a component the document least in the policy's rank stays.",
+        "kernels/representatives.py",
+        "np.lexsort((ranks, component_ids))",
+        "np.lexsort((-ranks, component_ids))",
+        ("kernels/test_representatives.py",),
+    ),
+    Mutation(
+        "policy",
+        "smallest_id keeps the least of the user's own ids.",
+        "kernels/representatives.py",
+        'pc.rank(members["id"], tiebreaker="dense")',
+        'pc.rank(members["doc_id"], tiebreaker="dense")',
+        (MEMORY,),
+    ),
+    Mutation(
+        "direct-similarity",
+        "A removal says the exact similarity to the one kept, also where no edge joins the two.",
+        "engines/members.py",
+        "similarities[distant] = _measure(left[distant], right[distant], sets)",
+        "similarities[distant] = search.threshold",
+        (MEMORY,),
+    ),
+    Mutation(
+        "per-source",
+        "A source removes no more documents of others than its limit.",
+        "engines/members.py",
+        "ranks >= per_source",
+        "ranks > per_source",
+        (MEMORY,),
+    ),
+    Mutation(
+        "per-source-own",
+        "A source's limit does not count its own documents.",
+        "engines/members.py",
+        "(kinds != KEPT) & (owners != owners[chosen])",
+        "kinds != KEPT",
+        (MEMORY,),
+    ),
+    # The output.
+    Mutation(
+        "equal-rows",
+        "Of equal rows one stays.",
+        "run/fates.py",
+        "rank(doc_ids[order]) > 0",
+        "rank(doc_ids[order]) >= 0",
+        (GUARANTEES,),
+    ),
+    Mutation(
+        "equal-rows-spark",
+        "Of equal rows one stays on Spark, too.",
+        "stages/fates.py",
+        'F.col("number") > 1',
+        'F.col("number") > 2',
+        ("test_pipeline.py::test_equal_rows_without_an_id_column_leave_one",),
+    ),
+    Mutation(
+        "nothing-lost",
+        "Rows kept and rows removed are counted against the input before anything is published.",
+        "run/sinking.py",
+        "if kept != total - goes or removed not in {goes, None}:",
+        "if kept > total:",
+        (GUARANTEES,),
+    ),
+    Mutation(
+        "last-record",
+        "What stands behind the last record that goes stays, bytes as they were.",
+        "files/sink.py",
+        "    parts.append(block.data[begin:])\n",
+        "",
+        ("files/test_sink.py",),
+    ),
+    Mutation(
+        "csv-header",
+        "Every file of CSV keeps its header.",
+        "files/sink.py",
+        "header = 1 if is_csv and len(block.rows) and block.rows[0] < 0 else 0",
+        "header = 0",
+        ("files/test_sink.py",),
+    ),
+    Mutation(
+        "csv-returns",
+        "A carriage return with its line feed ends one record of CSV.",
+        "files/records.py",
+        "is_end = (values[stops] == NEWLINE) | (following != NEWLINE)",
+        "is_end = np.ones(len(stops), dtype=bool)",
+        ("files/test_sink.py::test_kept_and_removed_records_are_the_bytes_of_the_input", "files/test_source.py"),
+    ),
+    Mutation(
+        "parquet-schema",
+        "A parquet file keeps its schema, that of Arrow only where it has one.",
+        "files/writers.py",
+        'b"ARROW:schema" in (metadata.metadata or {})',
+        "True",
+        ("files/test_sink.py::test_files_of_other_writers_come_through_unchanged",),
+    ),
+    Mutation(
+        "row-groups",
+        "A parquet file keeps its row groups.",
+        "files/writers.py",
+        "row_group_size=max(rows.num_rows, 1)",
+        "row_group_size=2",
+        ("files/test_sink.py",),
+    ),
+    Mutation(
+        "changed-file",
+        "A file that changed since it was read is not written.",
+        "files/sink.py",
+        "if entry is None or (entry.size, entry.changed) != (file.size, file.changed):",
+        "if entry is None:",
+        ("files/test_storage.py",),
+    ),
+    Mutation(
+        "changed-input",
+        "An input that changed while it was read is not published.",
+        "run/local.py",
+        "if list_input(job).fingerprint != listing.fingerprint:",
+        "if not listing.files:",
+        (GUARANTEES,),
+    ),
+    Mutation(
+        "quarantine",
+        "A record that is none goes to quarantine and nowhere else.",
+        "files/sink.py",
+        "sorted(leaving + aside)",
+        "leaving",
+        ("test_bad_input.py::test_malformed_json_is_set_aside_with_its_file",),
+    ),
+    # One run on an output, its work, and its publication.
+    Mutation(
+        "lock",
+        "A run whose lock beats keeps others away.",
+        "run/lock.py",
+        "if now and found and now != found:",
+        "if not now:",
+        ("test_lock.py",),
+    ),
+    Mutation(
+        "lock-lost",
+        "A run that lost its lock publishes nothing.",
+        "run/workspace.py",
+        "        self._mark(self.result)\n        self._lock.check()\n",
+        "        self._mark(self.result)\n",
+        (GUARANTEES,),
+    ),
+    Mutation(
+        "marks",
+        "No folder without the job's mark is moved or deleted.",
+        "run/workspace.py",
+        'if self._storage.exists(folder) and not self._storage.exists(f"{folder}/{MARK}"):',
+        "if not folder:",
+        (GUARANTEES,),
+    ),
+    Mutation(
+        "mark-last",
+        "The mark of a folder is the last of it to be deleted.",
+        "run/workspace.py",
+        "if entry.path != MARK:",
+        "if entry.path:",
+        ("test_ownership.py::test_a_folder_is_deleted_mark_last",),
+    ),
+    Mutation(
+        "apart",
+        "The lock, too, lies apart from every input.",
+        "run/overlap.py",
+        '("", ".partial", ".lock", ".replaced")',
+        '("", ".partial", ".replaced")',
+        ("test_overlap.py",),
+    ),
+    Mutation(
+        "resume-settings",
+        "An unfinished run of other settings is refused.",
+        "run/workspace.py",
+        "if differing and not overwrite:",
+        "if not differing and not overwrite and not earlier:",
+        ("test_storage.py::test_another_run_is_refused_and_named_until_it_may_overwrite",),
+    ),
+    Mutation(
+        "resume-key",
+        "An unfinished run of another hash key is refused.",
+        "run/publication.py",
+        '"hash key": spec.key, ',
+        "",
+        (GUARANTEES,),
+    ),
+    Mutation(
+        "resume-limits",
+        "Limits of alerts may change between tries.",
+        "run/publication.py",
+        ' and not name.startswith("alerts.")',
+        "",
+        (GUARANTEES,),
+    ),
+    Mutation(
+        "resume-result",
+        "Rows of a result cut short are not published.",
+        "run/workspace.py",
+        "            self._storage.delete(self.result)\n",
+        "",
+        ("test_storage.py::test_an_equal_run_goes_on_where_the_other_stopped",),
+    ),
+    Mutation(
+        "damaged-table",
+        "A table of an earlier try that lacks rows is made again.",
+        "run/tables.py",
+        'return int(observation.get["rows"]) == rows',
+        'return int(observation.get["rows"]) <= rows',
+        ("test_storage.py::test_a_damaged_table_is_made_again",),
+    ),
+    Mutation(
+        "publication-last",
+        "_SUCCESS comes last: an output with it is whole.",
+        "run/workspace.py",
+        "        self._storage.rename(self.result, self.output)\n",
+        '        self._storage.write_text(f"{self.result}/_SUCCESS", "")\n'
+        "        self._storage.rename(self.result, self.output)\n",
+        (GUARANTEES,),
+    ),
+    Mutation(
+        "replaced-last",
+        "An output that is replaced is deleted once the new one is whole.",
+        "run/workspace.py",
+        "            self._storage.rename(self.output, self._replaced)\n",
+        "            self._delete(self.output)\n",
+        (GUARANTEES,),
+    ),
+    Mutation(
+        "overwrite",
+        "An existing output is not overwritten unasked.",
+        "run/workspace.py",
+        "and not (overwrite or cut_short):",
+        "and not (overwrite or cut_short or True):",
+        (GUARANTEES,),
+    ),
+    Mutation(
+        "alerts-first",
+        "A breach that is to fail the job publishes nothing.",
+        "run/publication.py",
+        'if report["alerts"] and config.alerts.on_breach == "fail":',
+        'workspace.publish(files)\n    if report["alerts"] and config.alerts.on_breach == "fail":',
+        (GUARANTEES,),
+    ),
+    # What is told.
+    Mutation(
+        "key-written",
+        "The key of hashes is never written, only its fingerprint.",
+        "settings/hashspec.py",
+        "key=key_fingerprint(contract.key)",
+        'key=contract.key.decode("latin-1")',
+        (GUARANTEES,),
+    ),
+    Mutation(
+        "key-file",
+        "A key that others can read is refused.",
+        "settings/contract.py",
+        "if rights & 0o077:",
+        "if rights & 0o007:",
+        ("test_contract.py",),
+    ),
+    Mutation(
+        "passwords",
+        "The report holds no password of a URL.",
+        "report/build.py",
+        '"output": hide_secrets(output),',
+        '"output": output,',
+        ("test_report.py",),
+    ),
+    Mutation(
+        "markup",
+        "What comes from the corpus is text in the report, never markup.",
+        "report/page.py",
+        "select_autoescape(default=True)",
+        "select_autoescape(default=False)",
+        ("test_report.py",),
+    ),
+    Mutation(
+        "report-sums",
+        "Kept, identical and near are all documents of the report.",
+        "report/build.py",
+        '"identical": removed - elected.near,',
+        '"identical": removed - elected.near - elected.distant,',
+        (GUARANTEES,),
+    ),
+    Mutation(
+        "alert-side",
+        "A limit is passed beyond it and not at it.",
+        "report/alerts.py",
+        "sign * value > sign * limit",
+        "sign * value >= sign * limit",
+        ("test_alerts.py",),
+    ),
+    Mutation(
+        "unknown-alert",
+        "A measurement that is unknown and limited is a breach.",
+        "report/alerts.py",
+        "if value is None or sign * value",
+        "if value is not None and sign * value",
+        ("test_alerts.py",),
+    ),
+    Mutation(
+        "explained-chain",
+        "The chain that explains a removal is the strongest of the shortest.",
+        "kernels/chains.py",
+        "np.lexsort((tails[arcs], -reached, heads[arcs]))",
+        "np.lexsort((tails[arcs], reached, heads[arcs]))",
+        ("kernels/test_chains.py",),
+    ),
+    Mutation(
+        "explained-change",
+        "A recorded similarity that is not that of the texts is said.",
+        "explain/explanation.py",
+        "pair.jaccard != pair.comparison.jaccard",
+        "pair.jaccard is None",
+        ("test_explain.py::test_a_changed_text_is_noticed",),
+    ),
+    # Settings and the plan.
+    Mutation(
+        "ranges",
+        "The ends of a setting's range are allowed.",
+        "settings/rules.py",
+        "else self.low <= value)",
+        "else self.low < value)",
+        ("test_config.py",),
+    ),
+    Mutation(
+        "curve",
+        "The S-curve is that of bands of rows.",
+        "kernels/curve.py",
+        "bands * np.log1p(-(jaccard**rows))",
+        "rows * np.log1p(-(jaccard**bands))",
+        ("kernels/test_curve.py",),
+    ),
+    Mutation(
+        "planned-estimate",
+        "The plan counts the pairs that share a band and pass the estimate.",
+        "plan/curve.py",
+        "agree = similarities + (1 - similarities) / 256",
+        "agree = similarities",
+        ("plan/test_curve.py",),
+    ),
+    Mutation(
+        "fits-memory",
+        "The memory engine is chosen only where what it needs is at most half of what is free.",
+        "run/start.py",
+        "fits = need * SHARE <= free",
+        "fits = need <= free",
+        (GUARANTEES,),
+    ),
+)
+
+
+def break_file(root: Path, mutation: Mutation) -> str:
+    """Put a fault into a checkout and return what the file was before."""
+    path = root / "dedup" / mutation.file
+    before = path.read_text("utf-8")
+    path.write_text(before.replace(mutation.old, mutation.new), "utf-8")
+    return before
+
+
+def copy(folder: Path) -> None:
+    """Copy the checkout, without what earlier runs have compiled."""
+    shutil.copytree(ROOT, folder, ignore=shutil.ignore_patterns(*LEFT), dirs_exist_ok=True)
+    for name in ("jars", ".venv"):
+        if (ROOT / name).exists():
+            (folder / name).symlink_to(ROOT / name)
+
+
+def test(folder: Path, tests: Sequence[str], *, afresh: bool) -> str:
+    """Return the first test that fails, or what ended the tests; empty if all pass."""
+    with tempfile.TemporaryDirectory() as compiled:
+        cache = compiled if afresh else str(folder / "compiled")
+        own = {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": str(folder), "NUMBA_CACHE_DIR": cache}
+        own["HYPOTHESIS_PROFILE"] = "any"
+        command = [sys.executable, "-m", "pytest", "-x", "-q", "--no-header", "-p", "no:cacheprovider", *tests]
+        options = {"cwd": folder, "env": {**os.environ, **own}, "capture_output": True, "text": True}
+        try:
+            done = subprocess.run(command, **options, check=False, timeout=DEADLINE_SECONDS)
+        except subprocess.TimeoutExpired:
+            return "took too long"
+    if done.returncode == 0:
+        return ""
+    found = re.search(r"^(?:FAILED|ERROR) (?:tests/)?(\S+)", done.stdout, re.MULTILINE)
+    return found[1] if found else f"ended with {done.returncode}: {(done.stderr or done.stdout).strip()[-200:]}"
+
+
+def main() -> int:
+    """Try the faults one after the other; return 1 if one survives."""
+    cli = argparse.ArgumentParser(prog="mutations", description=__doc__)
+    cli.add_argument("names", nargs="*", metavar="NAME", help="of faults; default: all")
+    cli.add_argument("--all", action="store_true", help="run the whole suite where the tests named find nothing")
+    options = cli.parse_args()
+    if unknown := set(options.names) - {each.name for each in MUTATIONS}:
+        cli.error(f"unknown: {', '.join(sorted(unknown))}")
+    survived = []
+    with tempfile.TemporaryDirectory(prefix="mutations-") as scratch:
+        folder = Path(scratch)
+        copy(folder)
+        for mutation in MUTATIONS:
+            if options.names and mutation.name not in options.names:
+                continue
+            begin = time.monotonic()
+            before = break_file(folder, mutation)
+            afresh = mutation.file.startswith(COMPILED)
+            killer = test(folder, [f"tests/{each}" for each in mutation.tests], afresh=afresh)
+            if not killer and options.all:
+                killer = test(folder, WHOLE, afresh=afresh)
+            (folder / "dedup" / mutation.file).write_text(before, "utf-8")
+            if not killer:
+                survived.append(mutation.name)
+            print(f"{mutation.name:<18}{time.monotonic() - begin:6.0f} s  {killer or 'SURVIVED'}", flush=True)
+    print(f"{len(survived)} survived{': ' if survived else ''}{', '.join(survived)}")
+    return int(bool(survived))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

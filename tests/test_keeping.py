@@ -1,0 +1,272 @@
+"""Which copy stays, and what the others pass on to it, from files to files on either engine."""
+
+import json
+import math
+from datetime import UTC, date, datetime
+from random import Random
+
+import pyarrow as pa
+import pyarrow.csv as pcsv
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+import pytest
+from pyarrow import feather
+
+from dedup.api import deduplicate
+from dedup.errors import ConfigError, DataError, SchemaError
+from dedup.files.orders import to_key
+from dedup.run.job import Job
+from dedup.run.local import run_in_memory
+from dedup.run.pipeline import run
+from dedup.run.start import choose_engine
+from dedup.settings.files import load_config
+
+WORDS = [f"w{number}" for number in range(40)]
+COPY = " ".join(WORDS)
+ROWS = [
+    # One document in four versions, and another in two.
+    {"id": 1, "text": COPY, "date": "2024-03-01", "quality": 0.5, "site": "b", "url": "u1"},
+    {"id": 2, "text": COPY + " more", "date": "2026-01-31", "quality": None, "site": "c", "url": "u2"},
+    {"id": 3, "text": COPY + " of it all", "date": None, "quality": 2.0, "site": None, "url": None},
+    {"id": 4, "text": COPY.upper(), "date": "2026-01-31", "quality": -1.0, "site": "a", "url": "u1"},
+    {"id": 5, "text": "else " * 9 + COPY[:40], "date": None, "quality": None, "site": "a", "url": "u5"},
+    {"id": 6, "text": "else " * 9 + COPY[:40], "date": None, "quality": None, "site": "a", "url": "u6"},
+    {"id": 7, "text": "something of its own", "date": "1999-01-01", "quality": 9.0, "site": "z", "url": "u7"},
+]
+KINDS = pa.schema([("id", pa.int64()), ("date", pa.string()), ("quality", pa.float64())])
+
+
+def write(folder, kind, rows=ROWS):
+    path = folder / f"in.{kind}"
+    table = pa.Table.from_pylist(rows)
+    if kind == "jsonl":
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    elif kind == "csv":
+        pcsv.write_csv(table, path)
+    elif kind == "arrow":
+        feather.write_feather(table, path, compression="uncompressed")
+    else:
+        pq.write_table(table, path)
+    return str(path)
+
+
+def keep(tmp_path, *, kind="parquet", rows=ROWS, **settings):
+    chosen = {f"keep.{name}": value for name, value in settings.items()}
+    config = load_config(
+        settings={"input.id_column": "id", "input.source_column": "site", "engine": "memory", **chosen}
+    )
+    output = tmp_path / "out"
+    report = run_in_memory(Job(inputs=[write(tmp_path, kind, rows)], output=str(output), config=config))
+    return report, output
+
+
+def kept_of(output, **options):
+    return [int(each) for each in ds.dataset(output / "kept", **options).to_table()["id"].to_pylist()]
+
+
+@pytest.mark.parametrize(
+    ("order", "kept", "decided"),
+    [
+        (["smallest_id"], [1, 5, 7], {"smallest_id": 2}),
+        ([], [1, 5, 7], {"smallest_id": 2}),
+        (["longest"], [3, 5, 7], {"longest": 1, "smallest_id": 1}),
+        (["latest:date"], [2, 5, 7], {"smallest_id": 2}),
+        (["latest:date", "shortest"], [4, 5, 7], {"shortest": 1, "smallest_id": 1}),
+        (["earliest:date"], [1, 5, 7], {"earliest:date": 1, "smallest_id": 1}),
+        (["highest:quality"], [3, 5, 7], {"highest:quality": 1, "smallest_id": 1}),
+        (["lowest:quality", "longest"], [4, 5, 7], {"lowest:quality": 1, "smallest_id": 1}),
+        (["source:c,b,a"], [2, 5, 7], {"source:c,b,a": 1, "smallest_id": 1}),
+        (["source:x"], [1, 5, 7], {"smallest_id": 2}),
+    ],
+)
+@pytest.mark.parametrize("kind", ["parquet", "jsonl", "csv", "arrow"])
+def test_the_first_by_the_order_stays_and_the_report_says_by_which_rule(tmp_path, kind, order, kept, decided):
+    report, output = keep(tmp_path, kind=kind, order=order)
+
+    assert kept_of(output, format={"jsonl": "json"}.get(kind, kind)) == kept
+    assert report["decided"] == decided
+
+
+@pytest.mark.parametrize(
+    ("settings", "kept"),
+    [
+        ({"copies": 2}, [1, 2, 5, 6, 7]),
+        ({"copies": 9}, [1, 2, 3, 4, 5, 6, 7]),
+        ({"copies_per_source": 1}, [1, 2, 3, 4, 5, 7]),
+        ({"copies": 2, "order": ["longest"]}, [2, 3, 5, 6, 7]),
+    ],
+)
+def test_further_copies_stay(tmp_path, settings, kept):
+    report, output = keep(tmp_path, **settings)
+
+    assert kept_of(output) == kept
+    assert report["copied"] == len(kept) - 3
+
+
+CHAIN = [
+    {"id": number, "text": " ".join([*WORDS[number:], *(f"x{other}" for other in range(number))]), "site": "a"}
+    for number in range(12)
+]
+
+
+def test_a_chain_removes_only_what_resembles_a_document_that_stays(tmp_path):
+    outputs = {}
+    for linkage in ("component", "representative"):
+        (tmp_path / linkage).mkdir()
+        config = load_config(settings={"cluster.linkage": linkage, "input.id_column": "id", "shingles.shingle_size": 1})
+        job = Job(
+            inputs=[write(tmp_path / linkage, "parquet", CHAIN)], output=str(tmp_path / linkage / "out"), config=config
+        )
+        outputs[linkage] = run_in_memory(job)
+
+    chained, strict = outputs["component"], outputs["representative"]
+    assert (chained["kept"], chained["chained"], strict["chained"]) == (1, 7, 0)
+    assert chained["least_similarity"] == 29 / 51 < 0.8 <= strict["least_similarity"]
+    assert kept_of(tmp_path / "representative" / "out") == [0, 5, 10]
+
+
+@pytest.mark.parametrize(("limit", "kept", "relinked"), [(0, 1, 0), (12, 1, 0), (11, 3, 1)])
+def test_a_giant_component_is_taken_apart_and_counted(tmp_path, limit, kept, relinked):
+    settings = {"cluster.max_component": limit, "input.id_column": "id", "shingles.shingle_size": 1}
+    job = Job(
+        inputs=[write(tmp_path, "parquet", CHAIN)], output=str(tmp_path / "out"), config=load_config(settings=settings)
+    )
+    report = run_in_memory(job)
+
+    assert (report["kept"], report["relinked"]) == (kept, relinked)
+
+
+MERGE = ["count", "urls:url", "first:date", "last:date", "sites:site"]
+MERGED = [
+    {"dedup_count": 4, "dedup_urls": ["u1", "u2"], "dedup_first_date": "2024-03-01", "dedup_last_date": "2026-01-31",
+     "dedup_sites": ["a", "b", "c"]},
+    {"dedup_count": 2, "dedup_urls": ["u5", "u6"], "dedup_first_date": None, "dedup_last_date": None,
+     "dedup_sites": ["a"]},
+    {"dedup_count": 1, "dedup_urls": None, "dedup_first_date": None, "dedup_last_date": None, "dedup_sites": None},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["parquet", "jsonl", "arrow"])
+def test_what_the_removed_knew_goes_to_the_one_kept(tmp_path, kind):
+    _, output = keep(tmp_path, kind=kind, merge=MERGE)
+
+    own = [row for row in ROWS if row["id"] in {1, 5, 7}]
+    found = [*map(json.loads, (output / "kept/in.jsonl").read_text().splitlines())] if kind == "jsonl" else None
+    found = found or ds.dataset(output / "kept", format=kind).to_table().to_pylist()
+    assert found == [row | more for row, more in zip(own, MERGED, strict=True)]
+    assert kept_of(output.parent / "out", format={"jsonl": "json"}.get(kind, kind)) == [1, 5, 7]
+    removed = ds.dataset(output / "removed", format={"jsonl": "json"}.get(kind, kind)).to_table()
+    assert "dedup_count" not in removed.column_names
+
+
+def test_equal_rows_are_counted_each(tmp_path):
+    rows = [{"text": COPY, "site": "a"}] * 3 + [{"text": "own", "site": "b"}]
+    config = load_config(settings={"keep.merge": ["count", "sites:site"], "engine": "memory"})
+    run_in_memory(Job(inputs=[write(tmp_path, "parquet", rows)], output=str(tmp_path / "out"), config=config))
+
+    found = ds.dataset(tmp_path / "out/kept").to_table()
+    assert (found["dedup_count"].to_pylist(), found["dedup_sites"].to_pylist()) == ([3, 1], [["a"], None])
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings", "error", "message"),
+    [
+        ("parquet", {"keep.order": ["latest:day"]}, SchemaError, "keep.order latest: must be the name of one column"),
+        ("jsonl", {"keep.order": ["latest:day"]}, SchemaError, "keep.order latest: must be the name of one column"),
+        ("csv", {"keep.order": ["highest:url"]}, DataError, "keep.order: highest:url must find numbers"),
+        ("parquet", {"keep.order": ["latest:url"]}, DataError, "latest:url must find dates by ISO 8601"),
+        ("parquet", {"keep.order": ["sql:length(url)"]}, ConfigError, 'an entry "sql:..." needs engine = "spark"'),
+        ("parquet", {"keep.order": ["source:a"]}, ConfigError, "source:... needs input.source_column"),
+        ("parquet", {"keep.copies_per_source": 1}, ConfigError, "needs input.source_column"),
+        ("csv", {"keep.merge": ["count"]}, ConfigError, "must be empty where the output is csv"),
+        ("parquet", {"keep.merge": ["count"], "output.mode": "ids"}, ConfigError, 'needs output.mode = "filter"'),
+        ("parquet", {"keep.merge": ["count"], "output.files": 2}, ConfigError, "keeps the input's files"),
+        ("parquet", {"keep.merge": ["urls:link"]}, SchemaError, "keep.merge: must be the name of one column"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_work_is_done(tmp_path, kind, settings, error, message):
+    config = load_config(settings={"input.id_column": "id", **settings})
+    with pytest.raises(error) as caught:
+        run_in_memory(Job(inputs=[write(tmp_path, kind)], output=str(tmp_path / "out"), config=config))
+
+    assert message in str(caught.value)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_column_of_the_name_of_a_further_one_is_refused(tmp_path):
+    rows = [row | {"Dedup_Count": 1} for row in ROWS]
+    with pytest.raises(SchemaError, match=r"keep\.merge adds the column 'Dedup_Count'"):
+        keep(tmp_path, rows=rows, merge=["count"])
+
+
+@pytest.mark.parametrize("entry", ["", "urls", "urls:", "Urls:url", "first:", "count:url"])
+def test_an_entry_of_merge_that_is_none_is_refused(entry):
+    with pytest.raises(ConfigError, match="Keep: merge must have entries of count, first:COLUMN"):
+        load_config(settings={"keep.merge": ["count", entry]})
+
+
+def test_auto_takes_spark_for_an_expression(tmp_path):
+    config = load_config(settings={"keep.order": ["sql:length(url)"]})
+
+    assert (
+        choose_engine(Job(inputs=[write(tmp_path, "parquet")], output=str(tmp_path / "out"), config=config)) == "spark"
+    )
+
+
+@pytest.mark.parametrize(
+    ("values", "rule", "expected"),
+    [
+        (pa.array([1, None, -3]), "lowest", [1, None, -3]),
+        (pa.array([1.5, float("nan")]), "highest", [-1.5, None]),
+        (pa.array([True, None]), "highest", [-1, None]),
+        (pa.array(["1e3", " 2 ", ""]), "lowest", [1000, 2, None]),
+        (pa.array([date(1970, 1, 2), None]), "earliest", [86400e6, None]),
+        (pa.array([datetime(1970, 1, 1, 1, tzinfo=UTC)], pa.timestamp("us")), "latest", [-3600e6]),
+        (pa.array([datetime(1970, 1, 1, 1, tzinfo=UTC)], pa.timestamp("ns", "Europe/Berlin")), "earliest", [3600e6]),
+        (
+            pa.array(["1970-01-02", "1970-01-01T01:00:00+01:00", "1970-01-01 00:00:01.5Z"]),
+            "earliest",
+            [86400e6, 0, 15e5],
+        ),
+        (pa.array(["1970-01-02"]).dictionary_encode(), "earliest", [86400e6]),
+        (pa.nulls(2), "latest", [None, None]),
+    ],
+)
+def test_a_value_becomes_a_number_less_being_better(values, rule, expected):
+    found = to_key(values, rule, "x").to_pylist()
+
+    assert [None if math.isnan(each) else each for each in found] == expected
+
+
+def test_both_engines_order_and_merge_alike(spark, tmp_path):
+    chance = Random(5)
+    rows = []
+    for number in range(60):
+        words = [f"{number % 7}{word}" for word in WORDS[chance.randrange(4) :]]
+        day = chance.choice(["2024-01-01", "2025-05-05T10:00:00Z", None])
+        rows.append({"id": number, "text": " ".join(words), "date": day, "site": chance.choice("ab")})
+    (tmp_path / "in").mkdir()
+    settings = {"keep.order": ["latest:date", "longest"], "keep.merge": ["count", "sites:site", "last:date"]}
+    config = load_config(settings={"input.id_column": "id", "input.source_column": "site", **settings})
+    source = write(tmp_path / "in", "parquet", rows)
+    job = [Job(inputs=[source], output=str(tmp_path / name), config=config) for name in ("memory", "spark")]
+    reports = run_in_memory(job[0]), run(spark, job[1])
+
+    kept = [ds.dataset(tmp_path / name / "kept").to_table() for name in ("memory", "spark")]
+    assert kept[0] == kept[1]
+    assert reports[0]["decided"] == reports[1]["decided"]
+    table = deduplicate(spark.read.parquet(source), tmp_path / "table", config=config)
+    found = {row["id"]: row.asDict() for row in table.kept.collect()}
+    assert found == {row["id"]: row for row in kept[0].to_pylist()}
+
+
+def test_an_expression_decides_where_spark_reads(spark, tmp_path):
+    config = load_config(settings={"input.id_column": "id", "keep.order": ["sql:-length(url) + int(site = 'c')"]})
+    job = Job(inputs=[write(tmp_path, "parquet")], output=str(tmp_path / "out"), config=config)
+    report = run(spark, job)
+
+    assert sorted(kept_of(tmp_path / "out")) == [2, 5, 7]
+    assert (report["reader"], report["decided"]) == (
+        "spark",
+        {"sql:-length(url) + int(site = 'c')": 1, "smallest_id": 1},
+    )
