@@ -1,20 +1,21 @@
 """The benchmark: the job on both engines, Spark's plain copy, MLlib and other libraries, each a process, in turn.
 
 scripts/bench [--large] [--rounds 3] [--sizes 10000,100000] [--contenders copy,memory,rensa] [--output bench.json]
+
+`scripts/measured --bench bench.json` puts what it wrote into docs/measured.json and the pages.
 """
 
 import argparse
 import json
 import os
-import platform
+import shlex
 import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
-from importlib.metadata import version
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,12 @@ import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from dedup.plan.answer import answer
+from dedup.plan.question import Question
+from dedup.settings.files import load_config
+from tests.bench_processes import read_log, watch
 from tests.corpora import write_corpus
+from tests.machine import describe_machine, describe_run
 
 ROOT = Path(__file__).resolve().parent.parent
 SIZES = (10_000, 100_000, 1_000_000)
@@ -39,7 +45,8 @@ NOTE = (
     "rensa and datasketch run in one process, with bands of their own and the first document kept; none of their "
     "removals is verified. Their recall is the share of pairs of which not both documents are kept."
 )
-POLL_SECONDS = 0.1
+PLANNED, PLANNED_REAL = 100_000, 4000
+"""Documents of a corpus that a plan looks at."""
 THRESHOLD = 0.8
 
 
@@ -57,11 +64,30 @@ def main() -> None:
     options = cli.parse_args()
     sizes = [int(size) for size in options.sizes.split(",") if size] + [LARGE] * options.large
     install(options.contenders.split(","))
-    results = []
+    results: list[dict[str, Any]] = []
+    written = {
+        **describe_run(),
+        "machine": describe_machine(),
+        "command": tell_command(sys.argv[1:]),
+        "corpora": results,
+    }
     for name, folder, documents in corpora(options, sizes):
         results.append(measure(name, folder, documents, options.contenders.split(","), options.rounds))
         print(to_table(results[-1]), flush=True)
-        options.output.write_text(json.dumps({"machine": describe_machine(), "corpora": results}, indent=1) + "\n")
+        options.output.write_text(json.dumps(written, indent=1) + "\n")
+
+
+def tell_command(arguments: Sequence[str]) -> str:
+    """Return the command that repeats a run, without the paths of this machine."""
+    shown, rest = ["scripts/bench"], iter(arguments)
+    for each in rest:
+        if each == "--data":
+            shown += [each, "DATA"]
+        elif each not in {"--work", "--output"}:
+            shown.append(each)
+            continue
+        next(rest)
+    return shlex.join(shown)
 
 
 def corpora(options: argparse.Namespace, sizes: list[int]) -> Iterator[tuple[str, Path, int]]:
@@ -128,6 +154,7 @@ def measure(name: str, folder: Path, documents: int, contenders: list[str], roun
             if contender not in SLOW_DOCUMENTS or not done:
                 done.append(run(contender, folder))
     result: dict[str, Any] = {"corpus": name, "documents": documents, "rounds": rounds}
+    result["planned"] = plan(folder, documents)
     for contender, done in runs.items():
         ratios = [one["seconds"] / other["seconds"] for one, other in zip(done, runs["copy"], strict=False)]
         spread = {key: [one[key] for one in done] for key in ("seconds", "session_seconds", "cpu_seconds")}
@@ -143,9 +170,26 @@ def measure(name: str, folder: Path, documents: int, contenders: list[str], roun
             "documents_per_second_per_core": round(documents / seconds / psutil.cpu_count()),
             "shuffle_bytes_per_document": round(done[-1]["shuffle_bytes"] / documents),
             **largest,
-            **{key: done[-1][key] for key in ("recall", "recall_hot", "stages", "finished") if key in done[-1]},
+            **{
+                key: done[-1][key]
+                for key in ("recall", "recall_hot", "removed", "stages", "finished")
+                if key in done[-1]
+            },
         }
     return result
+
+
+def plan(folder: Path, documents: int) -> dict[str, int]:
+    """Return what scripts/plan says of a corpus; generated ones, whose families are small, take a larger sample."""
+    sampled = PLANNED if (folder / "truth.parquet").exists() else PLANNED_REAL
+    question = Question(
+        config=load_config(), sample=str(folder / "documents"), sample_documents=sampled, documents=documents
+    )
+    capacity = answer(question)["capacity"]
+    return {
+        "shuffle_bytes_per_document": round(capacity["shuffle_bytes"] / documents),
+        "removed": round(capacity["removed"]),
+    }
 
 
 def build(contender: str, folder: Path, target: Path) -> list[str]:
@@ -191,8 +235,9 @@ def judge(contender: str, folder: Path, target: Path) -> dict[str, Any]:
     """Return the stages of a run of the job, and the share of planted pairs that a contender has found."""
     measured: dict[str, Any] = {}
     if (target / "report.json").exists():
-        stages = json.loads((target / "report.json").read_text("utf-8"))["stages"]
-        measured["stages"] = {name: round(stage["seconds"], 2) for name, stage in stages.items()}
+        report = json.loads((target / "report.json").read_text("utf-8"))
+        measured["stages"] = {name: round(stage["seconds"], 2) for name, stage in report["stages"].items()}
+        measured["removed"] = report["removed"]
         places = place(target)
         for key, file in (("recall", "truth"), ("recall_hot", "hot")):
             if (folder / f"{file}.parquet").exists():
@@ -208,45 +253,6 @@ def judge(contender: str, folder: Path, target: Path) -> dict[str, Any]:
         pairs = _similar(pq.read_table(folder / "truth.parquet"))
         measured["recall"] = float(np.mean([tuple(sorted(pair)) in known for pair in pairs.tolist()]))
     return measured
-
-
-def watch(process: psutil.Popen, deadline: float) -> dict[str, Any]:
-    """Wait for a process, and return the peak memory of the JVM and of the largest Python worker under it."""
-    peaks = {"jvm_bytes": 0, "worker_bytes": 0, "total_bytes": 0}
-    cpu_seconds: dict[int, float] = {}
-    finished = True
-    while process.poll() is None:
-        total = 0
-        for child in [process, *process.children(recursive=True)]:
-            try:
-                total += child.memory_full_info().pss
-                cpu_seconds[child.pid] = sum(child.cpu_times()[:2])
-                if child.name() == "java":
-                    peaks["jvm_bytes"] = max(peaks["jvm_bytes"], child.memory_info().rss)
-                elif "pyspark.daemon" in child.cmdline():
-                    peaks["worker_bytes"] = max(peaks["worker_bytes"], child.memory_info().rss)
-            except psutil.NoSuchProcess:
-                continue
-        peaks["total_bytes"] = max(peaks["total_bytes"], total)
-        if time.monotonic() > deadline:
-            finished = False
-            for child in [*process.children(recursive=True), process]:
-                child.kill()
-        time.sleep(POLL_SECONDS)
-    return {**peaks, "cpu_seconds": sum(cpu_seconds.values()), "finished": finished}
-
-
-def read_log(folder: Path) -> dict[str, float]:
-    """Return the seconds of a Spark application and the bytes its tasks wrote to shuffles."""
-    shuffled, times = 0, [0]
-    for file in folder.iterdir():
-        for line in file.open(encoding="utf-8"):
-            event = json.loads(line)
-            if event["Event"] == "SparkListenerTaskEnd" and event.get("Task Metrics"):
-                shuffled += event["Task Metrics"]["Shuffle Write Metrics"]["Shuffle Bytes Written"]
-            elif event["Event"] in {"SparkListenerApplicationStart", "SparkListenerApplicationEnd"}:
-                times.append(event["Timestamp"])
-    return {"session_seconds": (times[-1] - times[min(1, len(times) - 1)]) / 1000, "shuffle_bytes": shuffled}
 
 
 def place(target: Path) -> Mapping[int, int]:
@@ -265,18 +271,6 @@ def recall(places: Mapping[int, int], truth: pa.Table) -> float:
 def _similar(truth: pa.Table) -> np.ndarray:
     pairs = np.stack([truth["left"].to_numpy(), truth["right"].to_numpy()], axis=1)
     return pairs[truth["jaccard"].to_numpy() >= THRESHOLD]
-
-
-def describe_machine() -> dict[str, Any]:
-    """Return what the numbers depend on besides the code."""
-    java = subprocess.run(["java", "-version"], capture_output=True, text=True, check=True).stderr.splitlines()[0]
-    return {
-        "cores": psutil.cpu_count(),
-        "memory_bytes": psutil.virtual_memory().total,
-        "python": platform.python_version(),
-        "java": java,
-        **{name: version(name) for name in ("pyspark", "numpy", "pyarrow", "numba")},
-    }
 
 
 def to_table(result: Mapping[str, Any]) -> str:

@@ -11,6 +11,8 @@ BLOCK = re.compile(r"^```(console|sh)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 COMMAND = re.compile(r"^\$ ((?:.*\\\n)*.*)\n(.*)", re.MULTILINE)
 LINE = re.compile(r"^    (scripts/.*)$|`(scripts/[a-z]+ --[^`\n]*)`", re.MULTILINE)
 PLACEHOLDER = re.compile(r"\b[A-Z]{3,}\b|\.\.\.")
+HOURS = ("scripts/bench", "scripts/measured")
+"""What takes hours."""
 
 
 class Shown(NamedTuple):
@@ -33,5 +35,5 @@ def find_commands() -> Iterator[Shown]:
                     yield Shown(page.name, command, answer.startswith("dedup: "))
         for pair in LINE.findall(text):
             command = "".join(pair)
-            if not PLACEHOLDER.search(command):
+            if not PLACEHOLDER.search(command) and not command.startswith(HOURS):
                 yield Shown(page.name, command)

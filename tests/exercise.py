@@ -1,7 +1,7 @@
 """The exercise of the literature: 2,000 documents in 200 clusters of 10 edited copies, plus 500 unrelated ones.
 
 How many pairs become candidates, and how often does a pair of some similarity not? `python -m tests.exercise` prints
-the table of the README.
+the table of docs/how-it-works.md.
 """
 
 import random
@@ -83,7 +83,7 @@ def measure(documents: Sequence[str]) -> list[dict[str, float]]:
 
 
 def to_markdown(rows: Sequence[dict[str, float]]) -> str:
-    """Write the table of the README."""
+    """Write the table of docs/how-it-works.md."""
     lines = ["| Jaccard | pairs | missed | (1 - J^6)^21 |", "|---|---|---|---|"]
     lines += [
         f"| {row['low']:.1f} to {row['high']:.1f} | {row['pairs']:,} | {row['missed']:.4f} | {row['theory']:.4f} |"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dedup.report.alerts import describe, find_breaches, refuse
+from dedup.report.alerts import find_breaches, refuse, to_sentence
 from dedup.settings.files import load_config, to_dict
 from dedup.settings.options import Alerts
 from tests.reports import HOSTILE, LABELED, make_hostile_report, make_near, make_report
@@ -41,7 +41,7 @@ def test_a_limit_is_passed_beyond_it_and_not_at_it(metric):
 def test_a_rate_can_be_too_low():
     assert breaches("removal_rate_below=0.158") == []
     [breach] = breaches("removal_rate_below=0.16")
-    assert describe(breach) == "removal_rate is 0.158333, below its limit of 0.16"
+    assert to_sentence(breach) == "removal_rate is 0.158333, below its limit of 0.16"
 
 
 def test_every_limit_is_of_something_that_is_measured():
@@ -73,14 +73,14 @@ def test_what_is_unknown_does_not_pass(limit):
     [breach] = breaches(f"{limit}=0.5")
 
     assert breach["value"] is None
-    assert describe(breach) == f"{breach['metric']} is unknown and has a limit of 0.5"
+    assert to_sentence(breach) == f"{breach['metric']} is unknown and has a limit of 0.5"
 
 
 def test_sources_and_stages_are_held_one_by_one_and_named():
     [breach] = breaches("survival_by_source_below=0.5", survival_by_source=SOURCES)
-    assert describe(breach) == "survival_by_source of 'web' is 0.4, below its limit of 0.5"
+    assert to_sentence(breach) == "survival_by_source of 'web' is 0.4, below its limit of 0.5"
     [breach] = breaches("stage_seconds_above=4")
-    assert describe(breach) == "stage_seconds of 'signatures' is 4.1, above its limit of 4"
+    assert to_sentence(breach) == "stage_seconds of 'signatures' is 4.1, above its limit of 4"
 
 
 def test_the_error_names_all_in_one_line_that_commands_no_terminal():

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dedup.errors import DataError, DedupError, SchemaError, StorageError
-from dedup.run.faults import explain
+from dedup.run.faults import recognise
 from dedup.run.job import Job
 from dedup.run.local import run_in_memory
 from dedup.run.pipeline import run
@@ -279,12 +279,12 @@ def test_faults_of_the_machine_say_what_to_do(spark, said, kind, words):
     from pyspark.errors import PySparkException  # noqa: PLC0415 - as Spark raises it
 
     assert spark
-    known = explain(PySparkException(said))
+    known = recognise(PySparkException(said))
 
     assert type(known) is kind
     assert words in str(known)
-    assert explain(PySparkException("something else")) is None
-    assert explain(ValueError(said)) is None
+    assert recognise(PySparkException("something else")) is None
+    assert recognise(ValueError(said)) is None
 
 
 @pytest.mark.parametrize("kind", ["jsonl", "parquet", "csv", "text"])

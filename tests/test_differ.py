@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dedup.explain import differ
-from dedup.explain.differ import compare_texts, split_words
+from dedup.explain.differ import align, split_words
 from tests import oracles, strategies
 
 
@@ -27,7 +27,7 @@ def test_pieces_make_up_both_texts(copies, long):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(differ, "LONG", long)
         for left, right in pairwise(texts):
-            pieces = compare_texts(left, right)
+            pieces = align(left, right)
             assert_true(pieces, left, right)
             words = [[key for key, _ in split_words(text)] for text in (left, right)]
             assert all(piece.shared for piece in pieces) == (words[0] == words[1])
@@ -46,7 +46,7 @@ def test_words_are_the_tokens_of_the_text_wherever_it_is_composed(text):
 
 
 def test_case_and_punctuation_are_no_difference():
-    pieces = compare_texts("Free of charge, to ANY person.", "free of charge (to any body)")
+    pieces = align("Free of charge, to ANY person.", "free of charge (to any body)")
 
     assert [(piece.shared, piece.left, piece.right) for piece in pieces] == [
         (True, ("Free ", "of ", "charge, ", "to ", "ANY "), ("free ", "of ", "charge (", "to ", "any ")),
@@ -59,7 +59,7 @@ def test_what_a_long_copy_changes_is_found_among_what_it_keeps():
     words = [f"{chance.choice('abc')}{chance.randrange(300)}" for _ in range(30_000)]
     edited = [*words[:5000], "new", *words[5001:20_000], *words[20_003:]]
 
-    pieces = compare_texts(" ".join(words), " ".join(edited))
+    pieces = align(" ".join(words), " ".join(edited))
 
     changed = [(len(piece.left), len(piece.right)) for piece in pieces if not piece.shared]
     assert changed == [(1, 1), (3, 0)]

@@ -1,8 +1,11 @@
 """What the README says is what the job does."""
 
 import ast
+import contextlib
+import io
 import json
 import re
+import shlex
 import tomllib
 from importlib.metadata import distribution
 
@@ -17,13 +20,15 @@ from dedup.explain.result import Result
 from dedup.explain.show import Style, to_text
 from dedup.kernels.curve import probability
 from dedup.report.metrics import METRICS, to_metrics
-from dedup.run.job import Job
-from dedup.run.local import run_in_memory
 from dedup.run.session import ROOT
 from dedup.settings.files import load_config, to_dict
+from tests.bench import tell_command
+from tests.documented import PAGES
+from tests.measured import record, render
 from tests.reports import LABELED, make_near, make_report
 
 README = (ROOT / "README.md").read_text("utf-8")
+MEASURED = json.loads((ROOT / "docs" / "measured.json").read_text("utf-8"))
 CHOOSING = (ROOT / "docs" / "choosing.md").read_text("utf-8")
 
 
@@ -36,28 +41,68 @@ def table_after(words: str) -> list[list[str]]:
     return [[cell.strip() for cell in row.strip("|").split("|")] for row in taken]
 
 
-def test_the_five_rows_come_out_as_shown(tmp_path):
-    documents = [
-        {"id": int(number), "text": text} for number, text in table_after("gives the same answer on every run")
+@pytest.fixture(scope="module")
+def example(tmp_path_factory):
+    """Return the output of the first command of the README, and what it prints."""
+    folder = tmp_path_factory.mktemp("example")
+    arguments = shlex.split(MEASURED["example"]["command"])[1:-1]
+    printed = io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(printed):
+        patch.chdir(ROOT)
+        assert cli_run.main([*arguments, str(folder / "example")]) == 0
+    return folder / "example", printed.getvalue().replace(f"{folder}/", "")
+
+
+def without_seconds(lines):
+    return [re.sub(r" +\d+\.\d$", "", line) for line in lines]
+
+
+def test_the_first_command_prints_what_is_shown(example):
+    assert without_seconds(example[1].splitlines()) == without_seconds(MEASURED["example"]["printed"])
+
+
+def test_the_five_rows_come_out_as_shown(example):
+    rows = [json.loads(line) for line in (ROOT / "docs" / "example.jsonl").read_text("utf-8").splitlines()]
+    kept = {row["id"] for row in ds.dataset(str(example[0] / "kept"), format="json").to_table().to_pylist()}
+    fates = [[str(row["id"]), row["text"], "kept" if row["id"] in kept else "removed"] for row in rows[:5]]
+    assert fates == table_after("Five of its rows")
+    duplicates = ds.dataset(str(example[0] / "duplicates")).to_table().to_pylist()
+    shown = [[str(cell) for cell in row.values()] for row in duplicates if row["id"] <= 5]
+    assert shown == table_after("`duplicates` says why")
+
+
+def test_an_explanation_is_shown_as_it_is_printed(example):
+    explained = to_text(explain(Result(str(example[0])), "3"), Style())
+    assert f"```console\n$ scripts/explain example --id 3\n{explained}\n```" in README
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_figures_are_those_of_measured_json(page):
+    text = page.read_text("utf-8")
+    assert render(text, MEASURED) == text, "scripts/measured renders it"
+
+
+def test_every_measurement_says_where_it_is_from():
+    for measurement in (*MEASURED["bench"]["runs"], MEASURED["example"], MEASURED["others"]):
+        assert re.fullmatch(r"[0-9a-f]{7}\+?", measurement["commit"])
+        assert re.fullmatch(r"\d{4}-\d\d-\d\d", measurement["date"])
+        assert {"cores", "memory_bytes"} <= measurement["machine"].keys()
+        assert measurement["command"]
+
+
+def test_a_run_of_the_bench_takes_the_place_of_earlier_ones():
+    def run(commit, **corpora):
+        entries = [{"corpus": name, "documents": 1, "copy": {}, **found} for name, found in corpora.items()]
+        return {"commit": commit, "corpora": entries}
+
+    runs = [run("a", plain={"spark": 1, "mllib": 1}, skewed={"spark": 1}), run("b", long={"spark": 1})]
+    record(runs, run("c", plain={"spark": 2}, long={"spark": 2}))
+
+    assert [(each["commit"], [entry["corpus"] for entry in each["corpora"]]) for each in runs] == [
+        ("a", ["plain", "skewed"]),
+        ("c", ["plain", "long"]),
     ]
-    assert len(documents) == 5
-    source = tmp_path / "five.jsonl"
-    source.write_text("".join(json.dumps(row) + "\n" for row in documents))
-    config = load_config(None, None, ["input.id_column=id"])
-    run_in_memory(Job(inputs=[str(source)], output=str(tmp_path / "out"), config=config))
-
-    def rows(name: str, **options: str) -> list[dict]:
-        return ds.dataset(str(tmp_path / "out" / name), **options).to_table().to_pylist()
-
-    def shown(name: str) -> list[list[str]]:
-        return sorted([str(cell) for cell in row.values()] for row in rows(name))
-
-    assert shown("edges") == table_after("`edges`: pairs")
-    assert shown("duplicates") == table_after("`duplicates`: what is removed")
-    assert sorted(row["id"] for row in rows("kept", format="json")) == [1, 4, 5]
-    assert sorted(row["id"] for row in rows("removed", format="json")) == [2, 3]
-    explained = to_text(explain(Result(str(tmp_path / "out")), "3"), Style())
-    assert f"```console\n$ scripts/explain five --id 3\n{explained}\n```" in README
+    assert "spark" not in runs[0]["corpora"][0]
 
 
 def test_the_curve_is_that_of_the_defaults():
@@ -78,6 +123,27 @@ def test_settings_are_named_with_their_defaults():
 @pytest.mark.parametrize("command", sorted(set(re.findall(r"scripts/[a-z]+|conf/[a-z.-]+|jobs/[a-z.]+", README))))
 def test_what_is_named_is_there(command):
     assert (ROOT / command.rstrip(".")).exists()
+
+
+def test_a_run_of_the_bench_tells_its_command_without_paths():
+    given = ["--rounds", "2", "--data", "/home/me/data", "--output", "b.json", "--large"]
+    assert tell_command(given) == "scripts/bench --rounds 2 --data DATA --large"
+
+
+def slugs(text):
+    """Return the anchors of a page's headings, as GitHub makes them."""
+    titles = re.findall(r"^#+ (.*)$", re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"], ids=lambda page: page.name)
+def test_links_lead_to_what_is_there(page):
+    text = page.read_text("utf-8")
+    links = re.findall(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]*))?\)|src=\"([^\"]*)\"", text)
+    for path, anchor, image in links:
+        target = page.parent / (path or image) if path or image else page
+        assert target.exists(), path
+        assert not anchor or anchor in slugs(target.read_text("utf-8")), f"{path}#{anchor}"
 
 
 def test_every_script_is_listed():

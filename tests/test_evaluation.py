@@ -14,7 +14,8 @@ import pytest
 import dedup.evaluate.corpus
 import dedup.evaluate.sample
 from dedup.errors import ConfigError, DataError, StorageError
-from dedup.evaluate.evaluation import Question, check_comparable, evaluate, to_table
+from dedup.evaluate.evaluation import Question, check_comparable, evaluate
+from dedup.evaluate.show import to_table
 from dedup.run.job import Job
 from dedup.run.pipeline import run
 from dedup.settings.files import load_config

@@ -14,7 +14,7 @@ import pytest
 
 from dedup.cli import explain as cli
 from dedup.errors import ConfigError, DataError, StorageError
-from dedup.explain.comparison import compare, judge
+from dedup.explain.comparison import compare, tell_verdict
 from dedup.explain.explanation import explain, list_top
 from dedup.explain.result import Result
 from dedup.explain.show import Style, to_json, to_tables, to_text
@@ -238,13 +238,14 @@ def test_verdicts_name_what_kept_similar_documents_apart():
     config = Config()
     text = " ".join(WORDS)
     comparison = compare(config, Contract(), text, text + " end")
-    assert judge(config, 0.9, comparison, is_edge=True) == "Jaccard 0.9000 >= 0.8"
-    assert "share no band, as 0.17% of pairs" in judge(config, 0.8, replace(comparison, bands=()), is_edge=False)
-    assert "estimate it as 0.60, below 0.66" in judge(config, 0.8, replace(comparison, estimate=0.6), is_edge=False)
-    assert "more than 150 documents" in judge(config, 0.9, comparison, is_edge=False)
-    assert "without a token" in judge(config, 0.0, compare(config, Contract(), text, "!"), is_edge=False)
+    apart, misjudged = replace(comparison, bands=()), replace(comparison, estimate=0.6)
+    assert tell_verdict(config, 0.9, comparison, is_edge=True) == "Jaccard 0.9000 >= 0.8"
+    assert "share no band, as 0.17% of pairs" in tell_verdict(config, 0.8, apart, is_edge=False)
+    assert "estimate it as 0.60, below 0.66" in tell_verdict(config, 0.8, misjudged, is_edge=False)
+    assert "more than 150 documents" in tell_verdict(config, 0.9, comparison, is_edge=False)
+    assert "without a token" in tell_verdict(config, 0.0, compare(config, Contract(), text, "!"), is_edge=False)
     assert compare(load_config(None, None, ["mode=exact"]), Contract(), text, text).bands is None
-    assert judge(config, None, None, is_edge=False).startswith("not recorded")
+    assert tell_verdict(config, None, None, is_edge=False).startswith("not recorded")
 
 
 def test_rows_of_json_lines_are_found_by_their_digests(tmp_path):

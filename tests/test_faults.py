@@ -19,7 +19,7 @@ from dedup.run.session import End
 @pytest.mark.parametrize("error", [Py4JNetworkError("Answer from Java side is empty"), ConnectionRefusedError(111)])
 def test_a_jvm_that_died_of_its_memory_is_one_line(monkeypatch, end, words, error):
     monkeypatch.setattr(faults, "read_end", lambda: end)
-    known = faults.explain(error)
+    known = faults.recognise(error)
 
     assert isinstance(known, DedupError)
     assert str(known).startswith(words)
@@ -30,5 +30,5 @@ def test_a_jvm_that_died_of_its_memory_is_one_line(monkeypatch, end, words, erro
 def test_a_jvm_that_lives_or_died_of_something_else_is_not_explained(monkeypatch, end):
     monkeypatch.setattr(faults, "read_end", lambda: end)
 
-    assert faults.explain(Py4JNetworkError("Answer from Java side is empty")) is None
-    assert faults.explain(ValueError("no fault of Spark's")) is None
+    assert faults.recognise(Py4JNetworkError("Answer from Java side is empty")) is None
+    assert faults.recognise(ValueError("no fault of Spark's")) is None

@@ -77,7 +77,7 @@ def test_pairs_of_which_the_corpus_lacks_a_document_are_left_out(spark):
         ),
         (("a.jsonl", '{"left_id": 1.5, "right_id": 2}\n'), SchemaError, r"'left_id' must be an integer or a string"),
         (("a.jsonl", '{"left_id": 1, "right_id": 2}\nno\n'), DataError, r"^--pairs: every record must be whole"),
-        (("a.dat", "1 2"), StorageError, r"^--pairs [^ ]*: its format cannot be told from 'a.dat'$"),
+        (("a.dat", "1 2"), StorageError, r"^--pairs [^ ]*: its format cannot be guessed from 'a.dat'$"),
         (None, StorageError, r"^--pairs [^ ]*: must be a file.*does not exist"),
     ],
 )

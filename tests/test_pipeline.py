@@ -26,7 +26,7 @@ import dedup.run.spreading
 from dedup.errors import AlertError, StorageError
 from dedup.explain.result import Result
 from dedup.files.storage import Storage as FileStorage
-from dedup.kernels.jaccard import MARGIN
+from dedup.kernels.curve import NEAR_MISS
 from dedup.kernels.text import key_fingerprint
 from dedup.run.job import Job
 from dedup.run.local import run_in_memory
@@ -115,7 +115,7 @@ def check(output: str, documents: dict, threshold: float = 0.8, size: int = 5) -
         exact = oracles.jaccard(sets[pair["left_id"]], sets[pair["right_id"]])
         assert pair["left_id"] < pair["right_id"]
         assert pair["jaccard"] == float(exact)
-        assert threshold - MARGIN <= float(exact) < threshold
+        assert threshold - NEAR_MISS <= float(exact) < threshold
     numbers = {key: number for number, key in enumerate(documents)}
     place = oracles.components((numbers[edge["left_id"]], numbers[edge["right_id"]]) for edge in edges)
     for row in duplicates:
@@ -337,7 +337,7 @@ def test_interrupted_run_goes_on_where_it_stopped(spark, tmp_path, monkeypatch):
     def fail(*_: object, **__: object) -> None:
         raise RuntimeError("pulled the plug")
 
-    for stage, work in ((representatives, "explain"), (dedup.run.spreading, "find_fates")):
+    for stage, work in ((representatives, "join_members"), (dedup.run.spreading, "find_fates")):
         with monkeypatch.context() as patch:
             patch.setattr(stage, work, fail)
             with pytest.raises(RuntimeError, match="pulled"):
@@ -346,7 +346,7 @@ def test_interrupted_run_goes_on_where_it_stopped(spark, tmp_path, monkeypatch):
 
     # A breach leaves what is finished for a try with another limit.
     monkeypatch.setattr(signatures, "sign_documents", fail)
-    monkeypatch.setattr(representatives, "explain", fail)
+    monkeypatch.setattr(representatives, "join_members", fail)
     partial_output = Path(f"{output}.partial")
     with pytest.raises(AlertError, match=r"removal_rate is 0\.\d+, above its limit of 0\.01") as caught:
         run(spark, limited("removal_rate_above=0.01", "on_breach=fail"))

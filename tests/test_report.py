@@ -20,7 +20,8 @@ import dedup
 from dedup.display import number, size
 from dedup.errors import StorageError
 from dedup.kernels import frequencies
-from dedup.report.build import parse_baseline, rank_tokens, to_json, to_table
+from dedup.report.baseline import parse_baseline
+from dedup.report.build import rank_tokens, to_json, to_table
 from dedup.report.metrics import METRICS, to_metrics
 from dedup.report.page import group_by_power_of_two, to_html
 from dedup.report.plots import draw_plots

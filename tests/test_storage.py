@@ -105,11 +105,11 @@ def test_files_that_are_not_read_tell_no_format(storage, tmp_path):
         (["hidden"], "--input {0}/hidden: must be a file, a folder of files or a glob (it has no file to read)"),
         (
             ["odd"],
-            "--input {0}/odd: its format cannot be told from 'a.xlsx'; pass --format parquet, jsonl, csv or text",
+            "--input {0}/odd: its format cannot be guessed from 'a.xlsx'; pass --format parquet, jsonl, csv or text",
         ),
         (
             ["bare"],
-            "--input {0}/bare: its format cannot be told from 'jsonl'; pass --format parquet, jsonl, csv or text",
+            "--input {0}/bare: its format cannot be guessed from 'jsonl'; pass --format parquet, jsonl, csv or text",
         ),
         (["in", "other"], "--input: all inputs must have one format ({0}/in is csv, {0}/other is jsonl)"),
     ],

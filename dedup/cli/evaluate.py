@@ -2,14 +2,12 @@
 
 import argparse
 import sys
-import traceback
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from dedup import __version__
-from dedup.display import hide_secrets, log_to_stderr, printable
-from dedup.errors import DedupError
-from dedup.settings.files import change_input, load_config
+from dedup.cli.common import add_settings, read_settings, tell_error
+from dedup.display import hide_secrets, log_to_stderr
 
 if TYPE_CHECKING:
     from dedup.evaluate.evaluation import Question
@@ -34,13 +32,13 @@ def parse_arguments(arguments: Sequence[str], prog: str = "evaluate") -> argpars
     cli.add_argument("--sample", type=count, default=10_000, metavar="N", help="documents to draw; default: 10,000")
     cli.add_argument("--output", default="", metavar="DIR", help="folder to write evaluation.json to")
     cli.add_argument(
-        "--format", choices=["parquet", "arrow", "orc", "jsonl", "csv", "text"], help="default: told from the names"
+        "--format",
+        choices=["parquet", "arrow", "orc", "jsonl", "csv", "text"],
+        help="default: guessed from the file names",
     )
     cli.add_argument("--id-column", metavar="NAME", help="integers or strings; default: the digest of the row")
     cli.add_argument("--text-column", metavar="NAME", help='default: "text"')
-    cli.add_argument("--config", metavar="FILE", help="settings, as in conf/dedup.toml")
-    cli.add_argument("--preset", metavar="NAME", help="settings from dedup/settings/presets")
-    cli.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="one setting; repeatable")
+    add_settings(cli)
     cli.add_argument(
         "--against", action="append", default=[], metavar="KEY=VALUE", help="compare with this setting too"
     )
@@ -66,21 +64,21 @@ def main(arguments: Sequence[str], prog: str = "evaluate") -> int:
     options = parse_arguments(arguments, prog)
     log_to_stderr()
     try:
-        layers = [(options.config, options.preset, options.set)]
+        config, other = read_settings(options), None
         if options.other_config:
-            layers.append((options.other_config, None, options.against))
+            changed = {"config": options.other_config, "preset": None, "set": options.against}
+            other = read_settings(argparse.Namespace(**vars(options) | changed))
         elif options.against:
-            layers.append((options.config, options.preset, options.set + options.against))
-        given = {"format": options.format, "id_column": options.id_column, "text_column": options.text_column}
-        configs = [change_input(load_config(*layer), **given) for layer in layers]
+            other = read_settings(options, options.against)
 
         # What evaluates takes a second to import, which a mistake in the settings need not wait for.
-        from dedup.evaluate.evaluation import Question, check_comparable, evaluate, needs_spark, to_table  # noqa: PLC0415
+        from dedup.evaluate.evaluation import Question, check_comparable, evaluate, needs_spark  # noqa: PLC0415
+        from dedup.evaluate.show import to_table  # noqa: PLC0415
 
         question = Question(
             inputs=options.input,
-            config=configs[0],
-            other=configs[1] if len(configs) > 1 else None,
+            config=config,
+            other=other,
             pairs=options.pairs,
             planted=options.planted,
             sample=options.sample,
@@ -90,11 +88,7 @@ def main(arguments: Sequence[str], prog: str = "evaluate") -> int:
         check_comparable(question.config, question.other)
         answer = _evaluate_on_spark(question) if needs_spark(question) else evaluate(None, question)
     except Exception as error:  # noqa: BLE001 - whatever it is, the user gets an answer and the exit code says so
-        if not isinstance(error, DedupError):
-            print(hide_secrets(traceback.format_exc()), end="", file=sys.stderr)
-            return 1
-        print(f"dedup: {printable(hide_secrets(str(error)))}", file=sys.stderr)
-        return 2
+        return tell_error(error)
     print(to_table(answer))
     if options.output:
         print(f"\nwritten      {hide_secrets(options.output)}/evaluation.json")

@@ -4,11 +4,9 @@ import argparse
 import os
 import shutil
 import sys
-import traceback
 from collections.abc import Sequence
 
-from dedup.display import hide_secrets, printable
-from dedup.errors import DedupError
+from dedup.cli.common import tell_error
 
 
 def parse_arguments(arguments: Sequence[str], prog: str = "explain") -> argparse.Namespace:
@@ -58,11 +56,7 @@ def main(arguments: Sequence[str], prog: str = "explain") -> int:
             found = explain(result, options.id, options.other)
             text = to_json(found) if options.json else to_text(found, style)
     except Exception as error:  # noqa: BLE001 - whatever it is, the user gets an answer and the exit code says so
-        if not isinstance(error, DedupError):
-            print(hide_secrets(traceback.format_exc()), end="", file=sys.stderr)
-            return 1
-        print(f"dedup: {printable(hide_secrets(str(error)))}", file=sys.stderr)
-        return 2
+        return tell_error(error)
     try:
         print(text, flush=True)
     except BrokenPipeError:  # as by head: what was read was enough

@@ -2,16 +2,16 @@
 
 import argparse
 import json
-import sys
-import traceback
 from collections.abc import Sequence
 
 from dedup import __version__
-from dedup.display import hide_secrets, printable
-from dedup.errors import DedupError
-from dedup.plan.answer import Question, answer
+from dedup.cli.common import add_settings, read_settings, tell_error
+from dedup.plan.answer import answer
+from dedup.plan.question import Question
 from dedup.plan.show import to_text
-from dedup.settings.files import change_input, load_config
+
+OWN = {"config", "preset", "set", "text_column", "json"}
+"""Options that are no part of the question."""
 
 
 def whole(text: str) -> int:
@@ -55,9 +55,7 @@ def parse_arguments(arguments: Sequence[str], prog: str = "plan") -> argparse.Na
     cluster.add_argument("--price-per-core-hour", type=float, metavar="X", help="in any currency")
     cluster.add_argument("--calibrate", action="store_true", help="measure a core of this machine, some seconds")
     settings = cli.add_argument_group("settings, as for the job")
-    settings.add_argument("--config", metavar="FILE", default=None, help="as conf/dedup.toml")
-    settings.add_argument("--preset", metavar="NAME", default=None, help="from dedup/settings/presets")
-    settings.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="one setting; repeatable")
+    add_settings(settings)
     cli.add_argument("--json", action="store_true", default=False, help="print everything as JSON")
     cli.add_argument("--version", action="version", version=f"dedup {__version__}")
     return cli.parse_args(arguments)
@@ -65,17 +63,12 @@ def parse_arguments(arguments: Sequence[str], prog: str = "plan") -> argparse.Na
 
 def main(arguments: Sequence[str], prog: str = "plan") -> int:
     """Answer; return 0, 2 after a user's mistake, 1 after a fault."""
-    options = vars(parse_arguments(arguments, prog))
+    options = parse_arguments(arguments, prog)
     try:
-        config = load_config(options.pop("config"), options.pop("preset"), options.pop("set"))
-        config = change_input(config, text_column=options.pop("text_column", None))
-        as_json = options.pop("json")
-        found = answer(Question(config=config, **options))
-    except DedupError as error:
-        print(f"dedup: {printable(hide_secrets(str(error)))}", file=sys.stderr)
-        return 2
-    except Exception:  # noqa: BLE001 - whatever it is, the exit code says so
-        print(hide_secrets(traceback.format_exc()), end="", file=sys.stderr)
-        return 1
-    print(json.dumps(found, indent=1) if as_json else to_text(found))
+        config = read_settings(options)
+        asked = {name: value for name, value in vars(options).items() if name not in OWN}
+        found = answer(Question(config=config, **asked))
+    except Exception as error:  # noqa: BLE001 - whatever it is, the user gets an answer and the exit code says so
+        return tell_error(error)
+    print(json.dumps(found, indent=1) if options.json else to_text(found))
     return 0

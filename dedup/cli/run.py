@@ -2,20 +2,18 @@
 
 import argparse
 import contextlib
-import dataclasses
 import logging
 import os
 import signal
 import sys
 import threading
 import time
-import traceback
 from collections.abc import Sequence
 
 from dedup import __version__
-from dedup.display import hide_secrets, log_to_stderr, printable
+from dedup.cli.common import add_settings, print_error, read_settings, tell_error
+from dedup.display import hide_secrets, log_to_stderr
 from dedup.errors import AlertError, ConfigError, DedupError, FinishedError
-from dedup.settings.files import change_input, load_config
 
 
 def parse_arguments(arguments: Sequence[str], prog: str = "dedup") -> argparse.Namespace:
@@ -30,13 +28,11 @@ def parse_arguments(arguments: Sequence[str], prog: str = "dedup") -> argparse.N
     cli.add_argument(
         "--format",
         choices=["parquet", "arrow", "orc", "jsonl", "csv", "text", "delta"],
-        help="default: told from the names",
+        help="default: guessed from the file names",
     )
     cli.add_argument("--id-column", metavar="NAME", help="integers or strings; default: the digest of the row")
     cli.add_argument("--text-column", metavar="NAME", help='default: "text"')
-    cli.add_argument("--config", metavar="FILE", help="settings, as in conf/dedup.toml")
-    cli.add_argument("--preset", metavar="NAME", help="settings from dedup/settings/presets")
-    cli.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="one setting; repeatable")
+    add_settings(cli)
     cli.add_argument("--mode", choices=["filter", "annotate", "ids"], help='what to write; default: "filter"')
     cli.add_argument("--engine", choices=["auto", "spark", "memory"], help='default: "auto"')
     cli.add_argument("--output-files", type=int, metavar="N", help="files of the result; default: those of the input")
@@ -80,17 +76,10 @@ def main(arguments: Sequence[str], prog: str = "dedup") -> int:
     level = options.log_level or ("info" if terminal else "warning")
     logging.getLogger("dedup").setLevel(level.upper())
     try:
-        given = {"format": options.format, "id_column": options.id_column, "text_column": options.text_column}
-        given["table"] = options.table
-        config = change_input(load_config(options.config, options.preset, options.set), **given)
+        config = read_settings(options)
         if options.input and config.input.table:
             where = f"input.table is set ({config.input.table!r})"
             raise ConfigError(f"--input: must not be given where {where}")  # noqa: TRY301 - answered as any other
-        chosen = {"mode": options.mode, "files": options.output_files}
-        given = {name: value for name, value in chosen.items() if value is not None}
-        config = dataclasses.replace(config, output=dataclasses.replace(config.output, **given))
-        if options.engine:
-            config = dataclasses.replace(config, engine=options.engine)
 
         # The engines take a second to import, which a mistake in the settings need not wait for.
         from dedup.report.build import to_table  # noqa: PLC0415
@@ -115,19 +104,15 @@ def main(arguments: Sequence[str], prog: str = "dedup") -> int:
 def answer(error: BaseException, stopped: Sequence[signal.Signals]) -> int:
     """Tell the user why the job ended, and return its status."""
     if isinstance(error, KeyboardInterrupt):
-        say("interrupted; the same command goes on from the last finished stage")
+        print_error("interrupted; the same command goes on from the last finished stage")
         return 128 + signal.SIGINT
     if stopped:
-        say(f"stopped by {stopped[0].name}; the same command goes on from the last finished stage")
+        print_error(f"stopped by {stopped[0].name}; the same command goes on from the last finished stage")
         return 128 + stopped[0]
-    if not isinstance(error, DedupError):
-        with contextlib.suppress(OSError):
-            print(hide_secrets("".join(traceback.format_exception(error))), end="", file=sys.stderr)
-        return 1
-    say(printable(hide_secrets(str(error))))
+    status = tell_error(error)
     if isinstance(error, FinishedError):
         return 0
-    return 3 if isinstance(error, AlertError) else 2
+    return 3 if isinstance(error, AlertError) else status
 
 
 def is_published(output: str, begin: int) -> bool:
@@ -138,12 +123,6 @@ def is_published(output: str, begin: int) -> bool:
         entry = Storage().look(f"{output}/_SUCCESS")
         return entry is not None and entry.changed >= begin
     return False
-
-
-def say(text: str) -> None:
-    """Print a line for the user, whose terminal may be closed by now."""
-    with contextlib.suppress(OSError):
-        print(f"dedup: {text}", file=sys.stderr)
 
 
 def show(text: str) -> None:

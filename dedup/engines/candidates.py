@@ -14,9 +14,6 @@ from dedup.kernels.prefixes import select_prefixes
 from dedup.kernels.shared import find_shared
 from dedup.tables.counts import Bucketed, Paired
 
-SAMPLED_PAIRS = 10_000
-"""Pairs left uncompared that are verified to estimate what the cap on buckets costs."""
-
 
 class Buckets(NamedTuple):
     """Buckets of two and more, as from `lsh.group`, their members as positions."""
@@ -152,11 +149,11 @@ def select_possible(distinct: Integers, sizes: Integers, threshold: float) -> In
 
 
 def sample_uncompared(documents: Documents, buckets: Buckets, cap: int) -> tuple[Integers, Integers]:
-    """Return distinct pairs, about SAMPLED_PAIRS, drawn from those that the cap leaves out."""
+    """Return distinct pairs, about `lsh.SAMPLED_PAIRS`, drawn from those that the cap leaves out."""
     _, uncompared = count_pairs(buckets, cap)
     if not uncompared:
         return pairs.decode(np.empty(0, dtype=np.int64))
-    share = min(SAMPLED_PAIRS / uncompared, 1.0)
+    share = lsh.uncompared_share(uncompared)
     return pairs.decode(
         pairs.select_distinct([lsh.sample_uncompared(*buckets[:3], cap, share, doc_ids=documents.doc_ids)])
     )

@@ -1,4 +1,4 @@
-"""What the memory engine takes: estimated before a run, and checked once pairs and sets are counted."""
+"""Memory that the memory engine needs: estimated before a run, and checked once pairs and sets are counted."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -11,23 +11,25 @@ DOCUMENT_BYTES = 250
 KEY_BYTES = 100
 """A band key, or a shingle of a prefix, that several documents have, while they are brought together."""
 PAIR_BYTES = 100
-"""A distinct pair while it is told from others, estimated and compared."""
+"""A distinct pair while it is made distinct, estimated and compared."""
 SHINGLE_BYTES: Mapping[str, int] = MappingProxyType({"lsh": 16, "exact": 16 + KEY_BYTES})
 """A shingle of a set, by mode: twice its size, as sets are read in parts and put together."""
 TEXT_BYTES = 3
 """Text of one shingle: a character of Chinese or Japanese; European languages have 6 to 7."""
 SHARED = 0.5
-"""Share of documents that have a candidate, and of keys that several have; of corpora measured .1 to .4."""
+"""Assumed share of documents that have a candidate, and of keys that several have; more where most
+documents resemble others."""
 PAIRS = 8
-"""Distinct pairs of a document."""
+"""Assumed distinct pairs of a document."""
 
 
 def estimate_bytes(
     *, documents: int, bands: int, rows: int, mode: str = "lsh", shingles: int | None = None, text_bytes: int = 0
 ) -> int:
-    """Return what a search takes at its peak with its features, more than corpora of all kinds measured have taken.
+    """Return an estimate of what a search takes at its peak with its features.
 
-    Corpora in which most documents resemble many others can take more; `find` refuses these once it has counted.
+    It is no bound, though the corpora of tests/engines/test_capacity.py took less: those in which most documents
+    resemble many others can take more, and `find` refuses them once it has counted.
 
     Parameters
     ----------

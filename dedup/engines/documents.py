@@ -22,7 +22,7 @@ class Documents(NamedTuple):
     rows: Integers
     """A row of each."""
     copies: Integers
-    """How many rows each has."""
+    """Rows of each."""
     sizes: Integers
     """Shingles of each."""
     heads: Integers
@@ -30,7 +30,7 @@ class Documents(NamedTuple):
 
     @property
     def is_head(self) -> Flags:
-        """Which are compared: the least of each shingle set."""
+        """Documents that are compared: the least of each shingle set."""
         own: Flags = (self.heads == np.arange(self.heads.size)) & (self.sizes > 0)
         return own
 

@@ -18,7 +18,7 @@ from dedup.tables.ids import SHOWN, SHOWN_LENGTH
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Signing:
-    """How texts are signed."""
+    """Parameters of signing texts."""
 
     contract: text.Contract
     shingle_size: int
@@ -54,13 +54,13 @@ class Part(NamedTuple):
 
 
 class SignedSplit(NamedTuple):
-    """What the first pass makes of a split."""
+    """Result of the first pass over a split."""
 
     parts: list[Part]
     begins: list[str]
-    """How the texts of some documents without an id begin."""
+    """Beginnings of the texts of some documents without an id."""
     rejected: list[tuple[int, Rejected]]
-    """Records that are none, with the numbers of their files."""
+    """Malformed records, with the numbers of their files."""
 
 
 def sign_split(source: FileSource, split: Split, signing: Signing) -> SignedSplit:

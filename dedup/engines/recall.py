@@ -20,7 +20,7 @@ class Labels(NamedTuple):
     left: Integers
     right: Integers
     compared: Flags
-    """Which are of two shingle sets, neither empty."""
+    """Flags of pairs of two shingle sets, neither of them empty."""
 
     def list_compared(self) -> tuple[Integers, Integers]:
         """Return the pairs to be compared."""

@@ -16,7 +16,7 @@ from dedup.tables.counts import Bucketed, Collapsed, Connected, Elected, Lost, P
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Features:
-    """What a pass over the text tells of n rows, in any order. Equal rows, without an id column, share a doc_id."""
+    """Result of a pass over the text of n rows, in any order. Equal rows, without an id column, share a doc_id."""
 
     doc_ids: Integers
     """int64 [n]; anything where the id is null, which `check_ids` refuses."""
@@ -41,14 +41,14 @@ class Features:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Search:
-    """What a search asks for, as the settings of the same names."""
+    """Parameters of a search, after the settings of the same names."""
 
     threshold: float
     mode: Literal["lsh", "exact"] = "lsh"
     bands: int
     rows: int
     max_bucket: int
-    """Of `buckets.max_bucket`."""
+    """The cap `buckets.max_bucket`."""
     estimate_sigmas: float
     per_source: int = 0
     """0: no limit."""

@@ -26,7 +26,7 @@ class Sets(NamedTuple):
     numbers: Integers
     """Which of the sets a document has, by its position; anything for a document without."""
     threads: int
-    """How many compare."""
+    """Number of threads that compare."""
 
     def compare(self, left: Integers, right: Integers) -> Floats:
         """Return the exact Jaccard of pairs of positions."""

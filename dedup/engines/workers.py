@@ -67,7 +67,7 @@ class Workers:
                 futures[number] = None  # type: ignore[call-overload]
         except BrokenProcessPool as error:
             raise DedupError(
-                "a worker process ended before its work, most likely for want of memory; free some, or pass "
+                "a worker process ended before its work was done, most likely for lack of memory; free some, or pass "
                 "--set engine=spark, which works in parts"
             ) from error
 

@@ -76,7 +76,7 @@ class FileCorpus:
         Raises
         ------
         DedupError
-            As `list_files` and `open_source`; records that are none are left out where they are to be set aside.
+            As `list_files` and `open_source`; malformed records are left out where they are to be set aside.
         """
         chosen = config.input
         # Ids of texts are their paths, on Spark whole ones.

@@ -1,4 +1,4 @@
-"""What a setting found among the documents of a sample, held against the truth."""
+"""The pairs that a setting found among the documents of a sample, held against the truth."""
 
 import difflib
 import re
@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from dedup.evaluate.sample import Sample
+from dedup.evaluate.truth import Pairs, Truth
 from dedup.kernels import Flags, Integers, exact, filters, minhash, trial
-from dedup.kernels.components import connect
 from dedup.kernels.curve import probability
 from dedup.kernels.intervals import measure_share
 from dedup.kernels.representatives import elect
@@ -25,43 +24,6 @@ EXCERPT_LENGTH = 80
 """Characters of a text shown."""
 COMPARED_WORDS = 2000
 """Words of a text that are searched for what it shares with another."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Pairs:
-    """Pairs of positions, left < right, with their exact Jaccard."""
-
-    left: Integers
-    right: Integers
-    jaccard: npt.NDArray[np.float64]
-
-    def at(self, threshold: float, count: int) -> Integers:
-        """Return those at or above the threshold as `left * count + right`, ascending."""
-        similar = self.jaccard >= threshold
-        return np.sort(self.left[similar] * count + self.right[similar])
-
-    def connect(self, threshold: float, count: int) -> Integers:
-        """Return the least position in the component of each of `count` documents, joined by pairs that reach it."""
-        similar = self.jaccard >= threshold
-        ends, least = connect(self.left[similar], self.right[similar])
-        components = np.arange(count)
-        components[ends] = least
-        return components
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Truth:
-    """Pairs that are to be found, and such as are not."""
-
-    pairs: Pairs
-    labels: Flags | None
-    """Which are duplicates; None: those at or above the threshold."""
-    families: Integers
-    """Number of the family of each pair: what the pairs connect."""
-
-    def duplicates(self, threshold: float) -> Flags:
-        """Tell which pairs are to be found."""
-        return self.pairs.jaccard >= threshold if self.labels is None else self.labels
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -80,40 +42,6 @@ class Trial:
         """Tell which documents are removed."""
         removed: Flags = self.representatives != np.arange(self.representatives.size)
         return removed
-
-
-def find_alike(sample: Sample, floor: float) -> Pairs:
-    """Return every pair of the sample at or above the floor, by exact search."""
-    found = [
-        (left[left < right], right[left < right], jaccard[left < right])
-        for left, right, jaccard in exact.search(exact.index(*sample.sets, floor), *sample.sets)
-    ]
-    empty = np.empty(0, dtype=np.int64)
-    left, right, jaccard = (np.concatenate([part[side] for part in found] or [empty]) for side in range(3))
-    return Pairs(left=left, right=right, jaccard=jaccard.astype(np.float64))
-
-
-def find_truth(sample: Sample, alike: Pairs, labels: pa.Table | None) -> Truth:
-    """Return the labelled pairs, or those of planted copies, or those alike of which one at least was drawn.
-
-    Of the latter each pair of the corpus is as likely to be there as any other, whatever the size of its family, until
-    a family has more members than one document brings along; pairs of two that only came along would favour families.
-    """
-    flags = None
-    if labels is not None:
-        ends = [np.searchsorted(sample.doc_ids, labels[side].to_numpy()) for side in ("left_id", "right_id")]
-        flags = labels["duplicate"].to_numpy()
-    elif (sample.sources >= 0).any():
-        copies = np.flatnonzero(sample.sources >= 0)
-        ends = [copies, sample.sources[copies]]
-    else:
-        chosen = sample.drawn[alike.left] | sample.drawn[alike.right]
-        ends = [alike.left[chosen], alike.right[chosen]]
-    left, right = np.minimum(*ends), np.maximum(*ends)
-    ids, least = connect(left, right)
-    families = np.unique(least, return_inverse=True)[1][np.searchsorted(ids, left)]
-    pairs = Pairs(left=left, right=right, jaccard=exact.compare(sample.sets, sample.sets, left, right))
-    return Truth(pairs=pairs, labels=flags, families=families)
 
 
 def judge(sample: Sample, truth: Truth, alike: Pairs, tried: Trial) -> dict[str, Any]:
@@ -154,21 +82,21 @@ def judge(sample: Sample, truth: Truth, alike: Pairs, tried: Trial) -> dict[str,
         "missed_count": int(missed.size),
         "missed": [
             {
-                **_describe(sample, int(left[each]), int(right[each]), float(jaccard[each])),
-                "reason": _explain(sample, tried, int(left[each]), int(right[each]), float(jaccard[each])),
+                **_show_pair(sample, int(left[each]), int(right[each]), float(jaccard[each])),
+                "reason": _find_reason(sample, tried, int(left[each]), int(right[each]), float(jaccard[each])),
                 "joined_by_others": bool(levels["removals"][each]),
             }
             for each in missed[:LISTED].tolist()
         ],
         "wrong_count": int(wrong.size),
         "wrong": [
-            _describe(sample, int(left[each]), int(right[each]), float(jaccard[each]))
+            _show_pair(sample, int(left[each]), int(right[each]), float(jaccard[each]))
             for each in wrong[:LISTED].tolist()
         ],
     }
 
 
-def compare(sample: Sample, first: Trial, second: Trial) -> dict[str, Any]:
+def list_sides(sample: Sample, first: Trial, second: Trial) -> dict[str, Any]:
     """Return the documents that one setting removes and the other keeps."""
     sides = {}
     for name, one, other in (("removed_by_first_only", first, second), ("removed_by_second_only", second, first)):
@@ -257,8 +185,8 @@ def _bin(
     return bins
 
 
-def _explain(sample: Sample, tried: Trial, left: int, right: int, jaccard: float) -> str:
-    """Say why a pair is no edge."""
+def _find_reason(sample: Sample, tried: Trial, left: int, right: int, jaccard: float) -> str:
+    """Return the reason why a pair is no edge."""
     found, setting = tried.found, tried.setting
     if jaccard < setting.threshold:
         return f"below the threshold of {setting.threshold}"
@@ -271,7 +199,7 @@ def _explain(sample: Sample, tried: Trial, left: int, right: int, jaccard: float
     return f"estimated at {filters.estimate_pairs(low, np.array([0]), np.array([1]))[0]:.3f}"
 
 
-def _describe(sample: Sample, left: int, right: int, jaccard: float) -> dict[str, Any]:
+def _show_pair(sample: Sample, left: int, right: int, jaccard: float) -> dict[str, Any]:
     texts = sample.read(left), sample.read(right)
     return {
         "left_id": sample.name(left),

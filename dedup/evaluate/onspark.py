@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 
 from dedup.evaluate.evaluation import Question, answer, check_target
 from dedup.evaluate.rows import RowCorpus
-from dedup.run.faults import explain
+from dedup.run.faults import recognise
 from dedup.run.storage import Storage
 
 
@@ -19,7 +19,7 @@ def evaluate_on_spark(spark: SparkSession, question: Question) -> dict[str, Any]
     try:
         return answer(RowCorpus.open(spark, storage, question.inputs, question.config), storage, question, target)
     except (PySparkException, Py4JError) as error:
-        known = explain(error)
+        known = recognise(error)
         if known is None or spark.sparkContext._jsc is None:  # noqa: SLF001 - stopped: what fails then has no cause
             raise
         raise known from error

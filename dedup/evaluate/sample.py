@@ -4,7 +4,6 @@ Documents drawn one by one lose their pairs: of n in N a pair stays with probabi
 a hundred. So each document drawn brings along those of the whole corpus that resemble it, by an exact search.
 """
 
-import math
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,6 +15,7 @@ import pyarrow.compute as pc
 
 from dedup.errors import DataError
 from dedup.evaluate.corpus import Corpus
+from dedup.evaluate.planting import edit, split_words
 from dedup.kernels import Flags, Hashes, Integers, exact, minhash, shingles, text, trial
 from dedup.kernels.hashing import expand, mix
 from dedup.kernels.neighbours import Seeds, select_least
@@ -23,13 +23,11 @@ from dedup.settings.contract import load_contract
 from dedup.settings.options import Config
 
 NEIGHBOURS = 50
-"""Documents that one drawn brings along at most: a family of a million must not follow its first member home."""
+"""Documents that each drawn one brings along at most, so that a family of a million does not come whole."""
 PLANTED = (0.4, 1.0)
 """Similarities of planted copies to their originals, about, spread evenly."""
 LEAST_UNITS = 3
 """Words, in shingles' lengths, that a text needs to be copied with edits."""
-WORD_LENGTH = 20
-"""Characters a word has on average at most; longer ones are sentences of a script without spaces."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -42,7 +40,7 @@ class Sample:
     texts: pa.Array
     """Bytes."""
     drawn: Flags
-    """Which were drawn; the others came along."""
+    """Flags of the documents drawn; the others came along."""
     sources: Integers
     """Position of the original of a planted copy, -1 for all others."""
     config: Config
@@ -62,7 +60,7 @@ class Sample:
 
     @cached_property
     def heads(self) -> Integers:
-        """As `trial.find_heads`."""
+        """The result of `trial.find_heads`."""
         return trial.find_heads(self.doc_ids, *self.sets)
 
     def rank(self) -> Integers:
@@ -166,7 +164,7 @@ def plant(sample: Sample, count: int) -> Sample:
     size = sample.config.shingles.shingle_size
     order = np.argsort(mix(sample.doc_ids.view(np.uint64)))
     originals = [position for position in order.tolist() if sample.drawn[position]]
-    units = {position: _split(sample.read(position)) for position in originals}
+    units = {position: split_words(sample.read(position)) for position in originals}
     originals = [position for position in originals if len(units[position][0]) >= LEAST_UNITS * size]
     if not originals:
         raise DataError(f"--planted: must find texts of {LEAST_UNITS * size} words and more to copy (it found none)")
@@ -176,7 +174,7 @@ def plant(sample: Sample, count: int) -> Sample:
         words, joint = units[source]
         foreign = units[chance.choice(originals)][0]
         target = PLANTED[0] + (PLANTED[1] - PLANTED[0]) * (number + 0.5) / count
-        copies.append(joint.join(EDITS[number % len(EDITS)](chance, words, foreign, target, size)))
+        copies.append(joint.join(edit(number, chance, words, foreign=foreign, target=target, size=size)))
         sources.append(source)
     free = np.setdiff1d(expand(1, sample.doc_ids.size + 2 * count).view(np.int64), sample.doc_ids)[:count]
     doc_ids = np.concatenate((sample.doc_ids, free))
@@ -195,36 +193,3 @@ def plant(sample: Sample, count: int) -> Sample:
         drawn=np.concatenate((sample.drawn, np.ones(count, dtype=bool)))[places],
         sources=moved[places],
     )
-
-
-def _split(content: str) -> tuple[list[str], str]:
-    """Return the words of a text and what joins them; its characters, where spaces do not part words."""
-    words = content.split()
-    if sum(map(len, words)) > WORD_LENGTH * len(words):
-        return list(content), ""
-    return words, " "
-
-
-def _exchange(chance: random.Random, words: list[str], foreign: list[str], target: float, size: int) -> list[str]:
-    # Of n shingles a share s outlives so many exchanges, and as many as were lost are new: J = s / (2 - s).
-    count = min(round(-len(words) / size * math.log(2 * target / (1 + target))), len(words))
-    edited = list(words)
-    for place in chance.sample(range(len(words)), max(count, 1)):
-        edited[place] = chance.choice(foreign)
-    return edited
-
-
-def _drop(chance: random.Random, words: list[str], foreign: list[str], target: float, size: int) -> list[str]:  # noqa: ARG001
-    count = max(round(len(words) * (1 - target)), 1)
-    start = chance.randrange(len(words) - count + 1)
-    return words[:start] + words[start + count :]
-
-
-def _insert(chance: random.Random, words: list[str], foreign: list[str], target: float, size: int) -> list[str]:  # noqa: ARG001
-    count = max(round(len(words) * (1 / target - 1)), 1)
-    passage = (foreign * (count // len(foreign) + 1))[:count]
-    start = chance.randrange(len(words) + 1)
-    return words[:start] + passage + words[start:]
-
-
-EDITS = (_exchange, _drop, _insert)

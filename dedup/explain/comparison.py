@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from dedup.explain.differ import Piece, compare_texts
+from dedup.explain.differ import Piece, align
 from dedup.kernels import lsh, minhash, shingles
 from dedup.kernels.curve import least_estimate, probability
 from dedup.kernels.text import Contract, tokenise
@@ -14,7 +14,7 @@ from dedup.settings.options import Config
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """What two texts have in common, computed anew with the settings of the run."""
+    """The comparison of two texts, computed anew with the settings of the run."""
 
     jaccard: float
     shared: int
@@ -48,7 +48,7 @@ def compare(config: Config, contract: Contract, left: str, right: str) -> Compar
         right_only=other.size - shared,
         bands=bands,
         estimate=estimate,
-        pieces=tuple(compare_texts(left, right)),
+        pieces=tuple(align(left, right)),
     )
 
 
@@ -57,7 +57,7 @@ def has_tokens(contract: Contract, text: str) -> bool:
     return bool(tokenise(pa.array([text]), contract)[0].size)
 
 
-def judge(config: Config, jaccard: float | None, comparison: Comparison | None, *, is_edge: bool) -> str:
+def tell_verdict(config: Config, jaccard: float | None, comparison: Comparison | None, *, is_edge: bool) -> str:
     """Say why the run joined two documents or did not.
 
     Parameters

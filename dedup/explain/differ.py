@@ -27,7 +27,7 @@ class Piece:
     right: tuple[str, ...]
 
 
-def compare_texts(left: str, right: str) -> list[Piece]:
+def align(left: str, right: str) -> list[Piece]:
     """Return the pieces that make up both texts, in order; shared and other ones take turns.
 
     Words agree if their NFKC forms in lower case do. The pieces are a way to turn one text into the other, in long

@@ -1,137 +1,25 @@
 """Why a document was removed or kept, from the output of a run alone."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from dedup.errors import DataError
-from dedup.explain.comparison import Comparison, compare, has_tokens, judge
+from dedup.explain.comparison import compare, has_tokens, tell_verdict
+from dedup.explain.graph import PAIR, Graph
 from dedup.explain.result import Result
-from dedup.kernels import Integers
-from dedup.kernels.chains import count_steps, find_chain
+from dedup.explain.values import Component, Explanation, Pair, Removal, Top
 from dedup.kernels.jaccard import CLOSEST
 
-PAIR = ("left_id", "right_id")
 LISTED = 10
 """Removed documents that are listed of the many that one stands for."""
 BEGIN = 60
 """Characters of a text that say which one it is."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pair:
-    """Two documents, and what the run made of them."""
-
-    left_id: Any
-    right_id: Any
-    jaccard: float | None
-    """Exact; None where neither the run nor the texts tell it."""
-    verdict: str
-    """Why the one removes the other, or why not."""
-    fate: str = ""
-    """What became of the right one, where that is not said elsewhere."""
-    comparison: Comparison | None = None
-    """None where the texts are not in the output."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Removal:
-    """A removed document in a list of such."""
-
-    id: Any
-    layer: str
-    representative_id: Any
-    steps: int
-    """Edges of the shortest chain between the two; 0 between equal rows."""
-    jaccard: float
-    """Of the two directly."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Explanation:
-    """What became of a document, and why."""
-
-    id: Any
-    fate: str
-    """kept or removed."""
-    layer: str = ""
-    """Of a removed one: what found it, such as near."""
-    kind: str = ""
-    """Of a removed one: near or identical."""
-    representative_id: Any = None
-    """The document kept of its component."""
-    component_id: int | None = None
-    documents: int = 1
-    """In the component, this one included."""
-    copies: int = 0
-    """Rows removed that equal this one in every column."""
-    chain: tuple[Pair, ...] = ()
-    """Edges to the document kept, or to the other one asked for."""
-    direct: Pair | None = None
-    """The document and the one kept, or the other one asked for."""
-    removed: tuple[Removal, ...] = ()
-    """Of a kept one: the removed documents that it stands for, the least similar first, LISTED at most."""
-    near_misses: tuple[Pair, ...] = ()
-    """Of a kept one: the closest documents that it was compared with in vain."""
-    notes: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Component:
-    """A component in a list of such."""
-
-    component_id: int
-    representative_id: Any
-    documents: int
-    text: str
-    """How the representative's begins; empty where it is not in the output."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Top:
-    """The components and removals of a run that are worth a look."""
-
-    largest: tuple[Component, ...]
-    longest: tuple[Removal, ...]
-    """By their chains, the weakest direct similarity first among equals."""
-    least_similar: tuple[Removal, ...]
-    """To the documents kept."""
-
-
-class _Graph:
-    """Edges by the numbers of their documents, in the order of ids."""
-
-    def __init__(self, edges: pa.Table) -> None:
-        ends = pc.unique(pa.chunked_array(edges["left_id"].chunks + edges["right_id"].chunks, edges["left_id"].type))
-        self.ids: pa.Array = ends.take(pc.sort_indices(ends))
-        self.left, self.right = (self.numbers(edges[name]) for name in PAIR)
-        self.similarities = edges["jaccard"].to_numpy()
-
-    def numbers(self, ids: pa.Array | pa.ChunkedArray) -> Integers:
-        """Return the numbers of documents, -1 of those without an edge."""
-        found: Integers = pc.fill_null(pc.index_in(ids, value_set=self.ids), -1).to_numpy().astype(np.int64)
-        return found
-
-    def steps(self, ids: pa.ChunkedArray, sources: pa.ChunkedArray) -> Integers:
-        """Return how many edges lead from each document to the nearest source, 0 where there is no edge."""
-        places, starts = self.numbers(ids), np.unique(self.numbers(sources))
-        counted = count_steps(self.left, self.right, len(self.ids), starts[starts >= 0])
-        return np.where(places < 0, 0, counted[places] if counted.size else 0)
-
-    def chain(self, start: Any, end: Any) -> list[Any]:  # noqa: ANN401 - integers or strings
-        """Return the ids of the strongest of the shortest chains; empty if there is none."""
-        first, last = self.numbers(pa.array([start, end], self.ids.type)).tolist()
-        if min(first, last) < 0:
-            return []
-        found = find_chain(self.left, self.right, self.similarities, vertices=len(self.ids), start=first, end=last)
-        chain: list[Any] = self.ids.take(pa.array(found, pa.int64())).to_pylist()
-        return chain
 
 
 def explain(result: Result, given: str, other: str | None = None) -> Explanation:
@@ -155,7 +43,7 @@ def list_top(result: Result, count: int) -> Top:
     sizes = duplicates.group_by(["component_id", "representative_id"]).aggregate([([], "count_all")])
     largest = sizes.sort_by([("count_all", "descending"), ("component_id", "ascending")]).slice(0, count).to_pylist()
     texts = _texts(result, result.find([row["representative_id"] for row in largest]))
-    steps = _Graph(result.pairs("edges")).steps(duplicates["id"], duplicates["representative_id"])
+    steps = Graph(result.pairs("edges")).steps(duplicates["id"], duplicates["representative_id"])
     table = duplicates.append_column("steps", pa.array(steps))
     orders = ("steps", "descending"), ("jaccard", "ascending"), ("id", "ascending")
     longest, least = (
@@ -232,7 +120,7 @@ def _pairs_of(result: Result, name: str, ids: Collection[Any]) -> list[dict[str,
 
 def _explain_removed(result: Result, found: Explanation) -> Explanation:
     edges = _component_edges(result, found.component_id)
-    ids = _Graph(edges).chain(found.id, found.representative_id)
+    ids = Graph(edges).chain(found.id, found.representative_id)
     known = _recorded(edges.to_pylist())
     links = [*pairwise(ids)]
     texts = _texts(result, result.find({found.id, found.representative_id, *ids}))
@@ -265,14 +153,14 @@ def _explain_kept(result: Result, found: Explanation) -> Explanation:
     near_misses = [
         replace(
             _pair(result, texts, (found.id, other), jaccard, is_edge=False),
-            fate=_describe_fate(_find_fate(result, other)),
+            fate=_tell_fate(_find_fate(result, other)),
         )
         for other, jaccard in closest.items()
     ]
     notes = _notes(result, texts, [found.id, *closest], near_misses)
     if found.id in texts and not has_tokens(result.contract, texts[found.id]):
         notes = (*notes, "it has no token, and such a document is never a duplicate")
-    graph = _Graph(_component_edges(result, found.component_id))
+    graph = Graph(_component_edges(result, found.component_id))
     steps = graph.steps(members["id"], members["representative_id"])
     removed = members.append_column("steps", pa.array(steps)).sort_by([("jaccard", "ascending"), ("id", "ascending")])
     return replace(
@@ -288,7 +176,7 @@ def _explain_pair(result: Result, doc_id: Any, other_id: Any) -> Explanation:  #
     known = _recorded([pair for name in ("edges", "near_misses") for pair in _pairs_of(result, name, [doc_id])])
     is_joined = found.component_id is not None and found.component_id == other.component_id
     edges = _component_edges(result, found.component_id if is_joined else None)
-    ids = _Graph(edges).chain(doc_id, other_id) if is_joined else []
+    ids = Graph(edges).chain(doc_id, other_id) if is_joined else []
     links, known = [*pairwise(ids)], known | _recorded(edges.to_pylist())
     rows = result.find({doc_id, other_id, *ids})
     for option, each in (("--id", found), ("--with", other)):
@@ -300,10 +188,10 @@ def _explain_pair(result: Result, doc_id: Any, other_id: Any) -> Explanation:  #
     direct = _pair(result, texts, (doc_id, other_id), jaccard, is_edge=is_edge)
     chain = [_pair(result, texts, link, known[link], is_edge=True) for link in links]
     notes = _notes(result, texts, [doc_id, other_id, *ids], [*chain, direct])
-    return replace(found, direct=replace(direct, fate=_describe_fate(other)), chain=tuple(chain), notes=notes)
+    return replace(found, direct=replace(direct, fate=_tell_fate(other)), chain=tuple(chain), notes=notes)
 
 
-def _describe_fate(found: Explanation) -> str:
+def _tell_fate(found: Explanation) -> str:
     return "kept" if found.fate == "kept" else f"removed, a duplicate of {found.representative_id}"
 
 
@@ -354,5 +242,5 @@ def _pair(
     comparison = None if left is None or right is None else compare(result.config, result.contract, left, right)
     if jaccard is None and comparison:
         jaccard = comparison.jaccard
-    verdict = judge(result.config, jaccard, comparison, is_edge=is_edge)
+    verdict = tell_verdict(result.config, jaccard, comparison, is_edge=is_edge)
     return Pair(left_id=ids[0], right_id=ids[1], jaccard=jaccard, verdict=verdict, comparison=comparison)

@@ -24,14 +24,14 @@ from dedup.settings.files import parse_config
 from dedup.settings.hashspec import HashSpec
 
 SCHEMES = {"s3a": "s3", "s3n": "s3"}
-"""What Hadoop calls a file system, where pyarrow calls it otherwise."""
+"""Hadoop's names of file systems that pyarrow calls otherwise."""
 ROWS = {"filter": ("kept", "removed"), "annotate": ("annotated",), "ids": ("kept",)}
 """Folders of the input's rows, or of their ids, by output.mode."""
 ANNOTATIONS = ("dedup_kept", "dedup_representative_id", "dedup_component_id", "dedup_kind", "dedup_jaccard")
 """Columns that mode annotate has added."""
 TABLES = ("parquet", "arrow", "orc")
 SPLIT_BYTES = 128 << 20
-SHOWN = 3
+EXAMPLES = 3
 """Ids shown as an example."""
 
 
@@ -80,7 +80,7 @@ class Result:
 
     @cached_property
     def contract(self) -> Contract:
-        """What its texts were hashed under.
+        """The contract under which its texts were hashed.
 
         Raises
         ------
@@ -103,7 +103,7 @@ class Result:
         Raises
         ------
         ConfigError
-            When ids are integers and this is none.
+            When ids are integers and the given one is not.
         """
         try:
             return pa.scalar(given).cast(self.id_type).as_py()
@@ -189,17 +189,17 @@ class Result:
 
     @property
     def is_searchable(self) -> bool:
-        """Whether a row can be found by its id: not where that is a digest that only Spark computes."""
+        """Whether rows can be found by their ids, which is not so where an id is a digest that only Spark computes."""
         return bool(self.id_column) or not self.has_texts or self.report.get("reader") == "files"
 
     def first_ids(self) -> list[Any]:
         """Return some ids, as an example."""
-        found: list[Any] = self.duplicates["id"].slice(0, SHOWN).to_pylist()
+        found: list[Any] = self.duplicates["id"].slice(0, EXAMPLES).to_pylist()
         if self.has_texts and self.id_column and self._kind != "text":
             for source in self._sources:
                 pieces = (piece for split in cut(source.listing, SPLIT_BYTES) for piece in source.read(split))
-                found += next((piece.batch["id"].slice(0, SHOWN).to_pylist() for piece in pieces), [])
-        return found[:SHOWN]
+                found += next((piece.batch["id"].slice(0, EXAMPLES).to_pylist() for piece in pieces), [])
+        return found[:EXAMPLES]
 
     def _is_there(self, name: str) -> bool:
         return bool(self._files.get_file_info(f"{self._root}/{name}").type != fs.FileType.NotFound)

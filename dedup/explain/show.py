@@ -8,7 +8,7 @@ from typing import Any
 from dedup.display import printable
 from dedup.explain.comparison import Comparison
 from dedup.explain.differ import Piece
-from dedup.explain.explanation import Explanation, Pair, Removal, Top
+from dedup.explain.values import Explanation, Pair, Removal, Top
 
 CONTEXT = 6
 """Words shown on either side of a difference."""
@@ -22,13 +22,13 @@ RED, GREEN, BOLD, PLAIN = "\033[31m", "\033[32m", "\033[1m", "\033[0m"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Style:
-    """How text is laid out."""
+    """Layout of text."""
 
     width: int = 100
     """Characters of a line."""
     colour: bool = False
     full: bool = False
-    """Whether to show texts whole, with all that they share."""
+    """Whether to show whole texts, with everything that they share."""
 
 
 def to_json(found: Explanation | Top) -> str:
@@ -45,10 +45,10 @@ def _join_words(entries: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def to_text(found: Explanation, style: Style) -> str:
     """Write an explanation for people."""
-    return "\n".join(_describe(found, style))
+    return "\n".join(_write(found, style))
 
 
-def _describe(found: Explanation, style: Style) -> Iterator[str]:
+def _write(found: Explanation, style: Style) -> Iterator[str]:
     yield from _head(found)
     for pair in found.chain:
         yield from _show_pair(pair, style)
@@ -111,8 +111,8 @@ def _summarise(found: Comparison) -> str:
         return summary
     if not found.bands or found.jaccard == 1:
         return f"{summary}; {'all' if found.bands else 'no'} bands agree"
-    shown = [*map(str, found.bands[:BANDS]), *["..."] * (len(found.bands) > BANDS)]
-    return f"{summary}; {len(found.bands)} bands agree ({', '.join(shown)})"
+    shown = ", ".join(map(str, found.bands[:BANDS])) + (", ..." if len(found.bands) > BANDS else "")
+    return f"{summary}; {len(found.bands)} bands agree ({shown})"
 
 
 def _show_pieces(pieces: Sequence[Piece], style: Style) -> Iterator[str]:

@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 
 from dedup.errors import DataError, SchemaError
 from dedup.files import delimited, jsonlines
+from dedup.files.cells import read_cells
 from dedup.files.columns import Columns
 from dedup.files.listing import COMPRESSIBLE, File
-from dedup.files.records import BOM, damaged, open_bytes, read_cells, read_lines
+from dedup.files.records import BOM, damaged, open_bytes, read_lines
 from dedup.files.sink import NO_ROWS, Rows, Written, check_unchanged, compress, read_units
 from dedup.files.source import FileSource
 from dedup.files.storage import Output, Storage

@@ -8,11 +8,12 @@ import pyarrow.csv as pc
 from numpy.typing import NDArray
 
 from dedup.errors import DataError
+from dedup.files.cells import read_cells
 from dedup.files.columns import Columns, find, gather, to_text
 from dedup.files.digest import digest_rows
 from dedup.files.listing import File
 from dedup.files.orders import to_key
-from dedup.files.records import BOM, Block, Rejected, damaged, open_bytes, read_cells, reject
+from dedup.files.records import BOM, Block, Rejected, damaged, open_bytes, reject
 
 REASON = "more or fewer cells than the header"
 
@@ -35,10 +36,7 @@ def _schema(block: Block) -> pa.Schema:
 def read(
     file: File,
     columns: Columns,
-    id_type: pa.DataType,
     *,
-    begin: int,
-    end: int | None,
     rows: NDArray[np.int64] | None,
     on_bad: str,
 ) -> Iterator[tuple[pa.RecordBatch, tuple[Rejected, ...]]]:
@@ -49,7 +47,6 @@ def read(
     DataError
         When a record has not as many cells as the header, and `on_bad` is "fail".
     """
-    del id_type, begin, end
     schema = None
     with damaged(file), open_bytes(file) as stream:
         for block in read_cells(stream, count_commas=True):

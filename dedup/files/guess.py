@@ -12,12 +12,12 @@ SAMPLED_BYTES = 1 << 20
 UNPACKED = 4
 """Bytes of text for a byte of a file whose content is compressed, where nothing tells better."""
 DOCUMENT_BYTES = 500
-"""Of a short document, so that many are guessed, where nothing tells better."""
+"""Assumed bytes of a document where nothing tells better; short, so that the number guessed is rather too large."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guess:
-    """What files are likely to hold."""
+    """Guess of what files hold."""
 
     documents: int
     text_bytes: int

@@ -1,13 +1,12 @@
 """Inputs -> the files of a corpus, in one order, with their format and compression."""
 
-import fnmatch
 import hashlib
-import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from dedup.errors import StorageError
+from dedup.files.globs import find_paths, fits, is_hidden
 from dedup.files.storage import Storage
 from dedup.files.systems import absolute, redact
 
@@ -25,7 +24,6 @@ COMPRESSIONS = {"gz": "gzip", "zst": "zstd", "bz2": "bz2", "lz4": "lz4"}
 COMPRESSIBLE = ("jsonl", "csv", "text")
 UNREADABLE = ("snappy", "xz", "zip", "br")
 """Endings of compressions that nothing here reads."""
-MAGIC = re.compile(r"[*?\[{]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +31,7 @@ class File:
     """A file of the input."""
 
     path: str
-    """As it is opened: a path of this machine or a URL."""
+    """Path on this machine, or a URL."""
     relative: str
     """Below the input it belongs to, so its path in a folder of the output; unlike for every file of a listing."""
     size: int
@@ -68,7 +66,7 @@ class Listing:
 
     @property
     def fingerprint(self) -> str:
-        """What changes when a file comes, goes or is written again."""
+        """Fingerprint that changes when a file comes, goes or is written again."""
         listed = [(file.path, file.size, file.changed) for file in self.files]
         return f"{len(listed):,} files, SHA-256 {hashlib.sha256(repr(listed).encode('utf-8', 'replace')).hexdigest()}"
 
@@ -101,7 +99,7 @@ def list_files(
     found: list[_Found] = []
     for path in inputs:
         files = list(_find(storage, path))
-        chosen = [each for each in files if not name_filter or _matches(each.name, name_filter)]
+        chosen = [each for each in files if not name_filter or fits(each.name, name_filter)]
         if not chosen:
             _refuse(storage, path, name_filter if files else "")
         found.extend(chosen)
@@ -140,14 +138,9 @@ class _Found:
         return self.path[len(self.root) :].lstrip("/")
 
 
-def is_hidden(name: str) -> bool:
-    """Tell whether a file or folder of this name is no data; `_key=value` is a partition of a table."""
-    return name.startswith(".") or (name.startswith("_") and "=" not in name)
-
-
 def _find(storage: Storage, given: str) -> Iterator[_Found]:
     """Find the files of one input that are data."""
-    for root, path in _match(storage, given):
+    for root, path in find_paths(storage, given):
         entry = storage.look(path)
         if entry is None or is_hidden(path.rpartition("/")[2]):
             continue
@@ -162,56 +155,10 @@ def _find(storage: Storage, given: str) -> Iterator[_Found]:
             yield _Found(given=given, root=begin, path=path, size=entry.size, changed=entry.changed)
 
 
-def _match(storage: Storage, given: str) -> Iterator[tuple[str, str]]:
-    """Return the paths that an input names, each with the folder that its relative path begins in."""
-    path = given.rstrip("/") or given
-    try:
-        is_there = storage.exists(path)
-    except StorageError as error:
-        raise StorageError(f"--input {error}") from None
-    if is_there:
-        yield path, path
-        return
-    for pattern in dict.fromkeys(_expand(path)):
-        parts = pattern.split("/")
-        fixed = next((place for place, part in enumerate(parts) if MAGIC.search(part)), len(parts))
-        if fixed == len(parts):
-            matches = [pattern] if storage.exists(pattern) else []
-            yield from ((match, match) for match in matches)
-            continue
-        root = "/".join(parts[:fixed])
-        matches = [root]
-        for part in parts[fixed:]:
-            matches = [f"{match}/{name}" for match in matches for name in _names(storage, match, part)]
-        yield from ((root or "/", match) for match in matches)
-
-
-def _matches(name: str, pattern: str) -> bool:
-    """Tell whether a name matches a glob of Hadoop, which has braces and `[^...]`."""
-    return any(fnmatch.fnmatchcase(name, each.replace("[^", "[!")) for each in _expand(pattern))
-
-
-def _names(storage: Storage, folder: str, pattern: str) -> list[str]:
-    if not MAGIC.search(pattern):
-        return [pattern] if storage.exists(f"{folder}/{pattern}") else []
-    accepts = re.compile(fnmatch.translate(pattern.replace("[^", "[!"))).match
-    return [entry.path for entry in storage.list(folder or "/") if accepts(entry.path) and not is_hidden(entry.path)]
-
-
-def _expand(pattern: str) -> Iterator[str]:
-    """Write out the innermost braces of a pattern, then the others: `{a,b}c` is `ac` and `bc`."""
-    braces = re.search(r"\{([^{}]*)\}", pattern)
-    if braces is None:
-        yield pattern
-        return
-    for choice in braces[1].split(","):
-        yield from _expand(pattern[: braces.start()] + choice + pattern[braces.end() :])
-
-
 def _refuse(storage: Storage, given: str, name_filter: str) -> None:
     if name_filter:
         raise StorageError(f"input.name_filter: must match the name of a file in {redact(given)} (got {name_filter!r})")
-    state = "has no file to read" if any(True for _ in _match(storage, given)) else "does not exist"
+    state = "has no file to read" if any(True for _ in find_paths(storage, given)) else "does not exist"
     raise StorageError(f"--input {redact(given)}: must be a file, a folder of files or a glob (it {state})")
 
 
@@ -235,7 +182,7 @@ def _kind(each: _Found) -> str:
         if parts and parts[-1] in extensions:
             return kind
     raise StorageError(
-        f"--input {redact(each.given)}: its format cannot be told from {name!r}; "
+        f"--input {redact(each.given)}: its format cannot be guessed from {name!r}; "
         f"pass --format {', '.join(FORMATS[:-1])} or {FORMATS[-1]}"
     )
 
@@ -266,5 +213,5 @@ def _name_apart(found: Sequence[_Found]) -> list[str]:
     for name, count in Counter(named).items():
         if count > 1:
             paths = " and ".join(redact(each.path) for each, own in zip(found, named, strict=True) if own == name)
-            raise StorageError(f"--input: files must be told apart by folder and name (got {paths}); rename a folder")
+            raise StorageError(f"--input: files must differ in folder or name (got {paths}); rename a folder")
     return named

@@ -85,7 +85,7 @@ def repack(
     format: str,  # noqa: A002 - as the setting is called
     schema: pa.Schema,
 ) -> Written:
-    """Write the rows of splits, but for some, to one file; records that are none are left out.
+    """Write the rows of splits, but for some, to one file; malformed records are left out.
 
     Parameters
     ----------

@@ -9,8 +9,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dedup.errors import DataError
+from dedup.files.cells import read_cells
 from dedup.files.listing import COMPRESSIBLE, File
-from dedup.files.records import Block, damaged, open_bytes, read_cells, read_lines
+from dedup.files.records import Block, damaged, open_bytes, read_lines
 from dedup.files.source import FileSource
 from dedup.files.storage import Output, Storage
 from dedup.files.systems import redact
@@ -25,7 +26,7 @@ NO_ROWS: Rows = np.empty(0, np.int64)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Written:
-    """What became of one file."""
+    """Counts of the rows of one file."""
 
     kept: int | None
     """Rows in the file of those kept; None where it was copied without being read."""

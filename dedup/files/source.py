@@ -34,7 +34,7 @@ class Piece:
     batch: pa.RecordBatch
     """`id` (int64 or string), `text` (string or large_string), `source` (string), `row` (int64, ascending)."""
     rejected: tuple[Rejected, ...] = ()
-    """Records of the same part of the file that are none."""
+    """Malformed records of the same part of the file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,8 +65,8 @@ class FileSource:
         Raises
         ------
         DataError
-            When a file is damaged, a record is none and is not to be set aside, a text is too long, or an id is not of
-            the corpus' type.
+            When a file is damaged, a record is malformed and not to be set aside, a text is too long, or an id is not
+            of the corpus' type.
         SchemaError
             When a column is missing or of a type that cannot serve.
         """
@@ -102,10 +102,13 @@ class FileSource:
             for batch in self._read_table(part, file, rows):
                 yield Piece(file=part.file, batch=batch)
             return
-        reader = jsonlines if file.format == "jsonl" else delimited
-        found = reader.read(
-            file, self.columns, self.id_type, begin=part.begin, end=part.end, rows=rows, on_bad=self.on_bad_record
-        )
+        on_bad = self.on_bad_record
+        if file.format == "csv":
+            found = delimited.read(file, self.columns, rows=rows, on_bad=on_bad)
+        else:
+            found = jsonlines.read(
+                file, self.columns, self.id_type, begin=part.begin, end=part.end, rows=rows, on_bad=on_bad
+            )
         for whole, rejected in found:
             aside = rejected
             for batch in slice_by_bytes(whole, 2 * PIECE_BYTES):

@@ -18,7 +18,7 @@ class Part:
     begin: int = 0
     """First row group, record batch or stripe; of lines, the first byte."""
     end: int | None = None
-    """Behind the last; None for the whole file."""
+    """End, exclusive; None for the whole file."""
     first_row: int = 0
     """Number of the first row of a row group, record batch or stripe."""
     size: int
@@ -27,7 +27,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Split:
-    """What one task reads: a part of a file, or several small files whole, in the order of the listing."""
+    """Work of one task: a part of a file, or several small files whole, in the order of the listing."""
 
     parts: tuple[Part, ...]
 

@@ -146,7 +146,7 @@ def readable(path: str) -> Iterator[None]:
     except (OSError, NotImplementedError, ValueError, pa.ArrowException) as error:
         if isinstance(error, OSError) and error.errno in FULL:
             raise StorageError(
-                f"no space is left where {redact(path)} lies; make some and repeat the command"
+                f"no space is left on the disk of {redact(path)}; make some and repeat the command"
             ) from None
         reason = str(error.strerror or error) if isinstance(error, OSError) else str(error)
         reason = " ".join(redact_text(reason).split())

@@ -53,14 +53,14 @@ class Parquet:
         self.unit_count: int = self.file.metadata.num_row_groups
 
     def count_rows(self) -> list[int]:
-        """As `Table.count_rows`."""
+        """See `Table.count_rows`."""
         metadata = self.file.metadata
         return [metadata.row_group(unit).num_rows for unit in range(self.unit_count)]
 
     def read(
         self, units: Sequence[int], columns: Sequence[str] | None, batch_rows: int | None = None
     ) -> Iterator[pa.RecordBatch]:
-        """As `Table.read`."""
+        """See `Table.read`."""
         rows = batch_rows or 1 << 16
         yield from self.file.iter_batches(rows, row_groups=list(units), columns=columns, use_threads=False)
 
@@ -135,7 +135,7 @@ class IpcFile:
         self.unit_count: int = self._reader.num_record_batches
 
     def count_rows(self) -> list[int]:
-        """As `Table.count_rows`."""
+        """See `Table.count_rows`."""
         # Only the first column is decompressed.
         reader = self._open([self.schema.names[0]] if self.schema.names else None)
         return [reader.get_batch(unit).num_rows for unit in range(self.unit_count)]
@@ -143,7 +143,7 @@ class IpcFile:
     def read(
         self, units: Sequence[int], columns: Sequence[str] | None, batch_rows: int | None = None
     ) -> Iterator[pa.RecordBatch]:
-        """As `Table.read`."""
+        """See `Table.read`."""
         del batch_rows
         reader = self._open(columns)
         for unit in units:
@@ -171,7 +171,7 @@ class IpcStream:
     def read(
         self, units: Sequence[int], columns: Sequence[str] | None, batch_rows: int | None = None
     ) -> Iterator[pa.RecordBatch]:
-        """As `Table.read`."""
+        """See `Table.read`."""
         del batch_rows
         if units:
             for batch in self._reader:
@@ -187,7 +187,7 @@ class Orc:
         self.unit_count: int = self.file.nstripes
 
     def count_rows(self) -> list[int]:
-        """As `Table.count_rows`."""
+        """See `Table.count_rows`."""
         # Asked for no column, pyarrow answers with no row.
         first = self.schema.names[:1]
         return [self.file.read_stripe(unit, columns=first).num_rows for unit in range(self.unit_count)]
@@ -195,7 +195,7 @@ class Orc:
     def read(
         self, units: Sequence[int], columns: Sequence[str] | None, batch_rows: int | None = None
     ) -> Iterator[pa.RecordBatch]:
-        """As `Table.read`."""
+        """See `Table.read`."""
         del batch_rows
         for unit in units:
             yield self.file.read_stripe(unit, columns=None if columns is None else list(columns))

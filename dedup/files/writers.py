@@ -14,9 +14,9 @@ from dedup.files.storage import Output, Storage
 from dedup.files.tables import IpcFile, IpcStream, Orc, Parquet, Table
 
 CODECS = {"UNCOMPRESSED": "none", "LZ4_RAW": "lz4", "LZ4_HADOOP": "lz4", "LZO": "snappy", "UNKNOWN": "snappy"}
-"""What pyarrow writes for names that it reads but does not write."""
+"""Codecs that stand in for names that pyarrow reads but does not write."""
 IPC_CODECS = ("lz4", "zstd")
-"""By their numbers in the format."""
+"""Codecs by their numbers in the format."""
 
 
 class Writer(Protocol):
@@ -33,7 +33,7 @@ class ParquetRows:
         self._writer = writer
 
     def write(self, rows: pa.Table) -> None:
-        """As `Writer.write`."""
+        """See `Writer.write`."""
         self._writer.write_table(rows, row_group_size=max(rows.num_rows, 1))
 
 
@@ -44,7 +44,7 @@ class IpcRows:
         self._writer = writer
 
     def write(self, rows: pa.Table) -> None:
-        """As `Writer.write`."""
+        """See `Writer.write`."""
         self._writer.write_table(rows)
 
 

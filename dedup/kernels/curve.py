@@ -6,6 +6,9 @@ import numpy as np
 
 from dedup.kernels import Floats
 
+NEAR_MISS = 0.2
+"""How far below the threshold a pair is still a near miss."""
+
 
 @overload
 def probability(jaccard: float, bands: float, rows: float) -> float: ...

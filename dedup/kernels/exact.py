@@ -1,4 +1,4 @@
-"""Exact search: every pair of sets at or above a similarity, by prefix filtering, without hashing to luck.
+"""Exact search: every pair of sets at or above a similarity, by prefix filtering, which misses none.
 
 S. Chaudhuri, V. Ganti, R. Kaushik: A primitive operator for similarity joins in data cleaning. ICDE 2006;
 R. J. Bayardo, Y. Ma, R. Srikant: Scaling up all pairs similarity search. WWW 2007.
@@ -12,16 +12,15 @@ import numpy.typing as npt
 
 from dedup.kernels import Flags, Hashes, Integers
 from dedup.kernels.jaccard import jaccard
+from dedup.kernels.prefixes import ROUNDING
 from dedup.kernels.runs import find_bounds
 
 HITS = 1 << 22
 """Meetings of prefixes worked on at a time: bounds memory to about 200 MB."""
-MARGIN = 1e-9
-"""Keeps a product such as 0.8 x 5 = 4.000000000000001 from asking for one element too many."""
 
 
 class Index(NamedTuple):
-    """Sets to search, and what finds those that resemble another."""
+    """Sets to search, prepared so that those which resemble another are found fast."""
 
     shingles: Hashes
     offsets: Integers
@@ -29,9 +28,9 @@ class Index(NamedTuple):
     known: Hashes
     """Distinct shingles of all sets, ascending."""
     frequencies: Integers
-    """In how many sets each occurs."""
+    """Number of sets in which each occurs."""
     beginnings: Flags
-    """Which leading bits a known shingle has: 2^n flags, of which an eighth at most is set."""
+    """Flags of the leading bits that known shingles have: 2^n, of which an eighth at most are set."""
     keys: Hashes
     """Shingles of all prefixes, ascending."""
     owners: Integers
@@ -68,7 +67,7 @@ def search(
     sizes = np.diff(offsets)
     may_be_known = indexed.beginnings[_lead(shingles, indexed.beginnings)]
     held = np.diff(np.concatenate(([0], np.cumsum(may_be_known)))[offsets])
-    numbers = np.flatnonzero((sizes > 0) & (held >= indexed.floor * sizes - MARGIN))
+    numbers = np.flatnonzero((sizes > 0) & (held >= indexed.floor * sizes - ROUNDING))
     taken = take(shingles, offsets, numbers)
     prefixes, owners = _prefixes(*taken, indexed.known, indexed.frequencies, indexed.floor)
     for left, right in meet(indexed.keys, indexed.owners, prefixes, owners):
@@ -142,7 +141,7 @@ def _prefixes(
     is_known: Flags = known[places] == shingles
     # Stable, and shingles ascend within a set, so they decide among equals.
     order = np.argsort(owners << 32 | np.where(is_known, frequencies[places], 0), kind="stable")
-    lengths = sizes - np.maximum(np.ceil(floor * sizes - MARGIN).astype(np.int64), 1) + 1
+    lengths = sizes - np.maximum(np.ceil(floor * sizes - ROUNDING).astype(np.int64), 1) + 1
     rank = np.arange(shingles.size) - np.repeat(offsets[:-1], sizes)
     taken = order[(rank < np.repeat(lengths, sizes)) & is_known[order]]
     return shingles[taken], owners[taken]

@@ -11,10 +11,10 @@ from dedup.kernels.text import Contract
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Features:
-    """What the search for near duplicates needs of n documents."""
+    """Features of n documents, for the search for near duplicates."""
 
     tokens: Hashes
-    """As from `text.tokenise`."""
+    """Token hashes, as from `text.tokenise`."""
     token_bounds: Integers
     shingle_counts: Integers
     """Distinct shingles, int64 [n]."""
@@ -47,7 +47,7 @@ def compute(texts: pa.Array, contract: Contract, *, shingle_size: int, bands: in
     bands
         0: no signature.
     seed
-        Of the signature, 0 to 2^63 - 1.
+        Seed of the signature, 0 to 2^63 - 1.
     """
     tokens, token_bounds = text.tokenise(texts, contract)
     values, offsets = shingles.shingle(tokens, token_bounds, shingle_size, contract)

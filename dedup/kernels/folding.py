@@ -19,57 +19,57 @@ PLAIN, MAPPED, INERT, JOINING, UNSAFE = range(5)
 """Kinds of characters: what folds to itself, or to something else, and begins anew; a mark that composes with nothing;
 what may compose with its predecessor; what only the database knows."""
 KIND = 7
-"""Bits of a kind."""
+"""Mask of the bits of a kind."""
 COMPOSED = 8
 """Flag beside a kind: the character has a canonical decomposition."""
 GROWTH = 3
 """Bytes that a character's fold takes at most for each of its own; the few that take more are unsafe."""
 NO_CODE = 0xFFFF
-"""In the table of bytes: no plain ASCII."""
+"""Mark in the table of bytes for what is not plain ASCII."""
 LINE_FEED, SPACE, SIGMA = 0x0A, 0x20, 0x3A3
 POINT_COUNT = 0x110000
 SECOND = 0x1FFFFF
-"""Bits of a pair that hold its second character."""
+"""Mask of the bits of a pair that hold its second character."""
 BLOCK = 0x400
 BLOCKS = *range(0, 0xD800, BLOCK), *range(0xE000, 0x40000, BLOCK), *range(0xE0000, 0xE1000, BLOCK)
-"""Where Unicode has characters; all others are unsafe."""
+"""Blocks in which Unicode has characters; characters elsewhere are unsafe."""
 HANGUL = (0x1161, 0x1176), (0x11A8, 0x11C3)
 """Vowels and final consonants, which compose by arithmetic instead of by pairs."""
 
 
 class Folding(NamedTuple):
-    """What every character folds to."""
+    """The fold of every character."""
 
     codes: npt.NDArray[np.uint16]
-    """What becomes of every byte of plain ASCII; NO_CODE of all others."""
+    """Fold of every byte of plain ASCII; NO_CODE for all others."""
     kinds: Bytes
     """Kind and flag of every code point."""
     slots: npt.NDArray[np.int32]
     """Number of the fold of every code point, of PLAIN ones 0, the empty fold."""
     ends: Integers
-    """Where each fold ends in `pool`, and the next begins."""
+    """End of each fold in `pool`, where the next begins."""
     pool: Bytes
     """UTF-8 of all folds, ASCII by the table of bytes."""
     normals: Integers
-    """By slot, the NFKC form that is folded where it is one character, else -1."""
+    """NFKC form by slot, where it is one character, else -1."""
     orders: Integers
-    """By slot, canonical combining class of the last character of the NFKC form."""
+    """Canonical combining class of the last character of the NFKC form, by slot."""
     pairs: Integers
     """Two characters that compose, `first << 21 | second`, ascending."""
     composites: Integers
-    """What each pair composes to."""
+    """Composite of each pair."""
 
 
 class _Lines(NamedTuple):
-    """What became of characters, a line feed behind each."""
+    """Folded characters, a line feed behind each."""
 
     points: Integers
     starts: Integers
-    """Where each begins, and behind the last the end."""
+    """Beginning of each, and the end of the last."""
 
     @property
     def single(self) -> Flags:
-        """Which became one character."""
+        """Flags of those that became one character."""
         found: Flags = np.diff(self.starts) == 2
         return found
 
@@ -174,7 +174,7 @@ def _read_lines(text: str) -> _Lines:
 
 
 def _find_pairs(composed: Integers) -> tuple[Integers, Integers]:
-    """Return the pairs that compose to one of these characters, and to which; those of Hangul's syllables are none."""
+    """Return the pairs that compose to one of these characters, and the character; Hangul's syllables are left out."""
     pairs = {}
     for char in map(chr, composed.tolist()):
         parts = unicodedata.decomposition(char).split()

@@ -11,7 +11,7 @@ import xxhash
 from dedup.kernels import Integers
 
 SEED = 42
-"""Of XXH64, as Spark's `xxhash64` has it."""
+"""Seed of XXH64, the same as in Spark's `xxhash64`."""
 
 
 def to_doc_ids(ids: pa.Array) -> Integers:

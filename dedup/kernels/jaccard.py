@@ -5,16 +5,15 @@ import numpy.typing as npt
 from scipy import sparse
 
 from dedup.kernels import Flags, Hashes, Integers, compiled
+from dedup.kernels.curve import NEAR_MISS
 from dedup.kernels.runs import rank
 
 CHUNK = 1 << 22
 """Elements of the left and right sets compared at a time: bounds memory to about 100 MB."""
 CLOSEST = 3
-"""Near misses of one document."""
-MARGIN = 0.2
-"""How far below the threshold a pair is still a near miss."""
+"""Near misses kept for one document."""
 BINS = 20
-"""Of equal width in the histogram of similarities, from 0 to 1, the last with its upper bound."""
+"""Bins of equal width in the histogram of similarities, from 0 to 1; the last includes its upper bound."""
 
 
 def jaccard(shingles: Hashes, offsets: Integers, left: Integers, right: Integers) -> npt.NDArray[np.float64]:
@@ -58,7 +57,7 @@ def bin_similarities(similarities: npt.NDArray[np.float64]) -> Integers:
 
 
 def find_near_misses(left: Integers, right: Integers, similarities: npt.NDArray[np.float64], threshold: float) -> Flags:
-    """Tell which pairs fall short of the threshold by at most MARGIN and are among the CLOSEST such of either document.
+    """Tell which pairs are near misses: at most NEAR_MISS below the threshold, and of the CLOSEST of either document.
 
     At most CLOSEST times as many as there are documents. Of equally similar pairs the first are closest.
 
@@ -72,7 +71,7 @@ def find_near_misses(left: Integers, right: Integers, similarities: npt.NDArray[
     -------
     bool [pairs]
     """
-    below = np.flatnonzero((similarities < threshold) & (similarities >= threshold - MARGIN))
+    below = np.flatnonzero((similarities < threshold) & (similarities >= threshold - NEAR_MISS))
     ends, pairs = np.concatenate((left[below], right[below])), np.tile(below, 2)
     order = np.lexsort((pairs, -similarities[pairs], ends))
     near_misses = np.zeros(left.size, dtype=bool)

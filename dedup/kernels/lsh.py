@@ -10,6 +10,8 @@ from dedup.kernels.runs import find_bounds, mark_firsts, mark_repeated
 
 FOLLOWERS = 16
 """Least number of partners that a member of a bucket over the cap chooses; as many choose it."""
+SAMPLED_PAIRS = 10_000
+"""Pairs left uncompared that are verified to estimate what the cap on buckets costs."""
 
 
 def band_keys(signatures: Hashes, bands: int, rows: int) -> Hashes:
@@ -172,6 +174,11 @@ def _in_circles(
     named = members if doc_ids is None else doc_ids[members]
     rank = np.where(capped, mix(named.view(np.uint64) ^ keys[bucket]), np.arange(members.size, dtype=np.uint64))
     return members[np.lexsort((rank, bucket))]
+
+
+def uncompared_share(pairs: int) -> float:
+    """Return the share of so many pairs left uncompared that is drawn to be verified."""
+    return min(SAMPLED_PAIRS / pairs, 1.0)
 
 
 def sample_uncompared(

@@ -5,8 +5,8 @@ import numpy as np
 from dedup.kernels import Hashes, Integers
 from dedup.kernels.shared import find_shared
 
-MARGIN = 1e-9
-"""Keeps a product such as 0.8 x 5 = 4.000000000000001 from shortening the prefix."""
+ROUNDING = 1e-9
+"""Keeps a product such as 0.8 x 5 = 4.000000000000001 from asking for one element too many."""
 
 
 def select_prefixes(
@@ -51,7 +51,7 @@ def select_prefixes(
     values, owners, frequencies = values[shared], owners[shared], frequencies[shared]
     order = np.lexsort((values.view(np.int64), frequencies, owners))
     found = np.bincount(owners, minlength=sizes.size)
-    lengths = sizes - np.ceil(threshold * sizes - MARGIN).astype(np.int64) + 1
+    lengths = sizes - np.ceil(threshold * sizes - ROUNDING).astype(np.int64) + 1
     taken = np.clip(lengths - (sizes - found * copies), 0, found * copies)
     rank = np.arange(order.size) - np.repeat(np.cumsum(found) - found, found)
     order = order[rank * copies[owners] < taken[owners]]

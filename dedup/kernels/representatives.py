@@ -10,9 +10,9 @@ from dedup.kernels import Integers
 from dedup.kernels.runs import find_bounds
 
 LARGEST = 5
-"""Components that are told in detail, the largest."""
+"""Number of the largest components that are reported in detail."""
 EXAMPLES = 3
-"""Members that are told of one besides the document kept."""
+"""Members reported for each of them besides the document kept."""
 
 
 def elect(component_ids: Integers, ranks: Integers) -> Integers:

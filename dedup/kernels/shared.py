@@ -1,4 +1,4 @@
-"""Numbers that occur more than once, told from the many that do not without sorting them all."""
+"""Numbers that occur more than once, found without sorting the many that do not."""
 
 import numpy as np
 

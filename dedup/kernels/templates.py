@@ -17,7 +17,7 @@ from dedup.kernels import Flags, Floats, Hashes, Integers, compiled, lsh, pairs
 from dedup.kernels.exact import take
 from dedup.kernels.hashing import expand, mix
 from dedup.kernels.jaccard import count_shared
-from dedup.kernels.prefixes import MARGIN
+from dedup.kernels.prefixes import ROUNDING
 from dedup.kernels.runs import find_bounds, rank
 
 SPARSITY = 2
@@ -134,8 +134,8 @@ def link_centres(select: Callable[[], Items], found: Centres, threshold: float, 
         best, room = _find_best(parts, deeper, threshold)
     besides = found.extra[np.searchsorted(found.items, found.centres)]
     own, centre = found.items, found.centres[found.places]
-    tight = (found.extra + besides[found.places] <= found.room + MARGIN) & (own != centre)
-    roomy = (best[found.places] >= 0) & (found.extra <= room[found.places] + MARGIN) & (own != centre)
+    tight = (found.extra + besides[found.places] <= found.room + ROUNDING) & (own != centre)
+    roomy = (best[found.places] >= 0) & (found.extra <= room[found.places] + ROUNDING) & (own != centre)
     left = np.concatenate((found.centres[deeper.left], own[tight], own[roomy]))
     right = np.concatenate((found.centres[deeper.right], centre[tight], found.centres[best[found.places][roomy]]))
     undecided = own[np.isin(found.places, deeper.undecided) & ~tight]
@@ -202,7 +202,7 @@ def shorten(values: Hashes, owners: Integers, frequencies: Hashes, lengths: Inte
 
 def least_shared(totals: Integers, threshold: float) -> Integers:
     """Return how many shingles a set must share with any that reaches the threshold."""
-    least: Integers = np.ceil(threshold * totals - MARGIN).astype(np.int64)
+    least: Integers = np.ceil(threshold * totals - ROUNDING).astype(np.int64)
     return least
 
 
@@ -234,7 +234,7 @@ def find_able(hot: Integers, totals: Integers, threshold: float) -> Integers:
     extra, room = totals - hot, hot * (1 / threshold - 1)
     able = np.flatnonzero(has_enough(hot, totals, threshold))
     if able.size:
-        able = able[extra[able] + extra[able].min() <= room[able] + MARGIN]
+        able = able[extra[able] + extra[able].min() <= room[able] + ROUNDING]
     return able
 
 

@@ -21,18 +21,19 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 
-from dedup.kernels import Bytes, Flags, Hashes, Integers, compiled
-from dedup.kernels.characters import MARK, SEPARATOR, UNSPACED, UNSPACED_MARK, WORD, unicode_classes
+from dedup.kernels import Bytes, Hashes, Integers, compiled
+from dedup.kernels.characters import SEPARATOR, WORD, unicode_classes
 from dedup.kernels.folding import GROWTH, LINE_FEED, Folding, tabulate
-from dedup.kernels.hashing import GOLDEN, expand, mix
+from dedup.kernels.hashing import expand
+from dedup.kernels.spans import find_spans, hash_keyed, hash_spans, separate
 
 VERSION = 2
-"""Of everything that leads from a text to a band key (docs/hash-spec.md); hashes of two versions are never compared."""
+"""Version of the steps from a text to a band key (docs/hash-spec.md); hashes of two versions are never compared."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contract:
-    """How texts become token hashes; hashes made under different contracts are never compared.
+    """The rules by which texts become token hashes; hashes under different contracts are never compared.
 
     Parameters
     ----------
@@ -97,7 +98,7 @@ def _is_visible(char: str) -> bool:
 
 
 class _Translation(dict[int, str]):
-    """What `str.translate` asks for single characters, found when first asked."""
+    """Table for `str.translate`, filled character by character as it is asked."""
 
     def __init__(self, contract: Contract) -> None:
         self._contract = contract
@@ -155,11 +156,11 @@ def tokenise(texts: pa.Array, contract: Contract) -> tuple[Hashes, Integers]:
         raw, offsets = _fold(raw, offsets, contract)
     folded = np.frombuffer(raw.tobytes().translate(_ascii_table(contract)) + bytes(16), dtype=np.uint8)
     inside = folded[: raw.size] != SEPARATOR
-    starts, ends = _spans(inside, offsets)
+    starts, ends = find_spans(inside, offsets)
     if contract.key:
-        hashes = _hash_keyed(folded[: raw.size][inside], ends - starts, contract)
+        hashes = hash_keyed(folded[: raw.size][inside], ends - starts, contract.key, contract.seed)
     else:
-        hashes = _hash_spans(folded, starts, ends, contract.seed)
+        hashes = hash_spans(folded, starts, ends, contract.seed)
     return hashes, np.searchsorted(starts, offsets)
 
 
@@ -225,86 +226,7 @@ def _fold(raw: Bytes, offsets: Integers, contract: Contract) -> tuple[Bytes, Int
     foreign = [number for number, document in enumerate(documents) if every or not document.isascii()]
     normalise = _normaliser(contract)
     texts = [normalise(documents[number].decode("utf-8", "replace")) for number in foreign]
-    for number, folded in zip(foreign, _separate(texts, classes_of(contract)), strict=True):
+    for number, folded in zip(foreign, separate(texts, classes_of(contract)), strict=True):
         documents[number] = folded
     joined = np.frombuffer(b"".join(documents), dtype=np.uint8)
     return joined, np.cumsum([0, *map(len, documents)], dtype=np.int64)
-
-
-def _separate(texts: list[str], table: Bytes) -> list[bytes]:
-    """Return the tokens of normalised texts as UTF-8 with at least one separator between two tokens."""
-    points = np.frombuffer("\0".join(texts).encode("utf-32-le"), dtype=np.uint32)
-    classes = table[points]
-    # A mark continues what it follows, so what decides is the last code point that is not a spacing script's mark.
-    anchors = np.maximum.accumulate(np.where(classes == MARK, -1, np.arange(points.size)))
-    unspaced = (np.where(anchors < 0, SEPARATOR, classes[anchors]) >= UNSPACED) & (classes != SEPARATOR)
-    follows = np.zeros(points.size, dtype=bool)
-    follows[1:] = unspaced[:-1]
-    # Inside a run of token characters a new token begins at an unspaced letter, at an unspaced mark that follows
-    # no unspaced letter, and at a letter of a spacing script that follows an unspaced token.
-    begins = (classes == UNSPACED) | ((classes == UNSPACED_MARK) & ~follows) | ((classes == WORD) & follows)
-    separated = np.where(classes == SEPARATOR, np.uint32(SEPARATOR), points)
-    breaks = np.flatnonzero(begins)
-    separated = np.insert(separated, breaks, SEPARATOR)
-    lengths = np.array([len(text) + 1 for text in texts], dtype=np.int64)
-    ends = np.cumsum(lengths) - 1
-    ends += np.searchsorted(breaks, ends, side="right")
-    widths = 1 + (separated >= 0x80).astype(np.int64) + (separated >= 0x800) + (separated >= 0x10000)
-    cuts = np.concatenate(([0], np.cumsum(widths)))[np.concatenate(([0], ends))].tolist()
-    encoded = separated.tobytes().decode("utf-32-le").encode()
-    return [encoded[start:end] for start, end in pairwise(cuts)]
-
-
-def _spans(inside: Flags, offsets: Integers) -> tuple[Integers, Integers]:
-    """Return the first and the past-the-end position of every run of `inside` that crosses no document boundary."""
-    outside_before = np.ones(inside.size + 1, dtype=bool)
-    np.logical_not(inside, out=outside_before[1:])
-    outside_before[offsets] = True
-    starts = np.flatnonzero(inside & outside_before[:-1])
-    outside_after = np.ones(inside.size + 1, dtype=bool)
-    np.logical_not(inside, out=outside_after[:-1])
-    outside_after[offsets] = True
-    ends = np.flatnonzero(inside & outside_after[1:]) + 1
-    return starts, ends
-
-
-def _hash_spans(padded: Bytes, starts: Integers, ends: Integers, seed: int) -> Hashes:
-    """Hash the bytes of every span; `padded` has 16 bytes more than the last span needs."""
-    aligned = padded[: padded.size // 8 * 8].view(np.uint64)
-    key = expand(seed, 1)[0]
-    lengths = ends - starts
-    hashes = mix(_blocks(aligned, starts, np.minimum(lengths, 8)) ^ key)
-    long = np.flatnonzero(lengths > 8)
-    if long.size:
-        counts = (lengths[long] - 1) // 8
-        firsts = np.cumsum(counts) - counts
-        numbers = np.arange(counts.sum()) - np.repeat(firsts, counts) + 1
-        begins = np.repeat(starts[long], counts) + numbers * 8
-        widths = np.minimum(np.repeat(ends[long], counts) - begins, 8)
-        keys = key + numbers.astype(np.uint64) * GOLDEN
-        hashes[long] += np.add.reduceat(mix(_blocks(aligned, begins, widths) ^ keys), firsts)
-    return hashes
-
-
-def _hash_keyed(tokens: Bytes, lengths: Integers, contract: Contract) -> Hashes:
-    """Hash tokens that lie end to end, equal ones once."""
-    offsets = np.concatenate(([0], np.cumsum(lengths)))
-    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(tokens)]
-    encoded = pa.LargeBinaryArray.from_buffers(pa.large_binary(), lengths.size, buffers).dictionary_encode()
-    salt = contract.seed.to_bytes(16, "little")
-    digests = [
-        blake2b(token, digest_size=8, key=contract.key, salt=salt).digest() for token in encoded.dictionary.to_pylist()
-    ]
-    hashes: Hashes = np.frombuffer(b"".join(digests), dtype="<u8").astype(np.uint64)[encoded.indices.to_numpy()]
-    return hashes
-
-
-def _blocks(aligned: Hashes, begins: Integers, widths: Integers) -> Hashes:
-    """Load `widths` (1 to 8) bytes from each position as a little-endian integer."""
-    index = begins >> 3
-    shift = ((begins & 7) << 3).astype(np.uint64)
-    low = aligned[index] >> shift
-    # Two shifts, since a shift by 64 is undefined where the position is aligned.
-    high = (aligned[index + 1] << np.uint64(1)) << (np.uint64(63) - shift)
-    blocks: Hashes = (low | high) & (np.uint64(0xFFFFFFFFFFFFFFFF) >> ((8 - widths) << 3).astype(np.uint64))
-    return blocks

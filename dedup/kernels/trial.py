@@ -21,7 +21,7 @@ from dedup.kernels.templates import Items, link
 
 
 class Setting(NamedTuple):
-    """What can differ between two searches of the same signatures."""
+    """Settings that can differ between two searches of the same signatures."""
 
     threshold: float
     bands: int
@@ -44,25 +44,25 @@ class Documents(NamedTuple):
     offsets: Integers
     """Their sets, as from `shingles.shingle`."""
     heads: Integers
-    """As from `find_heads`."""
+    """The result of `find_heads`."""
     signatures: Hashes
     """uint64 [n, K], K no less than the size of any setting tried."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Found:
-    """What a search found among n documents, told by their positions; pairs are `left * n + right`, ascending."""
+    """Result of a search among n documents, known by their positions; pairs are `left * n + right`, ascending."""
 
     heads: Integers
     """The document with the least doc_id of every document's shingle set."""
     keys: Hashes
     """Band keys, uint64 [n, bands]."""
     paired: Integers
-    """Pairs of heads that share a bucket and that its cap let pass."""
+    """Pairs of heads that share a bucket and are within its cap."""
     compared: Integers
-    """Those that sizes and estimate let pass."""
+    """Pairs that pass the filters by size and estimate."""
     edges: Integers
-    """Those at or above the threshold."""
+    """Pairs at or above the threshold."""
     components: Integers
     """The least position in the component of every document."""
     pairs_in_buckets: int

@@ -12,7 +12,7 @@ Counts = TypeVar("Counts")
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Found(Generic[Counts]):
-    """What a layer found; the output applies it in one pass over the input."""
+    """Result of a layer, which the output applies in one pass over the input."""
 
     removals: DataFrame
     """REMOVALS: documents to remove, each with the layer, the kind, the one kept and the score."""

@@ -54,7 +54,7 @@ class Linked(NamedTuple):
 
 
 class Stage(Protocol):
-    """What runs a stage, and notes its counts and its time under the name; a stage that gives None was none."""
+    """A runner of stages that notes counts and time of each under its name, unless the stage returns None."""
 
     def __call__(self, name: str, work: Callable[Given, Value], *args: Given.args, **kwargs: Given.kwargs) -> Value:
         """Return what the work returns."""
@@ -62,12 +62,12 @@ class Stage(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class NearFound(Found[Near]):
-    """What the layer found, with the tables that explain it."""
+    """Result of the layer, with the tables that explain it."""
 
     signatures: DataFrame
     identical: DataFrame
     repeated: DataFrame | None
-    """None where every document id is of one row."""
+    """Ids of several rows; None where every document id is of one row."""
     compared: DataFrame
     """EDGES with near misses."""
     members: DataFrame
@@ -94,7 +94,7 @@ class NearLayer:
     name: str = NAME
 
     def find(self, corpus: Corpus) -> NearFound:
-        """Search the documents, stage by stage as in the README's table.
+        """Search the documents, stage by stage as in the table of docs/how-it-works.md.
 
         Raises
         ------

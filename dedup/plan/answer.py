@@ -1,61 +1,23 @@
-"""What a user asks of a plan, and the answer as plain data, ready for JSON."""
+"""The answer of a plan as plain data, ready for JSON."""
 
 import dataclasses
-import re
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 from dedup.errors import ConfigError
-from dedup.plan.capacity import Cluster, Plan, Stage, plan
-from dedup.plan.choice import SHOWN, Choice, Search, Target, Wishes, check, crossings, datasketch, solve
-from dedup.plan.corpus import Corpus, assume_corpus
+from dedup.plan.capacity import Cluster, Plan, plan
+from dedup.plan.choice import SIMILARITIES, Choice, Search, check, datasketch, solve
+from dedup.plan.profile import Profile, assume_corpus
+from dedup.plan.question import Question, check_numbers, parse_choice, parse_target
 from dedup.plan.rates import Rates
+from dedup.plan.stages import Stage
+from dedup.plan.wishes import Target, Wishes, crossings
 from dedup.settings.banding import Banding
 from dedup.settings.options import Config, Lsh
 
 DECADES = (10**6, 10**7, 10**8, 10**9, 10**10)
 """Documents of the table of capacities."""
-RULES: tuple[tuple[tuple[str, ...], str, Callable[[float], bool]], ...] = (
-    (("threshold", "efficiency"), "above 0 and at most 1", lambda value: 0 < value <= 1),
-    (("duplication",), "at least 0 and below 1", lambda value: 0 <= value < 1),
-    (("sample_documents",), "at least 2", lambda value: value >= 2),
-    (
-        (
-            *("documents", "sample_of", "mean_tokens", "mean_bytes", "id_bytes", "executors", "cores"),
-            *("max_signature_bytes", "max_candidates_per_doc", "price_per_core_hour"),
-        ),
-        "a finite number above 0",
-        lambda value: 0 < value < float("inf"),
-    ),
-)
-"""Of the numbers of a question."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
-    """What a user asks."""
-
-    config: Config
-    recall: Sequence[str] = ()
-    candidates: Sequence[str] = ()
-    threshold: float | None = None
-    max_signature_bytes: int | None = None
-    max_candidates_per_doc: float | None = None
-    check: str | None = None
-    sample: str | None = None
-    sample_documents: int = 4000
-    sample_of: int | None = None
-    documents: int | None = None
-    mean_tokens: float = 200.0
-    mean_bytes: float | None = None
-    id_bytes: float = 8.0
-    duplication: float = 0.1
-    executors: int = 10
-    cores: int = 4
-    efficiency: float = 0.4
-    price_per_core_hour: float | None = None
-    calibrate: bool = False
 
 
 def answer(question: Question) -> dict[str, Any]:
@@ -66,9 +28,9 @@ def answer(question: Question) -> dict[str, Any]:
     DedupError
         When an option is malformed, targets exclude each other, or the sample cannot be read.
     """
-    _check_numbers(question)
-    targets = [_parse_target("--recall", text) for text in question.recall]
-    targets += [_parse_target("--candidates", text) for text in question.candidates]
+    check_numbers(question)
+    targets = [parse_target("--recall", text) for text in question.recall]
+    targets += [parse_target("--candidates", text) for text in question.candidates]
     wishes = Wishes(
         targets=targets, signature_bytes=question.max_signature_bytes, candidates=question.max_candidates_per_doc
     )
@@ -80,8 +42,8 @@ def answer(question: Question) -> dict[str, Any]:
     corpus = _know_corpus(question, config)
     rates = _know_rates(question)
 
-    asked = _parse_choice(question.check) if question.check else None
-    shown = sorted({*SHOWN, *(target.similarity for target in targets), search.threshold})
+    asked = parse_choice(question.check) if question.check else None
+    shown = sorted({*SIMILARITIES, *(target.similarity for target in targets), search.threshold})
     verdict = None if asked is None else check(asked, wishes, search, corpus, rates)
     if targets:
         choices = solve(wishes, search, corpus, rates)
@@ -101,7 +63,7 @@ def answer(question: Question) -> dict[str, Any]:
             "shingle_size": config.shingles.shingle_size,
         },
         "targets": [str(target) for target in targets],
-        "corpus": _describe(corpus),
+        "corpus": _list_corpus(corpus),
         "rates": asdict(rates),
         "check": None if verdict is None else {**asdict(verdict.choice), "targets": verdict.targets},
         "crossings": [
@@ -115,40 +77,6 @@ def answer(question: Question) -> dict[str, Any]:
     }
 
 
-def _check_numbers(question: Question) -> None:
-    """Refuse numbers that no plan can be made of."""
-    for names, rule, holds in RULES:
-        for name in names:
-            value = getattr(question, name)
-            if value is not None and not holds(value):
-                raise ConfigError(f"--{name.replace('_', '-')} must be {rule} (got {value:g})")
-
-
-def _parse_target(option: str, text: str) -> Target:
-    share, at, similarity = text.partition("@")
-    try:
-        found = Target(option=option, share=float(share), similarity=float(similarity))
-    except ValueError:
-        at = ""
-    if not at or not (0 < found.share < 1 and 0 < found.similarity <= 1):
-        raise ConfigError(
-            f"{option} must be SHARE@SIMILARITY, such as 0.99@0.8, with a share above 0 and below 1 and a similarity "
-            f"above 0 and at most 1 (got {text!r})"
-        )
-    return found
-
-
-def _parse_choice(text: str) -> Banding:
-    numbers = re.fullmatch(r"(\d+)\s*x\s*(\d+)", text)
-    if numbers is None:
-        raise ConfigError(f"--check must be BANDSxROWS, such as 21x6 (got {text!r})")
-    try:
-        Lsh(bands=int(numbers[1]), rows=int(numbers[2]))
-    except ConfigError as error:
-        raise ConfigError(str(error).replace("Lsh", f"--check {text}", 1)) from error
-    return Banding(int(numbers[1]), int(numbers[2]))
-
-
 def _with_choice(lsh: Lsh, choice: Choice | Banding) -> Lsh:
     return dataclasses.replace(lsh, bands=choice.bands, rows=choice.rows)
 
@@ -160,7 +88,7 @@ def _settle_threshold(question: Question, targets: Sequence[Target]) -> Config:
     return dataclasses.replace(question.config, threshold=threshold)
 
 
-def _know_corpus(question: Question, config: Config) -> Corpus:
+def _know_corpus(question: Question, config: Config) -> Profile:
     if question.sample is not None:
         # The kernels take a third of a second to import, which a plan without a sample need not wait for.
         from dedup.plan.sample import measure_corpus  # noqa: PLC0415
@@ -196,7 +124,7 @@ def _know_rates(question: Question) -> Rates:
     return Rates()
 
 
-def _describe(corpus: Corpus) -> dict[str, Any]:
+def _list_corpus(corpus: Profile) -> dict[str, Any]:
     found = {name: getattr(corpus, name) for name in ("source", "documents", "text_bytes", "tokens", "shingles")}
     partners = corpus.similarities.partners(corpus.documents)
     return {
@@ -209,7 +137,7 @@ def _describe(corpus: Corpus) -> dict[str, Any]:
     }
 
 
-def _plan_all(question: Question, config: Config, corpus: Corpus, rates: Rates) -> dict[str, Any]:
+def _plan_all(question: Question, config: Config, corpus: Profile, rates: Rates) -> dict[str, Any]:
     cluster = Cluster(
         executors=question.executors,
         cores=question.cores,

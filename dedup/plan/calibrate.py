@@ -13,7 +13,7 @@ from dedup.kernels import compiled, lsh, minhash, shingles, text
 from dedup.plan.rates import Rates
 
 DOCUMENTS, TOKENS, WORDS = 10_000, 200, 50_000
-"""Of the text that is generated to calibrate by: 14 MB."""
+"""Size of the generated text for the calibration: 14 MB."""
 ROUNDS = 3
 REFERENCE = {"tokens": 0.0376, "shingles": 0.0148, "signatures": 0.0105, "keys": 0.0122}
 """Seconds of the kernels on the machine of the default rates, as `time_kernels` measures them."""

@@ -59,7 +59,7 @@ def _power(base: npt.NDArray[np.complex128], exponent: int) -> npt.NDArray[np.co
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Crossing:
-    """Where the least bands for a recall are the most for a share of candidates; numbers of no integer kind."""
+    """The point where the least bands for a recall are the most for a share of candidates; not whole numbers."""
 
     bands: float
     rows: float

@@ -1,4 +1,4 @@
-"""How fast a core is."""
+"""The speed of a core."""
 
 from dataclasses import dataclass
 
@@ -32,7 +32,7 @@ class Rates:
     edge: float = 13e-6
     """An edge connected."""
     member: float = 12e-6
-    """A member of a component told who stays."""
+    """A member of a component assigned its representative."""
     written_byte: float = 10.3e-9
     """A byte of text read and written to the result."""
     shuffled_byte: float = 9.7e-9

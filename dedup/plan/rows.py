@@ -3,15 +3,14 @@
 import math
 from dataclasses import dataclass
 
+from dedup.kernels.curve import NEAR_MISS
 from dedup.plan.choice import Choice, Search, cost
-from dedup.plan.corpus import Corpus
 from dedup.plan.curve import compared
+from dedup.plan.profile import Profile
 from dedup.plan.rates import Rates
 from dedup.settings.options import Config
 from dedup.stages import placement
 
-MARGIN = 0.2
-"""Of near misses below the threshold, as `kernels.jaccard` has it, whose import a plan need not wait for."""
 BATCH_ROWS = 4096
 """Rows that Spark hands to Python at a time: `spark.sql.execution.arrow.maxRecordsPerBatch` in conf/*.conf."""
 INPUT_SPLIT_BYTES = 128 << 20
@@ -19,14 +18,14 @@ INPUT_SPLIT_BYTES = 128 << 20
 AUTO_BROADCAST_BYTES = 10 << 20
 """Tables that Spark itself sends to every executor: `spark.sql.autoBroadcastJoinThreshold`."""
 SIGNATURE_ROW_BYTES = 60
-"""Of SIGNATURES besides the user's id, band keys and signature: an id of 8 bytes, a digest of 16, a place of 16, the
-length of the text of 8, three times 4."""
+"""A row of SIGNATURES without the user's id, band keys and signature: an id of 8 bytes, a digest of 16, a place of 16,
+the length of the text of 8, three times 4."""
 ROW_BYTES = 17
-"""What LZ4 leaves of a shuffled row's own 50 to 70 bytes (length, nulls, offsets, a document id, small numbers)."""
+"""The 50 to 70 bytes of a shuffled row's own after LZ4 (length, nulls, offsets, a document id, small numbers)."""
 BLOCK_BYTES = 40
 """The same for a row that is a block of numbers."""
 REPEAT_BYTES = 4
-"""What LZ4 leaves of a document's id that follows itself in a block, however often."""
+"""A document's id that follows itself in a block, however often, after LZ4."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,9 +56,9 @@ class Rows:
     bucketed: float
     """Documents in a bucket."""
     pairs: float
-    """Of buckets, each as often as it shares one."""
+    """Pairs of buckets, counted once for each bucket that they share."""
     distinct: float
-    """Of those."""
+    """Pairs of buckets, counted once."""
     candidates: float
     ends: float
     """Documents of candidates."""
@@ -67,7 +66,7 @@ class Rows:
     near_misses: float
     """Candidates a little below the threshold, which stay beside the edges."""
     members: float
-    """Of components."""
+    """Documents in components."""
     removed: float
     links: float
     """Edges that the engine connects."""
@@ -75,7 +74,7 @@ class Rows:
     choice: Choice
 
 
-def count_rows(config: Config, corpus: Corpus) -> Rows:
+def count_rows(config: Config, corpus: Profile) -> Rows:
     """Return the rows of all tables."""
     bands, rows = config.banding
     search = Search(threshold=config.threshold, sigmas=config.candidates.estimate_sigmas)
@@ -86,7 +85,7 @@ def count_rows(config: Config, corpus: Corpus) -> Rows:
     shared = float(jaccard**rows @ partners)
     alone = corpus.alone(shared)
     passed = compared(jaccard, bands, rows, search.threshold, search.sigmas)
-    at_least, wanted = jaccard >= search.threshold, jaccard >= search.threshold - MARGIN
+    at_least, wanted = jaccard >= search.threshold, jaccard >= search.threshold - NEAR_MISS
     similar = float((passed * partners)[at_least].sum())
     linked = 1 - corpus.alone(similar)
     edges = heads * similar / 2

@@ -18,7 +18,7 @@ from scipy.optimize import brentq
 from dedup.errors import DataError, SchemaError, StorageError
 from dedup.kernels import Floats, Integers, shingles, text
 from dedup.kernels.hashing import mix
-from dedup.plan.corpus import Corpus, Similarities
+from dedup.plan.profile import Profile, Similarities
 
 CHANCE = 0.1
 """Similarity below which documents resemble each other by chance, the more of them the larger the corpus; from it on
@@ -43,7 +43,7 @@ def measure_corpus(
     contract: text.Contract,
     id_bytes: float,
     sample_of: int | None = None,
-) -> Corpus:
+) -> Profile:
     """Measure documents of the user's own, every pair of those drawn exactly.
 
     Of n documents drawn from N with equal chance every pair stays with probability (n / N)^2, so the partners that one
@@ -78,7 +78,7 @@ def measure_corpus(
     size, whole = len(texts), sample_of or total
     share = counts / (heads.size * (heads.size - 1) / 2)
     related = means >= CHANCE
-    found = Corpus(
+    found = Profile(
         source=f"measured on {size:,} of {total:,} documents, {counts[means >= 0.5].sum():,.0f} pairs of .5 and more",
         documents=whole,
         text_bytes=pc.sum(pc.binary_length(texts)).as_py() / size,

@@ -20,7 +20,7 @@ def to_text(answer: Mapping[str, Any]) -> str:
         f"similarities: {corpus['source']}",
     ]
     if answer["check"] and answer["targets"]:
-        lines += ["", *_judge(answer["check"])]
+        lines += ["", *_list_targets(answer["check"])]
     lines += ["", *_list_choices(answer)]
     for crossing in answer["crossings"]:
         lines += _wrap(
@@ -33,7 +33,7 @@ def to_text(answer: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _judge(check: Mapping[str, Any]) -> list[str]:
+def _list_targets(check: Mapping[str, Any]) -> list[str]:
     name = f"{check['bands']} x {check['rows']}"
     lines = [f"{name} {'meets all' if all(each['met'] for each in check['targets']) else 'misses targets'}"]
     return lines + [

@@ -45,7 +45,7 @@ def _measure(report: Mapping[str, Any], metric: str) -> Mapping[str, float | Non
     return {"": report[metric]}
 
 
-def describe(breach: Mapping[str, Any]) -> str:
+def to_sentence(breach: Mapping[str, Any]) -> str:
     """Say a breach in words; a label from the corpus stands in quotes, its control characters escaped."""
     of = f" of {breach['label']!r}" if breach["label"] else ""
     if breach["value"] is None:
@@ -56,7 +56,8 @@ def describe(breach: Mapping[str, Any]) -> str:
 
 def refuse(breaches: Sequence[Mapping[str, Any]], where: str) -> AlertError:
     """Return the error that ends a run whose report, in this folder, shows breaches."""
+    told = "; ".join(map(to_sentence, breaches))
     return AlertError(
-        f"alerts: {'; '.join(map(describe, breaches))}; nothing was published: read {where}/report.html, and mend the "
-        "cause or repeat the command with another limit, which goes on from here"
+        f"alerts: {told}; nothing was published: read {where}/report.html, and mend the cause or repeat the command "
+        "with another limit, which goes on from here"
     )

@@ -15,49 +15,46 @@ from scipy.special import betaincinv
 
 from dedup import __version__
 from dedup.display import hide_secrets
-from dedup.errors import StorageError
 from dedup.kernels import frequencies
 from dedup.kernels.compiled import AVAILABLE
 from dedup.kernels.curve import probability
-from dedup.report.alerts import describe, find_breaches
-from dedup.report.metrics import METRICS
-from dedup.settings.files import flatten, to_dict
+from dedup.report.alerts import find_breaches, to_sentence
+from dedup.report.baseline import hold_against
+from dedup.settings.files import to_dict
 from dedup.settings.options import Config
 from dedup.tables.counts import Lost, Near, Verified, Written
 
-PACKAGES = ("pyspark", "graphframes-py", "numpy", "pyarrow", "scipy", "xxhash", *(["numba"] if AVAILABLE else []))
+PACKAGES = ("pyspark", "graphframes-py", "numpy", "pyarrow", "scipy", "xxhash")
 SIMILARITIES = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95)
 BAND_ROW_BYTES = 16
 """A band row: key and doc_id."""
-COMPARED = tuple(name for name in METRICS if name != "removal_rate_change")
-"""Numbers of report.json that are shown beside those of the baseline."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What a run has to tell."""
+    """The values that a report is built from."""
 
     near: Near
     written: Written
     stages: Mapping[str, Mapping[str, Any]]
     """Numbers of every stage: rows, seconds and its own counts."""
     token_ranks: Mapping[str, Any] | None
-    """As from `rank_tokens`."""
+    """The result of `rank_tokens`."""
     texts: Mapping[int, str]
-    """How the examples of the largest components begin, by doc_id."""
+    """The beginnings of the examples of the largest components, by doc_id."""
     survival_by_source: Mapping[str, Mapping[str, int]] | None
-    """None where no column names the source."""
+    """Counts of each source; None where no column names it."""
     signature_bytes: int
     baseline: Mapping[str, Any] | None
-    """As from `parse_baseline`; None without one."""
+    """The result of `parse_baseline`; None without a baseline."""
     engine: str
-    """What searched: spark or memory."""
+    """The engine that searched: spark or memory."""
     reader: str
-    """What read the input: files, read by this package, or spark."""
+    """The reader of the input: `files` for this package, or `spark`."""
     spark: str | None
-    """Version; None where Spark was not needed."""
+    """Version of Spark; None where it was not needed."""
     spec: Mapping[str, Any]
-    """`HashSpec.to_dict`."""
+    """The hash specification, as a dictionary."""
     format: str
 
 
@@ -149,40 +146,14 @@ def build_report(*, config: Config, inputs: Sequence[str], output: str, outcome:
             "python": platform.python_version(),
             "unicode": unicodedata.unidata_version,
             **{name: version(name) for name in PACKAGES},
+            **({"numba": version("numba")} if AVAILABLE else {}),
         },
     }
     if baseline is not None:
-        report["baseline"] = _compare(report, baseline)
+        report["baseline"] = hold_against(report, baseline)
         report["removal_rate_change"] = abs(report["removal_rate"] - baseline["removal_rate"])
     report["alerts"] = find_breaches(report, report["settings"]["alerts"])
     return report
-
-
-def parse_baseline(path: str, content: str | None) -> dict[str, Any]:
-    """Return the report of an earlier run from the report.json of its output; None stands for a missing one.
-
-    Raises
-    ------
-    StorageError
-        When there is none.
-    """
-    try:
-        found = json.loads(content) if content is not None else None
-    except ValueError:
-        found = None
-    if not isinstance(found, dict) or not _is_number(found.get("removal_rate")) or "settings" not in found:
-        raise StorageError(f"--baseline {path}: must be the output of an earlier run (it has no report.json of one)")
-    return found | {"output": path}
-
-
-def _compare(report: Mapping[str, Any], baseline: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the baseline's numbers, and those of its settings that were others, then and now."""
-    now, then = (flatten(each["settings"]) for each in (report, baseline))
-    return {
-        "output": hide_secrets(baseline["output"]),
-        "numbers": {name: value for name in COMPARED if _is_number(value := baseline.get(name))},
-        "settings": {name: [then.get(name), now[name]] for name in now if then.get(name) != now[name]},
-    }
 
 
 def rank_tokens(texts: Mapping[str, list[bytes]]) -> dict[str, Any] | None:
@@ -220,10 +191,6 @@ def _percentile(counts: Mapping[int, int], percent: int) -> int:
         if seen >= wanted:
             return size
     return 0
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float)
 
 
 def hide_passwords(config: Config) -> Config:
@@ -278,7 +245,6 @@ def to_json(report: Mapping[str, Any]) -> str:
 
 def to_table(report: Mapping[str, Any]) -> str:
     """Write breaches of alerts, the headline and the seconds of every stage as plain text."""
-    alerts = [f"ALERT: {describe(breach)}" for breach in report["alerts"]]
     rows = [
         ("documents", f"{report['documents']:,}"),
         ("kept", f"{report['kept']:,}"),
@@ -304,7 +270,10 @@ def to_table(report: Mapping[str, Any]) -> str:
         rows.append(("lost of them, at most", f"{report['uncompared']['lost_at_most']:,}"))
     if report["labeled_pairs"]:
         rows.append(("recall of labelled", f"{report['recall_on_labeled_set']:.4f}"))
-    lines = [*alerts, *([""] if alerts else []), *[f"{name:<22}{value:>10}" for name, value in rows]]
+    lines = [f"ALERT: {to_sentence(breach)}" for breach in report["alerts"]]
+    if lines:
+        lines.append("")
+    lines += [f"{name:<22}{value:>10}" for name, value in rows]
     lines += ["", f"{'stage':<18}{'rows':>14}{'seconds':>10}"]
     lines += [
         f"{name:<18}{measured['rows']:>14,}{measured['seconds']:>10.1f}" for name, measured in report["stages"].items()

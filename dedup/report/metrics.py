@@ -14,7 +14,7 @@ METRICS = {
     "identical": "Documents removed whose shingle set is that of the one kept.",
     "near": "Documents removed that are near-duplicates of the one kept.",
     "spared": "Documents that a limit kept from being removed.",
-    "quarantined": "Records of the input that are none.",
+    "quarantined": "Malformed records of the input that were set aside.",
     "removal_rate": "Share of documents removed.",
     "removal_rate_change": "Difference of the removal rate to the baseline's, without its sign.",
     "chaining_rate": "Share of the removed documents that are less similar to the one kept than the threshold.",

@@ -7,7 +7,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescap
 from markupsafe import Markup
 
 from dedup.display import change, count, number, printable, share, size
-from dedup.report.alerts import describe
+from dedup.report.alerts import to_sentence
 from dedup.report.metrics import METRICS
 
 
@@ -28,7 +28,7 @@ def to_html(report: Mapping[str, Any], plots: Mapping[str, str]) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {each.__name__: each for each in (change, count, describe, number, share, size)}
+    environment.filters |= {each.__name__: each for each in (change, count, number, share, size, to_sentence)}
     return environment.get_template("page.html.j2").render(
         report=report,
         metrics=METRICS,

@@ -29,9 +29,9 @@ _LOG.setLevel(_level)
 WIDTH, HEIGHT = 4.5, 3.1
 """Inches: as wide as a phone's screen at the size of the page's text."""
 PLACE = (0.15, 0.14, 0.83, 0.77)
-"""Of the axes in the figure: left, bottom, width and height, which leave room for labels and a legend."""
+"""Place of the axes in the figure (left, bottom, width, height), with room for labels and a legend."""
 BLUE, ORANGE = "#1f78c8", "#d1600a"
-"""Told apart by the colour-blind, and legible on white and on black."""
+"""Colours that the colour-blind can tell apart, legible on white and on black."""
 MOST_POINTS = 40
 STYLE: Any = {
     "axes.facecolor": "none",
@@ -54,7 +54,7 @@ STYLE: Any = {
 
 
 def draw_plots(report: Mapping[str, Any]) -> dict[str, str]:
-    """Draw what is known.
+    """Draw the plots for which the report has numbers.
 
     Parameters
     ----------

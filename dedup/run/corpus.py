@@ -1,4 +1,4 @@
-"""The input: which files are read and as what, and the records that are none."""
+"""The input: which files are read and in which format, and malformed records."""
 
 import hashlib
 import re
@@ -27,7 +27,7 @@ FILE_STATUS = re.compile(
 )
 """What Hadoop's FileStatus says of a file in words."""
 MALFORMED = "_dedup_malformed"
-"""Column in which Spark puts a record that is none."""
+"""Column in which Spark puts a malformed record."""
 SHOWN = 3
 """Malformed records shown in an error."""
 SHOWN_LENGTH = 60
@@ -50,7 +50,7 @@ def guess_format(storage: Storage, inputs: Sequence[str], *, name_filter: str = 
         matches = [kind for kind, extensions in EXTENSIONS.items() if parts and parts[-1] in extensions]
         if not matches:
             raise StorageError(
-                f"--input {path}: its format cannot be told from {name!r}; pass --format parquet, jsonl, csv or text"
+                f"--input {path}: its format cannot be guessed from {name!r}; pass --format parquet, jsonl, csv or text"
             )
         found[matches[0]] = path
     if len(found) > 1:
@@ -80,7 +80,7 @@ class Input:
     rows: DataFrame
     """One row a document, with every column."""
     rejected: DataFrame | None
-    """Records that are none: QUARANTINE; None where there are none."""
+    """Malformed records: QUARANTINE; None where there are none."""
     fingerprint: str
     """Changes when a file comes, goes, or is written again."""
     size: int

@@ -24,7 +24,7 @@ OWN = re.compile(r"^dedup\.errors\.(\w+): (.*)$", re.MULTILINE)
 AGAIN = "repeat the command, which goes on from the last finished stage"
 
 
-def explain(error: BaseException) -> DedupError | None:
+def recognise(error: BaseException) -> DedupError | None:
     """Return the error that says what to do about a fault of Spark or of what it stands on; None if none is known."""
     if not isinstance(error, Py4JJavaError | PySparkException):
         return _explain_end() if isinstance(error, Py4JError | OSError) else None
@@ -51,7 +51,7 @@ def _explain_end() -> DedupError | None:
 
 
 def _no_space(_: str) -> DedupError:
-    return StorageError(f"no space is left where the output or spark.local.dir lies; make some and {AGAIN}")
+    return StorageError(f"no space is left on the disk of the output or of spark.local.dir; make some and {AGAIN}")
 
 
 def _no_memory(_: str) -> DedupError:

@@ -1,4 +1,4 @@
-"""What a run is asked to do."""
+"""A request for a run."""
 
 import logging
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ LOG = logging.getLogger("dedup")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """What a run is asked to do."""
+    """A request for a run."""
 
     inputs: Sequence[str]
     """Paths; of a table the folders that it is read from, as far as Spark knows them."""
@@ -26,7 +26,7 @@ class Job:
     overwrite: bool = False
     baseline: str | None = None
     table: "DataFrame | None" = None
-    """The input, where it is rows of Spark and no files; no later run goes on with an unfinished one of it."""
+    """The input, where it is rows of Spark and no files; an unfinished run of it is not resumed."""
 
     def settle(self) -> Self:
         """Return the job with numbers for what the settings leave to it; a warning tells if they find too little.

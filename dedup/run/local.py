@@ -186,13 +186,13 @@ def _choose_signing(config: Config, contract: Contract, listing: Listing) -> pas
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Signatures:
-    """What the first pass over the text gave."""
+    """Result of the first pass over the text."""
 
     part: passes.Part
     splits: Integers
     """The split of every document, int64, ascending."""
     begins: Sequence[str]
-    """How the texts of some documents without an id begin."""
+    """Beginnings of the texts of some documents without an id."""
     rejected: Sequence[tuple[int, Rejected]]
     counts: Signed
 

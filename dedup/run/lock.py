@@ -19,11 +19,11 @@ LOG = logging.getLogger("dedup")
 
 UNREACHABLE = (Py4JError, OSError, StorageError)
 BEAT_SECONDS = 5
-"""How often the holder writes to its lock."""
+"""Seconds between two writes of the holder to its lock."""
 PATIENCE_SECONDS = 20
 """A lock that stays as it is for so long was left by a run that died."""
 HOLDER = {"run": str, "host": str, "pid": int}
-"""What a lock says of its holder."""
+"""Contents of a lock: its holder."""
 BEATING = threading.Lock()
 """Held amid a beat: who forks while another thread talks to a store leaves the child with locks nobody opens."""
 os.register_at_fork(before=BEATING.acquire, after_in_parent=BEATING.release, after_in_child=BEATING.release)
@@ -32,7 +32,7 @@ SETTLE_SECONDS = 0.3
 
 
 class TextStorage(Protocol):
-    """What a lock needs of a file system."""
+    """Operations of a file system that a lock needs."""
 
     def exists(self, path: str, /) -> bool:
         """Tell whether a file or folder is there."""

@@ -10,13 +10,13 @@ from typing import NamedTuple
 from dedup.errors import StorageError
 
 OWN_SUFFIXES = ("", ".partial", ".lock", ".replaced")
-"""What a run makes, changes and deletes, by what follows the path of the output."""
+"""Paths that a run makes, changes and deletes, by what follows the path of the output."""
 OBJECT_STORES = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "abfss": "abfs", "wasbs": "wasb"}
 """Schemes that name one store, by the other name of each."""
 
 
 class Place(NamedTuple):
-    """Where a path or pattern leads."""
+    """Target of a path or pattern."""
 
     system: str
     """Scheme and authority; empty for this machine and for what has no scheme."""

@@ -74,7 +74,7 @@ def _read(file: File, where: str) -> Iterator[Piece]:
         if any(names.count(name) != 1 for name in ENDS):
             raise _refuse_names(names, where)
         columns = Columns(id=ENDS[0], text=ENDS[1], source=LABEL if LABEL in names else "")
-        for batch, _ in delimited.read(file, columns, pa.string(), begin=0, end=None, rows=None, on_bad="fail"):
+        for batch, _ in delimited.read(file, columns, rows=None, on_bad="fail"):
             values = [batch[name].to_pylist() for name in ("id", "text", "source")]
             yield dict(zip((*ENDS, LABEL), values, strict=True))
     elif file.format == "text":

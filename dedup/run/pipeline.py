@@ -24,7 +24,7 @@ from dedup.report.build import Outcome
 from dedup.report.summary import Sample, draw
 from dedup.run.clock import Clock
 from dedup.run.corpus import fingerprint
-from dedup.run.faults import explain
+from dedup.run.faults import recognise
 from dedup.run.input import list_folders, load_table, read_input, take_table
 from dedup.run.job import Job
 from dedup.run.labels import read_labels
@@ -82,7 +82,7 @@ def run(spark: SparkSession, job: Job) -> dict[str, Any]:
         except (DedupError, PySparkException, Py4JError, ConnectionError) as error:
             if spark.sparkContext._jsc is None:  # noqa: SLF001 - stopped: what fails then has no cause of its own
                 raise
-            known = error if isinstance(error, DedupError) else explain(error)
+            known = error if isinstance(error, DedupError) else recognise(error)
             # What the user mends may be what the finished stages were made of. No run goes on with that of a table.
             is_lost = isinstance(known, DataError | SchemaError)
             if is_lost or (job.table is not None and not isinstance(known, AlertError)):

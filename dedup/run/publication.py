@@ -6,7 +6,8 @@ from typing import Any
 from dedup import __version__
 from dedup.files.storage import find_result
 from dedup.report.alerts import refuse
-from dedup.report.build import Outcome, build_report, hide_passwords, parse_baseline, to_json
+from dedup.report.baseline import parse_baseline
+from dedup.report.build import Outcome, build_report, hide_passwords, to_json
 from dedup.report.metrics import to_metrics
 from dedup.report.page import to_html
 from dedup.run.job import Job
@@ -34,7 +35,7 @@ def read_baseline(storage: Storage, path: str | None) -> dict[str, Any] | None:
 
 
 def identify(config: Config, spec: HashSpec, fingerprint: str) -> Mapping[str, Any]:
-    """Return what an unfinished run must have in common with this one, to be gone on with."""
+    """Return what an unfinished run must have in common with this one to be resumed."""
     # What only judges the result may change in between.
     settings = {
         f"setting {name}": value

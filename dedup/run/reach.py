@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from dedup.errors import StorageError
-from dedup.files.listing import MAGIC
+from dedup.files.globs import MAGIC
 from dedup.files.storage import Storage
 from dedup.files.systems import OBJECT_STORES, is_local, redact, redact_text, split_url
 from dedup.run.job import Job

@@ -36,7 +36,7 @@ NO_ROWS = np.empty(0, np.int64)
 
 
 class Unit(NamedTuple):
-    """What one task writes: the like of a file of the input."""
+    """Work of one task: the counterpart of a file of the input."""
 
     number: int
     removed: Integers
@@ -45,7 +45,7 @@ class Unit(NamedTuple):
 
 
 class Pack(NamedTuple):
-    """What one task writes: an output file of its own."""
+    """Work of one task: an output file of its own."""
 
     splits: Sequence[Split]
     left_out: Mapping[int, Integers]

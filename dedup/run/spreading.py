@@ -31,7 +31,7 @@ WRITTEN = T.StructType().add("kept", T.LongType()).add("removed", T.LongType()).
 UNREAD = -1
 """Kept rows of a file that was copied without being read."""
 LISTED = ("row", "representative_id", "component_id", "kind", "jaccard")
-"""What a task is told of the rows that go."""
+"""Rows to remove, as a task receives them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,7 +111,7 @@ class SpreadWriter:
         )
 
     def _set_aside(self) -> Mapping[int, Integers]:
-        """Write the records that are none, and return their rows by file."""
+        """Write the malformed records, and return their rows by file."""
         source = self.corpus.source
         if source.on_bad_record != "quarantine" or source.listing.format not in {"jsonl", "csv"}:
             return {}

@@ -173,13 +173,13 @@ class Workspace:
         return f"{self.partial}/publishing"
 
     def abandon(self) -> None:
-        """Drop the work of this run, if it has begun; nothing goes on with it."""
+        """Drop the work of this run, if it has begun; it is not resumed."""
         if self._is_open:
             self.discard()
             self._withdraw()
 
     def discard(self) -> None:
-        """Drop the unfinished work; what is left of it after a crash is no longer taken up."""
+        """Drop the unfinished work; what a crash leaves of it is not resumed."""
         self._storage.delete(f"{self.partial}/run.json")
         self._delete(self.partial)
 

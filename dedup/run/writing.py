@@ -27,16 +27,16 @@ STAGE = "output"
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Result:
-    """What was written, and how examples begin."""
+    """Counts of what was written, and the beginnings of examples."""
 
     texts: dict[int, str]
-    """Of the largest components, by doc_id."""
+    """Beginnings of examples of the largest components, by doc_id."""
     counts: Written
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Corpus:
-    """How many rows of the input were written; None where none were."""
+class _Counted:
+    """Rows of the input that were written; None where none were."""
 
     kept: int
     removed: int | None = None
@@ -153,7 +153,7 @@ class RowWriter:
     def _are_few(self, found: NearFound) -> bool:
         return fits_broadcast(found.counts.elected.rows)
 
-    def _write_corpus(self, found: NearFound, *, examples: Collection[int], noted: Observation) -> _Corpus:
+    def _write_corpus(self, found: NearFound, *, examples: Collection[int], noted: Observation) -> _Counted:
         """Write the input as the mode wants it."""
         rows = self.read.corpus.rows
         user_id, doc_id = documents.identify(rows, id_column=self.read.id_column)
@@ -172,7 +172,7 @@ class RowWriter:
             is_kept = ~F.col(flag)
         if mode == "ids":
             ids = marked.filter(is_kept).select(user_id.alias(self.read.id_column or "id"))
-            return _Corpus(kept=self.tables.write("kept", ids, kind))
+            return _Counted(kept=self.tables.write("kept", ids, kind))
         observation = Observation()
         sums = {"rows": F.count(F.lit(1)), "kept": F.count_if(is_kept), "bytes": F.sum(F.when(is_kept, text_bytes))}
         observed = marked.observe(observation, *[value.alias(name) for name, value in sums.items()])
@@ -187,7 +187,7 @@ class RowWriter:
                 self._save_parts(observed, flag, {"false": "kept", "true": "removed"}, kind)
         seen = observation.get
         removed = None if mode == "annotate" else seen["rows"] - seen["kept"]
-        return _Corpus(kept=seen["kept"], removed=removed, text_bytes_kept=seen["bytes"] or 0)
+        return _Counted(kept=seen["kept"], removed=removed, text_bytes_kept=seen["bytes"] or 0)
 
     def _merge(self, rows: DataFrame, doc_id: Column, found: NearFound) -> DataFrame:
         """Return the input with the columns that `keep.merge` asks for."""

@@ -10,7 +10,7 @@ from dedup.kernels.text import Contract
 from dedup.settings.options import Config
 
 KEY_BYTES = 16
-"""Least length of a key: 128 bits, out of reach of guessing where they are random."""
+"""Least length of a key: 128 random bits are out of reach of guessing."""
 
 
 def load_contract(config: Config) -> Contract:
@@ -19,7 +19,7 @@ def load_contract(config: Config) -> Contract:
     Raises
     ------
     ConfigError
-        The file of the key cannot be read or is too short, or others may read it; no message has its content.
+        When the file of the key cannot be read or is too short, or others may read it; no message has its content.
     """
     path = config.hash.key_file
     return Contract(seed=config.shingles.seed, key=_read_key(path) if path else b"", **asdict(config.text))

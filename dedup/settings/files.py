@@ -4,7 +4,7 @@ import difflib
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import Field, asdict, fields, replace
+from dataclasses import Field, asdict, fields
 from importlib.resources import files
 from pathlib import Path
 from types import MappingProxyType
@@ -60,7 +60,7 @@ def load_config(
     Raises
     ------
     ConfigError
-        A file cannot be read or parsed, or a key or value is refused; one line that names where it stands.
+        When a file cannot be read or parsed, or a key or value is refused; one line names the place.
     """
     layers = []
     if preset is not None:
@@ -95,18 +95,6 @@ def name_setting(keyword: str) -> str:
     key = keyword.replace("__", ".")
     same_last = [known for known in _SETTINGS if known.rpartition(".")[2] == key]
     return same_last[0] if len(same_last) == 1 and key not in _SETTINGS else key
-
-
-def change_input(config: Config, **chosen: str | None) -> Config:
-    """Return the settings with these of the table [input], but for those that are None.
-
-    Raises
-    ------
-    ConfigError
-        When one is refused.
-    """
-    given: dict[str, Any] = {name: value for name, value in chosen.items() if value is not None}
-    return replace(config, input=replace(config.input, **given))
 
 
 def parse_config(where: str, text: str) -> Config:

@@ -10,10 +10,10 @@ from dedup.settings.options import Config
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HashSpec:
-    """What signatures were made under; those of two specifications are never compared (docs/hash-spec.md)."""
+    """Everything that signatures depend on; those of two specifications are never compared (docs/hash-spec.md)."""
 
     version: int
-    """Of the steps from a text to a band key."""
+    """Version of the steps from a text to a band key."""
     unicode: str
     """Version of the Unicode data that texts were normalised by."""
     key: str
@@ -25,7 +25,7 @@ class HashSpec:
     shingle_size: int
     shingle_seed: int
     bands: int
-    """0: no signature."""
+    """Bands of a signature; 0 without signatures."""
     rows: int
     signature_seed: int
 

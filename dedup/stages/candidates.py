@@ -11,14 +11,11 @@ from dedup.kernels import filters, lsh
 from dedup.kernels.blocks import unlists, unrows
 from dedup.kernels.curve import least_estimate
 from dedup.stages.exchange import Batches, Counters, Pairs, meet
-from dedup.stages.placement import Meeting, place_pairs, uncompared_share
+from dedup.stages.placement import Meeting, place_pairs
 from dedup.stages.table import Keep, Seen, Table, count_rows
 from dedup.stages.templates import Linked, count_pairs
 from dedup.tables.counts import Bucketed, Paired
 from dedup.tables.schemas import CANDIDATES, PAIRS
-
-PAIRS_AT_A_TIME = 1 << 20
-"""Pairs enumerated at once: bounds a worker's memory to about 100 MB, whatever the size of a bucket."""
 
 
 def pair(
@@ -79,7 +76,7 @@ def draw_uncompared(keep: Keep, linked: Table[Linked] | None, paired: Table[Pair
     """Keep a sample of the pairs that the cap leaves out of buckets: PAIRS; None where there are none."""
     if linked is None or not paired.counts.pairs_uncompared:
         return None
-    share = uncompared_share(paired.counts.pairs_uncompared)
+    share = lsh.uncompared_share(paired.counts.pairs_uncompared)
     return keep(
         "sample",
         PAIRS,

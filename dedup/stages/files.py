@@ -95,7 +95,7 @@ class Files:
         return REJECTED
 
     def list_rejected(self) -> DataFrame:
-        """Return the records that are none: REJECTED; one more pass over the files."""
+        """Return the malformed records: REJECTED; one more pass over the files."""
         held, count = self.held, max(len(self.splits), 1)
 
         def read(batches: Batches) -> Batches:

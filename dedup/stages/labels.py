@@ -7,12 +7,12 @@ import numpy as np
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from dedup.errors import DataError
 from dedup.kernels.intervals import SIMILARITY_BINS, measure_share
 from dedup.stages.components import find_parted
 from dedup.stages.edges import Sets, compare
 from dedup.stages.table import Keep, Table, count_rows
 from dedup.tables.counts import Labeled, LabelsRead
+from dedup.tables.ids import refuse_labels
 from dedup.tables.schemas import LABELS, PAIRS
 
 
@@ -29,7 +29,7 @@ class LabeledPairs:
 
     @property
     def counts(self) -> LabelsRead:
-        """How many there are."""
+        """Number of these pairs."""
         return LabelsRead(rows=self.heads.counts, given=self.given)
 
 
@@ -46,10 +46,7 @@ def select_pairs(
     given = labels.count()
     known = keep("labels", LABELS, lambda _: find_heads(select_known(labels, signed), identical), count_rows)
     if not known.counts:
-        raise DataError(
-            f"evaluation.labeled_pairs: must hold duplicates of the input (got {given:,}, of none of which both "
-            "documents are in it)"
-        )
+        raise refuse_labels(given)
     apart = keep("labeled_pairs", PAIRS, lambda _: select_apart(known.frame, heads), count_rows)
     return LabeledPairs(given=given, heads=known, apart=apart)
 

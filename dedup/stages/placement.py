@@ -10,7 +10,7 @@ WHOLE_BYTES = 16 << 20
 BAND_BYTES = 32 << 20
 """Band rows of one partition: sorting them takes a worker about ten times as much memory."""
 MEMBER_BYTES = 100
-"""What a member or an edge takes while representatives are elected."""
+"""Memory of a member or an edge while representatives are elected."""
 CELL_PAIRS = 4 << 20
 """Pairs of one cell while candidates are estimated."""
 CELL_BYTES = 64 << 20
@@ -19,13 +19,11 @@ SAMPLE_BYTES = 1 << 19
 """Input, as it is stored, whose tokens are counted."""
 BROADCAST_ROWS = 2 << 20
 """Ids that are sent to every executor instead of being joined by a shuffle: about 50 MB."""
-SAMPLED_PAIRS = 10_000
-"""Pairs left uncompared that are verified to estimate what the cap on buckets costs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Meeting:
-    """How pairs and their documents come together; see `exchange.meet`."""
+    """Plan by which pairs and their documents come together; see `exchange.meet`."""
 
     groups: int
     """Groups of documents; a cell holds the pairs of two."""
@@ -115,8 +113,3 @@ def place_comparison(pairs: float, sets: float, set_bytes: float, cores: int) ->
 def place_members(members: float, edges: float, cores: int) -> int:
     """Return the partitions in which whole components come to one place each."""
     return tasks(MEMBER_BYTES * (members + edges), BAND_BYTES, cores)
-
-
-def uncompared_share(pairs: int) -> float:
-    """Return the share of so many uncompared pairs that is verified."""
-    return min(SAMPLED_PAIRS / pairs, 1.0)

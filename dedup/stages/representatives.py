@@ -69,7 +69,7 @@ def elect_representatives(
         elected = keep(
             f"members{number}",
             members_schema(signed.frame.schema["id"].dataType),
-            lambda counters: explain(placed, choice=choice, counters=counters),
+            lambda counters: join_members(placed, choice=choice, counters=counters),
             partial(measure_members, rules=choice.rules),
             summed={"near": "int(kind = 'near')", "distant": "int(jaccard IS NULL)"},
         )
@@ -155,7 +155,7 @@ def place(
     return rows.repartition(partitions, "component_id")
 
 
-def explain(placed: DataFrame, *, choice: Choice, counters: Counters) -> DataFrame:
+def join_members(placed: DataFrame, *, choice: Choice, counters: Counters) -> DataFrame:
     """Turn members and pairs, as from `place`, into MEMBERS.
 
     A task takes about 200 bytes of memory for each of the members and pairs of its components.

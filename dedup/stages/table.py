@@ -11,7 +11,7 @@ from dedup.stages.exchange import Counters
 
 Counts = TypeVar("Counts")
 Seen: TypeAlias = Mapping[str, Any]
-"""What was counted as a table was written: `rows`, sums of columns, and what workers counted."""
+"""Counts made as a table was written: `rows`, sums of columns, and the counters of workers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -23,7 +23,7 @@ class Table(Generic[Counts]):
 
 
 class Keep(Protocol):
-    """What writes tables: those that an earlier try has finished are not made again."""
+    """A writer of tables; those that an earlier try has finished are not made again."""
 
     def __call__(
         self,

@@ -44,7 +44,7 @@ class Bucketed:
     band_rows: int = 0
     """Rows (key, document) that were brought together."""
     sizes: Mapping[int, int] = field(default_factory=dict)
-    """How many buckets there are of every size, ascending."""
+    """Number of buckets of each size, ascending."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +72,7 @@ class Verified:
     compared: int = 0
     """Rows of the table on disk: edges, and pairs that may be near misses."""
     similarities: Sequence[int] = ()
-    """How many pairs were compared in each of `edges.BINS` bins of Jaccard similarity."""
+    """Number of compared pairs in each of `edges.BINS` bins of Jaccard similarity."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +86,7 @@ class Connected:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lost:
-    """What a sample of the pairs that a cap left uncompared says."""
+    """Counts of a sample of the pairs that a cap left uncompared."""
 
     sampled: int = 0
     similar: int = 0
@@ -105,18 +105,18 @@ class LabelsRead:
     """Counts of labelled pairs of duplicates."""
 
     rows: int
-    """Those of which both documents are in the corpus."""
+    """Labelled pairs of which both documents are in the corpus."""
     given: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Labeled:
-    """How many labelled pairs were joined."""
+    """Counts of the labelled pairs that were joined."""
 
     given: int = 0
     """Labelled pairs of duplicates."""
     points: Sequence[Mapping[str, Any]] = ()
-    """Those of which both documents are in the corpus, by similarity: see `stages.labels.measure_recall`."""
+    """Labelled pairs of which both documents are in the corpus, by similarity: see `stages.labels.measure_recall`."""
 
     @property
     def rows(self) -> int:
@@ -148,7 +148,7 @@ class Elected:
     rules: Mapping[str, int] = field(default_factory=dict)
     """How many choices each rule of the order has decided."""
     sizes: Mapping[int, int] = field(default_factory=dict)
-    """How many components there are of every size, ascending."""
+    """Number of components of each size, ascending."""
     largest: Sequence[Mapping[str, Any]] = ()
     """The largest components, each with `documents`, `component_id` and `examples` of doc_id and id, the one kept
     first."""
@@ -167,7 +167,7 @@ class Near:
     lost: Lost
     elected: Elected
     labeled: Labeled | None
-    """None without labels."""
+    """Counts of labelled pairs; None without labels."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,7 +181,7 @@ class Written:
     near_misses: int
     quarantined: int = 0
     text_bytes_kept: int | None = None
-    """None where no text is written."""
+    """Bytes of the texts kept; None where no text is written."""
 
     @property
     def rows(self) -> int:

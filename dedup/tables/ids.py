@@ -53,8 +53,7 @@ def refuse_repeated(count: int, shown: Sequence[tuple[str | int, int]], *, id_co
 
 
 def refuse_labels(given: int) -> DataError:
-    """Return the error for so many labelled pairs of duplicates, of none of which both documents are in the input."""
+    """Return the error for labelled pairs of duplicates, none of which has both documents in the input."""
     return DataError(
-        f"evaluation.labeled_pairs: must hold duplicates of the input (got {given:,}, of none of which both "
-        "documents are in it)"
+        f"evaluation.labeled_pairs: must hold duplicates of the input (got {given:,}, none with both documents in it)"
     )

@@ -32,7 +32,7 @@ def signatures(id_type: T.DataType, hashed: Mapping[str, Any] | None = None) -> 
 
 
 QUARANTINE = T.StructType().add("file", T.StringType()).add("reason", T.StringType()).add("record", T.StringType())
-"""Records of the input that are none, as they stand in their file."""
+"""Malformed records of the input, as they stand in their files."""
 
 SHARED = (
     T.StructType()
@@ -130,7 +130,7 @@ def removals(id_type: T.DataType) -> T.StructType:
 
 
 PLACE = ("split", "file", "row")
-"""Where a document of files stands."""
+"""Columns of the place of a document in files."""
 
 
 def fates(id_type: T.DataType) -> T.StructType:

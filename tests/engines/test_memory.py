@@ -157,5 +157,7 @@ def test_recall_counts_the_labelled_pairs_that_are_joined_by_similarity():
 
 @pytest.mark.parametrize("labels", [[], [(0, 9)], [(None, None)]])
 def test_labels_of_other_documents_are_refused(labels):
-    with pytest.raises(DataError, match=rf"labeled_pairs: must hold duplicates of .* \(got {len(labels)}, of none of"):
+    with pytest.raises(
+        DataError, match=rf"labeled_pairs: must hold duplicates of .* \(got {len(labels)}, none with both"
+    ):
         Corpus([Row(0, "a"), Row(1, "b")]).find(SEARCH, labels)

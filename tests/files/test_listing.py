@@ -66,9 +66,7 @@ def test_names_that_collide_get_their_roots_in_front(tmp_path):
 
     assert listed(tmp_path, "x/in", "z") == ["a.csv", "b.csv"]
     assert listed(tmp_path, "x", "y") == ["x/in/a.csv", "y/in/a.csv"]
-    with pytest.raises(
-        StorageError, match=r"must be told apart by folder and name \(got .*x/in/a.csv and .*y/in/a.csv"
-    ):
+    with pytest.raises(StorageError, match=r"must differ in folder or name \(got .*x/in/a.csv and .*y/in/a.csv"):
         listed(tmp_path, "x/in", "y/in")
     with pytest.raises(StorageError, match=r"must lead to each file once \(got .*x/in/a.csv from .*x and .*x/in\)"):
         listed(tmp_path, "x", "x/in")
@@ -84,7 +82,7 @@ def test_names_that_collide_get_their_roots_in_front(tmp_path):
         (["hidden"], "--input {0}/hidden: must be a file, a folder of files or a glob (it has no file to read)"),
         (
             ["odd"],
-            f"--input {{0}}/odd: its format cannot be told from 'a.xlsx'; pass --format {KNOWN}",
+            f"--input {{0}}/odd: its format cannot be guessed from 'a.xlsx'; pass --format {KNOWN}",
         ),
         (["in", "other"], "--input: all inputs must have one format ({0}/in is csv, {0}/other is jsonl)"),
         (["mixed"], "--input: all inputs must have one format ({0}/mixed/a.csv is csv, {0}/mixed/b.txt is text)"),

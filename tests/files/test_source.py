@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from pyarrow import orc
 
 from dedup.errors import DataError, SchemaError
-from dedup.files import records
+from dedup.files import cells, records
 from dedup.files.listing import COMPRESSIONS, list_files
 from dedup.files.source import open_source
 from dedup.files.splits import cut
@@ -158,7 +158,7 @@ def test_cells_are_those_that_python_writes(tmp_path_factory, rows, block):
 @settings(deadline=None)
 @given(content=st.text(st.sampled_from('ab",\n'), max_size=30))
 def test_stray_quotes_part_cells_as_in_python(content):
-    blocks = list(records.read_cells(io.BytesIO(content.encode()), count_commas=True))
+    blocks = list(cells.read_cells(io.BytesIO(content.encode()), count_commas=True))
     found = [int(count) + 1 for block in blocks for count in block.commas if count >= 0]
     expected = [len(row) for row in csv.reader(content.splitlines(keepends=True)) if row]
 

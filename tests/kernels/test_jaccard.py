@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from dedup.kernels import compiled
 from dedup.kernels import jaccard as kernel
-from dedup.kernels.jaccard import CLOSEST, MARGIN, find_near_misses, jaccard
+from dedup.kernels.curve import NEAR_MISS
+from dedup.kernels.jaccard import CLOSEST, find_near_misses, jaccard
 from dedup.kernels.shingles import shingle
 from dedup.kernels.text import Contract, tokenise
 from tests import oracles, strategies
@@ -74,7 +75,7 @@ def test_four_fifths_is_the_threshold_that_users_write():
 )
 def test_near_misses_are_the_closest_of_either_document_below_the_threshold(similarities, threshold):
     ordered = sorted(similarities)
-    below = [pair for pair in ordered if threshold > similarities[pair] >= threshold - MARGIN]
+    below = [pair for pair in ordered if threshold > similarities[pair] >= threshold - NEAR_MISS]
     expected = set()
     for doc_id in {end for pair in below for end in pair}:
         # sorted is stable: of equals the first are closest.

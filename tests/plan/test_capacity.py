@@ -7,11 +7,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dedup.kernels import jaccard
 from dedup.kernels.text import Contract
 from dedup.plan import rows
-from dedup.plan.answer import Question, answer
+from dedup.plan.answer import answer
 from dedup.plan.capacity import Cluster, plan
+from dedup.plan.question import Question
 from dedup.plan.rates import Rates
 from dedup.plan.sample import measure_corpus
 from dedup.run.job import Job
@@ -113,10 +113,6 @@ def test_a_large_corpus_takes_what_was_planned(spark, tmp_path, monkeypatch):
     for stage in ("identical", "buckets", "candidates", "edges"):
         assert files[stage] == partitions[stage], stage
     assert min(partitions[stage] for stage in ("identical", "candidates", "edges")) > 1
-
-
-def test_near_misses_are_those_of_the_job():
-    assert rows.MARGIN == jaccard.MARGIN
 
 
 def ask(**options):

@@ -5,10 +5,12 @@ import pytest
 
 from dedup.errors import ConfigError
 from dedup.kernels.curve import probability
-from dedup.plan.answer import Question, answer
-from dedup.plan.choice import Search, Target, Wishes, cost, solve
-from dedup.plan.corpus import Corpus, Similarities
+from dedup.plan.answer import answer
+from dedup.plan.choice import Search, cost, solve
+from dedup.plan.profile import Profile, Similarities
+from dedup.plan.question import Question
 from dedup.plan.rates import Rates
+from dedup.plan.wishes import Target, Wishes
 from dedup.settings import banding
 from dedup.settings.banding import MAX_SIGNATURE_SIZE, Banding
 from dedup.settings.files import load_config
@@ -26,7 +28,7 @@ def pairs(found):
 
 def corpus(*partners):
     jaccard, counts = np.array(partners, dtype=float).reshape(-1, 2).T
-    return Corpus(
+    return Profile(
         source="", documents=10**6, text_bytes=1000, text_ratio=1, tokens=200, shingles=196, id_bytes=8, identical=0,
         similarities=Similarities(jaccard=jaccard, fixed=counts, share=np.zeros_like(counts)),
     )  # fmt: skip

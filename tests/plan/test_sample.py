@@ -12,8 +12,9 @@ import pytest
 
 from dedup.errors import DataError, SchemaError, StorageError
 from dedup.kernels import lsh, minhash, shingles, text
-from dedup.plan.answer import Question, answer
+from dedup.plan.answer import answer
 from dedup.plan.choice import Search, cost
+from dedup.plan.question import Question
 from dedup.plan.rates import Rates
 from dedup.plan.sample import measure_corpus
 from dedup.settings.banding import Banding

@@ -9,7 +9,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import types as T
 
 from dedup.errors import DataError, SchemaError
-from dedup.run.faults import explain
+from dedup.run.faults import recognise
 from dedup.stages.documents import (
     SHOWN,
     Rows,
@@ -249,7 +249,7 @@ def test_a_text_that_would_take_all_memory_ends_the_job_by_its_id(spark):
 
     with pytest.raises(PySparkException) as caught:
         documents.collect()
-    assert str(explain(caught.value)).startswith(
+    assert str(recognise(caught.value)).startswith(
         "input.max_text_bytes: a text must be of at most 11 bytes (got 12 of id b); take it out"
     )
     assert read_documents(corpus, id_column="id", text_column="text", max_text_bytes=12).count() == 2

@@ -11,7 +11,8 @@ from pyspark.errors import PythonException
 from pyspark.sql import types as T
 
 import dedup.stages.exchange
-from dedup.kernels.jaccard import BINS, CLOSEST, MARGIN
+from dedup.kernels.curve import NEAR_MISS
+from dedup.kernels.jaccard import BINS, CLOSEST
 from dedup.kernels.text import Contract
 from dedup.stages.documents import Rows
 from dedup.stages.edges import collect_sets, select_edges, select_near_misses, verify
@@ -129,7 +130,7 @@ def test_near_misses_are_the_closest_below_the_threshold_however_many_cells_ther
     sets, threshold = draw_sets(4, documents=30), 0.6
     pairs = list(combinations(sorted(sets), 2))
     exact = {pair: float(oracles.jaccard(sets[pair[0]], sets[pair[1]])) for pair in pairs}
-    below = [pair for pair in pairs if threshold > exact[pair] >= threshold - MARGIN]
+    below = [pair for pair in pairs if threshold > exact[pair] >= threshold - NEAR_MISS]
     expected = set()
     for doc_id in sets:
         own = sorted((pair for pair in below if doc_id in pair), key=lambda pair: (-exact[pair], pair))

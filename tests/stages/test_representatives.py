@@ -31,7 +31,7 @@ def explain(spark, documents, edges=(), *, kind="string", times=1, choice=BY_ID,
             make_table(spark, list(edges), schemas.EDGES).repartition(2),
             **way,
         )
-        members = representatives.explain(placed, choice=choice, counters=counters)
+        members = representatives.join_members(placed, choice=choice, counters=counters)
         found = spark.createDataFrame(members.toArrow(), members.schema)
     assert members.schema == schemas.members(KINDS[kind])
     return found, counters.values()

@@ -1,4 +1,4 @@
-"""What a plan knows of a corpus: how long its documents are and how similar to each other."""
+"""The profile of a corpus: how long its documents are and how similar to each other."""
 
 import math
 from dataclasses import dataclass, replace
@@ -15,16 +15,16 @@ Measured by `scripts/plan --sample` on 3,088 pages of PowerShell-Docs (CC-BY 4.0
 other whatever else is in a corpus, so the numbers do not grow with it.
 """
 TEXT_RATIO = 0.5
-"""Where no sample says better: .40 and .47 of PowerShell-Docs and of licences, more of prose that repeats less."""
+"""Assumption without a sample: .40 on PowerShell-Docs, .47 on licences; prose that repeats less has more."""
 NODES = 40
-"""Of the quadrature of `Corpus.firsts`."""
+"""Nodes of the quadrature in `Profile.firsts`."""
 BYTES_PER_TOKEN = 7.0
-"""Of English text with its white space; 7.02 in the corpora of tests/corpora.py."""
+"""Assumption for English text with its white space; 7.02 in the corpora of tests/corpora.py."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Similarities:
-    """How many partners of each similarity a document has: `fixed` in any corpus, and a `share` of all others."""
+    """Partners of a document by similarity: a `fixed` number in any corpus, and a `share` of all other documents."""
 
     jaccard: Floats
     fixed: Floats
@@ -37,26 +37,26 @@ class Similarities:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Corpus:
+class Profile:
     """Documents as the plan sees them; all numbers are means over documents."""
 
     source: str
-    """Where the numbers come from, in words."""
+    """The origin of the numbers, in words."""
     documents: int
     text_bytes: float
     text_ratio: float
-    """Of a text that LZ4 leaves, with which Spark compresses what it shuffles."""
+    """Share of a text's bytes left by LZ4, with which Spark compresses shuffles."""
     tokens: float
     shingles: float
     """Distinct shingles of a document."""
     id_bytes: float
-    """Of an id as stored: 8 of an integer, 4 and its length of a string."""
+    """Bytes of a stored id: 8 for an integer, 4 and its length for a string."""
     identical: float
     """Share of documents whose shingle set is that of another with a lesser id."""
     similarities: Similarities
-    """Of the others."""
+    """Similarities of the other documents."""
     evenness: float = math.inf
-    """How evenly the documents share the partners: the size k of their negative binomial distribution. Without end if
+    """Evenness of the partners among the documents: the size k of their negative binomial distribution. Infinite if
     chance alone decides (Poisson), below 1 if most documents have no partner and a few have many."""
 
     def resize(self, documents: int) -> Self:
@@ -88,7 +88,7 @@ def assume_corpus(
     duplication: float,
     threshold: float,
     shingle_size: int,
-) -> Corpus:
+) -> Profile:
     """Return a corpus of which only a few numbers are known.
 
     A sixth of the duplicates are exact. The others are edited copies of another document; there are copies less similar
@@ -106,7 +106,7 @@ def assume_corpus(
     copies = np.diff(edges) * 2 * near / max(1 - threshold, 0.02)
     jaccard = np.concatenate([(edges[1:] + edges[:-1]) / 2, [(low + high) / 2 for low, high, _ in RELATED]])
     fixed = np.concatenate([copies, [partners for *_, partners in RELATED]])
-    return Corpus(
+    return Profile(
         source=f"assumed, with {duplication:.0%} of documents removed (--sample PATH measures yours)",
         documents=documents,
         text_bytes=text_bytes if text_bytes is not None else tokens * BYTES_PER_TOKEN,

@@ -1,0 +1,82 @@
+"""The pairs of a sample that are to be found."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from dedup.evaluate.sample import Sample
+from dedup.kernels import Flags, Integers, exact
+from dedup.kernels.components import connect
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Pairs:
+    """Pairs of positions, left < right, with their exact Jaccard."""
+
+    left: Integers
+    right: Integers
+    jaccard: npt.NDArray[np.float64]
+
+    def at(self, threshold: float, count: int) -> Integers:
+        """Return those at or above the threshold as `left * count + right`, ascending."""
+        similar = self.jaccard >= threshold
+        return np.sort(self.left[similar] * count + self.right[similar])
+
+    def connect(self, threshold: float, count: int) -> Integers:
+        """Return the least position in the component of each of `count` documents, joined by pairs that reach it."""
+        similar = self.jaccard >= threshold
+        ends, least = connect(self.left[similar], self.right[similar])
+        components = np.arange(count)
+        components[ends] = least
+        return components
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Truth:
+    """Pairs that are to be found, and pairs that are not."""
+
+    pairs: Pairs
+    labels: Flags | None
+    """Flags of the duplicates; None if these are the pairs at or above the threshold."""
+    families: Integers
+    """Number of the family of each pair: what the pairs connect."""
+
+    def duplicates(self, threshold: float) -> Flags:
+        """Tell which pairs are to be found."""
+        return self.pairs.jaccard >= threshold if self.labels is None else self.labels
+
+
+def find_alike(sample: Sample, floor: float) -> Pairs:
+    """Return every pair of the sample at or above the floor, by exact search."""
+    found = [
+        (left[left < right], right[left < right], jaccard[left < right])
+        for left, right, jaccard in exact.search(exact.index(*sample.sets, floor), *sample.sets)
+    ]
+    empty = np.empty(0, dtype=np.int64)
+    left, right, jaccard = (np.concatenate([part[side] for part in found] or [empty]) for side in range(3))
+    return Pairs(left=left, right=right, jaccard=jaccard.astype(np.float64))
+
+
+def find_truth(sample: Sample, alike: Pairs, labels: pa.Table | None) -> Truth:
+    """Return the labelled pairs, or those of planted copies, or those alike of which one at least was drawn.
+
+    Of the latter each pair of the corpus is as likely to be there as any other, whatever the size of its family, until
+    a family has more members than one document brings along; pairs of two that only came along would favour families.
+    """
+    flags = None
+    if labels is not None:
+        ends = [np.searchsorted(sample.doc_ids, labels[side].to_numpy()) for side in ("left_id", "right_id")]
+        flags = labels["duplicate"].to_numpy()
+    elif (sample.sources >= 0).any():
+        copies = np.flatnonzero(sample.sources >= 0)
+        ends = [copies, sample.sources[copies]]
+    else:
+        chosen = sample.drawn[alike.left] | sample.drawn[alike.right]
+        ends = [alike.left[chosen], alike.right[chosen]]
+    left, right = np.minimum(*ends), np.maximum(*ends)
+    ids, least = connect(left, right)
+    families = np.unique(least, return_inverse=True)[1][np.searchsorted(ids, left)]
+    pairs = Pairs(left=left, right=right, jaccard=exact.compare(sample.sets, sample.sets, left, right))
+    return Truth(pairs=pairs, labels=flags, families=families)

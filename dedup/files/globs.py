@@ -1,0 +1,61 @@
+"""Globs as Hadoop has them: names with braces and `[^...]`, and the paths that they lead to."""
+
+import fnmatch
+import re
+from collections.abc import Iterator
+
+from dedup.errors import StorageError
+from dedup.files.storage import Storage
+
+MAGIC = re.compile(r"[*?\[{]")
+
+
+def is_hidden(name: str) -> bool:
+    """Tell whether a file or folder of this name is no data; `_key=value` is a partition of a table."""
+    return name.startswith(".") or (name.startswith("_") and "=" not in name)
+
+
+def find_paths(storage: Storage, given: str) -> Iterator[tuple[str, str]]:
+    """Return the paths that an input names, each with the folder that its relative path begins in."""
+    path = given.rstrip("/") or given
+    try:
+        is_there = storage.exists(path)
+    except StorageError as error:
+        raise StorageError(f"--input {error}") from None
+    if is_there:
+        yield path, path
+        return
+    for pattern in dict.fromkeys(_expand(path)):
+        parts = pattern.split("/")
+        fixed = next((place for place, part in enumerate(parts) if MAGIC.search(part)), len(parts))
+        if fixed == len(parts):
+            matches = [pattern] if storage.exists(pattern) else []
+            yield from ((match, match) for match in matches)
+            continue
+        root = "/".join(parts[:fixed])
+        matches = [root]
+        for part in parts[fixed:]:
+            matches = [f"{match}/{name}" for match in matches for name in _names(storage, match, part)]
+        yield from ((root or "/", match) for match in matches)
+
+
+def fits(name: str, pattern: str) -> bool:
+    """Tell whether a name matches a glob of Hadoop, which has braces and `[^...]`."""
+    return any(fnmatch.fnmatchcase(name, each.replace("[^", "[!")) for each in _expand(pattern))
+
+
+def _names(storage: Storage, folder: str, pattern: str) -> list[str]:
+    if not MAGIC.search(pattern):
+        return [pattern] if storage.exists(f"{folder}/{pattern}") else []
+    accepts = re.compile(fnmatch.translate(pattern.replace("[^", "[!"))).match
+    return [entry.path for entry in storage.list(folder or "/") if accepts(entry.path) and not is_hidden(entry.path)]
+
+
+def _expand(pattern: str) -> Iterator[str]:
+    """Write out the innermost braces of a pattern, then the others: `{a,b}c` is `ac` and `bc`."""
+    braces = re.search(r"\{([^{}]*)\}", pattern)
+    if braces is None:
+        yield pattern
+        return
+    for choice in braces[1].split(","):
+        yield from _expand(pattern[: braces.start()] + choice + pattern[braces.end() :])

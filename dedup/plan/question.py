@@ -1,0 +1,84 @@
+"""The question of a user to a plan."""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from types import MappingProxyType
+
+from dedup.errors import ConfigError
+from dedup.plan.wishes import Target
+from dedup.settings.banding import Banding
+from dedup.settings.options import Config, Lsh
+
+RULES: Mapping[str, tuple[str, Callable[[float], bool]]] = MappingProxyType(
+    {
+        "threshold": ("above 0 and at most 1", lambda value: 0 < value <= 1),
+        "efficiency": ("above 0 and at most 1", lambda value: 0 < value <= 1),
+        "duplication": ("at least 0 and below 1", lambda value: 0 <= value < 1),
+        "sample_documents": ("at least 2", lambda value: value >= 2),
+    }
+)
+"""Rules of numbers in a question, in words and as a test; of all others see POSITIVE."""
+POSITIVE = ("a finite number above 0", lambda value: 0 < value < float("inf"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """The question of a user."""
+
+    config: Config
+    recall: Sequence[str] = ()
+    candidates: Sequence[str] = ()
+    threshold: float | None = None
+    max_signature_bytes: int | None = None
+    max_candidates_per_doc: float | None = None
+    check: str | None = None
+    sample: str | None = None
+    sample_documents: int = 4000
+    sample_of: int | None = None
+    documents: int | None = None
+    mean_tokens: float = 200.0
+    mean_bytes: float | None = None
+    id_bytes: float = 8.0
+    duplication: float = 0.1
+    executors: int = 10
+    cores: int = 4
+    efficiency: float = 0.4
+    price_per_core_hour: float | None = None
+    calibrate: bool = False
+
+
+def check_numbers(question: Question) -> None:
+    """Refuse numbers that no plan can be made of."""
+    for entry in fields(question):
+        value = getattr(question, entry.name)
+        rule, holds = RULES.get(entry.name, POSITIVE)
+        if isinstance(value, int | float) and not isinstance(value, bool) and not holds(value):
+            raise ConfigError(f"--{entry.name.replace('_', '-')} must be {rule} (got {value:g})")
+
+
+def parse_target(option: str, text: str) -> Target:
+    """Read SHARE@SIMILARITY."""
+    share, at, similarity = text.partition("@")
+    try:
+        found = Target(option=option, share=float(share), similarity=float(similarity))
+    except ValueError:
+        at = ""
+    if not at or not (0 < found.share < 1 and 0 < found.similarity <= 1):
+        raise ConfigError(
+            f"{option} must be SHARE@SIMILARITY, such as 0.99@0.8, with a share above 0 and below 1 and a similarity "
+            f"above 0 and at most 1 (got {text!r})"
+        )
+    return found
+
+
+def parse_choice(text: str) -> Banding:
+    """Read BANDSxROWS."""
+    numbers = re.fullmatch(r"(\d+)\s*x\s*(\d+)", text)
+    if numbers is None:
+        raise ConfigError(f"--check must be BANDSxROWS, such as 21x6 (got {text!r})")
+    try:
+        Lsh(bands=int(numbers[1]), rows=int(numbers[2]))
+    except ConfigError as error:
+        raise ConfigError(str(error).replace("Lsh", f"--check {text}", 1)) from error
+    return Banding(int(numbers[1]), int(numbers[2]))

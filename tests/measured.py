@@ -1,0 +1,250 @@
+"""Render the tables of README and docs from docs/measured.json, after repeating measurements if asked to.
+
+scripts/measured [--repeat NAME ...] [--data FOLDER] [--bench FILE]
+"""
+
+import argparse
+import json
+import re
+import shlex
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from tests.machine import describe_machine, describe_run
+
+ROOT = Path(__file__).resolve().parent.parent
+MEASURED = ROOT / "docs" / "measured.json"
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+BLOCK = re.compile(r"(<!-- measured: ([a-z]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+NAMES = {"tldr_pages": "tldr-pages", "license_rules": "licence rules", "powershell_docs": "PowerShell-Docs"}
+"""Corpora by their files."""
+CONTENDERS = {"spark": "", "graphframes": ", GraphFrames", "mllib": ", Spark MLlib instead"}
+
+
+def main() -> None:
+    """Repeat what is asked for, then render every page."""
+    cli = argparse.ArgumentParser(prog="measured", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    cli.add_argument("--repeat", nargs="*", default=[], choices=["bench", "example"], help="measure these again")
+    cli.add_argument("--data", default="", help="folder of parquet files that the bench reads as well")
+    cli.add_argument("--bench", type=Path, help="what scripts/bench has written, to be recorded")
+    options = cli.parse_args()
+    measured = json.loads(MEASURED.read_text("utf-8"))
+    if "example" in options.repeat:
+        repeat_example(measured["example"])
+    if "bench" in options.repeat:
+        options.bench = repeat_bench(measured["bench"]["command"], options.data)
+    if options.bench:
+        record(measured["bench"]["runs"], json.loads(options.bench.read_text("utf-8")))
+    MEASURED.write_text(json.dumps(measured, indent=1) + "\n", "utf-8")
+    for page in PAGES:
+        page.write_text(render(page.read_text("utf-8"), measured), "utf-8")
+
+
+def repeat_example(example: dict[str, Any]) -> None:
+    """Run the first command of the README, a second time for what is loaded only once, and note what it prints."""
+    command = shlex.split(example["command"])
+    with tempfile.TemporaryDirectory() as scratch:
+        for number in range(2):
+            target = Path(scratch) / str(number) / command[-1]
+            target.parent.mkdir()
+            done = subprocess.run([*command[:-1], str(target)], cwd=ROOT, capture_output=True, text=True, check=True)
+    printed = done.stdout.replace(f"{target.parent}/", "").rstrip("\n").split("\n")
+    example.update(describe_run() | {"machine": describe_machine(), "printed": printed})
+
+
+def repeat_bench(command: str, data: str) -> Path:
+    """Run the bench and return the file that it writes."""
+    output = ROOT / "bench.json"
+    if not data:
+        command = command.replace(" --data DATA", "")
+    arguments = shlex.split(command.replace("DATA", shlex.quote(data)).replace("BENCH", str(output)))
+    subprocess.run(arguments, cwd=ROOT, check=True)
+    return output
+
+
+def record(runs: list[dict[str, Any]], run: dict[str, Any]) -> None:
+    """Add a run of the bench; what it measured is taken out of earlier ones."""
+    again = {_key(entry): set(entry) for entry in run["corpora"]}
+    for earlier in runs:
+        for entry in earlier["corpora"]:
+            for contender in again.get(_key(entry), set()) - {"corpus", "documents", "rounds", "copy"}:
+                entry.pop(contender, None)
+        earlier["corpora"] = [each for each in earlier["corpora"] if each.keys() & {*CONTENDERS, "memory", "planned"}]
+    runs[:] = [*(each for each in runs if each["corpora"]), run]
+
+
+def _key(entry: Mapping[str, Any]) -> tuple[str, int]:
+    return entry["corpus"], entry["documents"]
+
+
+def render(page: str, measured: Mapping[str, Any]) -> str:
+    """Return a page with its blocks as they follow from what was measured."""
+    return BLOCK.sub(lambda block: f"{block[1]}{RENDERERS[block[2]](measured)}\n{block[3]}", page)
+
+
+def render_bench(measured: Mapping[str, Any]) -> str:
+    """Write a row for each corpus and contender, and the runs that they are from."""
+    runs = measured["bench"]["runs"]
+    lines = [
+        (
+            "| corpus | documents | copy | in memory | on Spark (min to max) | times the copy | shuffled B/document "
+            "| JVM, worker | recall | commit |"
+        ),
+        "|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    rows = [
+        (_place(entry), run["commit"], entry, name) for run in runs for entry in run["corpora"] for name in CONTENDERS
+    ]
+    shown = [row for row in sorted(rows, key=lambda row: row[0]) if "seconds" in row[2].get(row[3], {})]
+    lines += [_bench_row(commit, entry, name) for _, commit, entry, name in shown]
+    commits = {commit for _, commit, *_ in shown}
+    lines += ["", *[_tell_run(run) for run in runs if run["commit"] in commits]]
+    return "\n".join(lines)
+
+
+def _place(entry: Mapping[str, Any]) -> tuple[int, str, int]:
+    order = ["plain", "long", "skewed"]
+    corpus = entry["corpus"]
+    return (order.index(corpus) if corpus in order else len(order)), corpus, entry["documents"]
+
+
+def _bench_row(commit: str, entry: Mapping[str, Any], name: str) -> str:
+    one, memory = entry[name], entry.get("memory")
+    seconds = one["seconds"]
+    spread = f" ({seconds['min']:.1f} to {seconds['max']:.1f})" if seconds["min"] < seconds["max"] else ""
+    took = f"{seconds['median']:.1f} s{spread}" if one.get("finished", True) else f"over {seconds['median']:.0f} s"
+    recall = f"{one['recall']:.4f}" if "recall" in one else ""
+    if "recall_hot" in one:
+        recall += f", {one['recall_hot']:.4f} in the ten templates"
+    cells = [
+        NAMES.get(entry["corpus"], entry["corpus"]) + CONTENDERS[name],
+        f"{entry['documents']:,}",
+        f"{entry['copy']['seconds']['median']:.1f} s" if "copy" in entry else "",
+        f"{memory['seconds']['median']:.1f} s" if memory and name == "spark" else "",
+        took,
+        f"{one['ratio_to_copy']['median']:.1f}" if "ratio_to_copy" in one else "",
+        f"{one['shuffle_bytes_per_document']:,}" if "shuffle_bytes_per_document" in one else "",
+        f"{one['jvm_bytes'] / 1e9:.1f} GB, {one['worker_bytes'] / 1e9:.1f} GB" if "jvm_bytes" in one else "",
+        recall,
+        commit,
+    ]
+    return f"| {' | '.join(cells)} |"
+
+
+def _tell_run(run: Mapping[str, Any]) -> str:
+    machine = run["machine"]
+    releases = ", ".join(f"{name} {machine[name]}" for name in machine if name not in {"cores", "memory_bytes"})
+    size = f"{machine['cores']} cores, {machine['memory_bytes'] / 2**30:.0f} GiB, {releases}"
+    return f"- {run['commit']}, {run['date']}, {size}: `{run['command']}`"
+
+
+def render_headline(measured: Mapping[str, Any]) -> str:
+    """Write what a newcomer wants to know of the bench in a sentence or two."""
+    [run, entry] = _latest(measured, "plain", 1_000_000, "spark", "seconds")
+    seconds, copy = entry["spark"]["seconds"]["median"], entry["copy"]["seconds"]["median"]
+    told = (
+        f"A million generated documents of 1.5 kB take {seconds:.0f} s on Spark with {run['machine']['cores']} cores, "
+        f"where copying the files takes {copy:.0f} s; recall is {entry['spark']['recall']:.4f}"
+    )
+    if "memory" in entry:
+        told += f". In memory they take {entry['memory']['seconds']['median']:.0f} s"
+    return f"{told} ({run['date']}, commit {run['commit']})."
+
+
+def render_stages(measured: Mapping[str, Any]) -> str:
+    """Write where the seconds of a million documents go, and what a document costs by the size of its corpus."""
+    _, entry = _latest(measured, "plain", 1_000_000, "spark", "stages")
+    stages = sorted(entry["spark"]["stages"].items(), key=lambda stage: -stage[1])
+    told = ", ".join(f"{name} {seconds:.0f}" for name, seconds in stages if seconds >= 1)
+    costs = []
+    for documents in (100_000, 1_000_000, 5_000_000):
+        for _, found in _find(measured, "plain", documents, "spark", "session_seconds"):
+            costs.append(f"{found['spark']['session_seconds']['median'] / documents * 1e6:.0f} at {documents:,}")
+    return (
+        f"Of {entry['spark']['seconds']['median']:.0f} s for a million plain documents, by stage: {told}. A document "
+        f"costs less the more there are; in microseconds of a session: {', '.join(costs)}."
+    )
+
+
+def render_speed(measured: Mapping[str, Any]) -> str:
+    """Write documents a second and core, and what that makes of a billion."""
+    run, entry = _latest(measured, "plain", 1_000_000, "spark", "seconds")
+    speed = 1_000_000 / entry["spark"]["seconds"]["median"] / run["machine"]["cores"]
+    return (
+        f"A core does some {round(speed, -2):,.0f} documents a second on a million of them; a billion documents on 400 "
+        f"cores is {1e9 / 400 / speed / 60:.0f} minutes by that rate."
+    )
+
+
+def _find(
+    measured: Mapping[str, Any], corpus: str, documents: int, contender: str, key: str
+) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
+    for run in measured["bench"]["runs"]:
+        for entry in run["corpora"]:
+            if _key(entry) == (corpus, documents) and key in entry.get(contender, {}):
+                yield run, entry
+
+
+def _latest(
+    measured: Mapping[str, Any], corpus: str, documents: int, contender: str, key: str
+) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    return list(_find(measured, corpus, documents, contender, key))[-1]
+
+
+def render_planned(measured: Mapping[str, Any]) -> str:
+    """Write what scripts/plan says of a corpus beside what the bench measured."""
+    lines = [
+        "| corpus | documents | shuffled B, planned | measured | removed, planned | measured |",
+        "|---|---|---|---|---|---|",
+    ]
+    keys = {(_place(entry), _key(entry)) for run in measured["bench"]["runs"] for entry in run["corpora"]}
+    for _, (corpus, documents) in sorted(keys):
+        found = [*_find(measured, corpus, documents, "planned", "removed")]
+        if found:
+            planned = found[-1][1]["planned"]
+            shuffled, removed = (
+                _latest(measured, corpus, documents, "spark", name)[1]["spark"][name]
+                for name in ("shuffle_bytes_per_document", "removed")
+            )
+            cells = planned["shuffle_bytes_per_document"], shuffled, planned["removed"], removed
+            told = " | ".join(f"{each:,}" for each in (documents, *cells))
+            lines.append(f"| {NAMES.get(corpus, corpus)} | {told} |")
+    return "\n".join(lines)
+
+
+def render_example(measured: Mapping[str, Any]) -> str:
+    """Write a command and what it printed."""
+    example = measured["example"]
+    return "\n".join(["```console", f"$ {example['command']}", *example["printed"], "```"])
+
+
+def render_others(measured: Mapping[str, Any]) -> str:
+    """Write what other tools find in the same corpora."""
+    others = measured["others"]
+    lines = [f"| tool | {' | '.join(others['corpora'])} |", f"|{'---|' * (1 + len(others['corpora']))}"]
+    for each in others["tools"]:
+        cells = ["stopped after 300 s" if one is None else _tell_verdict(*one) for one in each["found"]]
+        lines.append(f"| {each['tool']} | {' | '.join(cells)} |")
+    return "\n".join([*lines, "", f"{others['date']}, commit {others['commit']}: {others['command']}."])
+
+
+def _tell_verdict(recall: float, alone: int, bereft: int) -> str:
+    return f"{recall:.3f} / {alone:,} / {bereft:,}"
+
+
+RENDERERS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
+    "bench": render_bench,
+    "example": render_example,
+    "headline": render_headline,
+    "others": render_others,
+    "planned": render_planned,
+    "speed": render_speed,
+    "stages": render_stages,
+}
+
+
+if __name__ == "__main__":
+    main()
