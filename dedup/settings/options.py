@@ -145,9 +145,9 @@ class Candidates(Table):
     """Which candidates are dropped before the exact comparison."""
 
     estimate_sigmas: float = field(default=4.0, metadata={"range": Range(0)})
-    """Standard errors below the threshold at which the signatures' estimate drops a candidate, a finite number of at
-    least 0: 4 loses fewer than 1 in 10,000 true pairs at any threshold, 0 up to half of those at it, and a large number
-    drops none."""
+    """Standard errors that the signatures' estimate of a candidate may lie below the threshold, counted so that no
+    greater share of true pairs is dropped than of a normal distribution, a finite number of at least 0: 4 loses fewer
+    than 1 in 10,000 at any threshold or above it, 0 up to half of those at it, and a large number drops none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
