@@ -65,7 +65,7 @@ def test_planted_copies_spread_over_the_similarities():
     assert sample.name(int(copies[0])) == f"planted copy of {sample.name(int(sample.sources[copies[0]]))}"
     assert {sample.read(int(source)) for source in sources} == set(texts[:40])
     # The originals have the lesser ranks, so they are kept.
-    ranks = sample.rank("smallest_id")
+    ranks = sample.rank()
     assert ranks[copies].min() > np.delete(ranks, copies).max()
 
 
