@@ -164,18 +164,18 @@ def test_a_sample_brings_its_families_along(source, truth, corpus, spark, monkey
     assert found["sides"] is None
 
 
-@pytest.mark.parametrize("truth", ["exact", "planted", "pairs", "sample"])
-def test_the_answer_without_spark_is_that_with_it(*, source, labels, corpus, spark, tmp_path, monkeypatch, truth):
+@pytest.mark.parametrize("kind", ["exact", "planted", "pairs", "sample"])
+def test_the_answer_without_spark_is_that_with_it(*, source, labels, corpus, spark, tmp_path, monkeypatch, kind):
     """Files of integer ids and of strings, read in many splits by several processes."""
     monkeypatch.setattr(dedup.evaluate.corpus, "SPLIT_BYTES", 1000)
     monkeypatch.setattr(dedup.evaluate.corpus, "ALONE_BYTES", 0)
-    if truth == "exact":
+    if kind == "exact":
         source = str(tmp_path / "in")
         Path(source).mkdir()
         for part in range(3):
             rows = {"id": range(part, len(corpus), 3), "text": [*corpus.values()][part::3]}
             pq.write_table(pa.table({**rows, "id": [*rows["id"]]}), f"{source}/{part}.parquet", row_group_size=20)
-    given = {"planted": {"planted": 30}, "pairs": {"pairs": labels[0]}, "sample": {"sample": 40}}.get(truth, {})
+    given = {"planted": {"planted": 30}, "pairs": {"pairs": labels[0]}, "sample": {"sample": 40}}.get(kind, {})
     settings = {"config": load_config(None, None, SETTINGS), "other": load_config(None, None, [*SETTINGS, *WEAK])}
     question = Question(inputs=[source], **settings, **given)
 

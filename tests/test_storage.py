@@ -468,7 +468,7 @@ def test_work_that_was_half_deleted_is_not_taken_up_again(enter, output, monkeyp
         delete(storage, path)
 
     steps = {
-        "publish": lambda: workspace.publish({}),
+        "publish": lambda: (workspace.open(IDENTITY, overwrite=False), workspace.publish({})),
         "discard": lambda: workspace.open({**IDENTITY, "version": "2"}, overwrite=True),
     }
     with monkeypatch.context() as patch:

@@ -44,7 +44,7 @@ def rows(frame: DataFrame) -> list[tuple]:
 
 
 def shingles(text: str | bytes | None, size: int = 5, seed: int = 1) -> list[int]:
-    return oracles.shingle_hashes([oracles.token_hash(token, seed) for token in oracles.tokens(text)], size)
+    return oracles.shingle_hashes([oracles.token_hash(token, seed) for token in oracles.tokens(text)], size, seed)
 
 
 def low_bytes(values: Sequence[int]) -> bytes:

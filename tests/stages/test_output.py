@@ -52,7 +52,7 @@ def make_removals(spark, *fates):
 
 def make_members(spark, kind, *documents):
     """Return MEMBERS of (doc_id, id, representative_id, component_id, kind, jaccard)."""
-    return spark.createDataFrame([(*document, *[None] * 4) for document in documents], schemas.members(kind))
+    return spark.createDataFrame([(*document, *[None] * 5) for document in documents], schemas.members(kind))
 
 
 def make_repeated(spark, copies):
