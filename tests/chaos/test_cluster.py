@@ -23,8 +23,10 @@ def submit(master, source, output, *arguments):
 
 
 def find(word):
-    """Return the processes of the cluster, the driver's own excluded, with the word in their command line."""
-    return [process for process in psutil.process_iter(["cmdline"]) if word in (process.info["cmdline"] or ())]
+    """Return the processes that work in the folder of a cluster of this checkout, with the word in their command."""
+    every = psutil.process_iter(["cmdline", "cwd"])
+    at_work = [each for each in every if (each.info["cwd"] or "").startswith(f"{ROOT}/dist/cluster-")]
+    return [each for each in at_work if word in (each.info["cmdline"] or ())]
 
 
 def test_a_cluster_with_graphframes_gives_the_result_of_local_mode(master, corpus, undisturbed, tmp_path):
