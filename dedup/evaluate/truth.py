@@ -67,6 +67,8 @@ def find_truth(sample: Sample, alike: Pairs, labels: pa.Table | None) -> Truth:
     """
     flags = None
     if labels is not None:
+        # Spark reads them in any order, and the last bit of a mean depends on it.
+        labels = labels.sort_by([(name, "ascending") for name in ("left_id", "right_id", "duplicate")])
         ends = [np.searchsorted(sample.doc_ids, labels[side].to_numpy()) for side in ("left_id", "right_id")]
         flags = labels["duplicate"].to_numpy()
     elif (sample.sources >= 0).any():
