@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
 
-from dedup.errors import ConfigError, StorageError
+from dedup.errors import ConfigError, DataError, StorageError
 from dedup.files.listing import list_files
 from dedup.files.storage import Storage, find_result
 from dedup.files.systems import _connect
@@ -18,6 +18,7 @@ from dedup.run.job import Job
 from dedup.run.local import run_in_memory
 from dedup.run.pipeline import run
 from dedup.run.reach import find_obstacle, find_obstacle_beside
+from dedup.run.session import find_heap
 from dedup.run.start import choose_engine
 from dedup.settings.files import load_config
 from tests.stores import KEYS, serve_bucket
@@ -206,3 +207,15 @@ def test_a_table_that_spark_cannot_read_is_refused_by_name(spark, tmp_path, sett
     with pytest.raises(ConfigError, match="engine: must be"):
         choose_engine(replace(job, config=replace(job.config, engine="memory")))
     assert list(tmp_path.iterdir()) == []
+
+
+def test_sparks_readers_refuse_a_text_by_its_id_before_it_fills_the_heap(spark, tmp_path, monkeypatch):
+    monkeypatch.setattr("dedup.run.pipeline.find_heap", lambda _: 800)
+    table = spark.createDataFrame([("a", "short"), ("b", "x" * 101)], "id string, text string")
+    job = Job(
+        inputs=[], output=str(tmp_path / "out"), config=load_config(None, None, ["input.id_column=id"]), table=table
+    )
+
+    with pytest.raises(DataError, match=r"a text must be of at most 100 bytes \(got 101 of id b\); take it out"):
+        run(spark, job)
+    assert find_heap(spark) > 1 << 30

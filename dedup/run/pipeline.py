@@ -32,6 +32,7 @@ from dedup.run.local import SPLIT_BYTES, list_input
 from dedup.run.overlap import check_apart
 from dedup.run.publication import conclude, identify, read_baseline
 from dedup.run.reach import find_obstacle_beside, is_on_disk
+from dedup.run.session import find_heap
 from dedup.run.sinking import FileWriter
 from dedup.run.spreading import SpreadWriter
 from dedup.run.storage import Storage
@@ -49,6 +50,8 @@ from dedup.stages.placement import sample_share
 
 LOG = logging.getLogger("dedup")
 
+HEAP_PER_TEXT = 8
+"""Bytes of a heap for each byte of the longest text that Spark's own readers may put there."""
 MOST_SPLIT_BYTES = 128 << 20
 """Of a split of a large corpus, as stored."""
 
@@ -234,7 +237,8 @@ def _open_rows(spark: SparkSession, job: Job, storage: Storage, workspace: Works
         source_column=chosen.source_column,
         order=list_columns(config.keep.order),
         merge=list_merged(config.keep.merge),
-        max_text_bytes=chosen.max_text_bytes,
+        # Whoever reads a text has it several times.
+        max_text_bytes=min(chosen.max_text_bytes, find_heap(spark) // HEAP_PER_TEXT),
     )
     tables = TableWriter(threshold=config.threshold, workspace=workspace, clock=clock)
     writer = RowWriter(config=config, read=read, tables=tables)

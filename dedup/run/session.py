@@ -99,6 +99,14 @@ def close_session(spark: SparkSession) -> None:
         spark.stop()
 
 
+def find_heap(spark: SparkSession) -> int:
+    """Return the bytes of the heap that Spark's readers work in: an executor's, or the driver's in local mode."""
+    context: Any = spark.sparkContext
+    if context.master.startswith("local"):
+        return int(context._jvm.java.lang.Runtime.getRuntime().maxMemory())  # noqa: SLF001 - its only door
+    return int(context._jsc.sc().executorMemory()) << 20  # noqa: SLF001 - as above
+
+
 def read_end() -> End | None:
     """Return how the JVM that this process started has ended; None if it runs, or if spark-submit started it."""
     process: Popen[bytes] | None = getattr(SparkContext._gateway, "proc", None)  # noqa: SLF001 - the only door to it

@@ -17,7 +17,7 @@ from dedup.kernels.ids import rename
 from dedup.stages.exchange import Batches
 from dedup.tables.ids import SHOWN, SHOWN_LENGTH, refuse_collision, refuse_null, refuse_repeated
 
-TOO_LONG = "take it out, or raise the limit where each worker has 8 bytes of memory for a byte of text"
+TOO_LONG = "take it out, or raise the limit and the memory of Spark: 8 bytes for each byte of a text"
 INTEGRAL = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)
 AS_JSON = {
     "ignoreNullFields": "false",
