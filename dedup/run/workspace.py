@@ -20,6 +20,7 @@ stays for those who still read it, until the next one is published.
 Nothing else is ever moved or deleted, and of these no folder without the mark.
 """
 
+import contextlib
 import hashlib
 import json
 import logging
@@ -89,7 +90,7 @@ class Workspace:
         self.result = f"{self.partial}/result-{self._run}" if self._can_rename else f"{self.output}/version-{self._run}"
         self._replaced = f"{self.output}.replaced"
         self._before = ""
-        """The version that was published when this run published its own."""
+        """The version that was published when this run published its own; empty until then, and without versions."""
         self._is_open = False
         self._identity: Mapping[str, Any] = {}
         self._lock = Lock(locks or storage, f"{self.output}.lock")
@@ -101,7 +102,25 @@ class Workspace:
 
     def __exit__(self, *_: object) -> None:
         """Let other runs come."""
+        with contextlib.suppress(*UNREACHABLE):
+            self._leave()
         self._lock.release()
+
+    def _leave(self) -> None:
+        """Delete what this run wrote after another had taken its lock, and had published and tidied up."""
+        if (
+            not self._is_open
+            or not self._storage.exists(self.partial)
+            or self._storage.exists(f"{self.partial}/{MARK}")
+        ):
+            return
+        for folder in (f"{self.partial}/stages", self.partial):
+            entries = self._storage.list(folder) if self._storage.exists(folder) else []
+            own = [entry.path for entry in entries if entry.path.endswith(f"-{self._run}")]
+            for name in own:
+                self._storage.delete(f"{folder}/{name}")
+            if len(own) == len(entries):
+                self._storage.delete(folder)
 
     def open(self, identity: Mapping[str, Any], *, overwrite: bool) -> None:
         """Begin a run, or go on with an unfinished one of the same settings and input.
@@ -151,7 +170,8 @@ class Workspace:
             self.discard()
             self._mark(self.partial)
             self._storage.write_text(f"{self.partial}/run.json", json.dumps(identity, indent=1))
-        if not self._can_rename:
+        if not self._can_rename and not self._storage.exists(f"{self.output}/{MARK}"):
+            # One that is there says what the tables beside it are of.
             self._mark(self.output)
 
     def _is_cut_short(self) -> bool:
@@ -308,7 +328,7 @@ class Workspace:
             if earlier is None or earlier.items() <= self._identity.items():
                 self.discard()
             self._delete(self._replaced)
-            if not self._can_rename:
+            if self._before:
                 self._delete_versions()
         except UNREACHABLE as error:
             LOG.warning(
