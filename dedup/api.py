@@ -150,7 +150,7 @@ def deduplicate(
     target = os.fspath(output) if output is not None else f"{folder}/output"
     job = Job(inputs=paths, output=target, config=chosen, overwrite=overwrite, table=table)
     try:
-        report = start(job, quiet=True, spark=spark)
+        report = start(job, spark=spark)
     except BaseException:
         _delete(folder)
         raise

@@ -50,7 +50,7 @@ def holds(verdict: str, mode: str) -> bool:
 
 
 def main(folder: Path) -> int:
-    spark = open_session(quiet=True)
+    spark = open_session()
     passed = failed = 0
     with tempfile.TemporaryDirectory() as scratch:
         for corpus, mode in product(CORPORA, ("lsh", "exact")):

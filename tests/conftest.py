@@ -42,8 +42,8 @@ def _session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         "spark.local.dir": str(scratch),
     }
-    if GRAPHFRAMES_JAR.exists():
-        settings["spark.jars"] = str(GRAPHFRAMES_JAR)
+    # Without it Spark says which file is missing, and no test is silently left out.
+    settings["spark.jars"] = str(GRAPHFRAMES_JAR)
     builder = SparkSession.builder.appName("tests")
     for key, value in settings.items():
         builder = builder.config(key, value)

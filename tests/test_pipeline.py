@@ -37,6 +37,7 @@ from dedup.settings.files import load_config
 from dedup.settings.hashspec import HashSpec
 from dedup.stages import edges, placement, representatives, signatures
 from tests import oracles
+from tests.damage import flip
 from tests.stages import settings
 from tests.strategies import runs
 from tests.templates import make_family
@@ -453,14 +454,6 @@ def test_signatures_of_another_key_are_not_gone_on_with(spark, crashed, keyed, c
     assert report["hash"]["key"] == key_fingerprint(KEY.encode())
     assert rows(job.output, "kept") == kept
     assert not [path for path in Path(job.output).rglob("*") if path.is_file() and KEY.encode() in path.read_bytes()]
-
-
-def flip(file):
-    content = bytearray(file.read_bytes())
-    column = pq.read_metadata(file).row_group(0).column(0)
-    last = column.data_page_offset + column.total_compressed_size - 1
-    content[last] = 255 - content[last]
-    file.write_bytes(content)
 
 
 def shorten(file):

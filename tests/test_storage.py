@@ -22,6 +22,7 @@ from dedup.run.workspace import MARK, Workspace
 from dedup.run.writing import save
 from dedup.settings.files import load_config
 from dedup.stages.table import count_rows
+from tests.damage import flip
 
 IDENTITY = {"version": "1", "settings": {"threshold": 0.8}, "input files": ["a", "b"]}
 NUMBERS = T.StructType().add("number", T.LongType())
@@ -288,14 +289,6 @@ def test_a_table_is_there_once_finished_and_the_output_once_published(spark, ent
     assert (output / "report.json").read_text("utf-8") == "ünï"
     assert len(list((output / "kept").glob("*.json"))) > 0
     assert {path.name for path in tmp_path.iterdir() if path.suffix != ".crc"} == {name, f"{name}.lock"}
-
-
-def flip(file):
-    content = bytearray(file.read_bytes())
-    column = pq.read_metadata(file).row_group(0).column(0)
-    last = column.data_page_offset + column.total_compressed_size - 1
-    content[last] = 255 - content[last]
-    file.write_bytes(content)
 
 
 def truncate(file):

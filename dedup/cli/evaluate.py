@@ -1,7 +1,6 @@
 """Measure how well settings find the duplicates of a corpus, and compare two."""
 
 import argparse
-import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -52,7 +51,7 @@ def _evaluate_on_spark(question: "Question") -> dict[str, Any]:
     from dedup.evaluate.evaluation import evaluate  # noqa: PLC0415 - as below
     from dedup.run.session import close_session, open_session  # noqa: PLC0415 - as below
 
-    spark = open_session(quiet=not sys.stderr.isatty())
+    spark = open_session()
     try:
         return evaluate(spark, question)
     finally:

@@ -87,7 +87,7 @@ def main(arguments: Sequence[str], prog: str = "dedup") -> int:
         from dedup.run.start import start  # noqa: PLC0415
 
         paths = {"inputs": options.input or [], "output": options.output, "baseline": options.baseline}
-        report = start(Job(**paths, config=config, overwrite=options.overwrite), quiet=True)
+        report = start(Job(**paths, config=config, overwrite=options.overwrite))
         # What is finished is not stopped any more.
         for each in STOPS:
             signal.signal(each, signal.SIG_IGN)

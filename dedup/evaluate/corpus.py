@@ -19,7 +19,7 @@ from dedup.files.systems import can_fork
 from dedup.kernels import Integers, neighbours, text
 from dedup.kernels.ids import SEED, to_doc_ids
 from dedup.kernels.neighbours import Seeds, select_least
-from dedup.run.local import ALONE_BYTES, SPLIT_BYTES
+from dedup.run.opening import ALONE_BYTES, SPLIT_BYTES
 from dedup.run.pairs import read_pairs
 from dedup.settings.contract import load_contract
 from dedup.settings.options import Config

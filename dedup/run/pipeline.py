@@ -15,7 +15,6 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from dedup.errors import AlertError, DataError, DedupError, SchemaError
-from dedup.files.source import open_source
 from dedup.files.splits import cut
 from dedup.files.storage import Storage as FileStorage
 from dedup.files.systems import absolute
@@ -28,7 +27,7 @@ from dedup.run.faults import recognise
 from dedup.run.input import list_folders, load_table, read_input, take_table
 from dedup.run.job import Job
 from dedup.run.labels import read_labels
-from dedup.run.local import SPLIT_BYTES, list_input
+from dedup.run.opening import SPLIT_BYTES, list_input, open_input
 from dedup.run.overlap import check_apart
 from dedup.run.publication import conclude, identify, read_baseline
 from dedup.run.reach import find_obstacle_beside, is_on_disk
@@ -189,17 +188,7 @@ def _open_files(spark: SparkSession, job: Job, workspace: Workspace, clock: Cloc
         LOG.warning("Spark's readers read and write the files, which keeps less of them (%s)", obstacle)
         return None
     listing = list_input(job)
-    source = open_source(
-        # Workers of a cluster run in folders of their own.
-        listing.absolute(),
-        id_column=chosen.id_column,
-        text_column=chosen.text_column,
-        source_column=chosen.source_column,
-        on_bad_record=chosen.on_bad_record,
-        order=list_columns(config.keep.order),
-        merge=list_merged(config.keep.merge),
-        max_text_bytes=chosen.max_text_bytes,
-    )
+    source = open_input(config, listing)
     files = FileWriter(config=config, source=source, workspace=workspace, storage=FileStorage())
     files.check()
     tasks = WAVES * spark.sparkContext.defaultParallelism

@@ -56,7 +56,7 @@ class End(NamedTuple):
     said: str
 
 
-def open_session(*, quiet: bool, with_delta: bool = False) -> SparkSession:
+def open_session(*, with_delta: bool = False) -> SparkSession:
     """Return the Spark session to work in.
 
     Under spark-submit the session has the settings given there, and the package is sent to the executors unless it is
@@ -65,8 +65,6 @@ def open_session(*, quiet: bool, with_delta: bool = False) -> SparkSession:
 
     Parameters
     ----------
-    quiet
-        No progress bar, and nothing of what the JVM says on stderr as it starts.
     with_delta
         Whether Spark on this machine downloads the jar of Delta Lake; elsewhere it is the user's to give.
 
@@ -80,7 +78,7 @@ def open_session(*, quiet: bool, with_delta: bool = False) -> SparkSession:
         if PACKAGE not in (spark.conf.get("spark.submit.pyFiles", None) or "") and "site-packages" not in __file__:
             _send_package(spark)
     else:
-        spark = _start(quiet=quiet, with_delta=with_delta)
+        spark = _start(with_delta=with_delta)
     jvm: Any = spark.sparkContext._jvm  # noqa: SLF001 - the only door to the JVM
     java = jvm.java.lang.Runtime.version().feature()
     if not _serves(java):
@@ -142,7 +140,7 @@ def _choose_delta() -> dict[str, str]:
     return {"spark.jars.packages": package, **DELTA_SETTINGS}
 
 
-def _start(*, quiet: bool, with_delta: bool) -> SparkSession:
+def _start(*, with_delta: bool) -> SparkSession:
     """Start Spark on this machine."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     # Workers inherit the JVM's environment, and import the package from where the driver has it.
@@ -158,15 +156,15 @@ def _start(*, quiet: bool, with_delta: bool) -> SparkSession:
         builder = builder.config(key, value)
     if GRAPHFRAMES_JAR.exists():
         builder = builder.config("spark.jars", str(GRAPHFRAMES_JAR))
-    builder = builder.config("spark.ui.showConsoleProgress", str(not quiet).lower())
+    # Who runs the job sees its own lines; what the JVM says comes with the error if it does not start.
+    builder = builder.config("spark.ui.showConsoleProgress", "false")
     try:
-        with _silenced_stderr() if quiet else contextlib.nullcontext():
+        with _silenced_stderr():
             return builder.getOrCreate()
     except (PySparkException, Py4JError, OSError) as error:
         java = _find_java()
         if java is not None and not _serves(java):
             raise DedupError(f"Spark did not start: {JAVA_NEEDED} (got Java {java})") from error
-        # On a terminal the JVM has said it itself.
         lines = [line for line in _read_said().splitlines() if not line.startswith(("\t", "WARNING: "))]
         why = " / ".join(filter(None, lines)) or str(error)
         raise DedupError(f"Spark did not start: {why}" + ("" if java else f"; {JAVA_NEEDED}")) from error

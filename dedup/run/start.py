@@ -9,7 +9,8 @@ from dedup.display import size
 from dedup.engines.machine import free_bytes
 from dedup.errors import ConfigError
 from dedup.run.job import Job
-from dedup.run.local import estimate_need, list_input, run_in_memory
+from dedup.run.local import run_in_memory
+from dedup.run.opening import estimate_need, list_input
 from dedup.run.reach import find_obstacle
 from dedup.settings.keeping import needs_spark
 
@@ -22,13 +23,11 @@ SHARE = 2
 """Part of the free memory that the memory engine may be expected to need, as a divisor."""
 
 
-def start(job: Job, *, quiet: bool, spark: "SparkSession | None" = None) -> dict[str, Any]:
+def start(job: Job, *, spark: "SparkSession | None" = None) -> dict[str, Any]:
     """Run a job on the engine of its settings, in a Spark session of its own if it takes one and there is none.
 
     Parameters
     ----------
-    quiet
-        Whether Spark shows no progress.
     spark
         The caller's session, which "auto" takes.
 
@@ -57,7 +56,7 @@ def start(job: Job, *, quiet: bool, spark: "SparkSession | None" = None) -> dict
 
     with ThreadPoolExecutor(max_workers=1) as importer:
         importer.submit(import_module, "dedup.run.pipeline")
-        spark = open_session(quiet=quiet, with_delta=job.config.input.format == "delta")
+        spark = open_session(with_delta=job.config.input.format == "delta")
     from dedup.run.pipeline import run  # noqa: PLC0415
 
     try:

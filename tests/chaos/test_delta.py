@@ -12,7 +12,7 @@ from tests.chaos.conftest import finish, start
 MAKE = """
 import sys
 from dedup.run.session import open_session
-spark = open_session(quiet=True, with_delta=True)
+spark = open_session(with_delta=True)
 rows = spark.read.parquet(sys.argv[1]).selectExpr("*", "doc_id % 3 + 1 AS part")
 rows.write.format("delta").partitionBy("part").save(sys.argv[2])
 spark.sql(f"DELETE FROM delta.`{sys.argv[2]}` WHERE doc_id % 7 = 0")

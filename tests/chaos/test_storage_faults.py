@@ -122,10 +122,11 @@ class Disk(fs.FileSystemHandler):
         self.inner.delete_dir(self._below(path))
 
     def delete_dir_contents(self, path, missing_dir_ok):
-        raise NotImplementedError
+        self.faults.step("delete folder")
+        self.inner.delete_dir_contents(self._below(path), missing_dir_ok=missing_dir_ok)
 
     def delete_root_dir_contents(self):
-        raise NotImplementedError
+        self.delete_dir_contents("", missing_dir_ok=False)
 
     def delete_file(self, path):
         self.faults.step("delete file")
@@ -152,7 +153,8 @@ class Disk(fs.FileSystemHandler):
         return pa.PythonFile(Object(place, self.faults), mode="w")
 
     def open_append_stream(self, path, _metadata):
-        raise NotImplementedError
+        self.faults.step("create")
+        return self.inner.open_append_stream(self._below(path))
 
 
 class Module:

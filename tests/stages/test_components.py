@@ -11,7 +11,6 @@ import random
 import pytest
 
 from dedup.errors import ComponentError
-from dedup.run.session import GRAPHFRAMES_JAR
 from dedup.stages import components
 from dedup.stages.components import (
     available_engine,
@@ -36,10 +35,9 @@ def connect_and_clear(forest):
         return forest.sparkSession.createDataFrame(found.collect(), found.schema)
 
 
-needs_graphframes = pytest.mark.skipif(not GRAPHFRAMES_JAR.exists(), reason="scripts/jars has not fetched the classes")
 ENGINES = [
     pytest.param(connect_on_driver, id="driver"),
-    pytest.param(connect_and_clear, id="graphframes", marks=needs_graphframes),
+    pytest.param(connect_and_clear, id="graphframes"),
 ]
 
 
@@ -114,7 +112,6 @@ def test_no_edge_makes_no_component(spark, connect):
     assert rows(connect(contract(as_edges(spark, [])))) == []
 
 
-@needs_graphframes
 def test_graphframes_leaves_the_session_as_it_was(spark, tmp_path):
     context = spark.sparkContext._jsc
     before = context.sc().checkpointDir(), spark.conf.get("spark.sql.adaptive.enabled"), {*context.getPersistentRDDs()}
@@ -150,7 +147,6 @@ def test_auto_takes_the_driver_up_to_the_limit(engine, edge_count, chosen):
     assert choose_engine(engine, edge_count, 100) == chosen
 
 
-@needs_graphframes
 @pytest.mark.parametrize(("driver_edges", "engine"), [(6, "driver"), (5, "graphframes")])
 def test_auto_counts_the_edges_of_the_forest(spark, tmp_path, monkeypatch, driver_edges, engine):
     monkeypatch.setattr(components, "connect_with_graphframes", lambda forest, _: connect_on_driver(forest))
@@ -169,7 +165,6 @@ def test_auto_counts_the_edges_of_the_forest(spark, tmp_path, monkeypatch, drive
     assert connected.counts == Connected(rows=7, engine=engine)
 
 
-@needs_graphframes
 @pytest.mark.parametrize("required", [True, False])
 def test_graphframes_is_found_where_its_classes_are(spark, required):
     assert graphframes_is_present(spark)

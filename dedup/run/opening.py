@@ -1,0 +1,66 @@
+"""The files of a job: listed, opened as the source of a run on any engine, and weighed."""
+
+from dedup.engines.capacity import estimate_bytes
+from dedup.files.guess import guess
+from dedup.files.listing import Listing, list_files
+from dedup.files.source import FileSource, open_source
+from dedup.run.job import Job
+from dedup.settings.keeping import list_columns, list_merged
+from dedup.settings.options import Config
+
+SPLIT_BYTES = 8 << 20
+"""Of a split, as stored: several for each core of a corpus worth more than one, so that cores end together."""
+ALONE_BYTES = 4 << 20
+"""Input up to which other processes cost more than they save."""
+
+
+def list_input(job: Job) -> Listing:
+    """Return the files of a job.
+
+    Raises
+    ------
+    StorageError
+        When there are none, or their names do not tell one format.
+    """
+    chosen = job.config.input
+    return list_files(job.inputs, format=chosen.format, name_filter=chosen.name_filter)
+
+
+def open_input(config: Config, listing: Listing) -> FileSource:
+    """Return the source that reads the files of a job as its settings say.
+
+    Raises
+    ------
+    SchemaError, DataError
+        As `open_source`.
+    """
+    chosen = config.input
+    return open_source(
+        # Workers of a cluster run in folders of their own, and the id of a text is its whole path.
+        listing.absolute(),
+        id_column=chosen.id_column,
+        text_column=chosen.text_column,
+        source_column=chosen.source_column,
+        on_bad_record=chosen.on_bad_record,
+        order=list_columns(config.keep.order),
+        merge=list_merged(config.keep.merge),
+        max_text_bytes=chosen.max_text_bytes,
+    )
+
+
+def estimate_need(listing: Listing, config: Config) -> int:
+    """Return the bytes of memory that a run is likely to take, from a look at a few of the files.
+
+    Raises
+    ------
+    DataError
+        When one of these is damaged.
+    """
+    found = guess(listing, config.input.text_column)
+    return estimate_bytes(
+        documents=found.documents,
+        bands=config.banding.bands,
+        rows=config.banding.rows,
+        mode=config.mode,
+        text_bytes=found.text_bytes,
+    )
