@@ -11,7 +11,7 @@ import pytest
 
 from dedup.engines import memory
 from dedup.errors import AlertError, DataError, DedupError, FinishedError, StorageError
-from dedup.files import sink
+from dedup.files import records, sink
 from dedup.files.storage import Storage
 from dedup.kernels.text import key_fingerprint
 from dedup.run import local, start
@@ -267,3 +267,37 @@ def test_a_copy_of_a_file_that_has_changed_is_not_made(corpus, deduplicate, outp
     with pytest.raises(DataError, match="must not change while the job reads it"):
         deduplicate("threshold=1.0")
     assert not Path(output).exists()
+
+
+@pytest.mark.parametrize("mode", ["lsh", "exact"])
+@pytest.mark.parametrize("name", ["a.jsonl", "a.jsonl.zst", "a.csv", "a.csv.gz", "a.parquet"])
+def test_a_file_of_many_blocks_is_read_and_written_as_one_of_few(tmp_path, output, monkeypatch, name, mode):
+    """Duplicates, and the examples of the report, lie far from the beginning of their file."""
+    texts = [f"{number} {' '.join(WORDS[number % 7 :])} {number}" for number in range(200)]
+    texts += [f"{text} again" for text in texts[150:]]
+    table = pa.table({"id": range(len(texts)), "text": texts})
+    (tmp_path / "in").mkdir(exist_ok=True)
+    source = tmp_path / "in" / name
+    if name.endswith("parquet"):
+        pq.write_table(table, source, row_group_size=10)
+    else:
+        lines = [json.dumps(row) for row in table.to_pylist()]
+        if ".csv" in name:
+            lines = ["id,text", *(f"{row['id']},{row['text']}" for row in table.to_pylist())]
+        with pa.output_stream(source, compression="detect") as stream:
+            stream.write("".join(f"{line}\n" for line in lines).encode())
+    monkeypatch.setattr(records, "BLOCK_BYTES", 1000)
+    monkeypatch.setattr(local, "SPLIT_BYTES", 20_000)
+    monkeypatch.setattr(local, "ALONE_BYTES", 10_000)
+    config = load_config(None, None, ["input.id_column=id", f"mode={mode}"])
+    report = run_in_memory(Job(inputs=[str(tmp_path / "in")], output=output, config=config))
+
+    assert report["documents"] == 250
+    assert report["near"] >= 50
+    examples = [each for one in report["largest_components"] for each in one["examples"]]
+    assert len(examples) > 3
+    assert all(each["text"] == " ".join(texts[int(each["id"])][:200].split()) for each in examples)
+    if ".jsonl" in name or ".csv" in name:
+        read = [pa.input_stream(Path(output) / part / name).read().splitlines() for part in ("kept", "removed")]
+        header = [lines[0]] if ".csv" in name else []
+        assert sorted([*read[0], *read[1]]) == sorted(line.encode() for line in [*header, *lines])

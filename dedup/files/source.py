@@ -74,8 +74,10 @@ class FileSource:
             if rows is None or len(rows.get(part.file, ())):
                 wanted = None if rows is None else np.asarray(rows[part.file], np.int64)
                 for piece in self._read_part(part, wanted):
-                    self._check_sizes(piece)
-                    yield piece
+                    # A block of lines may hold none of the rows wanted.
+                    if piece.batch.num_rows or piece.rejected:
+                        self._check_sizes(piece)
+                        yield piece
 
     def whole(self, file: int) -> Part:
         """Return a file, by its number, as a part."""

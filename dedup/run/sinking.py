@@ -144,12 +144,13 @@ class FileWriter:
 
     def begin_texts(self, doc_ids: Sequence[int], files: Sequence[int], rows: Sequence[int]) -> dict[int, str]:
         """Return how the texts at these places begin, by doc_id."""
+        of_place = dict(zip(zip(files, rows, strict=True), doc_ids, strict=True))
+        wanted = {file: np.array(sorted(row for other, row in of_place if other == file)) for file in set(files)}
         texts: dict[int, str] = {}
-        for doc_id, file, row in zip(doc_ids, files, rows, strict=True):
-            split = Split(parts=(self.source.whole(file),))
-            for piece in self.source.read(split, {file: np.array([row])}):
-                text = piece.batch["text"][0].as_py() or ""
-                texts[doc_id] = " ".join(text[:NOTED_LENGTH].split())
+        # Every file once, however many examples it holds.
+        for piece in self.source.read(Split(parts=tuple(map(self.source.whole, sorted(wanted)))), wanted):
+            for row, text in zip(piece.batch["row"].to_pylist(), piece.batch["text"].to_pylist(), strict=True):
+                texts[of_place[piece.file, row]] = " ".join((text or "")[:NOTED_LENGTH].split())
         return texts
 
     @property
