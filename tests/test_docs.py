@@ -125,6 +125,12 @@ def test_what_is_named_is_there(command):
     assert (ROOT / command.rstrip(".")).exists()
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_files_of_the_project_that_a_page_names_are_there(page):
+    named = re.findall(r"`((?:dedup|tests|scripts|docs|conf|jobs)/[\w./-]+)`", page.read_text("utf-8"))
+    assert [name for name in named if not (ROOT / name).exists()] == []
+
+
 def test_a_run_of_the_bench_tells_its_command_without_paths():
     given = ["--rounds", "2", "--data", "/home/me/data", "--output", "b.json", "--large"]
     assert tell_command(given) == "scripts/bench --rounds 2 --data DATA --large"

@@ -1,6 +1,7 @@
 """What a terminal shows while a stage is at work."""
 
 import io
+import threading
 import time
 
 import pytest
@@ -54,6 +55,19 @@ def test_a_closed_terminal_is_written_to_no_more(monkeypatch):
     shown.end("sets")
 
     assert shown._stages == []
+
+
+def test_no_thread_is_left_when_no_stage_is(monkeypatch):
+    monkeypatch.setattr(progress, "TICK_SECONDS", 0.01)
+    shown = Progress(lambda _: None, io.StringIO())
+    for name in ("sets", "edges"):
+        shown.begin(name)
+        assert [thread.name for thread in threading.enumerate()].count("progress") == 1
+        shown.end(name)
+        deadline = time.monotonic() + 5
+        while any(thread.name == "progress" for thread in threading.enumerate()):
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
 
 
 @pytest.mark.parametrize("count", [1, 2])

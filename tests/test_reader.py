@@ -109,7 +109,11 @@ def test_a_store_that_spark_has_other_credentials_of_is_read_by_spark(spark, buc
     [
         ("wasb://somewhere/in", "/out", "got scheme 'wasb'"),
         ("/in", "s3://user:password@corpora/out", r"s3://\*\*\*@corpora/out.*must name a bucket, without user"),
-        ("/in", "s3://missing/out", r"s3://missing/out.probe: must be a path .*(NoSuchBucket|NO_SUCH_BUCKET|does not)"),
+        (
+            "/in",
+            "s3://missing/out",
+            r"s3://missing/out.probe-\w+: must be a path .*(NoSuchBucket|NO_SUCH_BUCKET|does not)",
+        ),
     ],
 )
 @pytest.mark.usefixtures("bucket")
@@ -121,6 +125,14 @@ def test_what_the_machine_cannot_reach_is_left_to_spark_and_said_why(source, out
     with pytest.raises(StorageError, match=words):
         raise StorageError(found)
     assert choose_engine(job) == "spark"
+
+
+def test_an_object_of_the_users_beside_the_output_stays(bucket):
+    Storage().write_text(f"{bucket}/theirs.probe", "years of work")
+
+    assert find_obstacle(ask(f"{bucket}/in", f"{bucket}/theirs")) == ""
+    assert Storage().read_text(f"{bucket}/theirs.probe") == "years of work"
+    assert [each.path for each in Storage().list(bucket) if each.path.startswith("theirs")] == ["theirs.probe"]
 
 
 def test_a_store_that_never_answers_is_given_up(silent, monkeypatch):

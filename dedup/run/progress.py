@@ -26,31 +26,36 @@ class Progress:
     def __init__(self, ask: Callable[[str], tuple[int, int] | None], stream: TextIO | None = None) -> None:
         self._ask = ask
         self._stream = stream or sys.stderr
-        self._writing = threading.Lock()
+        self._lock = threading.Lock()
         self._stages: list[tuple[str, float]] = []
-        self._changed = threading.Event()
-        threading.Thread(target=self._show, name="progress", daemon=True).start()
+        self._shows = False
 
     def begin(self, name: str) -> None:
         """Show a stage from now on; of several at once, the one that began last."""
-        self._stages.append((name, time.monotonic()))
+        with self._lock:
+            self._stages.append((name, time.monotonic()))
+            if not self._shows:
+                self._shows = True
+                threading.Thread(target=self._show, name="progress", daemon=True).start()
 
     def end(self, name: str) -> None:
         """Show it no longer."""
-        with self._writing:
+        with self._lock:
             self._stages = [each for each in self._stages if each[0] != name]
             self._write(CLEAR)
 
     def _show(self) -> None:
+        """Write the line of the stage at work at every tick, until there is none."""
         while True:
             time.sleep(TICK_SECONDS)
-            stages = self._stages
-            if not stages:
-                continue
-            name, begin = stages[-1]
-            line = describe(name, self._ask(name), time.monotonic() - begin)
-            with self._writing:
-                if stages is self._stages or stages[-1] in self._stages:
+            with self._lock:
+                if not self._stages:
+                    self._shows = False
+                    return
+                stage = self._stages[-1]
+            line = describe(stage[0], self._ask(stage[0]), time.monotonic() - stage[1])
+            with self._lock:
+                if stage in self._stages:
                     self._write(f"{CLEAR}{line}")
 
     def _write(self, text: str) -> None:

@@ -3,6 +3,7 @@
 import os
 import re
 import threading
+import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -37,7 +38,7 @@ OWN_SETTINGS = {
 def find_obstacle(job: Job) -> str:
     """Return why the machine's own credentials do not serve to read and write the files of a job; empty if they do.
 
-    Of the output it writes and deletes a small file, OUT.probe, unless that is on this machine.
+    Beside an output that is not on this machine it writes and deletes a small file, whose name nobody else has.
     """
     labels = filter(None, [job.config.evaluation.labeled_pairs])
     return _find_obstacle([*_select_remote(job.inputs), *_select_remote(labels)], *_select_remote([job.output]))
@@ -80,8 +81,9 @@ def _find_obstacle(readable: Sequence[str], output: str = "") -> str:
             for path in readable:
                 storage.exists(_fixed(path))
             if output:
-                storage.write_text(f"{output.rstrip('/')}.probe", "")
-                storage.delete(f"{output.rstrip('/')}.probe")
+                probe = f"{output.rstrip('/')}.probe-{uuid.uuid4().hex}"
+                storage.write_text(probe, "")
+                storage.delete(probe)
             said.append("")
         except StorageError as error:
             said.append(str(error))
