@@ -87,7 +87,7 @@ class Corpus:
 def write_corpus(folder: Path, documents: int, *, seed: int = 1, mean_tokens: int = 200, skewed: bool = False) -> None:
     """Write `documents/` (doc_id, text) and `truth.parquet` (left, right, jaccard) of the planted pairs.
 
-    The skewed profile has also `hot.parquet`, of HOT_PAIRS random pairs from each of its large families.
+    The skewed profile has also `hot.parquet`, of at most HOT_PAIRS random pairs from each of its large families.
     """
     corpus = Corpus(seed=seed, mean_tokens=mean_tokens, skewed=skewed)
     (folder / "documents").mkdir(parents=True)
@@ -107,7 +107,9 @@ def write_corpus(folder: Path, documents: int, *, seed: int = 1, mean_tokens: in
             start + corpus.chance.integers(0, size, (2, HOT_PAIRS))
             for start, size in zip(starts.tolist(), sizes.to_pylist(), strict=True)
         ]
-        pq.write_table(compare(families, *np.concatenate(drawn, axis=1)), folder / "hot.parquet")
+        left, right = np.concatenate(drawn, axis=1)
+        # No document is a pair with itself.
+        pq.write_table(compare(families, left[left != right], right[left != right]), folder / "hot.parquet")
     pq.write_table(pa.concat_tables(truth), folder / "truth.parquet")
 
 
