@@ -44,12 +44,13 @@ PARTS = {
     "dedup/engines/memory.py": {"numpy", "pyarrow", "dedup.engines", "dedup.kernels", "dedup.tables"},
     "dedup/layers": {
         *("pyarrow", "pyspark"),
-        *("dedup.layers", "dedup.stages", "dedup.settings", "dedup.tables", "dedup.kernels", "dedup.errors"),
+        *("dedup.stages", "dedup.settings", "dedup.tables", "dedup.kernels", "dedup.errors"),
     },
     # What a plan says must be known before Spark is.
     "dedup/plan": {
         *("numpy", "scipy", "pyarrow"),
-        *("dedup.plan", "dedup.kernels", "dedup.stages.placement", "dedup.settings", "dedup.display", "dedup.errors"),
+        *("dedup.plan", "dedup.files", "dedup.kernels", "dedup.stages.placement"),
+        *("dedup.settings", "dedup.display", "dedup.errors"),
     },
     # A report is made of values, whoever searched.
     "dedup/report": {
