@@ -21,7 +21,7 @@ PARTS = {
     "dedup/errors.py": set(),
     "dedup/display.py": set(),
     "dedup/kernels": {"llvmlite", "numba", "numpy", "scipy", "pyarrow", "xxhash", "dedup.kernels"},
-    "dedup/tables": {"pyspark", "dedup.errors"},
+    "dedup/tables": {"pyarrow", "pyspark", "dedup.errors"},
     "dedup/tables/counts.py": set(),
     "dedup/settings": {"dedup.settings", "dedup.kernels.text", "dedup.errors"},
     "dedup/settings/rules.py": {"dedup.errors"},
@@ -43,7 +43,7 @@ PARTS = {
     # Where documents come from is the business of others.
     "dedup/engines/memory.py": {"numpy", "pyarrow", "dedup.engines", "dedup.kernels", "dedup.tables"},
     "dedup/layers": {
-        "pyspark",
+        *("pyarrow", "pyspark"),
         *("dedup.layers", "dedup.stages", "dedup.settings", "dedup.tables", "dedup.kernels", "dedup.errors"),
     },
     # What a plan says must be known before Spark is.

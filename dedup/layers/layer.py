@@ -1,32 +1,88 @@
-"""What every layer is to its caller: documents in, removals or spans to cut out."""
+"""What a layer asks of an engine and what it gives back; one code of each layer searches in memory and on Spark."""
 
-from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar
 
-from pyspark.sql import DataFrame
+import pyarrow as pa
 
-from dedup.stages.documents import Corpus
+Rows = TypeVar("Rows")
+"""A table of an engine: of Arrow in memory, a DataFrame on Spark."""
+Batches: TypeAlias = Iterator[pa.RecordBatch]
+Work: TypeAlias = Callable[[Batches], Batches]
+"""Work on batches, which goes to other processes: a function of a module, or a `functools.partial` of one."""
+Describe: TypeAlias = Callable[[pa.RecordBatch], Mapping[str, pa.Array]]
+"""Columns of documents, one value for each; it goes to other processes too."""
 
-Counts = TypeVar("Counts")
+
+class Engine(Protocol[Rows]):
+    """The documents that earlier layers have left, and tables made of them by work on Arrow batches.
+
+    Batches of documents have the columns of DOCUMENTS (see `dedup.tables.arrow`): doc_id, the user's id, text, source,
+    place, size, the keys of `keep.order` and the values of `keep.merge`. Integers are int64, hashes too.
+    """
+
+    @property
+    def id_type(self) -> pa.DataType:
+        """Type of the user's own ids: int64 or string."""
+
+    def scan(self, name: str, describe: Describe, schema: pa.Schema) -> Rows:
+        """Read all documents once: a row for each, with the columns of REGISTER, and then those of the schema.
+
+        `name` names the table, unique in a layer.
+        """
+
+    def meet(
+        self,
+        name: str,
+        rows: Rows,
+        emit: Work,
+        work: Work,
+        *,
+        emitted: pa.Schema,
+        by: Sequence[str],
+        order: Sequence[str],
+        schema: pa.Schema,
+    ) -> Rows:
+        """Bring rows of equal keys together.
+
+        `emit` makes rows of the schema `emitted` out of batches of `rows`. `work` receives them in ascending order of
+        the columns `by`, then `order`, all int64; rows of equal `by` come to one call, though perhaps in several
+        batches: see `dedup.kernels.groups.join_groups`. What it yields has the schema `schema`.
+        """
+
+    def fetch(self, name: str, wanted: Rows, work: Work, schema: pa.Schema) -> Rows:
+        """Read some documents again: `work` receives batches of documents with the columns of `wanted` besides.
+
+        `wanted` has a row for each of them, known by doc_id.
+        """
+
+    def collect(self, rows: Rows) -> pa.Table:
+        """Return a table that is small."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Found(Generic[Counts]):
+class Found(Generic[Rows]):
     """Result of a layer, which the output applies in one pass over the input."""
 
-    removals: DataFrame
-    """REMOVALS: documents to remove, each with the layer, the kind, the one kept and the score."""
-    spans: DataFrame | None
-    """SPANS: parts of texts to cut; None where the layer cuts none."""
-    counts: Counts
+    documents: Rows
+    """What `scan` has returned."""
+    removals: Rows | None = None
+    """REMOVALS: documents to remove, at most one row for each."""
+    spans: Rows | None = None
+    """SPANS: parts of texts, none of a document overlapping, in characters of the text that the layer was given."""
+    effect: Literal["cut", "ignore", "mark"] = "cut"
+    """Of spans: "cut" out of the text, "ignore" by the layers that follow, or "mark" in OUT/spans alone."""
+    details: Mapping[str, Any] = field(default_factory=dict)
+    """What report.json says of the layer besides, as JSON has it."""
 
 
-class Layer(Protocol[Counts]):
-    """One kind of duplication: documents, less what earlier layers removed, in; what it removes or cuts out."""
+class Layer(Protocol):
+    """One kind of duplication: the documents that are left in; what it removes or cuts out of them out."""
 
     @property
     def name(self) -> str:
         """Name in settings, report and `duplicates`."""
 
-    def find(self, corpus: Corpus) -> Found[Counts]:
+    def find(self, engine: Engine[Rows]) -> Found[Rows]:
         """Search the documents."""

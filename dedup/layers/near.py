@@ -11,7 +11,6 @@ from dedup.errors import DataError
 from dedup.kernels.keeping import Policy
 from dedup.kernels.templates import choose_cap
 from dedup.kernels.text import Contract
-from dedup.layers.layer import Found
 from dedup.settings.hashspec import HashSpec
 from dedup.settings.keeping import parse_order
 from dedup.settings.options import Config
@@ -61,9 +60,12 @@ class Stage(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class NearFound(Found[Near]):
+class NearFound:
     """Result of the layer, with the tables that explain it."""
 
+    removals: DataFrame
+    """REMOVALS."""
+    counts: Near
     signatures: DataFrame
     identical: DataFrame
     repeated: DataFrame | None
@@ -128,7 +130,6 @@ class NearLayer:
         recall = stage("recall", self._measure_recall, labeled, sets, connected)
         return NearFound(
             removals=representatives.select_removals(elected.frame, layer=self.name),
-            spans=None,
             counts=Near(
                 signed=signed.counts,
                 collapsed=shared.counts,

@@ -1,0 +1,57 @@
+"""The tables of the layers, as Arrow has them."""
+
+import pyarrow as pa
+
+PLACE = [("split", pa.int32()), ("file", pa.int32()), ("row", pa.int64())]
+"""Where a document stands; null in rows that Spark reads."""
+
+
+def register(id_type: pa.DataType) -> pa.Schema:
+    """Return the schema of REGISTER: every document, without its text."""
+    return pa.schema(
+        [
+            ("doc_id", pa.int64()),
+            ("id", id_type),
+            ("source", pa.string()),
+            *PLACE,
+            ("text_bytes", pa.int64()),  # of the text that the layer was given
+            ("order_keys", pa.list_(pa.float64())),  # of the rules of `keep.order` that ask for columns
+            ("merged", pa.list_(pa.string())),  # of the columns of `keep.merge`, and those that layers read
+        ]
+    )
+
+
+def documents(id_type: pa.DataType) -> pa.Schema:
+    """Return the schema of DOCUMENTS: REGISTER with the text, a string or large_string."""
+    return register(id_type).append(pa.field("text", pa.string()))
+
+
+def removals(id_type: pa.DataType) -> pa.Schema:
+    """Return the schema of REMOVALS: documents that a layer removes."""
+    return pa.schema(
+        [
+            ("doc_id", pa.int64()),
+            ("id", id_type),
+            ("layer", pa.string()),
+            ("kind", pa.string()),  # the reason, in the layer's own words
+            ("representative_id", id_type),  # the user's id of the document kept for it; null where none is
+            ("component_id", pa.int64()),  # the least doc_id of those that would be one
+            ("jaccard", pa.float64()),  # exact, to the representative; null where it is not known
+        ]
+    )
+
+
+SPANS = pa.schema(
+    [
+        ("doc_id", pa.int64()),
+        ("begin", pa.int64()),  # characters of the text
+        ("end", pa.int64()),
+        ("layer", pa.string()),
+        ("kind", pa.string()),  # the reason, in the layer's own words
+        ("tokens", pa.int64()),  # null where they are not counted
+        ("kept_doc_id", pa.int64()),  # the document with the occurrence that is kept; null where none is
+        ("kept_begin", pa.int64()),  # and where it stands in its text
+        ("kept_end", pa.int64()),
+    ]
+)
+"""Parts of texts."""
