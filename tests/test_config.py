@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from dedup.errors import ConfigError, DedupError
 from dedup.settings import files as config_module
+from dedup.settings import layers as layers_module
 from dedup.settings import options as settings_module
 from dedup.settings.files import load_config, to_dict, to_toml
 from dedup.settings.options import Alerts, Buckets, Candidates, Components, Config, Input, Lsh, Output, Shingles
@@ -69,7 +70,8 @@ RULES = ["smallest_id", "longest", "latest:date", 'lowest:é."', "source:a,b", "
 def read_docstrings():
     """Return the attribute docstrings of the settings module by (class, field), and its class docstrings by class."""
     attributes, classes = {}, {}
-    for node in ast.parse(Path(settings_module.__file__).read_text(encoding="utf-8")).body:
+    modules = (settings_module, layers_module)
+    for node in [each for one in modules for each in ast.parse(Path(one.__file__).read_text(encoding="utf-8")).body]:
         if isinstance(node, ast.ClassDef):
             classes[node.name] = ast.get_docstring(node)
             for entry, after in zip(node.body, node.body[1:], strict=False):
@@ -473,8 +475,9 @@ def strategy_of(owner):
             numbers = st.integers(bounds.low, bounds.high or INT64_MAX)
             values[entry.name] = numbers if entry.type is int else st.one_of(st.just("auto"), numbers)
         elif entry.type == Texts:
-            known = MERGES if entry.name == "merge" else RULES
-            values[entry.name] = st.lists(st.sampled_from(known), unique=True).map(tuple)
+            known = {"merge": MERGES, "layers": layers_module.NAMES}.get(entry.name, RULES)
+            least = 1 if entry.name == "layers" else 0
+            values[entry.name] = st.lists(st.sampled_from(known), unique=True, min_size=least).map(tuple)
         elif entry.type in (float, Limit):
             numbers = st.floats(
                 bounds.low, bounds.high, exclude_min=bounds.above, allow_nan=False, allow_infinity=False
@@ -514,7 +517,7 @@ def test_dictionary_is_plain_and_nested():
     changed = to_dict(Config(buckets=Buckets(max_bucket=7)))
 
     assert changed["buckets"] == {"max_bucket": 7}
-    assert list(changed) == ["threshold", "engine", "mode", *TABLES]
+    assert list(changed) == ["threshold", "engine", "mode", "layers", *TABLES]
 
 
 def test_settings_load_without_the_heavy_packages():
