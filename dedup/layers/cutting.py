@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from dedup.kernels import Integers
 from dedup.kernels.blocks import lists, unlists
-from dedup.kernels.groups import bound_groups, join_groups
+from dedup.kernels.groups import bound_groups, drop_repeated, join_groups
 from dedup.kernels.passages import unite
 from dedup.kernels.places import fit, locate
 from dedup.kernels.runs import find_bounds, mark_firsts
@@ -22,10 +22,10 @@ BEGINNING = 200
 """Characters shown of a passage."""
 KEY = ["key_id", "key_begin", "tokens"]
 """Which tokens a piece is held against: those of that document from that one on, so many."""
-RANGES = pa.schema(
-    [("doc_id", pa.int64()), ("own", pa.int64()), ("begin", pa.int64()), *((name, pa.int64()) for name in KEY)]
-)
-"""Tokens of documents that are to be digested: own = 1 for pieces, 0 for what these are held against."""
+PLACE, PIECE, PASSAGE = range(3)
+"""Kinds of ranges: what pieces are held against, pieces, and passages that the report may name."""
+RANGES = pa.schema([(name, pa.int64()) for name in ("doc_id", "range", "begin", *KEY, "times")])
+"""Tokens of documents that are to be read: `range` is their kind, times how often a passage occurs, else 0."""
 COLUMNS = RANGES.names[1:]
 READ = pa.schema([("doc_id", pa.int64()), ("ranges", pa.binary())])
 """RANGES of one document, without its id."""
@@ -43,26 +43,26 @@ def digested(id_type: pa.DataType) -> pa.Schema:
             ("last", pa.int64()),
             ("cut", pa.int64()),  # tokens in them
             ("count", pa.int64()),  # tokens of the document
-            ("text", pa.string()),  # the beginning, where own = 0
+            ("text", pa.string()),  # the beginning of a passage
         ]
     )
 
 
 def verified(id_type: pa.DataType) -> pa.Schema:
-    """Return the schema of pieces whose tokens stand elsewhere, and of the places there that they are held against."""
+    """Return the schema of pieces whose tokens stand elsewhere, with where that is, and of passages."""
     kept = [("kept_doc_id", pa.int64()), ("kept_id", id_type), ("kept_begin", pa.int64()), ("kept_end", pa.int64())]
-    names = ("doc_id", "own", "id", "first", "last", "cut", "count", "text")
-    # times: in places, the pieces that are held against it
-    return pa.schema([*(digested(id_type).field(name) for name in names), *kept, ("times", pa.int64())])
+    names = ("doc_id", "range", "id", "first", "last", "cut", "count", "times", "text")
+    return pa.schema([*(digested(id_type).field(name) for name in names), *kept])
 
 
 def emit_ranges(batches: Batches) -> Batches:
-    """PIECES -> RANGES, two for each."""
+    """PIECES -> RANGES: of a piece two."""
     for batch in batches:
-        doc_ids, begins, ends, others, other_begins = (batch[name].to_numpy() for name in batch.schema.names)
-        own = np.ones_like(begins)
-        key = [others, other_begins, ends - begins]
-        for columns in ([doc_ids, own, begins, *key], [others, 1 - own, other_begins, *key]):
+        doc_ids, begins, ends, others, other_begins, times = (batch[name].to_numpy() for name in batch.schema.names)
+        own = [doc_ids, np.where(times, PASSAGE, PIECE), begins, others, other_begins, ends - begins, times]
+        is_piece = times == 0
+        there = [others, np.full_like(times, PLACE), other_begins, others, other_begins, ends - begins, times]
+        for columns in (own, [column[is_piece] for column in there]):
             yield pa.RecordBatch.from_arrays(list(map(pa.array, columns)), schema=RANGES)
 
 
@@ -80,11 +80,12 @@ def gather_ranges(batches: Batches) -> Batches:
 class _Ranges(NamedTuple):
     """Ranges of one document, columns int64."""
 
-    own: Integers
+    range: Integers
     begin: Integers
     key_id: Integers
     key_begin: Integers
     tokens: Integers
+    times: Integers
 
 
 def describe_ranges(batches: Batches, *, near: int, contract: Contract, schema: pa.Schema) -> Batches:
@@ -121,8 +122,8 @@ def describe_ranges(batches: Batches, *, near: int, contract: Contract, schema: 
 def _read(
     text: str, begins: Integers, ends: Integers, ranges: _Ranges, *, near: int, contract: Contract
 ) -> Iterator[tuple[int, int, int, str | None]]:
-    """Yield first and last character, tokens and, where own = 0, beginning of each range of a document."""
-    pieces = ranges.own == 1
+    """Yield first and last character, tokens and, of a passage, the beginning, of each range of a document."""
+    pieces = ranges.range == PIECE
     lows, highs = ranges.begin, ranges.begin + ranges.tokens
     spans = unite(lows[pieces], highs[pieces])
     fitted = [
@@ -133,7 +134,8 @@ def _read(
     for number, (low, high) in enumerate(zip(lows.tolist(), highs.tolist(), strict=True)):
         if not pieces[number]:
             first, last = int(begins[low]), int(ends[high - 1])
-            yield first, last, high - low, text[first : min(last, first + BEGINNING)]
+            is_passage = ranges.range[number] == PASSAGE
+            yield first, last, high - low, text[first : min(last, first + BEGINNING)] if is_passage else None
             continue
         span = fitted[of[number]]
         first_token, end_token = max(low, span.begin), min(high, span.end)
@@ -147,46 +149,39 @@ def _read(
 
 
 def verify(batches: Batches, *, schema: pa.Schema) -> Batches:
-    """Ranges with digests, by KEY and own -> `verified`: pieces of other tokens than what they are held against go.
+    """Ranges with digests, by KEY and kind -> `verified`: pieces of other tokens than what they are held against go.
 
     No more than the latter is held, however many pieces there are.
     """
     held: pa.RecordBatch | None = None
-    times = 0
-    for batch in batches:
+    # Equal rows of the input, which share a document id, are read twice.
+    for batch in drop_repeated(batches, [*KEY, "range", "doc_id", "begin"]):
         if not batch.num_rows:
             continue
         rows = batch if held is None else pa.concat_batches([held, batch])
         key = [rows[name].to_numpy() for name in KEY]
         firsts = np.flatnonzero(mark_firsts(*key))
         of = np.repeat(firsts, np.diff(np.append(firsts, rows.num_rows)))
-        high, low, own = (rows[name].to_numpy() for name in ("digest_high", "digest_low", "own"))
-        # Equal rows of the input, which share a document id, are read twice.
-        distinct = mark_firsts(*key, own, *(rows[name].to_numpy() for name in ("doc_id", "begin")))
-        same = distinct & (own == 1) & (own[of] == 0) & (high == high[of]) & (low == low[of])
-        counts = np.bincount(of[same], minlength=rows.num_rows)[firsts]
-        counts[0] += times
-        yield _tell(rows, np.flatnonzero(same), of[same], np.zeros(np.count_nonzero(same), np.int64), schema)
-        done = np.flatnonzero(counts[:-1])
-        yield _tell(rows, firsts[done], firsts[done], counts[done], schema)
-        held, times = rows.slice(int(firsts[-1]), 1), int(counts[-1])
-    if held is not None and times:
-        yield _tell(held, np.zeros(1, np.int64), np.zeros(1, np.int64), np.array([times]), schema)
+        kinds, high, low = (rows[name].to_numpy() for name in ("range", "digest_high", "digest_low"))
+        same = (kinds == PIECE) & (kinds[of] == PLACE) & (high == high[of]) & (low == low[of])
+        chosen = same | (kinds == PASSAGE)
+        chosen[:1] &= held is None
+        yield _tell(rows, np.flatnonzero(chosen), of[chosen], schema)
+        held = rows.slice(int(firsts[-1]), 1)
 
 
-def _tell(rows: pa.RecordBatch, chosen: Integers, kept: Integers, times: Integers, schema: pa.Schema) -> pa.RecordBatch:
+def _tell(rows: pa.RecordBatch, chosen: Integers, kept: Integers, schema: pa.Schema) -> pa.RecordBatch:
     """Return rows with those that they are held against."""
     columns = {name: rows[name].take(pa.array(chosen)) for name in schema.names if name in rows.schema.names}
     others = {"kept_doc_id": "doc_id", "kept_id": "id", "kept_begin": "first", "kept_end": "last"}
     columns |= {name: rows[other].take(pa.array(kept)) for name, other in others.items()}
-    columns["times"] = pa.array(times)
     return pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
 
 
 def emit_pieces(batches: Batches) -> Batches:
     """Yield the pieces of `verified` of which anything may be taken out."""
     for batch in batches:
-        yield batch.filter(pc.and_(pc.equal(batch["own"], 1), pc.greater(batch["cut"], 0)))
+        yield batch.filter(pc.and_(pc.equal(batch["range"], PIECE), pc.greater(batch["cut"], 0)))
 
 
 class Fate(NamedTuple):

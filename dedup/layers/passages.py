@@ -66,7 +66,7 @@ class PassagesLayer:
             work = partial(cutting.tell_removals, layer=self.name, fate=fate, schema=gone)
             removals = tell("removals", work=work, schema=gone)
         effect: Literal["cut", "mark"] = "mark" if settings.action == "mark" else "cut"
-        details = describe(engine, documents, found, schema, fate)
+        details = describe(engine, documents, found, schema, length=settings.tokens, fate=fate)
         return Found(documents=documents, removals=removals, spans=spans, effect=effect, details=details)
 
     def _find_pieces(self, engine: Engine[Rows], documents: Rows) -> Rows:
@@ -138,6 +138,6 @@ class PassagesLayer:
             partial(cutting.verify, schema=schema),
             emitted=read,
             by=cutting.KEY,
-            order=["own", "doc_id", "begin"],
+            order=["range", "doc_id", "begin"],
             schema=schema,
         )

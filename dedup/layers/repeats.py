@@ -1,15 +1,15 @@
 """The search of the layer `passages`: documents -> grams -> windows -> places of windows that occur twice -> pieces."""
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
-from dedup.kernels import Flags, Integers
+from dedup.kernels import Integers
 from dedup.kernels.blocks import lists, unlists
-from dedup.kernels.groups import bound_groups, join_groups
+from dedup.kernels.groups import bound_groups, drop_repeated, join_groups
 from dedup.kernels.passages import find_asked, find_pieces, roll, select_grams
-from dedup.kernels.runs import mark_firsts, mark_repeated
+from dedup.kernels.runs import find_bounds, mark_firsts, mark_repeated
 from dedup.kernels.text import Contract, tokenise
 from dedup.layers.layer import Batches
 
@@ -27,9 +27,9 @@ REPEATED = pa.schema(
     [
         ("doc_id", pa.int64()),
         ("begin", pa.int64()),  # the first token
-        ("other_id", pa.int64()),  # the document of the first occurrence; that of another for the first itself
+        ("other_id", pa.int64()),  # the document of the first occurrence; that of the second for the first itself
         ("other_begin", pa.int64()),
-        ("is_first", pa.bool_()),
+        ("times", pa.int64()),  # how often the window occurs, for the first; else 0
     ]
 )
 """Windows whose hash occurs twice."""
@@ -40,27 +40,30 @@ PIECES = pa.schema(
         ("end", pa.int64()),
         ("other_id", pa.int64()),  # where else the same tokens stand
         ("other_begin", pa.int64()),
+        ("times", pa.int64()),
     ]
 )
-"""Parts of documents that are repeated, none overlapping: see `dedup.kernels.passages.find_pieces`."""
+"""Parts of documents that are repeated, none overlapping: see `dedup.kernels.passages.find_pieces`. And, with times
+above 0, those whose windows are all the first of so many; they may overlap, and the other place is their own."""
+Columns: TypeAlias = tuple[Integers, ...]
 
 
 class _Held(NamedTuple):
-    """The last row of a stream so far, which what follows may be equal to."""
+    """The end of a stream so far, which what follows may belong to."""
 
-    columns: tuple[Integers, ...]
-    """One value each."""
-    told: bool
-    """Whether the row has been yielded."""
+    columns: Columns
+    """Of a row or two."""
+    number: int
+    """Of grams 1 if the row has been yielded, else 0; of windows how many of the hash there have been."""
 
 
-def _join(held: _Held | None, batch: pa.RecordBatch) -> tuple[tuple[Integers, ...], bool]:
-    """Return the columns of a batch behind the row held, and whether that has been yielded."""
+def _join(held: _Held | None, batch: pa.RecordBatch) -> tuple[Columns, int]:
+    """Return the columns of a batch behind the rows held, and what is counted of these."""
     columns = tuple(batch[name].to_numpy() for name in batch.schema.names)
     if held is None:
-        return columns, False
+        return columns, 0
     joined = zip(held.columns, columns, strict=True)
-    return tuple(np.concatenate(pair) for pair in joined), held.told
+    return tuple(np.concatenate(pair) for pair in joined), held.number
 
 
 def describe_grams(batch: pa.RecordBatch, *, length: int, contract: Contract) -> dict[str, pa.Array]:
@@ -86,15 +89,13 @@ def emit_grams(batches: Batches) -> Batches:
 def find_shared(batches: Batches) -> Batches:
     """GRAMS by hash -> SHARED: no more than a row is held, however often a hash occurs."""
     held: _Held | None = None
-    for batch in batches:
+    # Equal rows of the input, which share a document id, are one document.
+    for batch in drop_repeated(batches, GRAMS.names):
         if not batch.num_rows:
             continue
-        columns, told = _join(held, batch)
-        # Equal rows, which share a document id, are one document.
-        distinct = mark_firsts(*columns)
-        grams, doc_ids, places = (column[distinct] for column in columns)
+        (grams, doc_ids, places), told = _join(held, batch)
         repeated = mark_repeated(grams)
-        held = _Held((grams[-1:], doc_ids[-1:], places[-1:]), bool(repeated[-1]) or (told and grams.size == 1))
+        held = _Held((grams[-1:], doc_ids[-1:], places[-1:]), int(repeated[-1]))
         repeated[0] &= not told
         yield pa.RecordBatch.from_arrays([doc_ids[repeated], places[repeated]], schema=SHARED)
 
@@ -133,32 +134,48 @@ def emit_windows(batches: Batches) -> Batches:
 
 
 def find_repeated(batches: Batches) -> Batches:
-    """WINDOWS by hash, rank and place -> REPEATED: no more than the first of a hash is held."""
+    """WINDOWS by hash, rank and place -> REPEATED: no more than two rows are held, however often a hash occurs."""
     held: _Held | None = None
     for batch in batches:
         if not batch.num_rows:
             continue
-        (windows, ranks, begins, doc_ids), told = _join(held, batch)
-        firsts = np.flatnonzero(mark_firsts(windows))
-        sizes = np.diff(np.append(firsts, windows.size))
-        of = np.repeat(firsts, sizes)
-        several = firsts[sizes > 1]
-        here = slice(firsts[-1], firsts[-1] + 1)
-        held = _Held((windows[here], ranks[here], begins[here], doc_ids[here]), bool(sizes[-1] > 1))
-        if told and several.size and several[0] == 0:
-            several = several[1:]
+        known = 0 if held is None else held.columns[0].size
+        columns, before = _join(held, batch)
+        firsts = np.flatnonzero(mark_firsts(columns[0]))
+        counts = np.diff(np.append(firsts, columns[0].size))
+        of = np.repeat(firsts, counts)
         later = np.flatnonzero(of != np.arange(of.size))
-        rows, others = np.concatenate((several, later)), np.concatenate((several + 1, of[later]))
-        is_first: Flags = np.arange(rows.size) < several.size
-        columns = [doc_ids[rows], begins[rows], doc_ids[others], begins[others], is_first]
-        yield pa.RecordBatch.from_arrays(list(map(pa.array, columns)), schema=REPEATED)
+        # Those held have been counted already, and the second of them has been yielded.
+        later = later[later >= known]
+        counts[0] += before - known
+        done = firsts[:-1][counts[:-1] > 1]
+        yield _tell(columns, (later, of[later]), np.zeros_like(later))
+        yield _tell(columns, (done, done + 1), counts[:-1][counts[:-1] > 1])
+        held = _Held(tuple(column[firsts[-1] : firsts[-1] + 2] for column in columns), int(counts[-1]))
+    if held is not None and held.number > 1:
+        yield _tell(held.columns, (np.array([0]), np.array([1])), np.array([held.number]))
+
+
+def _tell(columns: Columns, places: tuple[Integers, Integers], times: Integers) -> pa.RecordBatch:
+    """Return windows by their rows and those of another occurrence."""
+    _, _, begins, doc_ids = columns
+    rows, others = places
+    told = [doc_ids[rows], begins[rows], doc_ids[others], begins[others], times]
+    return pa.RecordBatch.from_arrays(list(map(pa.array, told)), schema=REPEATED)
 
 
 def unite_windows(batches: Batches, *, length: int, keep_first: bool) -> Batches:
     """REPEATED by document and place -> PIECES."""
-    names = ("doc_id", "begin", "other_id", "other_begin")
     for batch in join_groups(batches, ["doc_id"]):
-        doc_ids, begins, other_ids, other_begins = (batch[name].to_numpy() for name in names)
-        is_first = batch["is_first"].to_numpy(zero_copy_only=False)
-        pieces = find_pieces(doc_ids, begins, other_ids, other_begins, is_first, length=length, keep_first=keep_first)
-        yield pa.RecordBatch.from_arrays(list(map(pa.array, pieces)), schema=PIECES)
+        doc_ids, begins, others, other_begins, times = (batch[name].to_numpy() for name in REPEATED.names)
+        pieces = find_pieces(doc_ids, begins, others, other_begins, times > 0, length=length, keep_first=keep_first)
+        yield _to_pieces(*pieces, np.zeros_like(pieces.begins))
+        rows = np.flatnonzero(times)
+        bounds = find_bounds(doc_ids[rows], begins[rows] - np.arange(rows.size), times[rows])
+        firsts, lasts = rows[bounds[:-1]], rows[bounds[1:] - 1]
+        own, begin = doc_ids[firsts], begins[firsts]
+        yield _to_pieces(own, begin, begins[lasts] + length, own, begin, times[firsts])
+
+
+def _to_pieces(*columns: Integers) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays(list(map(pa.array, columns)), schema=PIECES)

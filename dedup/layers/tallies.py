@@ -1,23 +1,24 @@
 """What report.json says of the layer `passages`."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dedup.kernels import Integers
 from dedup.kernels.groups import bound_groups, join_groups
-from dedup.layers.cutting import Fate
+from dedup.layers.cutting import PASSAGE, PIECE, Fate
 from dedup.layers.layer import Batches, Engine, Rows
 
 MOST = 20
 """Passages and documents that the report names."""
 TOTALS = pa.schema([("group", pa.int64()), ("documents", pa.int64()), ("tokens", pa.int64())])
-PASSAGE, DOCUMENT = "passages", "losing_most"
-Row = TypeVar("Row")
+PASSAGES, DOCUMENTS = "passages", "losing_most"
+Row: TypeAlias = tuple[Any, ...]
 
 
 def tallies(id_type: pa.DataType) -> pa.Schema:
@@ -36,18 +37,19 @@ def emit_totals(batches: Batches) -> Batches:
     yield pa.RecordBatch.from_arrays([pa.array([each]) for each in (0, documents, tokens)], schema=TOTALS)
 
 
-def tally(batches: Batches, *, fate: Fate, schema: pa.Schema) -> Batches:
+def tally(batches: Batches, *, length: int, fate: Fate, schema: pa.Schema) -> Batches:
     """Yield TALLIES of `verified` by document."""
     counts: Counter[tuple[str, int]] = Counter()
-    most: dict[str, list[tuple[Any, ...]]] = {PASSAGE: [], DOCUMENT: []}
+    most: dict[str, list[Row]] = {PASSAGES: [], DOCUMENTS: []}
     for whole in join_groups(batches, ["doc_id"]):
-        is_piece = whole["own"].to_numpy() == 1
-        places = whole.filter(pa.array(~is_piece))
-        for times, number in zip(*np.unique(places["times"].to_numpy() + 1, return_counts=True), strict=True):
-            counts["occurrences", int(times)] += int(number)
-        columns = [places[name] for name in ("times", "doc_id", "first", "last", "cut", "id", "text")]
-        most[PASSAGE] = _take_most([*most[PASSAGE], *_find_most(columns)])
-        batch = whole.filter(pa.array(is_piece & (whole["cut"].to_numpy() > 0)))
+        kinds = whole["range"].to_numpy()
+        passages = whole.filter(pa.array(kinds == PASSAGE))
+        times, tokens = passages["times"].to_numpy(), passages["cut"].to_numpy()
+        for number in np.unique(times).tolist():
+            # A passage of n tokens has n - length + 1 windows.
+            counts["occurrences", number] += int((tokens[times == number] - length + 1).sum())
+        most[PASSAGES] = _take_apart([*most[PASSAGES], *_to_rows(passages, times)])
+        batch = whole.filter(pa.array((kinds == PIECE) & (whole["cut"].to_numpy() > 0)))
         if not batch.num_rows:
             continue
         bounds = bound_groups(batch, ["doc_id"])
@@ -59,9 +61,8 @@ def tally(batches: Batches, *, fate: Fate, schema: pa.Schema) -> Batches:
         counts["removed_documents", 0] += int(np.count_nonzero(goes))
         for size, number in zip(*np.unique(_sum_spans(batch), return_counts=True), strict=True):
             counts["span_tokens", int(size)] += int(number)
-        heads = batch.take(pa.array(bounds[:-1]))
-        columns = [pa.array(repeated), heads["doc_id"], *([pa.array(of)] * 3), heads["id"], heads["text"]]
-        most[DOCUMENT] = _take_most([*most[DOCUMENT], *_find_most(columns)])
+        heads = batch.take(pa.array(bounds[:-1])).set_column(batch.schema.get_field_index("cut"), "cut", pa.array(of))
+        most[DOCUMENTS] = _take_most([*most[DOCUMENTS], *_to_rows(heads, repeated)])
     rows = [(name, number, amount, *[None] * 6) for (name, number), amount in counts.items()]
     rows += [(name, 0, *row) for name, chosen in most.items() for row in chosen]
     arrays = [pa.array([row[place] for row in rows], field.type) for place, field in enumerate(schema)]
@@ -75,18 +76,37 @@ def _sum_spans(batch: pa.RecordBatch) -> Any:  # noqa: ANN401 - an array
     return np.add.reduceat(batch["cut"].to_numpy(), np.flatnonzero(apart))
 
 
-def _find_most(columns: list[pa.Array]) -> Iterable[tuple[Any, ...]]:
-    """Return the rows of the greatest numbers in the first column."""
-    keys = [column.to_numpy() for column in columns[:4]]
-    order = pa.array(np.lexsort((*keys[:0:-1], -keys[0]))[:MOST])
-    return zip(*(column.take(order).to_pylist() for column in columns), strict=True)
+def _to_rows(batch: pa.RecordBatch, numbers: Integers) -> Iterator[tuple[Any, ...]]:
+    """Yield number, doc_id, begin, end, tokens, id and text of rows, the greatest numbers first."""
+    order = pa.array(np.lexsort((batch["last"].to_numpy(), batch["doc_id"].to_numpy(), -numbers)))
+    columns = [pa.array(numbers), *(batch[name] for name in ("doc_id", "first", "last", "cut", "id", "text"))]
+    for row in range(batch.num_rows):
+        yield tuple(column[order[row].as_py()].as_py() for column in columns)
 
 
-def _take_most(rows: Iterable[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-    return sorted(rows, key=lambda row: (-row[0], *row[1:4]))[:MOST]
+def _take_most(rows: Iterable[Row]) -> list[Row]:
+    return sorted(rows, key=_precede)[:MOST]
 
 
-def describe(engine: Engine[Rows], documents: Rows, found: Rows, found_schema: pa.Schema, fate: Fate) -> dict[str, Any]:
+def _precede(row: Row) -> Row:
+    return -row[0], *row[1:5]
+
+
+def _take_apart(rows: Iterable[Row]) -> list[Row]:
+    """Return the rows of the greatest numbers of which none overlaps one before."""
+    taken: list[Row] = []
+    for row in sorted(rows, key=_precede):
+        _, doc_id, begin, end, *_ = row
+        if all(other[1] != doc_id or other[3] <= begin or end <= other[2] for other in taken):
+            taken.append(row)
+            if len(taken) == MOST:
+                break
+    return taken
+
+
+def describe(
+    engine: Engine[Rows], documents: Rows, found: Rows, found_schema: pa.Schema, *, length: int, fate: Fate
+) -> dict[str, Any]:
     """Return the details of the report.
 
     Parameters
@@ -100,12 +120,12 @@ def describe(engine: Engine[Rows], documents: Rows, found: Rows, found_schema: p
         engine.meet("totals", documents, emit_totals, iter, emitted=TOTALS, by=["group"], order=[], schema=TOTALS)
     )
     schema = tallies(engine.id_type)
-    work = partial(tally, fate=fate, schema=schema)
-    order = ["own", "first", "last", "cut"]
+    work = partial(tally, length=length, fate=fate, schema=schema)
+    order = ["range", "first", "last", "cut"]
     told = engine.meet("tallies", found, iter, work, emitted=found_schema, by=["doc_id"], order=order, schema=schema)
     counts: dict[str, Counter[int]] = {name: Counter() for name in ("occurrences", "span_tokens")}
     sums = Counter(touched_documents=0, repeated_tokens=0, removed_documents=0)
-    most: dict[str, list[tuple[Any, ...]]] = {PASSAGE: [], DOCUMENT: []}
+    most: dict[str, list[Row]] = {PASSAGES: [], DOCUMENTS: []}
     columns = engine.collect(told).to_pydict().values()
     for name, number, *row in zip(*columns, strict=True):
         if name in most:
@@ -123,11 +143,11 @@ def describe(engine: Engine[Rows], documents: Rows, found: Rows, found_schema: p
         "repeated_share": sums["repeated_tokens"] / max(all_tokens, 1),
         "spans": counts["span_tokens"].total(),
         **{name: _to_histogram(found) for name, found in counts.items()},
-        PASSAGE: [
-            {"id": row[5], "begin": row[2], "end": row[3], "tokens": row[4], "occurrences": row[0] + 1, "text": row[6]}
-            for row in _take_most(most[PASSAGE])
+        PASSAGES: [
+            {"id": row[5], "begin": row[2], "end": row[3], "tokens": row[4], "occurrences": row[0], "text": row[6]}
+            for row in _take_most(most[PASSAGES])
         ],
-        DOCUMENT: [{"id": row[5], "repeated_tokens": row[0], "tokens": row[4]} for row in _take_most(most[DOCUMENT])],
+        DOCUMENTS: [{"id": row[5], "repeated_tokens": row[0], "tokens": row[4]} for row in _take_most(most[DOCUMENTS])],
     }
 
 

@@ -292,6 +292,6 @@ def test_the_report_is_told_what_was_repeated():
         "touched_share": 0.6,
         "repeated_share": 52 / 97,
         "spans": 3,
-        "occurrences": {"2": 2},
+        "occurrences": {"2": 14},
         "span_tokens": {"8": 1, "16": 2},
     }
