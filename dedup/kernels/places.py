@@ -59,7 +59,7 @@ class Fitted(NamedTuple):
 def locate(texts: pa.Array, contract: Contract) -> Places:
     """Find the tokens of `dedup.kernels.text.tokenise` in the texts.
 
-    A character of ASCII takes 10 ns, one of another text half a microsecond.
+    A byte of a text of ASCII takes 25 ns, one of another text 250.
 
     Parameters
     ----------
