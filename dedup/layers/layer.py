@@ -1,14 +1,14 @@
 """What a layer asks of an engine and what it gives back; one code of each layer searches in memory and on Spark."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar
+from typing import Any, Generic, Literal, Protocol, Self, TypeAlias, TypeVar
 
 import pyarrow as pa
 
 Rows = TypeVar("Rows")
 """A table of an engine: of Arrow in memory, a DataFrame on Spark."""
-Batches: TypeAlias = Iterator[pa.RecordBatch]
+Batches: TypeAlias = Iterable[pa.RecordBatch]
 Work: TypeAlias = Callable[[Batches], Batches]
 """Work on batches, which goes to other processes: a function of a module, or a `functools.partial` of one."""
 Describe: TypeAlias = Callable[[pa.RecordBatch], Mapping[str, pa.Array]]
@@ -36,7 +36,7 @@ class Engine(Protocol[Rows]):
         self,
         name: str,
         rows: Rows,
-        emit: Work,
+        emit: Work | None,
         work: Work,
         *,
         emitted: pa.Schema,
@@ -46,9 +46,10 @@ class Engine(Protocol[Rows]):
     ) -> Rows:
         """Bring rows of equal keys together.
 
-        `emit` makes rows of the schema `emitted` out of batches of `rows`. `work` receives them in ascending order of
-        the columns `by`, then `order`, all int64; rows of equal `by` come to one call, though perhaps in several
-        batches: see `dedup.kernels.groups.join_groups`. What it yields has the schema `schema`.
+        `emit` makes rows of the schema `emitted` out of batches of `rows`; None where they have it. `work` receives
+        them in ascending order of the columns `by`, then `order`, all int64; rows of equal `by` come to one call,
+        though perhaps in several batches: see `dedup.kernels.groups.join_groups`. What it yields has the schema
+        `schema`.
         """
 
     def fetch(self, name: str, wanted: Rows, work: Work, schema: pa.Schema) -> Rows:
@@ -57,8 +58,23 @@ class Engine(Protocol[Rows]):
         `wanted` has a row for each of them, known by doc_id.
         """
 
+    def turn(self, rows: Rows, work: Work, schema: pa.Schema) -> Rows:
+        """Return what the work makes of rows, wherever each stands."""
+
+    def unite(self, *tables: Rows) -> Rows:
+        """Return the rows of tables of one schema."""
+
+    def measure(self, rows: Rows, *columns: str) -> Mapping[str, int]:
+        """Return the number of `rows`, and the sums of some columns by their names."""
+
     def collect(self, rows: Rows) -> pa.Table:
         """Return a table that is small."""
+
+    def leave(self, removals: Rows | None, spans: Rows | None, layer: str) -> Self:
+        """Return the engine for a layer, without the documents of the first, and the spans of the second, by doc_id.
+
+        It begins with all documents; what other layers left is not remembered.
+        """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -69,6 +85,8 @@ class Found(Generic[Rows]):
     """What `scan` has returned."""
     removals: Rows | None = None
     """REMOVALS: documents to remove, at most one row for each."""
+    edges: bool = False
+    """Whether removals are of pairs of known similarity, which `explain` goes along."""
     spans: Rows | None = None
     """SPANS: parts of texts, none of a document overlapping, in characters of the text that the layer was given."""
     effect: Literal["cut", "ignore", "mark"] = "cut"
