@@ -68,7 +68,7 @@ def finds_passages(source: str) -> str:
     PassagesLayer(settings=settings, contract=Contract(), rules=()).find(engine)
     numbers = {each: number for number, each in enumerate(to_doc_ids(pa.array([r["doc_id"] for r in rows])).tolist())}
     found = {}
-    windows = engine.counted["repeated"].to_pydict()
+    windows = engine.counted["occurrences"].to_pydict()
     for doc_id, begin, other_id, other_begin, times in zip(*windows.values(), strict=True):
         own, other = (numbers[doc_id], begin), (numbers[other_id], other_begin)
         found[own] = own if times else other

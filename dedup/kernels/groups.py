@@ -36,7 +36,7 @@ def join_groups(batches: Iterable[pa.RecordBatch], by: Sequence[str]) -> Iterato
         yield _join(held)
 
 
-def drop_repeated(batches: Iterator[pa.RecordBatch], by: Sequence[str]) -> Iterator[pa.RecordBatch]:
+def drop_repeated(batches: Iterable[pa.RecordBatch], by: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """Yield of rows that are equal in some columns, int64 without nulls, the first; equal rows lie side by side."""
     last: tuple[object, ...] | None = None
     for batch in batches:

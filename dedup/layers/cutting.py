@@ -1,6 +1,7 @@
 """The end of the layer `passages`: pieces -> their characters and digests -> those verified -> spans and removals."""
 
 from collections.abc import Iterator
+from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -15,7 +16,7 @@ from dedup.kernels.passages import unite
 from dedup.kernels.places import fit, locate
 from dedup.kernels.runs import find_bounds, mark_firsts
 from dedup.kernels.text import Contract
-from dedup.layers.layer import Batches
+from dedup.layers.layer import Batches, Engine, Rows
 from dedup.tables import arrow
 
 BEGINNING = 200
@@ -225,8 +226,13 @@ def tell_spans(batches: Batches, *, layer: str, kind: str, fate: Fate) -> Batche
         yield pa.RecordBatch.from_arrays(columns, schema=arrow.SPANS)
 
 
+def going(id_type: pa.DataType) -> pa.Schema:
+    """Return the schema of REMOVALS with the document that stays for each, `kept_doc_id`, null where none does."""
+    return arrow.removals(id_type).append(pa.field("kept_doc_id", pa.int64()))
+
+
 def tell_removals(batches: Batches, *, layer: str, fate: Fate, schema: pa.Schema) -> Batches:
-    """Pieces by document -> REMOVALS of those that go, for the document that keeps the longest of their pieces."""
+    """Pieces by document -> `going`: those that go, for the document that keeps the longest of their pieces."""
     for whole in join_groups(batches, ["doc_id"]):
         bounds, _, goes = _sum_documents(whole, fate)
         batch = whole.filter(pa.array(np.repeat(goes, np.diff(bounds))))
@@ -236,10 +242,49 @@ def tell_removals(batches: Batches, *, layer: str, fate: Fate, schema: pa.Schema
         order = np.lexsort((-batch["cut"].to_numpy(), batch["doc_id"].to_numpy()))
         chosen = batch.take(pa.array(order[begins]))
         count = chosen.num_rows
-        least = np.minimum(chosen["doc_id"].to_numpy(), chosen["kept_doc_id"].to_numpy())
-        told = [pa.repeat(each, count) for each in (layer, fate.kind)]
         # A document of nothing but one passage over and over is kept for by none.
         other = pc.and_(pc.not_equal(chosen["doc_id"], chosen["kept_doc_id"]), fate.keep_first)
-        kept = pc.if_else(other, chosen["kept_id"], pa.nulls(count, chosen["kept_id"].type))
-        columns = [chosen["doc_id"], chosen["id"], *told, kept, pa.array(least), pa.nulls(count, pa.float64())]
+        kept, kept_doc_id = (
+            pc.if_else(other, chosen[name], pa.nulls(count, chosen[name].type)) for name in ("kept_id", "kept_doc_id")
+        )
+        least = pc.min_element_wise(chosen["doc_id"], kept_doc_id)
+        told = [pa.repeat(each, count) for each in (layer, fate.kind)]
+        columns = [chosen["doc_id"], chosen["id"], *told, kept, least, pa.nulls(count, pa.float64()), kept_doc_id]
         yield pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def name_kept(engine: Engine[Rows], rows: Rows) -> Rows:
+    """Return REMOVALS of `going`: none of them for a document that goes itself."""
+    schema = arrow.removals(engine.id_type)
+    keyed = pa.schema([("key", pa.int64()), ("asks", pa.int64()), *schema])
+    return engine.meet(
+        "removals",
+        rows,
+        partial(_emit_ends, schema=keyed),
+        partial(_drop_names, schema=schema),
+        emitted=keyed,
+        by=["key"],
+        order=["asks", "doc_id"],
+        schema=schema,
+    )
+
+
+def _emit_ends(batches: Batches, *, schema: pa.Schema) -> Batches:
+    """Yield removals by the document that goes, and with asks = 1 by that which stays for it."""
+    for batch in batches:
+        removal = [batch[name] for name in schema.names[2:]]
+        for asks, keys in enumerate([batch["doc_id"], batch["kept_doc_id"].fill_null(0)]):
+            columns = [keys, pa.repeat(pa.scalar(asks, pa.int64()), batch.num_rows), *removal]
+            yield pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _drop_names(batches: Batches, *, schema: pa.Schema) -> Batches:
+    """Yield the removals that ask, and take from them the name of a document that goes."""
+    gone: int | None = None
+    for batch in batches:
+        keys, asks = batch["key"].to_numpy(), batch["asks"].to_numpy() == 1
+        goes = np.isin(keys, [*keys[~asks], *([] if gone is None else [gone])])
+        gone = next(iter(keys[~asks][-1:].tolist()), gone)
+        name = schema.get_field_index("representative_id")
+        left = pc.if_else(pa.array(goes), pa.scalar(None, schema.field(name).type), batch["representative_id"])
+        yield batch.select(schema.names).set_column(name, schema.field(name), left).filter(pa.array(asks))

@@ -62,9 +62,9 @@ class PassagesLayer:
             work = partial(cutting.tell_spans, layer=self.name, kind="repeated", fate=fate)
             spans = tell("spans", work=work, schema=arrow.SPANS)
         if settings.action != "mark":
-            gone = arrow.removals(engine.id_type)
+            gone = cutting.going(engine.id_type)
             work = partial(cutting.tell_removals, layer=self.name, fate=fate, schema=gone)
-            removals = tell("removals", work=work, schema=gone)
+            removals = cutting.name_kept(engine, tell("going", work=work, schema=gone))
         effect: Literal["cut", "mark"] = "mark" if settings.action == "mark" else "cut"
         details = describe(engine, documents, found, schema, length=settings.tokens, fate=fate)
         return Found(documents=documents, removals=removals, spans=spans, effect=effect, details=details)
@@ -85,7 +85,7 @@ class PassagesLayer:
         asked = engine.meet(
             "asked",
             shared,
-            iter,
+            None,
             repeats.gather_places,
             emitted=repeats.SHARED,
             by=["doc_id"],
@@ -96,7 +96,7 @@ class PassagesLayer:
         work = partial(repeats.describe_windows, length=length, contract=self.contract, schema=schema)
         ranked = rank_documents(engine, engine.fetch("windows", asked, work, schema), schema, self.rules)
         repeated = engine.meet(
-            "repeated",
+            "occurrences",
             ranked,
             repeats.emit_windows,
             repeats.find_repeated,
@@ -108,7 +108,7 @@ class PassagesLayer:
         return engine.meet(
             "pieces",
             repeated,
-            iter,
+            None,
             partial(repeats.unite_windows, length=length, keep_first=self.settings.keep_first),
             emitted=repeats.REPEATED,
             by=["doc_id"],
@@ -134,7 +134,7 @@ class PassagesLayer:
         return engine.meet(
             "verified",
             engine.fetch("digests", ranges, work, read),
-            iter,
+            None,
             partial(cutting.verify, schema=schema),
             emitted=read,
             by=cutting.KEY,

@@ -7,7 +7,6 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from dedup.kernels import Integers
 from dedup.kernels.groups import bound_groups, join_groups
@@ -16,7 +15,6 @@ from dedup.layers.layer import Batches, Engine, Rows
 
 MOST = 20
 """Passages and documents that the report names."""
-TOTALS = pa.schema([("group", pa.int64()), ("documents", pa.int64()), ("tokens", pa.int64())])
 PASSAGES, DOCUMENTS = "passages", "losing_most"
 Row: TypeAlias = tuple[Any, ...]
 
@@ -26,15 +24,6 @@ def tallies(id_type: pa.DataType) -> pa.Schema:
     numbers = ("number", "amount", "doc_id", "begin", "end", "tokens")
     names = [("name", pa.string()), *((name, pa.int64()) for name in numbers), ("id", id_type), ("text", pa.string())]
     return pa.schema(names)
-
-
-def emit_totals(batches: Batches) -> Batches:
-    """Yield the documents and tokens of all batches."""
-    documents = tokens = 0
-    for batch in batches:
-        documents += batch.num_rows
-        tokens += pc.sum(batch["tokens"]).as_py() or 0
-    yield pa.RecordBatch.from_arrays([pa.array([each]) for each in (0, documents, tokens)], schema=TOTALS)
 
 
 def tally(batches: Batches, *, length: int, fate: Fate, schema: pa.Schema) -> Batches:
@@ -116,13 +105,11 @@ def describe(
     found
         What is verified.
     """
-    totals = engine.collect(
-        engine.meet("totals", documents, emit_totals, iter, emitted=TOTALS, by=["group"], order=[], schema=TOTALS)
-    )
+    totals = engine.measure(documents, "tokens")
     schema = tallies(engine.id_type)
     work = partial(tally, length=length, fate=fate, schema=schema)
     order = ["range", "first", "last", "cut"]
-    told = engine.meet("tallies", found, iter, work, emitted=found_schema, by=["doc_id"], order=order, schema=schema)
+    told = engine.meet("tallies", found, None, work, emitted=found_schema, by=["doc_id"], order=order, schema=schema)
     counts: dict[str, Counter[int]] = {name: Counter() for name in ("occurrences", "span_tokens")}
     sums = Counter(touched_documents=0, repeated_tokens=0, removed_documents=0)
     most: dict[str, list[Row]] = {PASSAGES: [], DOCUMENTS: []}
@@ -134,13 +121,12 @@ def describe(
             counts[name][number] += row[0]
         else:
             sums[name] += row[0]
-    all_documents, all_tokens = (int(pc.sum(totals[name]).as_py() or 0) for name in ("documents", "tokens"))
     return {
-        "documents": all_documents,
-        "tokens": all_tokens,
+        "documents": totals["rows"],
+        "tokens": totals["tokens"],
         **sums,
-        "touched_share": sums["touched_documents"] / max(all_documents, 1),
-        "repeated_share": sums["repeated_tokens"] / max(all_tokens, 1),
+        "touched_share": sums["touched_documents"] / max(totals["rows"], 1),
+        "repeated_share": sums["repeated_tokens"] / max(totals["tokens"], 1),
         "spans": counts["span_tokens"].total(),
         **{name: _to_histogram(found) for name, found in counts.items()},
         PASSAGES: [

@@ -209,6 +209,16 @@ def test_documents_go_whole_by_the_share_that_is_repeated(share, gone):
     assert found.spans is None
     assert sorted(found.removals["id"].to_pylist()) == gone
     assert {*found.removals["kind"].to_pylist()} <= {"repeated_share"}
+    assert {*found.removals["representative_id"].to_pylist()} <= {0}
+
+
+def test_no_document_goes_for_one_that_goes_itself():
+    texts = [passage(1), f"{passage(1)} {passage(2)}", passage(2)]
+
+    found, _ = search(texts, action="drop", drop_share=0.5)
+
+    named = zip(*(found.removals[name].to_pylist() for name in ("id", "representative_id")), strict=True)
+    assert sorted(named) == [(1, 0), (2, None)]
 
 
 def test_what_is_marked_changes_nothing():
@@ -253,7 +263,7 @@ def select_all(_tokens, offsets, length, _contract):
 def test_what_stands_in_every_document_costs_a_row_for_each():
     def travelled(count):
         _, engine = search([f"{passage(n + 100)} {passage(1, 20)}" for n in range(count)], size=100)
-        return {name: engine.met[name] for name in ("repeated", "pieces", "ranges", "verified", "spans")}
+        return {name: engine.met[name] for name in ("occurrences", "pieces", "ranges", "verified", "spans")}
 
     few, many = travelled(20), travelled(80)
 

@@ -63,6 +63,7 @@ class TinyEngine:
         return self._note(name, pa.Table.from_batches(found, whole))
 
     def meet(self, name, rows, emit, work, *, emitted, by, order, schema):
+        emit = emit or (lambda batches: (batch.select(emitted.names) for batch in batches))
         every = [pa.Table.from_batches(emit(self._split(part)), emitted) for part in self._part(rows)]
         table = pa.concat_tables(every)
         self.met[name] = table.num_rows
@@ -85,6 +86,9 @@ class TinyEngine:
                     chosen = chosen.append_column(column, side[column.name])
             found.append(pa.Table.from_batches(work(self._split(chosen)), schema))
         return self._note(name, pa.concat_tables([schema.empty_table(), *found]))
+
+    def measure(self, rows, *columns):
+        return {"rows": rows.num_rows} | {name: sum(rows[name].to_pylist()) for name in columns}
 
     def collect(self, rows):
         return rows
