@@ -7,6 +7,8 @@ from dedup.kernels.text import Contract
 from dedup.layers.copies import Choice
 from dedup.layers.exact import ExactLayer
 from dedup.layers.layer import Layer
+from dedup.layers.passages import NAME as PASSAGES
+from dedup.layers.passages import PassagesLayer
 from dedup.settings.keeping import list_merged, parse_order
 from dedup.settings.layers import NEAR
 from dedup.settings.options import Config
@@ -25,6 +27,8 @@ def make_layer(name: str, config: Config, contract: Contract) -> Layer:
     )
     if name == "exact":
         return ExactLayer(contract=contract if config.exact.compare == "text" else None, choice=choice)
+    if name == PASSAGES:
+        return PassagesLayer(settings=config.passages, contract=contract, rules=choice.rules)
     from dedup.layers.url import Form, UrlLayer  # noqa: PLC0415 - its parser is loaded where it is used
 
     form = Form(

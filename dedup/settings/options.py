@@ -10,7 +10,7 @@ from typing import Literal, Self
 from dedup.errors import ConfigError
 from dedup.settings.banding import MAX_SIGNATURE_SIZE, Banding, choose
 from dedup.settings.keeping import parse_merge, parse_order
-from dedup.settings.layers import NEAR, Exact, Url, check_layers
+from dedup.settings.layers import NEAR, Exact, Passages, Url, check_layers
 from dedup.settings.rules import Count, Limit, Range, Table, Texts
 
 
@@ -308,7 +308,8 @@ class Config(Table):
 
     layers: Texts = (NEAR,)
     """Layers that search one after another, each what the ones before have left, a list of Unicode strings: "url" for
-    documents of one address, "exact" for equal texts, "near" for near duplicates."""
+    documents of one address, "exact" for equal texts, "near" for near duplicates, "passages" for spans that occur
+    twice."""
 
     input: Input = field(default_factory=Input)
     """Table [input]."""
@@ -354,6 +355,9 @@ class Config(Table):
 
     exact: Exact = field(default_factory=Exact)
     """Table [exact]."""
+
+    passages: Passages = field(default_factory=Passages)
+    """Table [passages]."""
 
     alerts: Alerts = field(default_factory=Alerts)
     """Table [alerts]."""
