@@ -27,9 +27,13 @@ PARTS = {
     "dedup/settings/rules.py": {"dedup.errors"},
     "dedup/settings/options.py": {
         *("dedup.errors", "dedup.settings.rules", "dedup.settings.banding", "dedup.settings.keeping"),
+        "dedup.settings.layers",
     },
     # Both engines read and write files with it, where Spark and Numba need not be.
-    "dedup/files": {"numpy", "orjson", "pyarrow", "xxhash", "dedup.files", "dedup.errors"},
+    "dedup/files": {
+        *("numpy", "orjson", "pyarrow", "xxhash"),
+        *("dedup.files", "dedup.kernels.ids", "dedup.kernels.runs", "dedup.errors"),
+    },
     "dedup/stages": {
         *("numpy", "pyarrow", "pyspark", "graphframes"),
         *("dedup.kernels", "dedup.stages", "dedup.files", "dedup.tables", "dedup.errors"),
@@ -43,13 +47,14 @@ PARTS = {
     # Where documents come from is the business of others.
     "dedup/engines/memory.py": {"numpy", "pyarrow", "dedup.engines", "dedup.kernels", "dedup.tables"},
     "dedup/layers": {
-        *("pyarrow", "pyspark"),
+        *("ada_url", "numpy", "pyarrow", "pyspark"),
         *("dedup.layers", "dedup.stages", "dedup.settings", "dedup.tables", "dedup.kernels", "dedup.errors"),
     },
     # What a plan says must be known before Spark is.
     "dedup/plan": {
         *("numpy", "scipy", "pyarrow"),
-        *("dedup.plan", "dedup.kernels", "dedup.stages.placement", "dedup.settings", "dedup.display", "dedup.errors"),
+        *("dedup.plan", "dedup.files", "dedup.kernels", "dedup.stages.placement"),
+        *("dedup.settings", "dedup.display", "dedup.errors"),
     },
     # A report is made of values, whoever searched.
     "dedup/report": {

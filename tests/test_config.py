@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from dedup.errors import ConfigError, DedupError
 from dedup.settings import files as config_module
+from dedup.settings import layers as layers_module
 from dedup.settings import options as settings_module
 from dedup.settings.files import load_config, to_dict, to_toml
 from dedup.settings.options import Alerts, Buckets, Candidates, Components, Config, Input, Lsh, Output, Shingles
@@ -48,6 +49,15 @@ RANGES = {
     "input.max_text_bytes": (1, INT64_MAX),
     "candidates.estimate_sigmas": (0, sys.float_info.max),
     "components.driver_edges": (0, INT64_MAX),
+    "lines.documents": (1, INT64_MAX),
+    "lines.sources": (0, INT64_MAX),
+    "lines.min_characters": (1, INT64_MAX),
+    "containment.threshold": (sys.float_info.min, 1),
+    "containment.min_shingles": (1, INT64_MAX),
+    "containment.max_larger": (1, INT64_MAX),
+    "contamination.match_tokens": (1, 64),
+    "contamination.margin": (0, 10_000),
+    "contamination.common": (0, INT64_MAX),
     "alerts.removal_rate_above": (0, 1),
     "alerts.removal_rate_below": (0, 1),
     "alerts.removal_rate_change_above": (0, 1),
@@ -62,6 +72,7 @@ RANGES = {
     "alerts.stage_seconds_above": (0, sys.float_info.max),
 }
 
+SETS = ["mmlu:question:tests/*.jsonl", "b:a.b:s3://bucket/x.parquet", 'é":x:y']
 MERGES = ["count", "urls:url", "first:date", "last:a.b", 'x_1:"é"']
 RULES = ["smallest_id", "longest", "latest:date", 'lowest:é."', "source:a,b", "sql:length(title) * 2"]
 
@@ -69,7 +80,8 @@ RULES = ["smallest_id", "longest", "latest:date", 'lowest:é."', "source:a,b", "
 def read_docstrings():
     """Return the attribute docstrings of the settings module by (class, field), and its class docstrings by class."""
     attributes, classes = {}, {}
-    for node in ast.parse(Path(settings_module.__file__).read_text(encoding="utf-8")).body:
+    modules = (settings_module, layers_module)
+    for node in [each for one in modules for each in ast.parse(Path(one.__file__).read_text(encoding="utf-8")).body]:
         if isinstance(node, ast.ClassDef):
             classes[node.name] = ast.get_docstring(node)
             for entry, after in zip(node.body, node.body[1:], strict=False):
@@ -473,8 +485,9 @@ def strategy_of(owner):
             numbers = st.integers(bounds.low, bounds.high or INT64_MAX)
             values[entry.name] = numbers if entry.type is int else st.one_of(st.just("auto"), numbers)
         elif entry.type == Texts:
-            known = MERGES if entry.name == "merge" else RULES
-            values[entry.name] = st.lists(st.sampled_from(known), unique=True).map(tuple)
+            known = {"merge": MERGES, "layers": layers_module.NAMES, "sets": SETS}.get(entry.name, RULES)
+            least = 1 if entry.name == "layers" else 0
+            values[entry.name] = st.lists(st.sampled_from(known), unique=True, min_size=least).map(tuple)
         elif entry.type in (float, Limit):
             numbers = st.floats(
                 bounds.low, bounds.high, exclude_min=bounds.above, allow_nan=False, allow_infinity=False
@@ -514,7 +527,7 @@ def test_dictionary_is_plain_and_nested():
     changed = to_dict(Config(buckets=Buckets(max_bucket=7)))
 
     assert changed["buckets"] == {"max_bucket": 7}
-    assert list(changed) == ["threshold", "engine", "mode", *TABLES]
+    assert list(changed) == ["threshold", "engine", "mode", "layers", *TABLES]
 
 
 def test_settings_load_without_the_heavy_packages():

@@ -14,6 +14,8 @@ from dedup.errors import DataError, SchemaError
 from dedup.files import delimited, jsonlines
 from dedup.files.cells import read_cells
 from dedup.files.columns import Columns
+from dedup.files.cutting import Cutting
+from dedup.files.left import Cuts
 from dedup.files.listing import COMPRESSIBLE, File
 from dedup.files.records import BOM, damaged, open_bytes, read_lines
 from dedup.files.sink import NO_ROWS, Rows, Written, check_unchanged, compress, read_units
@@ -61,7 +63,15 @@ def _require_free(found: list[str], names: list[str], file: File, setting: str =
         )
 
 
-def annotate(source: FileSource, number: int, notes: pa.Table, *, folder: str, rejected: Rows = NO_ROWS) -> Written:
+def annotate(
+    source: FileSource,
+    number: int,
+    notes: pa.Table,
+    *,
+    folder: str,
+    rejected: Rows = NO_ROWS,
+    cuts: Cuts | None = None,
+) -> Written:
     """Write every row of a file with notes, as further columns, members at the end of objects, or cells.
 
     Parameters
@@ -70,6 +80,8 @@ def annotate(source: FileSource, number: int, notes: pa.Table, *, folder: str, r
         `row`, int64, ascending, perhaps `dedup_kept`, bool, and any further columns; rows without a note are kept.
     rejected
         Rows that are left out, ascending.
+    cuts
+        Spans that texts lose.
 
     Raises
     ------
@@ -83,14 +95,15 @@ def annotate(source: FileSource, number: int, notes: pa.Table, *, folder: str, r
     notes = notes.combine_chunks()
     gone = int(pc.sum(pc.invert(notes[KEPT])).as_py() or 0) if KEPT in notes.column_names else 0
     with damaged(file), storage.create(f"{folder}/{file.relative}") as stream:
+        cutting = Cutting(file, source.columns.text, {} if cuts is None else cuts.by_row())
         if file.format in COMPRESSIBLE:
-            count = _annotate_records(file, notes, rejected, stream)
+            count = _annotate_records(file, notes, rejected, cutting, stream)
         else:
-            count = _annotate_tables(file, notes, rejected, stream)
+            count = _annotate_tables(file, notes, rejected, cutting, stream)
     return Written(kept=count - gone, removed=gone)
 
 
-def _annotate_tables(file: File, notes: pa.Table, rejected: Rows, stream: Output) -> int:
+def _annotate_tables(file: File, notes: pa.Table, rejected: Rows, cutting: Cutting, stream: Output) -> int:
     table, count = open_table(file), 0
     schema = table.schema
     for field in notes.drop(["row"]).schema:
@@ -101,7 +114,7 @@ def _annotate_tables(file: File, notes: pa.Table, rejected: Rows, stream: Output
             columns = _spread(notes, first + np.arange(rows.num_rows)).columns
             whole = pa.Table.from_arrays([*rows.columns, *columns], schema=schema)
             if len(staying):
-                writer.write(take_rows(whole, staying))
+                writer.write(cutting.cut_rows(take_rows(whole, staying), first + staying))
             count += len(staying)
     return count
 
@@ -118,7 +131,7 @@ def _spread(notes: pa.Table, rows: NDArray[np.int64]) -> pa.Table:
     return taken
 
 
-def _annotate_records(file: File, notes: pa.Table, rejected: Rows, output: Output) -> int:
+def _annotate_records(file: File, notes: pa.Table, rejected: Rows, cutting: Cutting, output: Output) -> int:
     count, names = 0, notes.drop(["row"]).column_names
     with ExitStack() as streams:
         target = streams.enter_context(compress(file, output))
@@ -129,7 +142,8 @@ def _annotate_records(file: File, notes: pa.Table, rejected: Rows, output: Outpu
             aside = set(block.choose(rejected))
             for place, (record, end) in enumerate(zip(block.lines(), ends, strict=True)):
                 if place not in aside:
-                    target.write(_append_cells(record, end) if is_csv else _append_members(file, record, end, names))
+                    shorter = cutting.cut_record(record, int(block.rows[place]))
+                    target.write(_append_cells(shorter, end) if is_csv else _append_members(file, shorter, end, names))
             count += int((block.rows >= 0).sum()) - len(aside)
     return count
 

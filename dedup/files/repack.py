@@ -12,6 +12,8 @@ import pyarrow.parquet as pq
 
 from dedup.errors import SchemaError
 from dedup.files import delimited, jsonlines
+from dedup.files.cutting import Cutting
+from dedup.files.left import Cuts
 from dedup.files.listing import COMPRESSIONS, File
 from dedup.files.records import damaged
 from dedup.files.sink import NO_ROWS, Rows, Written
@@ -84,6 +86,7 @@ def repack(
     path: str,
     format: str,  # noqa: A002 - as the setting is called
     schema: pa.Schema,
+    cuts: Mapping[int, Cuts] | None = None,
 ) -> Written:
     """Write the rows of splits, but for some, to one file; malformed records are left out.
 
@@ -97,16 +100,23 @@ def repack(
         One of FORMATS.
     schema
         As from `common_schema`; columns that a file lacks are null.
+    cuts
+        Spans that texts lose, by the number of their file.
 
     Raises
     ------
     SchemaError
         When CSV is to hold lists, structs or maps.
     """
+    spans = {file: each.by_row() for file, each in (cuts or {}).items()}
+    cutting = [
+        Cutting(file, source.columns.text, spans.get(number, {})) for number, file in enumerate(source.listing.files)
+    ]
     rows = ((part.file, each) for split in splits for part in split.parts for each in _read(source, part))
-    return _write(
-        path, format, schema, ((file, numbers, _conform(table, schema)) for file, (numbers, table) in rows), removed
+    tables = (
+        (file, numbers, _conform(cutting[file].cut_rows(table, numbers), schema)) for file, (numbers, table) in rows
     )
+    return _write(path, format, schema, tables, removed)
 
 
 def write_ids(

@@ -1,6 +1,6 @@
 """The sink: an output file for each input file, with the rows left out that go, and everything else as it was."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 
@@ -10,9 +10,12 @@ from numpy.typing import NDArray
 
 from dedup.errors import DataError
 from dedup.files.cells import read_cells
+from dedup.files.cutting import Cutting
+from dedup.files.left import Cuts, Left
 from dedup.files.listing import COMPRESSIBLE, File
 from dedup.files.records import Block, damaged, open_bytes, read_lines
 from dedup.files.source import FileSource
+from dedup.files.splits import Split
 from dedup.files.storage import Output, Storage
 from dedup.files.systems import redact
 from dedup.files.tables import Parquet, Table, choose, open_table, take_rows
@@ -42,13 +45,14 @@ def write(
     kept_folder: str,
     removed_folder: str | None = None,
     rejected: Rows = NO_ROWS,
+    cuts: Cuts | None = None,
     with_empty: bool = False,
 ) -> Written:
     """Write a file of the input without the rows that go, and those by themselves, under the file's relative path.
 
     Format, compression, schema, metadata, order and row groups are the input's; lines, CSV records and texts are its
-    bytes. A file that loses nothing is copied. `removed_folder` has only files of which rows are removed. Each file
-    appears whole under its name, so a task tried twice leaves one, with the same content.
+    bytes but for spans that are cut. A file that loses nothing is copied. `removed_folder` has only files of which rows
+    are removed. Each file appears whole under its name, so a task tried twice leaves one, with the same content.
 
     Parameters
     ----------
@@ -59,6 +63,8 @@ def write(
     removed, rejected
         Rows as `Piece.batch` and `Rejected` have them, ascending: those that go to `removed_folder` (None: nowhere),
         and those that go to neither.
+    cuts
+        Spans that the texts of rows that stay lose.
 
     Raises
     ------
@@ -77,16 +83,20 @@ def write(
         if len(removed):
             kept = gone or ""
         if kept:
-            storage.copy(file.path, kept)
+            if cuts is None or len(removed):
+                storage.copy(file.path, kept)
+            else:
+                _cut_text(source, number, cuts, kept)
         return Written(kept=1 - len(removed), removed=len(removed))
-    if gone is None and not len(rejected):
+    if gone is None and not len(rejected) and cuts is None:
         storage.copy(file.path, kept)
         return Written(kept=None, removed=0)
     with damaged(file), ExitStack() as files:
         kept_stream = files.enter_context(storage.create(kept))
         gone_stream = None if gone is None else files.enter_context(storage.create(gone))
         divide = _divide_records if file.format in COMPRESSIBLE else _divide_tables
-        counts = divide(file, removed, rejected, kept_stream, gone_stream)
+        cutting = Cutting(file, source.columns.text, {} if cuts is None else cuts.by_row())
+        counts = divide(cutting, removed, rejected, kept_stream, gone_stream)
         if counts.removed != len(removed):
             raise DataError(f"{redact(file.path)}: must not change while the job reads it (rows that it had are gone)")
     return counts
@@ -106,9 +116,9 @@ def check_unchanged(storage: Storage, file: File) -> None:
 
 
 def _divide_records(
-    file: File, removed: Rows, rejected: Rows, kept_stream: Output, gone_stream: Output | None
+    cutting: Cutting, removed: Rows, rejected: Rows, kept_stream: Output, gone_stream: Output | None
 ) -> Written:
-    kept = gone = 0
+    kept, gone, file = 0, 0, cutting.file
     is_csv = file.format == "csv"
     with ExitStack() as streams:
         stays = streams.enter_context(compress(file, kept_stream))
@@ -119,7 +129,7 @@ def _divide_records(
             if goes is not None:
                 header = 1 if is_csv and len(block.rows) and block.rows[0] < 0 else 0
                 goes.write(_join(block, [*range(header), *leaving]))
-            stays.write(_leave_out(block, sorted(leaving + aside)))
+            stays.write(_exchange(block, cutting.cut_records(block) | dict.fromkeys([*leaving, *aside], b"")))
             kept += int((block.rows >= 0).sum()) - len(leaving) - len(aside)
             gone += len(leaving)
     return Written(kept=kept, removed=gone)
@@ -134,23 +144,30 @@ def _join(block: Block, records: list[int]) -> bytes:
     return b"".join(block.data[block.begins[place] : block.ends[place]] for place in records)
 
 
-def _leave_out(block: Block, records: list[int]) -> bytes:
-    """Return the bytes of a block but those of some records, blank lines included."""
+def _exchange(block: Block, records: Mapping[int, bytes]) -> bytes:
+    """Return the bytes of a block, blank lines included, with others in place of some records."""
     if not records:
         return block.data
     parts = []
     begin = 0
-    for place in records:
-        parts.append(block.data[begin : block.begins[place]])
+    for place in sorted(records):
+        parts += [block.data[begin : block.begins[place]], records[place]]
         begin = block.ends[place]
     parts.append(block.data[begin:])
     return b"".join(parts)
 
 
+def _cut_text(source: FileSource, number: int, cuts: Cuts, path: str) -> None:
+    """Write a file that is one text without spans."""
+    for piece in Left(cuts={number: cuts}).read(source, Split(parts=(source.whole(number),))):
+        with Storage().create(path) as stream:
+            stream.write(piece.batch["text"][0].as_py().encode())
+
+
 def _divide_tables(
-    file: File, removed: Rows, rejected: Rows, kept_stream: Output, gone_stream: Output | None
+    cutting: Cutting, removed: Rows, rejected: Rows, kept_stream: Output, gone_stream: Output | None
 ) -> Written:
-    kept = gone = 0
+    kept, gone, file = 0, 0, cutting.file
     with ExitStack() as streams:
         table = open_table(file)
         stays = streams.enter_context(write_like(table, file, table.schema, kept_stream))
@@ -164,7 +181,7 @@ def _divide_tables(
                 goes.write(take_rows(rows, leaving))
             staying = np.delete(np.arange(rows.num_rows), choose(first, rows.num_rows, left_out))
             if len(staying):
-                stays.write(take_rows(rows, staying))
+                stays.write(cutting.cut_rows(take_rows(rows, staying), first + staying))
             kept, gone = kept + len(staying), gone + len(leaving)
     return Written(kept=kept, removed=gone)
 

@@ -1,8 +1,11 @@
 """64-bit hashing: the bijection and the sequence that every hash of the specification is made with."""
 
+from collections.abc import Iterable
+from hashlib import blake2b
+
 import numpy as np
 
-from dedup.kernels import Hashes
+from dedup.kernels import Hashes, Integers
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 """2^64 / golden ratio: the odd constant that spreads consecutive numbers (Steele, Lea, Flood 2014)."""
@@ -33,3 +36,10 @@ def expand(seed: int, count: int) -> Hashes:
     """Return `count` 64-bit values that depend on `seed` alone: the SplitMix64 sequence."""
     steps = np.arange(1, count + 1, dtype=np.uint64) * GOLDEN
     return mix(steps + np.uint64(seed & 0xFFFFFFFFFFFFFFFF))
+
+
+def digest_each(values: Iterable[bytes | memoryview | None], key: bytes = b"") -> Integers:
+    """Return BLAKE2b (RFC 7693) of 128 bits of each value, with a key: int64 [n, 2], zeros of None."""
+    nothing = bytes(16)
+    whole = b"".join(nothing if value is None else blake2b(value, digest_size=16, key=key).digest() for value in values)
+    return np.frombuffer(whole, np.int64).reshape(-1, 2)

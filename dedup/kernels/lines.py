@@ -1,13 +1,13 @@
 """Lines of texts, or paragraphs: where each stands and what it says, as a digest."""
 
-from hashlib import blake2b
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dedup.kernels import Bytes, Integers
+from dedup.kernels import Bytes, Flags, Integers
+from dedup.kernels.hashing import digest_each
 from dedup.kernels.text import Contract, read_buffers, tokenise
 
 LINE_FEED = 0x0A
@@ -68,8 +68,7 @@ def read_lines(
         content = said.data
     chosen = np.flatnonzero(counts)
     spans = zip(limits[chosen].tolist(), limits[chosen + 1].tolist(), strict=True)
-    digests = [blake2b(content[begin:end], digest_size=16, key=contract.key).digest() for begin, end in spans]
-    halves = np.frombuffer(b"".join(digests), dtype=">i8").astype(np.int64)
+    digests = digest_each((content[begin:end] for begin, end in spans), contract.key)
     places = _count_characters(raw, np.concatenate((offsets, bounds)))
     firsts, places = places[: offsets.size], places[offsets.size :]
     numbers = np.searchsorted(owned, chosen, side="right") - 1
@@ -77,8 +76,8 @@ def read_lines(
         offsets=np.searchsorted(chosen, owned),
         begins=places[chosen] - firsts[numbers],
         ends=places[chosen + 1] - firsts[numbers],
-        high=halves[::2].copy(),
-        low=halves[1::2].copy(),
+        high=digests[:, 0],
+        low=digests[:, 1],
     )
 
 
@@ -88,9 +87,7 @@ def _cut_lines(raw: Bytes, offsets: Integers) -> tuple[Integers, Integers]:
     return begins, np.searchsorted(begins, offsets)
 
 
-def _join_paragraphs(
-    bounds: Integers, owned: Integers, blank: np.ndarray[tuple[int], np.dtype[np.bool_]]
-) -> tuple[Integers, Integers]:
+def _join_paragraphs(bounds: Integers, owned: Integers, blank: Flags) -> tuple[Integers, Integers]:
     """Begin a paragraph at every line that is not blank and follows a blank one, and at every text."""
     begins = ~blank
     begins[1:] &= blank[:-1]

@@ -11,7 +11,6 @@ import pyarrow.compute as pc
 
 from dedup.kernels import lines
 from dedup.kernels.counting import UNBOUNDED, count_groups
-from dedup.kernels.groups import join_groups
 from dedup.kernels.ids import to_doc_ids
 from dedup.kernels.runs import mark_firsts
 from dedup.kernels.text import Contract
@@ -101,7 +100,7 @@ def _read(batch: pa.RecordBatch, *, settings: Lines, contract: Contract) -> Mapp
         batch["text"],
         contract,
         by_paragraph=settings.unit == "paragraph",
-        by_tokens=settings.compare == "tokens",
+        by_tokens=settings.compare == "text",
         min_characters=settings.min_characters,
     )
     owners = np.repeat(np.arange(batch.num_rows), np.diff(found.offsets))
@@ -129,9 +128,14 @@ def _list(batches: Batches) -> Batches:
 
 def _select(batches: Batches, *, enough: tuple[int, int]) -> Batches:
     """Take the lines that enough documents have, or documents of enough sources."""
+    last: tuple[int, ...] = ()
     for batch, counts in count_groups(batches, KEY, ("of", "doc_id"), enough):
-        taken = pa.array((counts >= np.array(enough)[:, None]).any(axis=0))
-        yield batch.select(COMMON.names).filter(taken)
+        # Equal rows, which share a document id, are one document.
+        columns = [batch[name].to_numpy() for name in (*KEY, "doc_id", "begin")]
+        distinct = mark_firsts(*columns)
+        distinct[0] = last != tuple(int(column[0]) for column in columns)
+        last = tuple(int(column[-1]) for column in columns)
+        yield batch.select(COMMON.names).filter(pa.array((counts >= np.array(enough)[:, None]).any(axis=0) & distinct))
 
 
 def _pass(batches: Batches) -> Batches:
@@ -140,10 +144,7 @@ def _pass(batches: Batches) -> Batches:
 
 
 def _to_spans(batches: Batches, *, kind: str) -> Batches:
-    for batch in join_groups(batches, ["doc_id"]):
-        # Equal rows may be one document.
-        distinct = pa.array(mark_firsts(batch["doc_id"].to_numpy(), batch["begin"].to_numpy()))
-        batch = batch.filter(distinct)  # noqa: PLW2901
+    for batch in batches:
         count = batch.num_rows
         known = {name: batch[name] for name in ("doc_id", "begin", "end")}
         known |= {"layer": pa.repeat(NAME, count), "kind": pa.repeat(kind, count)}

@@ -1,21 +1,20 @@
-"""A sample of the user's own documents, read by pyarrow and measured with the job's kernels."""
+"""A sample of the user's own documents, read as a job reads them, and measured with the job's kernels."""
 
 import math
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.csv
-import pyarrow.dataset as ds
-import pyarrow.json
 from scipy import sparse
 from scipy.optimize import brentq
 
-from dedup.errors import DataError, SchemaError, StorageError
+from dedup.errors import DataError
+from dedup.files.listing import list_files
+from dedup.files.source import open_source
+from dedup.files.splits import cut
 from dedup.kernels import Floats, Integers, shingles, text
 from dedup.kernels.hashing import mix
 from dedup.plan.profile import Profile, Similarities
@@ -29,9 +28,7 @@ BLOCK = 500
 """Documents compared with all others at a time: bounds memory to some 10 MB for each thousand documents."""
 LZ4_BLOCK_BYTES = 32 << 10
 """Spark's `spark.io.compression.lz4.blockSize`."""
-FORMATS = {"parquet": "parquet", "jsonl": "json", "json": "json", "ndjson": "json", "csv": "csv"}
-JSON_BLOCK_BYTES = 64 << 20
-"""The longest line that is read; pyarrow's own default is 1 MB."""
+SPLIT_BYTES = 64 << 20
 
 
 def measure_corpus(
@@ -168,35 +165,9 @@ def _draw(path: str, text_column: str, most: int) -> tuple[pa.Array, int]:
 
 
 def _read(path: str, text_column: str) -> Iterator[pa.Array]:
-    """Yield the texts of a file or folder of parquet, JSON lines or CSV, compressed or not, as large_binary arrays."""
-    files = [file for file in [Path(path), *sorted(Path(path).rglob("*"))] if file.is_file()]
-    # As in the job, what begins with one of these is no data.
-    files = [file for file in files if file.name[0] not in "._"]
-    if not files:
-        state = "has no file" if Path(path).exists() else "does not exist"
-        raise StorageError(f"--sample {path}: must be a file or a folder of files (it {state})")
-    kinds = [FORMATS[part] for part in files[0].name.lower().split(".")[1:] if part in FORMATS]
-    if len(kinds) != 1:
-        raise StorageError(f"--sample {path}: must be parquet, jsonl or csv by its name (got {files[0].name!r})")
-    formats = {
-        "parquet": ds.ParquetFileFormat(),
-        "json": ds.JsonFileFormat(read_options=pyarrow.json.ReadOptions(block_size=JSON_BLOCK_BYTES)),
-        "csv": ds.CsvFileFormat(
-            parse_options=pyarrow.csv.ParseOptions(newlines_in_values=True),
-            read_options=pyarrow.csv.ReadOptions(block_size=JSON_BLOCK_BYTES),
-        ),
-    }
-    try:
-        found = ds.dataset([str(file) for file in files], format=formats[kinds[0]])
-        if text_column not in found.schema.names:
-            raise SchemaError(
-                f"--text-column: must be the name of a column of the sample (got {text_column!r}, the sample has "
-                f"{', '.join(found.schema.names)})"
-            )
-        kind = found.schema.field(text_column).type
-        if not any(test(kind) for test in (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary)):
-            raise SchemaError(f"--text-column: column {text_column!r} must hold strings (got {kind})")
-        for batch in found.to_batches(columns=[text_column]):
-            yield batch[text_column].cast(pa.large_binary()).fill_null(b"")
-    except (OSError, pa.ArrowException) as error:
-        raise DataError(f"--sample {path}: cannot be read ({str(error).splitlines()[0]})") from error
+    """Yield the texts of a file or folder, of any format that a job reads, as large_binary arrays."""
+    listing = list_files([path], format="auto")
+    source = open_source(listing, id_column="", text_column=text_column)
+    for split in cut(listing, SPLIT_BYTES):
+        for piece in source.read(split):
+            yield piece.batch["text"].cast(pa.large_binary()).fill_null(b"")

@@ -1,4 +1,4 @@
-"""The settings of the layers: one frozen dataclass per TOML table, as in `dedup.settings.options`."""
+"""The settings of the layers but `near`, whose settings are older than the word."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -6,6 +6,49 @@ from typing import Literal, NamedTuple
 
 from dedup.errors import ConfigError
 from dedup.settings.rules import Range, Table, Texts
+
+NEAR = "near"
+NAMES = ("url", "exact", "lines", NEAR, "containment", "contamination")
+"""Layers there are, in the order of most pipelines."""
+
+
+def check_layers(names: Texts, where: str) -> None:
+    """Refuse layers that are unknown or named twice, and a run of none.
+
+    Raises
+    ------
+    ConfigError
+    """
+    unknown = [name for name in names if name not in NAMES]
+    if not names or unknown or len({*names}) < len(names):
+        rule = f"layers must name some of {', '.join(NAMES)}, each once"
+        raise ConfigError(f"{where}: {rule} (got {', '.join(map(repr, names)) or 'none'})")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Url(Table):
+    """Layer "url": of documents of one address, one stays."""
+
+    column: str = ""
+    """Column of the addresses, dots leading to fields of structs; a null or what is no URL is like no other."""
+
+    scheme: Literal["ignore", "compare"] = "ignore"
+    """Scheme: with "ignore" http and https are one, with "compare" they are not."""
+
+    query: Literal["compare", "ignore"] = "compare"
+    """Query: "compare" sorts its parameters and leaves out those of tracking, "ignore" leaves out all of it."""
+
+    tracking: Texts = ("utm_*", "fbclid", "gclid", "dclid", "msclkid", "yclid", "igshid", "mc_cid", "mc_eid", "_ga")
+    """Parameters of the query that say where a reader came from and not which page it is, a list of Unicode strings, in
+    which a star stands for any characters."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exact(Table):
+    """Layer "exact": of documents of one text, one stays; empty ones are like no other."""
+
+    compare: Literal["bytes", "text"] = "bytes"
+    """Equality: "bytes" of the text in UTF-8, or "text" as [text] normalises it, its tokens in their order."""
 
 
 class Prompts(NamedTuple):
@@ -42,9 +85,9 @@ class Lines(Table):
     unit: Literal["line", "paragraph"] = "line"
     """What is counted and cut: "line", or "paragraph", a block of lines between blank ones."""
 
-    compare: Literal["text", "tokens"] = "text"
-    """What makes two lines equal: "text", their characters without white space at both ends, or "tokens", those of
-    [text], so that case, width and punctuation do not count."""
+    compare: Literal["bytes", "text"] = "bytes"
+    """Equality: "bytes" of the line without white space at both ends, or "text" as [text] normalises it, its tokens in
+    their order, so that case, width and punctuation do not count."""
 
     documents: int = field(default=100, metadata={"range": Range(1)})
     """Documents that may have a line, a 64-bit integer of at least 1; a line that more of them have is common."""
@@ -62,6 +105,23 @@ class Lines(Table):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Containment(Table):
+    """Layer "containment": documents of which a larger one includes most, such as quotes and parts."""
+
+    threshold: float = field(default=0.9, metadata={"range": Range(0, 1, above=True)})
+    """Least share of a document's shingles that another of as many or more must have for the former to go, a number
+    above 0 and at most 1."""
+
+    min_shingles: int = field(default=20, metadata={"range": Range(1)})
+    """Shingles that a document must have to be removed, a 64-bit integer of at least 1: of few shingles many documents
+    have most by chance."""
+
+    max_larger: int = field(default=150, metadata={"range": Range(1)})
+    """Larger documents that a document is compared with for one shingle that they share, a 64-bit integer of at least
+    1: the largest of them; pairs beyond that are counted in the report."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Contamination(Table):
     """Layer "contamination": documents that share n consecutive tokens with texts that a model is to be tested by."""
 
@@ -69,7 +129,7 @@ class Contamination(Table):
     """Sets of texts, a list of Unicode strings NAME:COLUMN:PATH: the name that the report calls a set by, the column of
     its texts, dots leading to fields of structs, and its file, glob or folder, of any format that is read."""
 
-    tokens: int = field(default=13, metadata={"range": Range(1, 64)})
+    match_tokens: int = field(default=13, metadata={"range": Range(1, 64)})
     """Consecutive tokens that make a match, an integer from 1 to 64; a text of the sets with fewer matches as a
     whole."""
 
@@ -85,19 +145,7 @@ class Contamination(Table):
     phrase, which removes and cuts nothing and is listed apart in the report and in the folder spans. 0 sets no
     limit."""
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Containment(Table):
-    """Layer "containment": documents of which a larger one includes most, such as quotes and parts."""
-
-    threshold: float = field(default=0.9, metadata={"range": Range(0, 1, above=True)})
-    """Least share of a document's shingles that another of as many or more must have for the former to go, a number
-    above 0 and at most 1."""
-
-    min_shingles: int = field(default=20, metadata={"range": Range(1)})
-    """Shingles that a document must have to be removed, a 64-bit integer of at least 1: of few shingles many documents
-    have most by chance."""
-
-    max_bucket: int = field(default=150, metadata={"range": Range(2)})
-    """Documents that share a shingle of which all pairs are compared, a 64-bit integer of at least 2: beyond it each
-    is compared with the largest so many alone, and the pairs left out are counted in the report."""
+    def __post_init__(self) -> None:
+        """Check the fields, then the entries of the sets."""
+        Table.__post_init__(self)
+        parse_sets(self.sets, type(self).__name__)

@@ -10,6 +10,7 @@ from typing import Literal, Self
 from dedup.errors import ConfigError
 from dedup.settings.banding import MAX_SIGNATURE_SIZE, Banding, choose
 from dedup.settings.keeping import parse_merge, parse_order
+from dedup.settings.layers import NEAR, Containment, Contamination, Exact, Lines, Url, check_layers
 from dedup.settings.rules import Count, Limit, Range, Table, Texts
 
 
@@ -305,6 +306,11 @@ class Config(Table):
     """Search: "lsh" finds pairs by MinHash, for corpora of any size; "exact" finds every pair at or above the
     threshold, for small corpora and as ground truth. Either way every pair is verified exactly."""
 
+    layers: Texts = (NEAR,)
+    """Layers that search one after another, each what the ones before have left, a list of Unicode strings: "url" for
+    documents of one address, "exact" for equal texts, "lines" for lines of many documents, "near" for near duplicates,
+    "containment" for documents that others include, "contamination" for texts that models are tested by."""
+
     input: Input = field(default_factory=Input)
     """Table [input]."""
 
@@ -344,8 +350,28 @@ class Config(Table):
     evaluation: Evaluation = field(default_factory=Evaluation)
     """Table [evaluation]."""
 
+    url: Url = field(default_factory=Url)
+    """Table [url]."""
+
+    exact: Exact = field(default_factory=Exact)
+    """Table [exact]."""
+
+    lines: Lines = field(default_factory=Lines)
+    """Table [lines]."""
+
+    containment: Containment = field(default_factory=Containment)
+    """Table [containment]."""
+
+    contamination: Contamination = field(default_factory=Contamination)
+    """Table [contamination]."""
+
     alerts: Alerts = field(default_factory=Alerts)
     """Table [alerts]."""
+
+    def __post_init__(self) -> None:
+        """Check the fields, then the names of the layers."""
+        Table.__post_init__(self)
+        check_layers(self.layers, type(self).__name__)
 
     @property
     def banding(self) -> Banding:

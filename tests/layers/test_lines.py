@@ -19,9 +19,9 @@ PIECES = st.one_of(
 DOCUMENTS = st.lists(st.lists(PIECES, max_size=9).map("".join), max_size=7)
 
 
-def find(texts, sources=None, least=0, **settings):
+def find(texts, sources=None, least=0, ids=None, **settings):
     layer = LinesLayer(settings=Lines(sources=least, **settings), contract=Contract())
-    return run(layer, texts, sources=sources)
+    return run(layer, texts, sources=sources, ids=ids)
 
 
 def cut_units(text, unit):
@@ -41,7 +41,7 @@ def select_common(texts, sources, settings):
     """Return the spans by the definition."""
 
     def say(line):
-        if settings.compare == "tokens":
+        if settings.compare == "text":
             return tuple(oracles.tokens(line.strip()))
         return line.strip()
 
@@ -66,7 +66,7 @@ def select_common(texts, sources, settings):
     settings=st.builds(
         Lines,
         unit=st.sampled_from(["line", "paragraph"]),
-        compare=st.sampled_from(["text", "tokens"]),
+        compare=st.sampled_from(["bytes", "text"]),
         documents=st.integers(1, 3),
         sources=st.integers(0, 3),
         min_characters=st.integers(1, 5),
@@ -123,6 +123,12 @@ def test_the_most_common_lines_are_those_of_all_batches():
     assert len(most) == 20
     assert [each["documents"] for each in most] == [6] * 10 + [5] * 10
     assert find(["a"], documents=1).details == {"lines": 0, "occurrences": 0, "characters": 0, "most": []}
+
+
+def test_equal_rows_of_one_id_are_one_document():
+    assert find(["a", "b", "a"], ids=["x", "y", "x"], documents=1).spans.num_rows == 0
+    found = find(["a", "a", "a"], ids=["x", "y", "x"], documents=1)
+    assert (found.spans.num_rows, found.details["most"][0]["documents"]) == (2, 2)
 
 
 def test_action_is_the_effect():

@@ -1,0 +1,120 @@
+"""What earlier layers leave of some files: rows that are gone, and spans cut out of the texts of others."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import NamedTuple, Self
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dedup.files.source import FileSource, Piece, Rows
+from dedup.files.splits import Split
+from dedup.kernels.runs import find_bounds
+
+
+class Cuts(NamedTuple):
+    """Spans of one file, in ascending order of row and begin; none of a row overlap."""
+
+    rows: Rows
+    begins: Rows
+    """Characters of the text."""
+    ends: Rows
+
+    def by_row(self) -> dict[int, tuple[list[int], list[int]]]:
+        """Return begins and ends by row."""
+        return {
+            int(self.rows[begin]): (self.begins[begin:end].tolist(), self.ends[begin:end].tolist())
+            for begin, end in pairwise(find_bounds(self.rows).tolist())
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Left:
+    """What is left of files, known by their numbers; of others all is."""
+
+    removed: Mapping[int, Rows] = field(default_factory=dict)
+    """Rows that are gone, int64, ascending."""
+    cuts: Mapping[int, Cuts] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls, removed: tuple[Sequence[int], Sequence[int]], spans: tuple[Sequence[int], Sequence[int], Rows, Rows]
+    ) -> Self:
+        """Return what is left without some rows, by file and row, and some spans, by file, row, begin and end."""
+        files, rows = (np.asarray(each, np.int64) for each in removed)
+        order = np.lexsort((rows, files))
+        files, rows = files[order], rows[order]
+        bounds = pairwise(find_bounds(files).tolist())
+        cuts = [np.asarray(each, np.int64) for each in spans]
+        order = np.lexsort((cuts[2], cuts[1], cuts[0]))
+        of, *columns = (each[order] for each in cuts)
+        return cls(
+            removed={int(files[begin]): rows[begin:end] for begin, end in bounds},
+            cuts={
+                int(of[begin]): Cuts(*(column[begin:end] for column in columns))
+                for begin, end in pairwise(find_bounds(of).tolist())
+            },
+        )
+
+    def narrow(self, files: Sequence[int]) -> "Left":
+        """Return what concerns these files."""
+        return Left(
+            removed={file: self.removed[file] for file in files if file in self.removed},
+            cuts={file: self.cuts[file] for file in files if file in self.cuts},
+        )
+
+    def read(self, source: FileSource, split: Split, rows: Mapping[int, Rows] | None = None) -> Iterator[Piece]:
+        """Read what is left of a split; see `FileSource.read`."""
+        for piece in source.read(split, rows):
+            yield self.apply(piece)
+
+    def apply(self, piece: Piece) -> Piece:
+        """Return a piece of such a file without what is gone."""
+        batch = piece.batch
+        if piece.file in self.removed:
+            gone = np.isin(batch["row"].to_numpy(), self.removed[piece.file])
+            if gone.any():
+                batch = batch.filter(pa.array(~gone))
+        if piece.file in self.cuts and batch.num_rows:
+            cuts = self.cuts[piece.file]
+            rows = batch["row"].to_numpy()
+            begin, end = np.searchsorted(cuts.rows, rows[0]), np.searchsorted(cuts.rows, rows[-1], side="right")
+            here = Cuts(*(column[begin:end] for column in cuts)).by_row()
+            batch = batch.set_column(batch.schema.get_field_index("text"), "text", cut_texts(batch["text"], rows, here))
+        return replace(piece, batch=batch)
+
+
+def cut_texts(texts: pa.Array, rows: Rows, cuts: Mapping[int, tuple[list[int], list[int]]]) -> pa.Array:
+    """Return texts without the spans of their rows, of the same type."""
+    wanted = np.isin(rows, list(cuts))
+    if not wanted.any():
+        return texts
+    places = pa.array(np.flatnonzero(wanted))
+    shorter = [
+        None if text is None else cut_text(text, *cuts[row])
+        for text, row in zip(texts.take(places).to_pylist(), rows[wanted].tolist(), strict=True)
+    ]
+    return pc.replace_with_mask(texts, pa.array(wanted), pa.array(shorter, texts.type))
+
+
+def cut_text(text: str, begins: Sequence[int], ends: Sequence[int]) -> str:
+    """Return a text without spans of characters, which are in ascending order."""
+    return "".join(text[begin:end] for begin, end in zip([0, *ends], [*begins, len(text)], strict=True))
+
+
+def move_back(begins: Rows, ends: Rows, cuts: tuple[Sequence[int], Sequence[int]]) -> tuple[Rows, Rows]:
+    """Return spans of a text that has lost others as spans of the whole text; these then hold what was lost in them.
+
+    Parameters
+    ----------
+    begins, ends : int64 [spans]
+    cuts
+        Begins and ends of what the text has lost, ascending.
+    """
+    lost_begins, lost_ends = (np.asarray(each, np.int64) for each in cuts)
+    lost = np.concatenate(([0], np.cumsum(lost_ends - lost_begins)))
+    # Where in the shorter text each loss lies.
+    places = lost_begins - lost[:-1]
+    return begins + lost[np.searchsorted(places, begins, side="right")], ends + lost[np.searchsorted(places, ends)]

@@ -1,0 +1,147 @@
+"""Documents of equal keys -> removals of all but those that stay; what the layers `exact` and `url` share."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dedup.kernels import keeping
+from dedup.kernels.groups import bound_groups, join_groups
+from dedup.kernels.hashing import digest_each
+from dedup.kernels.runs import mark_firsts, rank
+from dedup.layers.layer import Batches, Engine, Rows
+from dedup.tables import arrow
+
+KEYS = pa.schema([("key_high", pa.int64()), ("key_low", pa.int64())])
+"""Halves of a 128-bit digest, both null in documents that are like no other."""
+BY = list(KEYS.names)
+OWNER = "owner"
+"""Number of the source that answers for a removal."""
+_EMPTY = np.empty(0, np.int64)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """What the settings say of the documents that stay."""
+
+    rules: Sequence[tuple[str, str]]
+    """Of `keep.order`."""
+    copies: int
+    copies_per_source: int
+    per_source: int
+    """Most documents of other sources for whose removal one source answers; 0 for any number."""
+
+
+def to_keys(values: Sequence[bytes | None]) -> dict[str, pa.Array]:
+    """Return the columns of KEYS: BLAKE2b of 128 bits, of which nobody can make two alike, and null of null."""
+    digests = digest_each(values)
+    is_null = np.array([value is None for value in values], dtype=bool)
+    return {name: pa.array(digests[:, place].copy(), mask=is_null) for place, name in enumerate(BY)}
+
+
+def remove_copies(
+    engine: Engine[Rows], documents: Rows, *, layer: str, kind: str, jaccard: float | None, choice: Choice
+) -> Rows:
+    """Remove all documents of equal keys but the first by the order, and further copies that may stay.
+
+    Parameters
+    ----------
+    documents
+        REGISTER with KEYS.
+    kind, jaccard
+        Of the removals.
+    """
+    removals = arrow.removals(engine.id_type).append(pa.field(OWNER, pa.int64()))
+    kept = ["doc_id", "id", "source", "text_bytes", "order_keys"]
+    emitted = pa.schema([*KEYS, *(arrow.register(engine.id_type).field(name) for name in kept)])
+    found = engine.meet(
+        "copies",
+        documents,
+        partial(_emit, names=emitted.names),
+        partial(_choose, layer=layer, kind=kind, jaccard=jaccard, choice=choice, schema=removals),
+        emitted=emitted,
+        by=BY,
+        order=["doc_id"],
+        schema=removals,
+    )
+    whole = arrow.removals(engine.id_type)
+    return engine.meet(
+        "removals",
+        found,
+        iter,
+        partial(_spare, most=choice.per_source, names=whole.names),
+        emitted=removals,
+        by=[OWNER],
+        order=["doc_id"],
+        schema=whole,
+    )
+
+
+def _emit(batches: Batches, *, names: list[str]) -> Batches:
+    """Leave out the documents that are like no other."""
+    for batch in batches:
+        yield batch.select(names).filter(pc.is_valid(batch["key_high"]))
+
+
+def _choose(
+    batches: Batches, *, layer: str, kind: str, jaccard: float | None, choice: Choice, schema: pa.Schema
+) -> Batches:
+    """Yield the documents that go of groups of one key, each with the source that answers for it."""
+    for whole in join_groups(batches, BY):
+        # Equal rows, which share a document id, are one document.
+        distinct = whole.filter(pa.array(mark_firsts(*(whole[name].to_numpy() for name in (*BY, "doc_id")))))
+        sizes = np.diff(bound_groups(distinct, BY))
+        batch = distinct.filter(pa.array(np.repeat(sizes > 1, sizes)))
+        if not batch.num_rows:
+            continue
+        groups = np.repeat(np.arange(np.count_nonzero(sizes > 1)), sizes[sizes > 1])
+        keys = batch["order_keys"].flatten().to_numpy(zero_copy_only=False).reshape(batch.num_rows, -1)
+        ranks = keeping.rank_members(
+            choice.rules,
+            ids=batch["id"],
+            sources=batch["source"],
+            text_bytes=batch["text_bytes"].to_numpy(),
+            keys=keys,
+        )
+        sources = keeping.number_sources(batch["source"])
+        members = keeping.Members(groups, groups, np.ones_like(groups), sources, ranks)
+        policy = keeping.Policy(1.0, copies=choice.copies, copies_per_source=choice.copies_per_source)
+        kept = keeping.choose(members, keeping.Known(_EMPTY, _EMPTY, np.empty(0)), policy)
+        gone = np.flatnonzero(~kept.stays)
+        owners = kept.owners[gone]
+        least = bound_groups(batch, BY)[groups[gone]]
+        named = [batch[name].take(pa.array(gone)) for name in ("doc_id", "id")]
+        columns = [
+            *named,
+            pa.repeat(layer, gone.size),
+            pa.repeat(kind, gone.size),
+            batch["id"].take(pa.array(owners)),
+            batch["doc_id"].take(pa.array(least)),
+            pa.repeat(pa.scalar(jaccard, pa.float64()), gone.size),
+            _name_owners(batch["source"], owners, sources[gone] == sources[owners]),
+        ]
+        yield pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _name_owners(sources: pa.Array, owners: np.ndarray, is_own: np.ndarray) -> pa.Array:
+    """Return a number for the source of each document kept, by its name; 0 where it is that of the one removed."""
+    names = [b"" if name is None else b"=" + name.encode() for name in sources.take(pa.array(owners)).to_pylist()]
+    numbers = digest_each(names)[:, 0] | 1
+    return pa.array(np.where(is_own, 0, numbers))
+
+
+def _spare(batches: Batches, *, most: int, names: list[str]) -> Batches:
+    """Leave out the removals that a source answers for beyond the limit, those of the greatest doc_ids."""
+    seen, last = 0, None
+    for batch in batches:
+        owners = batch[OWNER].to_numpy()
+        if batch.num_rows and most:
+            before = rank(owners) + np.where(owners == last, seen, 0)
+            batch_names = batch.filter(pa.array((owners == 0) | (before < most))).select(names)
+            seen, last = int(before[-1]) + 1, owners[-1]
+            yield batch_names
+        else:
+            yield batch.select(names)
