@@ -73,3 +73,47 @@ def count_groups(
             yield from release()
         last = tuple(int(column[-1]) for column in columns)
     yield from release()
+
+
+def drop_repeated(batches: Iterator[pa.RecordBatch], by: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """Yield the rows that differ from the row before in one of these columns, int64 without nulls."""
+    last: tuple[int, ...] = ()
+    for batch in batches:
+        if batch.num_rows:
+            columns = [batch[name].to_numpy() for name in by]
+            firsts = mark_firsts(*columns)
+            firsts[0] = last != tuple(int(column[0]) for column in columns)
+            last = tuple(int(column[-1]) for column in columns)
+            yield batch.filter(pa.array(firsts))
+
+
+def add_groups(
+    batches: Iterator[pa.RecordBatch], by: Sequence[str], sums: Sequence[str], firsts: Sequence[str]
+) -> Iterator[pa.RecordBatch]:
+    """Yield a row for every group, in memory that does not grow with it.
+
+    Parameters
+    ----------
+    by
+        Columns, int64 without nulls, by which the rows are in ascending order.
+    sums
+        Columns, int64, of which a group's row has the sum.
+    firsts
+        Columns of which it has the first value.
+
+    Yields
+    ------
+    batch
+        Columns of `by`, `sums` and `firsts`, in this order.
+    """
+    names = [*by, *sums, *firsts]
+    asked = [*((name, "sum") for name in sums), *((name, "first") for name in firsts)]
+    held: pa.Table | None = None
+    for batch in batches:
+        rows = pa.Table.from_batches([batch.select(names)])
+        added = pa.concat_tables([rows] if held is None else [held, rows]).group_by(list(by), use_threads=False)
+        groups = added.aggregate(asked).rename_columns(names)
+        whole = max(groups.num_rows - 1, 0)
+        yield from groups.slice(0, whole).to_batches()
+        held = groups.slice(whole)
+    yield from held.to_batches() if held is not None else ()

@@ -15,16 +15,8 @@ def separate(texts: list[str], table: Bytes) -> list[bytes]:
     """Return the tokens of normalised texts as UTF-8 with at least one separator between two tokens."""
     points = np.frombuffer("\0".join(texts).encode("utf-32-le"), dtype=np.uint32)
     classes = table[points]
-    # A mark continues what it follows, so what decides is the last code point that is not a spacing script's mark.
-    anchors = np.maximum.accumulate(np.where(classes == MARK, -1, np.arange(points.size)))
-    unspaced = (np.where(anchors < 0, SEPARATOR, classes[anchors]) >= UNSPACED) & (classes != SEPARATOR)
-    follows = np.zeros(points.size, dtype=bool)
-    follows[1:] = unspaced[:-1]
-    # Inside a run of token characters a new token begins at an unspaced letter, at an unspaced mark that follows
-    # no unspaced letter, and at a letter of a spacing script that follows an unspaced token.
-    begins = (classes == UNSPACED) | ((classes == UNSPACED_MARK) & ~follows) | ((classes == WORD) & follows)
     separated = np.where(classes == SEPARATOR, np.uint32(SEPARATOR), points)
-    breaks = np.flatnonzero(begins)
+    breaks = np.flatnonzero(mark_breaks(classes))
     separated = np.insert(separated, breaks, SEPARATOR)
     lengths = np.array([len(text) + 1 for text in texts], dtype=np.int64)
     ends = np.cumsum(lengths) - 1
@@ -33,6 +25,21 @@ def separate(texts: list[str], table: Bytes) -> list[bytes]:
     cuts = np.concatenate(([0], np.cumsum(widths)))[np.concatenate(([0], ends))].tolist()
     encoded = separated.tobytes().decode("utf-32-le").encode()
     return [encoded[start:end] for start, end in pairwise(cuts)]
+
+
+def mark_breaks(classes: Bytes) -> Flags:
+    """Tell at which code points of these classes a token begins whatever stands before: bool [n].
+
+    Inside a run of token characters that is at an unspaced letter, at an unspaced mark that follows no unspaced letter,
+    and at a letter of a spacing script that follows an unspaced token.
+    """
+    # A mark continues what it follows, so what decides is the last code point that is not a spacing script's mark.
+    anchors = np.maximum.accumulate(np.where(classes == MARK, -1, np.arange(classes.size)))
+    unspaced = (np.where(anchors < 0, SEPARATOR, classes[anchors]) >= UNSPACED) & (classes != SEPARATOR)
+    follows = np.zeros(classes.size, dtype=bool)
+    follows[1:] = unspaced[:-1]
+    breaks: Flags = (classes == UNSPACED) | ((classes == UNSPACED_MARK) & ~follows) | ((classes == WORD) & follows)
+    return breaks
 
 
 def find_spans(inside: Flags, offsets: Integers) -> tuple[Integers, Integers]:

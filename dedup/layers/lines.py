@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dedup.kernels import lines
-from dedup.kernels.counting import UNBOUNDED, count_groups
+from dedup.kernels.counting import UNBOUNDED, add_groups, count_groups, drop_repeated
 from dedup.kernels.ids import to_doc_ids
 from dedup.kernels.runs import mark_firsts
 from dedup.kernels.text import Contract
@@ -128,14 +128,11 @@ def _list(batches: Batches) -> Batches:
 
 def _select(batches: Batches, *, enough: tuple[int, int]) -> Batches:
     """Take the lines that enough documents have, or documents of enough sources."""
-    last: tuple[int, ...] = ()
-    for batch, counts in count_groups(batches, KEY, ("of", "doc_id"), enough):
-        # Equal rows, which share a document id, are one document.
-        columns = [batch[name].to_numpy() for name in (*KEY, "doc_id", "begin")]
-        distinct = mark_firsts(*columns)
-        distinct[0] = last != tuple(int(column[0]) for column in columns)
-        last = tuple(int(column[-1]) for column in columns)
-        yield batch.select(COMMON.names).filter(pa.array((counts >= np.array(enough)[:, None]).any(axis=0) & distinct))
+    # Equal rows, which share a document id, are one document.
+    distinct = drop_repeated(batches, (*KEY, "doc_id", "begin"))
+    for batch, counts in count_groups(distinct, KEY, ("of", "doc_id"), enough):
+        taken = pa.array((counts >= np.array(enough)[:, None]).any(axis=0))
+        yield batch.select(COMMON.names).filter(taken)
 
 
 def _pass(batches: Batches) -> Batches:
@@ -191,15 +188,7 @@ def _open(batches: Batches) -> Batches:
 
 def _add(batches: Batches) -> Batches:
     """Add the counts of equal lines, and take the first place."""
-    sums = [(name, "sum") for name in ("documents", "occurrences", "characters")]
-    places = [(name, "first") for name in ("doc_id", "begin", "end")]
-    held = COUNTED.empty_table()
-    for batch in batches:
-        added = pa.concat_tables([held, pa.Table.from_batches([batch.select(COUNTED.names)])])
-        added = added.group_by(list(KEY), use_threads=False).aggregate([*sums, *places]).rename_columns(COUNTED.names)
-        yield from added.slice(0, max(added.num_rows - 1, 0)).combine_chunks().to_batches()
-        held = added.slice(max(added.num_rows - 1, 0))
-    yield from held.to_batches()
+    yield from add_groups(batches, KEY, COUNTED.names[2:5], COUNTED.names[5:])
 
 
 def _rank(rows: pa.Table) -> pa.Table:
