@@ -103,6 +103,11 @@ class MemoryEngine:
         task = partial(_fetch_split, work=work, schema=schema, renamed=self.renamed)
         return pa.concat_tables([schema.empty_table(), *self.workers.map(task, items)])
 
+    def add(self, name: str, rows: pa.Table, table: pa.Table) -> pa.Table:
+        """See `Engine.add`."""
+        del name
+        return pa.concat_tables([rows, table])
+
     def collect(self, rows: pa.Table) -> pa.Table:
         """See `Engine.collect`."""
         return rows

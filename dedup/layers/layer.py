@@ -57,6 +57,9 @@ class Engine(Protocol[Rows]):
         `wanted` has a row for each of them, known by doc_id.
         """
 
+    def add(self, name: str, rows: Rows, table: pa.Table) -> Rows:
+        """Return rows and those of a table of the same schema, which the memory of this machine holds."""
+
     def collect(self, rows: Rows) -> pa.Table:
         """Return a table that is small."""
 

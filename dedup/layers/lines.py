@@ -16,7 +16,7 @@ from dedup.kernels.runs import mark_firsts
 from dedup.kernels.text import Contract
 from dedup.layers.layer import Batches, Engine, Found, Rows
 from dedup.settings.layers import Lines
-from dedup.tables.arrow import SPANS
+from dedup.tables.arrow import SPANS, integer_lists, integers
 
 NAME = "lines"
 MOST = 20
@@ -26,29 +26,20 @@ SHOWN_CHARACTERS = 200
 KEY = ("high", "low")
 """Halves of the digest of a line."""
 
-
-def _int64s(*names: str) -> pa.Schema:
-    return pa.schema([(name, pa.int64()) for name in names])
-
-
-def _lists(*names: str) -> pa.Schema:
-    return pa.schema([(name, pa.list_(pa.int64())) for name in names])
-
-
 PLACES = ("high", "low", "begin", "end", "first")
 """Of a line in a text; `first` is 1 where the text has it for the first time, else 0."""
-HELD = pa.schema([("of", pa.int64()), *_lists(*PLACES)])
+HELD = pa.schema([("of", pa.int64()), *integer_lists(*PLACES)])
 """The lines of a document; `of` is its source."""
-EMITTED = _int64s("of", "doc_id", *PLACES)
-COMMON = _int64s("doc_id", *PLACES)
+EMITTED = integers("of", "doc_id", *PLACES)
+COMMON = integers("doc_id", *PLACES)
 """Occurrences of common lines."""
-COUNTED = _int64s(*KEY, "documents", "occurrences", "characters", "doc_id", "begin", "end")
+COUNTED = integers(*KEY, "documents", "occurrences", "characters", "doc_id", "begin", "end")
 """Common lines with their first occurrence."""
 TOTALS = ("lines", "all_occurrences", "all_characters")
-CHOSEN = _int64s("one", *TOTALS, *COUNTED.names)
-SHOWN = pa.schema([*_int64s("doc_id", *TOTALS), *_lists("documents", "occurrences", "begin", "end")])
+CHOSEN = integers("one", *TOTALS, *COUNTED.names)
+SHOWN = pa.schema([*integers("doc_id", *TOTALS), *integer_lists("documents", "occurrences", "begin", "end")])
 """The lines that the report shows, by the document of their first occurrence, with what all common ones come to."""
-TEXTS = pa.schema([("text", pa.string()), *_int64s("documents", "occurrences")])
+TEXTS = pa.schema([("text", pa.string()), *integers("documents", "occurrences")])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

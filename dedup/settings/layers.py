@@ -51,7 +51,7 @@ class Exact(Table):
     """Equality: "bytes" of the text in UTF-8, or "text" as [text] normalises it, its tokens in their order."""
 
 
-class Prompts(NamedTuple):
+class PromptSet(NamedTuple):
     """An entry of `contamination.sets`: its three parts between colons."""
 
     name: str
@@ -59,7 +59,7 @@ class Prompts(NamedTuple):
     path: str
 
 
-def parse_sets(entries: Sequence[str], where: str) -> tuple[Prompts, ...]:
+def parse_sets(entries: Sequence[str], where: str) -> tuple[PromptSet, ...]:
     """Return the entries of `contamination.sets`.
 
     Raises
@@ -68,7 +68,7 @@ def parse_sets(entries: Sequence[str], where: str) -> tuple[Prompts, ...]:
         When an entry is none, or two have one name.
     """
     # Behind the last colon of the two is the path, which may have more of them.
-    sets = [Prompts(*(*entry.split(":", 2), "", "")[:3]) for entry in entries]
+    sets = [PromptSet(*(*entry.split(":", 2), "", "")[:3]) for entry in entries]
     for each, entry in zip(sets, entries, strict=True):
         if not all(part.strip() for part in each):
             raise ConfigError(f"{where}: sets must have entries NAME:COLUMN:PATH (got {entry!r})")
