@@ -1,6 +1,6 @@
 """The engine that layers search with in memory: see `dedup.layers.layer.Engine`."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import pairwise
@@ -18,7 +18,7 @@ from dedup.files.splits import Split
 from dedup.kernels.runs import find_bounds
 from dedup.tables import arrow
 
-Batches: TypeAlias = Iterator[pa.RecordBatch]
+Batches: TypeAlias = Iterable[pa.RecordBatch]
 Work: TypeAlias = Callable[[Batches], Batches]
 BATCH_ROWS = 1 << 16
 """Of a batch of rows that meet."""
@@ -103,10 +103,18 @@ class MemoryEngine:
         task = partial(_fetch_split, work=work, schema=schema, renamed=self.renamed)
         return pa.concat_tables([schema.empty_table(), *self.workers.map(task, items)])
 
-    def add(self, name: str, rows: pa.Table, table: pa.Table) -> pa.Table:
-        """See `Engine.add`."""
+    def turn(self, rows: pa.Table, work: Work, schema: pa.Schema) -> pa.Table:
+        """See `Engine.turn`."""
+        return pa.Table.from_batches(work(iter(rows.to_batches())), schema)
+
+    def unite(self, *tables: pa.Table) -> pa.Table:
+        """See `Engine.unite`."""
+        return pa.concat_tables(tables)
+
+    def spread(self, name: str, table: pa.Table) -> pa.Table:
+        """See `Engine.spread`."""
         del name
-        return pa.concat_tables([rows, table])
+        return table
 
     def collect(self, rows: pa.Table) -> pa.Table:
         """See `Engine.collect`."""

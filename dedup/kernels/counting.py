@@ -1,6 +1,6 @@
 """Counts of groups that may be larger than memory."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +14,7 @@ UNBOUNDED = 1 << 62
 
 
 def count_groups(
-    batches: Iterator[pa.RecordBatch], by: Sequence[str], of: Sequence[str], enough: Sequence[int]
+    batches: Iterable[pa.RecordBatch], by: Sequence[str], of: Sequence[str], enough: Sequence[int]
 ) -> Iterator[tuple[pa.RecordBatch, Integers]]:
     """Yield the same rows in the same order, with what their groups count.
 
@@ -75,7 +75,7 @@ def count_groups(
     yield from release()
 
 
-def drop_repeated(batches: Iterator[pa.RecordBatch], by: Sequence[str]) -> Iterator[pa.RecordBatch]:
+def drop_repeated(batches: Iterable[pa.RecordBatch], by: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """Yield the rows that differ from the row before in one of these columns, int64 without nulls."""
     last: tuple[int, ...] = ()
     for batch in batches:
@@ -88,7 +88,7 @@ def drop_repeated(batches: Iterator[pa.RecordBatch], by: Sequence[str]) -> Itera
 
 
 def add_groups(
-    batches: Iterator[pa.RecordBatch], by: Sequence[str], sums: Sequence[str], firsts: Sequence[str]
+    batches: Iterable[pa.RecordBatch], by: Sequence[str], sums: Sequence[str], firsts: Sequence[str]
 ) -> Iterator[pa.RecordBatch]:
     """Yield a row for every group, in memory that does not grow with it.
 

@@ -1,6 +1,6 @@
 """Groups of rows of equal keys in a stream of batches that is ordered by them."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import pyarrow as pa
 
@@ -8,7 +8,7 @@ from dedup.kernels import Integers
 from dedup.kernels.runs import find_bounds
 
 
-def join_groups(batches: Iterator[pa.RecordBatch], by: Sequence[str]) -> Iterator[pa.RecordBatch]:
+def join_groups(batches: Iterable[pa.RecordBatch], by: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """Yield the same rows in the same order, in batches that each hold whole groups.
 
     Parameters

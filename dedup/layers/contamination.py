@@ -63,19 +63,14 @@ class ContaminationLayer:
             "common_count": int(np.count_nonzero(known.is_common)),
         }
         names = {text: prompts.name(text) for text in np.unique(known.texts).tolist()}
-        spans = engine.meet(
-            "spans",
-            placed,
-            partial(matching.list_spans, names=names),
-            iter,
-            emitted=arrow.SPANS,
-            by=["doc_id"],
-            order=["begin"],
-            schema=arrow.SPANS,
-        )
+        spans = engine.turn(placed, partial(matching.list_spans, names=names), arrow.SPANS)
+        removals = None
+        if settings.action == "drop":
+            schema = arrow.removals(engine.id_type)
+            removals = engine.turn(placed, partial(matching.list_removals, schema=schema), schema)
         return Found(
             documents=documents,
-            removals=self._remove(engine, placed) if settings.action == "drop" else None,
+            removals=removals,
             spans=spans,
             effect="cut" if settings.action == "cut" else "mark",
             details=details,
@@ -91,7 +86,7 @@ class ContaminationLayer:
         whole = matching.to_rows(index, pa.schema([*arrow.register(engine.id_type), *matching.HASHED]))
         hits = engine.meet(
             "hits",
-            engine.add("index", documents, whole),
+            engine.unite(documents, engine.spread("index", whole)),
             matching.send,
             matching.join,
             emitted=matching.SENT,
@@ -137,16 +132,3 @@ class ContaminationLayer:
             schema=schema,
         )
         return {row.pop("text"): row for row in engine.collect(counted).to_pylist()}
-
-    def _remove(self, engine: Engine[Rows], placed: Rows) -> Rows:
-        schema = arrow.removals(engine.id_type)
-        return engine.meet(
-            "removals",
-            placed,
-            partial(matching.list_removals, schema=schema),
-            iter,
-            emitted=schema,
-            by=["doc_id"],
-            order=["component_id"],
-            schema=schema,
-        )

@@ -1,6 +1,6 @@
 """What a layer asks of an engine and what it gives back; one code of each layer searches in memory and on Spark."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar
 
@@ -8,7 +8,7 @@ import pyarrow as pa
 
 Rows = TypeVar("Rows")
 """A table of an engine: of Arrow in memory, a DataFrame on Spark."""
-Batches: TypeAlias = Iterator[pa.RecordBatch]
+Batches: TypeAlias = Iterable[pa.RecordBatch]
 Work: TypeAlias = Callable[[Batches], Batches]
 """Work on batches, which goes to other processes: a function of a module, or a `functools.partial` of one."""
 Describe: TypeAlias = Callable[[pa.RecordBatch], Mapping[str, pa.Array]]
@@ -57,8 +57,14 @@ class Engine(Protocol[Rows]):
         `wanted` has a row for each of them, known by doc_id.
         """
 
-    def add(self, name: str, rows: Rows, table: pa.Table) -> Rows:
-        """Return rows and those of a table of the same schema, which the memory of this machine holds."""
+    def turn(self, rows: Rows, work: Work, schema: pa.Schema) -> Rows:
+        """Return what the work makes of rows, wherever each stands."""
+
+    def unite(self, *tables: Rows) -> Rows:
+        """Return the rows of tables of one schema."""
+
+    def spread(self, name: str, table: pa.Table) -> Rows:
+        """Return the rows of a table that the memory of this machine holds."""
 
     def collect(self, rows: Rows) -> pa.Table:
         """Return a table that is small."""

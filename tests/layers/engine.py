@@ -53,9 +53,15 @@ class TestEngine:
             rows = rows.append_column(wanted.schema.field(each), wanted[each])
         return self._make(work(iter(rows.to_batches(max_chunksize=STEP))), schema)
 
-    def add(self, name, rows, table):
+    def turn(self, rows, work, schema):
+        return self._make(work(iter(rows.to_batches(max_chunksize=STEP))), schema)
+
+    def unite(self, *tables):
+        return pa.concat_tables(tables)
+
+    def spread(self, name, table):
         del name
-        return pa.concat_tables([rows, table])
+        return table
 
     def collect(self, rows):
         return rows
