@@ -10,6 +10,7 @@ from dedup.tables.counts import (
     Connected,
     Elected,
     Labeled,
+    Layered,
     Lost,
     Near,
     Paired,
@@ -105,7 +106,10 @@ def make_report(*overrides, near=NEAR, written=WRITTEN, inputs=("in put/",), out
     for part, slope in (("input", -0.98), ("kept", -0.95)):
         per_million = [round(60_000 * rank**slope, 3) for rank in RANKS]
         ranks[part] = {"tokens": 200_000, "slope": slope, "per_million": per_million}
+    signed = near.signed
+    step = Layered(layer="near", documents=signed.rows, text_bytes=signed.text_bytes, tokens=signed.tokens)
     made = {
+        "layers": [step],
         "stages": make_stages(near),
         "token_ranks": ranks,
         "texts": dict.fromkeys(range(1, 5), "Permission is hereby granted, free"),

@@ -32,7 +32,7 @@ PARTS = {
     # Both engines read and write files with it, where Spark and Numba need not be.
     "dedup/files": {
         *("numpy", "orjson", "pyarrow", "xxhash"),
-        *("dedup.files", "dedup.kernels.ids", "dedup.kernels.runs", "dedup.errors"),
+        *("dedup.files", "dedup.kernels.ids", "dedup.kernels.moving", "dedup.kernels.runs", "dedup.errors"),
     },
     "dedup/stages": {
         *("numpy", "pyarrow", "pyspark", "graphframes"),

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from dedup.engines.values import Features
 from dedup.kernels import Flags, Integers
 from dedup.kernels.identical import find_identical, find_repeated
-from dedup.kernels.ids import apply_renamed, rename
+from dedup.kernels.ids import rename
 from dedup.tables.ids import SHOWN, refuse_null, refuse_repeated
 
 
@@ -35,18 +35,18 @@ class Documents(NamedTuple):
         return own
 
 
-def resolve_ids(doc_ids: Integers, ids: pa.Array) -> Integers:
-    """Return document ids of which no two ids share one, as two strings of one hash do."""
+def find_renamed(doc_ids: Integers, ids: pa.Array) -> dict[str, int]:
+    """Return other document ids for ids whose hash is that of another, so that no two ids share one."""
     repeated, _ = find_repeated(doc_ids)
     if not repeated.size or pa.types.is_integer(ids.type):
-        return doc_ids
+        return {}
     rows = np.flatnonzero(np.isin(doc_ids, repeated))
     groups: dict[int, set[str]] = {}
     for doc_id, user_id in zip(doc_ids[rows].tolist(), ids.take(pa.array(rows)).to_pylist(), strict=True):
         if user_id is not None:
             groups.setdefault(doc_id, set()).add(user_id)
     collided = [sorted(group) for group in groups.values() if len(group) > 1]
-    return apply_renamed(doc_ids, ids, rename(collided, lambda wanted: set(doc_ids[np.isin(doc_ids, wanted)].tolist())))
+    return rename(collided, lambda wanted: set(doc_ids[np.isin(doc_ids, wanted)].tolist()))
 
 
 def check_ids(features: Features, *, id_column: str, null_texts: Sequence[str] = ()) -> None:
@@ -65,11 +65,21 @@ def check_ids(features: Features, *, id_column: str, null_texts: Sequence[str] =
     """
     if nulls := features.ids.null_count:
         raise refuse_null(nulls, null_texts, id_column=id_column)
-    repeated, _ = find_repeated(features.doc_ids)
+    check_repeated(features.doc_ids, features.ids, id_column=id_column)
+
+
+def check_repeated(doc_ids: Integers, ids: pa.Array, *, id_column: str) -> None:
+    """Refuse ids of several rows; without an id column they are equal rows, and no fault.
+
+    Raises
+    ------
+    DataError
+    """
+    repeated, _ = find_repeated(doc_ids)
     if not repeated.size:
         return
-    rows = np.flatnonzero(np.isin(features.doc_ids, repeated))
-    table = pa.table({"doc_id": features.doc_ids[rows], "id": features.ids.take(pa.array(rows))})
+    rows = np.flatnonzero(np.isin(doc_ids, repeated))
+    table = pa.table({"doc_id": doc_ids[rows], "id": ids.take(pa.array(rows))})
     counted = table.group_by(["doc_id", "id"]).aggregate([([], "count_all")])
     counted = counted.sort_by([("doc_id", "ascending"), ("id", "ascending")])
     if id_column:

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from dedup.engines.candidates import Candidates, bucket_bands, bucket_prefixes, pair_documents, part, sample_uncompared
-from dedup.engines.documents import Documents, check_ids, collapse, resolve_ids
+from dedup.engines.documents import Documents, check_ids, collapse, find_renamed
 from dedup.engines.members import Components, connect_documents, elect_members, find_parted
 from dedup.engines.recall import measure_recall, place_labels
 from dedup.engines.templates import link_templates
@@ -20,7 +20,7 @@ from dedup.engines.verification import Edges, Sets, SetsOf, collect_sets, verify
 from dedup.kernels import Integers
 from dedup.tables.counts import Collapsed, Connected, Lost
 
-__all__ = ["Features", "Found", "Search", "SetsOf", "check_ids", "find", "resolve_ids"]
+__all__ = ["Features", "Found", "Search", "SetsOf", "check_ids", "find", "find_renamed"]
 
 
 def find(

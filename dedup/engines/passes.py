@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dedup.files.left import Left
 from dedup.files.records import Rejected
 from dedup.files.source import FileSource, Piece
 from dedup.files.splits import Split
@@ -63,10 +64,10 @@ class SignedSplit(NamedTuple):
     """Malformed records, with the numbers of their files."""
 
 
-def sign_split(source: FileSource, split: Split, signing: Signing) -> SignedSplit:
-    """Read a split, and compute the features of its documents."""
+def sign_split(source: FileSource, split: Split, left: Left, signing: Signing) -> SignedSplit:
+    """Read what is left of a split, and compute the features of its documents."""
     found = SignedSplit([], [], [])
-    for piece in source.read(split):
+    for piece in left.read(source, split):
         found.rejected.extend((piece.file, each) for each in piece.rejected)
         if piece.batch.num_rows:
             found.parts.append(_sign(piece, signing))
@@ -129,7 +130,13 @@ def _join_arrays(arrays: tuple[pa.Array | np.ndarray, ...]) -> pa.Array | np.nda
 
 
 def shingle_split(
-    source: FileSource, split: Split, rows: Mapping[int, Integers], contract: text.Contract, shingle_size: int
+    source: FileSource,
+    split: Split,
+    left: Left,
+    rows: Mapping[int, Integers],
+    *,
+    contract: text.Contract,
+    shingle_size: int,
 ) -> tuple[Hashes, Integers]:
     """Read some rows of a split again.
 
@@ -145,7 +152,7 @@ def shingle_split(
         In the order of the rows.
     """
     found: list[tuple[Hashes, Integers]] = []
-    for piece in source.read(split, rows):
+    for piece in left.read(source, split, rows):
         tokens, bounds = text.tokenise(piece.batch["text"], contract)
         values, offsets = shingles.shingle(tokens, bounds, shingle_size, contract)
         found.append((values, np.diff(offsets)))

@@ -8,15 +8,20 @@ from typing import NamedTuple, Self, TypeAlias
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from dedup.engines.documents import check_repeated, find_renamed
 from dedup.engines.workers import Workers
-from dedup.files.documents import to_documents
+from dedup.files.documents import read_with, to_documents
 from dedup.files.left import Left
 from dedup.files.records import Rejected
 from dedup.files.source import FileSource
 from dedup.files.splits import Split
-from dedup.kernels.runs import find_bounds
+from dedup.kernels import Integers
+from dedup.kernels.ids import apply_renamed
+from dedup.kernels.runs import find_bounds, rank
 from dedup.tables import arrow
+from dedup.tables.ids import refuse_null
 
 Batches: TypeAlias = Iterable[pa.RecordBatch]
 Work: TypeAlias = Callable[[Batches], Batches]
@@ -31,6 +36,24 @@ class _Scanned(NamedTuple):
     rejected: list[tuple[int, Rejected]]
 
 
+@dataclass(slots=True, kw_only=True, eq=False)
+class Known:
+    """What the first pass over the files has found, and those that follow need."""
+
+    register: pa.Table | None = None
+    """REGISTER; None before."""
+    renamed: Mapping[str, int] = field(default_factory=dict)
+    """Document ids of ids whose hash is that of another."""
+    rejected: list[tuple[int, Rejected]] = field(default_factory=list)
+    """Malformed records, with the numbers of their files."""
+
+    @property
+    def documents(self) -> pa.Table:
+        """REGISTER."""
+        assert self.register is not None
+        return self.register
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class MemoryEngine:
     """The documents of files that are left, and tables of Arrow."""
@@ -38,17 +61,10 @@ class MemoryEngine:
     workers: Workers
     splits: Sequence[Split]
     id_type: pa.DataType
+    id_column: str
+    """Empty where an id is the digest of its row."""
     left: Left = field(default_factory=Left)
-    renamed: Mapping[str, int] = field(default_factory=dict)
-    """Document ids of ids whose hash is that of another."""
-    register: pa.Table | None = None
-    """Where documents stand: REGISTER; None before the first scan."""
-    rejected: list[tuple[int, Rejected]] = field(default_factory=list)
-    """Malformed records that scans have met, with the numbers of their files."""
-
-    def leave(self, left: Left, register: pa.Table, renamed: Mapping[str, int]) -> Self:
-        """Return the engine for the layers that follow."""
-        return replace(self, left=left, register=register, renamed=renamed)
+    known: Known = field(default_factory=Known)
 
     def scan(
         self, name: str, describe: Callable[[pa.RecordBatch], Mapping[str, pa.Array]], schema: pa.Schema
@@ -56,17 +72,20 @@ class MemoryEngine:
         """See `Engine.scan`."""
         del name
         whole = pa.schema([*arrow.register(self.id_type), *schema])
-        items = [(number, split, self._narrow(split)) for number, split in enumerate(self.splits)]
-        task = partial(_scan_split, describe=describe, schema=whole, renamed=self.renamed)
+        items = [(number, split, self.narrow(split)) for number, split in enumerate(self.splits)]
+        task = partial(_scan_split, describe=describe, schema=whole, renamed=self.known.renamed)
         found = list(self.workers.map(task, items))
-        self.rejected[:] = [each for scanned in found for each in scanned.rejected]
-        return pa.concat_tables([whole.empty_table(), *(scanned.rows for scanned in found)])
+        rows = pa.concat_tables([whole.empty_table(), *(scanned.rows for scanned in found)])
+        if self.known.register is None:
+            self.known.rejected = [each for scanned in found for each in scanned.rejected]
+            rows = self._begin(rows)
+        return rows
 
     def meet(
         self,
         name: str,
         rows: pa.Table,
-        emit: Work,
+        emit: Work | None,
         work: Work,
         *,
         emitted: pa.Schema,
@@ -76,7 +95,9 @@ class MemoryEngine:
     ) -> pa.Table:
         """See `Engine.meet`."""
         del name
-        every = pa.Table.from_batches(emit(iter(rows.to_batches())), emitted)
+        every = rows.select(emitted.names)
+        if emit is not None:
+            every = pa.Table.from_batches(emit(iter(rows.to_batches())), emitted)
         keys = [every[key].to_numpy() for key in (*by, *order)]
         ordered = every.take(pa.array(np.lexsort(keys[::-1])))
         return pa.Table.from_batches(work(iter(ordered.to_batches(BATCH_ROWS))), schema)
@@ -84,24 +105,38 @@ class MemoryEngine:
     def fetch(self, name: str, wanted: pa.Table, work: Work, schema: pa.Schema) -> pa.Table:
         """See `Engine.fetch`."""
         del name
-        assert self.register is not None
-        known = self.register["doc_id"].to_numpy()
+        register = self.known.documents
+        known = register["doc_id"].to_numpy()
         order = np.argsort(known, kind="stable")
         # The first of equal rows, which share a document id.
         rows = order[np.searchsorted(known, wanted["doc_id"].to_numpy(), sorter=order)]
-        places = self.register.select(["split", "file", "row"]).take(pa.array(rows))
-        files, numbers = places["file"].to_numpy(), places["row"].to_numpy()
+        places = register.select(["split", "file", "row"]).take(pa.array(rows)).combine_chunks()
         splits = places["split"].to_numpy()
-        as_read = np.lexsort((numbers, files, splits))
+        order = np.argsort(splits, kind="stable")
         items = []
-        for begin, end in pairwise(find_bounds(splits[as_read]).tolist()):
-            chosen = as_read[begin:end]
-            split = self.splits[int(splits[chosen[0]])]
-            side = wanted.take(pa.array(chosen)).append_column("file", pa.array(files[chosen]))
-            side = side.append_column("row", pa.array(numbers[chosen])).combine_chunks()
-            items.append((int(splits[chosen[0]]), split, self._narrow(split), side))
-        task = partial(_fetch_split, work=work, schema=schema, renamed=self.renamed)
+        for begin, end in pairwise(find_bounds(splits[order]).tolist()):
+            chosen = pa.array(order[begin:end])
+            number = int(splits[order[begin]])
+            side = wanted.take(chosen)
+            for name in ("file", "row"):
+                side = side.append_column(name, places[name].take(chosen))
+            [batch] = side.combine_chunks().to_batches()
+            items.append((number, self.splits[number], self.narrow(self.splits[number]), batch))
+        task = partial(_fetch_split, work=work, schema=schema, renamed=self.known.renamed)
         return pa.concat_tables([schema.empty_table(), *self.workers.map(task, items)])
+
+    def _begin(self, rows: pa.Table) -> pa.Table:
+        """Take note of all documents, once their ids are known to be some."""
+        ids = rows["id"].combine_chunks()
+        if ids.null_count:
+            raise refuse_null(ids.null_count, [], id_column=self.id_column)
+        doc_ids = rows["doc_id"].to_numpy()
+        self.known.renamed = find_renamed(doc_ids, ids)
+        doc_ids = apply_renamed(doc_ids, ids, self.known.renamed)
+        check_repeated(doc_ids, ids, id_column=self.id_column)
+        rows = rows.set_column(0, "doc_id", pa.array(doc_ids))
+        self.known.register = rows.select(arrow.register(self.id_type).names)
+        return rows
 
     def turn(self, rows: pa.Table, work: Work, schema: pa.Schema) -> pa.Table:
         """See `Engine.turn`."""
@@ -116,11 +151,38 @@ class MemoryEngine:
         del name
         return table
 
+    def measure(self, rows: pa.Table, *columns: str) -> Mapping[str, int]:
+        """See `Engine.measure`."""
+        return {"rows": rows.num_rows} | {name: pc.sum(rows[name]).as_py() or 0 for name in columns}
+
     def collect(self, rows: pa.Table) -> pa.Table:
         """See `Engine.collect`."""
         return rows
 
-    def _narrow(self, split: Split) -> Left:
+    def leave(self, removals: pa.Table | None, spans: pa.Table | None, layer: str) -> Self:
+        """See `Engine.leave`."""
+        del layer
+        if removals is None and spans is None:
+            return self
+        none = pa.chunked_array([], pa.int64())
+        *removed, _ = self._place(none if removals is None else removals["doc_id"])
+        files, rows, numbers = self._place(none if spans is None else spans["doc_id"])
+        begins, ends = (numbers if spans is None else spans[name].to_numpy()[numbers] for name in ("begin", "end"))
+        return replace(self, left=Left.of((removed[0], removed[1]), (files, rows, begins, ends)))
+
+    def _place(self, doc_ids: pa.ChunkedArray) -> tuple[Integers, Integers, Integers]:
+        """Return where documents stand, file and row of each of equal rows, and which of those asked for each is."""
+        register, wanted = self.known.documents, doc_ids.to_numpy()
+        known = register["doc_id"].to_numpy()
+        order = np.argsort(known, kind="stable")
+        begins, ends = (np.searchsorted(known, wanted, side=side, sorter=order) for side in ("left", "right"))
+        numbers = np.repeat(np.arange(wanted.size), ends - begins)
+        places = order[np.repeat(begins, ends - begins) + rank(numbers)]
+        files, rows = (register[name].to_numpy()[places].astype(np.int64) for name in ("file", "row"))
+        return files, rows, numbers
+
+    def narrow(self, split: Split) -> Left:
+        """Return what is left of the files of a split."""
         return self.left.narrow([part.file for part in split.parts])
 
 
@@ -147,27 +209,11 @@ def _scan_split(
 
 def _fetch_split(
     source: FileSource,
-    item: tuple[int, Split, Left, pa.Table],
+    item: tuple[int, Split, Left, pa.RecordBatch],
     *,
     work: Work,
     schema: pa.Schema,
     renamed: Mapping[str, int],
 ) -> pa.Table:
     number, split, left, side = item
-    files, rows = side["file"].to_numpy(), side["row"].to_numpy()
-    bounds = find_bounds(files).tolist()
-    wanted = {int(files[begin]): rows[begin:end] for begin, end in pairwise(bounds)}
-    begins = dict(zip(wanted, bounds, strict=False))
-
-    def read() -> Batches:
-        for piece in left.read(source, split, wanted):
-            if piece.batch.num_rows:
-                documents = to_documents(piece, number, renamed)
-                here = np.searchsorted(wanted[piece.file], piece.batch["row"].to_numpy()) + begins[piece.file]
-                more = side.take(pa.array(here)).combine_chunks()
-                for name in side.column_names:
-                    if name not in documents.schema.names:
-                        documents = documents.append_column(name, more[name].combine_chunks())
-                yield documents
-
-    return pa.Table.from_batches(work(read()), schema)
+    return pa.Table.from_batches(work(read_with(source, split, left, side, number=number, renamed=renamed)), schema)

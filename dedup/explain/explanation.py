@@ -1,7 +1,7 @@
 """Why a document was removed or kept, from the output of a run alone."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from itertools import pairwise
 from typing import Any
 
@@ -13,8 +13,9 @@ from dedup.errors import DataError
 from dedup.explain.comparison import compare, has_tokens, tell_verdict
 from dedup.explain.graph import PAIR, Graph
 from dedup.explain.result import Result
-from dedup.explain.values import Component, Explanation, Pair, Removal, Top
+from dedup.explain.values import Component, Explanation, Pair, Removal, Span, Top
 from dedup.kernels.jaccard import CLOSEST
+from dedup.settings.layers import NEAR
 
 LISTED = 10
 """Removed documents that are listed of the many that one stands for."""
@@ -34,7 +35,13 @@ def explain(result: Result, given: str, other: str | None = None) -> Explanation
     if other is not None:
         return _explain_pair(result, doc_id, result.parse_id("--with", other))
     found = _find_fate(result, doc_id)
-    return _explain_kept(result, found) if found.fate == "kept" else _explain_removed(result, found)
+    found = _explain_kept(result, found) if found.fate == "kept" else _explain_removed(result, found)
+    return replace(found, spans=_list_spans(result, doc_id))
+
+
+def _list_spans(result: Result, doc_id: Any) -> tuple[Span, ...]:  # noqa: ANN401 - an integer or a string
+    names = [each.name for each in fields(Span)]
+    return tuple(Span(**{name: row[name] for name in names}) for row in result.list_spans(doc_id))
 
 
 def list_top(result: Result, count: int) -> Top:
@@ -43,6 +50,8 @@ def list_top(result: Result, count: int) -> Top:
     sizes = duplicates.group_by(["component_id", "representative_id"]).aggregate([([], "count_all")])
     largest = sizes.sort_by([("count_all", "descending"), ("component_id", "ascending")]).slice(0, count).to_pylist()
     texts = _texts(result, result.find([row["representative_id"] for row in largest]))
+    # What a layer removes by itself has no document kept.
+    duplicates = duplicates.filter(pc.field("representative_id").is_valid())
     steps = Graph(result.pairs("edges")).steps(duplicates["id"], duplicates["representative_id"])
     table = duplicates.append_column("steps", pa.array(steps))
     orders = ("steps", "descending"), ("jaccard", "ascending"), ("id", "ascending")
@@ -119,6 +128,8 @@ def _pairs_of(result: Result, name: str, ids: Collection[Any]) -> list[dict[str,
 
 
 def _explain_removed(result: Result, found: Explanation) -> Explanation:
+    if found.representative_id is None:
+        return found
     edges = _component_edges(result, found.component_id)
     ids = Graph(edges).chain(found.id, found.representative_id)
     known = _recorded(edges.to_pylist())
@@ -128,6 +139,8 @@ def _explain_removed(result: Result, found: Explanation) -> Explanation:
     ends = (found.id, found.representative_id)
     row = result.duplicates.filter(pc.field("id") == found.id).slice(0, 1)
     direct = _pair(result, texts, ends, row["jaccard"][0].as_py(), is_edge=ends in known)
+    if found.layer != NEAR:
+        direct = replace(direct, verdict=f"layer {found.layer}: {found.kind}")
     notes = _notes(result, texts, [found.id, *ids], [*chain, direct])
     return replace(found, chain=tuple(chain), direct=direct, notes=notes)
 
@@ -192,7 +205,11 @@ def _explain_pair(result: Result, doc_id: Any, other_id: Any) -> Explanation:  #
 
 
 def _tell_fate(found: Explanation) -> str:
-    return "kept" if found.fate == "kept" else f"removed, a duplicate of {found.representative_id}"
+    if found.fate == "kept":
+        return found.fate
+    if found.representative_id is None:
+        return f"removed by the layer {found.layer}"
+    return f"removed, a duplicate of {found.representative_id}"
 
 
 def _recorded(pairs: Sequence[Mapping[str, Any]]) -> dict[tuple[Any, Any], float]:

@@ -13,6 +13,7 @@ import pyarrow.dataset as ds
 from pyarrow import fs
 
 from dedup.errors import ConfigError, StorageError
+from dedup.explain.spans import take_as_searched
 from dedup.files.listing import list_files
 from dedup.files.source import FileSource, Piece, Rows, open_source
 from dedup.files.splits import Split, cut
@@ -22,6 +23,7 @@ from dedup.kernels.text import Contract
 from dedup.settings.contract import load_contract
 from dedup.settings.files import parse_config
 from dedup.settings.hashspec import HashSpec
+from dedup.settings.layers import NEAR
 
 SCHEMES = {"s3a": "s3", "s3n": "s3"}
 """Hadoop's names of file systems that pyarrow calls otherwise."""
@@ -117,10 +119,38 @@ class Result:
     def find(self, ids: Collection[Any]) -> dict[Any, str]:
         """Return the texts of those of the ids that are documents here; "" in place of texts in mode ids.
 
+        They are as the layer near saw them, without the spans that earlier layers took.
+
         Reads the ids of every row, and the texts of those wanted. Where ids are digests of rows, reads every row.
         """
         if not self.has_texts:
             return self._find_ids(ids)
+        texts = self._find_texts(ids)
+        if self.spans is None:
+            return texts
+        return {each: self._take_as_searched(each, text) for each, text in texts.items()}
+
+    def list_spans(self, doc_id: Any) -> list[dict[str, Any]]:  # noqa: ANN401 - an integer or a string
+        """Return the spans of a document that a layer cut or marked, as OUT/spans has them."""
+        if self.spans is None:
+            return []
+        rows: list[dict[str, Any]] = self.spans.filter(pc.field("id") == doc_id).to_pylist()
+        return sorted(rows, key=lambda row: (row["begin"], -row["end"]))
+
+    @cached_property
+    def spans(self) -> pa.Table | None:
+        """The rows of OUT/spans; None where no layer gave any."""
+        return self._table("spans").to_table() if self._is_there("spans") else None
+
+    def _take_as_searched(self, doc_id: Any, text: str) -> str:  # noqa: ANN401 - as above
+        """Return a text as the layer near saw it, or the last layer."""
+        layers = self.config.layers
+        before = layers[: layers.index(NEAR)] if NEAR in layers else layers[:-1]
+        is_kept = not pc.any(pc.equal(self.duplicates["id"], doc_id)).as_py()
+        is_cut = is_kept and self.config.output.mode == "filter"
+        return take_as_searched(text, self.list_spans(doc_id), before=before, is_cut=is_cut)
+
+    def _find_texts(self, ids: Collection[Any]) -> dict[Any, str]:
         found: dict[Any, str] = {}
         for source in self._sources if self.is_searchable else ():
             wanted = pa.array(set(ids), self.id_type).cast(source.id_type)

@@ -8,12 +8,14 @@ from typing import Any
 from dedup.display import printable
 from dedup.explain.comparison import Comparison
 from dedup.explain.differ import Piece
-from dedup.explain.values import Explanation, Pair, Removal, Top
+from dedup.explain.values import Explanation, Pair, Removal, Span, Top
 
 CONTEXT = 6
 """Words shown on either side of a difference."""
 LINES = 12
 """Lines shown of the differences of two texts, unless all are wanted."""
+SPANS = 10
+"""Spans shown, unless all are wanted."""
 BANDS = 12
 """Bands named of those that agree; the JSON has all."""
 INDENT = "    "
@@ -56,6 +58,7 @@ def _write(found: Explanation, style: Style) -> Iterator[str]:
         yield from _show_pair(found.direct, style)
     if found.removed:
         yield from ("", *_list_removals("least similar of the documents removed for it", found.removed))
+    yield from _list_spans(found.spans, style)
     for pair in found.near_misses:
         yield from _show_pair(pair, style)
     if found.fate == "kept" and not (found.direct or found.near_misses):
@@ -65,7 +68,8 @@ def _write(found: Explanation, style: Style) -> Iterator[str]:
 def _head(found: Explanation) -> Iterator[str]:
     yield _field("document", found.id)
     if found.fate == "removed":
-        yield _field("removed", f"{found.kind}, a duplicate of {found.representative_id}")
+        instead = "" if found.representative_id is None else f", a duplicate of {found.representative_id}"
+        yield _field("removed", f"{found.kind}{instead}")
         yield _field("layer", found.layer)
     else:
         others = found.documents - 1
@@ -168,8 +172,26 @@ def _list_removals(title: str, removals: Sequence[Removal]) -> Iterator[str]:
     yield from _table(
         title,
         ("id", "layer", "kept instead", "edges between", "direct Jaccard"),
-        [(each.id, each.layer, each.representative_id, f"{each.steps:,}", f"{each.jaccard:.4f}") for each in removals],
+        [(each.id, each.layer, each.representative_id, f"{each.steps:,}", _decimal(each.jaccard)) for each in removals],
     )
+
+
+def _decimal(value: float | None) -> str:
+    return "unknown" if value is None else f"{value:.4f}"
+
+
+def _list_spans(spans: Sequence[Span], style: Style) -> Iterator[str]:
+    """Yield parts of a text, and where they stay."""
+    shown = spans if style.full else spans[:SPANS]
+    for span in shown:
+        stays = "" if span.kept_id is None else f", stays in {span.kept_id} at {span.kept_begin:,}"
+        yield ""
+        yield printable(f"characters {span.begin:,} to {span.end:,}: {span.effect} by {span.layer}, {span.kind}{stays}")
+        text = " ".join(span.text.split())
+        most = len(text) if style.full else style.width - len(INDENT)
+        yield INDENT + printable(text if len(text) <= most else text[: most - 4] + " ...")
+    if len(shown) < len(spans):
+        yield f"... {len(spans) - len(shown):,} more (--full shows them)"
 
 
 def _table(title: str, head: Sequence[str], rows: Sequence[Sequence[object]]) -> Iterator[str]:

@@ -31,8 +31,25 @@ class Removal:
     representative_id: Any
     steps: int
     """Edges of the shortest chain between the two; 0 between equal rows."""
-    jaccard: float
-    """Similarity of the two documents."""
+    jaccard: float | None
+    """Similarity of the two documents; None where the layer did not measure it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Span:
+    """A part of a document's text that a layer cut, or marked."""
+
+    layer: str
+    kind: str
+    effect: str
+    """cut, ignore (by the layers that followed) or mark."""
+    begin: int
+    """Characters of the text as it was."""
+    end: int
+    text: str
+    kept_id: Any
+    """The document in which the text stays; None where it stays nowhere."""
+    kept_begin: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,9 +62,9 @@ class Explanation:
     layer: str = ""
     """Layer that removed the document, such as near; empty for one that was kept."""
     kind: str = ""
-    """Kind of the removal, near or identical; empty for a document that was kept."""
+    """Kind of the removal, such as near or identical; empty for a document that was kept."""
     representative_id: Any = None
-    """The document kept of its component."""
+    """The document kept for it; None where a layer removed it by itself."""
     component_id: int | None = None
     documents: int = 1
     """Documents in the component, this one included."""
@@ -61,6 +78,8 @@ class Explanation:
     """Removed documents that a kept one stands for, the least similar first, LISTED at most."""
     near_misses: tuple[Pair, ...] = ()
     """Closest documents to a kept one that fell short of the threshold."""
+    spans: tuple[Span, ...] = ()
+    """Parts of its text that layers cut or marked."""
     notes: tuple[str, ...] = ()
 
 

@@ -1,13 +1,17 @@
 """Documents of files as the layers receive them."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dedup.files.source import Piece
+from dedup.files.left import Left
+from dedup.files.source import FileSource, Piece
+from dedup.files.splits import Split
 from dedup.kernels.ids import apply_renamed, to_doc_ids
+from dedup.kernels.runs import find_bounds
 
 NAMES = ["doc_id", "id", "source", "split", "file", "row", "text_bytes", "order_keys", "merged", "text"]
 """Columns, see `dedup.tables.arrow.documents`."""
@@ -39,3 +43,32 @@ def to_documents(piece: Piece, split: int, renamed: Mapping[str, int]) -> pa.Rec
         batch["text"],
     ]
     return pa.RecordBatch.from_arrays(columns, names=NAMES)
+
+
+def read_with(
+    source: FileSource, split: Split, left: Left, side: pa.RecordBatch, *, number: int, renamed: Mapping[str, int]
+) -> Iterator[pa.RecordBatch]:
+    """Read some documents of a split, with columns of what is known of them besides.
+
+    Parameters
+    ----------
+    number
+        Of the split.
+    side
+        `file`, `row` and further columns, a row for each of the documents, in any order.
+    """
+    order = np.lexsort((side["row"].to_numpy(), side["file"].to_numpy()))
+    side = side.take(pa.array(order))
+    files, rows = side["file"].to_numpy(), side["row"].to_numpy()
+    bounds = find_bounds(files).tolist()
+    wanted = {int(files[begin]): rows[begin:end] for begin, end in pairwise(bounds)}
+    begins = dict(zip(wanted, bounds[:-1], strict=True))
+    for piece in left.read(source, split, wanted):
+        if piece.batch.num_rows:
+            documents = to_documents(piece, number, renamed)
+            here = np.searchsorted(wanted[piece.file], piece.batch["row"].to_numpy()) + begins[piece.file]
+            more = side.take(pa.array(here))
+            for name in side.schema.names:
+                if name not in NAMES:
+                    documents = documents.append_column(side.schema.field(name), more[name])
+            yield documents

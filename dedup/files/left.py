@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from dedup.files.source import FileSource, Piece, Rows
 from dedup.files.splits import Split
+from dedup.kernels.moving import unite_spans
 from dedup.kernels.runs import find_bounds
 
 
@@ -21,6 +22,17 @@ class Cuts(NamedTuple):
     begins: Rows
     """Characters of the text."""
     ends: Rows
+
+    @classmethod
+    def of(cls, rows: Rows, begins: Rows, ends: Rows) -> Self:
+        """Return spans, given in ascending order of rows, of which those that overlap or touch are one."""
+        if not rows.size:
+            return cls(rows, begins, ends)
+        bounds = find_bounds(rows).tolist()
+        united = [unite_spans(begins[begin:end], ends[begin:end]) for begin, end in pairwise(bounds)]
+        sizes = [each[0].size for each in united]
+        firsts, lasts = (np.concatenate([each[place] for each in united]) for place in (0, 1))
+        return cls(np.repeat(rows[bounds[:-1]], sizes), firsts, lasts)
 
     def by_row(self) -> dict[int, tuple[list[int], list[int]]]:
         """Return begins and ends by row."""
@@ -39,21 +51,17 @@ class Left:
     cuts: Mapping[int, Cuts] = field(default_factory=dict)
 
     @classmethod
-    def of(
-        cls, removed: tuple[Sequence[int], Sequence[int]], spans: tuple[Sequence[int], Sequence[int], Rows, Rows]
-    ) -> Self:
+    def of(cls, removed: tuple[Rows, Rows], spans: tuple[Rows, Rows, Rows, Rows]) -> Self:
         """Return what is left without some rows, by file and row, and some spans, by file, row, begin and end."""
-        files, rows = (np.asarray(each, np.int64) for each in removed)
-        order = np.lexsort((rows, files))
-        files, rows = files[order], rows[order]
+        order = np.lexsort(removed[::-1])
+        files, rows = (each[order] for each in removed)
         bounds = pairwise(find_bounds(files).tolist())
-        cuts = [np.asarray(each, np.int64) for each in spans]
-        order = np.lexsort((cuts[2], cuts[1], cuts[0]))
-        of, *columns = (each[order] for each in cuts)
+        order = np.lexsort((spans[1], spans[0]))
+        of, *columns = (each[order] for each in spans)
         return cls(
             removed={int(files[begin]): rows[begin:end] for begin, end in bounds},
             cuts={
-                int(of[begin]): Cuts(*(column[begin:end] for column in columns))
+                int(of[begin]): Cuts.of(*(column[begin:end] for column in columns))
                 for begin, end in pairwise(find_bounds(of).tolist())
             },
         )
@@ -102,19 +110,3 @@ def cut_texts(texts: pa.Array, rows: Rows, cuts: Mapping[int, tuple[list[int], l
 def cut_text(text: str, begins: Sequence[int], ends: Sequence[int]) -> str:
     """Return a text without spans of characters, which are in ascending order."""
     return "".join(text[begin:end] for begin, end in zip([0, *ends], [*begins, len(text)], strict=True))
-
-
-def move_back(begins: Rows, ends: Rows, cuts: tuple[Sequence[int], Sequence[int]]) -> tuple[Rows, Rows]:
-    """Return spans of a text that has lost others as spans of the whole text; these then hold what was lost in them.
-
-    Parameters
-    ----------
-    begins, ends : int64 [spans]
-    cuts
-        Begins and ends of what the text has lost, ascending.
-    """
-    lost_begins, lost_ends = (np.asarray(each, np.int64) for each in cuts)
-    lost = np.concatenate(([0], np.cumsum(lost_ends - lost_begins)))
-    # Where in the shorter text each loss lies.
-    places = lost_begins - lost[:-1]
-    return begins + lost[np.searchsorted(places, begins, side="right")], ends + lost[np.searchsorted(places, ends)]

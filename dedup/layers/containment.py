@@ -55,7 +55,7 @@ class ContainmentLayer:
         prefixes = engine.meet(
             "prefixes",
             shared,
-            iter,
+            None,
             partial(including.choose_prefixes, threshold=settings.threshold, least=settings.min_shingles),
             emitted=including.SHARED,
             by=["doc_id"],
@@ -65,7 +65,7 @@ class ContainmentLayer:
         paired = engine.meet(
             "paired",
             prefixes,
-            iter,
+            None,
             partial(including.pair, most=settings.max_larger),
             emitted=including.PREFIXES,
             by=["shingle"],
@@ -128,6 +128,7 @@ class ContainmentLayer:
         return Found(
             documents=documents,
             removals=engine.spread("removals", removals),
+            edges=True,
             details={
                 "compared": sum(bins),
                 "contained": edges.num_rows,

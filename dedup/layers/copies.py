@@ -71,7 +71,7 @@ def remove_copies(
     return engine.meet(
         "removals",
         found,
-        iter,
+        None,
         partial(_spare, most=choice.per_source, names=whole.names),
         emitted=removals,
         by=[OWNER],

@@ -25,7 +25,7 @@ class ExactLayer:
         """Search the documents: one pass over the text, of which digests travel only."""
         documents = engine.scan("documents", partial(_describe, contract=self.contract), KEYS)
         removals = remove_copies(engine, documents, layer=self.name, kind="equal", jaccard=1.0, choice=self.choice)
-        return Found(documents=documents, removals=removals)
+        return Found(documents=documents, removals=removals, edges=True)
 
 
 def _describe(batch: pa.RecordBatch, *, contract: Contract | None) -> dict[str, pa.Array]:

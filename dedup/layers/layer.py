@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar
+from typing import Any, Generic, Literal, Protocol, Self, TypeAlias, TypeVar
 
 import pyarrow as pa
 
@@ -36,7 +36,7 @@ class Engine(Protocol[Rows]):
         self,
         name: str,
         rows: Rows,
-        emit: Work,
+        emit: Work | None,
         work: Work,
         *,
         emitted: pa.Schema,
@@ -46,9 +46,10 @@ class Engine(Protocol[Rows]):
     ) -> Rows:
         """Bring rows of equal keys together.
 
-        `emit` makes rows of the schema `emitted` out of batches of `rows`. `work` receives them in ascending order of
-        the columns `by`, then `order`, all int64; rows of equal `by` come to one call, though perhaps in several
-        batches: see `dedup.kernels.groups.join_groups`. What it yields has the schema `schema`.
+        `emit` makes rows of the schema `emitted` out of batches of `rows`; None where they have it. `work` receives
+        them in ascending order of the columns `by`, then `order`, all int64; rows of equal `by` come to one call,
+        though perhaps in several batches: see `dedup.kernels.groups.join_groups`. What it yields has the schema
+        `schema`.
         """
 
     def fetch(self, name: str, wanted: Rows, work: Work, schema: pa.Schema) -> Rows:
@@ -66,8 +67,17 @@ class Engine(Protocol[Rows]):
     def spread(self, name: str, table: pa.Table) -> Rows:
         """Return the rows of a table that the memory of this machine holds."""
 
+    def measure(self, rows: Rows, *columns: str) -> Mapping[str, int]:
+        """Return the number of `rows`, and the sums of some columns by their names."""
+
     def collect(self, rows: Rows) -> pa.Table:
         """Return a table that is small."""
+
+    def leave(self, removals: Rows | None, spans: Rows | None, layer: str) -> Self:
+        """Return the engine for a layer, without the documents of the first, and the spans of the second, by doc_id.
+
+        It begins with all documents; what other layers left is not remembered.
+        """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -78,6 +88,8 @@ class Found(Generic[Rows]):
     """What `scan` has returned."""
     removals: Rows | None = None
     """REMOVALS: documents to remove, at most one row for each."""
+    edges: bool = False
+    """Whether removals are of pairs of known similarity, which `explain` goes along."""
     spans: Rows | None = None
     """SPANS: parts of texts, none of a document overlapping, in characters of the text that the layer was given."""
     effect: Literal["cut", "ignore", "mark"] = "cut"

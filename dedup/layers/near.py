@@ -1,6 +1,6 @@
 """The layer of near-duplicates: documents whose shingle sets reach the threshold of Jaccard similarity."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple, ParamSpec, Protocol, TypeVar
@@ -73,6 +73,8 @@ class NearFound:
     compared: DataFrame
     """EDGES with near misses."""
     members: DataFrame
+    renamed: Mapping[str, int]
+    """Document ids of ids whose hash is that of another."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -108,7 +110,8 @@ class NearLayer:
         stage = self.stage
         signed = stage("signatures", self._sign, corpus)
         shared = stage("identical", self._collapse, corpus, signed)
-        if renamed := self._find_renamed(signed, shared):
+        renamed = self._find_renamed(signed, shared)
+        if renamed:
             corpus = corpus.rename(renamed)
             signed = Table(frame=documents.exchange_ids(signed.frame, renamed), counts=signed.counts)
             shared = stage("identical", identical.collapse, self.keep, signed, cores=self.cores, table="renamed")
@@ -146,6 +149,7 @@ class NearLayer:
             repeated=identical.select_repeated(shared.frame) if shared.counts.repeated else None,
             compared=verified.frame,
             members=elected.frame,
+            renamed=renamed,
         )
 
     @property

@@ -21,8 +21,9 @@ from dedup.kernels.curve import probability
 from dedup.report.alerts import find_breaches, to_sentence
 from dedup.report.baseline import hold_against
 from dedup.settings.files import to_dict
+from dedup.settings.layers import NEAR
 from dedup.settings.options import Config
-from dedup.tables.counts import Lost, Near, Verified, Written
+from dedup.tables.counts import Layered, Lost, Near, Verified, Written
 
 PACKAGES = ("pyspark", "graphframes-py", "numpy", "pyarrow", "scipy", "xxhash")
 SIMILARITIES = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95)
@@ -34,6 +35,8 @@ BAND_ROW_BYTES = 16
 class Outcome:
     """The values that a report is built from."""
 
+    layers: Sequence[Layered]
+    """In the order in which they ran, at least one."""
     near: Near
     written: Written
     stages: Mapping[str, Mapping[str, Any]]
@@ -62,7 +65,9 @@ def build_report(*, config: Config, inputs: Sequence[str], output: str, outcome:
     """Gather what report.json holds."""
     near, written = outcome.near, outcome.written
     signed, paired, verified, elected = near.signed, near.paired, near.verified, near.elected
-    documents, removed = signed.rows, written.removed
+    first = outcome.layers[0]
+    documents, removed = first.documents, written.removed
+    by_others = sum(count for layer, count in written.removed_by.items() if layer != NEAR)
     baseline = outcome.baseline
     points = near.labeled.points if near.labeled else []
     known, joined = (sum(point[name] for point in points) for name in ("pairs", "joined"))
@@ -74,7 +79,7 @@ def build_report(*, config: Config, inputs: Sequence[str], output: str, outcome:
         "removed": removed,
         "removal_rate": _share(removed, documents),
         "removal_rate_change": None,
-        "identical": removed - elected.near,
+        "identical": removed - elected.near - by_others,
         "near": elected.near,
         "spared": elected.spared,
         "copied": elected.copied,
@@ -87,11 +92,12 @@ def build_report(*, config: Config, inputs: Sequence[str], output: str, outcome:
         "quarantined": written.quarantined,
         "documents_empty": signed.documents_empty,
         "documents_short": signed.documents_short,
-        "empty_rate": _share(signed.documents_empty, documents),
-        "short_rate": _share(signed.documents_short, documents),
+        "empty_rate": _share(signed.documents_empty, signed.rows),
+        "short_rate": _share(signed.documents_short, signed.rows),
         "survival_by_source": outcome.survival_by_source,
-        "text_bytes": signed.text_bytes,
-        "text_bytes_removed": None if written.text_bytes_kept is None else signed.text_bytes - written.text_bytes_kept,
+        "layers": list_layers(outcome.layers, written),
+        "text_bytes": first.text_bytes,
+        "text_bytes_removed": None if written.text_bytes_kept is None else first.text_bytes - written.text_bytes_kept,
         "tokens": signed.tokens,
         "token_ranks": outcome.token_ranks,
         "edges": verified.rows,
@@ -103,7 +109,7 @@ def build_report(*, config: Config, inputs: Sequence[str], output: str, outcome:
         "reader": outcome.reader,
         "components_engine": near.connected.engine,
         "pairs": {
-            "all": documents * (documents - 1) // 2,
+            "all": signed.rows * (signed.rows - 1) // 2,
             "in_buckets": paired.pairs_in_buckets,
             "uncompared": paired.pairs_uncompared,
             "settled": paired.pairs_settled,
@@ -119,7 +125,7 @@ def build_report(*, config: Config, inputs: Sequence[str], output: str, outcome:
         "missed_by_bands": _count_missed(config, verified) if config.mode == "lsh" else 0.0,
         "labeled_pairs": labeled,
         "recall_on_labeled_set": _share(joined, known) if labeled else None,
-        "candidate_pairs_per_doc": _share(paired.rows, documents),
+        "candidate_pairs_per_doc": _share(paired.rows, signed.rows),
         "length_drop_rate": _share(paired.pairs_distinct - paired.pairs_after_length, paired.pairs_distinct),
         "estimate_drop_rate": _share(paired.pairs_after_length - paired.rows, paired.pairs_after_length),
         "verify_drop_rate": _share(paired.rows - verified.rows, paired.rows),
@@ -154,6 +160,32 @@ def build_report(*, config: Config, inputs: Sequence[str], output: str, outcome:
         report["removal_rate_change"] = abs(report["removal_rate"] - baseline["removal_rate"])
     report["alerts"] = find_breaches(report, report["settings"]["alerts"])
     return report
+
+
+def list_layers(steps: Sequence[Layered], written: Written) -> list[dict[str, Any]]:
+    """Return what every layer removed and left: the waterfall.
+
+    Bytes are of texts, without spans that were cut or that later layers are to ignore; tokens are known where the layer
+    near counts them, and None elsewhere.
+    """
+    found = []
+    documents = steps[0].documents
+    for number, step in enumerate(steps):
+        after = None if number == len(steps) - 1 else steps[number + 1]
+        removed = written.removed_by.get(step.layer, 0)
+        documents -= removed
+        found.append(
+            {
+                "layer": step.layer,
+                "removed": removed,
+                "spans": step.spans,
+                "documents": documents,
+                "text_bytes": written.text_bytes_kept if after is None else after.text_bytes,
+                "tokens": None if after is None else after.tokens,
+                **({"details": dict(step.details)} if step.details else {}),
+            }
+        )
+    return found
 
 
 def rank_tokens(texts: Mapping[str, list[bytes]]) -> dict[str, Any] | None:

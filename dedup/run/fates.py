@@ -3,19 +3,29 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dedup.engines.passes import Part
+from dedup.engines.values import Register
 from dedup.kernels import Flags, Integers
 from dedup.kernels.runs import find_bounds, rank
 
-LAYER = "near"
 SOURCES = 50
 """Sources counted on their own."""
+
+
+class Repeated(NamedTuple):
+    """Rows of equal content, of which each but the first goes."""
+
+    doc_ids: Integers
+    """Document ids of more than one row, int64, ascending."""
+    layer: str
+    kind: str
+    members: pa.Table
+    """doc_id and component_id of documents that stay for others."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -28,41 +38,38 @@ class Fates:
     """One row for each: id, layer, kind, representative_id, component_id, jaccard."""
 
     @classmethod
-    def of(cls, part: Part, members: pa.Table, repeated: Integers) -> Self:
-        """Return the fates that members of components, and rows of equal content, have.
+    def of(cls, register: Register, removals: pa.Table, repeated: Repeated) -> Self:
+        """Return the fates of documents that are removed, and of rows of equal content.
 
-        Of equal rows, which share a document id, the first stays if their document does; the others go as its
-        identical copies.
+        Of equal rows, which share a document id, the first stays if their document does; the others go as its copies.
 
         Parameters
         ----------
-        members
-            MEMBERS.
-        repeated
-            Document ids of more than one row, int64, ascending.
+        removals
+            REMOVALS.
         """
-        is_duplicate = pc.not_equal(members["kind"], "kept").to_numpy(zero_copy_only=False)
-        order = np.argsort(members["doc_id"].to_numpy())
-        ordered = members["doc_id"].to_numpy()[order]
-        member = _look_up(ordered, part.doc_ids)
-        goes = np.zeros(part.doc_ids.size, dtype=bool)
-        goes[member >= 0] = is_duplicate[order[member[member >= 0]]]
-        further = _find_further(part.doc_ids, repeated)
-        places = np.flatnonzero(goes | further)
+        order = np.argsort(removals["doc_id"].to_numpy())
+        ordered = removals["doc_id"].to_numpy()[order]
+        member = _look_up(ordered, register.doc_ids)
+        goes = member >= 0
+        places = np.flatnonzero(goes | _find_further(register.doc_ids, repeated.doc_ids))
         # A copy of a document that stays has no removal of its own.
         copied = ~goes[places]
-        # There may be no member at all.
+        # There may be no removal at all.
         rows = np.append(order, -1)[member[places]]
-        known = members.take(pa.array(rows, mask=rows < 0))
-        own = part.ids.take(pa.array(places))
+        known = removals.take(pa.array(rows, mask=rows < 0))
+        own = register.ids.take(pa.array(places))
         is_copy = pa.array(copied)
+        doc_ids = pa.array(register.doc_ids[places])
+        found = pc.index_in(doc_ids, repeated.members["doc_id"].combine_chunks())
+        components = pc.coalesce(repeated.members["component_id"].take(found), doc_ids)
         table = pa.table(
             {
                 "id": own,
-                "layer": pa.array([LAYER] * places.size, pa.string()),
-                "kind": pc.if_else(is_copy, "identical", known["kind"]),
+                "layer": pc.if_else(is_copy, repeated.layer, known["layer"]),
+                "kind": pc.if_else(is_copy, repeated.kind, known["kind"]),
                 "representative_id": pc.if_else(is_copy, own, known["representative_id"]),
-                "component_id": pc.coalesce(known["component_id"], pa.array(part.doc_ids[places])),
+                "component_id": pc.if_else(is_copy, components, known["component_id"]),
                 "jaccard": pc.if_else(is_copy, 1.0, known["jaccard"]),
             }
         )
@@ -74,16 +81,16 @@ class Fates:
         flags[self.places] = True
         return flags
 
-    def by_file(self, part: Part) -> dict[int, Integers]:
+    def by_file(self, register: Register) -> dict[int, Integers]:
         """Return the rows that go of every file that loses some, ascending."""
-        files, rows = part.files[self.places], part.rows[self.places]
+        files, rows = register.files[self.places], register.rows[self.places]
         bounds = find_bounds(files).tolist()
         return {int(files[begin]): rows[begin:end] for begin, end in pairwise(bounds)}
 
-    def count_sources(self, part: Part) -> Mapping[str, Mapping[str, int]]:
+    def count_sources(self, register: Register) -> Mapping[str, Mapping[str, int]]:
         """Count documents and those kept of the SOURCES largest sources, and of all others together."""
-        kept = pa.array(~self.flag(part.doc_ids.size)).cast(pa.int64())
-        table = pa.table({"source": part.sources, "kept": kept}).group_by("source")
+        kept = pa.array(~self.flag(register.doc_ids.size)).cast(pa.int64())
+        table = pa.table({"source": register.sources, "kept": kept}).group_by("source")
         sums = table.aggregate([("kept", "count"), ("kept", "sum")]).to_pylist()
         ordered = sorted(sums, key=lambda row: (-row["kept_count"], row["source"] is not None, row["source"] or ""))
         found: dict[str, dict[str, int]] = {}

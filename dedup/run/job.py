@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Self
 
 from dedup.errors import ConfigError
+from dedup.run.layers import check_layers
 from dedup.settings.banding import choose, find_recall
 from dedup.settings.options import Config
 
@@ -37,6 +38,7 @@ class Job:
             When settings lack what they need of others.
         """
         config = self.config
+        check_layers(config)
         if not config.input.source_column and any(entry.startswith("source:") for entry in config.keep.order):
             raise ConfigError("keep.order: source:... needs input.source_column, which is empty")
         if not config.input.source_column and config.keep.copies_per_source:

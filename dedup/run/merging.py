@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dedup.engines.passes import Part
+from dedup.engines.values import Register
 from dedup.errors import ConfigError
 from dedup.run.fates import Fates
 from dedup.settings.keeping import COUNT, ENDS, list_merged, name_merged, parse_merge
@@ -52,24 +52,29 @@ def note_merged(entries: Sequence[str], rows: Sequence[int], groups: Sequence[Gr
     return pa.table(columns)
 
 
-def merge_by_file(entries: Sequence[str], part: Part, fates: Fates, count: int) -> dict[int, pa.Table]:
+def merge_by_file(entries: Sequence[str], register: Register, fates: Fates, count: int) -> dict[int, pa.Table]:
     """Return the columns that `keep.merge` asks for, by file; rows without them stand for themselves."""
     kept_ids = fates.removals["representative_id"].combine_chunks()
-    stays = ~fates.flag(part.doc_ids.size) & pc.is_in(part.ids, value_set=kept_ids).to_numpy(zero_copy_only=False)
+    stays = ~fates.flag(register.doc_ids.size) & pc.is_in(register.ids, value_set=kept_ids).to_numpy(
+        zero_copy_only=False
+    )
     places = np.flatnonzero(stays)
     groups = {
         user_id: [own or []]
         for user_id, own in zip(
-            *(each.take(pa.array(places)).to_pylist() for each in (part.ids, part.merged)), strict=True
+            *(each.take(pa.array(places)).to_pylist() for each in (register.ids, register.merged)), strict=True
         )
     }
-    for user_id, values in zip(kept_ids.to_pylist(), part.merged.take(pa.array(fates.places)).to_pylist(), strict=True):
-        groups[user_id].append(values or [])
+    gone = register.merged.take(pa.array(fates.places)).to_pylist()
+    for user_id, values in zip(kept_ids.to_pylist(), gone, strict=True):
+        # Nothing stays for what a layer removes by itself.
+        if user_id is not None:
+            groups[user_id].append(values or [])
     noted = list(groups.values())
     found = {}
     for file in range(count):
-        here = np.flatnonzero(part.files[places] == file)
+        here = np.flatnonzero(register.files[places] == file)
         found[file] = note_merged(
-            entries, part.rows[places[here]].tolist(), [noted[number] for number in here.tolist()]
+            entries, register.rows[places[here]].tolist(), [noted[number] for number in here.tolist()]
         )
     return found

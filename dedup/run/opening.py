@@ -5,7 +5,8 @@ from dedup.files.guess import guess
 from dedup.files.listing import Listing, list_files
 from dedup.files.source import FileSource, open_source
 from dedup.run.job import Job
-from dedup.settings.keeping import list_columns, list_merged
+from dedup.run.layers import list_noted
+from dedup.settings.keeping import list_columns
 from dedup.settings.options import Config
 
 SPLIT_BYTES = 8 << 20
@@ -43,7 +44,7 @@ def open_input(config: Config, listing: Listing) -> FileSource:
         source_column=chosen.source_column,
         on_bad_record=chosen.on_bad_record,
         order=list_columns(config.keep.order),
-        merge=list_merged(config.keep.merge),
+        merge=list_noted(config),
         max_text_bytes=chosen.max_text_bytes,
     )
 

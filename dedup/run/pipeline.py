@@ -18,15 +18,18 @@ from dedup.errors import AlertError, DataError, DedupError, SchemaError
 from dedup.files.splits import cut
 from dedup.files.storage import Storage as FileStorage
 from dedup.files.systems import absolute
-from dedup.layers.near import NAME, NearFound, NearLayer
+from dedup.layers.near import NearFound, NearLayer
 from dedup.report.build import Outcome
 from dedup.report.summary import Sample, draw
+from dedup.run.applied import Applied
 from dedup.run.clock import Clock
 from dedup.run.corpus import fingerprint
 from dedup.run.faults import recognise
 from dedup.run.input import list_folders, load_table, read_input, take_table
 from dedup.run.job import Job
 from dedup.run.labels import read_labels
+from dedup.run.layering import search
+from dedup.run.layers import list_noted
 from dedup.run.opening import SPLIT_BYTES, list_input, open_input
 from dedup.run.overlap import check_apart
 from dedup.run.publication import conclude, identify, read_baseline
@@ -37,15 +40,17 @@ from dedup.run.spreading import SpreadWriter
 from dedup.run.storage import Storage
 from dedup.run.tables import Tables
 from dedup.run.workspace import Workspace
-from dedup.run.writing import Result, RowWriter, TableWriter
+from dedup.run.writing import Result, RowWriter, TableWriter, list_copies
 from dedup.settings.contract import load_contract
 from dedup.settings.hashspec import HashSpec
-from dedup.settings.keeping import list_columns, list_merged, needs_spark
+from dedup.settings.keeping import list_columns, needs_spark
 from dedup.settings.options import Config
 from dedup.stages import documents, output, signatures
 from dedup.stages.documents import Corpus
 from dedup.stages.files import WAVES, Files
+from dedup.stages.layering import SparkEngine
 from dedup.stages.placement import sample_share
+from dedup.tables.counts import Near
 
 LOG = logging.getLogger("dedup")
 
@@ -102,7 +107,8 @@ def _run(spark: SparkSession, job: Job, storage: Storage, workspace: Workspace) 
     clock = Clock(spark)
     given = _open_files(spark, job, workspace, clock) or _open_rows(spark, job, storage, workspace, clock)
     workspace.open(identify(config, spec, given.fingerprint), overwrite=job.overwrite)
-    layer = NearLayer(
+    keep = Tables(spark, workspace)
+    near = NearLayer(
         config=config,
         contract=contract,
         spec=spec,
@@ -111,31 +117,35 @@ def _run(spark: SparkSession, job: Job, storage: Storage, workspace: Workspace) 
         labels=_read_labels(spark, storage, config, given.corpus.id_type),
         cores=spark.sparkContext.defaultParallelism,
         checkpoints=workspace.checkpoints,
-        keep=Tables(spark, workspace),
+        keep=keep,
         stage=clock,
     )
-    found = layer.find(given.corpus)
+    engine = SparkEngine(corpus=given.corpus, keep=keep, id_column=given.id_column)
+    searched = search(engine, near, config, contract, clock)
+    found, applied = searched.near, searched.applied
     with ThreadPoolExecutor() as beside:
         # The drawing takes as long as the writing of a small corpus, and another core.
         drawing = beside.submit(_draw, clock, config, found)
-        written = clock("output", given.write, found)
+        written = clock("output", given.write, applied)
         survival = None
         if config.input.source_column:
-            copies = None
-            if found.repeated is not None:
-                copies = output.list_copies(found.repeated, found.signatures, found.members, layer=NAME)
-            every = found.removals if copies is None else found.removals.unionByName(copies)
-            survival = output.count_sources(found.signatures, every)
+            copies = list_copies(applied)
+            every = applied.removals if copies is None else applied.removals.unionByName(copies)
+            survival = output.count_sources(applied.documents, every)
         token_ranks, plots = drawing.result()
     given.check_unchanged()
+    signature_bytes = 0
+    if found is not None:
+        signature_bytes = workspace.table_bytes("signatures") - found.counts.signed.sample_bytes
     outcome = Outcome(
-        near=found.counts,
+        layers=searched.steps,
+        near=Near.none() if found is None else found.counts,
         written=written.counts,
         stages=clock.report(),
         token_ranks=token_ranks,
         texts=written.texts,
         survival_by_source=survival,
-        signature_bytes=workspace.table_bytes("signatures") - found.counts.signed.sample_bytes,
+        signature_bytes=signature_bytes,
         baseline=baseline,
         engine="spark",
         reader=given.reader,
@@ -159,7 +169,7 @@ class _Given:
     fingerprint: str
     size: int
     """Bytes of all files."""
-    write: Callable[[NearFound], Result]
+    write: Callable[[Applied], Result]
     look: Callable[[], str]
     """Returns the fingerprint as it is now."""
 
@@ -225,7 +235,7 @@ def _open_rows(spark: SparkSession, job: Job, storage: Storage, workspace: Works
         text_column=chosen.text_column,
         source_column=chosen.source_column,
         order=list_columns(config.keep.order),
-        merge=list_merged(config.keep.merge),
+        merge=list_noted(config),
         # Whoever reads a text has it several times.
         max_text_bytes=min(chosen.max_text_bytes, find_heap(spark) // HEAP_PER_TEXT),
     )
@@ -233,9 +243,7 @@ def _open_rows(spark: SparkSession, job: Job, storage: Storage, workspace: Works
     writer = RowWriter(config=config, read=read, tables=tables)
     writer.check()
     return _Given(
-        corpus=documents.Rows(
-            documents=rows, order=list_columns(config.keep.order), merge=list_merged(config.keep.merge)
-        ),
+        corpus=documents.Rows(documents=rows, order=list_columns(config.keep.order), merge=list_noted(config)),
         reader="spark",
         format=read.format,
         id_column=read.id_column,
@@ -254,8 +262,10 @@ def _read_labels(spark: SparkSession, storage: Storage, config: Config, id_type:
     return read_labels(spark, storage, path, id_type=id_type, where="evaluation.labeled_pairs").filter("duplicate")
 
 
-def _draw(clock: Clock, config: Config, found: NearFound) -> tuple[dict[str, Any] | None, Mapping[str, str]]:
+def _draw(clock: Clock, config: Config, found: NearFound | None) -> tuple[dict[str, Any] | None, Mapping[str, str]]:
     """Read the sample of tokens, and draw the plots."""
+    if found is None:
+        return draw(config, Near.none(), [], set())
     with clock.group("output"):
         rows = signatures.select_sample(found.signatures).toArrow()
         sample: Sample = list(zip(rows["doc_id"].to_pylist(), rows["tokens"].to_pylist(), strict=True))

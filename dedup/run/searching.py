@@ -12,21 +12,29 @@ import pyarrow.compute as pc
 
 from dedup.engines import memory, passes
 from dedup.engines.machine import free_bytes
+from dedup.engines.tables import MemoryEngine
 from dedup.engines.values import Features, Found, Search
-from dedup.engines.workers import Workers
 from dedup.errors import DataError
-from dedup.files.records import Rejected
+from dedup.files.left import Left
+from dedup.files.listing import Listing
 from dedup.files.source import FileSource
 from dedup.files.splits import Split
 from dedup.kernels import Hashes, Integers
 from dedup.kernels.exact import take
+from dedup.kernels.ids import apply_renamed
 from dedup.kernels.runs import find_bounds
 from dedup.kernels.text import Contract
+from dedup.layers import layer
 from dedup.run.clock import Clock
 from dedup.settings.keeping import parse_order
+from dedup.settings.layers import NEAR
 from dedup.settings.options import Config
-from dedup.tables.counts import Signed
+from dedup.stages.placement import sample_share
+from dedup.tables import arrow
+from dedup.tables.counts import Labeled, Layered, Near, Signed
 from dedup.tables.ids import SHOWN
+
+KEPT = "kept"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -38,8 +46,30 @@ class Signatures:
     """The split of every document, int64, ascending."""
     begins: Sequence[str]
     """Beginnings of the texts of some documents without an id."""
-    rejected: Sequence[tuple[int, Rejected]]
     counts: Signed
+
+    def to_register(self) -> pa.Table:
+        """Return REGISTER."""
+        part = self.part
+        return pa.table(
+            {
+                "doc_id": part.doc_ids,
+                "id": part.ids,
+                "source": part.sources,
+                "split": pa.array(self.splits, pa.int32()),
+                "file": pa.array(part.files, pa.int32()),
+                "row": part.rows,
+                "text_bytes": part.text_bytes,
+                "order_keys": part.order_keys,
+                "merged": part.merged,
+            },
+            schema=arrow.register(part.ids.type),
+        )
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of signatures and keys."""
+        return self.part.signature.nbytes + self.part.band_keys.nbytes
 
     def list_sample(self) -> list[tuple[int, bytes]]:
         """Return the tokens of the documents of the sample by doc_id."""
@@ -49,15 +79,86 @@ class Signatures:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Searched:
+    """Result of the layer."""
+
+    signed: Signatures
+    found: Found
+
+    def to_found(self) -> layer.Found[pa.Table]:
+        """Return it as a chain takes it."""
+        gone = self._list_members().filter(pc.not_equal(self.found.members["kind"], KEPT))
+        return layer.Found(documents=self.signed.to_register(), removals=gone)
+
+    def to_step(self) -> Layered:
+        """Return its counts as a chain takes them."""
+        counts = self.signed.counts
+        return Layered(
+            layer=NEAR,
+            documents=counts.rows,
+            text_bytes=counts.text_bytes,
+            tokens=counts.tokens,
+            removed=self.found.members.num_rows,
+        )
+
+    def list_kept(self) -> pa.Table:
+        """Return the documents that stay for others: REMOVALS that are none."""
+        return self._list_members().filter(pc.equal(self.found.members["kind"], KEPT))
+
+    def _list_members(self) -> pa.Table:
+        members = self.found.members
+        schema = arrow.removals(members.schema.field("id").type)
+        columns = {name: members[name] for name in schema.names if name != "layer"}
+        return pa.table(columns | {"layer": pa.repeat(NEAR, members.num_rows)}).select(schema.names).cast(schema)
+
+    def list_edges(self) -> list[pa.Table]:
+        """Return EDGES, and documents of one shingle set as edges of Jaccard 1."""
+        same = self.found.identical
+        pairs = [same["doc_id"], same["set_id"], pa.chunked_array([pa.repeat(1.0, same.num_rows)])]
+        return [self.found.edges.cast(arrow.EDGES), pa.Table.from_arrays(pairs, schema=arrow.EDGES)]
+
+    def count(self, labels: pa.Table | None) -> Near:
+        """Return the counts of all stages."""
+        found = self.found
+        return Near(
+            signed=self.signed.counts,
+            collapsed=found.collapsed,
+            bucketed=found.bucketed,
+            paired=found.paired,
+            verified=found.verified,
+            connected=found.connected,
+            lost=found.lost,
+            elected=found.elected,
+            labeled=None if labels is None else Labeled(given=labels.num_rows, points=found.recall),
+        )
+
+
+def choose_signing(config: Config, contract: Contract, listing: Listing) -> passes.Signing:
+    """Return the parameters of signing."""
+    return passes.Signing(
+        contract=contract,
+        shingle_size=config.shingles.shingle_size,
+        bands=config.banding.bands if config.mode == "lsh" else 0,
+        rows=config.banding.rows,
+        signature_seed=config.lsh.seed,
+        sample_share=sample_share(listing.size),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Reading:
     """The passes over the text, and the search between them."""
 
-    workers: Workers
-    splits: Sequence[Split]
+    engine: MemoryEngine
     config: Config
     signing: passes.Signing
     labels: pa.Table | None
     """LABELS of the duplicates among labelled pairs."""
+
+    def search(self, clock: Clock, threads: int) -> Searched:
+        """Sign and search all documents that are left."""
+        signed = clock("signatures", self.sign)
+        return Searched(signed=signed, found=self.find(signed, clock, threads))
 
     def sign(self) -> Signatures:
         """Sign all documents.
@@ -67,13 +168,17 @@ class Reading:
         DataError
             When there is none.
         """
-        found = list(self.workers.map(partial(_sign_split, signing=self.signing), self.splits))
+        splits = [(split, self.engine.narrow(split)) for split in self.engine.splits]
+        found = list(self.engine.workers.map(partial(_sign_split, signing=self.signing), splits))
         parts = [part for each in found for part in each.parts]
         if not parts:
             raise DataError("--input: must hold at least one document (it has none)")
         sizes = [sum(part.doc_ids.size for part in each.parts) for each in found]
         part = passes.join(parts)
-        part = part._replace(doc_ids=memory.resolve_ids(part.doc_ids, part.ids))
+        is_first = self.engine.known.register is None
+        if is_first:
+            self.engine.known.renamed = memory.find_renamed(part.doc_ids, part.ids)
+        part = part._replace(doc_ids=apply_renamed(part.doc_ids, part.ids, self.engine.known.renamed))
         is_short = (part.token_counts > 0) & (part.token_counts < self.signing.shingle_size)
         counts = Signed(
             rows=part.doc_ids.size,
@@ -85,13 +190,16 @@ class Reading:
             ids_null=part.ids.null_count,
             sample_bytes=int(pc.sum(pc.binary_length(part.tokens)).as_py() or 0),
         )
-        return Signatures(
+        signed = Signatures(
             part=part,
             splits=np.repeat(np.arange(len(found)), sizes),
             begins=[begin for each in found for begin in each.begins],
-            rejected=[rejected for each in found for rejected in each.rejected],
             counts=counts,
         )
+        if is_first:
+            self.engine.known.rejected = [rejected for each in found for rejected in each.rejected]
+            self.engine.known.register = signed.to_register()
+        return signed
 
     def find(self, signed: Signatures, clock: Clock, threads: int) -> Found:
         """Search the documents that were signed."""
@@ -149,9 +257,10 @@ class Reading:
         for begin, end in pairwise(bounds.tolist()):
             files, rows = part.files[ordered[begin:end]], part.rows[ordered[begin:end]]
             wanted = {int(files[a]): rows[a:b] for a, b in pairwise(find_bounds(files).tolist())}
-            items.append((self.splits[int(signed.splits[ordered[begin]])], wanted))
+            split = self.engine.splits[int(signed.splits[ordered[begin]])]
+            items.append((split, self.engine.narrow(split), wanted))
         task = partial(_shingle_split, contract=self.signing.contract, shingle_size=self.signing.shingle_size)
-        found = list(self.workers.map(task, items))
+        found = list(self.engine.workers.map(task, items))
         shingles = np.concatenate([values for values, _ in found])
         offsets = np.concatenate(([0], np.cumsum(np.concatenate([sizes for _, sizes in found]))))
         if offsets.size - 1 != doc_ids.size:
@@ -161,14 +270,14 @@ class Reading:
         return take(shingles, offsets, numbers)
 
 
-def _sign_split(source: FileSource, split: Split, *, signing: passes.Signing) -> passes.SignedSplit:
-    return passes.sign_split(source, split, signing)
+def _sign_split(source: FileSource, item: tuple[Split, Left], *, signing: passes.Signing) -> passes.SignedSplit:
+    return passes.sign_split(source, *item, signing)
 
 
 def _shingle_split(
-    source: FileSource, item: tuple[Split, Mapping[int, Integers]], *, contract: Contract, shingle_size: int
+    source: FileSource, item: tuple[Split, Left, Mapping[int, Integers]], *, contract: Contract, shingle_size: int
 ) -> tuple[Hashes, Integers]:
-    return passes.shingle_split(source, *item, contract, shingle_size)
+    return passes.shingle_split(source, *item, contract=contract, shingle_size=shingle_size)
 
 
 def _list_counts(found: Found) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """The output of a run without Spark: a file for each file of the input, and the tables that explain them."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -10,11 +11,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from dedup.engines.passes import Part
-from dedup.engines.values import Found
+from dedup.engines.values import Register
 from dedup.engines.workers import Workers
 from dedup.errors import ConfigError, DedupError
 from dedup.files import annotation, repack, sink
+from dedup.files.left import Cuts
 from dedup.files.records import Rejected
 from dedup.files.source import FileSource
 from dedup.files.splits import Split
@@ -32,6 +33,8 @@ NOTES = ("dedup_kept", "dedup_representative_id", "dedup_component_id", "dedup_k
 """Columns of mode annotate."""
 NOTED_LENGTH = 200
 """Characters read of an example."""
+ORDER = [("id", "ascending"), ("begin", "ascending"), ("end", "descending")]
+"""Of spans, so that those within another follow it."""
 NO_ROWS = np.empty(0, np.int64)
 
 
@@ -42,6 +45,7 @@ class Unit(NamedTuple):
     removed: Integers
     rejected: Integers
     notes: pa.Table | None
+    cuts: Cuts | None = None
 
 
 class Pack(NamedTuple):
@@ -50,6 +54,27 @@ class Pack(NamedTuple):
     splits: Sequence[Split]
     left_out: Mapping[int, Integers]
     path: str
+    cuts: Mapping[int, Cuts] | None = None
+
+
+class Changes(NamedTuple):
+    """What becomes of the rows of the input; malformed records, to be set aside, and cuts by file."""
+
+    register: Register
+    fates: Fates
+    aside: Mapping[int, Integers]
+    cuts: Mapping[int, Cuts]
+
+
+class Explained(NamedTuple):
+    """Tables that explain a result, in document ids: EDGES, identical documents among them, and EDGES of near misses.
+
+    `spans` are as `arrow.spans_written`; None where no layer gives any.
+    """
+
+    edges: pa.Table
+    near_misses: pa.Table
+    spans: pa.Table | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -94,9 +119,10 @@ class FileWriter:
         workers: Workers,
         splits: Sequence[Split],
         *,
-        part: Part,
+        register: Register,
         fates: Fates,
-        found: Found,
+        explained: Explained,
+        cuts: Mapping[int, Cuts],
         rejected: Sequence[tuple[int, Rejected]],
     ) -> Written:
         """Apply what was found in one pass over the files, and write the tables that explain it.
@@ -107,40 +133,59 @@ class FileWriter:
             When the rows kept and removed are not those of the input.
         """
         self._write_table("duplicates", fates.removals)
-        self._write_table("edges", self._name(part, found.edges, found.identical))
-        self._write_table("near_misses", self._name(part, found.near_misses))
+        self._write_table("edges", _name(register, explained.edges))
+        self._write_table("near_misses", _name(register, explained.near_misses))
+        if explained.spans is not None:
+            self._write_table("spans", explained.spans)
         if rejected:
             rows = [{"file": each.file, "reason": each.reason, "record": each.record} for _, each in rejected]
             self._write_table("quarantine", pa.Table.from_pylist(rows))
-        aside = _group_rejected(rejected)
+        changes = Changes(register, fates, _group_rejected(rejected), cuts)
         mode = self.config.output.mode
         if mode == "ids" or self.format:
-            kept, removed = self._repack(workers, splits, part, fates, aside)
+            kept, removed = self._repack(workers, splits, changes)
         else:
-            kept, removed = self._mirror(workers, part, fates, aside)
-        total, goes = part.doc_ids.size, fates.places.size
+            kept, removed = self._mirror(workers, changes)
+        total, goes = register.doc_ids.size, fates.places.size
         if kept != total - goes or removed not in {goes, None}:
             raise DedupError(
                 f"output: kept and removed must be the {total - goes:,} and {goes:,} documents found (got {kept:,} and "
                 f"{removed:,}); did the input change while it was read?"
             )
-        text_bytes = int(part.text_bytes.sum() - part.text_bytes[fates.places].sum())
+        text_bytes = int(register.text_bytes.sum() - register.text_bytes[fates.places].sum())
+        if cuts and mode != "annotate":
+            text_bytes -= self._count_cut(register, fates, explained.spans)
         return Written(
             kept=kept,
             removed=goes,
-            edges=found.edges.num_rows + found.identical.num_rows,
-            near_misses=found.near_misses.num_rows,
+            edges=explained.edges.num_rows,
+            near_misses=explained.near_misses.num_rows,
             quarantined=len(rejected),
+            removed_by=dict(Counter(fates.removals["layer"].to_pylist())),
             text_bytes_kept=None if mode == "ids" else text_bytes,
         )
 
-    def read_texts(self, part: Part, largest: Sequence[Mapping[str, Any]]) -> dict[int, str]:
+    def _count_cut(self, register: Register, fates: Fates, spans: pa.Table | None) -> int:
+        """Return the bytes that documents lose which stay."""
+        assert spans is not None
+        lost: dict[Any, int] = {}
+        last: tuple[Any, int] = (None, 0)
+        for span in spans.filter(pc.equal(spans["effect"], "cut")).sort_by(ORDER).to_pylist():
+            # What an earlier layer has cut can lie in what a later one cuts.
+            if span["id"] != last[0] or span["end"] > last[1]:
+                lost[span["id"]] = lost.get(span["id"], 0) + len(span["text"].encode())
+                last = span["id"], span["end"]
+        found = pc.index_in(register.ids, pa.array(lost, register.ids.type)).fill_null(-1).to_numpy()
+        sizes = np.append(np.array([*lost.values()], np.int64), 0)
+        return int(sizes[found[~fates.flag(found.size)]].sum())
+
+    def read_texts(self, register: Register, largest: Sequence[Mapping[str, Any]]) -> dict[int, str]:
         """Return how the examples of the largest components begin, by doc_id."""
         if self.config.output.mode == "ids":
             return {}
         ids = sorted({each["doc_id"] for one in largest for each in one["examples"]})
-        places = [int(np.flatnonzero(part.doc_ids == doc_id)[0]) for doc_id in ids]
-        return self.begin_texts(ids, part.files[places].tolist(), part.rows[places].tolist())
+        places = [int(np.flatnonzero(register.doc_ids == doc_id)[0]) for doc_id in ids]
+        return self.begin_texts(ids, register.files[places].tolist(), register.rows[places].tolist())
 
     def begin_texts(self, doc_ids: Sequence[int], files: Sequence[int], rows: Sequence[int]) -> dict[int, str]:
         """Return how the texts at these places begin, by doc_id."""
@@ -184,35 +229,28 @@ class FileWriter:
         with self.storage.create(f"{self.folder}/{name}/part-00000.parquet") as stream:
             pq.write_table(table, stream, compression="zstd")
 
-    def _name(self, part: Part, edges: pa.Table, identical: pa.Table | None = None) -> pa.Table:
-        """Return edges in the user's ids, the lesser on the left; identical documents are edges of Jaccard 1."""
-        left, right, exact = (edges[name].to_numpy() for name in ("left_id", "right_id", "jaccard"))
-        if identical is not None:
-            left = np.concatenate((left, identical["doc_id"].to_numpy()))
-            right = np.concatenate((right, identical["set_id"].to_numpy()))
-            exact = np.concatenate((exact, np.ones(identical.num_rows)))
-        order = np.argsort(part.doc_ids)
-        places = (
-            order[np.searchsorted(part.doc_ids, ends, sorter=order)] if ends.size else ends for ends in (left, right)
-        )
-        one, other = (part.ids.take(pa.array(each, pa.int64())) for each in places)
-        is_less = pc.less(one, other)
-        least, greatest = pc.if_else(is_less, one, other), pc.if_else(is_less, other, one)
-        return pa.table({"left_id": least, "right_id": greatest, "jaccard": exact})
-
     def _mirror(
-        self, workers: Workers, part: Part, fates: Fates, aside: Mapping[int, Integers]
+        self,
+        workers: Workers,
+        changes: Changes,
     ) -> tuple[int, int | None]:
         """Write a file for each of the input."""
+        register, fates, aside, cuts = changes
         files = self.source.listing.files
-        removed = fates.by_file(part)
-        counts = np.bincount(part.files, minlength=len(files))
+        removed = fates.by_file(register)
+        counts = np.bincount(register.files, minlength=len(files))
         annotates = self.config.output.mode == "annotate"
-        notes = _annotate(part, fates) if annotates else {}
+        notes = _annotate(register, fates) if annotates else {}
         if self.config.keep.merge:
-            notes = merge_by_file(self.config.keep.merge, part, fates, len(files))
+            notes = merge_by_file(self.config.keep.merge, register, fates, len(files))
         units = [
-            Unit(number, removed.get(number, NO_ROWS), aside.get(number, NO_ROWS), notes.get(number))
+            Unit(
+                number,
+                removed.get(number, NO_ROWS),
+                aside.get(number, NO_ROWS),
+                notes.get(number),
+                cuts.get(number),
+            )
             for number in range(len(files))
         ]
         task = partial(write_unit, folder=self.folder, annotates=annotates, is_first_empty=not removed)
@@ -226,22 +264,39 @@ class FileWriter:
         return kept, sum(each.removed for each in written)
 
     def _repack(
-        self, workers: Workers, splits: Sequence[Split], part: Part, fates: Fates, aside: Mapping[int, Integers]
+        self,
+        workers: Workers,
+        splits: Sequence[Split],
+        changes: Changes,
     ) -> tuple[int, int | None]:
         """Write files of another format or number, or of the ids alone."""
-        removed, groups, name = fates.by_file(part), self.group(splits), self.name_part
-        kept_packs = [Pack(group, merge(removed, aside), name("kept", n)) for n, group in enumerate(groups)]
+        register, fates, aside, cuts = changes
+        removed, groups, name = fates.by_file(register), self.group(splits), self.name_part
+        kept_packs = [Pack(group, merge(removed, aside), name("kept", n), cuts) for n, group in enumerate(groups)]
         if self.config.output.mode == "ids":
             written = list(workers.map(partial(pack_ids, kind=self.kind), kept_packs))
             return sum(each.kept or 0 for each in written), None
         schema = repack.common_schema(self.source)
-        staying = Fates(places=np.setdiff1d(np.arange(part.doc_ids.size), fates.places), removals=fates.removals)
+        staying = Fates(places=np.setdiff1d(np.arange(register.doc_ids.size), fates.places), removals=fates.removals)
         gone_packs = [
-            Pack(group, merge(staying.by_file(part), aside), name("removed", n)) for n, group in enumerate(groups)
+            Pack(group, merge(staying.by_file(register), aside), name("removed", n)) for n, group in enumerate(groups)
         ]
         task = partial(pack, kind=self.kind, schema=schema)
         kept = sum(each.kept or 0 for each in workers.map(task, kept_packs))
         return kept, sum(each.kept or 0 for each in workers.map(task, gone_packs))
+
+
+def _name(register: Register, edges: pa.Table) -> pa.Table:
+    """Return edges in the user's ids, the lesser on the left."""
+    order = np.argsort(register.doc_ids)
+    places = (
+        order[np.searchsorted(register.doc_ids, ends, sorter=order)] if ends.size else ends
+        for ends in (edges[name].to_numpy() for name in ("left_id", "right_id"))
+    )
+    one, other = (register.ids.take(pa.array(each, pa.int64())) for each in places)
+    is_less = pc.less(one, other)
+    least, greatest = pc.if_else(is_less, one, other), pc.if_else(is_less, other, one)
+    return pa.table({"left_id": least, "right_id": greatest, "jaccard": edges["jaccard"]})
 
 
 def write_unit(source: FileSource, unit: Unit, *, folder: str, annotates: bool, is_first_empty: bool) -> sink.Written:
@@ -262,17 +317,18 @@ def write_unit(source: FileSource, unit: Unit, *, folder: str, annotates: bool, 
         kept_folder=f"{folder}/kept",
         removed_folder=f"{folder}/removed",
         rejected=unit.rejected,
+        cuts=unit.cuts,
         with_empty=is_first_empty and unit.number == 0,
     )
     if unit.notes is not None:
         left_out = np.union1d(unit.removed, unit.rejected)
-        annotation.annotate(source, unit.number, unit.notes, folder=f"{folder}/kept", rejected=left_out)
+        annotation.annotate(source, unit.number, unit.notes, folder=f"{folder}/kept", rejected=left_out, cuts=unit.cuts)
     return written
 
 
 def pack(source: FileSource, pack: Pack, *, kind: str, schema: pa.Schema) -> sink.Written:
     """Write rows of several files into one."""
-    return repack.repack(source, pack.splits, pack.left_out, path=pack.path, format=kind, schema=schema)
+    return repack.repack(source, pack.splits, pack.left_out, path=pack.path, format=kind, schema=schema, cuts=pack.cuts)
 
 
 def pack_ids(source: FileSource, pack: Pack, *, kind: str) -> sink.Written:
@@ -280,10 +336,10 @@ def pack_ids(source: FileSource, pack: Pack, *, kind: str) -> sink.Written:
     return repack.write_ids(source, pack.splits, pack.left_out, path=pack.path, format=kind)
 
 
-def _annotate(part: Part, fates: Fates) -> dict[int, pa.Table]:
+def _annotate(register: Register, fates: Fates) -> dict[int, pa.Table]:
     """Return what mode annotate says of the rows that go, by file; the others are kept."""
     removals = fates.removals
-    files, rows = part.files[fates.places], part.rows[fates.places]
+    files, rows = register.files[fates.places], register.rows[fates.places]
     table = pa.table(
         {"row": rows, "dedup_kept": np.zeros(rows.size, dtype=bool)}
         | {name: removals[name.removeprefix("dedup_")] for name in NOTES[1:]}

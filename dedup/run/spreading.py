@@ -7,22 +7,22 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from dedup.errors import DedupError
 from dedup.files import repack
+from dedup.files.left import Cuts
 from dedup.kernels import Integers
-from dedup.layers.near import NAME, NearFound
+from dedup.run.applied import Applied
 from dedup.run.merging import note_merged
 from dedup.run.sinking import NO_ROWS, NOTES, FileWriter, Pack, Unit, merge, no_notes, pack, pack_ids, write_unit
 from dedup.run.tables import Tables
-from dedup.run.writing import Result, TableWriter
+from dedup.run.writing import Result, TableWriter, count_layers
 from dedup.stages.exchange import Batches
 from dedup.stages.fates import find_fates, merge_values
 from dedup.stages.files import Files, gather, spread
-from dedup.stages.placement import fits_broadcast
 from dedup.stages.table import Table
 from dedup.tables import schemas
 from dedup.tables.counts import Written
@@ -51,7 +51,7 @@ class SpreadWriter:
     corpus: Files
     keep: Tables
 
-    def write(self, found: NearFound) -> Result:
+    def write(self, applied: Applied) -> Result:
         """Apply what was found in one pass over the files, and write the tables that explain it.
 
         Raises
@@ -59,17 +59,19 @@ class SpreadWriter:
         DedupError
             When the rows kept and removed are not those of the input.
         """
-        fates = self._keep_fates(found)
+        fates = self._keep_fates(applied)
         aside = self._set_aside()
-        goes, total = fates.counts.rows, found.counts.signed.rows
+        goes, total = fates.counts.rows, applied.rows
         # All at once: but for the files they are small, and each has its share of waiting for the driver.
         with ThreadPoolExecutor() as writers:
             duplicates = fates.frame.drop("doc_id", "text_bytes", *schemas.PLACE)
             explained = writers.submit(self.tables.write, "duplicates", duplicates)
-            edges = writers.submit(self.tables.write_edges, found)
-            near_misses = writers.submit(self.tables.write_near_misses, found)
+            edges = writers.submit(self.tables.write_edges, applied)
+            if applied.spans is not None:
+                writers.submit(self.tables.write, "spans", applied.spans)
+            near_misses = writers.submit(self.tables.write_near_misses, applied)
             with self.tables.clock.group("output"):
-                kept, removed = self._write_files(found, fates, aside)
+                kept, removed = self._write_files(applied, fates, aside)
         if kept != total - goes or removed not in {goes, None} or explained.result() != goes:
             raise DedupError(
                 f"output: kept and removed must be the {total - goes:,} and {goes:,} documents found (got {kept:,} and "
@@ -77,28 +79,29 @@ class SpreadWriter:
             )
         is_ids = self.files.config.output.mode == "ids"
         return Result(
-            texts={} if is_ids else self._read_texts(found),
+            texts={} if is_ids else self._read_texts(applied),
             counts=Written(
                 kept=kept,
                 removed=goes,
                 edges=edges.result(),
                 near_misses=near_misses.result(),
+                removed_by=count_layers(fates.frame, applied, goes),
                 quarantined=sum(rows.size for rows in aside.values()),
-                text_bytes_kept=None if is_ids else found.counts.signed.text_bytes - fates.counts.text_bytes,
+                text_bytes_kept=None if is_ids else self._count_kept(applied, fates),
             ),
         )
 
-    def _keep_fates(self, found: NearFound) -> Table[FatesCount]:
+    def _keep_fates(self, applied: Applied) -> Table[FatesCount]:
         schema = schemas.fates(self.corpus.id_type)
 
         def build(_: object) -> DataFrame:
             fates = find_fates(
-                found.removals,
-                found.repeated,
-                found.signatures,
-                found.members,
-                layer=NAME,
-                broadcast=fits_broadcast(found.counts.elected.rows),
+                applied.removals,
+                applied.repeated,
+                applied.documents,
+                applied.members,
+                copies=applied.copies,
+                broadcast=applied.few,
             )
             return fates.select(*schema.names)
 
@@ -123,14 +126,14 @@ class SpreadWriter:
         return {int(number): np.sort(places[numbers == number]) for number in np.unique(numbers)}
 
     def _write_files(
-        self, found: NearFound, fates: Table[FatesCount], aside: Mapping[int, Integers]
+        self, applied: Applied, fates: Table[FatesCount], aside: Mapping[int, Integers]
     ) -> tuple[int, int | None]:
         if self.files.config.output.mode == "ids" or self.files.format:
-            return self._repack(found, fates, aside)
-        return self._mirror(found, fates, aside)
+            return self._repack(applied, fates, aside)
+        return self._mirror(applied, fates, aside)
 
     def _mirror(
-        self, found: NearFound, fates: Table[FatesCount], aside: Mapping[int, Integers]
+        self, applied: Applied, fates: Table[FatesCount], aside: Mapping[int, Integers]
     ) -> tuple[int, int | None]:
         folder, held, count = self.files.folder, self.corpus.held, len(self.corpus.source.listing.files)
         annotates, is_clean = self.files.config.output.mode == "annotate", not fates.counts.rows
@@ -147,7 +150,8 @@ class SpreadWriter:
                 notes = note_merged(merge, [each["row"] for each in noted], [each["values"] for each in noted])
             elif annotates:
                 notes = _note(row, order, source.id_type) if rows.size else no_notes(source)
-            unit = Unit(row["file"], rows, aside.get(row["file"], NO_ROWS), notes)
+            cuts = row.get("cuts")
+            unit = Unit(row["file"], rows, aside.get(row["file"], NO_ROWS), notes, _to_cuts(cuts) if cuts else None)
             done = write_unit(source, unit, folder=folder, annotates=annotates, is_first_empty=is_clean)
             return UNREAD if done.kept is None else done.kept, done.removed
 
@@ -155,18 +159,24 @@ class SpreadWriter:
         every = self.corpus.spark.range(count).select(F.col("id").cast("int").alias("file"))
         units = every.join(listed, on="file", how="left")
         if merge:
-            noted = merge_values(fates.frame, found.signatures).select("file", F.struct("row", "values").alias("noted"))
+            noted = merge_values(fates.frame, applied.documents).select(
+                "file", F.struct("row", "values").alias("noted")
+            )
             units = units.join(gather(noted, "file", {"noted": "noted"}), on="file", how="left")
+        if applied.cuts is not None and not annotates:
+            places = applied.documents.select("doc_id", "file", "row").join(applied.cuts, on="doc_id", how="inner")
+            cuts = places.select("file", F.struct("row", "begin", "end").alias("cuts"))
+            units = units.join(gather(cuts, "file", {"cuts": "cuts"}), on="file", how="left")
         written = spread(units, "file", count).mapInArrow(_by_row(write), WRITTEN).toArrow()
         unread = [file for file, kept in zip(written["file"], written["kept"], strict=True) if kept.as_py() == UNREAD]
         kept = sum(each for each in written["kept"].to_pylist() if each != UNREAD)
         if unread:
-            copied = found.signatures.filter(F.col("file").isin([file.as_py() for file in unread]))
+            copied = applied.documents.filter(F.col("file").isin([file.as_py() for file in unread]))
             kept += copied.count()
         return kept, sum(written["removed"].to_pylist())
 
     def _repack(
-        self, found: NearFound, fates: Table[FatesCount], aside: Mapping[int, Integers]
+        self, applied: Applied, fates: Table[FatesCount], aside: Mapping[int, Integers]
     ) -> tuple[int, int | None]:
         files, splits, held = self.files, self.corpus.splits, self.corpus.held
         groups = files.group(splits)
@@ -183,7 +193,8 @@ class SpreadWriter:
                 rows = _by_file(row["files"] or [], row["rows"] or [])
                 source, every_split = held.value
                 own = [every_split[number] for number in numbers[row["file"]]]
-                packed = Pack(own, merge(rows, aside), paths[row["file"]])
+                cuts = {each["file"]: _to_cuts(each["cuts"]) for each in row.get("cuts") or ()}
+                packed = Pack(own, merge(rows, aside), paths[row["file"]], cuts)
                 if schema is None:
                     done = pack_ids(source, packed, kind=kind)
                 else:
@@ -194,22 +205,55 @@ class SpreadWriter:
             placed = left_out.select(number.alias("file"), F.col("file").alias("of"), "row")
             listed = gather(placed, "file", {"files": "of", "rows": "row"})
             every = self.corpus.spark.range(len(groups)).select(F.col("id").cast("int").alias("file"))
-            units = spread(every.join(listed, on="file", how="left"), "file", len(groups))
+            units = every.join(listed, on="file", how="left")
+            if applied.cuts is not None and folder == "kept":
+                units = units.join(_gather_cuts(applied.documents, applied.cuts, number), on="file", how="left")
+            units = spread(units, "file", len(groups))
             return sum(units.mapInArrow(_by_row(write), WRITTEN).toArrow()["kept"].to_pylist())
 
         kept = run(fates.frame, "kept")
         if is_ids:
             return kept, None
         gone = fates.frame.select(*schemas.PLACE)
-        return kept, run(found.signatures.join(gone, on=[*schemas.PLACE], how="left_anti"), "removed")
+        return kept, run(applied.documents.join(gone, on=[*schemas.PLACE], how="left_anti"), "removed")
 
-    def _read_texts(self, found: NearFound) -> dict[int, str]:
+    def _count_kept(self, applied: Applied, fates: Table[FatesCount]) -> int:
+        """Return the bytes of the texts that stay."""
+        kept = applied.text_bytes - fates.counts.text_bytes
+        if applied.spans is None or self.files.config.output.mode == "annotate":
+            return kept
+        before = Window.partitionBy("id").orderBy("begin", F.desc("end")).rowsBetween(Window.unboundedPreceding, -1)
+        # What an earlier layer has cut can lie in what a later one cuts.
+        is_inner = F.coalesce(F.max("end").over(before), F.lit(-1)) >= F.col("end")
+        cut = applied.spans.filter(F.col("effect") == "cut").withColumn("inner", is_inner).filter(~F.col("inner"))
+        lost = cut.groupBy("id").agg(F.sum(F.octet_length("text")).alias("bytes"))
+        places = applied.documents.select("id", *schemas.PLACE)
+        staying = places.join(fates.frame.select(*schemas.PLACE), on=[*schemas.PLACE], how="left_anti")
+        return kept - int(staying.join(lost, on="id", how="inner").agg(F.sum("bytes")).collect()[0][0] or 0)
+
+    def _read_texts(self, applied: Applied) -> dict[int, str]:
         """Return how the examples of the largest components begin, by doc_id."""
-        ids = {each["doc_id"] for one in found.counts.elected.largest for each in one["examples"]}
+        ids = {*applied.list_examples()}
         if not ids:
             return {}
-        rows = found.signatures.filter(F.col("doc_id").isin([*ids])).select("doc_id", "file", "row").toArrow()
+        rows = applied.documents.filter(F.col("doc_id").isin([*ids])).select("doc_id", "file", "row").toArrow()
         return self.files.begin_texts(*(rows[name].to_pylist() for name in rows.column_names))
+
+
+def _gather_cuts(documents: DataFrame, cuts: DataFrame, number: Column) -> DataFrame:
+    """Return the spans of the files of each output file, which is known by this number of a split."""
+    places = documents.select("doc_id", *schemas.PLACE).join(cuts, on="doc_id", how="inner")
+    listed = F.collect_list(F.struct("row", "begin", "end")).alias("cuts")
+    of_file = places.groupBy(number.alias("number"), "file").agg(listed)
+    of_number = F.collect_list(F.struct("file", "cuts")).alias("cuts")
+    return of_file.groupBy("number").agg(of_number).withColumnRenamed("number", "file")
+
+
+def _to_cuts(listed: Sequence[Mapping[str, int]]) -> Cuts:
+    """Return the spans of a file."""
+    rows, begins, ends = (np.array([each[name] for each in listed], np.int64) for name in ("row", "begin", "end"))
+    order = np.argsort(rows, kind="stable")
+    return Cuts.of(rows[order], begins[order], ends[order])
 
 
 def _by_row(write: Callable[[Mapping[str, Any]], tuple[int, int]]) -> Callable[[Batches], Batches]:

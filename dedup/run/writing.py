@@ -3,6 +3,7 @@
 from collections.abc import Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import reduce
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, DataFrameWriter, Observation
@@ -10,7 +11,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from dedup.errors import DedupError
-from dedup.layers.near import NAME, NearFound
+from dedup.run.applied import Applied
 from dedup.run.clock import Clock
 from dedup.run.input import Read
 from dedup.run.merging import check_merge, note_merged
@@ -21,6 +22,7 @@ from dedup.stages import documents, edges, output
 from dedup.stages.exchange import Batches
 from dedup.stages.placement import fits_broadcast
 from dedup.tables.counts import Written
+from dedup.tables.schemas import EDGES
 
 STAGE = "output"
 
@@ -59,14 +61,28 @@ class TableWriter:
             save(counted.write, f"{self.workspace.result}/{name}", kind)
         return int(observation.get["rows"])
 
-    def write_edges(self, found: NearFound) -> int:
+    def write_edges(self, applied: Applied) -> int:
         """Write the edges in the user's ids."""
-        selected = edges.select_edges(found.compared, threshold=self.threshold)
-        broadcast = fits_broadcast(found.counts.elected.rows)
-        return self.write("edges", output.name_edges(selected, found.identical, found.members, broadcast=broadcast))
+        found, named = applied.near, []
+        if found is not None:
+            selected = edges.select_edges(found.compared, threshold=self.threshold)
+            broadcast = fits_broadcast(found.counts.elected.rows)
+            named.append(output.name_edges(selected, found.identical, found.members, broadcast=broadcast))
+        if applied.edges is not None or found is None:
+            others = applied.edges if applied.edges is not None else self._no_edges(applied)
+            ids = applied.documents.select("doc_id", "id").dropDuplicates(["doc_id"])
+            named.append(output.name_near_misses(others, ids, broadcast=applied.few))
+        return self.write("edges", reduce(DataFrame.unionByName, named))
 
-    def write_near_misses(self, found: NearFound) -> int:
+    def _no_edges(self, applied: Applied) -> DataFrame:
+        return applied.documents.sparkSession.createDataFrame([], EDGES)
+
+    def write_near_misses(self, applied: Applied) -> int:
         """Write the near misses in the user's ids."""
+        found = applied.near
+        if found is None:
+            none, ids = self._no_edges(applied), applied.documents.select("doc_id", "id")
+            return self.write("near_misses", output.name_near_misses(none, ids, broadcast=True))
         verified = found.counts.verified
         few = fits_broadcast(verified.compared - verified.rows)
         near_misses = edges.select_near_misses(found.compared, threshold=self.threshold, on_driver=few)
@@ -74,6 +90,20 @@ class TableWriter:
         if found.repeated is not None:
             ids = ids.distinct()
         return self.write("near_misses", output.name_near_misses(near_misses, ids, broadcast=few))
+
+
+def count_layers(removals: DataFrame, applied: Applied, removed: int) -> dict[str, int]:
+    """Return the documents removed by layer, without a job where there is one layer."""
+    if len(applied.layers) == 1:
+        return {applied.layers[0]: removed}
+    return {row["layer"]: row["count"] for row in removals.groupBy("layer").count().collect()}
+
+
+def list_copies(applied: Applied) -> DataFrame | None:
+    """Return the second and further of wholly equal rows; None where there are none."""
+    if applied.repeated is None:
+        return None
+    return output.list_copies(applied.repeated, applied.documents, applied.removals, applied.members, applied.copies)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -100,12 +130,12 @@ class RowWriter:
         if self.config.output.mode == "annotate":
             output.check_annotations(self.read.corpus.rows)
 
-    def list_removals(self, found: NearFound) -> DataFrame:
+    def list_removals(self, applied: Applied) -> DataFrame:
         """Return REMOVALS with the second and further of wholly equal rows."""
-        copies = self._list_copies(found)
-        return found.removals if copies is None else found.removals.unionByName(copies)
+        copies = list_copies(applied)
+        return applied.removals if copies is None else applied.removals.unionByName(copies)
 
-    def write(self, found: NearFound) -> Result:
+    def write(self, applied: Applied) -> Result:
         """Apply what was found in one pass over the input, and write the tables that explain it.
 
         Raises
@@ -113,15 +143,15 @@ class RowWriter:
         DedupError
             When the rows kept and removed are not those of the input.
         """
-        examples = [each["doc_id"] for one in found.counts.elected.largest for each in one["examples"]]
+        examples = applied.list_examples()
         noted = Observation()
         rejected = self.read.corpus.rejected
         # All writes at once: but for the first they are small, and each has its share of waiting for the driver.
         with ThreadPoolExecutor() as writers:
-            corpus = writers.submit(self._write_corpus, found, examples=examples, noted=noted)
-            duplicates = writers.submit(self.tables.write, "duplicates", self.list_removals(found).drop("doc_id"))
-            named = writers.submit(self.tables.write_edges, found)
-            near_misses = writers.submit(self.tables.write_near_misses, found)
+            corpus = writers.submit(self._write_corpus, applied, examples=examples, noted=noted)
+            duplicates = writers.submit(self.tables.write, "duplicates", self.list_removals(applied).drop("doc_id"))
+            named = writers.submit(self.tables.write_edges, applied)
+            near_misses = writers.submit(self.tables.write_near_misses, applied)
             quarantine = writers.submit(self.tables.write, "quarantine", rejected) if rejected is not None else None
         written = Written(
             kept=corpus.result().kept,
@@ -129,14 +159,15 @@ class RowWriter:
             edges=named.result(),
             near_misses=near_misses.result(),
             quarantined=quarantine.result() if quarantine else 0,
+            removed_by=count_layers(self.list_removals(applied), applied, duplicates.result()),
             text_bytes_kept=corpus.result().text_bytes_kept,
         )
-        self._check_complete(found, written, corpus.result().removed)
+        self._check_complete(applied, written, corpus.result().removed)
         texts = output.read_notes(noted) if examples and self.config.output.mode != "ids" else {}
         return Result(texts={doc_id: " ".join(text.split()) for doc_id, text in texts.items()}, counts=written)
 
-    def _check_complete(self, found: NearFound, written: Written, removed: int | None) -> None:
-        total = found.counts.signed.rows
+    def _check_complete(self, applied: Applied, written: Written, removed: int | None) -> None:
+        total = applied.rows
         removed = written.removed if removed is None else removed
         if written.kept + removed != total or removed != written.removed:
             raise DedupError(
@@ -145,15 +176,7 @@ class RowWriter:
                 "did the input change while it was read?"
             )
 
-    def _list_copies(self, found: NearFound) -> DataFrame | None:
-        if found.repeated is None:
-            return None
-        return output.list_copies(found.repeated, found.signatures, found.members, layer=NAME)
-
-    def _are_few(self, found: NearFound) -> bool:
-        return fits_broadcast(found.counts.elected.rows)
-
-    def _write_corpus(self, found: NearFound, *, examples: Collection[int], noted: Observation) -> _Counted:
+    def _write_corpus(self, applied: Applied, *, examples: Collection[int], noted: Observation) -> _Counted:
         """Write the input as the mode wants it."""
         rows = self.read.corpus.rows
         user_id, doc_id = documents.identify(rows, id_column=self.read.id_column)
@@ -162,13 +185,14 @@ class RowWriter:
         if examples and mode != "ids":
             rows = output.note_texts(rows, doc_id, examples, text_column, noted)
         if mode == "annotate":
-            copies = self._list_copies(found)
-            copies = found.removals.limit(0) if copies is None else copies
-            marked, is_kept = output.annotate(rows, doc_id, found.removals, copies, found.repeated), F.col("dedup_kept")
+            copies = list_copies(applied)
+            copies = applied.removals.limit(0) if copies is None else copies
+            marked = output.annotate(rows, doc_id, applied.removals, copies, applied.repeated)
+            is_kept = F.col("dedup_kept")
         else:
             if self.config.keep.merge:
-                rows = self._merge(rows, doc_id, found)
-            marked, flag = output.mark(rows, doc_id, found.removals, found.repeated, broadcast=self._are_few(found))
+                rows = self._merge(rows, doc_id, applied)
+            marked, flag = output.mark(rows, doc_id, applied.removals, applied.repeated, broadcast=applied.few)
             is_kept = ~F.col(flag)
         if mode == "ids":
             ids = marked.filter(is_kept).select(user_id.alias(self.read.id_column or "id"))
@@ -179,7 +203,7 @@ class RowWriter:
         with self.tables.clock.group(STAGE):
             if mode == "annotate":
                 self._save("annotated", observed, kind)
-            elif not found.counts.elected.rows and found.repeated is None:
+            elif not applied.removes:
                 # One of the two folders would be missing; an empty table can at least be read.
                 self._save("removed", self.read.corpus.rows.limit(0), kind)
                 self._save("kept", observed.drop(flag), kind)
@@ -189,10 +213,10 @@ class RowWriter:
         removed = None if mode == "annotate" else seen["rows"] - seen["kept"]
         return _Counted(kept=seen["kept"], removed=removed, text_bytes_kept=seen["bytes"] or 0)
 
-    def _merge(self, rows: DataFrame, doc_id: Column, found: NearFound) -> DataFrame:
+    def _merge(self, rows: DataFrame, doc_id: Column, applied: Applied) -> DataFrame:
         """Return the input with the columns that `keep.merge` asks for."""
         entries = self.config.keep.merge
-        values = output.merge_values(self.list_removals(found), found.signatures)
+        values = output.merge_values(self.list_removals(applied), applied.documents)
         empty = note_merged(entries, [], []).drop(["row"]).schema
         schema = from_arrow_schema(pa.schema([("doc_id", pa.int64()), *empty]))
 

@@ -96,8 +96,9 @@ class Lines(Table):
     """Sources, by input.source_column, of which a line is common too, a 64-bit integer of at least 0; 0 asks for
     none."""
 
-    min_characters: int = field(default=1, metadata={"range": Range(1)})
-    """Characters that a line must have to count, without white space at both ends, a 64-bit integer of at least 1."""
+    min_characters: int = field(default=20, metadata={"range": Range(1)})
+    """Characters that a line must have to count, without white space at both ends, a 64-bit integer of at least 1:
+    shorter ones are headings, brackets and fences of code as often as boilerplate."""
 
     action: Literal["cut", "ignore", "mark"] = "cut"
     """What becomes of common lines: "cut" takes them out of the texts, with their ends; "ignore" leaves them in the

@@ -1,9 +1,10 @@
 """Input rows -> DOCUMENTS, and the check of their ids."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Protocol
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
@@ -11,10 +12,12 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from dedup.errors import SchemaError
-from dedup.files.columns import to_source
+from dedup.files.columns import to_source, to_text
+from dedup.files.left import Cuts, cut_texts
 from dedup.files.orders import join_keys, join_texts, to_key
 from dedup.kernels.ids import rename
 from dedup.stages.exchange import Batches
+from dedup.tables.arrow import PLACE
 from dedup.tables.ids import SHOWN, SHOWN_LENGTH, refuse_collision, refuse_null, refuse_repeated
 
 TOO_LONG = "take it out, or raise the limit and the memory of Spark: 8 bytes for each byte of a text"
@@ -65,10 +68,24 @@ class Corpus(Protocol):
         ----------
         signatures
             SIGNATURES of this corpus, which say where each document stands.
+        wanted
+            doc_id, and columns that the batches have besides.
         broadcast
-            Whether these ids fit into every executor's memory; otherwise what says where they stand is shuffled, of
+            Whether these rows fit into every executor's memory; otherwise what says where they stand is shuffled, of
             rows that Spark reads the text.
         """
+
+    def leave(self, documents: DataFrame, removals: DataFrame | None, spans: DataFrame | None) -> DataFrame:
+        """Return the table by which `without` leaves documents out, and spans (doc_id, begin, end) of texts.
+
+        Parameters
+        ----------
+        documents
+            REGISTER of this corpus.
+        """
+
+    def without(self, left: DataFrame) -> "Corpus":
+        """Return the documents without what `leave` has noted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -80,6 +97,8 @@ class Rows:
     """These rules, each with its column or expression."""
     merge: tuple[str, ...] = ()
     """Columns of `keep.merge`."""
+    left: DataFrame | None = None
+    """What `leave` has noted; None where all is left."""
 
     @property
     def id_type(self) -> T.DataType:
@@ -92,16 +111,7 @@ class Rows:
 
     def scan(self, work: Callable[[Batches], Batches], schema: T.StructType) -> DataFrame:
         """See `Corpus.scan`."""
-        order, merge = self.order, self.merge
-
-        def read(batches: Batches) -> Batches:
-            for batch in batches:
-                keys = [to_key(batch[f"order{number}"], *rule) for number, rule in enumerate(order)]
-                merged = [to_source(batch[f"merge{number}"]) for number, _ in enumerate(merge)]
-                keyed = batch.append_column("order_keys", join_keys(keys, batch.num_rows))
-                yield keyed.append_column("merged", join_texts(merged, batch.num_rows))
-
-        return self.documents.mapInArrow(lambda batches: work(read(batches)), schema)
+        return self._left().mapInArrow(lambda batches: work(read_rows(batches, self.order, self.merge)), schema)
 
     def fetch(
         self,
@@ -114,7 +124,60 @@ class Rows:
     ) -> DataFrame:
         """See `Corpus.fetch`."""
         ids = F.broadcast(wanted) if broadcast else wanted
-        return self.documents.select("doc_id", "text").join(ids, on="doc_id", how="left_semi").mapInArrow(work, schema)
+        # Ids alone may come several times, as those of equal rows do.
+        rows = self._left().join(ids, on="doc_id", how="inner" if wanted.columns[1:] else "left_semi")
+        return rows.mapInArrow(lambda batches: work(read_rows(batches, self.order, self.merge)), schema)
+
+    def leave(
+        self,
+        documents: DataFrame,  # noqa: ARG002 - as above
+        removals: DataFrame | None,
+        spans: DataFrame | None,
+    ) -> DataFrame:
+        """See `Corpus.leave`: doc_id, whether it is gone, and its spans."""
+        cuts = "array<struct<begin:bigint,end:bigint>>"
+        found = self.documents.sparkSession.createDataFrame([], f"doc_id long, gone boolean, cuts {cuts}")
+        if removals is not None:
+            gone = removals.select(
+                "doc_id", F.expr("true").alias("gone"), F.expr(f"cast(null as {cuts})").alias("cuts")
+            )
+            found = found.unionByName(gone)
+        if spans is not None:
+            listed = F.collect_list(F.struct("begin", "end")).alias("cuts")
+            cut = spans.groupBy("doc_id").agg(listed).select("doc_id", F.expr("false").alias("gone"), "cuts")
+            found = found.unionByName(cut)
+        return found.groupBy("doc_id").agg(F.max("gone").alias("gone"), F.flatten(F.collect_list("cuts")).alias("cuts"))
+
+    def without(self, left: DataFrame) -> "Rows":
+        """See `Corpus.without`."""
+        return replace(self, left=left)
+
+    def _left(self) -> DataFrame:
+        if self.left is None:
+            return self.documents
+        gone = F.coalesce("gone", F.expr("false"))
+        return self.documents.join(self.left, on="doc_id", how="left").filter(~gone).drop("gone")
+
+
+def read_rows(batches: Batches, order: Sequence[tuple[str, str]], merge: Sequence[str]) -> Batches:
+    """Give batches of rows the columns that those of files have."""
+    for batch in batches:
+        keys = [to_key(batch[f"order{number}"], *rule) for number, rule in enumerate(order)]
+        merged = [to_source(batch[f"merge{number}"]) for number, _ in enumerate(merge)]
+        columns = dict(zip(batch.schema.names, batch.columns, strict=True))
+        if "cuts" in columns:
+            lists = columns.pop("cuts")
+            spans = lists.flatten()
+            sizes = pc.list_value_length(lists).fill_null(0).to_numpy()
+            rows = np.repeat(np.arange(batch.num_rows), sizes)
+            cuts = Cuts.of(rows, *(pc.struct_field(spans, name).to_numpy() for name in ("begin", "end")))
+            columns["text"] = cut_texts(to_text(batch["text"]), np.arange(batch.num_rows), cuts.by_row())
+        count = batch.num_rows
+        columns |= {name: pa.nulls(count, kind) for name, kind in PLACE}
+        columns["text_bytes"] = pc.binary_length(columns["text"]).fill_null(0).cast(pa.int64())
+        columns["order_keys"] = join_keys(keys, count)
+        columns["merged"] = join_texts(merged, count)
+        yield pa.RecordBatch.from_arrays([*columns.values()], names=[*columns])
 
 
 def column(name: str) -> Column:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -12,17 +12,32 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from dedup.files.documents import read_with, to_documents
+from dedup.files.left import Left
 from dedup.files.source import FileSource
 from dedup.files.splits import Split
-from dedup.kernels import Integers
 from dedup.kernels.blocks import routes
-from dedup.kernels.ids import apply_renamed, to_doc_ids
-from dedup.kernels.runs import find_bounds
 from dedup.stages.exchange import Batches
-from dedup.tables.schemas import QUARANTINE
+from dedup.tables.schemas import PLACE, QUARANTINE
 
 WAVES = 8
 """Tasks for each core, so that cores end together."""
+LEFT = (
+    T.StructType()
+    .add("split", T.IntegerType())
+    .add("removed", T.ArrayType(T.StructType().add("file", T.IntegerType()).add("row", T.LongType())))
+    .add(
+        "cuts",
+        T.ArrayType(
+            T.StructType()
+            .add("file", T.IntegerType())
+            .add("row", T.LongType())
+            .add("begin", T.LongType())
+            .add("end", T.LongType())
+        ),
+    )
+)
+"""What earlier layers have taken out of a split: rows, and spans of texts."""
 REJECTED = T.StructType([*QUARANTINE.fields]).add("number", T.IntegerType()).add("row", T.LongType())
 """QUARANTINE with the place of each record."""
 
@@ -36,6 +51,8 @@ class Files:
     splits: Sequence[Split]
     renamed: Mapping[str, int] = field(default_factory=dict)
     """Document ids of ids whose hash is that of another."""
+    left: DataFrame | None = None
+    """LEFT; None where all is."""
 
     def rename(self, renamed: Mapping[str, int]) -> "Files":
         """See `Corpus.rename`."""
@@ -58,11 +75,15 @@ class Files:
         def read(batches: Batches) -> Iterator[pa.RecordBatch]:
             source, splits = held.value
             for batch in batches:
-                for number in batch["id"].to_pylist():
-                    yield from _read(source, splits[number], number, None, renamed)
+                for row in batch.to_pylist():
+                    for piece in _to_left(row).read(source, splits[row["split"]]):
+                        if piece.batch.num_rows:
+                            yield to_documents(piece, row["split"], renamed)
 
         # A task for each split, as the order of numbers has them.
-        numbers = self.spark.range(0, len(self.splits), 1, count)
+        numbers = self.spark.range(0, len(self.splits), 1, count).select(F.col("id").cast("int").alias("split"))
+        if self.left is not None:
+            numbers = spread(numbers.join(self.left, on="split", how="left"), "split", count)
         return numbers.mapInArrow(lambda batches: work(read(batches)), schema)
 
     def fetch(
@@ -77,17 +98,44 @@ class Files:
         """See `Corpus.fetch`."""
         held, renamed = self.held, self.renamed
         ids = F.broadcast(wanted) if broadcast else wanted
-        places = signatures.select("doc_id", "split", "file", "row").join(ids, on="doc_id", how="left_semi")
+        more = [name for name in wanted.columns if name not in PLACE]
+        # Ids alone may come several times, as those of equal rows do.
+        places = signatures.select("doc_id", *PLACE).join(ids, on="doc_id", how="inner" if more[1:] else "left_semi")
 
         def read(batches: Batches) -> Iterator[pa.RecordBatch]:
             source, splits = held.value
             for batch in batches:
-                columns = (batch[name].to_pylist() for name in ("split", "files", "rows"))
-                for number, files, rows in zip(*columns, strict=True):
-                    yield from _read(source, splits[number], number, (np.array(files), np.array(rows)), renamed)
+                lefts = batch.drop_columns(["wanted"]).to_pylist()
+                for row, listed in zip(lefts, batch["wanted"], strict=True):
+                    side = pa.RecordBatch.from_struct_array(listed.values)
+                    split = row["split"]
+                    yield from read_with(source, splits[split], _to_left(row), side, number=split, renamed=renamed)
 
-        gathered = gather(places, "split", {"files": "file", "rows": "row"})
+        listed = F.collect_list(F.struct("file", "row", *more)).alias("wanted")
+        gathered = places.groupBy("split").agg(listed)
+        if self.left is not None:
+            gathered = gathered.join(self.left, on="split", how="left")
         return spread(gathered, "split", len(self.splits)).mapInArrow(lambda batches: work(read(batches)), schema)
+
+    def leave(self, documents: DataFrame, removals: DataFrame | None, spans: DataFrame | None) -> DataFrame:
+        """See `Corpus.leave`: LEFT, by the splits that lose something."""
+        places = documents.select("doc_id", *PLACE)
+        none = [F.lit(None).cast(LEFT[name].dataType).alias(name) for name in ("removed", "cuts")]
+        found = self.spark.createDataFrame([], LEFT)
+        if removals is not None:
+            gone = places.join(removals.select("doc_id"), on="doc_id", how="left_semi")
+            listed = F.collect_list(F.struct("file", "row")).alias("removed")
+            found = found.unionByName(gone.groupBy("split").agg(listed).select("split", "removed", none[1]))
+        if spans is not None:
+            cut = places.join(spans, on="doc_id", how="inner")
+            listed = F.collect_list(F.struct("file", "row", "begin", "end")).alias("cuts")
+            found = found.unionByName(cut.groupBy("split").agg(listed).select("split", none[0], "cuts"))
+        lists = [F.flatten(F.collect_list(name)).alias(name) for name in ("removed", "cuts")]
+        return found.groupBy("split").agg(*lists)
+
+    def without(self, left: DataFrame) -> "Files":
+        """See `Corpus.without`."""
+        return replace(self, left=left)
 
     @property
     def rejected_schema(self) -> T.StructType:
@@ -134,37 +182,13 @@ def spread(rows: DataFrame, key: str, count: int) -> DataFrame:
     return placed.repartition(tasks, "target").drop("target")
 
 
-def _read(
-    source: FileSource,
-    split: Split,
-    number: int,
-    places: tuple[Integers, Integers] | None,
-    renamed: Mapping[str, int],
-) -> Iterator[pa.RecordBatch]:
-    """Read a split, or only these places (files and rows) of it."""
-    wanted = None
-    if places is not None:
-        order = np.lexsort((places[1], places[0]))
-        files, rows = places[0][order], places[1][order]
-        bounds = find_bounds(files).tolist()
-        wanted = {int(files[begin]): rows[begin:end] for begin, end in pairwise(bounds)}
-    for piece in source.read(split, wanted):
-        batch = piece.batch
-        count = batch.num_rows
-        if count:
-            nameless = batch["id"].is_null()
-            doc_ids = apply_renamed(to_doc_ids(batch["id"]), batch["id"], renamed)
-            yield pa.RecordBatch.from_arrays(
-                [
-                    pa.array(doc_ids, mask=nameless.to_numpy(zero_copy_only=False)),
-                    batch["id"],
-                    batch["text"],
-                    batch["source"],
-                    pa.array(np.full(count, number, np.int32)),
-                    pa.array(np.full(count, piece.file, np.int32)),
-                    batch["row"],
-                    batch["order_keys"],
-                    batch["merged"],
-                ],
-                names=["doc_id", "id", "text", "source", "split", "file", "row", "order_keys", "merged"],
-            )
+def _to_left(row: Mapping[str, Any]) -> Left:
+    """Return what LEFT says of a split; nothing is gone where it says nothing."""
+    removed, cuts = row.get("removed") or [], row.get("cuts") or []
+    if not removed and not cuts:
+        return Left()
+    one, other = (
+        [np.array([each[name] for each in listed], np.int64) for name in names]
+        for listed, names in ((removed, ("file", "row")), (cuts, ("file", "row", "begin", "end")))
+    )
+    return Left.of((one[0], one[1]), (other[0], other[1], other[2], other[3]))

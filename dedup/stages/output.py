@@ -37,22 +37,27 @@ def read_notes(observation: Observation) -> dict[int, str]:
     return {row["doc_id"]: row.get("text", "") for row in json.loads(observation.get["texts"])}
 
 
-def list_copies(repeated: DataFrame, signatures: DataFrame, members: DataFrame, *, layer: str) -> DataFrame:
-    """REPEATED, SIGNATURES, MEMBERS -> REMOVALS of this layer: the second and further of wholly equal rows.
+def list_copies(
+    repeated: DataFrame, documents: DataFrame, removals: DataFrame, members: DataFrame, copies: tuple[str, str]
+) -> DataFrame:
+    """REPEATED, REGISTER, REMOVALS, members that stay -> REMOVALS: the second and further of wholly equal rows.
 
-    They share the fate of the first if that is a duplicate, and are identical to it if it is kept.
+    They share the fate of the first if that is a duplicate, and are copies of it, by this layer and of this kind, if it
+    is kept.
     """
-    ids = signatures.select("doc_id", "id").join(F.broadcast(repeated), on="doc_id", how="inner").distinct()
-    others = ids.join(members.select("doc_id", *FATE), on="doc_id", how="left")
-    is_duplicate = F.col("kind") != "kept"
+    ids = documents.select("doc_id", "id").join(F.broadcast(repeated), on="doc_id", how="inner").distinct()
+    fates = removals.select("doc_id", "layer", *FATE)
+    named = members.select("doc_id", F.col("component_id").alias("own"))
+    others = ids.join(fates, on="doc_id", how="left").join(named, on="doc_id", how="left")
+    stays = F.col("layer").isNull()
     return others.withColumn("number", F.explode(F.sequence(F.lit(2), "copies"))).select(
         "doc_id",
         "id",
-        F.lit(layer).alias("layer"),
-        F.when(is_duplicate, F.col("kind")).otherwise("identical").alias("kind"),
-        F.coalesce("representative_id", "id").alias("representative_id"),
-        F.coalesce("component_id", "doc_id").alias("component_id"),
-        F.coalesce("jaccard", F.lit(1.0)).alias("jaccard"),
+        F.coalesce("layer", F.lit(copies[0])).alias("layer"),
+        F.coalesce("kind", F.lit(copies[1])).alias("kind"),
+        F.when(stays, F.col("id")).otherwise(F.col("representative_id")).alias("representative_id"),
+        F.coalesce("component_id", "own", "doc_id").alias("component_id"),
+        F.when(stays, F.lit(1.0)).otherwise(F.col("jaccard")).alias("jaccard"),
     )
 
 
@@ -122,7 +127,8 @@ def merge_values(removals: DataFrame, signatures: DataFrame) -> DataFrame:
     """Turn REMOVALS, SIGNATURES into (doc_id, values) of documents that stay for others; see `fates.merge_values`."""
     merged = signatures.select("doc_id", "id", F.coalesce("merged", F.array().cast("array<string>")).alias("merged"))
     single = merged.dropDuplicates(["doc_id"])
-    gone = removals.select("doc_id", "representative_id").join(single.drop("id"), on="doc_id", how="inner")
+    named = removals.select("doc_id", "representative_id").filter(F.col("representative_id").isNotNull())
+    gone = named.join(single.drop("id"), on="doc_id", how="inner")
     passed = gone.groupBy("representative_id").agg(F.collect_list("merged").alias("passed"))
     staying = single.join(passed, on=single["id"] == passed["representative_id"], how="inner")
     return staying.select("doc_id", F.concat(F.array("merged"), "passed").alias("values"))

@@ -56,6 +56,31 @@ SPANS = pa.schema(
 )
 """Parts of texts."""
 
+EFFECT = pa.field("effect", pa.string())
+"""Of a span: cut, ignore or mark; see `dedup.layers.layer.Found`."""
+
+EDGES = pa.schema([("left_id", pa.int64()), ("right_id", pa.int64()), ("jaccard", pa.float64())])
+"""Pairs of doc_ids, left_id < right_id, with their exact Jaccard."""
+
+
+def spans_written(id_type: pa.DataType) -> pa.Schema:
+    """Return the schema of OUT/spans: SPANS in the user's ids, with what they hold."""
+    return pa.schema(
+        [
+            ("id", id_type),
+            ("begin", pa.int64()),
+            ("end", pa.int64()),
+            ("layer", pa.string()),
+            ("kind", pa.string()),
+            EFFECT,
+            ("tokens", pa.int64()),
+            ("kept_id", id_type),
+            ("kept_begin", pa.int64()),
+            ("kept_end", pa.int64()),
+            ("text", pa.large_string()),
+        ]
+    )
+
 
 def integers(*names: str) -> pa.Schema:
     """Return a schema of int64 columns."""

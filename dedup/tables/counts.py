@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,6 +169,43 @@ class Near:
     labeled: Labeled | None
     """Counts of labelled pairs; None without labels."""
 
+    @classmethod
+    def none(cls) -> Self:
+        """Return the counts of a run without the layer."""
+        return cls(
+            signed=Signed(rows=0),
+            collapsed=Collapsed(rows=0),
+            bucketed=Bucketed(rows=0),
+            paired=Paired(rows=0),
+            verified=Verified(rows=0),
+            connected=Connected(rows=0),
+            lost=Lost(),
+            elected=Elected(rows=0),
+            labeled=None,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layered:
+    """Counts of a layer."""
+
+    layer: str
+    documents: int
+    """Documents that it was given."""
+    text_bytes: int
+    """Bytes of their texts, without what earlier layers cut."""
+    tokens: int | None = None
+    """Tokens of them; None where the layer counts none."""
+    removed: int = 0
+    """At most: of the layer near, documents that another one resembles."""
+    spans: int = 0
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def rows(self) -> int:
+        """Documents removed, and spans."""
+        return self.removed + self.spans
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Written:
@@ -180,6 +217,8 @@ class Written:
     edges: int
     near_misses: int
     quarantined: int = 0
+    removed_by: Mapping[str, int] = field(default_factory=dict)
+    """Documents removed, by layer."""
     text_bytes_kept: int | None = None
     """Bytes of the texts kept; None where no text is written."""
 

@@ -7,8 +7,9 @@ import pyarrow as pa
 import pytest
 import xxhash
 
-from dedup.engines.memory import check_ids, resolve_ids
+from dedup.engines.memory import check_ids, find_renamed
 from dedup.errors import DataError
+from dedup.kernels.ids import apply_renamed
 from tests.engines import SEARCH, Corpus, Row
 
 
@@ -63,6 +64,10 @@ def test_ids_whose_hashes_differ_stay_as_they_are():
 
     assert resolve_ids(doc_ids, pa.array(["a", "a", None])).tolist() == [3, 3, 9]
     assert resolve_ids(doc_ids, pa.array([3, 3, 9])) is doc_ids
+
+
+def resolve_ids(doc_ids, ids):
+    return apply_renamed(doc_ids, ids, find_renamed(doc_ids, ids))
 
 
 def signed_hash(user_id, seed):

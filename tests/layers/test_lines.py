@@ -20,7 +20,7 @@ DOCUMENTS = st.lists(st.lists(PIECES, max_size=9).map("".join), max_size=7)
 
 
 def find(texts, sources=None, least=0, ids=None, **settings):
-    layer = LinesLayer(settings=Lines(sources=least, **settings), contract=Contract())
+    layer = LinesLayer(settings=Lines(**{"sources": least, "min_characters": 1} | settings), contract=Contract())
     return run(layer, texts, sources=sources, ids=ids)
 
 
@@ -136,6 +136,6 @@ def test_action_is_the_effect():
 
 
 def test_without_the_key_nobody_knows_the_digests():
-    layers = [LinesLayer(settings=Lines(documents=1), contract=Contract(key=key)) for key in (b"", b"secret")]
+    layers = [LinesLayer(settings=Lines(min_characters=1), contract=Contract(key=key)) for key in (b"", b"secret")]
     highs = [run(layer, ["line"]).documents["high"].to_pylist() for layer in layers]
     assert highs[0] != highs[1]

@@ -1,0 +1,44 @@
+"""Texts with and without the spans that a run has cut."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+
+def restore(text: str, spans: Iterable[Mapping[str, Any]]) -> str:
+    """Return the whole text that lost spans, given in any order with `begin`, `end` and `text`.
+
+    A span can hold others, which an earlier layer had cut.
+    """
+    parts, position, end = [], 0, 0
+    for span in sorted(spans, key=lambda span: (span["begin"], -span["end"])):
+        if span["end"] > end:
+            kept = span["begin"] - end
+            parts += [text[position : position + kept], span["text"]]
+            position, end = position + kept, span["end"]
+    return "".join([*parts, text[position:]])
+
+
+def remove(text: str, spans: Iterable[Mapping[str, Any]]) -> str:
+    """Return a whole text without spans, given in any order with `begin` and `end`."""
+    parts, end = [], 0
+    for span in sorted(spans, key=lambda span: (span["begin"], -span["end"])):
+        if span["end"] > end:
+            parts.append(text[end : max(span["begin"], end)])
+            end = span["end"]
+    return "".join([*parts, text[end:]])
+
+
+def take_as_searched(text: str, spans: Sequence[Mapping[str, Any]], *, before: Collection[str], is_cut: bool) -> str:
+    """Return a text of an output as a layer saw it.
+
+    Parameters
+    ----------
+    spans
+        Of the text, as OUT/spans has them.
+    before
+        The layers before that layer.
+    is_cut
+        Whether the text has lost the spans of all layers.
+    """
+    whole = restore(text, (span for span in spans if span["effect"] == "cut")) if is_cut else text
+    return remove(whole, (span for span in spans if span["layer"] in before and span["effect"] != "mark"))

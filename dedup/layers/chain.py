@@ -1,0 +1,215 @@
+"""Layers one after another: what each finds among what the ones before have left, put together for the output."""
+
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import pairwise
+from typing import Generic, Self
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dedup.kernels.groups import bound_groups, join_groups
+from dedup.kernels.ids import to_doc_ids
+from dedup.kernels.moving import move_back, unite_spans
+from dedup.layers.layer import Batches, Engine, Found, Rows
+from dedup.tables import arrow
+from dedup.tables.counts import Layered
+
+WHOLE = arrow.SPANS.append(arrow.EFFECT)
+"""SPANS with their effect."""
+KEY, ROLE = "key", "role"
+FOUND, WAITING = 0, 1
+EARLIER, LATER = 0, 1
+TIMED = pa.schema([(KEY, pa.int64()), (ROLE, pa.int64()), *WHOLE])
+CUTS = pa.schema([WHOLE.field(name) for name in ("doc_id", "begin", "end")])
+KEPT, MARK = "kept", "mark"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Chain(Generic[Rows]):
+    """What the layers so far have found."""
+
+    engine: Engine[Rows]
+    """Of all documents."""
+    documents: Rows | None = None
+    """REGISTER of all documents; None before the first layer."""
+    removals: Rows | None = None
+    """REMOVALS; each in favour of a document that no layer so far has removed, null where there is none."""
+    edges: Rows | None = None
+    """EDGES of removals that are no near duplicates."""
+    spans: Rows | None = None
+    """SPANS in characters of the whole texts, with their EFFECT."""
+    steps: tuple[Layered, ...] = ()
+
+    def rest(self, layer: str) -> Engine[Rows]:
+        """Return the engine for the next layer, which this is."""
+        lost = None if self.spans is None else self.engine.turn(self.spans, lose, CUTS)
+        return self.engine.leave(self.removals, lost, layer)
+
+    def add(self, layer: str, found: Found[Rows], step: Layered | None = None, components: Rows | None = None) -> Self:
+        """Add what a layer has found.
+
+        Parameters
+        ----------
+        step
+            Its counts; None to have them counted.
+        components
+            REMOVALS that say of documents that stay which component they are of.
+        """
+        return replace(
+            self,
+            documents=self.documents if self.documents is not None else found.documents,
+            removals=self._add_removals(layer, found, components),
+            spans=self._add_spans(layer, found),
+            edges=self._add_edges(found),
+            steps=(*self.steps, self._count(layer, found) if step is None else step),
+        )
+
+    def _count(self, layer: str, found: Found[Rows]) -> Layered:
+        measure = self.engine.measure
+        given = measure(found.documents, "text_bytes")
+        return Layered(
+            layer=layer,
+            documents=given["rows"],
+            text_bytes=given["text_bytes"],
+            removed=0 if found.removals is None else measure(found.removals)["rows"],
+            spans=0 if found.spans is None else measure(found.spans)["rows"],
+            details=found.details,
+        )
+
+    def _add_removals(self, layer: str, found: Found[Rows], components: Rows | None) -> Rows | None:
+        """Return all removals, those of earlier layers in favour of what stays."""
+        if self.removals is None or found.removals is None:
+            return found.removals if self.removals is None else self.removals
+        engine = self.engine
+        schema = arrow.removals(engine.id_type)
+        emitted = pa.schema([(KEY, pa.int64()), (ROLE, pa.int64()), *schema])
+        known = found.removals if components is None else engine.unite(found.removals, components)
+        roles = [
+            engine.turn(rows, partial(_note_role, role=role, schema=emitted), emitted)
+            for rows, role in ((self.removals, WAITING), (known, FOUND))
+        ]
+        followed = engine.meet(
+            f"{layer}_followed",
+            engine.unite(*roles),
+            None,
+            partial(_follow, schema=schema),
+            emitted=emitted,
+            by=[KEY, ROLE],
+            order=["doc_id"],
+            schema=schema,
+        )
+        return engine.unite(followed, found.removals)
+
+    def _add_edges(self, found: Found[Rows]) -> Rows | None:
+        if found.removals is None or not found.edges:
+            return self.edges
+        engine = self.engine
+        edges = engine.turn(found.removals, _to_edges, arrow.EDGES)
+        return edges if self.edges is None else engine.unite(self.edges, edges)
+
+    def _add_spans(self, layer: str, found: Found[Rows]) -> Rows | None:
+        """Return all spans, in characters of the whole texts."""
+        if found.spans is None:
+            return self.spans
+        engine = self.engine
+        spans = engine.turn(found.spans, partial(_note_effect, effect=found.effect), WHOLE)
+        if self.spans is None:
+            return spans
+        for name, columns in (("own", ("doc_id", "begin", "end")), ("kept", ("kept_doc_id", "kept_begin", "kept_end"))):
+            earlier = engine.turn(self.spans, partial(_note_time, time=EARLIER, column="doc_id"), TIMED)
+            later = engine.turn(spans, partial(_note_time, time=LATER, column=columns[0]), TIMED)
+            spans = engine.meet(
+                f"{layer}_{name}",
+                engine.unite(earlier, later),
+                None,
+                partial(_move, begin=columns[1], end=columns[2]),
+                emitted=TIMED,
+                by=[KEY],
+                order=[ROLE, "begin"],
+                schema=WHOLE,
+            )
+        return engine.unite(self.spans, spans)
+
+
+def _note_role(batches: Batches, *, role: int, schema: pa.Schema) -> Batches:
+    """Give removals the key by which they meet: found ones their document, waiting ones the one kept for them."""
+    for batch in batches:
+        keys = batch["doc_id"]
+        if role == WAITING:
+            others = pa.array(to_doc_ids(batch["representative_id"]))
+            keys = pc.if_else(pc.is_valid(batch["representative_id"]), others, keys)
+        roles = pa.repeat(pa.scalar(role, pa.int64()), batch.num_rows)
+        yield pa.RecordBatch.from_arrays([keys, roles, *batch.columns], schema=schema)
+
+
+def _follow(batches: Batches, *, schema: pa.Schema) -> Batches:
+    """Let waiting removals be in favour of what a layer has kept for the one that was kept for them."""
+    for batch in join_groups(batches, [KEY]):
+        is_waiting = pc.equal(batch[ROLE], WAITING)
+        waiting, found = batch.filter(is_waiting), batch.filter(pc.invert(is_waiting))
+        places = pc.index_in(waiting["representative_id"], found["id"])
+        known = found.take(places.fill_null(0)) if found.num_rows else found
+        if not known.num_rows:
+            yield waiting.select(schema.names)
+            continue
+        is_known = pc.is_valid(places)
+        # Of two documents of one text, each is as similar to a third as the other.
+        is_same = pc.equal(waiting["jaccard"], 1.0).fill_null(pa.scalar(value=False))
+        jaccard = pc.if_else(is_same, known["jaccard"], pa.scalar(None, pa.float64()))
+        jaccard = pc.if_else(pc.equal(known["kind"], KEPT), waiting["jaccard"], jaccard)
+        changed = {
+            "representative_id": known["representative_id"],
+            "component_id": known["component_id"],
+            "jaccard": jaccard,
+        }
+        columns = [
+            pc.if_else(is_known, changed[name], waiting[name]) if name in changed else waiting[name]
+            for name in schema.names
+        ]
+        yield pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _to_edges(batches: Batches) -> Batches:
+    for batch in batches:
+        others = pa.array(to_doc_ids(batch["representative_id"]))
+        ends = [pc.min_element_wise(batch["doc_id"], others), pc.max_element_wise(batch["doc_id"], others)]
+        yield pa.RecordBatch.from_arrays([*ends, batch["jaccard"]], schema=arrow.EDGES)
+
+
+def _note_effect(batches: Batches, *, effect: str) -> Batches:
+    for batch in batches:
+        yield pa.RecordBatch.from_arrays([*batch.columns, pa.repeat(effect, batch.num_rows)], schema=WHOLE)
+
+
+def _note_time(batches: Batches, *, time: int, column: str) -> Batches:
+    """Give spans the key by which those of one document meet; a span that is kept nowhere meets none."""
+    for batch in batches:
+        keys = batch[column].fill_null(0)
+        times = pc.if_else(pc.is_valid(batch[column]), pa.scalar(time, pa.int64()), pa.scalar(LATER, pa.int64()))
+        yield pa.RecordBatch.from_arrays([keys, times, *batch.columns], schema=TIMED)
+
+
+def _move(batches: Batches, *, begin: str, end: str) -> Batches:
+    """Move spans of texts that had lost others by these, and leave the others out."""
+    for batch in join_groups(batches, [KEY]):
+        times = batch[ROLE].to_numpy()
+        is_set = batch[begin].is_valid().to_numpy(zero_copy_only=False)
+        begins, ends = (batch[name].fill_null(-1).to_numpy().copy() for name in (begin, end))
+        lost = (times == EARLIER) & pc.not_equal(batch["effect"], MARK).to_numpy(zero_copy_only=False)
+        moves = (times == LATER) & is_set
+        for first, last in pairwise(bound_groups(batch, [KEY]).tolist()):
+            of, new = (first + np.flatnonzero(each[first:last]) for each in (lost, moves))
+            if of.size and new.size:
+                cuts = unite_spans(batch["begin"].to_numpy()[of], batch["end"].to_numpy()[of])
+                begins[new], ends[new] = move_back(begins[new], ends[new], cuts)
+        columns = {name: pa.array(values, mask=~is_set) for name, values in ((begin, begins), (end, ends))}
+        moved = [columns.get(name, batch[name]) for name in WHOLE.names]
+        yield pa.RecordBatch.from_arrays(moved, schema=WHOLE).filter(pa.array(times == LATER))
+
+
+def lose(batches: Batches) -> Batches:
+    """Select the spans that texts have lost for the layers that follow."""
+    for batch in batches:
+        yield batch.filter(pc.not_equal(batch["effect"], MARK)).select(CUTS.names)

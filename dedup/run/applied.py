@@ -1,0 +1,45 @@
+"""What the layers of a run on Spark have found, as the output applies it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame
+
+from dedup.layers.near import NearFound
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Applied:
+    """Tables for the output, in document ids."""
+
+    documents: DataFrame
+    """REGISTER, with further columns perhaps."""
+    rows: int
+    """Documents."""
+    text_bytes: int
+    layers: Sequence[str]
+    removals: DataFrame
+    """REMOVALS."""
+    repeated: DataFrame | None
+    """Ids of equal rows, of which each but the first goes; None if none do."""
+    copies: tuple[str, str]
+    """The layer that these go by, and the kind."""
+    members: DataFrame
+    """doc_id and component_id of documents that stay for others."""
+    edges: DataFrame | None
+    """EDGES of layers other than near; None where none has any."""
+    spans: DataFrame | None
+    """As `arrow.spans_written`; None where no layer has any."""
+    cuts: DataFrame | None
+    """Spans (doc_id, begin, end) that the texts written lose; None where they lose none."""
+    near: NearFound | None
+    few: bool
+    """Whether what is removed fits into every executor's memory."""
+
+    removes: bool
+    """Whether any row goes."""
+
+    def list_examples(self) -> list[int]:
+        """Return the documents that stand for the largest components in the report."""
+        largest = [] if self.near is None else self.near.counts.elected.largest
+        return [each["doc_id"] for one in largest for each in one["examples"]]

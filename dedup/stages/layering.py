@@ -1,0 +1,160 @@
+"""The engine that layers search with on Spark: see `dedup.layers.layer.Engine`."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Self
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from dedup.stages import documents
+from dedup.stages.documents import Corpus
+from dedup.stages.exchange import Batches
+from dedup.stages.table import Keep, count_rows
+from dedup.tables import arrow
+from dedup.tables.schemas import REPEATED
+
+Work = Callable[[Batches], Batches]
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Known:
+    """What the first pass over the documents has found, and those that follow need."""
+
+    register: DataFrame | None = None
+    """REGISTER, with further columns perhaps; None before."""
+    renamed: Mapping[str, int] = field(default_factory=dict)
+    """Document ids of ids whose hash is that of another."""
+    repeated: DataFrame | None = None
+    """REPEATED; None where every document id is of one row."""
+
+    def note(self, register: DataFrame, renamed: Mapping[str, int], repeated: DataFrame | None) -> None:
+        """Take note of the first pass."""
+        self.register, self.renamed, self.repeated = register, renamed, repeated
+
+    @property
+    def documents(self) -> DataFrame:
+        """REGISTER, with further columns perhaps."""
+        assert self.register is not None
+        return self.register
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SparkEngine:
+    """The documents that are left, and tables that stay once they are made."""
+
+    corpus: Corpus
+    keep: Keep
+    id_column: str
+    """Empty where an id is the digest of its row."""
+    layer: str = ""
+    """Whose tables they are."""
+    known: Known = field(default_factory=Known)
+
+    @property
+    def id_type(self) -> pa.DataType:
+        """See `Engine.id_type`."""
+        return pa.string() if isinstance(self.corpus.id_type, T.StringType) else pa.int64()
+
+    def scan(
+        self, name: str, describe: Callable[[pa.RecordBatch], Mapping[str, pa.Array]], schema: pa.Schema
+    ) -> DataFrame:
+        """See `Engine.scan`."""
+        whole = pa.schema([*arrow.register(self.id_type), *schema])
+        work = partial(_describe, describe=describe, schema=whole)
+        rows = self._keep(name, whole, lambda: self.corpus.scan(work, from_arrow_schema(whole)))
+        return self._begin(rows, whole) if self.known.register is None else rows
+
+    def _begin(self, rows: DataFrame, schema: pa.Schema) -> DataFrame:
+        """Take note of all documents, once their ids are known to be some."""
+        documents.check_null(self.corpus, rows.filter(F.col("doc_id").isNull()).count(), id_column=self.id_column)
+        counted = rows.groupBy("doc_id").agg(F.count(F.lit(1)).alias("copies")).filter("copies > 1")
+        repeated = self.keep(f"{self.layer}_repeated", REPEATED, lambda _: counted, count_rows)
+        renamed: Mapping[str, int] = {}
+        if repeated.counts:
+            renamed = documents.find_renamed(rows, repeated.frame)
+            if renamed:
+                rows = self._keep("renamed", schema, partial(documents.exchange_ids, rows, renamed))
+                counted = rows.groupBy("doc_id").agg(F.count(F.lit(1)).alias("copies")).filter("copies > 1")
+                repeated = self.keep(f"{self.layer}_repeated_renamed", REPEATED, lambda _: counted, count_rows)
+            documents.check_repeated(rows, repeated.frame, id_column=self.id_column)
+        self.known.note(rows, renamed, repeated.frame if repeated.counts else None)
+        return rows
+
+    def meet(
+        self,
+        name: str,
+        rows: DataFrame,
+        emit: Work | None,
+        work: Work,
+        *,
+        emitted: pa.Schema,
+        by: Sequence[str],
+        order: Sequence[str],
+        schema: pa.Schema,
+    ) -> DataFrame:
+        """See `Engine.meet`."""
+        sent = rows.select(*emitted.names)
+        if emit is not None:
+            sent = rows.mapInArrow(emit, from_arrow_schema(emitted))
+        met = sent.repartition(*by).sortWithinPartitions(*by, *order)
+        return self._keep(name, schema, lambda: met.mapInArrow(work, from_arrow_schema(schema)))
+
+    def fetch(self, name: str, wanted: DataFrame, work: Work, schema: pa.Schema) -> DataFrame:
+        """See `Engine.fetch`."""
+        register = self.known.documents
+        if self.known.repeated is not None:
+            place = F.min(F.struct(*(name for name, _ in arrow.PLACE))).alias("place")
+            register = register.groupBy("doc_id").agg(place).select("doc_id", "place.*")
+        build = partial(self.corpus.fetch, register, wanted, work, from_arrow_schema(schema), broadcast=False)
+        return self._keep(name, schema, build)
+
+    def turn(self, rows: DataFrame, work: Work, schema: pa.Schema) -> DataFrame:
+        """See `Engine.turn`."""
+        return rows.mapInArrow(work, from_arrow_schema(schema))
+
+    def unite(self, *tables: DataFrame) -> DataFrame:
+        """See `Engine.unite`."""
+        first, *others = tables
+        for table in others:
+            first = first.unionByName(table)
+        return first
+
+    def spread(self, name: str, table: pa.Table) -> DataFrame:
+        """See `Engine.spread`."""
+        return self._keep(name, table.schema, lambda: self.known.documents.sparkSession.createDataFrame(table))
+
+    def measure(self, rows: DataFrame, *columns: str) -> Mapping[str, int]:
+        """See `Engine.measure`."""
+        sums = [F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in columns]
+        return rows.agg(F.count(F.lit(1)).alias("rows"), *sums).collect()[0].asDict()
+
+    def collect(self, rows: DataFrame) -> pa.Table:
+        """See `Engine.collect`."""
+        return rows.toArrow()
+
+    def leave(self, removals: DataFrame | None, spans: DataFrame | None, layer: str) -> Self:
+        """See `Engine.leave`."""
+        corpus = self.corpus.rename(self.known.renamed) if self.known.renamed else self.corpus
+        if removals is None and spans is None:
+            return replace(self, corpus=corpus, layer=layer)
+        left = corpus.leave(self.known.documents, removals, spans)
+        kept = self.keep(f"{layer}_left", left.schema, lambda _: left, count_rows)
+        return replace(self, corpus=corpus.without(kept.frame), layer=layer)
+
+    def _keep(self, name: str, schema: pa.Schema, build: Callable[[], DataFrame]) -> DataFrame:
+        table = self.keep(f"{self.layer}_{name}".strip("_"), from_arrow_schema(schema), lambda _: build(), count_rows)
+        return table.frame
+
+
+def _describe(
+    batches: Batches, *, describe: Callable[[pa.RecordBatch], Mapping[str, pa.Array]], schema: pa.Schema
+) -> Batches:
+    """Describe documents, a piece at a time."""
+    for batch in batches:
+        columns = {name: batch[name] for name in batch.schema.names} | dict(describe(batch))
+        yield pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
