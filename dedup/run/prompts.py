@@ -10,10 +10,11 @@ from dedup.files.listing import list_files
 from dedup.files.source import open_source
 from dedup.files.splits import cut
 from dedup.layers.prompts import Prompts
-from dedup.run.opening import SPLIT_BYTES
 from dedup.settings.layers import PromptSet
 
 WHERE = "contamination.sets"
+SPLIT_BYTES = 64 << 20
+"""Read at a time."""
 
 
 def read_prompts(sets: Sequence[PromptSet]) -> Prompts:
