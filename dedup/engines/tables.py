@@ -95,8 +95,9 @@ class MemoryEngine:
     ) -> pa.Table:
         """See `Engine.meet`."""
         del name
-        every = rows.select(emitted.names)
-        if emit is not None:
+        if emit is None:
+            every = rows.select(emitted.names)
+        else:
             every = pa.Table.from_batches(emit(iter(rows.to_batches())), emitted)
         keys = [every[key].to_numpy() for key in (*by, *order)]
         ordered = every.take(pa.array(np.lexsort(keys[::-1])))
@@ -145,6 +146,11 @@ class MemoryEngine:
     def unite(self, *tables: pa.Table) -> pa.Table:
         """See `Engine.unite`."""
         return pa.concat_tables(tables)
+
+    def spread(self, name: str, table: pa.Table) -> pa.Table:
+        """See `Engine.spread`."""
+        del name
+        return table
 
     def measure(self, rows: pa.Table, *columns: str) -> Mapping[str, int]:
         """See `Engine.measure`."""

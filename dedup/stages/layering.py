@@ -98,9 +98,7 @@ class SparkEngine:
         schema: pa.Schema,
     ) -> DataFrame:
         """See `Engine.meet`."""
-        sent = rows.select(*emitted.names)
-        if emit is not None:
-            sent = rows.mapInArrow(emit, from_arrow_schema(emitted))
+        sent = rows.select(*emitted.names) if emit is None else rows.mapInArrow(emit, from_arrow_schema(emitted))
         met = sent.repartition(*by).sortWithinPartitions(*by, *order)
         return self._keep(name, schema, lambda: met.mapInArrow(work, from_arrow_schema(schema)))
 
@@ -123,6 +121,10 @@ class SparkEngine:
         for table in others:
             first = first.unionByName(table)
         return first
+
+    def spread(self, name: str, table: pa.Table) -> DataFrame:
+        """See `Engine.spread`."""
+        return self._keep(name, table.schema, lambda: self.known.documents.sparkSession.createDataFrame(table))
 
     def measure(self, rows: DataFrame, *columns: str) -> Mapping[str, int]:
         """See `Engine.measure`."""
