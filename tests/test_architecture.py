@@ -43,7 +43,7 @@ PARTS = {
     # Where documents come from is the business of others.
     "dedup/engines/memory.py": {"numpy", "pyarrow", "dedup.engines", "dedup.kernels", "dedup.tables"},
     "dedup/layers": {
-        "pyspark",
+        *("pyarrow", "pyspark"),
         *("dedup.layers", "dedup.stages", "dedup.settings", "dedup.tables", "dedup.kernels", "dedup.errors"),
     },
     # What a plan says must be known before Spark is.
@@ -54,7 +54,7 @@ PARTS = {
     # A report is made of values, whoever searched.
     "dedup/report": {
         *("numpy", "scipy", "matplotlib", "jinja2", "markupsafe", "prometheus_client"),
-        *("dedup.report", "dedup.settings", "dedup.tables.counts", "dedup.kernels"),
+        *("dedup.report", "dedup.settings", "dedup.tables.counts", "dedup.kernels", "dedup.explain.differ"),
         *("dedup.display", "dedup.errors", "dedup.__version__"),
     },
     # An output is explained where Spark is not installed.

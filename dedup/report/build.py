@@ -20,6 +20,7 @@ from dedup.kernels.compiled import AVAILABLE
 from dedup.kernels.curve import probability
 from dedup.report.alerts import find_breaches, to_sentence
 from dedup.report.baseline import hold_against
+from dedup.report.decisions import show_doubtful, turn_dial
 from dedup.settings.files import to_dict
 from dedup.settings.options import Config
 from dedup.tables.counts import Lost, Near, Verified, Written
@@ -28,6 +29,8 @@ PACKAGES = ("pyspark", "graphframes-py", "numpy", "pyarrow", "scipy", "xxhash")
 SIMILARITIES = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95)
 BAND_ROW_BYTES = 16
 """A band row: key and doc_id."""
+EXAMPLE_LENGTH = 200
+"""Characters shown of an example of a component."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +86,10 @@ def build_report(*, config: Config, inputs: Sequence[str], output: str, outcome:
         "chained": elected.chained,
         "chaining_rate": _share(elected.chained, removed),
         "least_similarity": elected.least,
+        "removal_similarities": list(elected.similarities),
+        "doubtful": show_doubtful(elected.doubtful, outcome.texts),
+        "kept_by_representative": written.kept + elected.parted,
+        "dial": turn_dial(config, near, written),
         "decided": dict(elected.rules),
         "quarantined": written.quarantined,
         "documents_empty": signed.documents_empty,
@@ -90,6 +97,7 @@ def build_report(*, config: Config, inputs: Sequence[str], output: str, outcome:
         "empty_rate": _share(signed.documents_empty, documents),
         "short_rate": _share(signed.documents_short, documents),
         "survival_by_source": outcome.survival_by_source,
+        "removers": [{**each, **_name_sources(each)} for each in elected.removers],
         "text_bytes": signed.text_bytes,
         "text_bytes_removed": None if written.text_bytes_kept is None else signed.text_bytes - written.text_bytes_kept,
         "tokens": signed.tokens,
@@ -232,10 +240,18 @@ def show_largest(largest: Sequence[Mapping[str, Any]], texts: Mapping[int, str])
             "representative_id": one["examples"][0]["id"],
             "documents": one["documents"],
             "component_id": one["component_id"],
-            "examples": [{"id": each["id"], "text": texts.get(each["doc_id"])} for each in one["examples"]],
+            "examples": [{"id": each["id"], "text": _begin(texts.get(each["doc_id"]))} for each in one["examples"]],
         }
         for one in largest
     ]
+
+
+def _begin(text: str | None) -> str | None:
+    return None if text is None else " ".join(text[:EXAMPLE_LENGTH].split())
+
+
+def _name_sources(removers: Mapping[str, Any]) -> dict[str, str]:
+    return {name: "(none)" if removers[name] is None else removers[name] for name in ("source", "by")}
 
 
 def to_json(report: Mapping[str, Any]) -> str:

@@ -96,7 +96,7 @@ def _run(job: Job, storage: Storage, workspace: Workspace) -> dict[str, Any]:
         written=written,
         stages=clock.report(),
         token_ranks=token_ranks,
-        texts=writer.read_texts(signed.part, found.elected.largest),
+        texts=writer.read_texts(signed.part, found.elected.shown),
         survival_by_source=fates.count_sources(signed.part) if chosen.source_column else None,
         signature_bytes=signed.part.signature.nbytes + signed.part.band_keys.nbytes,
         baseline=baseline,

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -30,8 +30,8 @@ from dedup.tables.counts import Written
 
 NOTES = ("dedup_kept", "dedup_representative_id", "dedup_component_id", "dedup_kind", "dedup_jaccard")
 """Columns of mode annotate."""
-NOTED_LENGTH = 200
-"""Characters read of an example."""
+NOTED_LENGTH = 4000
+"""Characters read of a text that the report shows."""
 NO_ROWS = np.empty(0, np.int64)
 
 
@@ -134,11 +134,10 @@ class FileWriter:
             text_bytes_kept=None if mode == "ids" else text_bytes,
         )
 
-    def read_texts(self, part: Part, largest: Sequence[Mapping[str, Any]]) -> dict[int, str]:
-        """Return how the examples of the largest components begin, by doc_id."""
+    def read_texts(self, part: Part, ids: Sequence[int]) -> dict[int, str]:
+        """Return how the texts of these documents begin, by doc_id."""
         if self.config.output.mode == "ids":
             return {}
-        ids = sorted({each["doc_id"] for one in largest for each in one["examples"]})
         places = [int(np.flatnonzero(part.doc_ids == doc_id)[0]) for doc_id in ids]
         return self.begin_texts(ids, part.files[places].tolist(), part.rows[places].tolist())
 
@@ -150,7 +149,7 @@ class FileWriter:
         # Every file once, however many examples it holds.
         for piece in self.source.read(Split(parts=tuple(map(self.source.whole, sorted(wanted)))), wanted):
             for row, text in zip(piece.batch["row"].to_pylist(), piece.batch["text"].to_pylist(), strict=True):
-                texts[of_place[piece.file, row]] = " ".join((text or "")[:NOTED_LENGTH].split())
+                texts[of_place[piece.file, row]] = (text or "")[:NOTED_LENGTH]
         return texts
 
     @property

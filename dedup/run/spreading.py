@@ -204,11 +204,11 @@ class SpreadWriter:
         return kept, run(found.signatures.join(gone, on=[*schemas.PLACE], how="left_anti"), "removed")
 
     def _read_texts(self, found: NearFound) -> dict[int, str]:
-        """Return how the examples of the largest components begin, by doc_id."""
-        ids = {each["doc_id"] for one in found.counts.elected.largest for each in one["examples"]}
+        """Return how the texts begin that the report shows, by doc_id."""
+        ids = found.counts.elected.shown
         if not ids:
             return {}
-        rows = found.signatures.filter(F.col("doc_id").isin([*ids])).select("doc_id", "file", "row").toArrow()
+        rows = found.signatures.filter(F.col("doc_id").isin(ids)).select("doc_id", "file", "row").toArrow()
         return self.files.begin_texts(*(rows[name].to_pylist() for name in rows.column_names))
 
 

@@ -30,7 +30,7 @@ class Result:
     """Counts of what was written, and the beginnings of examples."""
 
     texts: dict[int, str]
-    """Beginnings of examples of the largest components, by doc_id."""
+    """Beginnings of the texts that the report shows, by doc_id."""
     counts: Written
 
 
@@ -67,9 +67,11 @@ class TableWriter:
 
     def write_near_misses(self, found: NearFound) -> int:
         """Write the near misses in the user's ids."""
-        verified = found.counts.verified
-        few = fits_broadcast(verified.compared - verified.rows)
-        near_misses = edges.select_near_misses(found.compared, threshold=self.threshold, on_driver=few)
+        few = found.near_misses is not None
+        if few:
+            near_misses = found.compared.sparkSession.createDataFrame(found.near_misses)
+        else:
+            near_misses = edges.select_near_misses(found.compared, threshold=self.threshold)
         ids = found.signatures.select("doc_id", "id")
         if found.repeated is not None:
             ids = ids.distinct()
@@ -113,12 +115,12 @@ class RowWriter:
         DedupError
             When the rows kept and removed are not those of the input.
         """
-        examples = [each["doc_id"] for one in found.counts.elected.largest for each in one["examples"]]
+        shown = found.counts.elected.shown
         noted = Observation()
         rejected = self.read.corpus.rejected
         # All writes at once: but for the first they are small, and each has its share of waiting for the driver.
         with ThreadPoolExecutor() as writers:
-            corpus = writers.submit(self._write_corpus, found, examples=examples, noted=noted)
+            corpus = writers.submit(self._write_corpus, found, shown=shown, noted=noted)
             duplicates = writers.submit(self.tables.write, "duplicates", self.list_removals(found).drop("doc_id"))
             named = writers.submit(self.tables.write_edges, found)
             near_misses = writers.submit(self.tables.write_near_misses, found)
@@ -132,8 +134,8 @@ class RowWriter:
             text_bytes_kept=corpus.result().text_bytes_kept,
         )
         self._check_complete(found, written, corpus.result().removed)
-        texts = output.read_notes(noted) if examples and self.config.output.mode != "ids" else {}
-        return Result(texts={doc_id: " ".join(text.split()) for doc_id, text in texts.items()}, counts=written)
+        texts = output.read_notes(noted) if shown and self.config.output.mode != "ids" else {}
+        return Result(texts=texts, counts=written)
 
     def _check_complete(self, found: NearFound, written: Written, removed: int | None) -> None:
         total = found.counts.signed.rows
@@ -153,14 +155,14 @@ class RowWriter:
     def _are_few(self, found: NearFound) -> bool:
         return fits_broadcast(found.counts.elected.rows)
 
-    def _write_corpus(self, found: NearFound, *, examples: Collection[int], noted: Observation) -> _Counted:
+    def _write_corpus(self, found: NearFound, *, shown: Collection[int], noted: Observation) -> _Counted:
         """Write the input as the mode wants it."""
         rows = self.read.corpus.rows
         user_id, doc_id = documents.identify(rows, id_column=self.read.id_column)
         mode, kind, text_column = self.config.output.mode, self._target_format(), self.config.input.text_column
         text_bytes = F.octet_length(documents.column(text_column))
-        if examples and mode != "ids":
-            rows = output.note_texts(rows, doc_id, examples, text_column, noted)
+        if shown and mode != "ids":
+            rows = output.note_texts(rows, doc_id, shown, text_column, noted)
         if mode == "annotate":
             copies = self._list_copies(found)
             copies = found.removals.limit(0) if copies is None else copies

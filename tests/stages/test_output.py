@@ -52,7 +52,8 @@ def make_removals(spark, *fates):
 
 def make_members(spark, kind, *documents):
     """Return MEMBERS of (doc_id, id, representative_id, component_id, kind, jaccard)."""
-    return spark.createDataFrame([(*document, *[None] * 5) for document in documents], schemas.members(kind))
+    told = [(*document[:2], None, *document[2:], *[None] * 5) for document in documents]
+    return spark.createDataFrame(told, schemas.members(kind))
 
 
 def make_repeated(spark, copies):
@@ -100,7 +101,7 @@ def test_every_column_is_kept_in_its_order_whatever_its_name(spark):
 def test_a_write_notes_the_texts_that_pass_by_kept_or_not(spark, equal, broadcast):
     ids = [*range(30), 7] if equal else range(30)
     corpus = make_corpus(spark, ids, ("id", "a.b c")).withColumn(
-        "a.b c", F.concat(F.repeat(F.lit("é"), 300), "`a.b c`")
+        "a.b c", F.concat(F.repeat(F.lit("é"), NOTED_LENGTH + 100), "`a.b c`")
     )
     duplicates, repeated = make_removals(spark, (1, 0, 0, "near", 0.9)), make_repeated(spark, {7: 2})
 
