@@ -88,7 +88,7 @@ def _run(job: Job, storage: Storage, workspace: Workspace) -> dict[str, Any]:
         written = clock("output", write, workers, splits)
     counts = _count(signed.counts, found, labels)
     removed = found.members.filter(pc.not_equal(found.members["kind"], "kept"))["doc_id"].to_pylist()
-    token_ranks, plots = draw(config, counts, signed.list_sample(), set(removed))
+    token_ranks, plots = draw(config, counts, signed.list_sample(), set(removed), baseline)
     if list_input(job).fingerprint != listing.fingerprint:
         raise DataError("--input: must not change while the job reads it (it did): repeat the command")
     outcome = Outcome(

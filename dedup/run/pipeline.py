@@ -117,7 +117,7 @@ def _run(spark: SparkSession, job: Job, storage: Storage, workspace: Workspace) 
     found = layer.find(given.corpus)
     with ThreadPoolExecutor() as beside:
         # The drawing takes as long as the writing of a small corpus, and another core.
-        drawing = beside.submit(_draw, clock, config, found)
+        drawing = beside.submit(_draw, clock, config, found, baseline)
         written = clock("output", given.write, found)
         survival = None
         if config.input.source_column:
@@ -254,7 +254,9 @@ def _read_labels(spark: SparkSession, storage: Storage, config: Config, id_type:
     return read_labels(spark, storage, path, id_type=id_type, where="evaluation.labeled_pairs").filter("duplicate")
 
 
-def _draw(clock: Clock, config: Config, found: NearFound) -> tuple[dict[str, Any] | None, Mapping[str, str]]:
+def _draw(
+    clock: Clock, config: Config, found: NearFound, baseline: Mapping[str, Any] | None
+) -> tuple[dict[str, Any] | None, Mapping[str, str]]:
     """Read the sample of tokens, and draw the plots."""
     with clock.group("output"):
         rows = signatures.select_sample(found.signatures).toArrow()
@@ -262,4 +264,4 @@ def _draw(clock: Clock, config: Config, found: NearFound) -> tuple[dict[str, Any
         ids = pa.table({"doc_id": pa.array([doc_id for doc_id, _ in sample], pa.int64())})
         drawn = F.broadcast(found.removals.sparkSession.createDataFrame(ids))
         removed = found.removals.select("doc_id").join(drawn, on="doc_id", how="left_semi").toArrow()
-    return draw(config, found.counts, sample, set(removed["doc_id"].to_pylist()))
+    return draw(config, found.counts, sample, set(removed["doc_id"].to_pylist()), baseline)
