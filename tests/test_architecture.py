@@ -55,6 +55,7 @@ PARTS = {
     "dedup/report": {
         *("numpy", "scipy", "matplotlib", "jinja2", "markupsafe", "prometheus_client"),
         *("dedup.report", "dedup.settings", "dedup.tables.counts", "dedup.kernels", "dedup.explain.differ"),
+        "dedup.plan",
         *("dedup.display", "dedup.errors", "dedup.__version__"),
     },
     # An output is explained where Spark is not installed.

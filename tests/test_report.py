@@ -20,11 +20,14 @@ import dedup
 from dedup.display import number, size
 from dedup.errors import StorageError
 from dedup.kernels import frequencies
+from dedup.plan.answer import answer
+from dedup.plan.question import Question
 from dedup.report.baseline import parse_baseline
 from dedup.report.build import rank_tokens, to_json, to_table
 from dedup.report.metrics import METRICS, to_metrics
 from dedup.report.page import group_by_power_of_two, to_html
 from dedup.report.plots import draw_plots
+from dedup.settings.files import load_config
 from tests.reports import (
     HOSTILE,
     LABELED,
@@ -489,3 +492,28 @@ print(to_html(report, draw_plots(report)).count("<svg"))
     done = run([executable, "-c", program], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
 
     assert (done.stderr, done.stdout) == ("", "7\n")
+
+
+# Plans
+
+
+def test_what_was_planned_is_what_scripts_plan_says():
+    report = make_report("lsh.bands=30", "lsh.rows=6")
+    options = iter(report["planned"]["options"].removeprefix("--").split(" --"))
+    asked = {name.replace("-", "_"): float(value) for name, value in map(str.split, options)}
+    asked["documents"] = int(asked["documents"])
+    config = load_config(None, None, ["lsh.bands=30", "lsh.rows=6"])
+    capacity = answer(Question(config=config, id_bytes=8.0, executors=1, cores=4, **asked))["capacity"]
+
+    assert report["planned"]["removed"] == pytest.approx(capacity["removed"], rel=1e-3)
+    shuffled = {stage["name"]: stage["shuffle_bytes"] for stage in capacity["stages"]}
+    assert report["planned"]["shuffle_bytes"] == pytest.approx(shuffled, rel=1e-2, abs=1)
+    _, text = show(report)
+    assert f"planned measured documents removed {report['planned']['removed']:,} 1,900" in text
+    assert "edges: exact Jaccard at or above the threshold" in text
+    assert re.search(r"shuffled by buckets [\d.]+ MB 1.23 MB", text)
+
+
+def test_a_run_that_no_plan_can_know_has_none():
+    assert make_report("mode=exact")["planned"] is None
+    assert make_report(near=make_near(signed={"rows": 3, "documents_empty": 2}))["planned"] is None

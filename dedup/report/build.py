@@ -22,6 +22,7 @@ from dedup.kernels.curve import probability
 from dedup.report.alerts import find_breaches, to_sentence
 from dedup.report.baseline import hold_against
 from dedup.report.decisions import show_doubtful, turn_dial
+from dedup.report.prediction import predict
 from dedup.settings.files import to_dict
 from dedup.settings.options import Config
 from dedup.tables.counts import Lost, Near, Verified, Written
@@ -147,6 +148,7 @@ def build_report(*, config: Config, inputs: Sequence[str], output: str, outcome:
         "recall_at_threshold": probability(config.threshold, *config.banding) if config.mode == "lsh" else 1.0,
         "recall_measured": list(points),
         "stages": outcome.stages,
+        "planned": predict(config, signed, removed),
         "settings": (settings := to_dict(hide_passwords(config.settle()))),
         "settings_digest": sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:12],
         "hash": outcome.spec,

@@ -62,7 +62,9 @@ METRICS = {
     ),
     "signature_bytes": Metric("table of signatures", "Bytes of the table of signatures.", size),
     "index_bytes": Metric(
-        "band rows before the shuffle", "Bytes of the band rows that are brought together in buckets.", size
+        "band rows, uncompressed",
+        "Bytes of the band rows, of a key and an id, that are brought together in buckets.",
+        size,
     ),
     "recall_on_labeled_set": Metric(
         "labelled pairs in one component", "Share of labelled pairs of duplicates that ended in one component.", share

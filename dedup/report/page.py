@@ -49,6 +49,7 @@ def to_html(report: Mapping[str, Any], plots: Mapping[str, str]) -> str:
         earlier={"survival": {}, "seconds": {}} | ((report.get("baseline") or {}).get("plotted") or {}),
         funnel=list_pairs(report),
         sources=list_sources(report),
+        planned=list_planned(report),
     )
 
 
@@ -113,6 +114,23 @@ def list_sources(report: Mapping[str, Any]) -> list[dict[str, Any]]:
         for name, counts in (report["survival_by_source"] or {}).items()
     ]
     return sorted(listed, key=lambda one: (one["name"] == "(others)", -one["removed"], one["name"]))
+
+
+def list_planned(report: Mapping[str, Any]) -> list[dict[str, str]]:
+    """Return what a plan says beside what was measured, as texts: `name`, `planned` and `measured`."""
+    planned = report["planned"]
+    if planned is None:
+        return []
+    rows = [("documents removed", count(planned["removed"]), count(report["removed"]))]
+    rows += [
+        (f"pairs {PAIRS[name]}" if name != "edges" else PAIRS[name], count(pairs), count(report["pairs"][name]))
+        for name, pairs in planned["pairs"].items()
+    ]
+    measured = {name: stage.get("shuffle_bytes") for name, stage in report["stages"].items()}
+    for name, shuffled in planned["shuffle_bytes"].items():
+        if measured.get(name) is not None and (shuffled or measured[name]):
+            rows.append((f"shuffled by {name}", size(shuffled), size(measured[name])))
+    return [dict(zip(("name", "planned", "measured"), row, strict=True)) for row in rows]
 
 
 def group_by_power_of_two(counts: Mapping[int, int]) -> dict[str, int]:

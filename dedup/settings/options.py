@@ -291,7 +291,8 @@ class Alerts(Table):
     """Most bytes of the table of signatures, a finite number of at least 0, or empty for no limit."""
 
     index_bytes_above: Limit = field(default="", metadata={"range": Range(0)})
-    """Most bytes of band rows that are shuffled into buckets, a finite number of at least 0, or empty for no limit."""
+    """Most bytes of band rows, a key and an id of 8 bytes each, which are brought together in buckets, a finite number
+    of at least 0, or empty for no limit."""
 
     stage_seconds_above: Limit = field(default="", metadata={"range": Range(0)})
     """Most seconds of any one stage, a finite number of at least 0, or empty for no limit."""
