@@ -3,6 +3,7 @@
 What colour tells is told by line styles, markers, hatches and words too. An earlier run is a dotted line.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -27,7 +28,7 @@ _COUNT = EngFormatter(sep="")
 def plot_removals(axes: Axes, counts: Sequence[int], threshold: float, earlier: Sequence[int] | None) -> None:
     """Plot removed documents in bins of equal width; those below the threshold, joined through others, hatched."""
     chained, direct = _divide(counts, threshold, None)
-    first = min(_first(counts), _first(earlier) if earlier else BINS)
+    first = _first([*map(sum, zip(counts, earlier or counts, strict=True))], threshold)
     names = f"through others: {sum(chained):,}", f"directly: {sum(direct):,}"
     _plot_bins(axes, (chained, direct), names, first=first, earlier=earlier)
     axes.axvline(threshold, color="black", linestyle="--", linewidth=1)
@@ -95,7 +96,7 @@ def plot_similarities(
 ) -> None:
     """Plot candidates in bins of equal width; those at or above the threshold, which are edges, filled."""
     dropped, above = _divide(counts, threshold, edges)
-    first = min(_first(counts), _first(earlier) if earlier else BINS)
+    first = _first([*map(sum, zip(counts, earlier or counts, strict=True))], threshold)
     names = f"dropped: {sum(dropped):,}", f"edges: {sum(above):,}"
     _plot_bins(axes, (dropped, above), names, first=first, earlier=earlier)
     axes.axvline(threshold, color="black", linestyle="--", linewidth=1)
@@ -104,9 +105,9 @@ def plot_similarities(
     axes.set(xlabel="exact Jaccard similarity", ylabel="candidates (pairs)")
 
 
-def _first(counts: Sequence[int]) -> int:
-    """Return the first bin that holds any, with one before it as a margin."""
-    return max(int(np.flatnonzero([*counts, 1])[0]) - 1, 0)
+def _first(counts: Sequence[int], threshold: float) -> int:
+    """Return the first bin to show: that before the threshold, or before the first that holds any."""
+    return max(min(int(np.flatnonzero([*counts, 1])[0]), math.floor(threshold * BINS)) - 1, 0)
 
 
 def _divide(counts: Sequence[int], threshold: float, above: int | None) -> tuple[list[int], list[int]]:
