@@ -59,7 +59,8 @@ PARTS = {
     # A report is made of values, whoever searched.
     "dedup/report": {
         *("numpy", "scipy", "matplotlib", "jinja2", "markupsafe", "prometheus_client"),
-        *("dedup.report", "dedup.settings", "dedup.tables.counts", "dedup.kernels"),
+        *("dedup.report", "dedup.settings", "dedup.tables.counts", "dedup.kernels", "dedup.explain.differ"),
+        "dedup.plan",
         *("dedup.display", "dedup.errors", "dedup.__version__"),
     },
     # An output is explained where Spark is not installed.

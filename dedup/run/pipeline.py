@@ -125,7 +125,7 @@ def _run(spark: SparkSession, job: Job, storage: Storage, workspace: Workspace) 
     found, applied = searched.near, searched.applied
     with ThreadPoolExecutor() as beside:
         # The drawing takes as long as the writing of a small corpus, and another core.
-        drawing = beside.submit(_draw, clock, config, found)
+        drawing = beside.submit(_draw, clock, config, found, baseline)
         written = clock("output", given.write, applied)
         survival = None
         if config.input.source_column:
@@ -262,14 +262,16 @@ def _read_labels(spark: SparkSession, storage: Storage, config: Config, id_type:
     return read_labels(spark, storage, path, id_type=id_type, where="evaluation.labeled_pairs").filter("duplicate")
 
 
-def _draw(clock: Clock, config: Config, found: NearFound | None) -> tuple[dict[str, Any] | None, Mapping[str, str]]:
+def _draw(
+    clock: Clock, config: Config, found: NearFound | None, baseline: Mapping[str, Any] | None
+) -> tuple[dict[str, Any] | None, Mapping[str, str]]:
     """Read the sample of tokens, and draw the plots."""
     if found is None:
-        return draw(config, Near.none(), [], set())
+        return draw(config, Near.none(), [], set(), baseline)
     with clock.group("output"):
         rows = signatures.select_sample(found.signatures).toArrow()
         sample: Sample = list(zip(rows["doc_id"].to_pylist(), rows["tokens"].to_pylist(), strict=True))
         ids = pa.table({"doc_id": pa.array([doc_id for doc_id, _ in sample], pa.int64())})
         drawn = F.broadcast(found.removals.sparkSession.createDataFrame(ids))
         removed = found.removals.select("doc_id").join(drawn, on="doc_id", how="left_semi").toArrow()
-    return draw(config, found.counts, sample, set(removed["doc_id"].to_pylist()))
+    return draw(config, found.counts, sample, set(removed["doc_id"].to_pylist()), baseline)

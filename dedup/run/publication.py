@@ -1,5 +1,6 @@
 """What runs on every engine have in common: what identifies them, and how they end."""
 
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,6 +11,7 @@ from dedup.report.baseline import parse_baseline
 from dedup.report.build import Outcome, build_report, hide_passwords, to_json
 from dedup.report.metrics import to_metrics
 from dedup.report.page import to_html
+from dedup.report.plots import draw_plots
 from dedup.run.job import Job
 from dedup.run.workspace import Storage, Workspace
 from dedup.settings.files import flatten, to_dict, to_toml
@@ -60,13 +62,14 @@ def conclude(job: Job, workspace: Workspace, outcome: Outcome, plots: Mapping[st
     """
     config = job.config
     report = build_report(config=config, inputs=_name_inputs(job), output=job.output, outcome=outcome)
+    fails = bool(report["alerts"]) and config.alerts.on_breach == "fail"
     files = {
         "report.json": to_json(report),
-        "report.html": to_html(report, plots),
-        "metrics.prom": to_metrics(report),
+        "report.html": to_html(report, draw_plots(report, plots)),
+        "metrics.prom": to_metrics(report, None if fails else time.time()),
         "dedup.toml": to_toml(hide_passwords(config)),
     }
-    if report["alerts"] and config.alerts.on_breach == "fail":
+    if fails:
         raise refuse(report["alerts"], workspace.keep_report(files))
     workspace.publish(files)
     return report

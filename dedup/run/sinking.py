@@ -31,8 +31,8 @@ from dedup.tables.counts import Written
 
 NOTES = ("dedup_kept", "dedup_representative_id", "dedup_component_id", "dedup_kind", "dedup_jaccard")
 """Columns of mode annotate."""
-NOTED_LENGTH = 200
-"""Characters read of an example."""
+NOTED_LENGTH = 4000
+"""Characters read of a text that the report shows."""
 ORDER = [("id", "ascending"), ("begin", "ascending"), ("end", "descending")]
 """Of spans, so that those within another follow it."""
 NO_ROWS = np.empty(0, np.int64)
@@ -179,11 +179,10 @@ class FileWriter:
         sizes = np.append(np.array([*lost.values()], np.int64), 0)
         return int(sizes[found[~fates.flag(found.size)]].sum())
 
-    def read_texts(self, register: Register, largest: Sequence[Mapping[str, Any]]) -> dict[int, str]:
-        """Return how the examples of the largest components begin, by doc_id."""
+    def read_texts(self, register: Register, ids: Sequence[int]) -> dict[int, str]:
+        """Return how the texts of these documents begin, by doc_id."""
         if self.config.output.mode == "ids":
             return {}
-        ids = sorted({each["doc_id"] for one in largest for each in one["examples"]})
         places = [int(np.flatnonzero(register.doc_ids == doc_id)[0]) for doc_id in ids]
         return self.begin_texts(ids, register.files[places].tolist(), register.rows[places].tolist())
 
@@ -195,7 +194,7 @@ class FileWriter:
         # Every file once, however many examples it holds.
         for piece in self.source.read(Split(parts=tuple(map(self.source.whole, sorted(wanted)))), wanted):
             for row, text in zip(piece.batch["row"].to_pylist(), piece.batch["text"].to_pylist(), strict=True):
-                texts[of_place[piece.file, row]] = " ".join((text or "")[:NOTED_LENGTH].split())
+                texts[of_place[piece.file, row]] = (text or "")[:NOTED_LENGTH]
         return texts
 
     @property

@@ -96,6 +96,11 @@ def test_finds_what_plain_python_finds(rows, search, shingle_size):
     assert (found.elected.chained, found.elected.least) == (expected.chained, expected.least)
     assert (found.elected.copied, found.elected.relinked) == (expected.copied, expected.relinked)
     assert found.elected.rules == expected.rules
+    assert found.elected.removed == expected.removed
+    assert found.elected.similarities == expected.similarities
+    assert [tuple(each.values()) for each in found.elected.doubtful] == expected.doubtful
+    assert found.elected.parted == expected.parted
+    assert found.elected.joined == expected.joined
     if search.by_representative:
         assert found.elected.chained == 0
     assert found.elected.sizes == dict(sorted(Counter(map(len, expected.families.values())).items()))
