@@ -2,7 +2,8 @@
 
 FOLDER holds oracle/judge.py, data/NAME.parquet, and data/truth/NAME_pairs.parquet and NAME_groups.parquet.
 With default settings every pair at the threshold must be found but one in a thousand, and nothing be removed without
-reason; exact mode must keep exactly as many documents as there are components.
+reason; exact mode must keep exactly as many documents as there are components. The layer of passages must find exactly
+the windows that a suffix array of the corpus finds.
 """
 
 import re
@@ -12,16 +13,25 @@ import tempfile
 from itertools import product
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
+from dedup.kernels.ids import to_doc_ids
+from dedup.kernels.text import Contract
+from dedup.layers.passages import PassagesLayer
 from dedup.run.job import Job
 from dedup.run.local import run_in_memory
 from dedup.run.pipeline import run
 from dedup.run.session import open_session
 from dedup.settings.files import load_config
+from dedup.settings.layers import Passages
+from tests.layers.tiny import TinyEngine
+from tests.suffixes import find_repeated
 
 TABLES = ("kept", "removed", "duplicates", "edges", "near_misses")
 CORPORA = ("powershell_docs", "tldr_pages", "license_rules")
+LENGTH = 50
+"""Tokens of a window."""
 VERDICT = re.compile(
     r"kept (\d+) \(exact answer (\d+)\) of (\d+) \| missed (\d+) of .*"
     r"recall ([\d.]+) of \d+ \| false (\d+) \| bereft (\d+) \| strangers (\d+)"
@@ -49,9 +59,30 @@ def holds(verdict: str, mode: str) -> bool:
     return abs(int(kept) - int(exact)) <= 0.001 * int(exact) and float(recall) >= 0.999
 
 
+def finds_passages(source: str) -> str:
+    """Return the number of windows that occur twice, and how many the layer has not found, or besides."""
+    rows = sorted(pq.read_table(source, columns=["doc_id", "text"]).to_pylist(), key=lambda row: row["doc_id"].encode())
+    expected = find_repeated([row["text"] for row in rows], LENGTH)
+    engine = TinyEngine([(row["doc_id"], row["text"]) for row in rows], pa.string(), size=4000)
+    settings = Passages(tokens=LENGTH, action="mark")
+    PassagesLayer(settings=settings, contract=Contract(), rules=()).find(engine)
+    numbers = {each: number for number, each in enumerate(to_doc_ids(pa.array([r["doc_id"] for r in rows])).tolist())}
+    found = {}
+    windows = engine.counted["occurrences"].to_pydict()
+    for doc_id, begin, other_id, other_begin, times in zip(*windows.values(), strict=True):
+        own, other = (numbers[doc_id], begin), (numbers[other_id], other_begin)
+        found[own] = own if times else other
+    return f"windows {len(expected)} | differ {len(expected.items() ^ found.items())}"
+
+
 def main(folder: Path) -> int:
-    spark = open_session()
     passed = failed = 0
+    for corpus in CORPORA:
+        verdict = finds_passages(str(folder / "data" / f"{corpus}.parquet"))
+        good = verdict.endswith("| differ 0")
+        passed, failed = passed + good, failed + (not good)
+        print(f"{'passed' if good else 'FAILED'}  {corpus}, passages: {verdict}", flush=True)
+    spark = open_session()
     with tempfile.TemporaryDirectory() as scratch:
         for corpus, mode in product(CORPORA, ("lsh", "exact")):
             config = load_config(None, None, ["input.id_column=doc_id", f"mode={mode}"])

@@ -40,6 +40,9 @@ RANGES = {
     "keep.copies": (1, INT64_MAX),
     "keep.copies_per_source": (0, INT64_MAX),
     "output.files": (0, 1_000_000),
+    "passages.tokens": (10, 1000),
+    "passages.drop_share": (sys.float_info.min, 1),
+    "passages.min_tokens_left": (0, INT64_MAX),
     "shingles.seed": (0, INT64_MAX),
     "lsh.bands": (1, 4096),
     "lsh.rows": (1, 128),
@@ -481,6 +484,8 @@ def strategy_of(owner):
             values[entry.name] = st.sampled_from(get_args(entry.type))
         elif entry.type is str:
             values[entry.name] = st.text()
+        elif entry.type is bool:
+            values[entry.name] = st.booleans()
         elif entry.type in (int, Count):
             numbers = st.integers(bounds.low, bounds.high or INT64_MAX)
             values[entry.name] = numbers if entry.type is int else st.one_of(st.just("auto"), numbers)

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import pyarrow as pa
 
 from dedup.kernels import Integers
-from dedup.kernels.runs import find_bounds
+from dedup.kernels.runs import find_bounds, mark_firsts
 
 
 def join_groups(batches: Iterable[pa.RecordBatch], by: Sequence[str]) -> Iterator[pa.RecordBatch]:
@@ -34,6 +34,19 @@ def join_groups(batches: Iterable[pa.RecordBatch], by: Sequence[str]) -> Iterato
         held = [batch.slice(last)]
     if held:
         yield _join(held)
+
+
+def drop_repeated(batches: Iterable[pa.RecordBatch], by: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """Yield of rows that are equal in some columns, int64 without nulls, the first; equal rows lie side by side."""
+    last: tuple[object, ...] | None = None
+    for batch in batches:
+        if not batch.num_rows:
+            continue
+        columns = [batch[name].to_numpy() for name in by]
+        firsts = mark_firsts(*columns)
+        firsts[0] = tuple(column[0] for column in columns) != last
+        last = tuple(column[-1] for column in columns)
+        yield batch.filter(pa.array(firsts))
 
 
 def bound_groups(batch: pa.RecordBatch, by: Sequence[str]) -> Integers:

@@ -114,7 +114,7 @@ class _Translation(dict[int, str]):
 
 
 @cache
-def _normaliser(contract: Contract) -> Callable[[str], str]:
+def normaliser(contract: Contract) -> Callable[[str], str]:
     """Return what makes of a text that is not ASCII one whose tokens need only be told apart."""
     translation = _Translation(contract)
 
@@ -149,19 +149,34 @@ def tokenise(texts: pa.Array, contract: Contract) -> tuple[Hashes, Integers]:
     offsets : int64 [n + 1]
         Document i owns `hashes[offsets[i]:offsets[i + 1]]`, in the order of the text.
     """
-    raw, offsets = read_buffers(texts)
     if compiled.AVAILABLE and not contract.key:
-        return _tokenise_compiled(raw, offsets, contract)
-    if contract.tokens == "punctuation" or (raw.size and raw.max() >= 0x80):
-        raw, offsets = _fold(raw, offsets, contract)
-    folded = np.frombuffer(raw.tobytes().translate(_ascii_table(contract)) + bytes(16), dtype=np.uint8)
-    inside = folded[: raw.size] != SEPARATOR
-    starts, ends = find_spans(inside, offsets)
+        return _tokenise_compiled(*read_buffers(texts), contract)
+    folded, offsets, starts, ends = find_tokens(texts, contract)
     if contract.key:
-        hashes = hash_keyed(folded[: raw.size][inside], ends - starts, contract.key, contract.seed)
+        hashes = hash_keyed(folded[folded != SEPARATOR], ends - starts, contract.key, contract.seed)
     else:
         hashes = hash_spans(folded, starts, ends, contract.seed)
     return hashes, np.searchsorted(starts, offsets)
+
+
+def find_tokens(texts: pa.Array, contract: Contract) -> tuple[Bytes, Integers, Integers, Integers]:
+    """Return the tokens of every text as spans of folded text.
+
+    Returns
+    -------
+    folded : uint8
+        UTF-8, zero bytes for all that belongs to no token, and 16 of them behind the last document.
+    offsets : int64 [n + 1]
+        Document i owns the bytes from `offsets[i]` to `offsets[i + 1]`; of ASCII and without `punctuation` as many
+        as its text has.
+    starts, ends : int64 [tokens]
+        The first and the past-the-end byte of each token.
+    """
+    raw, offsets = read_buffers(texts)
+    if contract.tokens == "punctuation" or (raw.size and raw.max() >= 0x80):
+        raw, offsets = _fold(raw, offsets, contract)
+    folded = np.frombuffer(raw.tobytes().translate(_ascii_table(contract)) + bytes(16), dtype=np.uint8)
+    return folded, offsets, *find_spans(folded[: raw.size] != SEPARATOR, offsets)
 
 
 def read_buffers(texts: pa.Array) -> tuple[Bytes, Integers]:
@@ -186,8 +201,9 @@ def _tokenise_compiled(raw: Bytes, offsets: Integers, contract: Contract) -> tup
 
 
 @cache
-def _folding(contract: Contract) -> Folding:
-    return tabulate(_normaliser(contract), _ascii_table(contract), lower=contract.case == "lower")
+def folding_of(contract: Contract) -> Folding:
+    """Return the tables by which texts are normalised under the contract."""
+    return tabulate(normaliser(contract), _ascii_table(contract), lower=contract.case == "lower")
 
 
 def fold(raw: Bytes, offsets: Integers, contract: Contract) -> tuple[Bytes, Integers]:
@@ -207,9 +223,9 @@ def fold(raw: Bytes, offsets: Integers, contract: Contract) -> tuple[Bytes, Inte
     words = np.empty(2 * raw.size, dtype=np.uint8)
     holes = np.empty(raw.size, dtype=np.int64)
     bounds, hole_bounds = np.zeros_like(offsets), np.zeros_like(offsets)
-    size = folding.fold(raw, offsets, _folding(contract), folded, bounds, words, holes, hole_bounds)
+    size = folding.fold(raw, offsets, folding_of(contract), folded, bounds, words, holes, hole_bounds)
     if size:
-        normal = _normaliser(contract)(words[:size].tobytes().decode("utf-8", "replace")).encode()
+        normal = normaliser(contract)(words[:size].tobytes().decode("utf-8", "replace")).encode()
         normal = normal.translate(_ascii_table(contract)[:LINE_FEED] + b"\n" + _ascii_table(contract)[LINE_FEED + 1 :])
         filled = np.empty(bounds[-1] + len(normal) + tokens.PADDING, dtype=np.uint8)
         folding.fill_holes(folded, bounds, holes, hole_bounds, np.frombuffer(normal, dtype=np.uint8), filled)
@@ -224,7 +240,7 @@ def _fold(raw: Bytes, offsets: Integers, contract: Contract) -> tuple[Bytes, Int
     documents = [content[start:end] for start, end in pairwise(offsets.tolist())]
     every = contract.tokens == "punctuation"
     foreign = [number for number, document in enumerate(documents) if every or not document.isascii()]
-    normalise = _normaliser(contract)
+    normalise = normaliser(contract)
     texts = [normalise(documents[number].decode("utf-8", "replace")) for number in foreign]
     for number, folded in zip(foreign, separate(texts, classes_of(contract)), strict=True):
         documents[number] = folded

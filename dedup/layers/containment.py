@@ -182,7 +182,7 @@ def remove_contained(edges: pa.Table, choice: Choice, schema: pa.Schema) -> tupl
         "layer": pa.repeat(NAME, gone.size),
         "kind": pa.repeat(KIND, gone.size),
         "representative_id": members["id"].take(pa.array(owners)),
-        "component_id": pa.array(doc_ids[least[owners]]),
+        "component_id": members["id"].take(pa.array(least[owners])),
         "jaccard": pa.array(shared / (sum(sizes) - shared)),
     }
     spared = int(np.count_nonzero(elected.edges >= 0)) - gone.size

@@ -215,7 +215,7 @@ def list_removals(batches: Batches, *, schema: pa.Schema) -> Batches:
                 "id": row["id"],
                 "layer": NAME,
                 "kind": CONTAMINATED,
-                "component_id": row["doc_id"],
+                "component_id": row["id"],
             }
             for row in batch.select(["doc_id", "id", "texts"]).to_pylist()
             if any(row["texts"])

@@ -10,6 +10,8 @@ from dedup.layers.copies import Choice
 from dedup.layers.exact import ExactLayer
 from dedup.layers.layer import Layer
 from dedup.layers.lines import LinesLayer
+from dedup.layers.passages import NAME as PASSAGES
+from dedup.layers.passages import PassagesLayer
 from dedup.run.prompts import read_prompts
 from dedup.settings.keeping import list_merged, parse_order
 from dedup.settings.layers import NEAR, parse_sets
@@ -37,6 +39,8 @@ def make_layer(name: str, config: Config, contract: Contract) -> Layer:
     if name == "contamination":
         prompts = read_prompts(parse_sets(config.contamination.sets, "contamination"))
         return ContaminationLayer(settings=config.contamination, contract=contract, prompts=prompts)
+    if name == PASSAGES:
+        return PassagesLayer(settings=config.passages, contract=contract, rules=choice.rules)
     from dedup.layers.url import Form, UrlLayer  # noqa: PLC0415 - its parser is loaded where it is used
 
     form = Form(

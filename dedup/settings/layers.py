@@ -8,7 +8,7 @@ from dedup.errors import ConfigError
 from dedup.settings.rules import Range, Table, Texts
 
 NEAR = "near"
-NAMES = ("url", "exact", "lines", NEAR, "containment", "contamination")
+NAMES = ("url", "exact", "lines", NEAR, "containment", "passages", "contamination")
 """Layers there are, in the order of most pipelines."""
 
 
@@ -150,3 +150,31 @@ class Contamination(Table):
         """Check the fields, then the entries of the sets."""
         Table.__post_init__(self)
         parse_sets(self.sets, type(self).__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Passages(Table):
+    """Layer "passages": of spans of tokens that occur twice, in one document or in several, one stays."""
+
+    tokens: int = field(default=50, metadata={"range": Range(10, 1000)})
+    """Tokens, as [text] has them, of the shortest passage, an integer from 10 to 1000."""
+
+    action: Literal["cut", "drop", "mark"] = "cut"
+    """What becomes of passages: "cut" takes them out of the texts, "drop" removes documents of which they are a share
+    of at least drop_share and leaves the others whole, "mark" lists them in OUT/spans and changes nothing."""
+
+    keep_first: bool = True
+    """Whether one occurrence of each passage stays, that of the first document by keep.order, true or false; no token
+    of it is cut for another passage, so what stays is whole. With false all go."""
+
+    drop_share: float = field(default=0.5, metadata={"range": Range(0, 1, above=True)})
+    """Least share of a document's tokens that must be repeated for "drop" to remove it, a number above 0 and at most
+    1."""
+
+    min_tokens_left: int = field(default=10, metadata={"range": Range(0)})
+    """Least tokens that "cut" must leave of a document, a 64-bit integer of at least 0; one with fewer is removed."""
+
+    ends: Literal["token", "sentence"] = "token"
+    """Where passages are cut: with "token" before their first and behind their last word, with "sentence" where a
+    sentence or line begins and ends, if one does within a fifth of tokens on their inside; what stays may then be
+    repeated."""

@@ -71,6 +71,8 @@ def check(where: str, name: str, value: object, entry: Field[Any]) -> None:
     elif kind is str:
         # A lone surrogate, which a badly encoded command line can hold, has no TOML and no UTF-8.
         rule, holds = "a Unicode string", isinstance(value, str) and not re.search("[\ud800-\udfff]", value)
+    elif kind is bool:
+        rule, holds = "true or false", isinstance(value, bool)
     elif kind is int or kind is float:
         bounds: Range = entry.metadata["range"]
         rule, holds = bounds.rule(kind), bounds.holds(value, kind)

@@ -54,7 +54,7 @@ def check(documents, contract):
     cells = [each.encode() if isinstance(each, str) else each for each in documents]
     folded, bounds = text.fold(*text.read_buffers(pa.array(cells, pa.binary())), contract)
     content, offsets, table = folded.tobytes(), bounds.tolist(), text._ascii_table(contract)
-    normalise = text._normaliser(contract)
+    normalise = text.normaliser(contract)
     differing = [
         (cell, found)
         for cell, start, end in zip(cells, offsets, offsets[1:], strict=False)
@@ -116,14 +116,14 @@ def test_bytes_of_any_kind_fold_as_by_the_database(cells, contract):
 def test_texts_of_living_languages_do_not_need_the_database(plain):
     check([plain], Contract())
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(text, "_normaliser", None)
+        patch.setattr(text, "normaliser", None)
         text.fold(*text.read_buffers(pa.array([plain])), Contract())
         with pytest.raises(TypeError):
             text.fold(*text.read_buffers(pa.array(["Σ"])), Contract())
 
 
 def test_a_word_that_needs_the_database_takes_no_other_along():
-    tables = text._folding(Contract())
+    tables = text.folding_of(Contract())
 
     assert tables.kinds[ord("Σ")] == UNSAFE
     check(["é ΟΔΟΣ é", "ΟΔΟΣ", "", "Σ", "ΣΑ ΣΑΣ", "a\u0301\u0316 b"], Contract())

@@ -1,0 +1,290 @@
+"""The end of the layer `passages`: pieces -> their characters and digests -> those verified -> spans and removals."""
+
+from collections.abc import Iterator
+from functools import partial
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dedup.kernels import Integers
+from dedup.kernels.blocks import lists, unlists
+from dedup.kernels.groups import bound_groups, drop_repeated, join_groups
+from dedup.kernels.passages import unite
+from dedup.kernels.places import fit, locate
+from dedup.kernels.runs import find_bounds, mark_firsts
+from dedup.kernels.text import Contract
+from dedup.layers.layer import Batches, Engine, Rows
+from dedup.tables import arrow
+
+BEGINNING = 200
+"""Characters shown of a passage."""
+KEY = ["key_id", "key_begin", "tokens"]
+"""Which tokens a piece is held against: those of that document from that one on, so many."""
+PLACE, PIECE, PASSAGE = range(3)
+"""Kinds of ranges: what pieces are held against, pieces, and passages that the report may name."""
+RANGES = pa.schema([(name, pa.int64()) for name in ("doc_id", "range", "begin", *KEY, "times")])
+"""Tokens of documents that are to be read: `range` is their kind, times how often a passage occurs, else 0."""
+COLUMNS = RANGES.names[1:]
+READ = pa.schema([("doc_id", pa.int64()), ("ranges", pa.binary())])
+"""RANGES of one document, without its id."""
+
+
+def digested(id_type: pa.DataType) -> pa.Schema:
+    """Return the schema of RANGES with what is read of them in the text."""
+    return pa.schema(
+        [
+            *RANGES,
+            ("id", id_type),
+            ("digest_high", pa.int64()),
+            ("digest_low", pa.int64()),
+            ("first", pa.int64()),  # characters; of pieces those that may be taken out
+            ("last", pa.int64()),
+            ("cut", pa.int64()),  # tokens in them
+            ("count", pa.int64()),  # tokens of the document
+            ("text", pa.string()),  # the beginning of a passage
+        ]
+    )
+
+
+def verified(id_type: pa.DataType) -> pa.Schema:
+    """Return the schema of pieces whose tokens stand elsewhere, with where that is, and of passages."""
+    kept = [("kept_doc_id", pa.int64()), ("kept_id", id_type), ("kept_begin", pa.int64()), ("kept_end", pa.int64())]
+    names = ("doc_id", "range", "id", "first", "last", "cut", "count", "times", "text")
+    return pa.schema([*(digested(id_type).field(name) for name in names), *kept])
+
+
+def emit_ranges(batches: Batches) -> Batches:
+    """PIECES -> RANGES: of a piece two."""
+    for batch in batches:
+        doc_ids, begins, ends, others, other_begins, times = (batch[name].to_numpy() for name in batch.schema.names)
+        own = [doc_ids, np.where(times, PASSAGE, PIECE), begins, others, other_begins, ends - begins, times]
+        is_piece = times == 0
+        there = [others, np.full_like(times, PLACE), other_begins, others, other_begins, ends - begins, times]
+        for columns in (own, [column[is_piece] for column in there]):
+            yield pa.RecordBatch.from_arrays(list(map(pa.array, columns)), schema=RANGES)
+
+
+def gather_ranges(batches: Batches) -> Batches:
+    """RANGES by all columns -> READ."""
+    for batch in join_groups(batches, ["doc_id"]):
+        columns = [batch[name].to_numpy() for name in RANGES.names]
+        distinct = mark_firsts(*columns)
+        doc_ids, *ranges = (column[distinct] for column in columns)
+        bounds = find_bounds(doc_ids)
+        cells = lists(np.stack(ranges, axis=1).reshape(-1), bounds * len(COLUMNS))
+        yield pa.RecordBatch.from_arrays([doc_ids[bounds[:-1]], cells], schema=READ)
+
+
+class _Ranges(NamedTuple):
+    """Ranges of one document, columns int64."""
+
+    range: Integers
+    begin: Integers
+    key_id: Integers
+    key_begin: Integers
+    tokens: Integers
+    times: Integers
+
+
+def describe_ranges(batches: Batches, *, near: int, contract: Contract, schema: pa.Schema) -> Batches:
+    """Documents with READ -> `digested`."""
+    for batch in batches:
+        places = locate(batch["text"], contract)
+        cells, bounds = unlists(batch["ranges"], "<i8")
+        rows = cells.reshape(-1, len(COLUMNS))
+        bounds //= len(COLUMNS)
+        raw = pc.cast(batch["text"], pa.large_binary())
+        columns: dict[str, list[Any]] = {name: [] for name in ("first", "last", "cut", "text")}
+        digests = bytearray()
+        for number, (begin, end) in enumerate(pairwise(bounds.tolist())):
+            text = (raw[number].as_py() or b"").decode("utf-8", "replace")
+            ranges = _Ranges(*rows[begin:end].T)
+            own = slice(places.offsets[number], places.offsets[number + 1])
+            for low, count in zip(ranges.begin.tolist(), ranges.tokens.tolist(), strict=True):
+                digests += places.digest(own.start + low, own.start + low + count, contract.key)
+            for row in _read(text, places.begins[own], places.ends[own], ranges, near=near, contract=contract):
+                for column, value in zip(columns.values(), row, strict=True):
+                    column.append(value)
+        counts = np.diff(bounds)
+        halves = np.frombuffer(bytes(digests), dtype="<i8").reshape(-1, 2)
+        found = {name: rows[:, place] for place, name in enumerate(COLUMNS)} | columns
+        found |= {"digest_high": halves[:, 0], "digest_low": halves[:, 1]}
+        found["count"] = np.repeat(np.diff(places.offsets), counts)
+        found |= {
+            name: batch[name].take(pa.array(np.repeat(np.arange(counts.size), counts))) for name in ("doc_id", "id")
+        }
+        arrays = [pa.array(found[field.name], field.type) for field in schema]
+        yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _read(
+    text: str, begins: Integers, ends: Integers, ranges: _Ranges, *, near: int, contract: Contract
+) -> Iterator[tuple[int, int, int, str | None]]:
+    """Yield first and last character, tokens and, of a passage, the beginning, of each range of a document."""
+    pieces = ranges.range == PIECE
+    lows, highs = ranges.begin, ranges.begin + ranges.tokens
+    spans = unite(lows[pieces], highs[pieces])
+    fitted = [
+        fit(text, begins, ends, span, near=near, contract=contract)
+        for span in zip(*(each.tolist() for each in spans), strict=True)
+    ]
+    of = np.searchsorted(spans[0], lows, side="right") - 1
+    for number, (low, high) in enumerate(zip(lows.tolist(), highs.tolist(), strict=True)):
+        if not pieces[number]:
+            first, last = int(begins[low]), int(ends[high - 1])
+            is_passage = ranges.range[number] == PASSAGE
+            yield first, last, high - low, text[first : min(last, first + BEGINNING)] if is_passage else None
+            continue
+        span = fitted[of[number]]
+        first_token, end_token = max(low, span.begin), min(high, span.end)
+        if first_token >= end_token:
+            yield 0, 0, 0, None
+            continue
+        # Where two pieces of a span touch, what stands between them goes with the first.
+        first = span.first if first_token == span.begin else max(int(begins[first_token]), int(ends[first_token - 1]))
+        last = span.last if end_token == span.end else max(int(begins[end_token]), int(ends[end_token - 1]))
+        yield first, last, end_token - first_token, None
+
+
+def verify(batches: Batches, *, schema: pa.Schema) -> Batches:
+    """Ranges with digests, by KEY and kind -> `verified`: pieces of other tokens than what they are held against go.
+
+    No more than the latter is held, however many pieces there are.
+    """
+    held: pa.RecordBatch | None = None
+    # Equal rows of the input, which share a document id, are read twice.
+    for batch in drop_repeated(batches, [*KEY, "range", "doc_id", "begin"]):
+        if not batch.num_rows:
+            continue
+        rows = batch if held is None else pa.concat_batches([held, batch])
+        key = [rows[name].to_numpy() for name in KEY]
+        firsts = np.flatnonzero(mark_firsts(*key))
+        of = np.repeat(firsts, np.diff(np.append(firsts, rows.num_rows)))
+        kinds, high, low = (rows[name].to_numpy() for name in ("range", "digest_high", "digest_low"))
+        same = (kinds == PIECE) & (kinds[of] == PLACE) & (high == high[of]) & (low == low[of])
+        chosen = same | (kinds == PASSAGE)
+        chosen[:1] &= held is None
+        yield _tell(rows, np.flatnonzero(chosen), of[chosen], schema)
+        held = rows.slice(int(firsts[-1]), 1)
+
+
+def _tell(rows: pa.RecordBatch, chosen: Integers, kept: Integers, schema: pa.Schema) -> pa.RecordBatch:
+    """Return rows with those that they are held against."""
+    columns = {name: rows[name].take(pa.array(chosen)) for name in schema.names if name in rows.schema.names}
+    others = {"kept_doc_id": "doc_id", "kept_id": "id", "kept_begin": "first", "kept_end": "last"}
+    columns |= {name: rows[other].take(pa.array(kept)) for name, other in others.items()}
+    return pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
+
+
+def emit_pieces(batches: Batches) -> Batches:
+    """Yield the pieces of `verified` of which anything may be taken out."""
+    for batch in batches:
+        yield batch.filter(pc.and_(pc.equal(batch["range"], PIECE), pc.greater(batch["cut"], 0)))
+
+
+class Fate(NamedTuple):
+    """Which documents with verified pieces go whole."""
+
+    kind: str = ""
+    """Their reason; empty for none."""
+    least_share: float = 1.0
+    """Of a document's tokens that must be repeated."""
+    least_left: int = 0
+    """Tokens that must be left."""
+    keep_first: bool = True
+
+    def choose(self, repeated: Integers, counts: Integers) -> Any:  # noqa: ANN401 - flags
+        """Tell which go of documents of so many tokens, of which so many are repeated: bool [n]."""
+        if self.kind == SHARE:
+            return repeated >= self.least_share * counts
+        return (counts - repeated < self.least_left) & (self.kind != "")
+
+
+SHARE, LEFT = "repeated_share", "tokens_left"
+"""Kinds of removals."""
+
+
+def _sum_documents(batch: pa.RecordBatch, fate: Fate) -> tuple[Integers, Integers, Any]:
+    """Return where the documents of a batch begin, their repeated tokens, and whether each goes."""
+    bounds = bound_groups(batch, ["doc_id"])
+    repeated = np.add.reduceat(batch["cut"].to_numpy(), bounds[:-1])
+    return bounds, repeated, fate.choose(repeated, batch["count"].to_numpy()[bounds[:-1]])
+
+
+def tell_spans(batches: Batches, *, layer: str, kind: str, fate: Fate) -> Batches:
+    """Pieces by document -> SPANS of those documents that stay."""
+    for whole in join_groups(batches, ["doc_id"]):
+        bounds, _, goes = _sum_documents(whole, fate)
+        batch = whole.filter(pa.array(np.repeat(~goes, np.diff(bounds))))
+        missing = pa.nulls(batch.num_rows, pa.int64())
+        kept = [batch[name] if fate.keep_first else missing for name in ("kept_doc_id", "kept_begin", "kept_end")]
+        told = [pa.repeat(each, batch.num_rows) for each in (layer, kind)]
+        columns = [*(batch[name] for name in ("doc_id", "first", "last")), *told, batch["cut"], *kept]
+        yield pa.RecordBatch.from_arrays(columns, schema=arrow.SPANS)
+
+
+def going(id_type: pa.DataType) -> pa.Schema:
+    """Return the schema of REMOVALS with the document that stays for each, `kept_doc_id`, null where none does."""
+    return arrow.removals(id_type).append(pa.field("kept_doc_id", pa.int64()))
+
+
+def tell_removals(batches: Batches, *, layer: str, fate: Fate, schema: pa.Schema) -> Batches:
+    """Pieces by document -> `going`: those that go, for the document that keeps the longest of their pieces."""
+    for whole in join_groups(batches, ["doc_id"]):
+        bounds, _, goes = _sum_documents(whole, fate)
+        batch = whole.filter(pa.array(np.repeat(goes, np.diff(bounds))))
+        if not batch.num_rows:
+            continue
+        begins = bound_groups(batch, ["doc_id"])[:-1]
+        order = np.lexsort((-batch["cut"].to_numpy(), batch["doc_id"].to_numpy()))
+        chosen = batch.take(pa.array(order[begins]))
+        count = chosen.num_rows
+        # A document of nothing but one passage over and over is kept for by none.
+        other = pc.and_(pc.not_equal(chosen["doc_id"], chosen["kept_doc_id"]), fate.keep_first)
+        kept, kept_doc_id = (
+            pc.if_else(other, chosen[name], pa.nulls(count, chosen[name].type)) for name in ("kept_id", "kept_doc_id")
+        )
+        least = pc.min_element_wise(chosen["doc_id"], kept_doc_id)
+        told = [pa.repeat(each, count) for each in (layer, fate.kind)]
+        columns = [chosen["doc_id"], chosen["id"], *told, kept, least, pa.nulls(count, pa.float64()), kept_doc_id]
+        yield pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def name_kept(engine: Engine[Rows], rows: Rows) -> Rows:
+    """Return REMOVALS of `going`: none of them for a document that goes itself."""
+    schema = arrow.removals(engine.id_type)
+    keyed = pa.schema([("key", pa.int64()), ("asks", pa.int64()), *schema])
+    return engine.meet(
+        "removals",
+        rows,
+        partial(_emit_ends, schema=keyed),
+        partial(_drop_names, schema=schema),
+        emitted=keyed,
+        by=["key"],
+        order=["asks", "doc_id"],
+        schema=schema,
+    )
+
+
+def _emit_ends(batches: Batches, *, schema: pa.Schema) -> Batches:
+    """Yield removals by the document that goes, and with asks = 1 by that which stays for it."""
+    for batch in batches:
+        removal = [batch[name] for name in schema.names[2:]]
+        for asks, keys in enumerate([batch["doc_id"], batch["kept_doc_id"].fill_null(0)]):
+            columns = [keys, pa.repeat(pa.scalar(asks, pa.int64()), batch.num_rows), *removal]
+            yield pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _drop_names(batches: Batches, *, schema: pa.Schema) -> Batches:
+    """Yield the removals that ask, and take from them the name of a document that goes."""
+    gone: int | None = None
+    for batch in batches:
+        keys, asks = batch["key"].to_numpy(), batch["asks"].to_numpy() == 1
+        goes = np.isin(keys, [*keys[~asks], *([] if gone is None else [gone])])
+        gone = next(iter(keys[~asks][-1:].tolist()), gone)
+        name = schema.get_field_index("representative_id")
+        left = pc.if_else(pa.array(goes), pa.scalar(None, schema.field(name).type), batch["representative_id"])
+        yield batch.select(schema.names).set_column(name, schema.field(name), left).filter(pa.array(asks))

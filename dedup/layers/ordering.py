@@ -1,0 +1,125 @@
+"""Documents -> their ranks in the order of `keep.order`, without all of them in one place.
+
+A sample of documents divides the order into ranges, as in sample sort [1]_; those of a range meet and are ranked.
+
+References
+----------
+.. [1] W. D. Frazer, A. C. McKellar: Samplesort: a sampling approach to minimal storage tree sorting. JACM 17 (1970).
+"""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from dedup.kernels import Integers
+from dedup.kernels.groups import bound_groups, join_groups
+from dedup.kernels.hashing import mix
+from dedup.kernels.keeping import rank_members
+from dedup.kernels.runs import mark_firsts
+from dedup.layers.layer import Batches, Engine, Rows
+from dedup.tables import arrow
+
+Rules: TypeAlias = Sequence[tuple[str, str]]
+"""Of `keep.order`, as `dedup.settings.keeping.parse_order` gives them."""
+SAMPLE = 1024
+"""Documents drawn: a range of n has about n / SAMPLE."""
+RANGE_BITS = 40
+"""A rank is the number of its range, and in so many bits its place there."""
+
+
+def ordered(id_type: pa.DataType) -> pa.Schema:
+    """Return the columns of REGISTER that decide the order."""
+    names = ("doc_id", "id", "source", "text_bytes", "order_keys")
+    return pa.schema([arrow.register(id_type).field(name) for name in names])
+
+
+def rank_documents(engine: Engine[Rows], rows: Rows, schema: pa.Schema, rules: Rules) -> Rows:
+    """Add the column `rank`: int64, less is earlier, of each document another; once for equal rows.
+
+    Parameters
+    ----------
+    rows
+        Of documents, of the schema, which has the columns of `ordered`.
+    """
+    keys = ordered(engine.id_type)
+    drawn = pa.schema([("group", pa.int64()), ("draw", pa.int64()), *keys])
+    sample = engine.meet(
+        "sample",
+        rows,
+        partial(_draw, schema=drawn),
+        partial(_thin, names=keys.names),
+        emitted=drawn,
+        by=["group"],
+        order=["draw"],
+        schema=keys,
+    )
+    chosen = engine.collect(sample).combine_chunks().to_batches()
+    return engine.meet(
+        "ranked",
+        rows,
+        partial(_find_ranges, splitters=chosen[0] if chosen else None, rules=tuple(rules)),
+        partial(_rank_ranges, rules=tuple(rules)),
+        emitted=schema.append(pa.field("range", pa.int64())),
+        by=["range"],
+        order=["doc_id"],
+        schema=schema.append(pa.field("rank", pa.int64())),
+    )
+
+
+def _draw(batches: Batches, *, schema: pa.Schema) -> Batches:
+    """Yield the documents of the least hashes."""
+    least: pa.RecordBatch | None = None
+    for batch in batches:
+        draws = (mix(batch["doc_id"].to_numpy().view(np.uint64)) >> np.uint64(1)).view(np.int64)
+        columns = [pa.array(np.zeros_like(draws)), pa.array(draws), *(batch[name] for name in schema.names[2:])]
+        found = pa.RecordBatch.from_arrays(columns, schema=schema)
+        least = found if least is None else pa.concat_batches([least, found])
+        if least.num_rows > SAMPLE:
+            least = least.take(pa.array(np.argsort(least["draw"].to_numpy(), kind="stable")[:SAMPLE]))
+    if least is not None:
+        yield least
+
+
+def _thin(batches: Batches, *, names: list[str]) -> Batches:
+    left = SAMPLE
+    for batch in batches:
+        if left:
+            yield batch.slice(0, left).select(names)
+            left -= min(left, batch.num_rows)
+
+
+def _find_ranges(batches: Batches, *, splitters: pa.RecordBatch | None, rules: Rules) -> Batches:
+    """Add to each document how many of the sample precede it, or are it."""
+    for batch in batches:
+        if splitters is None or not batch.num_rows:
+            continue
+        rows = pa.concat_batches([splitters, batch.select(splitters.schema.names)])
+        order = _sort(rows, rules)
+        before = np.empty_like(order)
+        before[order] = np.cumsum(order < splitters.num_rows)
+        yield batch.append_column("range", pa.array(before[splitters.num_rows :]))
+
+
+def _rank_ranges(batches: Batches, *, rules: Rules) -> Batches:
+    for whole in join_groups(batches, ["range"]):
+        # Equal rows, which share a document id, are one document.
+        batch = whole.filter(pa.array(mark_firsts(whole["range"].to_numpy(), whole["doc_id"].to_numpy())))
+        bounds = bound_groups(batch, ["range"])
+        ranges = batch["range"].to_numpy()
+        order = _sort(batch, rules)
+        order = order[np.argsort(ranges[order], kind="stable")]
+        ranks = np.empty_like(order)
+        ranks[order] = np.arange(order.size) - np.repeat(bounds[:-1], np.diff(bounds))
+        yield batch.drop_columns("range").append_column("rank", pa.array((ranges << RANGE_BITS) | ranks))
+
+
+def _sort(rows: pa.RecordBatch, rules: Rules) -> Integers:
+    """Return the rows in the order of the rules: int64 [n]."""
+    keys = rows["order_keys"].flatten().to_numpy(zero_copy_only=False).reshape(rows.num_rows, -1)
+    ranks = rank_members(
+        rules, ids=rows["id"], sources=rows["source"], text_bytes=rows["text_bytes"].to_numpy(), keys=keys
+    )
+    return np.lexsort(ranks.T[::-1])

@@ -1,0 +1,143 @@
+"""The layer of passages: spans of tokens that occur twice, found exactly.
+
+    documents -> grams selected -> those that occur twice -> windows that hold one -> their documents ranked
+    -> windows that occur twice -> pieces -> digests of both their places -> pieces verified -> spans, removals
+
+Rows that travel: (hash, document, place) of each gram selected, 4 to 7 of 100 tokens, and of each window in question,
+never pairs, so that what occurs n times costs n rows. The text of a document is read again if it holds a gram that
+occurs twice, and once more if it holds or keeps a piece. See `dedup.kernels.passages` for why no window is missed.
+
+A window is told by a 64-bit hash of 64-bit hashes of tokens. Before anything is taken out, the tokens themselves of
+each piece and of the place that it is held against have had equal digests of 128 bits.
+"""
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal
+
+import pyarrow as pa
+
+from dedup.kernels.text import Contract
+from dedup.layers import cutting, repeats
+from dedup.layers.cutting import Fate
+from dedup.layers.layer import Engine, Found, Rows
+from dedup.layers.ordering import Rules, ordered, rank_documents
+from dedup.layers.tallies import describe
+from dedup.settings.layers import Passages
+from dedup.tables import arrow
+
+NAME = "passages"
+NEAR = 5
+"""To meet a sentence's end a span gives up to one in so many of a window's tokens at either side."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PassagesLayer:
+    """The layer with its settings."""
+
+    settings: Passages
+    contract: Contract
+    rules: Rules
+    """By which the first of several occurrences is chosen; in one document it is the first from its beginning."""
+    name: str = NAME
+
+    def find(self, engine: Engine[Rows]) -> Found[Rows]:
+        """Search the documents."""
+        settings = self.settings
+        describe_grams = partial(repeats.describe_grams, length=settings.tokens, contract=self.contract)
+        documents = engine.scan("documents", describe_grams, repeats.SELECTED)
+        pieces = self._find_pieces(engine, documents)
+        schema = cutting.verified(engine.id_type)
+        found = self._verify(engine, pieces, schema)
+        fate = Fate(
+            kind={"cut": cutting.LEFT, "drop": cutting.SHARE, "mark": ""}[settings.action],
+            least_share=settings.drop_share,
+            least_left=settings.min_tokens_left,
+            keep_first=settings.keep_first,
+        )
+        emitted, order = cutting.emit_pieces, ["first", "last"]
+        tell = partial(engine.meet, rows=found, emit=emitted, emitted=schema, by=["doc_id"], order=order)
+        spans = removals = None
+        if settings.action != "drop":
+            work = partial(cutting.tell_spans, layer=self.name, kind="repeated", fate=fate)
+            spans = tell("spans", work=work, schema=arrow.SPANS)
+        if settings.action != "mark":
+            gone = cutting.going(engine.id_type)
+            work = partial(cutting.tell_removals, layer=self.name, fate=fate, schema=gone)
+            removals = cutting.name_kept(engine, tell("going", work=work, schema=gone))
+        effect: Literal["cut", "mark"] = "mark" if settings.action == "mark" else "cut"
+        details = describe(engine, documents, found, schema, length=settings.tokens, fate=fate)
+        return Found(documents=documents, removals=removals, spans=spans, effect=effect, details=details)
+
+    def _find_pieces(self, engine: Engine[Rows], documents: Rows) -> Rows:
+        """REGISTER with SELECTED -> PIECES."""
+        length = self.settings.tokens
+        shared = engine.meet(
+            "shared",
+            documents,
+            repeats.emit_grams,
+            repeats.find_shared,
+            emitted=repeats.GRAMS,
+            by=["gram"],
+            order=["doc_id", "place"],
+            schema=repeats.SHARED,
+        )
+        asked = engine.meet(
+            "asked",
+            shared,
+            None,
+            repeats.gather_places,
+            emitted=repeats.SHARED,
+            by=["doc_id"],
+            order=["place"],
+            schema=repeats.ASKED,
+        )
+        schema = pa.schema([*ordered(engine.id_type), *repeats.COMPARED])
+        work = partial(repeats.describe_windows, length=length, contract=self.contract, schema=schema)
+        ranked = rank_documents(engine, engine.fetch("windows", asked, work, schema), schema, self.rules)
+        repeated = engine.meet(
+            "occurrences",
+            ranked,
+            repeats.emit_windows,
+            repeats.find_repeated,
+            emitted=repeats.WINDOWS,
+            by=["window"],
+            order=["rank", "begin"],
+            schema=repeats.REPEATED,
+        )
+        return engine.meet(
+            "pieces",
+            repeated,
+            None,
+            partial(repeats.unite_windows, length=length, keep_first=self.settings.keep_first),
+            emitted=repeats.REPEATED,
+            by=["doc_id"],
+            order=["begin"],
+            schema=repeats.PIECES,
+        )
+
+    def _verify(self, engine: Engine[Rows], pieces: Rows, schema: pa.Schema) -> Rows:
+        """PIECES -> those of the same tokens as the place that they are held against."""
+        ranges = engine.meet(
+            "ranges",
+            pieces,
+            cutting.emit_ranges,
+            cutting.gather_ranges,
+            emitted=cutting.RANGES,
+            by=["doc_id"],
+            order=cutting.COLUMNS,
+            schema=cutting.READ,
+        )
+        read = cutting.digested(engine.id_type)
+        near = self.settings.tokens // NEAR if self.settings.ends == "sentence" else 0
+        work = partial(cutting.describe_ranges, near=near, contract=self.contract, schema=read)
+        return engine.meet(
+            "verified",
+            engine.fetch("digests", ranges, work, read),
+            None,
+            partial(cutting.verify, schema=schema),
+            emitted=read,
+            by=cutting.KEY,
+            order=["range", "doc_id", "begin"],
+            schema=schema,
+        )

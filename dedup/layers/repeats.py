@@ -1,0 +1,181 @@
+"""The search of the layer `passages`: documents -> grams -> windows -> places of windows that occur twice -> pieces."""
+
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from dedup.kernels import Integers
+from dedup.kernels.blocks import lists, unlists
+from dedup.kernels.groups import bound_groups, drop_repeated, join_groups
+from dedup.kernels.passages import find_asked, find_pieces, roll, select_grams
+from dedup.kernels.runs import find_bounds, mark_firsts, mark_repeated
+from dedup.kernels.text import Contract, tokenise
+from dedup.layers.layer import Batches
+
+SELECTED = pa.schema([("tokens", pa.int64()), ("grams", pa.binary()), ("places", pa.binary())])
+"""Of a document: how many tokens it has, hashes of the grams selected, int64, and the first token of each, int32."""
+GRAMS = pa.schema([("gram", pa.int64()), ("doc_id", pa.int64()), ("place", pa.int64())])
+SHARED = pa.schema([("doc_id", pa.int64()), ("place", pa.int64())])
+"""Grams whose hash occurs twice."""
+ASKED = pa.schema([("doc_id", pa.int64()), ("places", pa.binary())])
+"""Those of each document."""
+COMPARED = pa.schema([("windows", pa.binary()), ("begins", pa.binary())])
+"""Of a document: hashes of the windows in question, int64, and the first token of each, int32."""
+WINDOWS = pa.schema([("window", pa.int64()), ("rank", pa.int64()), ("begin", pa.int64()), ("doc_id", pa.int64())])
+REPEATED = pa.schema(
+    [
+        ("doc_id", pa.int64()),
+        ("begin", pa.int64()),  # the first token
+        ("other_id", pa.int64()),  # the document of the first occurrence; that of the second for the first itself
+        ("other_begin", pa.int64()),
+        ("times", pa.int64()),  # how often the window occurs, for the first; else 0
+    ]
+)
+"""Windows whose hash occurs twice."""
+PIECES = pa.schema(
+    [
+        ("doc_id", pa.int64()),
+        ("begin", pa.int64()),  # tokens
+        ("end", pa.int64()),
+        ("other_id", pa.int64()),  # where else the same tokens stand
+        ("other_begin", pa.int64()),
+        ("times", pa.int64()),
+    ]
+)
+"""Parts of documents that are repeated, none overlapping: see `dedup.kernels.passages.find_pieces`. And, with times
+above 0, those whose windows are all the first of so many; they may overlap, and the other place is their own."""
+Columns: TypeAlias = tuple[Integers, ...]
+
+
+class _Held(NamedTuple):
+    """The end of a stream so far, which what follows may belong to."""
+
+    columns: Columns
+    """Of a row or two."""
+    number: int
+    """Of grams 1 if the row has been yielded, else 0; of windows how many of the hash there have been."""
+
+
+def _join(held: _Held | None, batch: pa.RecordBatch) -> tuple[Columns, int]:
+    """Return the columns of a batch behind the rows held, and what is counted of these."""
+    columns = tuple(batch[name].to_numpy() for name in batch.schema.names)
+    if held is None:
+        return columns, 0
+    joined = zip(held.columns, columns, strict=True)
+    return tuple(np.concatenate(pair) for pair in joined), held.number
+
+
+def describe_grams(batch: pa.RecordBatch, *, length: int, contract: Contract) -> dict[str, pa.Array]:
+    """Return SELECTED of documents."""
+    tokens, offsets = tokenise(batch["text"], contract)
+    hashes, places, bounds = select_grams(tokens, offsets, length, contract)
+    return {
+        "tokens": pa.array(np.diff(offsets)),
+        "grams": lists(hashes.view(np.int64), bounds),
+        "places": lists(places.astype(np.int32), bounds),
+    }
+
+
+def emit_grams(batches: Batches) -> Batches:
+    """REGISTER with SELECTED -> GRAMS."""
+    for batch in batches:
+        grams, bounds = unlists(batch["grams"], "<i8")
+        places, _ = unlists(batch["places"], "<i4")
+        doc_ids = np.repeat(batch["doc_id"].to_numpy(zero_copy_only=False), np.diff(bounds)).astype(np.int64)
+        yield pa.RecordBatch.from_arrays([grams, doc_ids, places.astype(np.int64)], schema=GRAMS)
+
+
+def find_shared(batches: Batches) -> Batches:
+    """GRAMS by hash -> SHARED: no more than a row is held, however often a hash occurs."""
+    held: _Held | None = None
+    # Equal rows of the input, which share a document id, are one document.
+    for batch in drop_repeated(batches, GRAMS.names):
+        if not batch.num_rows:
+            continue
+        (grams, doc_ids, places), told = _join(held, batch)
+        repeated = mark_repeated(grams)
+        held = _Held((grams[-1:], doc_ids[-1:], places[-1:]), int(repeated[-1]))
+        repeated[0] &= not told
+        yield pa.RecordBatch.from_arrays([doc_ids[repeated], places[repeated]], schema=SHARED)
+
+
+def gather_places(batches: Batches) -> Batches:
+    """SHARED by document and place -> ASKED."""
+    for batch in join_groups(batches, ["doc_id"]):
+        bounds = bound_groups(batch, ["doc_id"])
+        places = lists(batch["place"].to_numpy().astype(np.int32), bounds)
+        yield pa.RecordBatch.from_arrays([batch["doc_id"].take(pa.array(bounds[:-1])), places], schema=ASKED)
+
+
+def describe_windows(batches: Batches, *, length: int, contract: Contract, schema: pa.Schema) -> Batches:
+    """Documents with ASKED -> their columns of the schema and COMPARED."""
+    for batch in batches:
+        tokens, offsets = tokenise(batch["text"], contract)
+        places, bounds = unlists(batch["places"], "<i4")
+        documents = np.repeat(np.arange(batch.num_rows), np.diff(bounds))
+        begins, of = find_asked(places.astype(np.int64), documents, np.diff(offsets), length)
+        windows = roll(tokens, offsets, length, contract)[offsets[of] + begins]
+        owned = np.searchsorted(of, np.arange(batch.num_rows + 1))
+        columns = {"windows": lists(windows.view(np.int64), owned), "begins": lists(begins.astype(np.int32), owned)}
+        yield pa.RecordBatch.from_arrays(
+            [columns[name] if name in columns else batch[name] for name in schema.names], schema=schema
+        )
+
+
+def emit_windows(batches: Batches) -> Batches:
+    """REGISTER with COMPARED and rank -> WINDOWS."""
+    for batch in batches:
+        windows, bounds = unlists(batch["windows"], "<i8")
+        begins, _ = unlists(batch["begins"], "<i4")
+        counts = np.diff(bounds)
+        ranks, doc_ids = (np.repeat(batch[name].to_numpy(), counts) for name in ("rank", "doc_id"))
+        yield pa.RecordBatch.from_arrays([windows, ranks, begins.astype(np.int64), doc_ids], schema=WINDOWS)
+
+
+def find_repeated(batches: Batches) -> Batches:
+    """WINDOWS by hash, rank and place -> REPEATED: no more than two rows are held, however often a hash occurs."""
+    held: _Held | None = None
+    for batch in batches:
+        if not batch.num_rows:
+            continue
+        known = 0 if held is None else held.columns[0].size
+        columns, before = _join(held, batch)
+        firsts = np.flatnonzero(mark_firsts(columns[0]))
+        counts = np.diff(np.append(firsts, columns[0].size))
+        of = np.repeat(firsts, counts)
+        later = np.flatnonzero(of != np.arange(of.size))
+        # Those held have been counted already, and the second of them has been yielded.
+        later = later[later >= known]
+        counts[0] += before - known
+        done = firsts[:-1][counts[:-1] > 1]
+        yield _tell(columns, (later, of[later]), np.zeros_like(later))
+        yield _tell(columns, (done, done + 1), counts[:-1][counts[:-1] > 1])
+        held = _Held(tuple(column[firsts[-1] : firsts[-1] + 2] for column in columns), int(counts[-1]))
+    if held is not None and held.number > 1:
+        yield _tell(held.columns, (np.array([0]), np.array([1])), np.array([held.number]))
+
+
+def _tell(columns: Columns, places: tuple[Integers, Integers], times: Integers) -> pa.RecordBatch:
+    """Return windows by their rows and those of another occurrence."""
+    _, _, begins, doc_ids = columns
+    rows, others = places
+    told = [doc_ids[rows], begins[rows], doc_ids[others], begins[others], times]
+    return pa.RecordBatch.from_arrays(list(map(pa.array, told)), schema=REPEATED)
+
+
+def unite_windows(batches: Batches, *, length: int, keep_first: bool) -> Batches:
+    """REPEATED by document and place -> PIECES."""
+    for batch in join_groups(batches, ["doc_id"]):
+        doc_ids, begins, others, other_begins, times = (batch[name].to_numpy() for name in REPEATED.names)
+        pieces = find_pieces(doc_ids, begins, others, other_begins, times > 0, length=length, keep_first=keep_first)
+        yield _to_pieces(*pieces, np.zeros_like(pieces.begins))
+        rows = np.flatnonzero(times)
+        bounds = find_bounds(doc_ids[rows], begins[rows] - np.arange(rows.size), times[rows])
+        firsts, lasts = rows[bounds[:-1]], rows[bounds[1:] - 1]
+        own, begin = doc_ids[firsts], begins[firsts]
+        yield _to_pieces(own, begin, begins[lasts] + length, own, begin, times[firsts])
+
+
+def _to_pieces(*columns: Integers) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays(list(map(pa.array, columns)), schema=PIECES)
