@@ -31,6 +31,8 @@ def make_layer(name: str, config: Config, contract: Contract) -> Layer:
     )
     if name == "exact":
         return ExactLayer(contract=contract if config.exact.compare == "text" else None, choice=choice)
+    if name == PASSAGES:
+        return PassagesLayer(settings=config.passages, contract=contract, rules=choice.rules)
     if name == "lines":
         return LinesLayer(settings=config.lines, contract=contract)
     if name == "containment":
@@ -39,8 +41,6 @@ def make_layer(name: str, config: Config, contract: Contract) -> Layer:
     if name == "contamination":
         prompts = read_prompts(parse_sets(config.contamination.sets, "contamination"))
         return ContaminationLayer(settings=config.contamination, contract=contract, prompts=prompts)
-    if name == PASSAGES:
-        return PassagesLayer(settings=config.passages, contract=contract, rules=choice.rules)
     from dedup.layers.url import Form, UrlLayer  # noqa: PLC0415 - its parser is loaded where it is used
 
     form = Form(

@@ -8,7 +8,7 @@ from dedup.errors import ConfigError
 from dedup.settings.rules import Range, Table, Texts
 
 NEAR = "near"
-NAMES = ("url", "exact", "lines", NEAR, "containment", "passages", "contamination")
+NAMES = ("url", "exact", "lines", NEAR, "containment", "contamination", "passages")
 """Layers there are, in the order of most pipelines."""
 
 

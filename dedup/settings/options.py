@@ -10,7 +10,16 @@ from typing import Literal, Self
 from dedup.errors import ConfigError
 from dedup.settings.banding import MAX_SIGNATURE_SIZE, Banding, choose
 from dedup.settings.keeping import parse_merge, parse_order
-from dedup.settings.layers import NEAR, Containment, Contamination, Exact, Lines, Passages, Url, check_layers
+from dedup.settings.layers import (
+    NEAR,
+    Containment,
+    Contamination,
+    Exact,
+    Lines,
+    Passages,
+    Url,
+    check_layers,
+)
 from dedup.settings.rules import Count, Limit, Range, Table, Texts
 
 
@@ -309,8 +318,8 @@ class Config(Table):
     layers: Texts = (NEAR,)
     """Layers that search one after another, each what the ones before have left, a list of Unicode strings: "url" for
     documents of one address, "exact" for equal texts, "lines" for lines of many documents, "near" for near duplicates,
-    "containment" for documents that others include, "passages" for spans that occur twice, "contamination" for texts
-    that models are tested by."""
+    "containment" for documents that others include, "contamination" for texts that models are tested by, "passages" for
+    spans that occur twice."""
 
     input: Input = field(default_factory=Input)
     """Table [input]."""
