@@ -76,7 +76,7 @@ def run(spark: SparkSession, job: Job) -> dict[str, Any]:
     table = load_table(spark, job.inputs, job.config.input) if job.table is None else None
     if table is not None:
         job = replace(job, table=table, inputs=[*job.inputs, *list_folders(table)])
-    check_apart([*job.inputs, *filter(None, [job.config.evaluation.labeled_pairs])], job.output)
+    check_apart(job.read, job.output)
     # Hadoop takes what stands before a colon for a scheme.
     output = absolute(job.output) if is_on_disk(spark, job.output) and ":" in job.output else job.output
     job = replace(job.settle(), output=output)
@@ -106,7 +106,7 @@ def _run(spark: SparkSession, job: Job, storage: Storage, workspace: Workspace) 
     spec = HashSpec.of(config, contract)
     clock = Clock(spark)
     given = _open_files(spark, job, workspace, clock) or _open_rows(spark, job, storage, workspace, clock)
-    workspace.open(identify(config, spec, given.fingerprint), overwrite=job.overwrite)
+    workspace.open(identify(job, spec, given.fingerprint), overwrite=job.overwrite)
     keep = Tables(spark, workspace)
     near = NearLayer(
         config=config,

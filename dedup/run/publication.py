@@ -13,10 +13,10 @@ from dedup.report.metrics import to_metrics
 from dedup.report.page import to_html
 from dedup.report.plots import draw_plots
 from dedup.run.job import Job
+from dedup.run.prompts import list_fingerprints
 from dedup.run.workspace import Storage, Workspace
 from dedup.settings.files import flatten, to_dict, to_toml
 from dedup.settings.hashspec import HashSpec
-from dedup.settings.options import Config
 
 KEY_FILE = "hash.key_file"
 """The setting that may change between tries: what counts is what the file holds."""
@@ -36,16 +36,16 @@ def read_baseline(storage: Storage, path: str | None) -> dict[str, Any] | None:
     return parse_baseline(path, storage.read_text(file) if storage.exists(file) else None)
 
 
-def identify(config: Config, spec: HashSpec, fingerprint: str) -> Mapping[str, Any]:
+def identify(job: Job, spec: HashSpec, fingerprint: str) -> Mapping[str, Any]:
     """Return what an unfinished run must have in common with this one to be resumed."""
     # What only judges the result may change in between.
     settings = {
         f"setting {name}": value
-        for name, value in flatten(to_dict(config)).items()
+        for name, value in flatten(to_dict(job.config)).items()
         if name != KEY_FILE and not name.startswith("alerts.")
     }
     hashed = {"hash version": spec.version, "hash key": spec.key, "unicode": spec.unicode}
-    return {"version": __version__, **hashed, **settings, "input": fingerprint}
+    return {"version": __version__, **hashed, **settings, **list_fingerprints(job.prompt_sets), "input": fingerprint}
 
 
 def _name_inputs(job: Job) -> list[str]:
