@@ -95,8 +95,9 @@ class MemoryEngine:
     ) -> pa.Table:
         """See `Engine.meet`."""
         del name
-        every = rows.select(emitted.names)
-        if emit is not None:
+        if emit is None:
+            every = rows.select(emitted.names)
+        else:
             every = pa.Table.from_batches(emit(iter(rows.to_batches())), emitted)
         keys = [every[key].to_numpy() for key in (*by, *order)]
         ordered = every.take(pa.array(np.lexsort(keys[::-1])))
