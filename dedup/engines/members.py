@@ -104,6 +104,7 @@ def elect_members(
             **{name: named[name] for name in ("doc_id", "id")},
             "representative_id": named["id"].take(pa.array(representatives)),
             "component_id": component_ids,
+            "component": features.ids.take(pa.array(documents.rows[least])),
             "kind": words.take(pa.array(kinds)),
             "jaccard": similarities,
             "left_id": documents.doc_ids[left],

@@ -107,12 +107,12 @@ def _find_fate(result: Result, doc_id: Any) -> Explanation:  # noqa: ANN401 - an
     )
 
 
-def _members(result: Result, component_id: int | None) -> pa.Table:
+def _members(result: Result, component_id: Any) -> pa.Table:  # noqa: ANN401 - an integer or a string
     """Return the removed documents of a component."""
     return result.duplicates.filter(pc.field("component_id") == component_id)
 
 
-def _component_edges(result: Result, component_id: int | None) -> pa.Table:
+def _component_edges(result: Result, component_id: Any) -> pa.Table:  # noqa: ANN401 - as above
     members = _members(result, component_id)
     ids = pc.unique(pa.chunked_array(members["id"].chunks + members["representative_id"].chunks, result.id_type))
     return result.pairs("edges", ds.field("left_id").isin(ids))

@@ -65,7 +65,8 @@ class Explanation:
     """Kind of the removal, such as near or identical; empty for a document that was kept."""
     representative_id: Any = None
     """The document kept for it; None where a layer removed it by itself."""
-    component_id: int | None = None
+    component_id: Any = None
+    """The id of one document of the component, the same for all of it."""
     documents: int = 1
     """Documents in the component, this one included."""
     copies: int = 0
@@ -87,7 +88,7 @@ class Explanation:
 class Component:
     """A component in a list of such."""
 
-    component_id: int
+    component_id: Any
     representative_id: Any
     documents: int
     text: str

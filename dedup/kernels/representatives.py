@@ -73,7 +73,8 @@ def tell_largest(members: pa.Table, component_ids: Integers, chosen: Integers) -
     Returns
     -------
     list of dict
-        `documents`, `component_id`, and `examples`, the one kept first, with doc_id and id.
+        `documents`, `doc_id`, the least, `component_id`, the id of that one, and `examples`, the one kept first, with
+        doc_id and id.
     """
     found, sizes = np.unique(component_ids, return_counts=True)
     told = []
@@ -84,7 +85,8 @@ def tell_largest(members: pa.Table, component_ids: Integers, chosen: Integers) -
         told.append(
             {
                 "documents": rows.size,
-                "component_id": int(found[largest]),
+                "doc_id": int(found[largest]),
+                "component_id": members["id"][int(rows[0])].as_py(),
                 "examples": shown.select(["doc_id", "id"]).to_pylist(),
             }
         )

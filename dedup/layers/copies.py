@@ -119,7 +119,7 @@ def _choose(
             pa.repeat(layer, gone.size),
             pa.repeat(kind, gone.size),
             batch["id"].take(pa.array(owners)),
-            batch["doc_id"].take(pa.array(least)),
+            batch["id"].take(pa.array(least)),
             pa.repeat(pa.scalar(jaccard, pa.float64()), gone.size),
             _name_owners(batch["source"], owners, sources[gone] == sources[owners]),
         ]

@@ -62,7 +62,7 @@ class Fates:
         is_copy = pa.array(copied)
         doc_ids = pa.array(register.doc_ids[places])
         found = pc.index_in(doc_ids, repeated.members["doc_id"].combine_chunks())
-        components = pc.coalesce(repeated.members["component_id"].take(found), doc_ids)
+        components = pc.coalesce(repeated.members["component_id"].take(found), own)
         table = pa.table(
             {
                 "id": own,

@@ -22,8 +22,6 @@ from dedup.stages.placement import fits_broadcast
 from dedup.tables import arrow
 from dedup.tables.counts import Layered
 
-COMPONENT = ("doc_id", "component_id")
-
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Searched:
@@ -66,8 +64,9 @@ def _count(found: NearFound) -> Layered:
 
 def _list_kept(found: NearFound) -> DataFrame:
     """Return the documents that stay for others: REMOVALS that are none."""
-    columns = [*found.removals.columns]
-    return found.members.filter(F.col("kind") == "kept").withColumn("layer", F.lit(NEAR)).select(*columns)
+    kept = found.members.filter(F.col("kind") == "kept").drop("component_id")
+    named = kept.withColumnRenamed("component", "component_id").withColumn("layer", F.lit(NEAR))
+    return named.select(*found.removals.columns)
 
 
 def _apply(chain: Chain[DataFrame], engine: SparkEngine, found: NearFound | None, config: Config) -> Applied:
@@ -77,7 +76,8 @@ def _apply(chain: Chain[DataFrame], engine: SparkEngine, found: NearFound | None
     removals = chain.removals
     if removals is None:
         removals = spark.createDataFrame([], from_arrow_schema(arrow.removals(engine.id_type)))
-    members = removals.select(*COMPONENT).limit(0) if found is None else found.members.select(*COMPONENT)
+    members = removals.limit(0) if found is None else _list_kept(found)
+    members = members.select("doc_id", "component_id")
     spans = cuts = None
     if chain.spans is not None:
         whole = engine.leave(None, None, "output")

@@ -108,8 +108,9 @@ class Searched:
     def _list_members(self) -> pa.Table:
         members = self.found.members
         schema = arrow.removals(members.schema.field("id").type)
-        columns = {name: members[name] for name in schema.names if name != "layer"}
-        return pa.table(columns | {"layer": pa.repeat(NEAR, members.num_rows)}).select(schema.names).cast(schema)
+        more = {"layer": pa.repeat(NEAR, members.num_rows), "component_id": members["component"]}
+        columns = {name: more[name] if name in more else members[name] for name in schema.names}
+        return pa.table(columns).cast(schema)
 
     def list_edges(self) -> list[pa.Table]:
         """Return EDGES, and documents of one shingle set as edges of Jaccard 1."""

@@ -349,7 +349,7 @@ def _annotate(register: Register, fates: Fates) -> dict[int, pa.Table]:
 
 def no_notes(source: FileSource) -> pa.Table:
     """Return the notes of mode annotate on no row."""
-    kinds = (pa.bool_(), source.id_type, pa.int64(), pa.string(), pa.float64())
+    kinds = (pa.bool_(), source.id_type, source.id_type, pa.string(), pa.float64())
     return pa.schema([("row", pa.int64()), *zip(NOTES, kinds, strict=True)]).empty_table()
 
 

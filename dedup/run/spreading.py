@@ -137,25 +137,27 @@ class SpreadWriter:
     ) -> tuple[int, int | None]:
         folder, held, count = self.files.folder, self.corpus.held, len(self.corpus.source.listing.files)
         annotates, is_clean = self.files.config.output.mode == "annotate", not fates.counts.rows
-        names = LISTED if annotates else LISTED[:1]
         merge = self.files.config.keep.merge
 
         def write(row: Mapping[str, Any]) -> tuple[int, int]:
-            order = np.argsort(np.array(row["row"] or [], np.int64))
-            rows = np.array(row["row"] or [], np.int64)[order]
+            listed = row["listed"] or []
+            gone = sorted(listed, key=lambda each: each["row"]) if annotates else []
+            rows = np.array([each["row"] for each in gone] if annotates else sorted(listed), np.int64)
             source = held.value[0]
             notes = None
             if merge:
                 noted = sorted(row["noted"] or [], key=lambda each: each["row"])
                 notes = note_merged(merge, [each["row"] for each in noted], [each["values"] for each in noted])
             elif annotates:
-                notes = _note(row, order, source.id_type) if rows.size else no_notes(source)
+                notes = _note(gone, source.id_type) if gone else no_notes(source)
             cuts = row.get("cuts")
             unit = Unit(row["file"], rows, aside.get(row["file"], NO_ROWS), notes, _to_cuts(cuts) if cuts else None)
             done = write_unit(source, unit, folder=folder, annotates=annotates, is_first_empty=is_clean)
             return UNREAD if done.kept is None else done.kept, done.removed
 
-        listed = gather(fates.frame, "file", {name: name for name in names})
+        # A struct, since a list of its own leaves out the nulls of a column.
+        named = fates.frame.withColumn("listed", F.struct(*LISTED) if annotates else F.col("row"))
+        listed = gather(named, "file", {"listed": "listed"})
         every = self.corpus.spark.range(count).select(F.col("id").cast("int").alias("file"))
         units = every.join(listed, on="file", how="left")
         if merge:
@@ -275,10 +277,9 @@ def _by_file(files: Sequence[int], rows: Sequence[int]) -> dict[int, Integers]:
     return {int(file): np.sort(places[of == file]) for file in np.unique(of)}
 
 
-def _note(row: Mapping[str, Any], order: Integers, id_type: pa.DataType) -> pa.Table:
+def _note(gone: Sequence[Mapping[str, Any]], id_type: pa.DataType) -> pa.Table:
     """Return what mode annotate says of the rows of a file that go."""
-    kinds = (pa.int64(), id_type, pa.int64(), pa.string(), pa.float64())
-    columns = [pa.array(row[name], kind).take(pa.array(order)) for name, kind in zip(LISTED, kinds, strict=True)]
+    kinds = (pa.int64(), id_type, id_type, pa.string(), pa.float64())
+    columns = [pa.array([row[name] for row in gone], kind) for name, kind in zip(LISTED, kinds, strict=True)]
     rows, *rest = columns
-    gone = pa.array([False] * len(rows))
-    return pa.Table.from_arrays([rows, gone, *rest], names=["row", *NOTES])
+    return pa.Table.from_arrays([rows, pa.array([False] * len(rows)), *rest], names=["row", *NOTES])

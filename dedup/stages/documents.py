@@ -111,7 +111,8 @@ class Rows:
 
     def scan(self, work: Callable[[Batches], Batches], schema: T.StructType) -> DataFrame:
         """See `Corpus.scan`."""
-        return self._left().mapInArrow(lambda batches: work(read_rows(batches, self.order, self.merge)), schema)
+        order, merge = self.order, self.merge
+        return self._left().mapInArrow(lambda batches: work(read_rows(batches, order, merge)), schema)
 
     def fetch(
         self,
@@ -126,7 +127,8 @@ class Rows:
         ids = F.broadcast(wanted) if broadcast else wanted
         # Ids alone may come several times, as those of equal rows do.
         rows = self._left().join(ids, on="doc_id", how="inner" if wanted.columns[1:] else "left_semi")
-        return rows.mapInArrow(lambda batches: work(read_rows(batches, self.order, self.merge)), schema)
+        order, merge = self.order, self.merge
+        return rows.mapInArrow(lambda batches: work(read_rows(batches, order, merge)), schema)
 
     def leave(
         self,

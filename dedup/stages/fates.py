@@ -47,7 +47,7 @@ def find_fates(
         F.lit(copies[0]).alias("layer"),
         F.lit(copies[1]).alias("kind"),
         F.col("id").alias("representative_id"),
-        F.coalesce("component_id", "doc_id").alias("component_id"),
+        F.coalesce("component_id", "id").alias("component_id"),
         F.lit(1.0).alias("jaccard"),
     )
     return gone.unionByName(extra)

@@ -56,7 +56,7 @@ def list_copies(
         F.coalesce("layer", F.lit(copies[0])).alias("layer"),
         F.coalesce("kind", F.lit(copies[1])).alias("kind"),
         F.when(stays, F.col("id")).otherwise(F.col("representative_id")).alias("representative_id"),
-        F.coalesce("component_id", "own", "doc_id").alias("component_id"),
+        F.coalesce("component_id", "own", "id").alias("component_id"),
         F.when(stays, F.lit(1.0)).otherwise(F.col("jaccard")).alias("jaccard"),
     )
 

@@ -105,7 +105,7 @@ def elect_representatives(
 
 def measure_members(seen: Seen, rules: Sequence[tuple[str, str]]) -> Elected:
     """Return the counts of MEMBERS."""
-    largest = sorted(map(json.loads, seen.get("largest", ())), key=lambda one: (-one["documents"], one["component_id"]))
+    largest = sorted(map(json.loads, seen.get("largest", ())), key=lambda one: (-one["documents"], one["doc_id"]))
     decided = read_histogram(seen, "decided")
     return Elected(
         rows=seen["rows"],
@@ -174,6 +174,7 @@ def join_members(placed: DataFrame, *, choice: Choice, counters: Counters) -> Da
         kept = _choose(members, known, choice)
         component_ids, set_ids, ids = members["component_id"].to_numpy(), members["set_id"].to_numpy(), members["id"]
         chosen, own = kept.owners, np.arange(kept.owners.size)
+        least = np.searchsorted(members["doc_id"].to_numpy(), component_ids)
         left, right = np.minimum(set_ids, set_ids[chosen]), np.maximum(set_ids, set_ids[chosen])
         counters.add_each("sizes", np.unique(component_ids, return_counts=True)[1])
         counters.add_each("decided", np.repeat(np.arange(kept.decided.size), kept.decided))
@@ -190,6 +191,7 @@ def join_members(placed: DataFrame, *, choice: Choice, counters: Counters) -> Da
                 ids.combine_chunks(),
                 ids.take(pa.array(np.where(kept.stays, own, chosen))).combine_chunks(),
                 pa.array(component_ids),
+                ids.take(pa.array(least)).combine_chunks(),
                 pa.array(["kept", "identical", "near"]).take(pa.array(kinds)),
                 pa.array(np.where(kept.stays, 1.0, look_up(left, right, known)), from_pandas=True),
                 pa.array(left),
@@ -314,6 +316,6 @@ def select_removals(members: DataFrame, *, layer: str) -> DataFrame:
         F.lit(layer).alias("layer"),
         "kind",
         "representative_id",
-        "component_id",
+        F.col("component").alias("component_id"),
         "jaccard",
     )

@@ -35,7 +35,7 @@ def removals(id_type: pa.DataType) -> pa.Schema:
             ("layer", pa.string()),
             ("kind", pa.string()),  # the reason, in the layer's own words
             ("representative_id", id_type),  # the user's id of the document kept for it; null where none is
-            ("component_id", pa.int64()),  # the least doc_id of those that would be one
+            ("component_id", id_type),  # the user's id of the least doc_id of those that would be one
             ("jaccard", pa.float64()),  # exact, to the representative; null where it is not known
         ]
     )

@@ -101,6 +101,7 @@ def members(id_type: T.DataType) -> T.StructType:
         .add("id", id_type)
         .add("representative_id", id_type)  # the user's id of the document kept
         .add("component_id", T.LongType())
+        .add("component", id_type)  # the user's id of that document
         .add("kind", T.StringType())  # kept; identical: the same shingle set as the one kept; near
         .add("jaccard", T.DoubleType())  # exact, to the representative; null where no edge joins the two
         .add("left_id", T.LongType())  # the shingle sets of both, by the least doc_id of each, in ascending order
@@ -124,7 +125,7 @@ def removals(id_type: T.DataType) -> T.StructType:
         .add("layer", T.StringType())
         .add("kind", T.StringType())  # of the layer near: identical, the same shingle set; near
         .add("representative_id", id_type)  # the user's id of the document kept
-        .add("component_id", T.LongType())
+        .add("component_id", id_type)  # the user's id of one of its component, the same for all
         .add("jaccard", T.DoubleType())  # exact, to the representative
     )
 
@@ -146,7 +147,7 @@ def fates(id_type: T.DataType) -> T.StructType:
         .add("layer", T.StringType())
         .add("kind", T.StringType())
         .add("representative_id", id_type)
-        .add("component_id", T.LongType())
+        .add("component_id", id_type)  # the user's id of one of its component, the same for all
         .add("jaccard", T.DoubleType())
     )
 

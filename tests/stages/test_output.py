@@ -52,7 +52,8 @@ def make_removals(spark, *fates):
 
 def make_members(spark, kind, *documents):
     """Return MEMBERS of (doc_id, id, representative_id, component_id, kind, jaccard)."""
-    return spark.createDataFrame([(*document, *[None] * 5) for document in documents], schemas.members(kind))
+    whole = [(*each[:4], None, *each[4:], *[None] * 5) for each in documents]
+    return spark.createDataFrame(whole, schemas.members(kind))
 
 
 def make_repeated(spark, copies):
@@ -183,22 +184,19 @@ def test_further_copies_share_the_fate_of_the_first(spark):
         [(doc_id, -doc_id, 1, 0, 0) for doc_id in (1, 1, 1, 2, 2, 3, 3, 4, 5, 5)],
     )
     # 1 resembles nobody, 3 is the representative of component 2, and 2 and 5 are duplicates there.
-    members = make_members(
-        spark,
-        T.LongType(),
-        (2, -2, -3, 2, "near", 0.9),
-        (3, -3, -3, 2, "kept", 1.0),
-        (5, -5, -3, 2, "identical", 1.0),
-    )
+    gone = [(2, -2, "near", "near", -3, -2, 0.9), (5, -5, "url", "url", None, -2, None)]
+    removals = spark.createDataFrame(gone, schemas.removals(T.LongType()))
+    members = spark.createDataFrame([(3, -2)], "doc_id long, component_id long")
+    repeated = make_repeated(spark, {1: 3, 2: 2, 3: 2, 5: 2})
 
-    copies = list_copies(make_repeated(spark, {1: 3, 2: 2, 3: 2, 5: 2}), signatures, members, layer="near")
+    copies = list_copies(repeated, signatures, removals, members, ("exact", "equal"))
 
     assert copies.columns == schemas.removals(T.LongType()).names
     assert rows(copies) == [
-        *[(1, -1, "near", "identical", -1, 1, 1.0)] * 2,
-        (2, -2, "near", "near", -3, 2, 0.9),
-        (3, -3, "near", "identical", -3, 2, 1.0),
-        (5, -5, "near", "identical", -3, 2, 1.0),
+        *[(1, -1, "exact", "equal", -1, -1, 1.0)] * 2,
+        (2, -2, "near", "near", -3, -2, 0.9),
+        (3, -3, "exact", "equal", -3, -2, 1.0),
+        (5, -5, "url", "url", None, -2, None),
     ]
 
 

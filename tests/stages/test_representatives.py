@@ -118,9 +118,14 @@ def test_each_duplicate_is_explained_by_its_similarity_to_the_one_kept(spark, pa
 
     distant = find_distant(members)
     assert counted["sizes"] == {"2": 2, "3": 1, "5": 1}
-    assert sorted(map(json.loads, counted["largest"]), key=lambda one: one["component_id"]) == [
-        {"documents": size, "component_id": component_id, "examples": [{"doc_id": d, "id": i} for d, i in examples]}
-        for component_id, size, examples in LARGEST
+    assert sorted(map(json.loads, counted["largest"]), key=lambda one: one["doc_id"]) == [
+        {
+            "documents": size,
+            "doc_id": least,
+            "component_id": dict(examples)[least],
+            "examples": [{"doc_id": doc_id, "id": user_id} for doc_id, user_id in examples],
+        }
+        for least, size, examples in LARGEST
     ]
     assert rows(members.filter("jaccard IS NULL").select("doc_id")) == [(10,), (11,)]
     # Both documents of set 10 need one comparison.
