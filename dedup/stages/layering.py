@@ -98,10 +98,7 @@ class SparkEngine:
         schema: pa.Schema,
     ) -> DataFrame:
         """See `Engine.meet`."""
-        if emit is None:
-            sent = rows.select(*emitted.names)
-        else:
-            sent = rows.mapInArrow(emit, from_arrow_schema(emitted))
+        sent = rows.select(*emitted.names) if emit is None else rows.mapInArrow(emit, from_arrow_schema(emitted))
         met = sent.repartition(*by).sortWithinPartitions(*by, *order)
         return self._keep(name, schema, lambda: met.mapInArrow(work, from_arrow_schema(schema)))
 
