@@ -89,8 +89,7 @@ def emit_grams(batches: Batches) -> Batches:
 def find_shared(batches: Batches) -> Batches:
     """GRAMS by hash -> SHARED: no more than a row is held, however often a hash occurs."""
     held: _Held | None = None
-    # Equal rows of the input, which share a document id, are one document.
-    for batch in drop_repeated(batches, GRAMS.names):
+    for batch in batches:
         if not batch.num_rows:
             continue
         (grams, doc_ids, places), told = _join(held, batch)
@@ -102,7 +101,8 @@ def find_shared(batches: Batches) -> Batches:
 
 def gather_places(batches: Batches) -> Batches:
     """SHARED by document and place -> ASKED."""
-    for batch in join_groups(batches, ["doc_id"]):
+    # Equal rows of the input, which share a document id, are one document.
+    for batch in join_groups(drop_repeated(batches, SHARED.names), ["doc_id"]):
         bounds = bound_groups(batch, ["doc_id"])
         places = lists(batch["place"].to_numpy().astype(np.int32), bounds)
         yield pa.RecordBatch.from_arrays([batch["doc_id"].take(pa.array(bounds[:-1])), places], schema=ASKED)
