@@ -696,6 +696,63 @@ MUTATIONS = (
         "begins[1:] |= False",
         ("kernels/test_places.py",),
     ),
+    # Layers.
+    Mutation(
+        "line-threshold",
+        "A line is common if more documents have it than may.",
+        "layers/lines.py",
+        "settings.documents + 1)",
+        "settings.documents)",
+        ("layers/test_lines.py",),
+    ),
+    Mutation(
+        "line-occurrences",
+        "A line counts once for a document that has it twice.",
+        "kernels/counting.py",
+        "mark_firsts(*columns[: width + number])",
+        "mark_firsts(*columns[: width + number]) | True",
+        ("kernels/test_counting.py", "layers/test_lines.py"),
+    ),
+    Mutation(
+        "prompt-ends",
+        "No run of tokens reaches from one document into the next.",
+        "kernels/grams.py",
+        "places + tried <= offsets[documents + 1]",
+        "places + tried <= tokens.size",
+        ("kernels/test_grams.py",),
+    ),
+    Mutation(
+        "prompt-halves",
+        "A run of tokens is known by all 128 bits of its hash.",
+        "kernels/grams.py",
+        "(known.high[tried] == high) & (known.low[tried] == low)",
+        "(known.high[tried] == high)",
+        ("kernels/test_grams.py",),
+    ),
+    Mutation(
+        "prompt-common",
+        "A document of common phrases alone is not removed.",
+        "kernels/matches.py",
+        "Span(begin, end, ())",
+        "Span(begin, end, (0,))",
+        ("layers/test_contamination.py",),
+    ),
+    Mutation(
+        "prefix-of-contained",
+        "A document is compared with all that hold one of enough of its shingles.",
+        "kernels/containment.py",
+        "taken = sizes - count_needed(sizes, threshold) + 1 -",
+        "taken = sizes - count_needed(sizes, threshold) -",
+        ("layers/test_containment.py",),
+    ),
+    Mutation(
+        "contained-in-gone",
+        "No document goes in favour of one that is gone.",
+        "kernels/containment.py",
+        "if stays[one] and stays[other]:",
+        "if stays[one]:",
+        ("layers/test_containment.py", "kernels/test_containment.py"),
+    ),
 )
 
 

@@ -52,6 +52,15 @@ RANGES = {
     "input.max_text_bytes": (1, INT64_MAX),
     "candidates.estimate_sigmas": (0, sys.float_info.max),
     "components.driver_edges": (0, INT64_MAX),
+    "lines.documents": (1, INT64_MAX),
+    "lines.sources": (0, INT64_MAX),
+    "lines.min_characters": (1, INT64_MAX),
+    "containment.threshold": (sys.float_info.min, 1),
+    "containment.min_shingles": (1, INT64_MAX),
+    "containment.max_larger": (1, INT64_MAX),
+    "contamination.match_tokens": (1, 64),
+    "contamination.margin": (0, 10_000),
+    "contamination.common": (0, INT64_MAX),
     "alerts.removal_rate_above": (0, 1),
     "alerts.removal_rate_below": (0, 1),
     "alerts.removal_rate_change_above": (0, 1),
@@ -66,6 +75,7 @@ RANGES = {
     "alerts.stage_seconds_above": (0, sys.float_info.max),
 }
 
+SETS = ["mmlu:question:tests/*.jsonl", "b:a.b:s3://bucket/x.parquet", 'é":x:y']
 MERGES = ["count", "urls:url", "first:date", "last:a.b", 'x_1:"é"']
 RULES = ["smallest_id", "longest", "latest:date", 'lowest:é."', "source:a,b", "sql:length(title) * 2"]
 
@@ -480,7 +490,7 @@ def strategy_of(owner):
             numbers = st.integers(bounds.low, bounds.high or INT64_MAX)
             values[entry.name] = numbers if entry.type is int else st.one_of(st.just("auto"), numbers)
         elif entry.type == Texts:
-            known = {"merge": MERGES, "layers": layers_module.NAMES}.get(entry.name, RULES)
+            known = {"merge": MERGES, "layers": layers_module.NAMES, "sets": SETS}.get(entry.name, RULES)
             least = 1 if entry.name == "layers" else 0
             values[entry.name] = st.lists(st.sampled_from(known), unique=True, min_size=least).map(tuple)
         elif entry.type in (float, Limit):

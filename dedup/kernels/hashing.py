@@ -1,6 +1,6 @@
 """64-bit hashing: the bijection and the sequence that every hash of the specification is made with."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from hashlib import blake2b
 
 import numpy as np
@@ -38,8 +38,8 @@ def expand(seed: int, count: int) -> Hashes:
     return mix(steps + np.uint64(seed & 0xFFFFFFFFFFFFFFFF))
 
 
-def digest_each(values: Sequence[bytes | None]) -> Integers:
-    """Return BLAKE2b (RFC 7693) of 128 bits of each value: int64 [n, 2], zeros of None."""
+def digest_each(values: Iterable[bytes | memoryview | None], key: bytes = b"") -> Integers:
+    """Return BLAKE2b (RFC 7693) of 128 bits of each value, with a key: int64 [n, 2], zeros of None."""
     nothing = bytes(16)
-    whole = b"".join(nothing if value is None else blake2b(value, digest_size=16).digest() for value in values)
+    whole = b"".join(nothing if value is None else blake2b(value, digest_size=16, key=key).digest() for value in values)
     return np.frombuffer(whole, np.int64).reshape(-1, 2)

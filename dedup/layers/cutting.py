@@ -247,7 +247,8 @@ def tell_removals(batches: Batches, *, layer: str, fate: Fate, schema: pa.Schema
         kept, kept_doc_id = (
             pc.if_else(other, chosen[name], pa.nulls(count, chosen[name].type)) for name in ("kept_id", "kept_doc_id")
         )
-        least = pc.min_element_wise(chosen["doc_id"], kept_doc_id)
+        is_less = pc.less(kept_doc_id, chosen["doc_id"]).fill_null(pa.scalar(value=False))
+        least = pc.if_else(is_less, kept, chosen["id"])
         told = [pa.repeat(each, count) for each in (layer, fate.kind)]
         columns = [chosen["doc_id"], chosen["id"], *told, kept, least, pa.nulls(count, pa.float64()), kept_doc_id]
         yield pa.RecordBatch.from_arrays(columns, schema=schema)

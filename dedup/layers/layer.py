@@ -64,6 +64,9 @@ class Engine(Protocol[Rows]):
     def unite(self, *tables: Rows) -> Rows:
         """Return the rows of tables of one schema."""
 
+    def spread(self, name: str, table: pa.Table) -> Rows:
+        """Return the rows of a table that the memory of this machine holds."""
+
     def measure(self, rows: Rows, *columns: str) -> Mapping[str, int]:
         """Return the number of `rows`, and the sums of some columns by their names."""
 

@@ -4,13 +4,17 @@ from collections.abc import Sequence
 
 from dedup.errors import ConfigError
 from dedup.kernels.text import Contract
+from dedup.layers.containment import ContainmentLayer
+from dedup.layers.contamination import ContaminationLayer
 from dedup.layers.copies import Choice
 from dedup.layers.exact import ExactLayer
 from dedup.layers.layer import Layer
+from dedup.layers.lines import LinesLayer
 from dedup.layers.passages import NAME as PASSAGES
 from dedup.layers.passages import PassagesLayer
+from dedup.run.prompts import read_prompts
 from dedup.settings.keeping import list_merged, parse_order
-from dedup.settings.layers import NEAR
+from dedup.settings.layers import NEAR, parse_sets
 from dedup.settings.options import Config
 
 KINDS = {"url": "url", "exact": "equal", NEAR: "identical"}
@@ -29,6 +33,14 @@ def make_layer(name: str, config: Config, contract: Contract) -> Layer:
         return ExactLayer(contract=contract if config.exact.compare == "text" else None, choice=choice)
     if name == PASSAGES:
         return PassagesLayer(settings=config.passages, contract=contract, rules=choice.rules)
+    if name == "lines":
+        return LinesLayer(settings=config.lines, contract=contract)
+    if name == "containment":
+        size = config.shingles.shingle_size
+        return ContainmentLayer(settings=config.containment, contract=contract, shingle_size=size, choice=choice)
+    if name == "contamination":
+        prompts = read_prompts(parse_sets(config.contamination.sets, "contamination"))
+        return ContaminationLayer(settings=config.contamination, contract=contract, prompts=prompts)
     from dedup.layers.url import Form, UrlLayer  # noqa: PLC0415 - its parser is loaded where it is used
 
     form = Form(
@@ -54,6 +66,12 @@ def check_layers(config: Config) -> None:
     """
     if "url" in config.layers and not config.url.column:
         raise ConfigError('url.column: must name the column of addresses for the layer "url" (got "")')
+    if "contamination" in config.layers and not config.contamination.sets:
+        raise ConfigError('contamination.sets: must name sets of texts for the layer "contamination" (got none)')
+    if "lines" in config.layers and config.lines.sources and not config.input.source_column:
+        raise ConfigError(
+            f"lines.sources: must be 0 where input.source_column names no column (got {config.lines.sources})"
+        )
 
 
 def name_repeated(layers: Sequence[str]) -> tuple[str, str]:

@@ -10,7 +10,16 @@ from typing import Literal, Self
 from dedup.errors import ConfigError
 from dedup.settings.banding import MAX_SIGNATURE_SIZE, Banding, choose
 from dedup.settings.keeping import parse_merge, parse_order
-from dedup.settings.layers import NEAR, Exact, Passages, Url, check_layers
+from dedup.settings.layers import (
+    NEAR,
+    Containment,
+    Contamination,
+    Exact,
+    Lines,
+    Passages,
+    Url,
+    check_layers,
+)
 from dedup.settings.rules import Count, Limit, Range, Table, Texts
 
 
@@ -308,8 +317,9 @@ class Config(Table):
 
     layers: Texts = (NEAR,)
     """Layers that search one after another, each what the ones before have left, a list of Unicode strings: "url" for
-    documents of one address, "exact" for equal texts, "near" for near duplicates, "passages" for spans that occur
-    twice."""
+    documents of one address, "exact" for equal texts, "lines" for lines of many documents, "near" for near duplicates,
+    "containment" for documents that others include, "contamination" for texts that models are tested by, "passages" for
+    spans that occur twice."""
 
     input: Input = field(default_factory=Input)
     """Table [input]."""
@@ -355,6 +365,15 @@ class Config(Table):
 
     exact: Exact = field(default_factory=Exact)
     """Table [exact]."""
+
+    lines: Lines = field(default_factory=Lines)
+    """Table [lines]."""
+
+    containment: Containment = field(default_factory=Containment)
+    """Table [containment]."""
+
+    contamination: Contamination = field(default_factory=Contamination)
+    """Table [contamination]."""
 
     passages: Passages = field(default_factory=Passages)
     """Table [passages]."""

@@ -122,6 +122,10 @@ class SparkEngine:
             first = first.unionByName(table)
         return first
 
+    def spread(self, name: str, table: pa.Table) -> DataFrame:
+        """See `Engine.spread`."""
+        return self._keep(name, table.schema, lambda: self.known.documents.sparkSession.createDataFrame(table))
+
     def measure(self, rows: DataFrame, *columns: str) -> Mapping[str, int]:
         """See `Engine.measure`."""
         sums = [F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in columns]

@@ -80,3 +80,13 @@ def spans_written(id_type: pa.DataType) -> pa.Schema:
             ("text", pa.large_string()),
         ]
     )
+
+
+def integers(*names: str) -> pa.Schema:
+    """Return a schema of int64 columns."""
+    return pa.schema([(name, pa.int64()) for name in names])
+
+
+def integer_lists(*names: str) -> pa.Schema:
+    """Return a schema of columns of lists of int64."""
+    return pa.schema([(name, pa.list_(pa.int64())) for name in names])

@@ -1,94 +1,125 @@
-"""Runs with the layer of passages: one output on both engines, from which the input comes back."""
+"""Layers in whole runs: two engines, one answer, from which the input can be had again."""
 
 import json
+from functools import partial
+from random import Random
 
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
-from dedup.explain.spans import restore
+from dedup.layers.contamination import ContaminationLayer
+from dedup.run import layers
 from dedup.run.job import Job
 from dedup.run.local import run_in_memory
 from dedup.run.pipeline import run
 from dedup.settings.files import load_config
-from tests.layers.test_passages import passage
 
-TABLES = ("kept", "removed", "spans", "duplicates")
-
-
-def write_texts(folder, *, named):
-    """Write texts that share passages, in files of several row groups; without a name some rows are equal."""
-    texts = [
-        f"Number {n}. {passage(n % 7, 30)}. {'文' * 30}{chr(0x4E00 + n)} " + passage(100 + n, n)
-        if n % 3
-        else passage(200 + n, 25) + "\n" + passage(n % 5, 40)
-        for n in range(60)
-    ]
-    texts += [f"Whole {passage(1, 30)}"] * 5 + ["", "ÉCLAIR " + passage(2, 30).upper()]
-    names = [f"id {len(texts) - n}" for n in range(len(texts))]
-    columns = {"text": texts, "size": [n % 4 for n in range(len(texts))]}
-    table = pa.table({"name": names} | columns if named else columns)
-    for part in range(3):
-        pq.write_table(table.slice(part * 25, 25), folder / f"{part}.parquet", row_group_size=10)
-    return dict(zip(names, texts, strict=True))
+WORDS = [f"w{number}" for number in range(900)]
+QUESTION = "Which of these rivers flows through no city of more than a million people at all?"
 
 
-def tell(output):
-    """Return all tables of an output, and what its report says of the layers."""
-    tables = {}
-    for name in TABLES:
-        rows = ds.dataset(output / name).to_table().to_pylist() if (output / name).exists() else []
-        tables[name] = sorted(map(repr, rows))
-    return tables, json.loads((output / "report.json").read_text("utf-8"))["layers"]
+def make_rows(rng):
+    """Return documents with boilerplate, questions in other case, parts of one another, and equal rows."""
+    texts = []
+    for number in range(60):
+        lines = [" ".join(rng.choices(WORDS, k=rng.randint(4, 12))) for _ in range(rng.randint(1, 8))]
+        if number % 6 == 0:
+            lines.insert(rng.randint(0, len(lines)), f"é «{QUESTION.upper()}»")
+        texts.append("\n".join(["Home | About | Contact all of us", *lines, "\uff21ll rights reserved.\r"]))
+    texts += ["\n".join(text.split("\n")[1:-1]) for text in texts[:12]]
+    texts += [text.rsplit("\n", 3)[0] for text in texts[12:24]]
+    texts += [*texts[:3], "", ""]
+    rng.shuffle(texts)
+    return texts
+
+
+@pytest.fixture
+def folder(tmp_path):
+    texts = make_rows(Random(5))
+    columns = {"text": texts, "site": [f"s{len(text) % 4}" for text in texts]}
+    for number in range(2):
+        half = {name: values[number::2] for name, values in columns.items()}
+        pq.write_table(pa.table(half), tmp_path / f"plain{number}.parquet")
+        half["key"] = [f"k{place * 2 + number}" for place in range(len(half["text"]))]
+        pq.write_table(pa.table(half), tmp_path / f"named{number}.parquet")
+    (tmp_path / "quiz.jsonl").write_text(json.dumps({"q": QUESTION}) + "\n" + json.dumps({"q": WORDS[7]}) + "\n")
+    return tmp_path
+
+
+def make_job(folder, output, names, **settings):
+    settings = {
+        "contamination.sets": [f"quiz:q:{folder}/quiz.jsonl"],
+        "lines.documents": 20,
+        "containment.threshold": 0.8,
+        "containment.min_shingles": 5,
+        "shingles.shingle_size": 3,
+    } | settings
+    config = load_config(settings=settings)
+    return Job(inputs=[f"{folder}/{names}*.parquet"], output=str(folder / output), config=config)
+
+
+def read(folder, name):
+    table = ds.dataset(folder / name).to_table()
+    return sorted((tuple(row.values()) for row in table.to_pylist()), key=repr)
+
+
+NAMED = {"input.id_column": "key", "input.source_column": "site", "keep.order": ["longest"]}
 
 
 @pytest.mark.parametrize(
-    "options",
+    ("names", "settings"),
     [
-        # Rows are known by their digests, of which some are equal.
-        ["layers=['passages']", "passages.ends=sentence", "passages.min_tokens_left=8"],
-        [
-            *("layers=['near', 'passages']", "input.id_column=name", "passages.keep_first=false"),
-            "keep.order=['highest:size', 'longest']",
-        ],
+        ("named", NAMED | {"layers": ["lines", "containment", "contamination"], "lines.sources": 3}),
+        (
+            "plain",
+            {
+                "layers": ["contamination", "near", "lines", "containment"],
+                "contamination.action": "cut",
+                "contamination.margin": 1,
+                "lines.action": "ignore",
+                "lines.compare": "text",
+            },
+        ),
     ],
-    ids=["alone", "after near"],
 )
-def test_both_engines_write_one_output(options, spark, tmp_path):
-    (tmp_path / "in").mkdir()
-    write_texts(tmp_path / "in", named="input.id_column=name" in options)
-    config = load_config(None, None, ["passages.tokens=12", *options])
-    for engine in ("memory", "spark"):
-        job = Job(inputs=[str(tmp_path / "in")], output=str(tmp_path / engine), config=config)
-        run_in_memory(job) if engine == "memory" else run(spark, job)
+def test_both_engines_find_the_same(spark, folder, monkeypatch, names, settings):
+    if names == "plain":
+        monkeypatch.setattr(layers, "ContaminationLayer", partial(ContaminationLayer, broadcast=0))
+    run_in_memory(make_job(folder, "memory", names, **settings))
+    run(spark, make_job(folder, "spark", names, **settings))
+    reports = [json.loads((folder / engine / "report.json").read_text()) for engine in ("memory", "spark")]
+    assert [each["layer"] for each in reports[0]["layers"]] == settings["layers"]
+    assert reports[0]["layers"] == reports[1]["layers"]
+    assert all(each["removed"] or each["spans"] for each in reports[0]["layers"])
+    for table in ("kept", "duplicates", "spans"):
+        assert read(folder / "memory", table) == read(folder / "spark", table)
 
-    one, other = (tell(tmp_path / engine) for engine in ("memory", "spark"))
-    assert one[0]["spans"]
-    assert one == other
+
+@pytest.mark.parametrize("action", ["cut", "ignore", "mark"])
+def test_what_is_cut_out_of_texts_can_be_put_back(folder, action):
+    layers = {"layers": ["lines", "contamination"], "lines.action": action, "contamination.action": "cut"}
+    run_in_memory(make_job(folder, "out", "named", **NAMED | layers))
+    before = {row[2]: row[0] for number in range(2) for row in read(folder, f"named{number}.parquet")}
+    spans = ds.dataset(folder / "out" / "spans").to_table().to_pylist()
+    assert {(row["layer"], row["effect"]) for row in spans} == {("lines", action), ("contamination", "cut")}
+    after = {row[2]: row[0] for row in read(folder / "out", "kept")}
+    assert after.keys() == before.keys()
+    for row in sorted((row for row in spans if row["effect"] == "cut"), key=lambda row: row["begin"]):
+        text = after[row["id"]]
+        after[row["id"]] = text[: row["begin"]] + row["text"] + text[row["begin"] :]
+    assert after == before
+    assert all(before[row["id"]][row["begin"] : row["end"]] == row["text"] for row in spans)
 
 
-@pytest.mark.parametrize("action", ["cut", "mark"])
-@pytest.mark.parametrize("ends", ["token", "sentence"])
-def test_kept_texts_and_spans_give_the_input_back(action, ends, tmp_path):
-    (tmp_path / "in").mkdir()
-    texts = write_texts(tmp_path / "in", named=True)
-    settings = [
-        "passages.tokens=12",
-        f"passages.action={action}",
-        f"passages.ends={ends}",
-        "passages.min_tokens_left=0",
-    ]
-    config = load_config(None, None, ["layers=['passages']", "input.id_column=name", *settings])
-    run_in_memory(Job(inputs=[str(tmp_path / "in")], output=str(tmp_path / "out"), config=config))
-
-    kept = {row["name"]: row["text"] for row in pq.read_table(tmp_path / "out" / "kept").to_pylist()}
-    assert kept.keys() == texts.keys()
-    assert (kept != texts) == (action == "cut")
-    spans = {}
-    for span in pq.read_table(tmp_path / "out" / "spans").to_pylist():
-        assert texts[span["id"]][span["begin"] : span["end"]] == span["text"]
-        spans.setdefault(span["id"], []).append(span)
-    if action == "cut":
-        kept = {name: restore(text, spans.get(name, [])) for name, text in kept.items()}
-    assert kept == texts
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"layers": ["contamination"], "contamination.sets": []}, "contamination.sets: must name sets of texts"),
+        ({"layers": ["lines"], "lines.sources": 2}, "lines.sources: must be 0 where"),
+    ],
+)
+def test_a_layer_that_lacks_a_setting_is_refused(folder, settings, said):
+    with pytest.raises(ValueError, match=said):
+        run_in_memory(make_job(folder, "out", "plain", **settings))

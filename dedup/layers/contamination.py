@@ -1,0 +1,134 @@
+"""The layer of contamination: documents that share tokens in a row with texts that a model is to be tested by."""
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from dedup.kernels.counting import add_groups
+from dedup.kernels.grams import Index
+from dedup.kernels.matches import Known
+from dedup.kernels.text import Contract
+from dedup.layers import matching
+from dedup.layers.layer import Engine, Found, Rows, Work
+from dedup.layers.prompts import Prompts, choose, tell_common, tell_sets
+from dedup.settings.layers import Contamination
+from dedup.tables import arrow
+
+BROADCAST_GRAMS = 1 << 21
+"""Grams of the largest index that goes whole to every worker: about 40 MB; of a larger one only its filter, 8 MB."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContaminationLayer:
+    """The layer with its settings and the texts to search for."""
+
+    settings: Contamination
+    contract: Contract
+    prompts: Prompts
+    broadcast: int = BROADCAST_GRAMS
+    name: str = matching.NAME
+
+    def find(self, engine: Engine[Rows]) -> Found[Rows]:
+        """Search the documents: DOCUMENTS -> SPANS, REMOVALS.
+
+        Of a large index the runs of tokens that pass its filter, of others than its own one in 64 at most, are
+        shuffled together with it. All else is arithmetic on the few that documents have; only documents that match are
+        read a second time, for the places of their tokens.
+        """
+        settings, prompts = self.settings, self.prompts
+        index, occurrences, token_counts = prompts.index(settings.match_tokens, self.contract)
+        documents, hits, emit = self._search(engine, index)
+        counted = engine.collect(
+            engine.meet(
+                "grams",
+                hits,
+                emit,
+                matching.count_documents,
+                emitted=matching.HITS,
+                by=["number"],
+                order=["doc_id"],
+                schema=matching.COUNTED,
+            )
+        )
+        known = choose(counted, index, occurrences, settings.common)
+        placed = self._place(engine, hits, emit, known)
+        matched = self._count_texts(engine, placed, known)
+        details = {
+            "documents": matched.get(matching.EVERY, {"documents": 0})["documents"],
+            "sets": tell_sets(prompts, token_counts, matched, settings.match_tokens),
+            "common": tell_common(prompts, known, counted, occurrences, self.contract),
+            "common_count": int(np.count_nonzero(known.is_common)),
+        }
+        names = {text: prompts.name(text) for text in np.unique(known.texts).tolist()}
+        spans = engine.turn(placed, partial(matching.list_spans, names=names), arrow.SPANS)
+        removals = None
+        if settings.action == "drop":
+            schema = arrow.removals(engine.id_type)
+            removals = engine.turn(placed, partial(matching.list_removals, schema=schema), schema)
+        return Found(
+            documents=documents,
+            removals=removals,
+            spans=spans,
+            effect="cut" if settings.action == "cut" else "mark",
+            details=details,
+        )
+
+    def _search(self, engine: Engine[Rows], index: Index) -> tuple[Rows, Rows, Work]:
+        """Return all documents, their grams that are in the index, and what makes HITS of these."""
+        read = partial(matching.read, known=index.filter, size=self.settings.match_tokens, contract=self.contract)
+        if index.high.size <= self.broadcast:
+            documents = engine.scan("documents", partial(read, index=index), matching.NUMBERED)
+            return documents, documents, partial(matching.flatten, schema=matching.HITS)
+        documents = engine.scan("documents", partial(read, index=None), matching.HASHED)
+        whole = matching.to_rows(index, pa.schema([*arrow.register(engine.id_type), *matching.HASHED]))
+        hits = engine.meet(
+            "hits",
+            engine.unite(documents, engine.spread("index", whole)),
+            matching.send,
+            matching.join,
+            emitted=matching.SENT,
+            by=["high", "low"],
+            order=["is_document", "doc_id", "place"],
+            schema=matching.HITS,
+        )
+        return documents, hits, matching.select
+
+    def _place(self, engine: Engine[Rows], hits: Rows, emit: Work, known: Known) -> Rows:
+        """Return the spans of every document that has some, in characters."""
+        is_cut = self.settings.action == "cut"
+        find = partial(
+            matching.match_documents, known=known, margin=self.settings.margin * is_cut, with_common=not is_cut
+        )
+        matched = engine.meet(
+            "matched",
+            hits,
+            emit,
+            find,
+            emitted=matching.HITS,
+            by=["doc_id"],
+            order=["place"],
+            schema=matching.MATCHED,
+        )
+        schema = matching.placed_schema(engine.id_type)
+        return engine.fetch("placed", matched, partial(matching.place, contract=self.contract, schema=schema), schema)
+
+    def _count_texts(self, engine: Engine[Rows], placed: Rows, known: Known) -> dict[int, dict[str, Any]]:
+        """Return how many documents match a text, a set, known by -2 less its number, and any: and the id of one."""
+        texts = np.unique(known.texts)
+        sets = dict(zip(texts.tolist(), (-2 - self.prompts.sets[texts]).tolist(), strict=True))
+        emitted = pa.schema([*arrow.integers("text", "doc_id", "documents"), ("id", engine.id_type)])
+        schema = pa.schema([*arrow.integers("text", "documents"), ("id", engine.id_type)])
+        counted = engine.meet(
+            "texts",
+            placed,
+            partial(matching.list_texts, sets=sets, schema=emitted),
+            partial(add_groups, by=["text"], sums=["documents"], firsts=["id"]),
+            emitted=emitted,
+            by=["text"],
+            order=["doc_id"],
+            schema=schema,
+        )
+        return {row.pop("text"): row for row in engine.collect(counted).to_pylist()}

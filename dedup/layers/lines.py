@@ -1,0 +1,209 @@
+"""The layer of lines: lines or paragraphs that many documents have, each cut or marked wherever it stands."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dedup.kernels import lines
+from dedup.kernels.counting import UNBOUNDED, add_groups, count_groups, drop_repeated
+from dedup.kernels.ids import to_doc_ids
+from dedup.kernels.runs import mark_firsts
+from dedup.kernels.text import Contract
+from dedup.layers.layer import Batches, Engine, Found, Rows
+from dedup.settings.layers import Lines
+from dedup.tables.arrow import SPANS, integer_lists, integers
+
+NAME = "lines"
+MOST = 20
+"""Common lines shown in the report, those of most documents."""
+SHOWN_CHARACTERS = 200
+"""Characters shown of each."""
+KEY = ("high", "low")
+"""Halves of the digest of a line."""
+
+PLACES = ("high", "low", "begin", "end", "first")
+"""Of a line in a text; `first` is 1 where the text has it for the first time, else 0."""
+HELD = pa.schema([("of", pa.int64()), *integer_lists(*PLACES)])
+"""The lines of a document; `of` is its source."""
+EMITTED = integers("of", "doc_id", *PLACES)
+COMMON = integers("doc_id", *PLACES)
+"""Occurrences of common lines."""
+COUNTED = integers(*KEY, "documents", "occurrences", "characters", "doc_id", "begin", "end")
+"""Common lines with their first occurrence."""
+TOTALS = ("lines", "all_occurrences", "all_characters")
+CHOSEN = integers("one", *TOTALS, *COUNTED.names)
+SHOWN = pa.schema([*integers("doc_id", *TOTALS), *integer_lists("documents", "occurrences", "begin", "end")])
+"""The lines that the report shows, by the document of their first occurrence, with what all common ones come to."""
+TEXTS = pa.schema([("text", pa.string()), *integers("documents", "occurrences")])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinesLayer:
+    """The layer with its settings.
+
+    All occurrences of a common line go, the first too: what a hundred documents say around their own text belongs to
+    none of them.
+    """
+
+    settings: Lines
+    contract: Contract
+    name: str = NAME
+
+    def find(self, engine: Engine[Rows]) -> Found[Rows]:
+        """Search the documents: DOCUMENTS -> SPANS.
+
+        Every line is shuffled once, as 56 bytes, and a second time if it is common. Whoever counts a line holds back
+        no more rows than those of the documents that may have it, so a line of any number of documents is counted
+        exactly.
+        """
+        settings = self.settings
+        documents = engine.scan("documents", partial(_read, settings=settings, contract=self.contract), HELD)
+        common = engine.meet(
+            "common",
+            documents,
+            _list,
+            partial(_select, enough=(settings.sources or UNBOUNDED, settings.documents + 1)),
+            emitted=EMITTED,
+            by=KEY,
+            order=["of", "doc_id", "begin"],
+            schema=COMMON,
+        )
+        spans = engine.turn(common, partial(_to_spans, kind=settings.unit), SPANS)
+        return Found(documents=documents, spans=spans, effect=settings.action, details=_describe(engine, common))
+
+
+def _read(batch: pa.RecordBatch, *, settings: Lines, contract: Contract) -> Mapping[str, pa.Array]:
+    found = lines.read_lines(
+        batch["text"],
+        contract,
+        by_paragraph=settings.unit == "paragraph",
+        by_tokens=settings.compare == "text",
+        min_characters=settings.min_characters,
+    )
+    owners = np.repeat(np.arange(batch.num_rows), np.diff(found.offsets))
+    order = np.lexsort((found.begins, found.low, found.high, owners))
+    first = np.empty(order.size, dtype=np.int64)
+    first[order] = mark_firsts(owners[order], found.high[order], found.low[order])
+    of = np.zeros(batch.num_rows, dtype=np.int64)
+    if settings.sources:
+        known = batch["source"].is_valid().to_numpy(zero_copy_only=False)
+        of[known] = to_doc_ids(batch["source"].drop_null())
+    offsets = pa.array(found.offsets, pa.int32())
+    columns = zip(PLACES, (found.high, found.low, found.begins, found.ends, first), strict=True)
+    return {"of": pa.array(of)} | {
+        name: pa.ListArray.from_arrays(offsets, pa.array(values, pa.int64())) for name, values in columns
+    }
+
+
+def _list(batches: Batches) -> Batches:
+    """Give every line a row."""
+    for batch in batches:
+        owners = pc.list_parent_indices(batch["begin"])
+        whole = [batch[name].take(owners) for name in ("of", "doc_id")]
+        yield pa.RecordBatch.from_arrays([*whole, *(batch[name].flatten() for name in PLACES)], schema=EMITTED)
+
+
+def _select(batches: Batches, *, enough: tuple[int, int]) -> Batches:
+    """Take the lines that enough documents have, or documents of enough sources."""
+    # Equal rows, which share a document id, are one document.
+    distinct = drop_repeated(batches, (*KEY, "doc_id", "begin"))
+    for batch, counts in count_groups(distinct, KEY, ("of", "doc_id"), enough):
+        taken = pa.array((counts >= np.array(enough)[:, None]).any(axis=0))
+        yield batch.select(COMMON.names).filter(taken)
+
+
+def _to_spans(batches: Batches, *, kind: str) -> Batches:
+    for batch in batches:
+        count = batch.num_rows
+        known = {name: batch[name] for name in ("doc_id", "begin", "end")}
+        known |= {"layer": pa.repeat(NAME, count), "kind": pa.repeat(kind, count)}
+        yield pa.RecordBatch.from_arrays(
+            [known.get(field.name, pa.nulls(count, field.type)) for field in SPANS], schema=SPANS
+        )
+
+
+def _describe(engine: Engine[Rows], common: Rows) -> dict[str, Any]:
+    """Return what the report says of the common lines."""
+    counted = engine.meet(
+        "counted", common, _open, _add, emitted=COUNTED, by=KEY, order=["doc_id", "begin"], schema=COUNTED
+    )
+    shown = engine.meet(
+        "shown",
+        counted,
+        _choose,
+        _join,
+        emitted=CHOSEN,
+        by=["one"],
+        order=KEY,
+        schema=SHOWN,
+    )
+    totals = engine.collect(shown).select(list(TOTALS)).to_pylist()
+    texts = engine.collect(engine.fetch("texts", shown, _show, TEXTS)).to_pylist()
+    lines, occurrences, characters = totals[0].values() if totals else (0, 0, 0)
+    return {
+        "lines": lines,
+        "occurrences": occurrences,
+        "characters": characters,
+        "most": sorted(texts, key=lambda line: (-line["documents"], -line["occurrences"], line["text"])),
+    }
+
+
+def _open(batches: Batches) -> Batches:
+    """Count every occurrence as one."""
+    for batch in batches:
+        ones = pa.array(np.ones(batch.num_rows, dtype=np.int64))
+        characters = pc.subtract(batch["end"], batch["begin"])
+        whole = {name: batch[name] for name in ("high", "low", "doc_id", "begin", "end")}
+        whole |= {"documents": batch["first"], "occurrences": ones, "characters": characters}
+        yield pa.RecordBatch.from_arrays([whole[name] for name in COUNTED.names], schema=COUNTED)
+
+
+def _add(batches: Batches) -> Batches:
+    """Add the counts of equal lines, and take the first place."""
+    yield from add_groups(batches, KEY, COUNTED.names[2:5], COUNTED.names[5:])
+
+
+def _rank(rows: pa.Table) -> pa.Table:
+    """Return the lines to show, those of most documents first."""
+    keys = [("documents", "descending"), ("occurrences", "descending"), *((name, "ascending") for name in KEY)]
+    return rows.sort_by(keys).slice(0, MOST)
+
+
+def _choose(batches: Batches) -> Batches:
+    """Take the lines to show of each batch; its first row has what all lines of the batch come to."""
+    for batch in batches:
+        if batch.num_rows:
+            rows = _rank(pa.Table.from_batches([batch.select(COUNTED.names)]))
+            sums = batch.num_rows, *(pc.sum(batch[name]).as_py() for name in ("occurrences", "characters"))
+            totals = [pa.array([each] + [0] * (rows.num_rows - 1), pa.int64()) for each in sums]
+            one = pa.array(np.zeros(rows.num_rows, dtype=np.int64))
+            yield from pa.Table.from_arrays([one, *totals, *rows.columns], schema=CHOSEN).to_batches()
+
+
+def _join(batches: Batches) -> Batches:
+    """Take the lines to show of all, by document."""
+    rows = pa.Table.from_batches(batches, CHOSEN)
+    totals = [pc.sum(rows[name]).as_py() for name in TOTALS]
+    shown = _rank(rows).group_by("doc_id", use_threads=False)
+    lists = shown.aggregate([(name, "list") for name in SHOWN.names[4:]])
+    if lists.num_rows:
+        whole = [pa.repeat(pa.scalar(each, pa.int64()), lists.num_rows) for each in totals]
+        yield from pa.Table.from_arrays([lists["doc_id"], *whole, *lists.columns[1:]], schema=SHOWN).to_batches()
+
+
+def _show(batches: Batches) -> Batches:
+    """Read what the lines to show say."""
+    for batch in batches:
+        rows = [
+            {"text": text[begin:end].strip()[:SHOWN_CHARACTERS], "documents": documents, "occurrences": occurrences}
+            for text, *lists in zip(
+                *(batch[name].to_pylist() for name in ("text", "begin", "end", "documents", "occurrences")), strict=True
+            )
+            for begin, end, documents, occurrences in zip(*lists, strict=True)
+        ]
+        yield pa.RecordBatch.from_pylist(rows, TEXTS)

@@ -1,0 +1,118 @@
+"""The texts that a model is to be tested by: what is searched for, and what the report says of who has them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from dedup.kernels import Integers
+from dedup.kernels.grams import Index, Occurrences, index
+from dedup.kernels.matches import Known
+from dedup.kernels.places import locate
+from dedup.kernels.runs import mark_firsts
+from dedup.kernels.text import Contract, tokenise
+
+SHOWN = 20
+"""Items of a set, and common runs of tokens, that the report shows."""
+SHOWN_CHARACTERS = 200
+"""Characters shown of each."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Prompts:
+    """The n texts of all sets."""
+
+    names: Sequence[str]
+    """Of the sets."""
+    sets: Integers
+    """int64 [n], the number of the set that each is of."""
+    items: Integers
+    """int64 [n], its number in the set, from 0."""
+    texts: pa.Array
+
+    def name(self, text: int) -> str:
+        """Return what a text is called."""
+        return f"{self.names[self.sets[text]]}:{self.items[text]}"
+
+    def index(self, size: int, contract: Contract) -> tuple[Index, Occurrences, Integers]:
+        """Return what is searched for, where it stands, and how many tokens each text has."""
+        tokens, offsets = tokenise(self.texts, contract)
+        return *index(tokens, offsets, size, contract), np.diff(offsets)
+
+
+def choose(counted: pa.Table, known: Index, occurrences: Occurrences, common: int) -> Known:
+    """Return the grams that documents have, of a table of their numbers and documents; see `settings.common`."""
+    counted = counted.sort_by("number")
+    numbers, documents = (counted[name].to_numpy() for name in ("number", "documents"))
+    bounds = np.searchsorted(occurrences.grams, np.stack((numbers, numbers + 1)))
+    sizes = bounds[1] - bounds[0]
+    offsets = np.concatenate(([0], np.cumsum(sizes)))
+    texts = occurrences.texts[np.arange(offsets[-1]) + np.repeat(bounds[0] - offsets[:-1], sizes)]
+    # A text may have a gram twice.
+    grams = np.repeat(np.arange(numbers.size), sizes)
+    distinct = mark_firsts(grams, texts)
+    return Known(
+        numbers=numbers,
+        sizes=known.sizes[numbers].astype(np.int64),
+        is_common=(documents > common) & (common > 0),
+        offsets=np.searchsorted(grams[distinct], np.arange(numbers.size + 1)),
+        texts=texts[distinct],
+    )
+
+
+def tell_sets(
+    prompts: Prompts, token_counts: Integers, matched: Mapping[int, Mapping[str, Any]], size: int
+) -> dict[str, Any]:
+    """Return what the report says of each set.
+
+    Parameters
+    ----------
+    token_counts : int64 [n]
+    matched
+        Of texts, and of sets by -2 less their number, how many documents match, and the id of one.
+    """
+    told = {}
+    for number, name in enumerate(prompts.names):
+        own = np.flatnonzero(prompts.sets == number)
+        found = sorted((text for text in own.tolist() if text in matched), key=lambda text: -matched[text]["documents"])
+        told[name] = {
+            "items": own.size,
+            "items_empty": int(np.count_nonzero(token_counts[own] == 0)),
+            "items_short": int(np.count_nonzero((token_counts[own] > 0) & (token_counts[own] < size))),
+            "items_matched": len(found),
+            "documents": matched.get(-2 - number, {"documents": 0})["documents"],
+            "most": [
+                {
+                    "item": int(prompts.items[text]),
+                    **matched[text],
+                    "text": (prompts.texts[text].as_py() or "")[:SHOWN_CHARACTERS],
+                }
+                for text in found[:SHOWN]
+            ],
+        }
+    return told
+
+
+def tell_common(
+    prompts: Prompts, known: Known, counted: pa.Table, occurrences: Occurrences, contract: Contract
+) -> list[dict[str, Any]]:
+    """Return what the report says of common grams: those of most documents, as their first text has them."""
+    documents = counted.sort_by("number")["documents"].to_numpy()
+    rows = np.flatnonzero(known.is_common)
+    told = []
+    for row in rows[np.argsort(-documents[rows], kind="stable")][:SHOWN].tolist():
+        first = int(np.searchsorted(occurrences.grams, known.numbers[row]))
+        text, place = int(occurrences.texts[first]), int(occurrences.places[first])
+        places = locate(prompts.texts.slice(text, 1), contract)
+        begin, end = places.begins[place], places.ends[place + known.sizes[row] - 1]
+        told.append(
+            {
+                "text": prompts.texts[text].as_py()[begin:end][:SHOWN_CHARACTERS],
+                "documents": int(documents[row]),
+                "items": int(known.offsets[row + 1] - known.offsets[row]),
+                "item": prompts.name(text),
+            }
+        )
+    return told

@@ -1,0 +1,163 @@
+"""The layer of containment, held against comparing all sets with all."""
+
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dedup.kernels.text import Contract
+from dedup.layers.containment import ContainmentLayer
+from dedup.layers.copies import Choice
+from dedup.settings.layers import Containment
+from tests.layers.engine import run
+from tests.oracles import tokens
+
+CHOICE = Choice(rules=[("smallest_id", "")], copies=1, copies_per_source=0, per_source=0)
+WORDS = st.lists(st.sampled_from("abcdefgh"), max_size=12, unique=True)
+DOCUMENTS = st.lists(st.one_of(WORDS, st.lists(st.sampled_from("abc"), max_size=3)), max_size=8)
+
+
+def find(texts, choice=CHOICE, shingle_size=1, sources=None, ids=None, **settings):
+    layer = ContainmentLayer(
+        settings=Containment(**{"min_shingles": 1} | settings),
+        contract=Contract(),
+        shingle_size=shingle_size,
+        choice=choice,
+    )
+    return run(layer, texts, sources=sources, ids=ids)
+
+
+def list_removed(found):
+    """Return what goes, in favour of what, with their Jaccard."""
+    return {row["id"]: (row["representative_id"], row["jaccard"]) for row in found.removals.to_pylist()}
+
+
+def compare_all(sets, threshold, least, rank):
+    """Return the same by the definition."""
+    stays, removed = [], {}
+    for one in sorted(range(len(sets)), key=lambda one: (-len(sets[one]), rank(one))):
+        mine = sets[one]
+        holders = [
+            other
+            for other in stays
+            if len(mine) >= least and mine and len(mine & sets[other]) / len(mine) >= threshold - 1e-9
+        ]
+        if holders:
+            other = min(holders, key=rank)
+            removed[one] = (other, len(mine & sets[other]) / len(mine | sets[other]))
+        else:
+            stays.append(one)
+    return removed
+
+
+@given(
+    documents=DOCUMENTS,
+    threshold=st.sampled_from([0.1, 0.5, 2 / 3, 0.8, 1.0]),
+    least=st.integers(1, 4),
+    rule=st.sampled_from(["smallest_id", "shortest"]),
+)
+def test_what_goes_is_what_comparing_all_with_all_finds(documents, threshold, least, rule):
+    texts = [" ".join(words) for words in documents]
+    choice = Choice(rules=[(rule, "")], copies=1, copies_per_source=0, per_source=0)
+    found = find(texts, choice, threshold=threshold, min_shingles=least)
+
+    def rank(one):
+        return (len(texts[one]) if rule == "shortest" else 0, one)
+
+    assert list_removed(found) == compare_all([set(words) for words in documents], threshold, least, rank)
+    assert found.details["uncompared"] == {"pairs_at_most": 0, "documents_at_most": 0}
+
+
+def shingles_of(text, size):
+    words = tokens(text)
+    return {tuple(words[place : place + size]) for place in range(max(len(words) - size + 1, 1))} if words else set()
+
+
+def test_quotes_and_parts_are_found_within_larger_documents():
+    rng = random.Random(1)
+    words = [f"w{n}" for n in range(3000)]
+    articles = [rng.choices(words, k=200) for _ in range(20)]
+    parts = [article[20:100] for article in articles[:8]]
+    mixed = [[*article[:60], *rng.choices(words, k=5)] for article in articles[8:14]]
+    texts = [" ".join(each) for each in (*articles, *parts, *mixed)]
+    found = find(texts, shingle_size=5, threshold=0.8, min_shingles=20)
+    expected = compare_all([shingles_of(text, 5) for text in texts], 0.8, 20, lambda one: one)
+    assert list_removed(found) == expected
+    assert sorted(expected) == list(range(20, 34))
+    assert found.details["contained"] == 14
+    assert found.details["compared"] < 60
+
+
+def test_of_a_hot_shingle_the_largest_are_compared_and_the_bound_holds():
+    rng = random.Random(2)
+    halves = [[f"{half}{n}" for n in range(20)] for half in "xy"]
+    own = ([f"{number}_{n}" for n in range(rng.randint(60, 90))] for number in range(60))
+    documents = [[*half, *next(own)] for half in halves for _ in range(20)]
+    documents += [[*halves[0], *halves[1], *next(own)[: rng.randint(1, 9)]] for _ in range(12)]
+    texts, sets = [" ".join(words) for words in documents], [set(words) for words in documents]
+    exact = find(texts, threshold=0.75, max_larger=1000)
+    assert list_removed(exact) == compare_all(sets, 0.75, 1, lambda one: one)
+    assert exact.details["uncompared"] == {"pairs_at_most": 0, "documents_at_most": 0}
+    for most in (1, 5, 20):
+        few = find(texts, threshold=0.75, max_larger=most)
+        assert few.details["compared"] < exact.details["compared"]
+        stays = [one for one in range(len(texts)) if one not in list_removed(few)]
+        contained = {
+            one
+            for one in stays
+            for other in stays
+            if (len(sets[one]), -one) < (len(sets[other]), -other)
+            if len(sets[one] & sets[other]) >= 0.75 * len(sets[one])
+        }
+        assert 0 < len(contained) <= few.details["uncompared"]["documents_at_most"]
+        assert few.details["uncompared"]["pairs_at_most"] > 0
+
+
+def test_equal_sets_leave_the_first_by_the_order_and_no_circle():
+    texts = ["a b c d", "d c b a", "a b c d"]
+    assert list_removed(find(texts)) == {1: (0, 1.0), 2: (0, 1.0)}
+    last = Choice(rules=[("source", "z")], copies=1, copies_per_source=0, per_source=0)
+    assert list_removed(find(texts, last, sources=["a", "z", "b"])) == {0: (1, 1.0), 2: (1, 1.0)}
+    assert list_removed(find(["a b c d"] * 200, max_larger=2)).keys() == set(range(1, 200))
+
+
+def test_nothing_goes_for_what_is_gone():
+    # The first holds most of the second, the second most of the third, the first too little of the third.
+    texts = ["a b c d e f g h 1 2 3", "a b c d e f g h x y", "a b c d x y"]
+    assert list_removed(find(texts, threshold=0.8)) == {1: (0, 8 / 13)}
+    assert list_removed(find(texts, threshold=1.0)) == {2: (1, 0.6)}
+
+
+def test_short_documents_stay():
+    assert list_removed(find(["a b c", "a b c d"], min_shingles=4)) == {}
+    assert list_removed(find(["a b c", "a b c d"], min_shingles=3)) == {0: (1, 0.75)}
+    assert list_removed(find(["", "", "a"])) == {}
+
+
+def test_a_component_is_known_by_its_least_document():
+    rows = find(["a b", "b c", "a b c"]).removals.to_pylist()
+    assert [(row["doc_id"], row["component_id"], row["kind"], row["layer"]) for row in rows] == [
+        (0, 0, "contained", "containment"),
+        (1, 0, "contained", "containment"),
+    ]
+
+
+@pytest.mark.parametrize(("per_source", "removed"), [(0, {0, 1, 2, 4}), (2, {0, 1, 4}), (1, {0, 4})])
+def test_a_source_answers_for_few_documents_of_others(per_source, removed):
+    choice = Choice(rules=[("smallest_id", "")], copies=1, copies_per_source=0, per_source=per_source)
+    found = find(["a b", "b c", "c d", "a b c d", "d a"], choice, sources=["x", "y", "x", "z", "z"])
+    assert list_removed(found).keys() == removed
+    assert found.details["spared"] == 4 - len(removed)
+
+
+def test_equal_rows_of_one_id_are_one_document():
+    assert list_removed(find(["a b", "c", "a b"], ids=["x", "y", "x"])) == {}
+    assert list_removed(find(["a b", "c a b", "a b"], ids=["x", "y", "x"])) == {"x": ("y", 2 / 3)}
+
+
+def test_the_report_has_the_containments_compared():
+    details = find(["a b c d", "a b c x y", "a b c d e"], threshold=0.75).details
+    assert details["compared"] == sum(details["containments"])
+    assert details["containments"][-1] == 1
+    assert details["containments"][15] == 1

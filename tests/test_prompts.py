@@ -1,0 +1,69 @@
+"""Sets of prompts, read from files of any format."""
+
+import json
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from dedup.errors import ConfigError, SchemaError, StorageError
+from dedup.run.prompts import read_prompts
+from dedup.settings.layers import Contamination, parse_sets
+
+
+@pytest.fixture
+def folder(tmp_path):
+    lines = [{"q": {"text": "one"}}, {"q": {"text": None}}, {"q": {"text": "three"}}]
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
+    pq.write_table(pa.table({"question": ["four", "five"]}), tmp_path / "b.parquet")
+    return tmp_path
+
+
+def read(*entries):
+    return read_prompts(parse_sets(entries, "contamination"))
+
+
+def test_items_are_numbered_within_their_set(folder):
+    found = read(f"lines:q.text:{folder}/a.jsonl", f"table:question:{folder}/b.parquet")
+    assert found.texts.to_pylist() == ["one", None, "three", "four", "five"]
+    assert [found.name(number) for number in range(5)] == ["lines:0", "lines:1", "lines:2", "table:0", "table:1"]
+
+
+def test_without_sets_there_is_no_prompt():
+    assert len(read().texts) == 0
+
+
+@pytest.mark.parametrize(
+    ("entry", "error", "said"),
+    [
+        ("a:question:{folder}/none.jsonl", StorageError, "contamination.sets: a: "),
+        (
+            "a:answer:{folder}/b.parquet",
+            SchemaError,
+            "contamination.sets: a: must be the name of one column of the",
+        ),
+    ],
+)
+def test_what_cannot_be_read_is_said_of_its_set(folder, entry, error, said):
+    with pytest.raises(error) as caught:
+        read(entry.format(folder=folder))
+    assert str(caught.value).startswith(said)
+    assert "--input" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("sets", "said"),
+    [
+        (["a:b"], "Contamination: sets must have entries NAME:COLUMN:PATH (got 'a:b')"),
+        (["a::c"], "Contamination: sets must have entries NAME:COLUMN:PATH (got 'a::c')"),
+        (["a:b:c", "a:d:e"], "Contamination: sets must have names of their own (got a, a)"),
+    ],
+)
+def test_a_wrong_entry_is_refused(sets, said):
+    with pytest.raises(ConfigError) as caught:
+        Contamination(sets=sets)
+    assert str(caught.value) == said
+
+
+def test_a_path_may_have_colons():
+    assert parse_sets(["a:b:s3://x/y"], "contamination")[0].path == "s3://x/y"
