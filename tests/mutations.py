@@ -687,6 +687,47 @@ MUTATIONS = (
         "fits = need <= free",
         (GUARANTEES,),
     ),
+    # Passages.
+    Mutation(
+        "passage-verified",
+        "Nothing is cut whose tokens stand nowhere else.",
+        "layers/cutting.py",
+        " & (high == high[of]) & (low == low[of])",
+        "",
+        ("layers/test_passages.py",),
+    ),
+    Mutation(
+        "passage-kept",
+        "What is told to stay is not cut for another passage.",
+        "kernels/passages.py",
+        "levels[:-1] == 1",
+        "(levels[:-1] == 1) | (levels[:-1] == -1)",
+        ("kernels/test_passages.py",),
+    ),
+    Mutation(
+        "passage-winnowed",
+        "Equal windows select one gram.",
+        "kernels/passages.py",
+        "width - 1 - backwards.argmin(axis=1)",
+        "backwards.argmin(axis=1)",
+        ("kernels/test_passages.py",),
+    ),
+    Mutation(
+        "passage-order",
+        "A passage stays in the document that is first by the order.",
+        "layers/passages.py",
+        'order=["rank", "begin"]',
+        'order=["doc_id", "begin"]',
+        ("layers/test_passages.py",),
+    ),
+    Mutation(
+        "passage-mark",
+        "No cut parts a character from the marks on it.",
+        "kernels/places.py",
+        "begins[1:] &= points[:-1] != JOINER",
+        "begins[1:] |= False",
+        ("kernels/test_places.py",),
+    ),
     # Layers.
     Mutation(
         "line-threshold",

@@ -79,7 +79,7 @@ class PassagesLayer:
             repeats.find_shared,
             emitted=repeats.GRAMS,
             by=["gram"],
-            order=["doc_id", "place"],
+            order=[],
             schema=repeats.SHARED,
         )
         asked = engine.meet(

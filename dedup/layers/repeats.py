@@ -1,9 +1,12 @@
 """The search of the layer `passages`: documents -> grams -> windows -> places of windows that occur twice -> pieces."""
 
+from collections.abc import Iterator
+from itertools import pairwise
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from dedup.kernels import Integers
 from dedup.kernels.blocks import lists, unlists
@@ -13,6 +16,7 @@ from dedup.kernels.runs import find_bounds, mark_firsts, mark_repeated
 from dedup.kernels.text import Contract, tokenise
 from dedup.layers.layer import Batches
 
+CELL_BYTES = 1 << 24
 SELECTED = pa.schema([("tokens", pa.int64()), ("grams", pa.binary()), ("places", pa.binary())])
 """Of a document: how many tokens it has, hashes of the grams selected, int64, and the first token of each, int32."""
 GRAMS = pa.schema([("gram", pa.int64()), ("doc_id", pa.int64()), ("place", pa.int64())])
@@ -66,6 +70,14 @@ def _join(held: _Held | None, batch: pa.RecordBatch) -> tuple[Columns, int]:
     return tuple(np.concatenate(pair) for pair in joined), held.number
 
 
+def _by_size(batches: Batches, name: str) -> Iterator[pa.RecordBatch]:
+    """Yield the same rows in batches of about CELL_BYTES in a column: of one of the engine's they may be gigabytes."""
+    for batch in batches:
+        sizes = np.cumsum(pc.binary_length(batch[name]).to_numpy(zero_copy_only=False).astype(np.int64))
+        for begin, end in pairwise(find_bounds(sizes // CELL_BYTES).tolist()):
+            yield batch.slice(begin, end - begin)
+
+
 def describe_grams(batch: pa.RecordBatch, *, length: int, contract: Contract) -> dict[str, pa.Array]:
     """Return SELECTED of documents."""
     tokens, offsets = tokenise(batch["text"], contract)
@@ -79,7 +91,7 @@ def describe_grams(batch: pa.RecordBatch, *, length: int, contract: Contract) ->
 
 def emit_grams(batches: Batches) -> Batches:
     """REGISTER with SELECTED -> GRAMS."""
-    for batch in batches:
+    for batch in _by_size(batches, "grams"):
         grams, bounds = unlists(batch["grams"], "<i8")
         places, _ = unlists(batch["places"], "<i4")
         doc_ids = np.repeat(batch["doc_id"].to_numpy(zero_copy_only=False), np.diff(bounds)).astype(np.int64)
@@ -89,8 +101,7 @@ def emit_grams(batches: Batches) -> Batches:
 def find_shared(batches: Batches) -> Batches:
     """GRAMS by hash -> SHARED: no more than a row is held, however often a hash occurs."""
     held: _Held | None = None
-    # Equal rows of the input, which share a document id, are one document.
-    for batch in drop_repeated(batches, GRAMS.names):
+    for batch in batches:
         if not batch.num_rows:
             continue
         (grams, doc_ids, places), told = _join(held, batch)
@@ -102,7 +113,8 @@ def find_shared(batches: Batches) -> Batches:
 
 def gather_places(batches: Batches) -> Batches:
     """SHARED by document and place -> ASKED."""
-    for batch in join_groups(batches, ["doc_id"]):
+    # Equal rows of the input, which share a document id, are one document.
+    for batch in join_groups(drop_repeated(batches, SHARED.names), ["doc_id"]):
         bounds = bound_groups(batch, ["doc_id"])
         places = lists(batch["place"].to_numpy().astype(np.int32), bounds)
         yield pa.RecordBatch.from_arrays([batch["doc_id"].take(pa.array(bounds[:-1])), places], schema=ASKED)
@@ -125,7 +137,7 @@ def describe_windows(batches: Batches, *, length: int, contract: Contract, schem
 
 def emit_windows(batches: Batches) -> Batches:
     """REGISTER with COMPARED and rank -> WINDOWS."""
-    for batch in batches:
+    for batch in _by_size(batches, "windows"):
         windows, bounds = unlists(batch["windows"], "<i8")
         begins, _ = unlists(batch["begins"], "<i4")
         counts = np.diff(bounds)

@@ -124,7 +124,10 @@ def test_one_answer_for_any_partitions_and_order(corpus, seed, action, keep_firs
         tables = [[] if each is None else each.to_pylist() for each in (found.removals, found.spans)]
         return [sorted(each, key=repr) for each in tables], found.details, found.effect
 
-    assert tell(seed, 2) == tell(0, 1000)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(repeats, "CELL_BYTES", 100)
+        parted = tell(seed, 20)
+    assert tell(seed, 2) == tell(0, 1000) == parted
 
 
 def passage(seed, count=12):
