@@ -9,6 +9,7 @@ from markupsafe import Markup
 
 from dedup.display import change, count, number, printable, share, size
 from dedup.report.metrics import METRICS
+from dedup.settings.layers import NEAR
 
 LABELLED = {"stage_seconds": "seconds of stage", "survival_by_source": "share kept of source"}
 """Measurements of each stage or source, for people."""
@@ -83,13 +84,18 @@ def tell_breach(breach: Mapping[str, Any]) -> str:
 
 
 def list_layers(report: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return what each layer removes, in order: its `name`, and `removed` of the documents `before`."""
-    if layers := report.get("layers"):
-        return [{**layer, "name": layer["layer"], "before": layer["documents"] + layer["removed"]} for layer in layers]
+    """Return what each layer removes, in order: its `name`, and `removed` of the documents `before`.
+
+    The layer near is two: identical documents, and near ones.
+    """
     left, listed = report["documents"], []
-    for name in ("identical", "near"):
-        listed.append({"name": METRICS[name].label, "removed": report[name], "before": left})
-        left -= report[name]
+    for layer in report["layers"]:
+        parts = [(layer["layer"], layer["removed"])]
+        if layer["layer"] == NEAR:
+            parts = [(METRICS[name].label, report[name]) for name in ("identical", "near")]
+        for name, removed in parts:
+            listed.append({"name": name, "removed": removed, "before": left})
+            left -= removed
     return listed
 
 
