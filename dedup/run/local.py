@@ -76,7 +76,7 @@ def _run(job: Job, storage: Storage, workspace: Workspace) -> dict[str, Any]:
     clock = Clock()
     splits = cut(listing, SPLIT_BYTES)
     cores = count_cores() if listing.size > ALONE_BYTES and can_fork([*job.inputs, job.output]) else 1
-    signing = _choose_signing(config, contract, listing)
+    signing = choose_signing(config, contract, listing)
     if cores > 1:
         passes.warm(signing)
     with Workers(min(cores, len(splits)), source, watch=clock.watch) as workers:
@@ -118,7 +118,8 @@ def _read_labels(config: Config, source: FileSource) -> pa.Table | None:
     return pairs.filter(pairs["duplicate"])
 
 
-def _choose_signing(config: Config, contract: Contract, listing: Listing) -> passes.Signing:
+def choose_signing(config: Config, contract: Contract, listing: Listing) -> passes.Signing:
+    """Return how the texts of these files are signed."""
     return passes.Signing(
         contract=contract,
         shingle_size=config.shingles.shingle_size,

@@ -1,6 +1,6 @@
 """What runs on every engine have in common: what identifies them, and how they end."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from dedup import __version__
@@ -50,8 +50,20 @@ def _name_inputs(job: Job) -> list[str]:
     return [job.config.input.table] if job.config.input.table else list(job.inputs) or ["DataFrame"]
 
 
-def conclude(job: Job, workspace: Workspace, outcome: Outcome, plots: Mapping[str, str]) -> dict[str, Any]:
+def conclude(
+    job: Job,
+    workspace: Workspace,
+    outcome: Outcome,
+    plots: Mapping[str, str],
+    *,
+    first: Callable[[], object] = lambda: None,
+) -> dict[str, Any]:
     """Make the report and publish the result with it.
+
+    Parameters
+    ----------
+    first
+        Called when nothing but the publication is left to do.
 
     Raises
     ------
@@ -68,5 +80,6 @@ def conclude(job: Job, workspace: Workspace, outcome: Outcome, plots: Mapping[st
     }
     if report["alerts"] and config.alerts.on_breach == "fail":
         raise refuse(report["alerts"], workspace.keep_report(files))
+    first()
     workspace.publish(files)
     return report

@@ -110,24 +110,10 @@ class Reading:
             order_keys=part.order_keys.flatten().to_numpy(zero_copy_only=False).reshape(part.doc_ids.size, -1),
         )
         memory.check_ids(features, id_column=config.input.id_column, null_texts=signed.begins[:SHOWN])
-        search = Search(
-            threshold=config.threshold,
-            mode=config.mode,
-            bands=config.banding.bands,
-            rows=config.banding.rows,
-            max_bucket=config.buckets.max_bucket,
-            estimate_sigmas=config.candidates.estimate_sigmas,
-            per_source=config.limits.per_source,
-            rules=parse_order(config.keep.order, "keep"),
-            by_representative=config.cluster.linkage == "representative",
-            max_component=config.cluster.max_component,
-            copies=config.keep.copies,
-            copies_per_source=config.keep.copies_per_source,
-        )
         found = memory.find(
             features,
             partial(self._collect_sets, signed),
-            search,
+            to_search(config),
             self.labels,
             threads=threads,
             free_bytes=free_bytes(),
@@ -150,7 +136,7 @@ class Reading:
             files, rows = part.files[ordered[begin:end]], part.rows[ordered[begin:end]]
             wanted = {int(files[a]): rows[a:b] for a, b in pairwise(find_bounds(files).tolist())}
             items.append((self.splits[int(signed.splits[ordered[begin]])], wanted))
-        task = partial(_shingle_split, contract=self.signing.contract, shingle_size=self.signing.shingle_size)
+        task = partial(shingle_split, contract=self.signing.contract, shingle_size=self.signing.shingle_size)
         found = list(self.workers.map(task, items))
         shingles = np.concatenate([values for values, _ in found])
         offsets = np.concatenate(([0], np.cumsum(np.concatenate([sizes for _, sizes in found]))))
@@ -161,13 +147,32 @@ class Reading:
         return take(shingles, offsets, numbers)
 
 
+def to_search(config: Config) -> Search:
+    """Return the parameters of a search, of settings without "auto"."""
+    return Search(
+        threshold=config.threshold,
+        mode=config.mode,
+        bands=config.banding.bands,
+        rows=config.banding.rows,
+        max_bucket=config.buckets.max_bucket,
+        estimate_sigmas=config.candidates.estimate_sigmas,
+        per_source=config.limits.per_source,
+        rules=parse_order(config.keep.order, "keep"),
+        by_representative=config.cluster.linkage == "representative",
+        max_component=config.cluster.max_component,
+        copies=config.keep.copies,
+        copies_per_source=config.keep.copies_per_source,
+    )
+
+
 def _sign_split(source: FileSource, split: Split, *, signing: passes.Signing) -> passes.SignedSplit:
     return passes.sign_split(source, split, signing)
 
 
-def _shingle_split(
+def shingle_split(
     source: FileSource, item: tuple[Split, Mapping[int, Integers]], *, contract: Contract, shingle_size: int
 ) -> tuple[Hashes, Integers]:
+    """Return the shingle sets of some rows of a split, as `passes.shingle_split`."""
     return passes.shingle_split(source, *item, contract, shingle_size)
 
 

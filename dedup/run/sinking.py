@@ -98,20 +98,27 @@ class FileWriter:
         fates: Fates,
         found: Found,
         rejected: Sequence[tuple[int, Rejected]],
+        named: pa.Table | None = None,
     ) -> Written:
         """Apply what was found in one pass over the files, and write the tables that explain it.
+
+        Parameters
+        ----------
+        named
+            doc_id and id of the documents that edges name; by default those of the part.
 
         Raises
         ------
         DedupError
             When the rows kept and removed are not those of the input.
         """
-        self._write_table("duplicates", fates.removals)
-        self._write_table("edges", self._name(part, found.edges, found.identical))
-        self._write_table("near_misses", self._name(part, found.near_misses))
+        named = pa.table({"doc_id": part.doc_ids, "id": part.ids}) if named is None else named
+        self.write_table("duplicates", fates.removals)
+        self.write_table("edges", self._name(named, found.edges, found.identical))
+        self.write_table("near_misses", self._name(named, found.near_misses))
         if rejected:
             rows = [{"file": each.file, "reason": each.reason, "record": each.record} for _, each in rejected]
-            self._write_table("quarantine", pa.Table.from_pylist(rows))
+            self.write_table("quarantine", pa.Table.from_pylist(rows))
         aside = _group_rejected(rejected)
         mode = self.config.output.mode
         if mode == "ids" or self.format:
@@ -180,22 +187,22 @@ class FileWriter:
         ending = f".{first.path.rpartition('.')[2]}" if first.compression and self.kind != "parquet" else ""
         return f"{self.folder}/{folder}/part-{number:05}.{self.kind}{ending}"
 
-    def _write_table(self, name: str, table: pa.Table) -> None:
+    def write_table(self, name: str, table: pa.Table) -> None:
+        """Write a folder of one file."""
         with self.storage.create(f"{self.folder}/{name}/part-00000.parquet") as stream:
             pq.write_table(table, stream, compression="zstd")
 
-    def _name(self, part: Part, edges: pa.Table, identical: pa.Table | None = None) -> pa.Table:
+    def _name(self, named: pa.Table, edges: pa.Table, identical: pa.Table | None = None) -> pa.Table:
         """Return edges in the user's ids, the lesser on the left; identical documents are edges of Jaccard 1."""
         left, right, exact = (edges[name].to_numpy() for name in ("left_id", "right_id", "jaccard"))
         if identical is not None:
             left = np.concatenate((left, identical["doc_id"].to_numpy()))
             right = np.concatenate((right, identical["set_id"].to_numpy()))
             exact = np.concatenate((exact, np.ones(identical.num_rows)))
-        order = np.argsort(part.doc_ids)
-        places = (
-            order[np.searchsorted(part.doc_ids, ends, sorter=order)] if ends.size else ends for ends in (left, right)
-        )
-        one, other = (part.ids.take(pa.array(each, pa.int64())) for each in places)
+        doc_ids, ids = named["doc_id"].to_numpy(), named["id"].combine_chunks()
+        order = np.argsort(doc_ids)
+        places = (order[np.searchsorted(doc_ids, ends, sorter=order)] if ends.size else ends for ends in (left, right))
+        one, other = (ids.take(pa.array(each, pa.int64())) for each in places)
         is_less = pc.less(one, other)
         least, greatest = pc.if_else(is_less, one, other), pc.if_else(is_less, other, one)
         return pa.table({"left_id": least, "right_id": greatest, "jaccard": exact})

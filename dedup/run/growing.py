@@ -1,0 +1,315 @@
+"""A batch added to a store: files in, the memory engine, the store, files out."""
+
+import logging
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from hashlib import blake2b
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from dedup.engines import memory
+from dedup.engines.values import Features
+from dedup.engines.workers import Workers, count_cores
+from dedup.errors import ConfigError, DataError, SchemaError, StorageError
+from dedup.files.listing import Listing
+from dedup.files.splits import cut
+from dedup.files.storage import Storage
+from dedup.files.systems import can_fork, redact
+from dedup.kernels import Hashes, Integers
+from dedup.kernels.runs import find_bounds
+from dedup.report.build import Outcome
+from dedup.report.summary import draw
+from dedup.run.clock import Clock
+from dedup.run.fates import Fates
+from dedup.run.grown import to_changes, to_found, to_members, to_names
+from dedup.run.job import Job
+from dedup.run.local import choose_signing
+from dedup.run.opening import ALONE_BYTES, SPLIT_BYTES, list_input, open_input
+from dedup.run.overlap import check_apart
+from dedup.run.publication import conclude, identify, read_baseline
+from dedup.run.searching import Reading, Signatures, shingle_split, to_search
+from dedup.run.sinking import FileWriter
+from dedup.run.workspace import Workspace
+from dedup.settings.contract import load_contract
+from dedup.settings.files import to_dict
+from dedup.settings.hashspec import HashSpec
+from dedup.settings.keeping import needs_spark
+from dedup.settings.options import Config
+from dedup.store.adding import Batch, Grown, grow
+from dedup.store.state import State, choose_deciding, create, read_rows, read_state
+from dedup.store.tables import Conflict, Tables
+from dedup.tables.counts import Near
+from dedup.tables.ids import SHOWN
+
+LOG = logging.getLogger("dedup")
+TOGETHER = 100_000
+"""Shingle sets read at a time, at least those of a split: bounds memory."""
+TRIES = 20
+"""Other writers that may be first before this one gives up."""
+REMEMBERED = 10
+"""Batches whose mean the removal rate is held against."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Growth:
+    """Where a batch goes."""
+
+    store: str
+    batch: str
+    anew: bool = False
+    """Whether components that the batch touches elect anew."""
+
+
+def add_batch(job: Job, growth: Growth) -> dict[str, Any]:
+    """Add documents to a store, and publish what becomes of them.
+
+    Returns
+    -------
+    dict
+        What report.json holds.
+
+    Raises
+    ------
+    DedupError
+        When the input, the settings, the output, the store or the memory do not allow it; nothing is published, and
+        the store is what it was.
+    """
+    check_apart([*job.inputs, growth.store], job.output)
+    _check(job.config, growth)
+    job, storage = job.settle(), Storage()
+    with Workspace(storage, job.output) as workspace:
+        try:
+            return _run(job, growth, storage, workspace)
+        except (DataError, SchemaError):
+            workspace.abandon()
+            raise
+
+
+def _check(config: Config, growth: Growth) -> None:
+    """Refuse settings that a store does not know.
+
+    Raises
+    ------
+    ConfigError
+    """
+    if not growth.batch:
+        raise ConfigError("--batch: must name the batch where --store is given, such as 2026-11")
+    if config.engine == "spark" or config.input.is_table:
+        raise ConfigError('--store: needs engine = "memory" and files (got Spark or a table)')
+    if config.mode != "lsh":
+        raise ConfigError(f'--store: needs mode = "lsh" (got {config.mode!r})')
+    if needs_spark(config.keep.order):
+        raise ConfigError('--store: keep.order must have no entry "sql:...", which only Spark knows')
+    unset = {
+        "limits.per_source": config.limits.per_source,
+        "keep.merge": config.keep.merge,
+        "evaluation.labeled_pairs": config.evaluation.labeled_pairs,
+    }
+    for name, value in unset.items():
+        if value:
+            raise ConfigError(f"--store: {name} is of single runs and must not be set (got {value!r})")
+
+
+def _run(job: Job, growth: Growth, storage: Storage, workspace: Workspace) -> dict[str, Any]:
+    config, tables = job.config, Tables(growth.store)
+    listing = list_input(job)
+    source = open_input(config, listing)
+    writer = FileWriter(config=config, source=source, workspace=workspace, storage=storage)
+    writer.check()
+    contract = load_contract(config)
+    spec = HashSpec.of(config, contract)
+    if tables.exists():
+        read_state(tables).check(config, spec, source.id_type)
+    asked = {"store": growth.store, "batch": growth.batch, "reelect": growth.anew}
+    workspace.open({**identify(config, spec, listing.fingerprint), **asked}, overwrite=job.overwrite)
+    clock = Clock()
+    splits = cut(listing, SPLIT_BYTES)
+    cores = count_cores() if listing.size > ALONE_BYTES and can_fork([*job.inputs, job.output]) else 1
+    signing = choose_signing(config, contract, listing)
+    with Workers(min(cores, len(splits)), source, watch=clock.watch) as workers:
+        reading = Reading(workers=workers, splits=splits, config=config, signing=signing, labels=None)
+        signed = clock("signatures", reading.sign)
+        batch = _to_batch(reading, signed, growth, config)
+        create(tables, source.id_type)
+        for _ in range(TRIES):
+            state, operation = _find_base(tables, batch, growth)
+            state.check(config, spec, source.id_type)
+            grown = grow(
+                tables,
+                state,
+                batch,
+                to_search(config),
+                seed=config.lsh.seed,
+                settings=choose_deciding(config),
+                spec=spec.to_dict(),
+                anew=growth.anew,
+                threads=cores,
+                stage=clock.time,
+            )
+            finish = partial(grown.finish, batch, operation) if operation else grown.drop
+            try:
+                return _publish(
+                    job,
+                    growth,
+                    workspace,
+                    writer,
+                    reading=reading,
+                    signed=signed,
+                    grown=grown,
+                    clock=clock,
+                    spec=spec,
+                    listing=listing,
+                    finish=finish,
+                )
+            except Conflict:
+                LOG.info("%s: another writer was first; starting over with what it has added", redact(growth.store))
+                storage.delete(workspace.result)
+    raise StorageError(f"{redact(growth.store)}: {TRIES} other writers were first; repeat the command")
+
+
+def _find_base(tables: Tables, batch: Batch, growth: Growth) -> tuple[State, str]:
+    """Return the state that a batch is added to, and as which operation; none where it is in the store already.
+
+    Raises
+    ------
+    DataError
+        When other documents are in the store under the batch's name.
+    """
+    operation = "reelect" if growth.anew else "add"
+    rows, _ = read_rows(tables)
+    for row in rows.select(["number", "operation", "batch", "content"]).to_pylist():
+        if row["batch"] == batch.name:
+            if (row["content"], row["operation"]) != (batch.content, operation):
+                raise DataError(
+                    f"--batch: {batch.name!r} is in the store with other documents, or was added with another "
+                    "--reelect; give these a batch of their own"
+                )
+            LOG.info("batch %s is in the store already, which stays as it is", batch.name)
+            return read_state(tables, row["number"] - 1), ""
+    return read_state(tables), operation
+
+
+def _to_batch(reading: Reading, signed: Signatures, growth: Growth, config: Config) -> Batch:
+    part = signed.part
+    features = Features(
+        doc_ids=part.doc_ids,
+        ids=part.ids,
+        shingle_counts=part.shingle_counts.astype(np.int32),
+        digest_high=part.digest_high,
+        digest_low=part.digest_low,
+        band_keys=part.band_keys,
+        signature=part.signature,
+        sources=part.sources if config.input.source_column else None,
+        text_bytes=part.text_bytes,
+        order_keys=part.order_keys.flatten().to_numpy(zero_copy_only=False).reshape(part.doc_ids.size, -1),
+    )
+    memory.check_ids(features, id_column=config.input.id_column, null_texts=signed.begins[:SHOWN])
+    order = np.lexsort((part.digest_low, part.digest_high, part.doc_ids))
+    content = blake2b(digest_size=16)
+    for column in (part.doc_ids, part.digest_high, part.digest_low):
+        content.update(np.ascontiguousarray(column[order]).tobytes())
+    return Batch(
+        name=growth.batch,
+        content=content.hexdigest(),
+        features=features,
+        sets_of=partial(_read_sets, reading, signed),
+        id_column=config.input.id_column,
+    )
+
+
+def _read_sets(reading: Reading, signed: Signatures, rows: Integers) -> Iterator[tuple[Hashes, Integers]]:
+    """Yield the shingle sets of rows in the order of reading, a few splits at a time."""
+    part = signed.part
+    task = partial(shingle_split, contract=reading.signing.contract, shingle_size=reading.signing.shingle_size)
+    items, waiting = [], 0
+    bounds = find_bounds(signed.splits[rows]).tolist()
+    for begin, end in pairwise(bounds):
+        files, places = part.files[rows[begin:end]], part.rows[rows[begin:end]]
+        wanted = {int(files[a]): places[a:b] for a, b in pairwise(find_bounds(files).tolist())}
+        items.append((reading.splits[int(signed.splits[rows[begin]])], wanted))
+        waiting += end - begin
+        if waiting >= TOGETHER or end == rows.size:
+            found = list(reading.workers.map(task, items))
+            sizes = np.concatenate([each for _, each in found])
+            yield np.concatenate([values for values, _ in found]), np.concatenate(([0], np.cumsum(sizes)))
+            items, waiting = [], 0
+
+
+def _publish(
+    job: Job,
+    growth: Growth,
+    workspace: Workspace,
+    writer: FileWriter,
+    *,
+    reading: Reading,
+    signed: Signatures,
+    grown: Grown,
+    clock: Clock,
+    spec: HashSpec,
+    listing: Listing,
+    finish: Callable[[], object],
+) -> dict[str, Any]:
+    """Write the batch's own output, commit the batch, and publish the output."""
+    config, part = job.config, signed.part
+    members = to_members(grown, part)
+    found = to_found(grown, members, config.threshold, part)
+    clock.note("identical", found.collapsed)
+    clock.note("edges", found.verified)
+    clock.note("representatives", found.elected)
+    fates = Fates.of(part, members, found.repeated["doc_id"].to_numpy())
+    named = to_names(grown, part)
+    writer.write_table("changes", to_changes(grown))
+    write = partial(writer.write, part=part, fates=fates, found=found, rejected=signed.rejected, named=named)
+    written = clock("output", write, reading.workers, reading.splits)
+    counts = Near(
+        signed=signed.counts,
+        collapsed=found.collapsed,
+        bucketed=found.bucketed,
+        paired=found.paired,
+        verified=found.verified,
+        connected=found.connected,
+        lost=found.lost,
+        elected=found.elected,
+        labeled=None,
+    )
+    removed = set(part.doc_ids[fates.places].tolist())
+    token_ranks, plots = draw(config, counts, signed.list_sample(), removed)
+    if list_input(job).fingerprint != listing.fingerprint:
+        raise DataError("--input: must not change while the job reads it (it did): repeat the command")
+    own = set(part.doc_ids.tolist()) if found.elected.largest else set()
+    shown = [
+        {**one, "examples": [each for each in one["examples"] if each["doc_id"] in own]}
+        for one in found.elected.largest
+    ]
+    outcome = Outcome(
+        near=counts,
+        written=written,
+        stages=clock.report(),
+        token_ranks=token_ranks,
+        texts=writer.read_texts(part, shown),
+        survival_by_source=fates.count_sources(part) if config.input.source_column else None,
+        signature_bytes=part.signature.nbytes + part.band_keys.nbytes,
+        baseline=read_baseline(writer.storage, job.baseline) or _remember(grown, growth, config),
+        engine="memory",
+        reader="files",
+        spark=None,
+        spec=spec.to_dict(),
+        format=listing.format,
+    )
+    return conclude(job, workspace, outcome, plots, first=finish)
+
+
+def _remember(grown: Grown, growth: Growth, config: Config) -> dict[str, Any] | None:
+    """Return what the last batches had in common, as the report of an earlier run; None without any."""
+    rows, _ = read_rows(grown.writing.tables)
+    number = grown.writing.snapshot.state.number
+    earlier = [row for row in rows.drop_columns(["state"]).to_pylist() if row["batch"] and row["number"] <= number]
+    documents = sum(row["documents"] for row in earlier[-REMEMBERED:])
+    if not documents:
+        return None
+    removed = documents - sum(row["kept"] for row in earlier[-REMEMBERED:])
+    named = f"{growth.store}, its last {len(earlier[-REMEMBERED:])} batches"
+    return {"removal_rate": removed / documents, "settings": to_dict(config), "output": named}
