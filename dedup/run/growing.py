@@ -143,7 +143,7 @@ def _run(job: Job, growth: Growth, storage: Storage, workspace: Workspace) -> di
                 batch,
                 to_search(config),
                 seed=config.lsh.seed,
-                settings=choose_deciding(config),
+                settings={**choose_deciding(config), "hash.key_file": config.hash.key_file},
                 spec=spec.to_dict(),
                 anew=growth.anew,
                 threads=cores,

@@ -1,8 +1,8 @@
 """A batch of documents added to a store."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -14,11 +14,12 @@ from dedup.engines.values import Features, Search
 from dedup.errors import DataError
 from dedup.kernels import Flags, Hashes, Integers
 from dedup.store.election import Verdict, Voters, elect, gather, list_components
-from dedup.store.growth import Links, Rows, Settled, Step, settle
-from dedup.store.schemas import NO_SET, TABLES, list_layouts
+from dedup.store.growth import Links, Rows, Settled, Step, join, settle
+from dedup.store.schemas import NO_SET
 from dedup.store.snapshot import Places, Snapshot, look_up, to_bytes
-from dedup.store.state import Change, Label, State, commit, name_segment, withdraw
-from dedup.store.tables import Conflict, File, Tables
+from dedup.store.state import Label, State
+from dedup.store.tables import Tables
+from dedup.store.writing import Writing
 from dedup.tables.ids import SHOWN
 
 SetsOf: TypeAlias = Callable[[Integers], Iterator[tuple[Hashes, Integers]]]
@@ -74,8 +75,7 @@ class Grown:
     """Rows of `documents` that have come."""
     known: Integers
     """Documents of the batch that were in the store already, ascending."""
-    writing: "Writing"
-    replaced: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    writing: Writing
 
     def finish(self, batch: Batch, operation: str) -> State:
         """Let the batch be in the store, all of it.
@@ -85,39 +85,15 @@ class Grown:
         Conflict
             When another writer was first; what this one wrote is withdrawn.
         """
-        tables, before = self.writing.tables, self.writing.snapshot.state
         own = np.isin(self.verdict.members["doc_id"].to_numpy(), self.documents["doc_id"].to_numpy())
         gone = int(np.count_nonzero(own & ~self.verdict.members["kept"].to_numpy(zero_copy_only=False)))
         count = self.documents.num_rows
         label = Label(operation=operation, batch=batch.name, content=batch.content, documents=count, kept=count - gone)
-        try:
-            after = commit(tables, self.state, Change(added=self.writing.files, replaced=self.replaced), label)
-        except Conflict:
-            withdraw(tables, before, {name: [self.writing.segment] for name in TABLES})
-            raise
-        withdraw(tables, after, self.replaced)
-        return after
+        return self.writing.finish(self.state, label)
 
     def drop(self) -> None:
         """Delete what was written for the batch."""
-        for name, files in self.writing.files.items():
-            for file in files:
-                self.writing.tables.storage.delete(f"{self.writing.tables.path}/{name}/{file.path}")
-
-
-class Writing:
-    """Files of a segment, before a commit names them."""
-
-    def __init__(self, tables: Tables, state: State) -> None:
-        self.tables, self.segment = tables, name_segment(state.number + 1)
-        self.files: dict[str, list[File]] = {}
-        self.snapshot = Snapshot(tables=tables, state=state)
-        self._layouts = list_layouts(state.kind)
-
-    def write(self, name: str, parts: Iterable[pa.Table]) -> None:
-        """Write rows of a table, in the order of its key."""
-        files = self.tables.write(name, self.segment, self._layouts[name], parts)
-        self.files.setdefault(name, []).extend(files)
+        self.writing.drop()
 
 
 def grow(
@@ -150,7 +126,8 @@ def grow(
         When an id is in the store already, though a column names it.
     """
     kind = "string" if pa.types.is_string(batch.features.ids.type) else "int64"
-    state = replace(state, id_type=state.id_type or kind, spec=state.spec or spec, settings=state.settings or settings)
+    if not state.number:
+        state = replace(state, id_type=kind, spec=spec, settings=settings, searched=asdict(search))
     writing = Writing(tables, state)
     snapshot, features = writing.snapshot, batch.features
     with stage("identical"):
@@ -221,7 +198,7 @@ def grow(
             threads=threads,
         )
     with stage("store"):
-        replaced = write_changes(writing, added, settled, verdict)
+        write_changes(writing, added, settled.withdrawn, settled.hot, verdict)
         writing.write("documents", [documents])
     return Grown(
         state=replace(state, sets=count),
@@ -234,7 +211,6 @@ def grow(
         documents=documents,
         known=came.doc_ids[is_known],
         writing=writing,
-        replaced=replaced,
     )
 
 
@@ -341,15 +317,19 @@ def find_heads(places: Places, count: int) -> Integers:
 
 def read_links(snapshot: Snapshot) -> Links:
     """Return the edges of the table."""
-    table = snapshot.read("edges")
-    return Links(*(table[name].to_numpy() for name in Links._fields))
+    return to_links(snapshot.read("edges"))
+
+
+def to_links(rows: pa.Table) -> Links:
+    """Return rows of `edges`."""
+    return Links(*(rows[name].to_numpy() for name in Links._fields))
 
 
 def merge(known: Links, settled: Settled) -> tuple[Links, Links]:
     """Return the edges after a step, and those of them that are new."""
     added = settled.found.select(~np.isin(settled.found.encode(), known.encode()))
     stays = known.select(~np.isin(known.encode(), settled.withdrawn.encode()))
-    return Links(*(np.concatenate(each) for each in zip(stays, added, strict=True))), added
+    return join(stays, added), added
 
 
 def choose_voters(
@@ -391,25 +371,15 @@ def choose_voters(
     )
 
 
-def write_changes(writing: Writing, added: Links, settled: Settled, verdict: Verdict) -> dict[str, list[str]]:
-    """Write what a step makes of edges, members and hot keys; return the segments that it replaces."""
-    replaced: dict[str, list[str]] = {}
-    snapshot, state = writing.snapshot, writing.snapshot.state
-    parts = [pa.table(added._asdict())]
-    if settled.withdrawn.left.size:
-        gone = settled.withdrawn.encode()
-        for file in snapshot.list_files("edges"):
-            with writing.tables.read("edges", file) as found:
-                rows = found.read()
-            links = Links(*(rows[name].to_numpy() for name in Links._fields))
-            is_gone = np.isin(links.encode(), gone)
-            if is_gone.any():
-                parts.append(rows.filter(pa.array(~is_gone)))
-                replaced.setdefault("edges", []).append(file.segment)
-    writing.write("edges", [pa.concat_tables(parts).sort_by([("left", "ascending"), ("right", "ascending")])])
+def write_changes(writing: Writing, added: Links, gone: Links, hot: Integers, verdict: Verdict) -> None:
+    """Write what a step makes of edges, hot keys and members."""
+    state = writing.snapshot.state
+    if gone.left.size:
+        lost = gone.encode()
+        writing.rewrite("edges", lambda rows: ~np.isin(to_links(rows).encode(), lost), Links._fields)
+    writing.write("edges", [pa.table(added._asdict()).sort_by([("left", "ascending"), ("right", "ascending")])])
     since = pa.array(np.full(verdict.members.num_rows, state.number + 1))
     writing.write("members", [verdict.members.append_column("since", since)])
-    if not np.array_equal(settled.hot, np.sort(snapshot.read("hot")["key"].to_numpy())):
-        writing.write("hot", [pa.table({"key": settled.hot})])
-        replaced["hot"] = list(state.segments["hot"])
-    return replaced
+    if not np.array_equal(hot, np.sort(writing.snapshot.read("hot")["key"].to_numpy())):
+        writing.write("hot", [pa.table({"key": hot})])
+        writing.replaced["hot"] = list(state.segments["hot"])

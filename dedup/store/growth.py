@@ -52,6 +52,11 @@ class Links(NamedTuple):
         return Links(self.left[chosen], self.right[chosen], self.jaccard[chosen])
 
 
+def join(*links: Links) -> Links:
+    """Return all of them."""
+    return Links(*(np.concatenate(each) for each in zip(*links, strict=True)))
+
+
 class Step(NamedTuple):
     """What has changed in a store, as far as its buckets tell."""
 

@@ -103,8 +103,14 @@ class Snapshot:
         return rows.take(pa.array(order[newest]))
 
 
+def read_firsts(found: pq.ParquetFile) -> Integers:
+    """Return the first key of every group of a file."""
+    firsts: Integers = np.frombuffer(bytes.fromhex(found.metadata.metadata[FIRSTS].decode()), dtype=np.int64)
+    return firsts
+
+
 def _find(found: pq.ParquetFile, layout: Layout, wanted: Integers, names: Sequence[str]) -> Iterator[pa.Table]:
-    firsts = np.frombuffer(bytes.fromhex(found.metadata.metadata[FIRSTS].decode()), dtype=np.int64)
+    firsts = read_firsts(found)
     # Equal keys can begin at the end of the group before.
     begins = np.maximum(np.searchsorted(firsts, wanted, side="left") - 1, 0)
     ends = np.searchsorted(firsts, wanted, side="right")

@@ -10,6 +10,7 @@ from typing import Any, Self
 import pyarrow as pa
 
 from dedup import __version__
+from dedup.engines.values import Search
 from dedup.errors import ConfigError, StorageError
 from dedup.files.systems import redact
 from dedup.settings.files import flatten, to_dict
@@ -36,6 +37,9 @@ class State:
     """Type of the user's ids, int64 or string; empty before the first batch."""
     spec: Mapping[str, Any] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
+    """Those that all batches share."""
+    searched: Mapping[str, Any] = field(default_factory=dict)
+    """Parameters of their search."""
     segments: Mapping[str, Sequence[str]] = field(default_factory=lambda: dict.fromkeys(TABLES, ()))
     """Of every table."""
     versions: Mapping[str, int] = field(default_factory=lambda: dict.fromkeys(TABLES, 0))
@@ -47,6 +51,12 @@ class State:
     def kind(self) -> pa.DataType:
         """Type of the user's ids."""
         return pa.string() if self.id_type == "string" else pa.int64()
+
+    @property
+    def search(self) -> Search:
+        """Parameters of the search of all batches."""
+        rules = tuple((name, of) for name, of in self.searched["rules"])
+        return Search(**{**self.searched, "rules": rules})
 
     def to_json(self) -> str:
         """Return what the row of `batches` holds besides its own columns."""

@@ -40,6 +40,8 @@ class File:
     size: int
     segment: str
     rows: int
+    changed: int = 0
+    """Milliseconds since 1970."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +160,7 @@ class Tables:
                 size=each["size_bytes"],
                 segment=each.get(segments, ""),
                 rows=each["num_records"] or 0,
+                changed=each["modification_time"],
             )
             for each in actions.to_pylist()
         ]

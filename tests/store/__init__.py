@@ -3,15 +3,25 @@
 from collections.abc import Iterable, Sequence
 
 import numpy as np
+import pyarrow as pa
 
 from dedup.engines.values import Found, Search
+from dedup.kernels.text import Contract
+from dedup.settings.files import load_config
+from dedup.settings.hashspec import HashSpec
 from dedup.store.adding import Batch, Grown, find_heads, grow, read_links
+from dedup.store.deleting import Deleted, delete
 from dedup.store.election import list_components
 from dedup.store.schemas import NO_SET
 from dedup.store.snapshot import Snapshot
 from dedup.store.state import create, read_state
 from dedup.store.tables import Tables
 from tests.engines import SEED, Corpus, Row
+
+
+def tell_spec(search: Search) -> dict:
+    config = load_config(settings={"lsh.bands": search.bands, "lsh.rows": search.rows, "lsh.seed": SEED})
+    return HashSpec.of(config, Contract()).to_dict()
 
 
 def prepare(
@@ -29,13 +39,19 @@ def prepare(
     batch = Batch(name=name, content=name, features=features, sets_of=sets_of, id_column="id")
     if not tables.exists():
         create(tables, features.ids.type)
-    return batch, grow(tables, read_state(tables), batch, search, seed=SEED, settings={}, spec={}, anew=anew)
+    return batch, grow(
+        tables, read_state(tables), batch, search, seed=SEED, settings={}, spec=tell_spec(search), anew=anew
+    )
 
 
 def add(tables: Tables, name: str, rows: Sequence[Row], search: Search, *, anew: bool = False) -> Grown:
     batch, grown = prepare(tables, name, rows, search, anew=anew)
     grown.finish(batch, "add")
     return grown
+
+
+def take_down(tables: Tables, ids: Sequence[int], search: Search, *, readmit: bool = False) -> Deleted:
+    return delete(tables, read_state(tables), pa.array(ids), search, seed=SEED, readmit=readmit)
 
 
 def list_edges(tables: Tables) -> list[tuple]:
