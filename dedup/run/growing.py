@@ -41,7 +41,7 @@ from dedup.settings.options import Config
 from dedup.store.adding import Batch, Grown, grow
 from dedup.store.state import State, choose_deciding, create, read_rows, read_state
 from dedup.store.tables import Conflict, Tables
-from dedup.tables.counts import Near
+from dedup.tables.counts import Near, Stored
 from dedup.tables.ids import SHOWN
 
 LOG = logging.getLogger("dedup")
@@ -137,18 +137,15 @@ def _run(job: Job, growth: Growth, storage: Storage, workspace: Workspace) -> di
         for _ in range(TRIES):
             state, operation = _find_base(tables, batch, growth)
             state.check(config, spec, source.id_type)
-            grown = grow(
-                tables,
-                state,
-                batch,
-                to_search(config),
-                seed=config.lsh.seed,
-                settings={**choose_deciding(config), "hash.key_file": config.hash.key_file},
-                spec=spec.to_dict(),
-                anew=growth.anew,
-                threads=cores,
-                stage=clock.time,
-            )
+            try:
+                grown = _grow(tables, state, batch, job, growth, spec=spec, threads=cores, clock=clock)
+            except StorageError as error:
+                if operation:
+                    raise
+                raise StorageError(
+                    f"--batch: {growth.batch!r} is in the store, which stays as it is; its output cannot be made again "
+                    f"since vacuum has deleted what was there before it ({error})"
+                ) from error
             finish = partial(grown.finish, batch, operation) if operation else grown.drop
             try:
                 return _publish(
@@ -168,6 +165,32 @@ def _run(job: Job, growth: Growth, storage: Storage, workspace: Workspace) -> di
                 LOG.info("%s: another writer was first; starting over with what it has added", redact(growth.store))
                 storage.delete(workspace.result)
     raise StorageError(f"{redact(growth.store)}: {TRIES} other writers were first; repeat the command")
+
+
+def _grow(
+    tables: Tables,
+    state: State,
+    batch: Batch,
+    job: Job,
+    growth: Growth,
+    *,
+    spec: HashSpec,
+    threads: int,
+    clock: Clock,
+) -> Grown:
+    config = job.config
+    return grow(
+        tables,
+        state,
+        batch,
+        to_search(config),
+        seed=config.lsh.seed,
+        settings={**choose_deciding(config), "hash.key_file": config.hash.key_file},
+        spec=spec.to_dict(),
+        anew=growth.anew,
+        threads=threads,
+        stage=clock.time,
+    )
 
 
 def _find_base(tables: Tables, batch: Batch, growth: Growth) -> tuple[State, str]:
@@ -257,8 +280,10 @@ def _publish(
     members = to_members(grown, part)
     found = to_found(grown, members, config.threshold, part)
     clock.note("identical", found.collapsed)
+    clock.note("sets", Stored(rows=grown.state.sets - grown.writing.snapshot.state.sets))
     clock.note("edges", found.verified)
     clock.note("representatives", found.elected)
+    clock.note("store", Stored(rows=grown.documents.num_rows))
     fates = Fates.of(part, members, found.repeated["doc_id"].to_numpy())
     named = to_names(grown, part)
     writer.write_table("changes", to_changes(grown))

@@ -14,6 +14,7 @@ from dedup.run.local import run_in_memory
 from dedup.settings.files import load_config
 from dedup.store.state import read_rows, read_state
 from dedup.store.tables import Tables
+from dedup.store.upkeep import compact, vacuum
 from tests.store import list_edges, list_members
 from tests.test_pipeline import make_texts
 
@@ -186,3 +187,16 @@ def test_a_jump_of_the_removal_rate_is_an_alert_against_the_batches_before(place
     assert "removal_rate_change is" in capsys.readouterr().err
     assert read_state(Tables(str(place.store))).number == 1
     assert place.add("b", numbered(TEXTS[:20], 100)) == 0
+
+
+def test_an_output_whose_store_was_vacuumed_cannot_be_made_again_and_one_line_says_so(place, capsys):
+    place.add("a", numbered(TEXTS[:20]))
+    place.add("b", numbered(TEXTS[20:], 20))
+    tables = Tables(str(place.store))
+    compact(tables)
+    vacuum(tables, 0)
+    before = place.content()
+
+    assert place.add("b", numbered(TEXTS[20:], 20), output="again") == 2
+    assert "vacuum has deleted what was there before it" in capsys.readouterr().err
+    assert place.content() == before
