@@ -12,9 +12,9 @@ from dedup.engines.values import Found
 from dedup.kernels import Integers
 from dedup.kernels.identical import find_repeated
 from dedup.store.adding import Grown
+from dedup.store.arrays import distinct, look_up
 from dedup.store.election import list_components
 from dedup.store.growth import Links
-from dedup.store.snapshot import look_up
 from dedup.tables.counts import Collapsed, Connected, Lost
 
 
@@ -38,7 +38,7 @@ def to_members(grown: Grown, part: Part) -> pa.Table:
             "jaccard": members["jaccard"],
         }
     )
-    own = np.unique(part.doc_ids)
+    own = distinct(part.doc_ids)
     table = table.filter(pa.array(look_up(own, doc_ids) >= 0))
     # Documents without a token are no voters.
     empty = np.setdiff1d(grown.known, doc_ids)
@@ -59,7 +59,7 @@ def to_members(grown: Grown, part: Part) -> pa.Table:
 
 def to_found(grown: Grown, members: pa.Table, threshold: float, part: Part) -> Found:
     """Return what a batch has found, as the memory engine tells it."""
-    settled, voters, own = grown.settled, grown.voters, np.unique(part.doc_ids)
+    settled, voters, own = grown.settled, grown.voters, distinct(part.doc_ids)
     rows = voters.rows
     doc_ids = rows["doc_id"].to_numpy()
     heads = doc_ids[voters.heads]
@@ -113,7 +113,7 @@ def _estimate_loss(grown: Grown, threshold: float) -> Lost:
 def to_names(grown: Grown, part: Part) -> pa.Table:
     """Return doc_id and id of all documents that the tables of a batch name."""
     ends = [each for links in (grown.fresh, grown.settled.near_misses) for each in links[:2]]
-    wanted = np.unique(grown.heads[np.concatenate(ends)])
+    wanted = distinct(grown.heads[np.concatenate(ends)])
     known = pa.concat_tables(
         [
             pa.table({"doc_id": part.doc_ids, "id": part.ids}),

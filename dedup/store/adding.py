@@ -13,10 +13,11 @@ from dedup.engines.documents import Documents, collapse
 from dedup.engines.values import Features, Search
 from dedup.errors import DataError
 from dedup.kernels import Flags, Hashes, Integers
+from dedup.store.arrays import distinct, is_in, look_up
 from dedup.store.election import Verdict, Voters, elect, gather, list_components
 from dedup.store.growth import Links, Rows, Settled, Step, join, settle
 from dedup.store.schemas import NO_SET
-from dedup.store.snapshot import Places, Snapshot, look_up, to_bytes
+from dedup.store.snapshot import Places, Snapshot, to_bytes
 from dedup.store.state import Label, State
 from dedup.store.tables import Tables
 from dedup.store.writing import Writing
@@ -85,7 +86,7 @@ class Grown:
         Conflict
             When another writer was first; what this one wrote is withdrawn.
         """
-        own = np.isin(self.verdict.members["doc_id"].to_numpy(), self.documents["doc_id"].to_numpy())
+        own = is_in(self.verdict.members["doc_id"].to_numpy(), self.documents["doc_id"].to_numpy())
         gone = int(np.count_nonzero(own & ~self.verdict.members["kept"].to_numpy(zero_copy_only=False)))
         count = self.documents.num_rows
         label = Label(operation=operation, batch=batch.name, content=batch.content, documents=count, kept=count - gone)
@@ -159,7 +160,7 @@ def grow(
             snapshot,
             Step(
                 rows=Rows(*(np.concatenate(each) for each in zip(numbered.met, own_rows, strict=True))),
-                keys=np.unique(own_rows.keys),
+                keys=distinct(own_rows.keys),
                 new=numbered.new,
                 gone=numbered.new[:0],
                 moved=np.flatnonzero((heads != old_heads)[: state.sets]),
@@ -241,11 +242,11 @@ def _number(snapshot: Snapshot, features: Features, rows: Integers) -> Numbered:
     firsts = full[order[is_first]]
     assert features.band_keys is not None, "a store needs band keys"
     keys = np.ascontiguousarray(features.band_keys[rows[firsts]]).view(np.int64)
-    found = snapshot.find("bands", np.unique(keys))
+    found = snapshot.find("bands", distinct(keys))
     met = Rows(found["key"].to_numpy(), found["set"].to_numpy())
     # Equal sets agree in every band.
     same = snapshot.find(
-        "sets", np.unique(met.sets[np.isin(met.keys, keys[:, 0])]), ["set", "digest_high", "digest_low"]
+        "sets", distinct(met.sets[is_in(met.keys, distinct(keys[:, 0]))]), ["set", "digest_high", "digest_low"]
     )
     theirs = (
         {
@@ -262,7 +263,7 @@ def _number(snapshot: Snapshot, features: Features, rows: Integers) -> Numbered:
     numbers[new] = snapshot.state.sets + np.arange(new.size)
     sets = np.full(rows.size, NO_SET)
     sets[full] = numbers[local]
-    chosen = np.isin(met.keys, keys[new])
+    chosen = is_in(met.keys, distinct(keys[new]))
     return Numbered(sets, numbers[new], rows[firsts[new]], Rows(met.keys[chosen], met.sets[chosen]))
 
 
@@ -327,8 +328,8 @@ def to_links(rows: pa.Table) -> Links:
 
 def merge(known: Links, settled: Settled) -> tuple[Links, Links]:
     """Return the edges after a step, and those of them that are new."""
-    added = settled.found.select(~np.isin(settled.found.encode(), known.encode()))
-    stays = known.select(~np.isin(known.encode(), settled.withdrawn.encode()))
+    added = settled.found.select(~is_in(settled.found.encode(), distinct(known.encode())))
+    stays = known.select(~is_in(known.encode(), distinct(settled.withdrawn.encode())))
     return join(stays, added), added
 
 
@@ -357,15 +358,15 @@ def choose_voters(
     full = everyone.sets != NO_SET
     doc_ids, sets = everyone.doc_ids[full], everyone.sets[full]
     component = list_components(links, sets)
-    chosen = np.unique(list_components(links, np.unique(touched[touched != NO_SET])))
+    chosen = distinct(list_components(links, distinct(touched[touched != NO_SET])))
     if anew:
         waiting = before.filter(pc.invert(before["settled"]))["doc_id"].to_numpy()
-        chosen = np.union1d(chosen, component[np.isin(doc_ids, waiting)])
-    votes = np.isin(component, chosen)
+        chosen = distinct(chosen, component[is_in(doc_ids, distinct(waiting))])
+    votes = is_in(component, chosen)
     doc_ids, component = doc_ids[votes], component[votes]
     _, members, sizes = np.unique(component, return_inverse=True, return_counts=True)
-    wanted = np.sort(doc_ids[(sizes[members] > 1) | ~np.isin(doc_ids, new)])
-    own = documents.filter(pa.array(np.isin(documents["doc_id"].to_numpy(), wanted)))
+    wanted = np.sort(doc_ids[(sizes[members] > 1) | ~is_in(doc_ids, new)])
+    own = documents.filter(pa.array(is_in(documents["doc_id"].to_numpy(), wanted)))
     return gather(
         pa.concat_tables([snapshot.find("documents", wanted), own.cast(snapshot.layout("documents").schema)]), links
     )
@@ -375,8 +376,8 @@ def write_changes(writing: Writing, added: Links, gone: Links, hot: Integers, ve
     """Write what a step makes of edges, hot keys and members."""
     state = writing.snapshot.state
     if gone.left.size:
-        lost = gone.encode()
-        writing.rewrite("edges", lambda rows: ~np.isin(to_links(rows).encode(), lost), Links._fields)
+        lost = distinct(gone.encode())
+        writing.rewrite("edges", lambda rows: ~is_in(to_links(rows).encode(), lost), Links._fields)
     writing.write("edges", [pa.table(added._asdict()).sort_by([("left", "ascending"), ("right", "ascending")])])
     since = pa.array(np.full(verdict.members.num_rows, state.number + 1))
     writing.write("members", [verdict.members.append_column("since", since)])

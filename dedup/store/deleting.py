@@ -12,10 +12,11 @@ from dedup.engines.workers import count_cores
 from dedup.errors import DataError
 from dedup.kernels import Flags, Integers
 from dedup.store.adding import choose_voters, find_heads, merge, read_links, write_changes
+from dedup.store.arrays import distinct, is_in, look_up
 from dedup.store.election import Verdict, Voters, elect
 from dedup.store.growth import Rows, Step, join, settle, sign
 from dedup.store.schemas import NO_SET
-from dedup.store.snapshot import Places, look_up
+from dedup.store.snapshot import Places
 from dedup.store.state import Label, State, read_state
 from dedup.store.tables import Tables
 from dedup.store.upkeep import repeat
@@ -64,16 +65,16 @@ def delete(
     places = snapshot.places()
     stays = look_up(gone, places.doc_ids) < 0
     after = Places(places.doc_ids[stays], places.sets[stays])
-    hit = np.unique(places.sets[~stays & (places.sets != NO_SET)])
+    hit = distinct(places.sets[~stays & (places.sets != NO_SET)])
     dead = np.setdiff1d(hit, after.sets)
     old_heads, heads = find_heads(places, state.sets), find_heads(after, state.sets)
     _, keys = sign(*snapshot.find_sets(dead), search, seed)
-    touched = np.unique(keys.view(np.int64))
+    touched = distinct(keys.view(np.int64))
     around = snapshot.find("bands", touched)
     rows = Rows(around["key"].to_numpy(), around["set"].to_numpy())
-    alive = ~np.isin(rows.sets, dead)
+    alive = ~is_in(rows.sets, dead)
     known = read_links(snapshot)
-    is_cut = np.isin(known.left, dead) | np.isin(known.right, dead)
+    is_cut = is_in(known.left, dead) | is_in(known.right, dead)
     cut, known = known.select(is_cut), known.select(~is_cut)
     step = Step(
         rows=Rows(rows.keys[alive], rows.sets[alive]),

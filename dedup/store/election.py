@@ -17,9 +17,10 @@ from dedup.engines.values import Features, Search
 from dedup.engines.verification import Edges, Sets
 from dedup.kernels import Flags, Floats, Integers
 from dedup.kernels.components import connect
+from dedup.store.arrays import distinct, look_up
 from dedup.store.growth import Links
 from dedup.store.schemas import NO_SET
-from dedup.store.snapshot import Snapshot, look_up
+from dedup.store.snapshot import Snapshot
 from dedup.tables.counts import Elected
 
 KEPT_BEFORE = ("kept_before", "")
@@ -148,7 +149,7 @@ def _run(
     rows, heads, least = voters
     doc_ids, sets = rows["doc_id"].to_numpy(), rows["set"].to_numpy()
     count = doc_ids.size
-    own = np.unique(sets)
+    own = distinct(sets)
     shingles, offsets = snapshot.find_sets(own)
     sizes = np.diff(offsets)[np.searchsorted(own, sets)]
     order_keys = _to_keys(rows)

@@ -21,6 +21,7 @@ from dedup.engines.values import Features, Search
 from dedup.engines.verification import Edges, Sets, verify
 from dedup.kernels import Bytes, Flags, Hashes, Integers, lsh, minhash, pairs
 from dedup.kernels.shared import find_shared
+from dedup.store.arrays import distinct, is_in
 from dedup.store.snapshot import Snapshot
 from dedup.tables.counts import Bucketed, Paired, Verified
 
@@ -118,18 +119,18 @@ def settle(
     keys, members, offsets = lsh.group(step.rows.keys[shared].view(np.uint64), step.rows.sets[shared])
     sizes = np.diff(offsets)
     over = keys[sizes > search.cap].view(np.int64)
-    was_hot, touched = np.isin(step.keys, before), np.isin(before, step.keys)
-    hot = np.union1d(before[~touched], over)
+    touched = is_in(before, step.keys)
+    hot = distinct(before[~touched], over)
     crowd_before, crowd = _find_crowd(snapshot, before, step), _find_crowd(snapshot, hot, step)
-    around = np.union1d(np.unique(crowd_before.sets), np.unique(crowd.sets))
-    relinks = bool(over.size or was_hot.any() or np.isin(step.moved, around).any())
-    cooled = np.isin(keys.view(np.int64), before) & (sizes <= search.cap)
-    is_new = np.isin(members, step.new)
+    around = distinct(crowd_before.sets, crowd.sets)
+    relinks = bool(over.size or touched.any() or is_in(step.moved, around).any())
+    cooled = is_in(keys.view(np.int64), before) & (sizes <= search.cap)
+    is_new = is_in(members, step.new)
     fresh = np.add.reduceat(is_new, offsets[:-1]) > 0 if sizes.size else np.zeros(0, dtype=bool)
     chosen = (sizes <= search.cap) & (cooled | fresh)
-    involved = np.unique(members[np.repeat(chosen, sizes)])
+    involved = distinct(members[np.repeat(chosen, sizes)])
     if relinks:
-        involved = np.union1d(involved, around)
+        involved = distinct(involved, around)
     heads = heads_of(involved)
     order = np.argsort(heads)
     numbers, doc_ids = involved[order], heads[order]
@@ -151,12 +152,12 @@ def settle(
     def select(flags: Flags) -> Rows:
         return Rows(np.repeat(keys, sizes)[np.repeat(flags, sizes)].view(np.int64), members[np.repeat(flags, sizes)])
 
-    arrived = np.isin(numbers, step.new)
+    arrived = is_in(numbers, step.new)
     small, cool = place(select(chosen & fresh)), place(select(chosen & cooled))
     met = pairs.join(*small[:3], None, doc_ids=doc_ids)
     left, right = pairs.decode(met)
-    distinct = np.union1d(met[arrived[left] | arrived[right]], pairs.join(*cool[:3], None, doc_ids=doc_ids))
-    candidates = select_likely(documents, distinct, count_pairs(small, None)[0], features, search, threads=threads)
+    pairs_met = distinct(met[arrived[left] | arrived[right]], pairs.join(*cool[:3], None, doc_ids=doc_ids))
+    candidates = select_likely(documents, pairs_met, count_pairs(small, None)[0], features, search, threads=threads)
     large = place(crowd if relinks else Rows(*np.empty((2, 0), dtype=np.int64)))
     undecided = large
     if relinks and large.keys.size:
@@ -201,10 +202,12 @@ def sign(shingles: Hashes, offsets: Integers, search: Search, seed: int) -> tupl
 
 def _find_crowd(snapshot: Snapshot, keys: Integers, step: Step) -> Rows:
     """Return the rows of these keys after the step."""
+    if not keys.size:
+        return Rows(keys, keys)
     found = snapshot.find("bands", keys)
     own, sets = found["key"].to_numpy(), found["set"].to_numpy()
-    stays = ~np.isin(sets, step.gone)
-    arrived = np.isin(step.rows.sets, step.new) & np.isin(step.rows.keys, keys)
+    stays = ~is_in(sets, step.gone)
+    arrived = is_in(step.rows.sets, step.new) & is_in(step.rows.keys, keys)
     return Rows(
         np.concatenate((own[stays], step.rows.keys[arrived])), np.concatenate((sets[stays], step.rows.sets[arrived]))
     )
@@ -214,11 +217,11 @@ def _find_withdrawn(
     known: Links, found: Links, around: Integers, involved: Integers, bands: tuple[Hashes, Integers]
 ) -> Links:
     """Return the edges of the table within buckets over the cap that one search would not find any more."""
-    within = known.select(np.isin(known.left, around) & np.isin(known.right, around))
-    within = within.select(~np.isin(within.encode(), found.encode()))
+    within = known.select(is_in(known.left, around) & is_in(known.right, around))
+    within = within.select(~is_in(within.encode(), distinct(found.encode())))
     left, right = (np.searchsorted(involved, each) for each in within[:2])
     band_keys, hot = bands
-    is_small = ~np.isin(band_keys.view(np.int64), hot)
+    is_small = ~is_in(band_keys.view(np.int64), hot)
     shares = ((band_keys[left] == band_keys[right]) & is_small[left]).any(axis=1)
     return within.select(~shares)
 

@@ -16,8 +16,9 @@ from dedup.kernels.text import Contract
 from dedup.settings.contract import load_contract
 from dedup.settings.files import load_config
 from dedup.settings.hashspec import HashSpec
+from dedup.store.arrays import distinct, expand
 from dedup.store.schemas import NO_SET
-from dedup.store.snapshot import Snapshot, expand
+from dedup.store.snapshot import Snapshot
 from dedup.store.state import read_state
 from dedup.store.tables import Tables
 
@@ -108,8 +109,8 @@ class Store:
         keys = np.ascontiguousarray(found.keys[full]).view(np.int64)
         numbers, sets = self._meet(keys, full)
         own = shingle(found.tokens, found.token_bounds, spec.shingle_size, self.contract)
-        distinct = np.unique(sets)
-        exact = compare(own, self.snapshot.find_sets(distinct), numbers, np.searchsorted(distinct, sets))
+        known = distinct(sets)
+        exact = compare(own, self.snapshot.find_sets(known), numbers, np.searchsorted(known, sets))
         similar = exact >= least
         return self._name(len(texts), numbers[similar], sets[similar], exact[similar])
 
@@ -117,11 +118,11 @@ class Store:
         """Return the distinct pairs of a text and a set that share a key."""
         order = np.argsort(keys, axis=None)
         flat, of = keys.reshape(-1)[order], np.repeat(owners, keys.shape[1])[order]
-        rows = self.snapshot.find("bands", np.unique(flat))
+        rows = self.snapshot.find("bands", distinct(flat))
         met, sets = rows["key"].to_numpy(), rows["set"].to_numpy()
         first = np.searchsorted(flat, met)
         counts = np.searchsorted(flat, met, side="right") - first
-        return pairs.decode(np.unique(pairs.encode(of[expand(first, counts)], np.repeat(sets, counts))))
+        return pairs.decode(distinct(pairs.encode(of[expand(first, counts)], np.repeat(sets, counts))))
 
     def _name(self, count: int, numbers: Integers, sets: Integers, exact: Any) -> list[list[Match]]:  # noqa: ANN401
         """Return the documents of sets, by the number of the text."""
@@ -130,7 +131,7 @@ class Store:
         counts = np.searchsorted(of, sets, side="right") - first
         doc_ids = self.documents["doc_id"].to_numpy()[expand(first, counts)]
         numbers, exact = np.repeat(numbers, counts), np.repeat(exact, counts)
-        wanted = np.unique(doc_ids)
+        wanted = distinct(doc_ids)
         rows = self.snapshot.find("documents", wanted, ["doc_id", "id", "batch"]).sort_by("doc_id")
         members = self.snapshot.find("members", wanted, ["doc_id", "kept", "since"]).sort_by("since").to_pylist()
         kept = {row["doc_id"]: row["kept"] for row in members}

@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from dedup.kernels import Hashes, Integers
 from dedup.kernels.exact import take
+from dedup.store.arrays import expand
 from dedup.store.schemas import Layout, list_layouts
 from dedup.store.state import State
 from dedup.store.tables import FIRSTS, File, Tables
@@ -132,13 +132,6 @@ def _find(found: pq.ParquetFile, layout: Layout, wanted: Integers, names: Sequen
             yield rows.take(pa.array(expand(first[hits], counts[hits])))
 
 
-def expand(firsts: Integers, counts: Integers) -> Integers:
-    """Return the numbers of ranges, each of so many from its first."""
-    ends = np.cumsum(counts)
-    found: Integers = np.arange(int(ends[-1]) if ends.size else 0) + np.repeat(firsts - (ends - counts), counts)
-    return found
-
-
 def to_sets(column: pa.ChunkedArray) -> tuple[Hashes, Integers]:
     """Return shingle sets of a column of bytes, as from `shingles.shingle`."""
     parts, sizes = [np.empty(0, dtype=np.uint64)], [np.zeros(1, dtype=np.int64)]
@@ -163,18 +156,3 @@ def to_bytes(shingles: Hashes, offsets: Integers) -> Iterator[pa.Array]:
         values = np.ascontiguousarray(shingles[offsets[begin] : offsets[end]])
         buffers = [None, pa.py_buffer(within.astype(np.int32)), pa.py_buffer(values)]
         yield pa.Array.from_buffers(pa.binary(), end - begin, buffers)
-
-
-def look_up(ordered: Integers, wanted: Integers) -> Integers:
-    """Return where each value stands among ascending distinct ones, -1 where it is missing."""
-    if not ordered.size:
-        return np.full(wanted.size, -1)
-    places = np.minimum(np.searchsorted(ordered, wanted), ordered.size - 1)
-    found: Integers = np.where(ordered[places] == wanted, places, -1)
-    return found
-
-
-def read_documents(snapshot: Snapshot, doc_ids: Integers) -> pa.Table:
-    """Return rows of `documents` by doc_id; those wanted are ascending."""
-    found = snapshot.find("documents", doc_ids)
-    return found.take(pc.sort_indices(found["doc_id"]))

@@ -12,6 +12,7 @@ from dedup.errors import StorageError
 from dedup.files.systems import is_local, redact, resolve
 from dedup.kernels import Flags, Integers
 from dedup.kernels.shingles import digest
+from dedup.store.arrays import distinct, is_in
 from dedup.store.schemas import BATCHES, NO_SET, SEGMENT, TABLES
 from dedup.store.snapshot import Snapshot, to_sets
 from dedup.store.state import Label, State, read_rows, read_state, withdraw
@@ -148,8 +149,8 @@ def _check_rows(tables: Tables, state: State, *, mend: bool) -> list[Finding]:
         return missing
     places = snapshot.places()
     sets = np.sort(snapshot.read("sets", ["set"])["set"].to_numpy())
-    bands = np.unique(snapshot.read("bands", ["set"])["set"].to_numpy())
-    used = np.unique(places.sets[places.sets != NO_SET])
+    bands = distinct(snapshot.read("bands", ["set"])["set"].to_numpy())
+    used = distinct(places.sets[places.sets != NO_SET])
     found = [
         Finding("sets", "shingle sets of documents are missing", int(np.setdiff1d(used, sets).size), mended=False),
         Finding("bands", "band rows of shingle sets are missing", int(np.setdiff1d(sets, bands).size), mended=False),
@@ -158,10 +159,10 @@ def _check_rows(tables: Tables, state: State, *, mend: bool) -> list[Finding]:
         Finding("sets", "shingle sets are there twice", int(_count_repeated(sets)), mended=False),
     ]
     stray: dict[str, Callable[[pa.Table], Flags]] = {
-        "sets": lambda rows: np.isin(rows["set"].to_numpy(), used),
-        "bands": lambda rows: np.isin(rows["set"].to_numpy(), used),
-        "edges": lambda rows: np.isin(rows["left"].to_numpy(), used) & np.isin(rows["right"].to_numpy(), used),
-        "members": lambda rows: np.isin(rows["doc_id"].to_numpy(), places.doc_ids),
+        "sets": lambda rows: is_in(rows["set"].to_numpy(), used),
+        "bands": lambda rows: is_in(rows["set"].to_numpy(), used),
+        "edges": lambda rows: is_in(rows["left"].to_numpy(), used) & is_in(rows["right"].to_numpy(), used),
+        "members": lambda rows: is_in(rows["doc_id"].to_numpy(), places.doc_ids),
     }
     for name, keep in stray.items():
         count = sum(
