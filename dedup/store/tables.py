@@ -4,9 +4,11 @@ import contextlib
 import json
 import os
 import secrets
+import stat
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -77,7 +79,7 @@ class Tables:
         if name != BATCHES:
             schema, partition_by = schema.append(pa.field(SEGMENT, pa.string())), [SEGMENT]
         self._make_folder(name)
-        with contextlib.suppress(CommitFailedError):  # another process makes it in this very moment
+        with self._narrow(), contextlib.suppress(CommitFailedError):  # another process makes it in this very moment
             DeltaTable.create(
                 self._uri(name),
                 schema,
@@ -96,7 +98,7 @@ class Tables:
         """
         path = f"{SEGMENT}={segment}/part-{secrets.token_hex(4)}.parquet"
         firsts, rows, waiting = [], 0, layout.schema.empty_table()
-        with contextlib.ExitStack() as stack:
+        with self._narrow(), contextlib.ExitStack() as stack:
             writer = None
             for part, is_last in _look_ahead(parts):
                 waiting = pa.concat_tables([waiting, part.select(layout.schema.names).cast(layout.schema)])
@@ -125,7 +127,8 @@ class Tables:
         table = self.open(name)
         if added or removed:
             actions = [self._add(each) for each in added] + [_remove(each) for each in removed]
-            table.create_write_transaction(actions, "append", table.schema(), [SEGMENT])
+            with self._narrow():
+                table.create_write_transaction(actions, "append", table.schema(), [SEGMENT])
             table = self.open(name)
         return int(table.version())
 
@@ -138,14 +141,15 @@ class Tables:
             When somebody has.
         """
         path = f"{number:09}-{secrets.token_hex(4)}.parquet"
-        with self.storage.create(f"{self.path}/{BATCHES}/{path}") as stream:
+        with self._narrow(), self.storage.create(f"{self.path}/{BATCHES}/{path}") as stream:
             pq.write_table(row, stream)
         size = self.storage.size(f"{self.path}/{BATCHES}/{path}")
         once = CommitProperties(max_commit_retries=0, app_transactions=[Transaction(TRANSACTION, number)])
         table = self.open(BATCHES, version)
         action = self._add(File(path=path, size=size, segment="", rows=1))
         try:
-            table.create_write_transaction([action], "append", table.schema(), [], commit_properties=once)
+            with self._narrow():
+                table.create_write_transaction([action], "append", table.schema(), [], commit_properties=once)
         except CommitFailedError as error:
             self.storage.delete(f"{self.path}/{BATCHES}/{path}")
             raise Conflict from error
@@ -175,9 +179,27 @@ class Tables:
     def _uri(self, name: str) -> str:
         return f"{absolute(self.path).rstrip('/')}/{name}"
 
+    @contextlib.contextmanager
+    def _narrow(self) -> Iterator[None]:
+        """Let files and folders that are made be no wider open than the folder of the store."""
+        if not is_local(self.path):
+            yield
+            return
+        mode = stat.S_IMODE(Path(resolve(self.path)[1]).stat().st_mode)
+        # It is of the whole process: what other threads make in these milliseconds is no wider open either.
+        before = os.umask(0o777)
+        os.umask(before | 0o777 & ~mode)
+        try:
+            yield
+        finally:
+            os.umask(before)
+
     def _make_folder(self, name: str) -> None:
         if is_local(self.path):
-            os.makedirs(f"{resolve(self.path)[1]}/{name}", exist_ok=True)  # noqa: PTH103 - as `resolve` has it
+            folder = Path(resolve(self.path)[1])
+            folder.mkdir(parents=True, exist_ok=True)
+            with self._narrow():
+                (folder / name).mkdir(exist_ok=True)
 
     def _add(self, file: File) -> AddAction:
         # No least and greatest values: the log outlives what is deleted.

@@ -200,3 +200,14 @@ def test_an_output_whose_store_was_vacuumed_cannot_be_made_again_and_one_line_sa
     assert place.add("b", numbered(TEXTS[20:], 20), output="again") == 2
     assert "vacuum has deleted what was there before it" in capsys.readouterr().err
     assert place.content() == before
+
+
+@pytest.mark.parametrize("mode", [0o700, 0o750])
+def test_files_are_no_wider_open_than_the_folder_of_the_store(place, mode):
+    place.store.mkdir(mode)
+    place.store.chmod(mode)
+    place.add("a", numbered(TEXTS[:20]))
+    place.add("b", numbered(TEXTS[20:], 20))
+    compact(Tables(str(place.store)))
+
+    assert [path for path in place.store.rglob("*") if path.stat().st_mode & 0o777 & ~mode] == []
