@@ -45,7 +45,10 @@ def parse_arguments(arguments: Sequence[str], prog: str = "dedup") -> argparse.N
     )
     cli.add_argument("--log-level", choices=["debug", "info", "warning", "error"], help="default: info on a terminal")
     cli.add_argument("--version", action="version", version=f"dedup {__version__}")
-    return cli.parse_args(arguments)
+    options = cli.parse_args(arguments)
+    if not options.store and (options.batch or options.reelect):
+        cli.error("argument --batch, --reelect: need --store")
+    return options
 
 
 STOPS = (signal.SIGTERM, signal.SIGHUP)

@@ -211,3 +211,12 @@ def test_files_are_no_wider_open_than_the_folder_of_the_store(place, mode):
     compact(Tables(str(place.store)))
 
     assert [path for path in place.store.rglob("*") if path.stat().st_mode & 0o777 & ~mode] == []
+
+
+def test_a_batch_needs_a_store_and_a_store_a_batch(place, capsys):
+    arguments = ["--input", place.write("a", numbered(TEXTS)), "--output", str(place.folder / "out")]
+    with pytest.raises(SystemExit):
+        cli.main([*arguments, "--batch", "a"])
+    assert "need --store" in capsys.readouterr().err
+    assert cli.main([*arguments, "--store", str(place.store)]) == 2
+    assert "--batch: must name the batch" in capsys.readouterr().err
