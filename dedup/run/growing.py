@@ -1,27 +1,20 @@
 """A batch added to a store: files in, the memory engine, the store, files out."""
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from hashlib import blake2b
-from itertools import pairwise
 from typing import Any
 
-import numpy as np
-
-from dedup.engines import memory
-from dedup.engines.values import Features
 from dedup.engines.workers import Workers, count_cores
 from dedup.errors import ConfigError, DataError, SchemaError, StorageError
 from dedup.files.listing import Listing
 from dedup.files.splits import cut
 from dedup.files.storage import Storage
 from dedup.files.systems import can_fork, redact
-from dedup.kernels import Hashes, Integers
-from dedup.kernels.runs import find_bounds
 from dedup.report.build import Outcome
 from dedup.report.summary import draw
+from dedup.run.arrivals import to_batch
 from dedup.run.clock import Clock
 from dedup.run.fates import Fates
 from dedup.run.grown import to_changes, to_found, to_members, to_names
@@ -30,7 +23,7 @@ from dedup.run.local import choose_signing
 from dedup.run.opening import ALONE_BYTES, SPLIT_BYTES, list_input, open_input
 from dedup.run.overlap import check_apart
 from dedup.run.publication import conclude, identify, read_baseline
-from dedup.run.searching import Reading, Signatures, shingle_split, to_search
+from dedup.run.searching import Reading, Signatures, to_search
 from dedup.run.sinking import FileWriter
 from dedup.run.workspace import Workspace
 from dedup.settings.contract import load_contract
@@ -42,11 +35,8 @@ from dedup.store.adding import Batch, Grown, grow
 from dedup.store.state import State, choose_deciding, create, read_rows, read_state
 from dedup.store.tables import Conflict, Tables
 from dedup.tables.counts import Near, Stored
-from dedup.tables.ids import SHOWN
 
 LOG = logging.getLogger("dedup")
-TOGETHER = 100_000
-"""Shingle sets read at a time, at least those of a split: bounds memory."""
 TRIES = 20
 """Other writers that may be first before this one gives up."""
 REMEMBERED = 10
@@ -132,7 +122,7 @@ def _run(job: Job, growth: Growth, storage: Storage, workspace: Workspace) -> di
     with Workers(min(cores, len(splits)), source, watch=clock.watch) as workers:
         reading = Reading(workers=workers, splits=splits, config=config, signing=signing, labels=None)
         signed = clock("signatures", reading.sign)
-        batch = _to_batch(reading, signed, growth, config)
+        batch = to_batch(reading, signed, growth.batch, config)
         create(tables, source.id_type)
         for _ in range(TRIES):
             state, operation = _find_base(tables, batch, growth)
@@ -213,52 +203,6 @@ def _find_base(tables: Tables, batch: Batch, growth: Growth) -> tuple[State, str
             LOG.info("batch %s is in the store already, which stays as it is", batch.name)
             return read_state(tables, row["number"] - 1), ""
     return read_state(tables), operation
-
-
-def _to_batch(reading: Reading, signed: Signatures, growth: Growth, config: Config) -> Batch:
-    part = signed.part
-    features = Features(
-        doc_ids=part.doc_ids,
-        ids=part.ids,
-        shingle_counts=part.shingle_counts.astype(np.int32),
-        digest_high=part.digest_high,
-        digest_low=part.digest_low,
-        band_keys=part.band_keys,
-        signature=part.signature,
-        sources=part.sources if config.input.source_column else None,
-        text_bytes=part.text_bytes,
-        order_keys=part.order_keys.flatten().to_numpy(zero_copy_only=False).reshape(part.doc_ids.size, -1),
-    )
-    memory.check_ids(features, id_column=config.input.id_column, null_texts=signed.begins[:SHOWN])
-    order = np.lexsort((part.digest_low, part.digest_high, part.doc_ids))
-    content = blake2b(digest_size=16)
-    for column in (part.doc_ids, part.digest_high, part.digest_low):
-        content.update(np.ascontiguousarray(column[order]).tobytes())
-    return Batch(
-        name=growth.batch,
-        content=content.hexdigest(),
-        features=features,
-        sets_of=partial(_read_sets, reading, signed),
-        id_column=config.input.id_column,
-    )
-
-
-def _read_sets(reading: Reading, signed: Signatures, rows: Integers) -> Iterator[tuple[Hashes, Integers]]:
-    """Yield the shingle sets of rows in the order of reading, a few splits at a time."""
-    part = signed.part
-    task = partial(shingle_split, contract=reading.signing.contract, shingle_size=reading.signing.shingle_size)
-    items, waiting = [], 0
-    bounds = find_bounds(signed.splits[rows]).tolist()
-    for begin, end in pairwise(bounds):
-        files, places = part.files[rows[begin:end]], part.rows[rows[begin:end]]
-        wanted = {int(files[a]): places[a:b] for a, b in pairwise(find_bounds(files).tolist())}
-        items.append((reading.splits[int(signed.splits[rows[begin]])], wanted))
-        waiting += end - begin
-        if waiting >= TOGETHER or end == rows.size:
-            found = list(reading.workers.map(task, items))
-            sizes = np.concatenate([each for _, each in found])
-            yield np.concatenate([values for values, _ in found]), np.concatenate(([0], np.cumsum(sizes)))
-            items, waiting = [], 0
 
 
 def _publish(
