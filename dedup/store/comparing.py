@@ -11,8 +11,8 @@ from dedup.files.systems import redact
 from dedup.kernels.exact import compare as compare_sets
 from dedup.kernels.pairs import decode, encode
 from dedup.settings.hashspec import HashSpec
-from dedup.store.adding import read_links
 from dedup.store.arrays import distinct, expand
+from dedup.store.changing import read_links
 from dedup.store.growth import sign
 from dedup.store.schemas import NO_SET
 from dedup.store.snapshot import Snapshot, to_sets

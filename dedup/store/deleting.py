@@ -11,8 +11,8 @@ from dedup.engines.values import Search
 from dedup.engines.workers import count_cores
 from dedup.errors import DataError
 from dedup.kernels import Flags, Integers
-from dedup.store.adding import choose_voters, find_heads, merge, read_links, write_changes
 from dedup.store.arrays import distinct, is_in, look_up
+from dedup.store.changing import choose_voters, find_heads, merge, read_links, write_changes
 from dedup.store.election import Verdict, Voters, elect
 from dedup.store.growth import Rows, Step, join, settle, sign
 from dedup.store.schemas import NO_SET

@@ -9,7 +9,8 @@ from dedup.engines.values import Found, Search
 from dedup.kernels.text import Contract
 from dedup.settings.files import load_config
 from dedup.settings.hashspec import HashSpec
-from dedup.store.adding import Batch, Grown, find_heads, grow, read_links
+from dedup.store.adding import Batch, Grown, grow
+from dedup.store.changing import find_heads, read_links
 from dedup.store.deleting import Deleted, delete
 from dedup.store.election import list_components
 from dedup.store.schemas import NO_SET
