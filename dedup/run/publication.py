@@ -1,7 +1,7 @@
 """What runs on every engine have in common: what identifies them, and how they end."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from dedup import __version__
@@ -52,8 +52,20 @@ def _name_inputs(job: Job) -> list[str]:
     return [job.config.input.table] if job.config.input.table else list(job.inputs) or ["DataFrame"]
 
 
-def conclude(job: Job, workspace: Workspace, outcome: Outcome, plots: Mapping[str, str]) -> dict[str, Any]:
+def conclude(
+    job: Job,
+    workspace: Workspace,
+    outcome: Outcome,
+    plots: Mapping[str, str],
+    *,
+    first: Callable[[], object] = lambda: None,
+) -> dict[str, Any]:
     """Make the report and publish the result with it.
+
+    Parameters
+    ----------
+    first
+        Called when nothing but the publication is left to do.
 
     Raises
     ------
@@ -71,5 +83,6 @@ def conclude(job: Job, workspace: Workspace, outcome: Outcome, plots: Mapping[st
     }
     if fails:
         raise refuse(report["alerts"], workspace.keep_report(files))
+    first()
     workspace.publish(files)
     return report

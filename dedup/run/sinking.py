@@ -124,22 +124,29 @@ class FileWriter:
         explained: Explained,
         cuts: Mapping[int, Cuts],
         rejected: Sequence[tuple[int, Rejected]],
+        named: pa.Table | None = None,
     ) -> Written:
         """Apply what was found in one pass over the files, and write the tables that explain it.
+
+        Parameters
+        ----------
+        named
+            doc_id and id of the documents that edges name; by default those of the part.
 
         Raises
         ------
         DedupError
             When the rows kept and removed are not those of the input.
         """
-        self._write_table("duplicates", fates.removals)
-        self._write_table("edges", _name(register, explained.edges))
-        self._write_table("near_misses", _name(register, explained.near_misses))
+        named = pa.table({"doc_id": register.doc_ids, "id": register.ids}) if named is None else named
+        self.write_table("duplicates", fates.removals)
+        self.write_table("edges", _name(named, explained.edges))
+        self.write_table("near_misses", _name(named, explained.near_misses))
         if explained.spans is not None:
-            self._write_table("spans", explained.spans)
+            self.write_table("spans", explained.spans)
         if rejected:
             rows = [{"file": each.file, "reason": each.reason, "record": each.record} for _, each in rejected]
-            self._write_table("quarantine", pa.Table.from_pylist(rows))
+            self.write_table("quarantine", pa.Table.from_pylist(rows))
         changes = Changes(register, fates, _group_rejected(rejected), cuts)
         mode = self.config.output.mode
         if mode == "ids" or self.format:
@@ -224,7 +231,8 @@ class FileWriter:
         ending = f".{first.path.rpartition('.')[2]}" if first.compression and self.kind != "parquet" else ""
         return f"{self.folder}/{folder}/part-{number:05}.{self.kind}{ending}"
 
-    def _write_table(self, name: str, table: pa.Table) -> None:
+    def write_table(self, name: str, table: pa.Table) -> None:
+        """Write a folder of one file."""
         with self.storage.create(f"{self.folder}/{name}/part-00000.parquet") as stream:
             pq.write_table(table, stream, compression="zstd")
 
@@ -285,14 +293,15 @@ class FileWriter:
         return kept, sum(each.kept or 0 for each in workers.map(task, gone_packs))
 
 
-def _name(register: Register, edges: pa.Table) -> pa.Table:
+def _name(named: pa.Table, edges: pa.Table) -> pa.Table:
     """Return edges in the user's ids, the lesser on the left."""
-    order = np.argsort(register.doc_ids)
+    doc_ids, ids = named["doc_id"].to_numpy(), named["id"].combine_chunks()
+    order = np.argsort(doc_ids)
     places = (
-        order[np.searchsorted(register.doc_ids, ends, sorter=order)] if ends.size else ends
+        order[np.searchsorted(doc_ids, ends, sorter=order)] if ends.size else ends
         for ends in (edges[name].to_numpy() for name in ("left_id", "right_id"))
     )
-    one, other = (register.ids.take(pa.array(each, pa.int64())) for each in places)
+    one, other = (ids.take(pa.array(each, pa.int64())) for each in places)
     is_less = pc.less(one, other)
     least, greatest = pc.if_else(is_less, one, other), pc.if_else(is_less, other, one)
     return pa.table({"left_id": least, "right_id": greatest, "jaccard": edges["jaccard"]})

@@ -175,6 +175,14 @@ class Elected:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Stored:
+    """Counts of what a batch adds to a store."""
+
+    rows: int
+    """Rows of a table."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Near:
     """Counts of the layer `near`."""
 
