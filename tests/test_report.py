@@ -517,3 +517,10 @@ def test_what_was_planned_is_what_scripts_plan_says():
 def test_a_run_that_no_plan_can_know_has_none():
     assert make_report("mode=exact")["planned"] is None
     assert make_report(near=make_near(signed={"rows": 3, "documents_empty": 2}))["planned"] is None
+
+
+def test_a_run_that_removes_nothing_has_a_page():
+    near = make_near(elected={"near": 0, "removed": 0, "similarities": [0] * 20, "joined": [0] * 6, "doubtful": []})
+    report = make_report(near=near)
+
+    assert "documents removed" in to_html(report, draw_plots(report))

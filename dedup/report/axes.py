@@ -57,7 +57,7 @@ def plot_dial(
             axes.plot(*zip(*shown, strict=True), color=BLUE, marker="o", linewidth=1, **style)
     if earlier:
         axes.plot(*zip(*earlier, strict=True), label="earlier run", **GHOST)
-    most = max(y for _, y, _ in points)
+    most = max([1, *(y for _, y, _ in points)])
     axes.axvline(threshold, color="black", linestyle="--", linewidth=1)
     axes.yaxis.set_major_formatter(_COUNT)
     axes.set(

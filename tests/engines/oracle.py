@@ -308,5 +308,6 @@ class Expected:
             kept = self.owners[family[0]]
             shown = [kept, *[one for one in family if one != kept][:3]]
             examples = [{"doc_id": one, "id": self.ids[one]} for one in shown]
-            told.append({"documents": len(family), "component_id": place, "examples": examples})
+            named = {"doc_id": place, "component_id": self.ids[place]}
+            told.append({"documents": len(family), **named, "examples": examples})
         return told
