@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from dedup.result import Report, Result
     from dedup.settings.files import load_config as load_settings
     from dedup.settings.options import Config as Settings
+    from dedup.store.lookup import Match, lookup
 
 __version__ = "0.1.0"
 
@@ -28,6 +29,7 @@ __all__ = [
     "DataError",
     "DedupError",
     "FinishedError",
+    "Match",
     "Report",
     "Result",
     "SchemaError",
@@ -36,14 +38,17 @@ __all__ = [
     "__version__",
     "deduplicate",
     "load_settings",
+    "lookup",
 ]
 
 _ELSEWHERE = {
+    "Match": ("dedup.store.lookup", "Match"),
     "Report": ("dedup.result", "Report"),
     "Result": ("dedup.result", "Result"),
     "Settings": ("dedup.settings.options", "Config"),
     "deduplicate": ("dedup.api", "deduplicate"),
     "load_settings": ("dedup.settings.files", "load_config"),
+    "lookup": ("dedup.store.lookup", "lookup"),
 }
 """Where names of __all__ come from that are no errors; imported when they are asked for."""
 

@@ -30,7 +30,19 @@ RECALL = [
 """Of all pairs .9."""
 LABELED = Labeled(given=1_000, points=RECALL)
 RANKS = [1, 2, 3, 5, 8, 12, 20, 33, 54, 90, 150, 240, 400, 660, 1100]
-
+DOUBTFUL = [
+    {
+        "doc_id": number,
+        "id": f"page-{number}",
+        "representative_doc_id": 1,
+        "representative_id": "page-1",
+        "kind": "near",
+        "jaccard": 0.52 + number / 100,
+        "left_id": 1,
+        "right_id": number,
+    }
+    for number in (10, 11, 12)
+]
 
 NEAR = Near(
     signed=Signed(rows=12_000, text_bytes=16_800_000, tokens=2_500_000, documents_empty=24, documents_short=120),
@@ -52,10 +64,20 @@ NEAR = Near(
     lost=Lost(sampled=7_200, similar=40, lost=2),
     elected=Elected(
         rows=2_800,
+        removed=1_900,
         near=1_000,
         distant=120,
         chained=95,
         least=0.62,
+        similarities=[*[0] * 12, 5, 10, 30, 50, 250, 300, 200, 155],
+        doubtful=DOUBTFUL,
+        parted=60,
+        joined=[1_150, 1_080, 1_000, 700, 400, 150],
+        removers=[
+            {"source": "web", "by": "web", "documents": 1_100},
+            {"source": "web", "by": None, "documents": 600},
+            {"source": "books", "by": "web", "documents": 200},
+        ],
         rules={"longest": 800, "smallest_id": 65},
         sizes={2: 600, 3: 180, 5: 60, 11: 20, 60: 3, 340: 1},
         largest=[
@@ -105,14 +127,17 @@ def make_report(*overrides, near=NEAR, written=WRITTEN, inputs=("in put/",), out
     ranks = {"ranks": RANKS}
     for part, slope in (("input", -0.98), ("kept", -0.95)):
         per_million = [round(60_000 * rank**slope, 3) for rank in RANKS]
-        ranks[part] = {"tokens": 200_000, "slope": slope, "per_million": per_million}
+        ranks[part] = {"tokens": 200_000, "slope": slope, "error": 0.004, "per_million": per_million}
+    ranks |= {"change": 0.03, "change_error": 0.002}
     signed = near.signed
     step = Layered(layer="near", documents=signed.rows, text_bytes=signed.text_bytes, tokens=signed.tokens)
     made = {
         "layers": [step],
         "stages": make_stages(near),
         "token_ranks": ranks,
-        "texts": dict.fromkeys(range(1, 5), "Permission is hereby granted, free"),
+        "texts": {
+            number: f"Permission is hereby granted, free {'of charge ' * (number > 4)}" for number in range(1, 14)
+        },
         "survival_by_source": None,
         "signature_bytes": 3_700_000,
         "baseline": None,
@@ -133,7 +158,10 @@ def make_report(*overrides, near=NEAR, written=WRITTEN, inputs=("in put/",), out
 def make_hostile_report(*overrides, **facts):
     """Return a report whose ids, texts, sources, settings and paths are hostile."""
     examples = [{"doc_id": 1, "id": HOSTILE}, {"doc_id": 2, "id": "x" * 400}]
-    near = make_near(elected={"largest": [{"documents": 340, "component_id": 11, "examples": examples}]})
+    doubtful = [DOUBTFUL[0] | {"doc_id": 1, "id": HOSTILE}, DOUBTFUL[1] | {"representative_id": HOSTILE}]
+    removers = [{"source": HOSTILE, "by": HOSTILE, "documents": 7}]
+    largest = [{"documents": 340, "component_id": 11, "examples": examples}]
+    near = make_near(elected={"largest": largest, "doubtful": doubtful, "removers": removers})
     sources = {HOSTILE: {"documents": 10, "kept": 1}, "web": {"documents": 11_990, "kept": 10_099}}
     made = {"near": near, "texts": {1: HOSTILE, 2: "y" * 200}, "survival_by_source": sources, **facts}
     return make_report(f"input.text_column={HOSTILE}", *overrides, inputs=(HOSTILE,), output=HOSTILE, **made)

@@ -13,9 +13,9 @@ GRAPHFRAMES_USER = Path("dedup/stages/components.py")
 LINES = 450
 
 # What a part may import besides the standard library: packages, with all that they hold. From the top of the house to
-# its ground: jobs, cli, api, run, report, explain, evaluate and plan, layers, stages, settings, tables and kernels.
+# its ground: jobs, cli, api, run, report, explain, evaluate, plan, store, layers, stages, settings, tables and kernels.
 PARTS = {
-    "dedup/__init__.py": {"dedup.api", "dedup.errors", "dedup.result", "dedup.settings"},
+    "dedup/__init__.py": {"dedup.api", "dedup.errors", "dedup.result", "dedup.settings", "dedup.store"},
     "dedup/api.py": {"pyarrow", "pyspark", "dedup.run", "dedup.result", "dedup.settings", "dedup.errors"},
     "dedup/result.py": {"dedup.display"},
     "dedup/errors.py": set(),
@@ -59,7 +59,8 @@ PARTS = {
     # A report is made of values, whoever searched.
     "dedup/report": {
         *("numpy", "scipy", "matplotlib", "jinja2", "markupsafe", "prometheus_client"),
-        *("dedup.report", "dedup.settings", "dedup.tables.counts", "dedup.kernels"),
+        *("dedup.report", "dedup.settings", "dedup.tables.counts", "dedup.kernels", "dedup.explain.differ"),
+        "dedup.plan",
         *("dedup.display", "dedup.errors", "dedup.__version__"),
     },
     # An output is explained where Spark is not installed.
@@ -74,9 +75,15 @@ PARTS = {
         *("dedup.settings", "dedup.kernels"),
         *("dedup.display", "dedup.errors", "dedup.__version__"),
     },
+    # The tables are Delta Lake's; a store is looked up where Spark is not installed.
+    "dedup/store": {
+        *("numpy", "pyarrow", "deltalake"),
+        *("dedup.store", "dedup.engines", "dedup.files", "dedup.settings", "dedup.tables", "dedup.kernels"),
+        *("dedup.errors", "dedup.__version__"),
+    },
     "dedup/run": {
         *("numpy", "pyarrow", "pyspark", "py4j"),
-        *("dedup.run", "dedup.report", "dedup.layers", "dedup.engines", "dedup.stages", "dedup.files"),
+        *("dedup.run", "dedup.report", "dedup.store", "dedup.layers", "dedup.engines", "dedup.stages", "dedup.files"),
         *("dedup.settings", "dedup.tables", "dedup.kernels", "dedup.display", "dedup.errors", "dedup.__version__"),
     },
     "dedup/cli": {"dedup"},

@@ -64,6 +64,8 @@ RANGES = {
     "alerts.removal_rate_above": (0, 1),
     "alerts.removal_rate_below": (0, 1),
     "alerts.removal_rate_change_above": (0, 1),
+    "alerts.chained_share_above": (0, 1),
+    "alerts.least_similarity_below": (0, 1),
     "alerts.survival_by_source_below": (0, 1),
     "alerts.empty_rate_above": (0, 1),
     "alerts.candidate_pairs_per_doc_above": (0, sys.float_info.max),

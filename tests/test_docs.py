@@ -6,11 +6,14 @@ import io
 import json
 import re
 import shlex
+import shutil
+import subprocess
 import tomllib
 from importlib.metadata import distribution
 
 import pyarrow.dataset as ds
 import pytest
+import yaml
 from packaging.requirements import Requirement
 
 from dedup.cli import plan as cli_plan
@@ -204,23 +207,45 @@ def test_presets_are_listed_as_they_are():
 
 WATCHED = {
     *("candidate_pairs_per_doc", "bucket_size_p99", "verify_drop_rate", "recall_on_labeled_set", "signature_bytes"),
-    *("index_bytes", "empty_rate", "stage_seconds", "removal_rate", "survival_by_source"),
+    *("index_bytes", "empty_rate", "stage_seconds", "removal_rate", "survival_by_source", "chained_share"),
+    *("last_success_timestamp_seconds", "run_info", "alert", "least_similarity"),
 }
 
 
 def test_the_metrics_to_watch_are_written():
     named = set(re.findall(r"`dedup_(\w+)", (ROOT / "docs" / "operations.md").read_text("utf-8")))
     known = {"survival_by_source": {"web": {"documents": 2, "kept": 1}}, "near": make_near(labeled=LABELED)}
-    report = make_report(baseline=make_report() | {"output": "earlier"}, **known)
-    written = set(re.findall(r"^# TYPE dedup_(\w+) gauge$", to_metrics(report), re.MULTILINE))
+    report = make_report("alerts.empty_rate_above=1", baseline=make_report() | {"output": "earlier"}, **known)
+    written = set(re.findall(r"^# TYPE dedup_(\w+) gauge$", to_metrics(report, finished=1.5e9), re.MULTILINE))
 
     assert WATCHED <= named <= written
     assert METRICS.keys() <= written
 
 
+def test_the_alert_rules_are_of_metrics_that_are_written():
+    file = ROOT / "conf" / "prometheus-alerts.yml"
+    rules = [rule for group in yaml.safe_load(file.read_text("utf-8"))["groups"] for rule in group["rules"]]
+    sources = {"web": {"documents": 2, "kept": 1}}
+    report = make_report("alerts.empty_rate_above=1", survival_by_source=sources)
+    written = set(re.findall(r"^# TYPE (dedup_\w+) gauge$", to_metrics(report, finished=1.5e9), re.MULTILINE))
+
+    assert len({rule["alert"] for rule in rules}) == len(rules) >= 10
+    for rule in rules:
+        assert rule.keys() <= {"alert", "expr", "for", "labels", "annotations"}
+        named = set(re.findall(r"dedup_\w+", rule["expr"]))
+        assert named, rule
+        assert named <= written, rule
+        assert rule["labels"]["severity"] in {"info", "warning", "critical"}
+        assert rule["annotations"]["summary"].endswith(".")
+    # Its own check where it is installed: that of the expressions.
+    if promtool := shutil.which("promtool"):
+        subprocess.run([promtool, "check", "rules", str(file)], check=True, capture_output=True)
+
+
 def test_every_dependency_is_listed_with_a_licence():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    open_names = [*project["dependencies"], *project["optional-dependencies"]["fast"]]
+    extras = project["optional-dependencies"]
+    open_names = [*project["dependencies"], *extras["fast"], *extras["store"]]
     needed = set()
     while open_names:
         requirement = Requirement(open_names.pop())

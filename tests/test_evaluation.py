@@ -286,3 +286,24 @@ def test_pairs_are_counted_alike_in_components_of_both_groupings():
     same, every = _count_agreeing(groups, others, drawn)
 
     assert list(zip(same.tolist(), every.tolist(), strict=True)) == [expected[group] for group in sorted(expected)]
+
+
+def write_chain(folder, length=20):
+    """Write documents of which each resembles the two before it, and the first and last have nothing in common."""
+    words = [f"w{number}" for number in range(200 + 10 * length)]
+    texts = [" ".join(words[10 * number : 10 * number + 200]) for number in range(length)]
+    pq.write_table(pa.table({"id": range(length), "text": texts}), folder / "chain.parquet")
+    return str(folder / "chain.parquet")
+
+
+def test_components_come_along_whole(tmp_path, monkeypatch):
+    question = Question(inputs=[write_chain(tmp_path)], config=load_config(None, None, SETTINGS), sample=1)
+    found = evaluate(None, question)
+
+    assert (found["drawn"], found["alike"], found["left_open"]) == (1, 19, 0)
+    assert found["trials"]["first"]["removed"]["count"] == found["trials"]["first"]["removed_exactly"]["count"]
+    assert "caution      0" not in to_table(found)
+    monkeypatch.setattr(dedup.evaluate.sample, "ROUNDS", 1)
+    cut = evaluate(None, question)
+    assert 0 < cut["alike"] < 19
+    assert f"caution      {cut['left_open']:,} documents of components that did not come along whole" in to_table(cut)

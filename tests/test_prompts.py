@@ -7,7 +7,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from dedup.errors import ConfigError, SchemaError, StorageError
-from dedup.run.prompts import read_prompts
+from dedup.run.job import Job
+from dedup.run.local import run_in_memory
+from dedup.run.prompts import list_fingerprints, read_prompts
+from dedup.settings.files import load_config
 from dedup.settings.layers import Contamination, parse_sets
 
 
@@ -67,3 +70,22 @@ def test_a_wrong_entry_is_refused(sets, said):
 
 def test_a_path_may_have_colons():
     assert parse_sets(["a:b:s3://x/y"], "contamination")[0].path == "s3://x/y"
+
+
+def test_a_set_that_changes_is_no_longer_the_same(folder):
+    sets = parse_sets([f"a:q.text:{folder}/a.jsonl"], "contamination")
+    before = list_fingerprints(sets)
+    assert list_fingerprints(sets) == before
+    with (folder / "a.jsonl").open("a") as file:
+        file.write('{"q": {"text": "four"}}\n')
+    after = list_fingerprints(sets)
+    assert after.keys() == before.keys() == {"contamination.sets a"}
+    assert after != before
+
+
+def test_an_output_over_a_set_is_refused(folder):
+    config = load_config(
+        settings={"layers": ["contamination"], "contamination.sets": [f"a:question:{folder}/b.parquet"]}
+    )
+    with pytest.raises(StorageError, match="must lie apart"):
+        run_in_memory(Job(inputs=[f"{folder}/a.jsonl"], output=str(folder), config=config))

@@ -20,11 +20,14 @@ import dedup
 from dedup.display import number, size
 from dedup.errors import StorageError
 from dedup.kernels import frequencies
+from dedup.plan.answer import answer
+from dedup.plan.question import Question
 from dedup.report.baseline import parse_baseline
 from dedup.report.build import rank_tokens, to_json, to_table
 from dedup.report.metrics import METRICS, to_metrics
 from dedup.report.page import group_by_power_of_two, to_html
 from dedup.report.plots import draw_plots
+from dedup.settings.files import load_config
 from tests.reports import (
     HOSTILE,
     LABELED,
@@ -73,11 +76,11 @@ def show(report):
     return page, " ".join(" ".join(page.text).split())
 
 
-def scrape(report):
+def scrape(report, finished=None):
     """Return the metrics by name and labels, as Prometheus reads them."""
     return {
         (sample.name.removeprefix("dedup_"), *sample.labels.values()): sample.value
-        for family in text_string_to_metric_families(to_metrics(report))
+        for family in text_string_to_metric_families(to_metrics(report, finished))
         for sample in family.samples
     }
 
@@ -100,7 +103,9 @@ def test_the_metrics_have_their_names_and_values():
     assert named["survival_by_source"] == SOURCES
     assert named["stages"]["signatures"]["seconds"] == 4.1
     assert named["text_bytes_removed"] == 2_800_000
-    assert named["chaining_rate"] == 95 / 1_900
+    assert named["chained_share"] == 95 / 1_900
+    assert named["kept_by_representative"] == 10_100 + 60
+    assert named["edges_written"] == 3_750
 
 
 def test_99_of_100_buckets_have_at_most_the_percentile():
@@ -131,9 +136,34 @@ def test_the_baseline_is_compared_by_numbers_and_settings():
     assert report["baseline"]["settings"] == {"threshold": [0.7, 0.8], "lsh.bands": [30, 21]}
     assert report["baseline"]["numbers"].keys() <= METRICS.keys() - {"kept"}
     _, text = show(report)
-    assert "removal_rate 0.158333 0.2 -0.041667" in text
-    assert "documents 12,000 12,000 0 kept 10,100 unknown unknown" in text
-    assert "lsh.bands 21 30" in text
+    assert "share removed: dedup_removal_rate 0.158333 0.2 -0.041667" in text
+    assert "documents kept: dedup_kept 10,100 unknown unknown" in text
+    assert "Since the earlier run Share removed fell from 20.00% to 15.83%. threshold is 0.8; it was 0.7." in text
+    assert "lsh.bands is 21; it was 30." in text
+
+
+def test_what_changed_since_the_earlier_run_is_said_in_sentences():
+    earlier = make_report(survival_by_source=SOURCES | {HOSTILE: {"documents": 5, "kept": 5}}) | {"output": "old"}
+    earlier |= {"least_similarity": 0.7, "stages": make_stages(seconds=9.0)}
+    sources = {"web": {"documents": 9_000, "kept": 8_100}, "books": {"documents": 3_000, "kept": 2_801}}
+
+    assert make_report(survival_by_source=sources, baseline=earlier)["baseline"]["differences"] == [
+        "least similarity fell from 0.70 to 0.62",
+        "share kept of source 'web' rose from 81.11% to 90.00%",
+        "time fell from 1 min to 16 s",
+    ]
+    assert make_report(baseline=make_report() | {"output": "old"})["baseline"]["differences"] == []
+
+
+@pytest.mark.parametrize("wrong", [None, HOSTILE, [HOSTILE], {HOSTILE: HOSTILE}, {"kept": [HOSTILE]}, [{}], [[]], 3])
+def test_an_earlier_report_that_is_none_of_ours_is_left_out_of_the_plots(wrong):
+    names = set(make_report()) - {"removal_rate", "settings"}
+    earlier = make_report() | dict.fromkeys(names, wrong) | {"output": "old", "settings": {"lsh": wrong}}
+
+    report = make_report(baseline=earlier)
+
+    assert draw_plots(report) == draw_plots(make_report())
+    assert show(report)
 
 
 @pytest.mark.parametrize("content", [None, "", "no json", "[]", "{}", '{"removal_rate": "x", "settings": {}}'])
@@ -148,22 +178,51 @@ def test_a_baseline_is_read_with_its_place():
     assert parse_baseline("OUT/", report) == json.loads(report) | {"output": "OUT/"}
 
 
-def test_token_slopes_are_fitted_at_the_same_ranks():
-    chance = np.random.default_rng(5)
-    texts = [frequencies.shorten(chance.zipf(1.6, 400).astype(np.uint64)) for _ in range(300)]
-    boilerplate = [frequencies.shorten(np.arange(50, dtype=np.uint64))] * 400
+def draw_documents(seed, count):
+    """Return documents by doc_id whose tokens follow Zipf's law."""
+    chance = np.random.default_rng(seed)
+    return [(number, frequencies.shorten(chance.zipf(1.6, 400).astype(np.uint64))) for number in range(count)]
 
-    ranks = rank_tokens({"input": texts + boilerplate, "kept": texts})
+
+def test_token_slopes_are_fitted_at_the_same_ranks():
+    sample = draw_documents(5, 300)
+    boilerplate = [(1_000, frequencies.shorten(np.arange(50, dtype=np.uint64)))] * 400
+
+    ranks = rank_tokens({"input": sample + boilerplate, "kept": sample})
 
     assert ranks["kept"]["tokens"] == 300 * 400
     assert ranks["input"]["tokens"] == 300 * 400 + 400 * 50
     assert ranks["ranks"][0] == 1
     assert len(ranks["ranks"]) == len(ranks["input"]["per_million"]) == len(ranks["kept"]["per_million"])
-    counts = Counter(np.frombuffer(b"".join(texts), "<u4").tolist()).most_common()
+    tokens = b"".join(tokens for _, tokens in sample)
+    counts = Counter(np.frombuffer(tokens, "<u4").tolist()).most_common()
     assert ranks["kept"]["per_million"][0] == pytest.approx(counts[0][1] / 0.12, abs=1e-3)
     # The exponent of frequency over rank is that of the law of frequencies, 1 / (a - 1)... of ranks by value: a.
     assert ranks["kept"]["slope"] == pytest.approx(-1.6, abs=0.1)
-    assert rank_tokens({"input": texts[:1], "kept": []}) is None
+    assert rank_tokens({"input": sample[:1], "kept": []}) is None
+
+
+def test_the_error_of_a_slope_is_that_of_other_samples():
+    slopes, errors = [], []
+    for seed in range(30):
+        sample = draw_documents(seed, 100)
+        found = rank_tokens({"input": sample, "kept": [each for each in sample if each[0] % 3]})
+        slopes.append(found["input"]["slope"])
+        errors.append(found["input"]["error"])
+        # Nothing but chance tells a part from all: the change lies within a few errors.
+        assert abs(found["change"]) < 4 * found["change_error"]
+
+    assert 0.6 < np.mean(errors) / np.std(slopes) < 1.7
+
+
+def test_a_slope_that_chance_explains_is_no_change():
+    for change, said in (
+        (0.03, "goes from -0.980 ± 0.004 to -0.950 ± 0.004"),
+        (0.003, "is -0.980 ± 0.004, and no other"),
+    ):
+        report = make_report()
+        report["token_ranks"]["change"] = change
+        assert f"The slope {said}" in show(report)[1]
 
 
 def test_no_loss_in_a_sample_bounds_the_share_that_is_lost():
@@ -201,13 +260,19 @@ def test_the_table_begins_with_alerts():
 
 
 def test_metrics_are_the_numbers_of_the_report():
-    report = make_report("alerts.removal_rate_above=0.1", survival_by_source=SOURCES, near=make_near(labeled=LABELED))
+    limits = ("alerts.removal_rate_above=0.1", "alerts.empty_rate_above=0.5")
+    report = make_report(*limits, survival_by_source=SOURCES, near=make_near(labeled=LABELED))
 
-    scraped = scrape(report)
+    scraped = scrape(report, finished=1.5e9)
 
     for name in METRICS.keys() - {"removal_rate_change"}:
         assert scraped[name,] == report[name]
     assert scraped["alerts",] == 1
+    assert scraped["alert", "removal_rate_above"] == 1
+    assert scraped["alert", "empty_rate_above"] == 0
+    assert scraped["run_info", report["settings_digest"], report["versions"]["dedup"]] == 1
+    assert scraped["last_success_timestamp_seconds",] == 1.5e9
+    assert "last_success_timestamp_seconds" not in to_metrics(report)
     assert scraped["survival_by_source", "web"] == 7_300 / 9_000
     assert scraped["stage_seconds", "edges"] == 2.3
     assert scraped["stage_shuffle_bytes", "edges"] == 1_234_567
@@ -244,7 +309,7 @@ def test_a_hostile_source_is_one_label_of_metrics_without_control_characters():
 def test_a_page_is_whole_and_needs_nothing_else():
     page, text = show(make_report(survival_by_source=SOURCES))
 
-    assert page.tags["svg"] == page.tags["figcaption"] == 5
+    assert page.tags["svg"] == page.tags["figcaption"] == 7
     assert page.tags["script"] == page.tags["img"] == 0
     names = {name for name, _ in page.attributes}
     assert not {name for name in names if name.startswith("on")}
@@ -254,17 +319,24 @@ def test_a_page_is_whole_and_needs_nothing_else():
     assert "1,900 of 12,000 documents removed (15.83%)" in text
     assert "text saved 2.8 MB of 16.8 MB" in text
     assert "95 of the removed documents (5.00%) are less similar to the one kept than the threshold" in text
-    assert "web 9,000 18.89% 81.11%" in text
+    assert "web 9,000 1,700 18.89%" in text
+    assert "web (none) 600" in text
+    assert "identical copies removed \u2212900 near-duplicates removed \u22121,000 kept 10,100" in text
+    assert "0.7 at least 2,050 17.08% 92.78% 0.75 at least 1,980" in text
+    assert "0.8 (this run) 1,900 15.83% 99.83% 0.85 1,600" in text
+    assert "about 10,160 documents would be kept instead of 10,100, 60 more" in text
+    assert "0.62: page-10, removed for page-1 Permission is hereby granted, free of charge" in text
+    assert "edges has 3,750 rows: these edges, and one for each" in text
     assert "signatures 12,000 4.1 1.23 MB" in text
     assert "At the threshold it is 99.83%." in text
-    assert "The slope goes from -0.98 to -0.95." in text
     assert "page-1 340" in text
     assert "One document of each is kept. Found by driver." in text
     assert "Permission is hereby granted, free" in text
 
 
 def test_sections_without_numbers_say_why():
-    nothing = {"verified": {"similarities": ()}, "bucketed": {"sizes": {}}, "elected": {"sizes": {}, "largest": ()}}
+    told = {"sizes": {}, "largest": (), "similarities": (), "doubtful": (), "joined": (), "removers": ()}
+    nothing = {"verified": {"similarities": ()}, "bucketed": {"sizes": {}}, "elected": told}
     facts = {"near": make_near(**nothing), "written": replace(WRITTEN, text_bytes_kept=None), "token_ranks": None}
     stages = make_stages()
     for stage in stages.values():
@@ -274,12 +346,13 @@ def test_sections_without_numbers_say_why():
 
     assert page.tags["svg"] == 0
     assert "The text saved is not measured where only ids are written." in text
-    assert "Not compared with a previous run: no earlier output was given by --baseline." in text
+    assert "Not compared with an earlier run: no output of one was given by --baseline." in text
+    assert "Not told: no pair was compared." in text
     assert "input.source_column names no column" in text
     assert "Every pair that could reach the threshold was compared" in text
     assert "Similarities of candidates are not shown" in text
     assert "too few tokens for a slope" in text
-    assert "signatures 12,000 4.1 unknown" in text
+    assert "stage rows seconds signatures 12,000 4.1 identical" in text
 
 
 def test_hostile_texts_stay_texts():
@@ -298,7 +371,7 @@ def test_alerts_come_first_and_say_what_became_of_the_output():
         settings = ("alerts.removal_rate_above=0.1", f"alerts.on_breach={on_breach}")
         _, text = show(make_report(*settings))
         beginning = text[: text.index(" documents removed (15.83%)")]
-        assert f"1 alert: {said} removal_rate is 0.158333, above its limit of 0.1" in beginning
+        assert f"1 alert: {said} share removed: 15.83%, above the limit of 10.00% (alerts.removal" in beginning
 
 
 def test_sizes_are_summed_by_powers_of_two():
@@ -330,7 +403,7 @@ def test_plots_are_the_same_every_time_and_small():
     first, again = draw_plots(report), draw_plots(report)
 
     assert first == again
-    assert first.keys() == {"curve", "similarities", "buckets", "components", "tokens"}
+    assert first.keys() == {"removals", "dial", "curve", "similarities", "buckets", "components", "tokens"}
     for name, svg in first.items():
         root = ET.fromstring(svg)  # noqa: S314 - our own
         assert root.get("role") == "img"
@@ -342,13 +415,13 @@ def test_plots_are_the_same_every_time_and_small():
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("curve", ["Jaccard similarity", "probability", "threshold 0.8", "21 bands of 6 rows"]),
+        ("curve", ["Jaccard similarity", "probability to be compared", "threshold 0.8", "21 bands of 6 rows"]),
         ("similarities", ["exact Jaccard similarity", "candidates (pairs)", "dropped: 3,120", "edges: 2,850"]),
         ("buckets", ["documents in a bucket, at least", "buckets", "cap 150", "1k"]),
         ("components", ["documents in a component, at least", "components", "100"]),
         (
             "tokens",
-            ["rank of the token", "occurrences in a million tokens", "input: slope -0.980", "kept: slope -0.950"],
+            ["rank of the token", "occurrences in a million tokens", "input: slope -0.98", "kept: slope -0.95"],
         ),
     ],
 )
@@ -373,9 +446,25 @@ def test_the_bin_that_the_threshold_divides_holds_the_edges_that_no_other_holds(
         assert f"dropped: {sum(SIMILARITIES) - counted:,}" in svg
 
 
-def test_measured_recall_is_drawn_where_known():
-    assert "measured" in draw_plots(make_report(near=make_near(labeled=LABELED)))["curve"]
-    assert "measured" not in draw_plots(make_report())["curve"]
+def test_measured_recall_is_drawn_where_known_and_apart_from_the_chance_to_be_compared():
+    assert "share in one component" in draw_plots(make_report(near=make_near(labeled=LABELED)))["labels"]
+    assert "labels" not in draw_plots(make_report())
+
+
+def test_every_plot_shows_the_earlier_run():
+    earlier = make_report("threshold=0.7", survival_by_source=SOURCES) | {"output": "old"}
+    report = make_report(baseline=earlier, survival_by_source=SOURCES)
+
+    plots = draw_plots(report)
+    assert {name for name, svg in plots.items() if "earlier run" in svg} == plots.keys()
+    # The bars of sources, stages, pairs and documents.
+    ghosts = Page(to_html(report, plots)).attributes.count(("class", "ghost"))
+    assert ghosts == len(SOURCES) + len(report["stages"]) + 5 + 1
+    assert Page(to_html(make_report(), {**plots})).attributes.count(("class", "ghost")) == 0
+
+
+def test_plots_drawn_before_are_not_drawn_again():
+    assert draw_plots(make_report(), {"curve": "as it was"})["curve"] == "as it was"
 
 
 def test_a_page_is_made_from_a_zip_where_no_folder_is_writable(tmp_path):
@@ -402,4 +491,29 @@ print(to_html(report, draw_plots(report)).count("<svg"))
 
     done = run([executable, "-c", program], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
 
-    assert (done.stderr, done.stdout) == ("", "5\n")
+    assert (done.stderr, done.stdout) == ("", "7\n")
+
+
+# Plans
+
+
+def test_what_was_planned_is_what_scripts_plan_says():
+    report = make_report("lsh.bands=30", "lsh.rows=6")
+    options = iter(report["planned"]["options"].removeprefix("--").split(" --"))
+    asked = {name.replace("-", "_"): float(value) for name, value in map(str.split, options)}
+    asked["documents"] = int(asked["documents"])
+    config = load_config(None, None, ["lsh.bands=30", "lsh.rows=6"])
+    capacity = answer(Question(config=config, id_bytes=8.0, executors=1, cores=4, **asked))["capacity"]
+
+    assert report["planned"]["removed"] == pytest.approx(capacity["removed"], rel=1e-3)
+    shuffled = {stage["name"]: stage["shuffle_bytes"] for stage in capacity["stages"]}
+    assert report["planned"]["shuffle_bytes"] == pytest.approx(shuffled, rel=1e-2, abs=1)
+    _, text = show(report)
+    assert f"planned measured documents removed {report['planned']['removed']:,} 1,900" in text
+    assert "edges: exact Jaccard at or above the threshold" in text
+    assert re.search(r"shuffled by buckets [\d.]+ MB 1.23 MB", text)
+
+
+def test_a_run_that_no_plan_can_know_has_none():
+    assert make_report("mode=exact")["planned"] is None
+    assert make_report(near=make_near(signed={"rows": 3, "documents_empty": 2}))["planned"] is None

@@ -12,6 +12,8 @@ VERBS = {
     "plan": "choose bands and rows, and see what a run will take",
     "explain": "say why a document was removed or kept",
     "evaluate": "measure how well settings find the duplicates of a corpus",
+    "store": "look after a store of earlier batches",
+    "lookup": "say of documents whether a store has them already",
 }
 
 

@@ -38,9 +38,17 @@ def parse_arguments(arguments: Sequence[str], prog: str = "dedup") -> argparse.N
     cli.add_argument("--output-files", type=int, metavar="N", help="files of the result; default: those of the input")
     cli.add_argument("--overwrite", action="store_true", help="replace an existing output once the new one is whole")
     cli.add_argument("--baseline", metavar="DIR", help="output of an earlier run, for the report to compare with")
+    cli.add_argument("--store", metavar="DIR", help="add the documents to a store of earlier ones (docs/growing.md)")
+    cli.add_argument("--batch", default="", metavar="NAME", help="with --store: what the documents are called there")
+    cli.add_argument(
+        "--reelect", action="store_true", help="with --store: let documents kept before go for better ones"
+    )
     cli.add_argument("--log-level", choices=["debug", "info", "warning", "error"], help="default: info on a terminal")
     cli.add_argument("--version", action="version", version=f"dedup {__version__}")
-    return cli.parse_args(arguments)
+    options = cli.parse_args(arguments)
+    if not options.store and (options.batch or options.reelect):
+        cli.error("argument --batch, --reelect: need --store")
+    return options
 
 
 STOPS = (signal.SIGTERM, signal.SIGHUP)
@@ -87,7 +95,13 @@ def main(arguments: Sequence[str], prog: str = "dedup") -> int:
         from dedup.run.start import start  # noqa: PLC0415
 
         paths = {"inputs": options.input or [], "output": options.output, "baseline": options.baseline}
-        report = start(Job(**paths, config=config, overwrite=options.overwrite))
+        job = Job(**paths, config=config, overwrite=options.overwrite)
+        if options.store:
+            from dedup.run.growing import Growth, add_batch  # noqa: PLC0415 - only a store needs Delta Lake
+
+            report = add_batch(job, Growth(store=options.store, batch=options.batch, anew=options.reelect))
+        else:
+            report = start(job)
         # What is finished is not stopped any more.
         for each in STOPS:
             signal.signal(each, signal.SIG_IGN)

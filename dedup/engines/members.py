@@ -1,6 +1,6 @@
 """Components -> members: the one kept of each, and how the others resemble it."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +12,8 @@ from dedup.engines.values import Features, Search
 from dedup.engines.verification import Edges, Sets
 from dedup.kernels import Flags, Integers, keeping, pairs
 from dedup.kernels.charges import charge, spare
-from dedup.kernels.components import connect
+from dedup.kernels.components import connect, take_component
+from dedup.kernels.doubts import REMOVERS, TOLD, complete_joined, count_joined, list_own, list_reached, tell_removals
 from dedup.kernels.keeping import name_decided
 from dedup.kernels.representatives import look_up, tell_largest
 from dedup.tables.counts import Elected
@@ -56,6 +57,7 @@ def elect_members(
     components: Components,
     *,
     edges: Edges,
+    near_misses: Edges,
     sets: Sets,
     features: Features,
     search: Search,
@@ -65,12 +67,14 @@ def elect_members(
     rows = pa.array(documents.rows[positions])
     named = pa.table({"doc_id": documents.doc_ids[positions], "id": features.ids.take(rows)})
     sources = pa.nulls(positions.size, pa.string()) if features.sources is None else features.sources.take(rows)
-    kept, known = _choose(documents, components, edges=edges, sets=sets, features=features, search=search)
+    members = _rank(documents, components, sources=sources, features=features, search=search)
+    kept, known = _choose(members, edges=edges, sets=sets, search=search)
     chosen = kept.owners
     heads = documents.heads[positions]
     left, right = np.minimum(heads, heads[chosen]), np.maximum(heads, heads[chosen])
     kinds = np.where(kept.stays, KEPT, np.where(left == right, IDENTICAL, NEAR))
     similarities = np.where(kept.stays, 1.0, look_up(left, right, known))
+    parted = keeping.count_parted(members, known, kept, similarities, search.policy)
     distant = np.flatnonzero(np.isnan(similarities))
     similarities[distant] = _measure(left[distant], right[distant], sets)
     component_ids = documents.doc_ids[least]
@@ -85,23 +89,10 @@ def elect_members(
     listed = pa.table({"doc_id": named["doc_id"].take(pa.array(spared)), "kind": words.take(pa.array(kinds[spared]))})
     kinds[spared], similarities[spared] = KEPT, 1.0
     representatives = np.where(kinds == KEPT, np.arange(chosen.size), chosen)
-    gone = similarities[kinds != KEPT]
-    counted = Elected(
-        rows=positions.size,
-        near=int(np.count_nonzero(kinds == NEAR)),
-        distant=distant.size,
-        spared=spared.size,
-        chained=int(np.count_nonzero(gone < search.threshold)),
-        least=float(gone.min()) if gone.size else None,
-        copied=int(np.count_nonzero(kept.stays & (chosen != np.arange(chosen.size)))),
-        relinked=kept.relinked,
-        rules=name_decided(kept.decided, search.rules),
-        sizes=_count_sizes(component_ids),
-        largest=tell_largest(named, component_ids, chosen),
-    )
     table = pa.table(
         {
             **{name: named[name] for name in ("doc_id", "id")},
+            "representative_doc_id": named["doc_id"].take(pa.array(representatives)),
             "representative_id": named["id"].take(pa.array(representatives)),
             "component_id": component_ids,
             "component": features.ids.take(pa.array(documents.rows[least])),
@@ -114,16 +105,31 @@ def elect_members(
             "charged": charges,
         }
     )
+    removed = table.filter(pa.array(kinds != KEPT))
+    counted = Elected(
+        rows=positions.size,
+        near=int(np.count_nonzero(kinds == NEAR)),
+        distant=distant.size,
+        spared=spared.size,
+        **tell_removals(removed.select([*TOLD]), search.threshold),
+        removers=[] if features.sources is None else _list_removers(removed),
+        copied=int(np.count_nonzero(kept.stays & (chosen != np.arange(chosen.size)))),
+        relinked=kept.relinked,
+        parted=parted,
+        joined=_count_joined(known, near_misses, components, search.threshold),
+        rules=name_decided(kept.decided, search.rules),
+        sizes=_count_sizes(component_ids),
+        largest=tell_largest(named, component_ids, chosen),
+    )
     return Members(table, listed, counted)
 
 
-def _choose(
-    documents: Documents, components: Components, *, edges: Edges, sets: Sets, features: Features, search: Search
-) -> tuple[keeping.Kept, keeping.Known]:
-    """Choose who stays, comparing pairs that were no candidates as far as the choice depends on them."""
+def _rank(
+    documents: Documents, components: Components, *, sources: pa.Array, features: Features, search: Search
+) -> keeping.Members:
+    """Return the members of components in the order that the rules give them."""
     positions, least = components
     rows, heads = documents.rows[positions], documents.heads[positions]
-    sources = pa.nulls(rows.size, pa.string()) if features.sources is None else features.sources.take(pa.array(rows))
     ranks = keeping.rank_members(
         search.rules,
         ids=features.ids.take(pa.array(rows)),
@@ -131,12 +137,37 @@ def _choose(
         text_bytes=np.zeros(rows.size, np.int64) if features.text_bytes is None else features.text_bytes[rows],
         keys=np.empty((rows.size, 0)) if features.order_keys is None else features.order_keys[rows],
     )
-    members = keeping.Members(least, heads, documents.sizes[positions], keeping.number_sources(sources), ranks)
+    return keeping.Members(least, heads, documents.sizes[positions], keeping.number_sources(sources), ranks)
+
+
+def _choose(
+    members: keeping.Members, *, edges: Edges, sets: Sets, search: Search
+) -> tuple[keeping.Kept, keeping.Known]:
+    """Choose who stays, comparing pairs that were no candidates as far as the choice depends on them."""
     known = keeping.Known(*edges)
     while (kept := keeping.choose(members, known, search.policy)).left.size:
         asked = keeping.Known(kept.left, kept.right, sets.compare(kept.left, kept.right))
         known = keeping.Known(*(np.concatenate(columns) for columns in zip(known, asked, strict=True)))
     return kept, known
+
+
+def _list_removers(removed: pa.Table) -> list[dict[str, Any]]:
+    """Count the removals of each source by that of the one kept, of the REMOVERS pairs with most."""
+    table = removed.select(["source", "representative_source"]).rename_columns(["source", "by"])
+    sums = table.group_by(["source", "by"]).aggregate([([], "count_all")]).rename_columns(["source", "by", "documents"])
+    keys = [("documents", "descending", "at_end"), *((name, "ascending", "at_start") for name in ("source", "by"))]
+    told: list[dict[str, Any]] = sums.sort_by(keys).slice(0, REMOVERS).to_pylist()
+    return told
+
+
+def _count_joined(
+    known: keeping.Known, near_misses: Edges, components: Components, threshold: float
+) -> list[int | None]:
+    """Count the shingle sets joined at each threshold, below the run's own as far as near misses tell."""
+    joined = count_joined(*known, list_own(threshold))
+    left, right = (take_component(ends, *components) for ends in near_misses[:2])
+    further = count_joined(left, right, near_misses.jaccard, list_reached(threshold))
+    return complete_joined(joined, further, threshold)
 
 
 def _measure(left: Integers, right: Integers, sets: Sets) -> Floats:

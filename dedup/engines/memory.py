@@ -96,7 +96,9 @@ def find(
     with stage("components"):
         components = connect_documents(documents, edges)
     with stage("representatives"):
-        members = elect_members(documents, components, edges=edges, sets=sets, features=features, search=search)
+        members = elect_members(
+            documents, components, edges=edges, near_misses=near_misses, sets=sets, features=features, search=search
+        )
     identical, repeated = _list_identical(documents), _list_repeated(documents)
     return Found(
         identical=identical,

@@ -16,8 +16,9 @@ from dedup import __version__
 from dedup.errors import ConfigError, DataError, StorageError
 from dedup.evaluate.corpus import Corpus, FileCorpus, Labelled
 from dedup.evaluate.judgement import Trial, judge, list_sides
-from dedup.evaluate.sample import NEIGHBOURS, Sample, assemble, bring_along, plant
-from dedup.evaluate.truth import find_alike, find_truth
+from dedup.evaluate.pairs import find_alike
+from dedup.evaluate.sample import NEIGHBOURS, Sample, assemble, bring_along, complete_components, plant
+from dedup.evaluate.truth import find_truth
 from dedup.files.storage import Storage
 from dedup.kernels import trial
 from dedup.kernels.representatives import elect
@@ -156,10 +157,12 @@ def _answer(corpus: Corpus, question: Question) -> dict[str, Any]:
         raise DataError("--input: must hold at least one document (it has none)")
     seeds = assemble(drawn, config, size)
     sample, counts = bring_along(corpus, seeds, settings=settings, floor=floor)
+    threshold = min(setting.threshold for setting in settings)
+    sample, left_open = complete_components(corpus, sample, threshold)
     alike_count = sample.doc_ids.size - seeds.doc_ids.size
     if question.planted:
         sample = plant(sample, question.planted)
-    alike = find_alike(sample, floor)
+    alike = find_alike(sample.sets, sample.drawn, floor=floor, threshold=threshold)
     truth = find_truth(sample, alike, labels)
     tried = [_try(sample, *each) for each in zip(configs, settings, strict=True)]
     jaccard = truth.pairs.jaccard
@@ -168,6 +171,7 @@ def _answer(corpus: Corpus, question: Question) -> dict[str, Any]:
         "documents": counts["documents"],
         "drawn": int(seeds.doc_ids.size),
         "alike": int(alike_count),
+        "left_open": left_open,
         "planted": question.planted,
         "pairs": int(jaccard.size),
         "pairs_identical": int(np.count_nonzero(jaccard == 1)),
@@ -246,5 +250,5 @@ def _weigh(tried: Trial, counts: Mapping[str, int], number: int, drawn: int | No
         "sample_edges": int(tried.found.edges.size),
         "sample_seconds": round(tried.seconds, 3),
         "stored_bytes_per_document": 8 * tried.setting.bands + tried.setting.size,
-        "shuffled_bytes_per_document": 16 * tried.setting.bands,
+        "band_row_bytes_per_document": 16 * tried.setting.bands,
     }

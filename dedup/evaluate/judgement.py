@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from dedup.evaluate.pairs import Pairs
 from dedup.evaluate.sample import Sample
-from dedup.evaluate.truth import Pairs, Truth
+from dedup.evaluate.truth import Truth
 from dedup.kernels import Flags, Integers, exact, filters, minhash, trial
 from dedup.kernels.curve import probability
 from dedup.kernels.intervals import measure_share

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from dedup.errors import DataError
 from dedup.evaluate.corpus import Corpus
+from dedup.evaluate.pairs import find_alike
 from dedup.evaluate.planting import edit, split_words
 from dedup.kernels import Flags, Hashes, Integers, exact, minhash, shingles, text, trial
 from dedup.kernels.hashing import expand, mix
@@ -24,6 +25,10 @@ from dedup.settings.options import Config
 
 NEIGHBOURS = 50
 """Documents that each drawn one brings along at most, so that a family of a million does not come whole."""
+ROUNDS = 12
+"""Steps of a chain of similar documents that are followed."""
+GROWTH = 20
+"""Documents at most, for each one drawn, so that a component of half a corpus does not come whole."""
 PLANTED = (0.4, 1.0)
 """Similarities of planted copies to their originals, about, spread evenly."""
 LEAST_UNITS = 3
@@ -111,13 +116,50 @@ def bring_along(
     # A document drawn is among its own neighbours.
     found = corpus.find_neighbours(seeds, most=NEIGHBOURS + 1, config=drawn.config)
     _, doc_ids = select_least(found.seeds, found.doc_ids, NEIGHBOURS + 1)
-    more = np.setdiff1d(doc_ids, drawn.doc_ids)
-    table = pa.table({"doc_id": drawn.doc_ids, "id": drawn.ids, "text": drawn.texts})
-    if more.size:
-        others = corpus.fetch(more)
+    return _add(corpus, drawn, np.setdiff1d(doc_ids, drawn.doc_ids)), found.counts
+
+
+def complete_components(corpus: Corpus, sample: Sample, threshold: float) -> tuple[Sample, int]:
+    """Return the sample with all that chains of similar pairs connect to it, and how many documents are left unasked.
+
+    Whether two documents end in one component, and whether one is removed, depends on all others of their component.
+    Those that came along last bring along in their turn what reaches the threshold, until none are new: two passes over
+    the corpus for each step of the longest chain, ROUNDS of them at most, and no more than GROWTH times the documents
+    drawn.
+    """
+    similar = find_alike(sample.sets, sample.drawn, floor=threshold, threshold=threshold)
+    components = similar.connect(threshold, sample.doc_ids.size)
+    joined = np.isin(components, components[sample.drawn])
+    asking = sample.doc_ids[joined & ~sample.drawn]
+    most = GROWTH * np.count_nonzero(sample.drawn)
+    for _ in range(ROUNDS):
+        if not asking.size or sample.doc_ids.size > most:
+            break
+        places = np.searchsorted(sample.doc_ids, asking)
+        seeds = Seeds(
+            doc_ids=asking,
+            index=exact.index(*exact.take(*sample.sets, places), threshold),
+            signatures=sample.signatures[places],
+            signature_seed=sample.config.lsh.seed,
+            settings=(),
+        )
+        found = corpus.find_neighbours(seeds, most=NEIGHBOURS + 1, config=sample.config)
+        reached = np.unique(select_least(found.seeds, found.doc_ids, NEIGHBOURS + 1)[1])
+        asking = np.setdiff1d(reached, sample.doc_ids[joined])
+        joined_ids = np.union1d(sample.doc_ids[joined], asking)
+        sample = _add(corpus, sample, np.setdiff1d(asking, sample.doc_ids))
+        joined = np.isin(sample.doc_ids, joined_ids)
+    return sample, asking.size
+
+
+def _add(corpus: Corpus, sample: Sample, doc_ids: Integers) -> Sample:
+    """Return the sample with further documents, which were not drawn."""
+    table = pa.table({"doc_id": sample.doc_ids, "id": sample.ids, "text": sample.texts})
+    if doc_ids.size:
+        others = corpus.fetch(doc_ids)
         table = pa.concat_tables([table, others.set_column(2, "text", others["text"].cast(pa.large_binary()))])
-    sample = assemble(table, drawn.config, drawn.size)
-    return replace(sample, drawn=np.isin(sample.doc_ids, drawn.doc_ids)), found.counts
+    added = assemble(table, sample.config, sample.size)
+    return replace(added, drawn=np.isin(added.doc_ids, sample.doc_ids[sample.drawn]))
 
 
 def assemble(documents: pa.Table, config: Config, size: int) -> Sample:

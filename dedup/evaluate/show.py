@@ -30,6 +30,9 @@ def to_table(answer: Mapping[str, Any]) -> str:
     ]
     if answer["drawn"] < answer["documents"]:
         lines.append("caution      buckets of a sample are smaller: what their cap costs is in the report of a run")
+    if answer["left_open"]:
+        open_ones = f"{answer['left_open']:,} documents of components that did not come along whole"
+        lines.append(f"caution      {open_ones}: what is in one component, and removed, may be more")
     lines += ["", _columns("", "", *(_name(each) for each in trials.values()))]
     found = (_number(each["recall"]["edges"]["of"]) for each in trials.values())
     lines.append(_columns("duplicates", "among the pairs", *found))

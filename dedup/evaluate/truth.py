@@ -3,34 +3,12 @@
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from dedup.evaluate.pairs import Pairs
 from dedup.evaluate.sample import Sample
 from dedup.kernels import Flags, Integers, exact
 from dedup.kernels.components import connect
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Pairs:
-    """Pairs of positions, left < right, with their exact Jaccard."""
-
-    left: Integers
-    right: Integers
-    jaccard: npt.NDArray[np.float64]
-
-    def at(self, threshold: float, count: int) -> Integers:
-        """Return those at or above the threshold as `left * count + right`, ascending."""
-        similar = self.jaccard >= threshold
-        return np.sort(self.left[similar] * count + self.right[similar])
-
-    def connect(self, threshold: float, count: int) -> Integers:
-        """Return the least position in the component of each of `count` documents, joined by pairs that reach it."""
-        similar = self.jaccard >= threshold
-        ends, least = connect(self.left[similar], self.right[similar])
-        components = np.arange(count)
-        components[ends] = least
-        return components
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -46,17 +24,6 @@ class Truth:
     def duplicates(self, threshold: float) -> Flags:
         """Tell which pairs are to be found."""
         return self.pairs.jaccard >= threshold if self.labels is None else self.labels
-
-
-def find_alike(sample: Sample, floor: float) -> Pairs:
-    """Return every pair of the sample at or above the floor, by exact search."""
-    found = [
-        (left[left < right], right[left < right], jaccard[left < right])
-        for left, right, jaccard in exact.search(exact.index(*sample.sets, floor), *sample.sets)
-    ]
-    empty = np.empty(0, dtype=np.int64)
-    left, right, jaccard = (np.concatenate([part[side] for part in found] or [empty]) for side in range(3))
-    return Pairs(left=left, right=right, jaccard=jaccard.astype(np.float64))
 
 
 def find_truth(sample: Sample, alike: Pairs, labels: pa.Table | None) -> Truth:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import betaincinv
+from scipy.special import betaincinv, stdtrit
 
 from dedup.kernels import Integers
 
@@ -28,7 +28,8 @@ def measure_share(counts: Integers, totals: Integers) -> Share:
 
     The exact interval of Clopper and Pearson [1]_ takes single pairs for independent. Pairs of one family are found or
     missed together, so their number is first divided by the design effect of sampling whole families [2]_, where it
-    can be told, that is, between 0 and 1; without the latter's correction for few families.
+    can be told, that is, between 0 and 1. Few families tell their own variance badly: so it is corrected by the
+    quantiles of Student's t, with as many degrees of freedom as families of equal size would have.
 
     Parameters
     ----------
@@ -48,7 +49,11 @@ def measure_share(counts: Integers, totals: Integers) -> Share:
     if 0 < count < total and families > 1:
         residuals = counts - share * totals
         variance = families / (families - 1) * float(residuals @ residuals) / total**2
-        effective = min(share * (1 - share) / variance, effective) if variance else effective
+        if variance and share * (1 - share) / variance < effective:
+            effective = share * (1 - share) / variance
+            alike = total**2 / float(totals @ totals)
+            wide, narrow = (stdtrit(max(freedom - 1, 1), (1 + CONFIDENCE) / 2) for freedom in (alike, effective))
+            effective *= min(float(narrow / wide), 1.0) ** 2
     found, missed, tail = share * effective, (1 - share) * effective, (1 - CONFIDENCE) / 2
     low = float(betaincinv(found, missed + 1, tail)) if count else 0.0
     high = float(betaincinv(found + 1, missed, 1 - tail)) if count < total else 1.0

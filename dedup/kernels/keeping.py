@@ -96,6 +96,27 @@ def choose(members: Members, known: Known, policy: Policy) -> Kept:
     return Kept(owners, stays, decided, relinked, left, right)
 
 
+def count_parted(members: Members, known: Known, kept: Kept, similarities: Floats, policy: Policy) -> int:
+    """Return how many members more linkage by representative would let stay, as far as the pairs known tell.
+
+    Only components are gone through that hold a member less similar than the threshold to the one kept for it.
+
+    Parameters
+    ----------
+    kept
+        Of `choose` with this policy.
+    similarities : float64 [n]
+        To the one kept, NaN where no pair known tells it; 1 of members that stay.
+    """
+    chained = np.unique(members.component_ids[~(similarities >= policy.threshold)])
+    if policy.by_representative or not chained.size:
+        return 0
+    rows = np.flatnonzero(np.isin(members.component_ids, chained))
+    taken = Members(*(column[rows] for column in members))
+    strict = choose(taken, known, policy._replace(by_representative=True))
+    return int(np.count_nonzero(strict.stays) - np.count_nonzero(kept.stays[rows]))
+
+
 def _link(members: Members, places: Integers, known: Known, threshold: float) -> tuple[Integers, Integers, Integers]:
     """Return the position of the document kept for each, and pairs of sets that are to be known."""
     set_ids, numbers = np.unique(members.set_ids, return_inverse=True)

@@ -59,8 +59,16 @@ def look(
     tokens, bounds = text.tokenise(texts, contract)
     values, offsets = shingles.shingle(tokens, bounds, shingle_size, contract)
     counts["documents"] += doc_ids.size
-    seed_sizes = np.diff(seeds.index.offsets)
-    full = np.flatnonzero(np.diff(offsets))
+    if seeds.settings:
+        _count_met(seeds, doc_ids, values, offsets, counts)
+    found = list(exact.search(seeds.index, values, offsets))
+    near = np.concatenate([left for left, _, _ in found] or [np.empty(0, np.int64)])
+    return near, doc_ids[np.concatenate([right for _, right, _ in found] or [np.empty(0, np.int64)])]
+
+
+def _count_met(seeds: Seeds, doc_ids: Integers, values: Hashes, offsets: Integers, counts: Counter[str]) -> None:
+    """Count the pairs of a seed and another document that each setting pairs and compares."""
+    seed_sizes, full = np.diff(seeds.index.offsets), np.flatnonzero(np.diff(offsets))
     signatures = minhash.sign(*exact.take(values, offsets, full), seeds.signatures.shape[1], seeds.signature_seed)
     low, sizes = minhash.low_bytes(signatures), np.diff(offsets)[full]
     for number, (setting, (keys, owners)) in enumerate(zip(seeds.settings, seeds.keys, strict=True)):
@@ -72,9 +80,6 @@ def look(
             likely = trial.select_likely(np.concatenate((seed_sizes, sizes)), both, left, right, setting)
             counts[f"paired {number}"] += left.size
             counts[f"compared {number}"] += likely.size
-    found = list(exact.search(seeds.index, values, offsets))
-    near = np.concatenate([left for left, _, _ in found] or [np.empty(0, np.int64)])
-    return near, doc_ids[np.concatenate([right for _, right, _ in found] or [np.empty(0, np.int64)])]
 
 
 def select_least(seeds: Integers, doc_ids: Integers, most: int) -> tuple[Integers, Integers]:

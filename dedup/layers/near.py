@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple, ParamSpec, Protocol, TypeVar
 
+import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from dedup.errors import DataError
@@ -29,7 +30,7 @@ from dedup.stages import (
 )
 from dedup.stages.documents import Corpus
 from dedup.stages.labels import LabeledPairs
-from dedup.stages.placement import place_bands, place_prefixes
+from dedup.stages.placement import fits_broadcast, place_bands, place_prefixes
 from dedup.stages.table import Keep, Table
 from dedup.tables.counts import Bucketed, Collapsed, Connected, Elected, Labeled, Lost, Near, Paired, Signed, Verified
 from dedup.tables.schemas import PAIRS
@@ -52,6 +53,15 @@ class Linked(NamedTuple):
         return self.buckets.counts
 
 
+class Compared(NamedTuple):
+    """EDGES with near misses."""
+
+    frame: DataFrame
+    near_misses: pa.Table | None
+    """NEAR_MISSES; None where they are too many for the driver."""
+    counts: Verified
+
+
 class Stage(Protocol):
     """A runner of stages that notes counts and time of each under its name, unless the stage returns None."""
 
@@ -72,6 +82,8 @@ class NearFound:
     """Ids of several rows; None where every document id is of one row."""
     compared: DataFrame
     """EDGES with near misses."""
+    near_misses: pa.Table | None
+    """NEAR_MISSES; None where they are too many for the driver."""
     members: DataFrame
     renamed: Mapping[str, int]
     """Document ids of ids whose hash is that of another."""
@@ -148,6 +160,7 @@ class NearLayer:
             identical=same,
             repeated=identical.select_repeated(shared.frame) if shared.counts.repeated else None,
             compared=verified.frame,
+            near_misses=verified.near_misses,
             members=elected.frame,
             renamed=renamed,
         )
@@ -289,8 +302,13 @@ class NearLayer:
             return self._collect(corpus, signed, ends, most)
         return edges.add(known, self._collect(corpus, signed, edges.leave_out(ends, known), most))
 
-    def _verify(self, paired: Table[Paired], sets: Table[edges.Sets]) -> Table[Verified]:
-        return edges.verify_candidates(self.keep, paired, sets, threshold=self.config.threshold, cores=self.cores)
+    def _verify(self, paired: Table[Paired], sets: Table[edges.Sets]) -> Compared:
+        threshold = self.config.threshold
+        verified = edges.verify_candidates(self.keep, paired, sets, threshold=threshold, cores=self.cores)
+        near_misses = None
+        if fits_broadcast(verified.counts.compared - verified.counts.rows):
+            near_misses = edges.collect_near_misses(verified.frame, threshold=threshold)
+        return Compared(verified.frame, near_misses, verified.counts)
 
     def _connect(self, found: DataFrame, same: DataFrame, count: int) -> Table[Connected]:
         chosen = self.config.components
@@ -316,7 +334,7 @@ class NearLayer:
         connected: Table[Connected],
         same: DataFrame,
         signed: Table[Signed],
-        verified: Table[Verified],
+        verified: Compared,
         sets: Table[edges.Sets],
     ) -> Table[Elected]:
         return representatives.elect_representatives(
@@ -326,12 +344,14 @@ class NearLayer:
             signed=signed,
             edges=edges.select_edges(verified.frame, threshold=self.config.threshold),
             edge_count=verified.counts.rows,
+            near_misses=verified.near_misses,
             sets=sets,
             choice=representatives.Choice(
                 rules=parse_order(self.config.keep.order, "keep"),
                 policy=self._policy,
                 per_source=self.config.limits.per_source,
             ),
+            has_sources=bool(self.config.input.source_column),
             cores=self.cores,
         )
 

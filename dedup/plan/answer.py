@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 from dedup.errors import ConfigError
@@ -56,6 +57,7 @@ def answer(question: Question) -> dict[str, Any]:
         best = choices[0]
     other = datasketch(best.signature_size, search, corpus, rates, shown)
     judged = check(Banding(other.bands, other.rows), wishes, search, corpus, rates)
+    tell = partial(_list_choice, config=config, corpus=corpus, cluster=_know_cluster(question), rates=rates)
     return {
         "settings": {
             "threshold": config.threshold,
@@ -65,16 +67,32 @@ def answer(question: Question) -> dict[str, Any]:
         "targets": [str(target) for target in targets],
         "corpus": _list_corpus(corpus),
         "rates": asdict(rates),
-        "check": None if verdict is None else {**asdict(verdict.choice), "targets": verdict.targets},
+        "check": None if verdict is None else {**tell(verdict.choice), "targets": verdict.targets},
         "crossings": [
             {"recall": str(recall), "candidates": str(share), **asdict(crossing)}
             for recall, share, crossing in crossings(wishes)
         ],
-        "choices": [asdict(choice) for choice in choices],
+        "choices": [tell(choice) for choice in choices],
         "best": {"bands": best.bands, "rows": best.rows},
-        "datasketch": {**asdict(other), "targets": judged.targets},
+        "datasketch": {**tell(other), "targets": judged.targets},
         "capacity": None if question.documents is None else _plan_all(question, config, corpus, rates),
     }
+
+
+def _list_choice(choice: Choice, *, config: Config, corpus: Profile, cluster: Cluster, rates: Rates) -> dict[str, Any]:
+    """Return a choice, with the bytes that a whole run with it writes to shuffles for a document."""
+    tried = dataclasses.replace(config, mode="lsh", lsh=_with_choice(config.lsh, choice))
+    shuffled = plan(tried, corpus, cluster, rates).shuffle_bytes
+    return {**asdict(choice), "shuffle_bytes": shuffled / corpus.documents}
+
+
+def _know_cluster(question: Question) -> Cluster:
+    return Cluster(
+        executors=question.executors,
+        cores=question.cores,
+        efficiency=question.efficiency,
+        price=question.price_per_core_hour,
+    )
 
 
 def _with_choice(lsh: Lsh, choice: Choice | Banding) -> Lsh:
@@ -138,12 +156,7 @@ def _list_corpus(corpus: Profile) -> dict[str, Any]:
 
 
 def _plan_all(question: Question, config: Config, corpus: Profile, rates: Rates) -> dict[str, Any]:
-    cluster = Cluster(
-        executors=question.executors,
-        cores=question.cores,
-        efficiency=question.efficiency,
-        price=question.price_per_core_hour,
-    )
+    cluster = _know_cluster(question)
     sizes = sorted({*DECADES, corpus.documents})
     plans = {size: plan(config, corpus.resize(size), cluster, rates) for size in sizes}
     chosen = plans[corpus.documents]

@@ -74,8 +74,9 @@ def plan(config: Config, corpus: Profile, cluster: Cluster, rates: Rates) -> Pla
     rows = count_rows(config, corpus)
     cores = cluster.executors * cluster.cores
     stages = list_stages(rows, corpus, cores, rates)
-    seconds = sum(stage.core_seconds for stage in stages)
-    hours = (rates.fixed + seconds / (cores * cluster.efficiency)) / 3600
+    # A stage of fewer tasks than cores leaves the others idle: the driver connects edges alone.
+    seconds = sum(stage.core_seconds / min(cores, stage.partitions) for stage in stages)
+    hours = (rates.fixed + seconds / cluster.efficiency) / 3600
     return Plan(
         rows=rows,
         text_bytes=rows.documents * corpus.text_bytes,

@@ -35,9 +35,9 @@ class Choice:
     signature_size: int
     signature_bytes: int
     """Stored: a key of 8 bytes for a band, a byte for a row."""
-    shuffle_bytes: float
-    """Sent by the stages buckets and candidates: 16 bytes for a band and for a pair of a bucket, and the signatures of
-    documents that share a bucket."""
+    moved_bytes: float
+    """Brought together, before compression, for what depends on bands and rows: 16 bytes for a band and for a pair of a
+    bucket, and the signatures of documents that share a bucket."""
     bucketed: float
     """Share of documents that share a bucket."""
     bucket_pairs: float
@@ -70,7 +70,7 @@ def cost(
     candidates, found = float(share @ partners) / 2, float(passed @ partners) / 2
     bucketed = 1 - corpus.alone(2 * candidates)
     bucket_pairs = bands * float(jaccard**rows @ partners) / 2
-    shuffle_bytes = 2 * KEY_BYTES * bands + PAIR_BYTES * bucket_pairs + size * bucketed
+    moved_bytes = 2 * KEY_BYTES * bands + PAIR_BYTES * bucket_pairs + size * bucketed
     at_threshold = np.array([search.threshold])
     hit = probability(search.threshold, bands, rows)
     kept = float(compared(at_threshold, bands, rows, search.threshold, search.sigmas)[0])
@@ -86,7 +86,7 @@ def cost(
         rows=rows,
         signature_size=size,
         signature_bytes=KEY_BYTES * bands + size,
-        shuffle_bytes=shuffle_bytes,
+        moved_bytes=moved_bytes,
         bucketed=bucketed,
         bucket_pairs=bucket_pairs,
         candidates=candidates,
@@ -100,7 +100,7 @@ def cost(
 def solve(wishes: Wishes, search: Search, corpus: Profile, rates: Rates) -> list[Choice]:
     """Return the choices that meet all wishes and that no other one betters, by rows.
 
-    A choice betters another if it costs no more in signature bytes, shuffled bytes and candidates, and less in one.
+    A choice betters another if it costs no more in signature bytes, moved bytes and candidates, and less in one.
 
     Raises
     ------
@@ -121,7 +121,7 @@ def solve(wishes: Wishes, search: Search, corpus: Profile, rates: Rates) -> list
 
 
 def _betters(one: Choice, other: Choice) -> bool:
-    costs = [(each.signature_bytes, each.shuffle_bytes, each.candidates) for each in (one, other)]
+    costs = [(each.signature_bytes, each.moved_bytes, each.candidates) for each in (one, other)]
     return costs[0] != costs[1] and all(mine <= its for mine, its in zip(*costs, strict=True))
 
 

@@ -64,7 +64,8 @@ def _list_choices(answer: Mapping[str, Any]) -> list[str]:
         for each in choices
     ]
     lines = _align([[*head, ""], *rows])
-    note = "Per document: bytes stored and shuffled, candidates, those compared exactly, time of a core."
+    note = "Per document: bytes of a signature, bytes that a whole run shuffles, candidates, those compared exactly, "
+    note += "time of a core for what depends on the choice."
     if len(choices) > 1:
         note += " < takes the least."
     lost = next(each["lost"] for each in choices if (each["bands"], each["rows"]) == (best["bands"], best["rows"]))
@@ -121,12 +122,14 @@ def _list_capacity(answer: Mapping[str, Any]) -> list[str]:
                 )
     cores = plan["executors"] * plan["cores"]
     money = "" if plan["price"] is None else f"; {cores:,} cores for so long cost {plan['price']:,.2f}"
+    idle = [stage["name"] for stage in plan["stages"] if stage["partitions"] < cores and stage["core_hours"] > 0]
+    few = f"; fewer tasks than cores have {', '.join(idle)}" if idle else ""
     lines += [
         "",
         f"rates: {answer['rates']['source']}",
         (
             f"hours: {_hours(plan['core_hours'])} core hours / {cores:,} cores / {plan['efficiency']:.0%} + "
-            f"{answer['rates']['fixed']:.0f} s = {_hours(plan['hours'])}{money}"
+            f"{answer['rates']['fixed']:.0f} s = {_hours(plan['hours'])}{money}{few}"
         ),
         (
             f"memory: {size(plan['worker_bytes_per_executor'])} of Python workers an executor beside its heap; "

@@ -61,7 +61,7 @@ def list_stages(rows: Rows, corpus: Profile, cores: int, rates: Rates) -> list[S
         _bucket(rows, corpus, cores, rates),
         _pair(rows, rates),
         _verify(rows, corpus, cores, rates),
-        _connect(rows, rates),
+        _connect(rows, cores, rates),
         _elect(rows, corpus, cores, rates),
         _write(rows, corpus, rates),
     ]
@@ -177,13 +177,14 @@ def _places(rows: Rows, each: float) -> Item:
     return Item(what="places of documents", count=rows.documents, each=each + ROW_BYTES)
 
 
-def _connect(rows: Rows, rates: Rates) -> Stage:
+def _connect(rows: Rows, cores: int, rates: Rates) -> Stage:
+    is_spread = rows.engine == "graphframes"
     rounds = [Item(what="edges, all rounds", count=rows.links, each=FOREST_BYTES)]
     return Stage(
         name="components",
-        shuffle=rounds if rows.engine == "graphframes" else [],
+        shuffle=rounds if is_spread else [],
         tables=[Item(what="members", count=rows.members, each=16)],
-        partitions=1,
+        partitions=cores if is_spread else 1,
         core_seconds=rows.links * rates.edge,
     )
 

@@ -24,16 +24,20 @@ def find_breaches(report: Mapping[str, Any], limits: Mapping[str, Any]) -> list[
         where unknown; `limit`.
     """
     breaches = []
-    for alert, limit in limits.items():
+    for alert, limit in list_limits(limits).items():
         metric, _, side = alert.rpartition("_")
-        if side in {"above", "below"} and limit != "":
-            sign = 1 if side == "above" else -1
-            breaches += [
-                {"alert": alert, "metric": metric, "label": label, "value": value, "limit": limit}
-                for label, value in _measure(report, metric).items()
-                if value is None or sign * value > sign * limit
-            ]
+        sign = 1 if side == "above" else -1
+        breaches += [
+            {"alert": alert, "metric": metric, "label": label, "value": value, "limit": limit}
+            for label, value in _measure(report, metric).items()
+            if value is None or sign * value > sign * limit
+        ]
     return breaches
+
+
+def list_limits(alerts: Mapping[str, Any]) -> dict[str, float]:
+    """Return the limits of table [alerts] that are set."""
+    return {name: limit for name, limit in alerts.items() if name.endswith(("_above", "_below")) and limit != ""}
 
 
 def _measure(report: Mapping[str, Any], metric: str) -> Mapping[str, float | None]:
@@ -42,6 +46,8 @@ def _measure(report: Mapping[str, Any], metric: str) -> Mapping[str, float | Non
         return {name: stage["seconds"] for name, stage in report["stages"].items()}
     if metric == "survival_by_source" and report[metric]:
         return {name: source["kept"] / source["documents"] for name, source in report[metric].items()}
+    if metric == "least_similarity" and not report["removed"]:
+        return {}
     return {"": report[metric]}
 
 

@@ -2,13 +2,34 @@
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeGuard
 
-from dedup.display import hide_secrets
+from dedup.display import duration, hide_secrets, printable, share
 from dedup.errors import StorageError
+from dedup.kernels.jaccard import BINS
 from dedup.report.metrics import METRICS
 from dedup.settings.files import flatten
 
+WEIGHED = (
+    "documents",
+    "removal_rate",
+    "chained_share",
+    "least_similarity",
+    "kept_by_representative",
+    "empty_rate",
+    "quarantined",
+    "text_bytes_removed",
+    "candidate_pairs_per_doc",
+    "verify_drop_rate",
+    "recall_on_labeled_set",
+)
+"""Numbers whose differences are told in sentences."""
+MOST_SOURCES = 5
+"""Sources whose difference is told."""
+LEAST_CHANGE = 0.01
+"""Of the share kept of a source, to be told."""
+LEAST_SLOWER = 0.2
+"""Share of the time before by which another is told: machines differ by less from one run to the next."""
 COMPARED = tuple(name for name in METRICS if name != "removal_rate_change")
 """Numbers of report.json that are shown beside those of the baseline."""
 
@@ -37,8 +58,83 @@ def hold_against(report: Mapping[str, Any], baseline: Mapping[str, Any]) -> dict
         "output": hide_secrets(baseline["output"]),
         "numbers": {name: value for name in COMPARED if _is_number(value := baseline.get(name))},
         "settings": {name: [then.get(name), now[name]] for name in now if then.get(name) != now[name]},
+        "differences": tell_differences(report, baseline),
+        "plotted": pick_plotted(baseline),
     }
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float)
+def tell_differences(report: Mapping[str, Any], baseline: Mapping[str, Any]) -> list[str]:
+    """Say what is another number than in the earlier run, of those that matter to a decision."""
+    told = []
+    for name in WEIGHED:
+        metric, now, then = METRICS[name], report[name], baseline.get(name)
+        if now is None or not _is_number(then) or (shown := metric.show(now)) == (before := metric.show(then)):
+            continue
+        told.append(f"{metric.label} {'rose' if now > then else 'fell'} from {before} to {shown}")
+    earlier = _list_survival(baseline)
+    survival = [(name, kept, earlier[name]) for name, kept in _list_survival(report).items() if name in earlier]
+    changed = [each for each in survival if abs(each[1] - each[2]) >= LEAST_CHANGE]
+    for name, kept, kept_then in sorted(changed, key=lambda one: -abs(one[1] - one[2]))[:MOST_SOURCES]:
+        verb = "rose" if kept > kept_then else "fell"
+        told.append(f"share kept of source {printable(name)!r} {verb} from {share(kept_then)} to {share(kept)}")
+    now, then = (_sum_seconds(each) for each in (report, baseline))
+    if then and abs(now - then) > LEAST_SLOWER * then:
+        told.append(f"time {'rose' if now > then else 'fell'} from {duration(then)} to {duration(now)}")
+    return told
+
+
+def _list_survival(report: Mapping[str, Any]) -> dict[str, float]:
+    """Return the share kept of each source."""
+    sources = _known(report, "survival_by_source")
+    pairs = {name: (_known(sources, name).get("kept"), _known(sources, name).get("documents")) for name in sources}
+    return {name: kept / of for name, (kept, of) in pairs.items() if _is_number(kept) and _is_number(of) and of}
+
+
+def _sum_seconds(report: Mapping[str, Any]) -> float:
+    stages = _known(report, "stages")
+    return sum(seconds for name in stages if _is_number(seconds := _known(stages, name).get("seconds")))
+
+
+def pick_plotted(baseline: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the plots show of an earlier run: what it has of it, and in a form that can be drawn."""
+    plotted: dict[str, Any] = {"survival": _list_survival(baseline)}
+    for name in ("similarities", "removal_similarities"):
+        if _are_numbers(counts := baseline.get(name)) and len(counts) == BINS:
+            plotted[name] = counts
+    for name in ("bucket_sizes", "component_sizes"):
+        sizes = _known(baseline, name)
+        if sizes and all(str(size).isdecimal() for size in sizes) and _are_numbers([*sizes.values()]):
+            plotted[name] = {int(size): count for size, count in sizes.items()}
+    if isinstance(dial := baseline.get("dial"), list):
+        points = [[point.get("threshold"), point.get("removed")] for point in dial if isinstance(point, dict)]
+        plotted["dial"] = [point for point in points if _are_numbers(point)]
+    ranks = _known(baseline, "token_ranks").get("ranks")
+    per_million = _known(baseline, "token_ranks", "kept").get("per_million")
+    if _are_numbers(ranks) and _are_numbers(per_million) and len(ranks) == len(per_million):
+        plotted["tokens"] = [ranks, per_million]
+    lsh = _known(baseline, "settings", "lsh")
+    if _are_numbers(banding := [lsh.get("bands"), lsh.get("rows")]):
+        plotted["banding"] = banding
+    stages = _known(baseline, "stages")
+    seconds = {name: _known(stages, name).get("seconds") for name in stages}
+    for name, numbers in (("seconds", seconds), ("pairs", _known(baseline, "pairs"))):
+        plotted[name] = {key: value for key, value in numbers.items() if _is_number(value)}
+    if _are_numbers([baseline.get("kept"), baseline.get("documents")]) and baseline["documents"]:
+        plotted["kept"] = baseline["kept"] / baseline["documents"]
+    return plotted
+
+
+def _known(values: Mapping[str, Any], *names: str) -> Mapping[str, Any]:
+    """Return the object below these names; an empty one where there is none."""
+    for name in names:
+        found = values.get(name)
+        values = found if isinstance(found, dict) else {}
+    return values
+
+
+def _are_numbers(values: object) -> TypeGuard[list[float]]:
+    return isinstance(values, list) and all(map(_is_number, values))
+
+
+def _is_number(value: object) -> TypeGuard[float]:
+    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -7,8 +7,9 @@ import platform
 import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from hashlib import sha256
 from importlib.metadata import version
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from scipy.special import betaincinv
@@ -20,15 +21,21 @@ from dedup.kernels.compiled import AVAILABLE
 from dedup.kernels.curve import probability
 from dedup.report.alerts import find_breaches, to_sentence
 from dedup.report.baseline import hold_against
+from dedup.report.decisions import show_doubtful, turn_dial
+from dedup.report.prediction import predict
 from dedup.settings.files import to_dict
 from dedup.settings.layers import NEAR
 from dedup.settings.options import Config
 from dedup.tables.counts import Layered, Lost, Near, Verified, Written
 
+Sample: TypeAlias = Sequence[tuple[int, bytes]]
+"""Documents as from `frequencies.shorten` by doc_id, those of equal rows as often as there are such."""
 PACKAGES = ("pyspark", "graphframes-py", "numpy", "pyarrow", "scipy", "xxhash")
 SIMILARITIES = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95)
 BAND_ROW_BYTES = 16
 """A band row: key and doc_id."""
+EXAMPLE_LENGTH = 200
+"""Characters shown of an example of a component."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,8 +93,12 @@ def build_report(*, config: Config, inputs: Sequence[str], output: str, outcome:
         "linkage": config.cluster.linkage,
         "relinked": elected.relinked,
         "chained": elected.chained,
-        "chaining_rate": _share(elected.chained, removed),
+        "chained_share": _share(elected.chained, removed),
         "least_similarity": elected.least,
+        "removal_similarities": list(elected.similarities),
+        "doubtful": show_doubtful(elected.doubtful, outcome.texts),
+        "kept_by_representative": written.kept + elected.parted,
+        "dial": turn_dial(config, near, written),
         "decided": dict(elected.rules),
         "quarantined": written.quarantined,
         "documents_empty": signed.documents_empty,
@@ -95,12 +106,14 @@ def build_report(*, config: Config, inputs: Sequence[str], output: str, outcome:
         "empty_rate": _share(signed.documents_empty, signed.rows),
         "short_rate": _share(signed.documents_short, signed.rows),
         "survival_by_source": outcome.survival_by_source,
+        "removers": [{**each, **_name_sources(each)} for each in elected.removers],
         "layers": list_layers(outcome.layers, written),
         "text_bytes": first.text_bytes,
         "text_bytes_removed": None if written.text_bytes_kept is None else first.text_bytes - written.text_bytes_kept,
         "tokens": signed.tokens,
         "token_ranks": outcome.token_ranks,
         "edges": verified.rows,
+        "edges_written": written.edges,
         "similarities": list(verified.similarities),
         "components": sum(elected.sizes.values()),
         "component_sizes": elected.sizes,
@@ -141,7 +154,9 @@ def build_report(*, config: Config, inputs: Sequence[str], output: str, outcome:
         "recall_at_threshold": probability(config.threshold, *config.banding) if config.mode == "lsh" else 1.0,
         "recall_measured": list(points),
         "stages": outcome.stages,
-        "settings": to_dict(hide_passwords(config.settle())),
+        "planned": predict(config, signed, removed),
+        "settings": (settings := to_dict(hide_passwords(config.settle()))),
+        "settings_digest": sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:12],
         "hash": outcome.spec,
         "input": [hide_secrets(path) for path in inputs],
         "format": outcome.format,
@@ -188,30 +203,43 @@ def list_layers(steps: Sequence[Layered], written: Written) -> list[dict[str, An
     return found
 
 
-def rank_tokens(texts: Mapping[str, list[bytes]]) -> dict[str, Any] | None:
+def rank_tokens(samples: Mapping[str, Sample]) -> dict[str, Any] | None:
     """Return the rank-frequency curves of samples of documents, read at the same ranks; None where they are too small.
 
     Parameters
     ----------
-    texts
-        By name, documents as from `frequencies.shorten`.
+    samples
+        Of the `input` and of what is `kept` of it.
 
     Returns
     -------
     dict
-        `ranks`; by name `tokens` of the sample, `slope`, and occurrences `per_million` at the ranks.
+        `ranks`; by name `tokens` of the sample, `slope` with its standard `error`, and occurrences `per_million` at the
+        ranks; `change` of the slope from input to kept, and `change_error`, less than the two errors as the documents
+        are the same.
     """
-    counts = {name: frequencies.count(each) for name, each in texts.items()}
+    counts = {name: frequencies.count([tokens for _, tokens in sample]) for name, sample in samples.items()}
     ranks = frequencies.choose_ranks(*counts.values())
-    curves = {}
+    curves, slopes, without = {}, {}, {}
     for name, each in counts.items():
         slope = frequencies.fit_slope(each, ranks)
         if slope is None:
             return None
+        groups = frequencies.divide(np.array([doc_id for doc_id, _ in samples[name]], dtype=np.int64))
+        without[name] = frequencies.fit_without_each([tokens for _, tokens in samples[name]], groups, ranks)
+        slopes[name] = slope
         total = int(each.sum())
-        per_million = np.round(each[ranks - 1] * (1e6 / total), 3).tolist()
-        curves[name] = {"tokens": total, "slope": round(slope, 4), "per_million": per_million}
-    return {"ranks": ranks.tolist(), **curves}
+        curves[name] = {
+            "tokens": total,
+            "slope": round(slope, 4),
+            "error": round(frequencies.estimate_error(without[name]), 4),
+            "per_million": np.round(each[ranks - 1] * (1e6 / total), 3).tolist(),
+        }
+    change = {
+        "change": round(slopes["kept"] - slopes["input"], 4),
+        "change_error": round(frequencies.estimate_error(without["kept"] - without["input"]), 4),
+    }
+    return {"ranks": ranks.tolist(), **curves, **change}
 
 
 def _percentile(counts: Mapping[int, int], percent: int) -> int:
@@ -264,10 +292,18 @@ def show_largest(largest: Sequence[Mapping[str, Any]], texts: Mapping[int, str])
             "representative_id": one["examples"][0]["id"],
             "documents": one["documents"],
             "component_id": one["component_id"],
-            "examples": [{"id": each["id"], "text": texts.get(each["doc_id"])} for each in one["examples"]],
+            "examples": [{"id": each["id"], "text": _begin(texts.get(each["doc_id"]))} for each in one["examples"]],
         }
         for one in largest
     ]
+
+
+def _begin(text: str | None) -> str | None:
+    return None if text is None else " ".join(text[:EXAMPLE_LENGTH].split())
+
+
+def _name_sources(removers: Mapping[str, Any]) -> dict[str, str]:
+    return {name: "(none)" if removers[name] is None else removers[name] for name in ("source", "by")}
 
 
 def to_json(report: Mapping[str, Any]) -> str:

@@ -1,41 +1,90 @@
 """What an operator watches, as Prometheus' text format: metrics.prom."""
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 from prometheus_client import CollectorRegistry, Gauge, generate_latest
 
-from dedup.display import printable
+from dedup.display import count, printable, share, size
+from dedup.report.alerts import list_limits
+
+
+def decimal(value: float | None) -> str:
+    """Write a number with two decimals."""
+    return "unknown" if value is None else f"{value:,.2f}"
+
+
+class Metric(NamedTuple):
+    """A number of report.json."""
+
+    label: str
+    """Its name for people."""
+    meaning: str
+    show: Callable[[Any], str]
+    """Writes a value, or None, for people."""
+
 
 METRICS = {
-    "documents": "Documents of the input.",
-    "kept": "Documents kept.",
-    "removed": "Documents removed.",
-    "identical": "Documents removed whose shingle set is that of the one kept.",
-    "near": "Documents removed that are near-duplicates of the one kept.",
-    "spared": "Documents that a limit kept from being removed.",
-    "quarantined": "Malformed records of the input that were set aside.",
-    "removal_rate": "Share of documents removed.",
-    "removal_rate_change": "Difference of the removal rate to the baseline's, without its sign.",
-    "chaining_rate": "Share of the removed documents that are less similar to the one kept than the threshold.",
-    "empty_rate": "Share of documents without a token.",
-    "documents_short": "Documents with fewer tokens than a shingle.",
-    "text_bytes": "Bytes of all texts.",
-    "text_bytes_removed": "Bytes of the texts removed.",
-    "candidate_pairs_per_doc": "Candidate pairs per document.",
-    "verify_drop_rate": "Share of candidates that the exact comparison dropped.",
-    "bucket_size_p99": "Documents that 99 of 100 buckets do not exceed, of buckets of two and more.",
-    "signature_bytes": "Bytes of the table of signatures.",
-    "index_bytes": "Bytes of the band rows that were shuffled into buckets.",
-    "recall_on_labeled_set": "Share of labelled pairs of duplicates that ended in one component.",
-    "missed_by_bands": "About how many similar pairs share no bucket, at most.",
-    "components": "Components of more than one document.",
+    "documents": Metric("documents", "Documents of the input.", count),
+    "kept": Metric("documents kept", "Documents kept.", count),
+    "removed": Metric("documents removed", "Documents removed.", count),
+    "identical": Metric(
+        "identical copies removed", "Documents removed whose shingle set is that of the one kept.", count
+    ),
+    "near": Metric("near-duplicates removed", "Documents removed that are near-duplicates of the one kept.", count),
+    "spared": Metric("spared by the limit", "Documents that a limit kept from being removed.", count),
+    "quarantined": Metric("records set aside", "Malformed records of the input that were set aside.", count),
+    "removal_rate": Metric("share removed", "Share of documents removed.", share),
+    "removal_rate_change": Metric(
+        "change of the share removed", "Difference of the removal rate to the baseline's, without its sign.", share
+    ),
+    "chained_share": Metric(
+        "removals below the threshold",
+        "Share of the removed documents that are less similar to the one kept than the threshold.",
+        share,
+    ),
+    "least_similarity": Metric("least similarity", "Least similarity of a removed document to the one kept.", decimal),
+    "kept_by_representative": Metric(
+        "kept by linkage representative", "Documents that linkage by representative would keep.", count
+    ),
+    "empty_rate": Metric("documents without a token", "Share of documents without a token.", share),
+    "documents_short": Metric("short documents", "Documents with fewer tokens than a shingle.", count),
+    "text_bytes": Metric("text", "Bytes of all texts.", size),
+    "text_bytes_removed": Metric("text removed", "Bytes of the texts removed.", size),
+    "candidate_pairs_per_doc": Metric("candidates per document", "Candidate pairs per document.", decimal),
+    "verify_drop_rate": Metric(
+        "candidates below the threshold", "Share of candidates that the exact comparison dropped.", share
+    ),
+    "bucket_size_p99": Metric(
+        "documents in 99 of 100 buckets, at most",
+        "Documents that 99 of 100 buckets do not exceed, of buckets of two and more.",
+        count,
+    ),
+    "signature_bytes": Metric("table of signatures", "Bytes of the table of signatures.", size),
+    "index_bytes": Metric(
+        "band rows, uncompressed",
+        "Bytes of the band rows, of a key and an id, that are brought together in buckets.",
+        size,
+    ),
+    "recall_on_labeled_set": Metric(
+        "labelled pairs in one component", "Share of labelled pairs of duplicates that ended in one component.", share
+    ),
+    "missed_by_bands": Metric(
+        "similar pairs in no bucket, at most", "About how many similar pairs share no bucket, at most.", decimal
+    ),
+    "components": Metric("components", "Components of more than one document.", count),
 }
 """Numbers of report.json that go to metrics.prom; one that is not known is left out."""
 
 
-def to_metrics(report: Mapping[str, Any]) -> str:
-    """Write the numbers for Prometheus' node exporter or a push gateway."""
+def to_metrics(report: Mapping[str, Any], finished: float | None = None) -> str:
+    """Write the numbers for Prometheus' node exporter or a push gateway.
+
+    Parameters
+    ----------
+    finished
+        When the result was published, in seconds since 1970; None of one that is not.
+    """
     registry = CollectorRegistry()
 
     def add(name: str, meaning: str, values: Mapping[str, float | None], label: str = "") -> None:
@@ -45,16 +94,23 @@ def to_metrics(report: Mapping[str, Any]) -> str:
             for key, value in known.items():
                 (gauge.labels(printable(key)) if label else gauge).set(value)
 
-    for name, meaning in METRICS.items():
-        add(name, meaning, {"": report[name]})
+    add("last_success_timestamp_seconds", "When the result was published.", {"": finished})
+    known = {"version": report["versions"]["dedup"], "settings": report["settings_digest"]}
+    info = Gauge("dedup_run_info", "Version of the package and digest of the settings.", [*known], registry=registry)
+    info.labels(**known).set(1)
+    for name, metric in METRICS.items():
+        add(name, metric.meaning, {"": report[name]})
     add("alerts", "Measurements beyond their limits.", {"": len(report["alerts"])})
+    breached = {breach["alert"] for breach in report["alerts"]}
+    limits = {name: float(name in breached) for name in list_limits(report["settings"]["alerts"])}
+    add("alert", "Whether a measurement is beyond this limit.", limits, "alert")
     add("pairs", "Pairs of documents that got so far.", report["pairs"], "step")
     add("uncompared_lost_share", "At most this share of uncompared pairs was lost.", _lost(report))
     sources = (report["survival_by_source"] or {}).items()
     survival = {name: source["kept"] / source["documents"] for name, source in sources}
     add("survival_by_source", "Share of a source's documents that were kept.", survival, "source")
     ranks = report["token_ranks"] or {}
-    slopes = {part: curve["slope"] for part, curve in ranks.items() if part != "ranks"}
+    slopes = {part: ranks[part]["slope"] for part in ("input", "kept") if part in ranks}
     add("token_slope", "Slope of log frequency over log rank of the tokens of a sample.", slopes, "part")
     stages = report["stages"].items()
     add("stage_seconds", "Seconds of each stage.", {name: stage["seconds"] for name, stage in stages}, "stage")

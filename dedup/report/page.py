@@ -1,5 +1,6 @@
 """The report as one page that needs nothing else: report.html."""
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -7,8 +8,19 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescap
 from markupsafe import Markup
 
 from dedup.display import change, count, number, printable, share, size
-from dedup.report.alerts import to_sentence
 from dedup.report.metrics import METRICS
+from dedup.settings.layers import NEAR
+
+LABELLED = {"stage_seconds": "seconds of stage", "survival_by_source": "share kept of source"}
+"""Measurements of each stage or source, for people."""
+PAIRS = {
+    "all": "of all documents",
+    "in_buckets": "in buckets, each as often as it shares one",
+    "distinct": "distinct",
+    "candidates": "candidates, after length and estimate",
+    "edges": "edges: exact Jaccard at or above the threshold",
+}
+"""The steps that thin out pairs."""
 
 
 def to_html(report: Mapping[str, Any], plots: Mapping[str, str]) -> str:
@@ -28,18 +40,103 @@ def to_html(report: Mapping[str, Any], plots: Mapping[str, str]) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {each.__name__: each for each in (change, count, number, share, size, to_sentence)}
+    environment.filters |= {each.__name__: each for each in FILTERS}
     return environment.get_template("page.html.j2").render(
         report=report,
         metrics=METRICS,
         plots={name: Markup(svg) for name, svg in plots.items()},  # noqa: S704 - drawn from numbers alone
         sizes={name: group_by_power_of_two(report[f"{name}_sizes"]) for name in ("bucket", "component")},
+        layers=list_layers(report),
+        earlier={"survival": {}, "seconds": {}} | ((report.get("baseline") or {}).get("plotted") or {}),
+        funnel=list_pairs(report),
+        sources=list_sources(report),
+        planned=list_planned(report),
     )
 
 
 def _escape(value: object) -> object:
     """Return a text of the input with what cannot be seen as escapes; markup and anything else as it is."""
     return printable(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def capitalize_first(text: str) -> str:
+    """Begin a sentence, its names as they are."""
+    return text[:1].upper() + text[1:]
+
+
+def with_error(value: float, error: float) -> str:
+    """Write a number to the digit that its standard error leaves certain, and that error."""
+    digits = min(max(-math.floor(math.log10(error)), 1), 4) if error > 0 else 2
+    return f"{value:.{digits}f} ± {error:.{digits}f}"
+
+
+def tell_breach(breach: Mapping[str, Any]) -> str:
+    """Say a breach to people; the setting's name stands behind."""
+    name, side = breach["metric"], breach["alert"].rpartition("_")[2]
+    metric = METRICS.get(name)
+    label = metric.label if metric else LABELLED[name]
+    show = metric.show if metric else share if name == "survival_by_source" else number
+    of = f" {breach['label']!r}" if breach["label"] else ""
+    if breach["value"] is None:
+        return f"{label}{of}: unknown, and has a limit of {show(breach['limit'])} (alerts.{breach['alert']})"
+    beyond = f"{side} the limit of {show(breach['limit'])} (alerts.{breach['alert']})"
+    return f"{label}{of}: {show(breach['value'])}, {beyond}"
+
+
+def list_layers(report: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return what each layer removes, in order: its `name`, and `removed` of the documents `before`.
+
+    The layer near is two: identical documents, and near ones.
+    """
+    left, listed = report["documents"], []
+    for layer in report["layers"]:
+        parts = [(layer["layer"], layer["removed"])]
+        if layer["layer"] == NEAR:
+            parts = [(METRICS[name].label, report[name]) for name in ("identical", "near")]
+        for name, removed in parts:
+            listed.append({"name": name, "removed": removed, "before": left})
+            left -= removed
+    return listed
+
+
+def list_pairs(report: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the steps that thin out pairs: `name`, `pairs`, and `width` and `earlier`, shares on a log scale."""
+    pairs, earlier = report["pairs"], (report.get("baseline") or {}).get("plotted", {}).get("pairs", {})
+    most = math.log10(max([2, *(pairs[name] for name in PAIRS), *(earlier.get(name, 0) for name in PAIRS)]))
+
+    def scale(value: float | None) -> float | None:
+        return None if value is None else math.log10(max(value, 1)) / most
+
+    return [
+        {"name": label, "pairs": pairs[name], "width": scale(pairs[name]), "earlier": scale(earlier.get(name))}
+        for name, label in PAIRS.items()
+    ]
+
+
+def list_sources(report: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the sources by what they lose, the greatest loss first."""
+    listed = [
+        {"name": name, **counts, "removed": counts["documents"] - counts["kept"]}
+        for name, counts in (report["survival_by_source"] or {}).items()
+    ]
+    return sorted(listed, key=lambda one: (one["name"] == "(others)", -one["removed"], one["name"]))
+
+
+def list_planned(report: Mapping[str, Any]) -> list[dict[str, str]]:
+    """Return what a plan says beside what was measured, as texts: `name`, `planned` and `measured`."""
+    planned = report["planned"]
+    if planned is None:
+        return []
+    rows = [("documents removed", count(planned["removed"]), count(report["removed"]))]
+    rows += [
+        (f"pairs {PAIRS[name]}" if name != "edges" else PAIRS[name], count(pairs), count(report["pairs"][name]))
+        for name, pairs in planned["pairs"].items()
+    ]
+    measured = {name: stage.get("shuffle_bytes") for name, stage in report["stages"].items()}
+    for name, shuffled in planned["shuffle_bytes"].items():
+        if measured.get(name) is not None and (shuffled or measured[name]):
+            rows.append((f"shuffled by {name}", size(shuffled), size(measured[name])))
+    return [dict(zip(("name", "planned", "measured"), row, strict=True)) for row in rows]
 
 
 def group_by_power_of_two(counts: Mapping[int, int]) -> dict[str, int]:
@@ -49,3 +146,6 @@ def group_by_power_of_two(counts: Mapping[int, int]) -> dict[str, int]:
         top = 1 << (each - 1).bit_length()
         summed[top] = summed.get(top, 0) + times
     return {f"{top // 2 + 1:,} to {top:,}" if top > 2 else f"{top}": times for top, times in summed.items()}
+
+
+FILTERS = (change, count, number, share, size, tell_breach, capitalize_first, with_error)

@@ -40,6 +40,5 @@ class Applied:
     """Whether any row goes."""
 
     def list_examples(self) -> list[int]:
-        """Return the documents that stand for the largest components in the report."""
-        largest = [] if self.near is None else self.near.counts.elected.largest
-        return [each["doc_id"] for one in largest for each in one["examples"]]
+        """Return the documents whose texts the report shows."""
+        return [] if self.near is None else self.near.counts.elected.shown

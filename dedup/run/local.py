@@ -54,7 +54,7 @@ def run_in_memory(job: Job) -> dict[str, Any]:
     DedupError
         When the input, the settings, the output or the memory do not allow it; nothing is published.
     """
-    check_apart([*job.inputs, *filter(None, [job.config.evaluation.labeled_pairs])], job.output)
+    check_apart(job.read, job.output)
     job, storage = job.settle(), Storage()
     with Workspace(storage, job.output) as workspace:
         try:
@@ -76,7 +76,7 @@ def _run(job: Job, storage: Storage, workspace: Workspace) -> dict[str, Any]:
     labels = _read_labels(config, source)
     contract = load_contract(config)
     spec = HashSpec.of(config, contract)
-    workspace.open(identify(config, spec, listing.fingerprint), overwrite=job.overwrite)
+    workspace.open(identify(job, spec, listing.fingerprint), overwrite=job.overwrite)
     clock = Clock()
     splits = cut(listing, SPLIT_BYTES)
     cores = count_cores() if listing.size > ALONE_BYTES and can_fork([*job.inputs, job.output]) else 1
@@ -108,7 +108,7 @@ def _run(job: Job, storage: Storage, workspace: Workspace) -> dict[str, Any]:
         written = clock("output", write)
     counts = Near.none() if searched is None else searched.count(labels)
     sample = [] if searched is None else searched.signed.list_sample()
-    token_ranks, plots = draw(config, counts, sample, set(removals["doc_id"].to_pylist()))
+    token_ranks, plots = draw(config, counts, sample, set(removals["doc_id"].to_pylist()), baseline)
     if list_input(job).fingerprint != listing.fingerprint:
         raise DataError("--input: must not change while the job reads it (it did): repeat the command")
     outcome = Outcome(
@@ -117,7 +117,7 @@ def _run(job: Job, storage: Storage, workspace: Workspace) -> dict[str, Any]:
         written=written,
         stages=clock.report(),
         token_ranks=token_ranks,
-        texts={} if searched is None else writer.read_texts(register, searched.found.elected.largest),
+        texts={} if searched is None else writer.read_texts(register, searched.found.elected.shown),
         survival_by_source=fates.count_sources(register) if config.input.source_column else None,
         signature_bytes=0 if searched is None else searched.signed.nbytes,
         baseline=baseline,

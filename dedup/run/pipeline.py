@@ -76,7 +76,7 @@ def run(spark: SparkSession, job: Job) -> dict[str, Any]:
     table = load_table(spark, job.inputs, job.config.input) if job.table is None else None
     if table is not None:
         job = replace(job, table=table, inputs=[*job.inputs, *list_folders(table)])
-    check_apart([*job.inputs, *filter(None, [job.config.evaluation.labeled_pairs])], job.output)
+    check_apart(job.read, job.output)
     # Hadoop takes what stands before a colon for a scheme.
     output = absolute(job.output) if is_on_disk(spark, job.output) and ":" in job.output else job.output
     job = replace(job.settle(), output=output)
@@ -106,7 +106,7 @@ def _run(spark: SparkSession, job: Job, storage: Storage, workspace: Workspace) 
     spec = HashSpec.of(config, contract)
     clock = Clock(spark)
     given = _open_files(spark, job, workspace, clock) or _open_rows(spark, job, storage, workspace, clock)
-    workspace.open(identify(config, spec, given.fingerprint), overwrite=job.overwrite)
+    workspace.open(identify(job, spec, given.fingerprint), overwrite=job.overwrite)
     keep = Tables(spark, workspace)
     near = NearLayer(
         config=config,
@@ -125,7 +125,7 @@ def _run(spark: SparkSession, job: Job, storage: Storage, workspace: Workspace) 
     found, applied = searched.near, searched.applied
     with ThreadPoolExecutor() as beside:
         # The drawing takes as long as the writing of a small corpus, and another core.
-        drawing = beside.submit(_draw, clock, config, found)
+        drawing = beside.submit(_draw, clock, config, found, baseline)
         written = clock("output", given.write, applied)
         survival = None
         if config.input.source_column:
@@ -262,14 +262,16 @@ def _read_labels(spark: SparkSession, storage: Storage, config: Config, id_type:
     return read_labels(spark, storage, path, id_type=id_type, where="evaluation.labeled_pairs").filter("duplicate")
 
 
-def _draw(clock: Clock, config: Config, found: NearFound | None) -> tuple[dict[str, Any] | None, Mapping[str, str]]:
+def _draw(
+    clock: Clock, config: Config, found: NearFound | None, baseline: Mapping[str, Any] | None
+) -> tuple[dict[str, Any] | None, Mapping[str, str]]:
     """Read the sample of tokens, and draw the plots."""
     if found is None:
-        return draw(config, Near.none(), [], set())
+        return draw(config, Near.none(), [], set(), baseline)
     with clock.group("output"):
         rows = signatures.select_sample(found.signatures).toArrow()
         sample: Sample = list(zip(rows["doc_id"].to_pylist(), rows["tokens"].to_pylist(), strict=True))
         ids = pa.table({"doc_id": pa.array([doc_id for doc_id, _ in sample], pa.int64())})
         drawn = F.broadcast(found.removals.sparkSession.createDataFrame(ids))
         removed = found.removals.select("doc_id").join(drawn, on="doc_id", how="left_semi").toArrow()
-    return draw(config, found.counts, sample, set(removed["doc_id"].to_pylist()))
+    return draw(config, found.counts, sample, set(removed["doc_id"].to_pylist()), baseline)

@@ -1,6 +1,8 @@
 """The sets of `contamination.sets`, read from files of any format."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import numpy as np
 import pyarrow as pa
@@ -39,20 +41,34 @@ def read_prompts(sets: Sequence[PromptSet]) -> Prompts:
     )
 
 
+def list_fingerprints(sets: Sequence[PromptSet]) -> dict[str, str]:
+    """Return fingerprints that change when a file of a set does, by what they are called.
+
+    Raises
+    ------
+    StorageError
+        As `read_prompts`.
+    """
+    found = {}
+    for each in sets:
+        with _said_of(each):
+            found[f"{WHERE} {each.name}"] = list_files([each.path]).fingerprint
+    return found
+
+
 def _read(chosen: PromptSet) -> pa.Array:
-    try:
+    with _said_of(chosen):
         source = open_source(list_files([chosen.path]), id_column="", text_column=chosen.column)
         pieces = [piece for split in cut(source.listing, SPLIT_BYTES) for piece in source.read(split)]
-    except (StorageError, SchemaError, DataError) as error:
-        # Said of the input, with advice that helps only there.
-        said = (
-            str(error)
-            .partition("; ")[0]
-            .removeprefix("--input")
-            .removeprefix(":")
-            .strip()
-            .removeprefix("input.text_column: ")
-        )
-        raise type(error)(f"{WHERE}: {chosen.name}: {said.replace('the input', 'the set')}") from error
     found = [pa.array([], pa.large_string()), *(piece.batch["text"].cast(pa.large_string()) for piece in pieces)]
     return pa.chunked_array(found).combine_chunks()
+
+
+@contextmanager
+def _said_of(chosen: PromptSet) -> Iterator[None]:
+    """Say of a set what readers say of the input, without advice that helps only there."""
+    try:
+        yield
+    except (StorageError, SchemaError, DataError) as error:
+        said = re.sub(r"^(--input:?|input\.text_column:) ", "", str(error).partition("; ")[0])
+        raise type(error)(f"{WHERE}: {chosen.name}: {said.replace('the input', 'the set')}") from error

@@ -1,6 +1,7 @@
 """What runs on every engine have in common: what identifies them, and how they end."""
 
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from dedup import __version__
@@ -10,11 +11,12 @@ from dedup.report.baseline import parse_baseline
 from dedup.report.build import Outcome, build_report, hide_passwords, to_json
 from dedup.report.metrics import to_metrics
 from dedup.report.page import to_html
+from dedup.report.plots import draw_plots
 from dedup.run.job import Job
+from dedup.run.prompts import list_fingerprints
 from dedup.run.workspace import Storage, Workspace
 from dedup.settings.files import flatten, to_dict, to_toml
 from dedup.settings.hashspec import HashSpec
-from dedup.settings.options import Config
 
 KEY_FILE = "hash.key_file"
 """The setting that may change between tries: what counts is what the file holds."""
@@ -34,24 +36,36 @@ def read_baseline(storage: Storage, path: str | None) -> dict[str, Any] | None:
     return parse_baseline(path, storage.read_text(file) if storage.exists(file) else None)
 
 
-def identify(config: Config, spec: HashSpec, fingerprint: str) -> Mapping[str, Any]:
+def identify(job: Job, spec: HashSpec, fingerprint: str) -> Mapping[str, Any]:
     """Return what an unfinished run must have in common with this one to be resumed."""
     # What only judges the result may change in between.
     settings = {
         f"setting {name}": value
-        for name, value in flatten(to_dict(config)).items()
+        for name, value in flatten(to_dict(job.config)).items()
         if name != KEY_FILE and not name.startswith("alerts.")
     }
     hashed = {"hash version": spec.version, "hash key": spec.key, "unicode": spec.unicode}
-    return {"version": __version__, **hashed, **settings, "input": fingerprint}
+    return {"version": __version__, **hashed, **settings, **list_fingerprints(job.prompt_sets), "input": fingerprint}
 
 
 def _name_inputs(job: Job) -> list[str]:
     return [job.config.input.table] if job.config.input.table else list(job.inputs) or ["DataFrame"]
 
 
-def conclude(job: Job, workspace: Workspace, outcome: Outcome, plots: Mapping[str, str]) -> dict[str, Any]:
+def conclude(
+    job: Job,
+    workspace: Workspace,
+    outcome: Outcome,
+    plots: Mapping[str, str],
+    *,
+    first: Callable[[], object] = lambda: None,
+) -> dict[str, Any]:
     """Make the report and publish the result with it.
+
+    Parameters
+    ----------
+    first
+        Called when nothing but the publication is left to do.
 
     Raises
     ------
@@ -60,13 +74,15 @@ def conclude(job: Job, workspace: Workspace, outcome: Outcome, plots: Mapping[st
     """
     config = job.config
     report = build_report(config=config, inputs=_name_inputs(job), output=job.output, outcome=outcome)
+    fails = bool(report["alerts"]) and config.alerts.on_breach == "fail"
     files = {
         "report.json": to_json(report),
-        "report.html": to_html(report, plots),
-        "metrics.prom": to_metrics(report),
+        "report.html": to_html(report, draw_plots(report, plots)),
+        "metrics.prom": to_metrics(report, None if fails else time.time()),
         "dedup.toml": to_toml(hide_passwords(config)),
     }
-    if report["alerts"] and config.alerts.on_breach == "fail":
+    if fails:
         raise refuse(report["alerts"], workspace.keep_report(files))
+    first()
     workspace.publish(files)
     return report

@@ -114,9 +114,7 @@ class Searched:
 
     def list_edges(self) -> list[pa.Table]:
         """Return EDGES, and documents of one shingle set as edges of Jaccard 1."""
-        same = self.found.identical
-        pairs = [same["doc_id"], same["set_id"], pa.chunked_array([pa.repeat(1.0, same.num_rows)])]
-        return [self.found.edges.cast(arrow.EDGES), pa.Table.from_arrays(pairs, schema=arrow.EDGES)]
+        return list_edges(self.found)
 
     def count(self, labels: pa.Table | None) -> Near:
         """Return the counts of all stages."""
@@ -132,6 +130,13 @@ class Searched:
             elected=found.elected,
             labeled=None if labels is None else Labeled(given=labels.num_rows, points=found.recall),
         )
+
+
+def list_edges(found: Found) -> list[pa.Table]:
+    """Return EDGES, and documents of one shingle set as edges of Jaccard 1."""
+    same = found.identical
+    pairs = [same["doc_id"], same["set_id"], pa.chunked_array([pa.repeat(1.0, same.num_rows)])]
+    return [found.edges.cast(arrow.EDGES), pa.Table.from_arrays(pairs, schema=arrow.EDGES)]
 
 
 def choose_signing(config: Config, contract: Contract, listing: Listing) -> passes.Signing:
@@ -219,24 +224,10 @@ class Reading:
             order_keys=part.order_keys.flatten().to_numpy(zero_copy_only=False).reshape(part.doc_ids.size, -1),
         )
         memory.check_ids(features, id_column=config.input.id_column, null_texts=signed.begins[:SHOWN])
-        search = Search(
-            threshold=config.threshold,
-            mode=config.mode,
-            bands=config.banding.bands,
-            rows=config.banding.rows,
-            max_bucket=config.buckets.max_bucket,
-            estimate_sigmas=config.candidates.estimate_sigmas,
-            per_source=config.limits.per_source,
-            rules=parse_order(config.keep.order, "keep"),
-            by_representative=config.cluster.linkage == "representative",
-            max_component=config.cluster.max_component,
-            copies=config.keep.copies,
-            copies_per_source=config.keep.copies_per_source,
-        )
         found = memory.find(
             features,
             partial(self._collect_sets, signed),
-            search,
+            to_search(config),
             self.labels,
             threads=threads,
             free_bytes=free_bytes(),
@@ -260,7 +251,7 @@ class Reading:
             wanted = {int(files[a]): rows[a:b] for a, b in pairwise(find_bounds(files).tolist())}
             split = self.engine.splits[int(signed.splits[ordered[begin]])]
             items.append((split, self.engine.narrow(split), wanted))
-        task = partial(_shingle_split, contract=self.signing.contract, shingle_size=self.signing.shingle_size)
+        task = partial(shingle_split, contract=self.signing.contract, shingle_size=self.signing.shingle_size)
         found = list(self.engine.workers.map(task, items))
         shingles = np.concatenate([values for values, _ in found])
         offsets = np.concatenate(([0], np.cumsum(np.concatenate([sizes for _, sizes in found]))))
@@ -271,13 +262,32 @@ class Reading:
         return take(shingles, offsets, numbers)
 
 
+def to_search(config: Config) -> Search:
+    """Return the parameters of a search, of settings without "auto"."""
+    return Search(
+        threshold=config.threshold,
+        mode=config.mode,
+        bands=config.banding.bands,
+        rows=config.banding.rows,
+        max_bucket=config.buckets.max_bucket,
+        estimate_sigmas=config.candidates.estimate_sigmas,
+        per_source=config.limits.per_source,
+        rules=parse_order(config.keep.order, "keep"),
+        by_representative=config.cluster.linkage == "representative",
+        max_component=config.cluster.max_component,
+        copies=config.keep.copies,
+        copies_per_source=config.keep.copies_per_source,
+    )
+
+
 def _sign_split(source: FileSource, item: tuple[Split, Left], *, signing: passes.Signing) -> passes.SignedSplit:
     return passes.sign_split(source, *item, signing)
 
 
-def _shingle_split(
+def shingle_split(
     source: FileSource, item: tuple[Split, Left, Mapping[int, Integers]], *, contract: Contract, shingle_size: int
 ) -> tuple[Hashes, Integers]:
+    """Return the shingle sets of some rows of a split, as `passes.shingle_split`."""
     return passes.shingle_split(source, *item, contract=contract, shingle_size=shingle_size)
 
 

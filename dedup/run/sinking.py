@@ -31,8 +31,8 @@ from dedup.tables.counts import Written
 
 NOTES = ("dedup_kept", "dedup_representative_id", "dedup_component_id", "dedup_kind", "dedup_jaccard")
 """Columns of mode annotate."""
-NOTED_LENGTH = 200
-"""Characters read of an example."""
+NOTED_LENGTH = 4000
+"""Characters read of a text that the report shows."""
 ORDER = [("id", "ascending"), ("begin", "ascending"), ("end", "descending")]
 """Of spans, so that those within another follow it."""
 NO_ROWS = np.empty(0, np.int64)
@@ -124,22 +124,29 @@ class FileWriter:
         explained: Explained,
         cuts: Mapping[int, Cuts],
         rejected: Sequence[tuple[int, Rejected]],
+        named: pa.Table | None = None,
     ) -> Written:
         """Apply what was found in one pass over the files, and write the tables that explain it.
+
+        Parameters
+        ----------
+        named
+            doc_id and id of the documents that edges name; by default those of the part.
 
         Raises
         ------
         DedupError
             When the rows kept and removed are not those of the input.
         """
-        self._write_table("duplicates", fates.removals)
-        self._write_table("edges", _name(register, explained.edges))
-        self._write_table("near_misses", _name(register, explained.near_misses))
+        named = pa.table({"doc_id": register.doc_ids, "id": register.ids}) if named is None else named
+        self.write_table("duplicates", fates.removals)
+        self.write_table("edges", _name(named, explained.edges))
+        self.write_table("near_misses", _name(named, explained.near_misses))
         if explained.spans is not None:
-            self._write_table("spans", explained.spans)
+            self.write_table("spans", explained.spans)
         if rejected:
             rows = [{"file": each.file, "reason": each.reason, "record": each.record} for _, each in rejected]
-            self._write_table("quarantine", pa.Table.from_pylist(rows))
+            self.write_table("quarantine", pa.Table.from_pylist(rows))
         changes = Changes(register, fates, _group_rejected(rejected), cuts)
         mode = self.config.output.mode
         if mode == "ids" or self.format:
@@ -179,11 +186,10 @@ class FileWriter:
         sizes = np.append(np.array([*lost.values()], np.int64), 0)
         return int(sizes[found[~fates.flag(found.size)]].sum())
 
-    def read_texts(self, register: Register, largest: Sequence[Mapping[str, Any]]) -> dict[int, str]:
-        """Return how the examples of the largest components begin, by doc_id."""
+    def read_texts(self, register: Register, ids: Sequence[int]) -> dict[int, str]:
+        """Return how the texts of these documents begin, by doc_id."""
         if self.config.output.mode == "ids":
             return {}
-        ids = sorted({each["doc_id"] for one in largest for each in one["examples"]})
         places = [int(np.flatnonzero(register.doc_ids == doc_id)[0]) for doc_id in ids]
         return self.begin_texts(ids, register.files[places].tolist(), register.rows[places].tolist())
 
@@ -195,7 +201,7 @@ class FileWriter:
         # Every file once, however many examples it holds.
         for piece in self.source.read(Split(parts=tuple(map(self.source.whole, sorted(wanted)))), wanted):
             for row, text in zip(piece.batch["row"].to_pylist(), piece.batch["text"].to_pylist(), strict=True):
-                texts[of_place[piece.file, row]] = " ".join((text or "")[:NOTED_LENGTH].split())
+                texts[of_place[piece.file, row]] = (text or "")[:NOTED_LENGTH]
         return texts
 
     @property
@@ -225,7 +231,8 @@ class FileWriter:
         ending = f".{first.path.rpartition('.')[2]}" if first.compression and self.kind != "parquet" else ""
         return f"{self.folder}/{folder}/part-{number:05}.{self.kind}{ending}"
 
-    def _write_table(self, name: str, table: pa.Table) -> None:
+    def write_table(self, name: str, table: pa.Table) -> None:
+        """Write a folder of one file."""
         with self.storage.create(f"{self.folder}/{name}/part-00000.parquet") as stream:
             pq.write_table(table, stream, compression="zstd")
 
@@ -286,14 +293,15 @@ class FileWriter:
         return kept, sum(each.kept or 0 for each in workers.map(task, gone_packs))
 
 
-def _name(register: Register, edges: pa.Table) -> pa.Table:
+def _name(named: pa.Table, edges: pa.Table) -> pa.Table:
     """Return edges in the user's ids, the lesser on the left."""
-    order = np.argsort(register.doc_ids)
+    doc_ids, ids = named["doc_id"].to_numpy(), named["id"].combine_chunks()
+    order = np.argsort(doc_ids)
     places = (
-        order[np.searchsorted(register.doc_ids, ends, sorter=order)] if ends.size else ends
+        order[np.searchsorted(doc_ids, ends, sorter=order)] if ends.size else ends
         for ends in (edges[name].to_numpy() for name in ("left_id", "right_id"))
     )
-    one, other = (register.ids.take(pa.array(each, pa.int64())) for each in places)
+    one, other = (ids.take(pa.array(each, pa.int64())) for each in places)
     is_less = pc.less(one, other)
     least, greatest = pc.if_else(is_less, one, other), pc.if_else(is_less, other, one)
     return pa.table({"left_id": least, "right_id": greatest, "jaccard": edges["jaccard"]})

@@ -234,11 +234,11 @@ class SpreadWriter:
         return kept - int(staying.join(lost, on="id", how="inner").agg(F.sum("bytes")).collect()[0][0] or 0)
 
     def _read_texts(self, applied: Applied) -> dict[int, str]:
-        """Return how the examples of the largest components begin, by doc_id."""
-        ids = {*applied.list_examples()}
+        """Return how the texts begin that the report shows, by doc_id."""
+        ids = applied.list_examples()
         if not ids:
             return {}
-        rows = applied.documents.filter(F.col("doc_id").isin([*ids])).select("doc_id", "file", "row").toArrow()
+        rows = applied.documents.filter(F.col("doc_id").isin(ids)).select("doc_id", "file", "row").toArrow()
         return self.files.begin_texts(*(rows[name].to_pylist() for name in rows.column_names))
 
 

@@ -32,7 +32,7 @@ class Result:
     """Counts of what was written, and the beginnings of examples."""
 
     texts: dict[int, str]
-    """Beginnings of examples of the largest components, by doc_id."""
+    """Beginnings of the texts that the report shows, by doc_id."""
     counts: Written
 
 
@@ -83,9 +83,11 @@ class TableWriter:
         if found is None:
             none, ids = self._no_edges(applied), applied.documents.select("doc_id", "id")
             return self.write("near_misses", output.name_near_misses(none, ids, broadcast=True))
-        verified = found.counts.verified
-        few = fits_broadcast(verified.compared - verified.rows)
-        near_misses = edges.select_near_misses(found.compared, threshold=self.threshold, on_driver=few)
+        few = found.near_misses is not None
+        if few:
+            near_misses = found.compared.sparkSession.createDataFrame(found.near_misses)
+        else:
+            near_misses = edges.select_near_misses(found.compared, threshold=self.threshold)
         ids = found.signatures.select("doc_id", "id")
         if found.repeated is not None:
             ids = ids.distinct()
@@ -143,12 +145,12 @@ class RowWriter:
         DedupError
             When the rows kept and removed are not those of the input.
         """
-        examples = applied.list_examples()
+        shown = applied.list_examples()
         noted = Observation()
         rejected = self.read.corpus.rejected
         # All writes at once: but for the first they are small, and each has its share of waiting for the driver.
         with ThreadPoolExecutor() as writers:
-            corpus = writers.submit(self._write_corpus, applied, examples=examples, noted=noted)
+            corpus = writers.submit(self._write_corpus, applied, shown=shown, noted=noted)
             duplicates = writers.submit(self.tables.write, "duplicates", self.list_removals(applied).drop("doc_id"))
             named = writers.submit(self.tables.write_edges, applied)
             near_misses = writers.submit(self.tables.write_near_misses, applied)
@@ -163,8 +165,8 @@ class RowWriter:
             text_bytes_kept=corpus.result().text_bytes_kept,
         )
         self._check_complete(applied, written, corpus.result().removed)
-        texts = output.read_notes(noted) if examples and self.config.output.mode != "ids" else {}
-        return Result(texts={doc_id: " ".join(text.split()) for doc_id, text in texts.items()}, counts=written)
+        texts = output.read_notes(noted) if shown and self.config.output.mode != "ids" else {}
+        return Result(texts=texts, counts=written)
 
     def _check_complete(self, applied: Applied, written: Written, removed: int | None) -> None:
         total = applied.rows
@@ -176,14 +178,14 @@ class RowWriter:
                 "did the input change while it was read?"
             )
 
-    def _write_corpus(self, applied: Applied, *, examples: Collection[int], noted: Observation) -> _Counted:
+    def _write_corpus(self, applied: Applied, *, shown: Collection[int], noted: Observation) -> _Counted:
         """Write the input as the mode wants it."""
         rows = self.read.corpus.rows
         user_id, doc_id = documents.identify(rows, id_column=self.read.id_column)
         mode, kind, text_column = self.config.output.mode, self._target_format(), self.config.input.text_column
         text_bytes = F.octet_length(documents.column(text_column))
-        if examples and mode != "ids":
-            rows = output.note_texts(rows, doc_id, examples, text_column, noted)
+        if shown and mode != "ids":
+            rows = output.note_texts(rows, doc_id, shown, text_column, noted)
         if mode == "annotate":
             copies = list_copies(applied)
             copies = applied.removals.limit(0) if copies is None else copies

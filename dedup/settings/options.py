@@ -269,6 +269,14 @@ class Alerts(Table):
     """Greatest difference of the removal rate to that of the --baseline, up or down, a number of at least 0 and at most
     1, or empty for no limit."""
 
+    chained_share_above: Limit = field(default="", metadata={"range": Range(0, 1)})
+    """Most of the removed documents that may be less similar to the one kept than the threshold, a number of at least 0
+    and at most 1, or empty for no limit."""
+
+    least_similarity_below: Limit = field(default="", metadata={"range": Range(0, 1)})
+    """Least similarity that any removed document must have to the one kept, a number of at least 0 and at most 1, or
+    empty for no limit."""
+
     survival_by_source_below: Limit = field(default="", metadata={"range": Range(0, 1)})
     """Least of the documents of any source that must be kept, a number of at least 0 and at most 1, or empty for no
     limit."""
@@ -293,7 +301,8 @@ class Alerts(Table):
     """Most bytes of the table of signatures, a finite number of at least 0, or empty for no limit."""
 
     index_bytes_above: Limit = field(default="", metadata={"range": Range(0)})
-    """Most bytes of band rows that are shuffled into buckets, a finite number of at least 0, or empty for no limit."""
+    """Most bytes of band rows, a key and an id of 8 bytes each, which are brought together in buckets, a finite number
+    of at least 0, or empty for no limit."""
 
     stage_seconds_above: Limit = field(default="", metadata={"range": Range(0)})
     """Most seconds of any one stage, a finite number of at least 0, or empty for no limit."""

@@ -166,18 +166,21 @@ def select_edges(compared: DataFrame, *, threshold: float) -> DataFrame:
     return compared.filter(F.col("jaccard") >= threshold)
 
 
-def select_near_misses(compared: DataFrame, *, threshold: float, on_driver: bool) -> DataFrame:
+def collect_near_misses(compared: DataFrame, *, threshold: float) -> pa.Table:
+    """Return what `select_near_misses` selects, ascending, to the driver: 100 bytes of memory for each pair below."""
+    below = compared.filter(F.col("jaccard") < threshold)
+    table = below.toArrow().sort_by([(name, "ascending") for name in ("left_id", "right_id")])
+    left, right, exact = (table[name].to_numpy() for name in EDGES.names)
+    return table.filter(pa.array(find_near_misses(left, right, exact, threshold)))
+
+
+def select_near_misses(compared: DataFrame, *, threshold: float) -> DataFrame:
     """EDGES with near misses -> NEAR_MISSES: pairs below the threshold that are among the closest of either document.
 
-    What is closest in a cell depends on how many cells there are; of those, the closest of all are taken here: on the
-    driver, in 100 bytes of memory a pair, or in two shuffles of the pairs.
+    What is closest in a cell depends on how many cells there are; of those, the closest of all are taken here, in two
+    shuffles of the pairs.
     """
     below = compared.filter(F.col("jaccard") < threshold)
-    if on_driver:
-        table = below.toArrow().sort_by([(name, "ascending") for name in ("left_id", "right_id")])
-        left, right, exact = (table[name].to_numpy() for name in EDGES.names)
-        chosen = find_near_misses(left, right, exact, threshold)
-        return compared.sparkSession.createDataFrame(table.filter(pa.array(chosen)))
     order = Window.partitionBy("doc_id").orderBy(F.desc("jaccard"), "left_id", "right_id")
     ranked = below.withColumn("doc_id", F.explode(F.array("left_id", "right_id"))).select(
         "*", F.row_number().over(order).alias("rank")

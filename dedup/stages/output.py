@@ -13,8 +13,8 @@ from dedup.stages.documents import column
 ANNOTATIONS = ("dedup_kept", "dedup_representative_id", "dedup_component_id", "dedup_kind", "dedup_jaccard")
 SOURCES = 50
 """Sources counted on their own."""
-NOTED_LENGTH = 200
-"""Characters noted of a text."""
+NOTED_LENGTH = 4000
+"""Characters noted of a text that the report shows."""
 FATE = ("representative_id", "component_id", "kind", "jaccard")
 
 

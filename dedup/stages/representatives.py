@@ -15,18 +15,41 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from dedup.kernels.charges import charge
-from dedup.kernels.keeping import Kept, Known, Members, Policy, choose, name_decided, number_sources, rank_members
+from dedup.kernels.components import take_component
+from dedup.kernels.doubts import (
+    REMOVERS,
+    TOLD,
+    complete_joined,
+    count_joined,
+    list_own,
+    list_reached,
+    merge_removals,
+    tell_removals,
+)
+from dedup.kernels.keeping import (
+    Kept,
+    Known,
+    Members,
+    Policy,
+    choose,
+    count_parted,
+    name_decided,
+    number_sources,
+    rank_members,
+)
 from dedup.kernels.representatives import LARGEST, look_up, tell_largest
 from dedup.kernels.runs import mark_firsts
 from dedup.stages.edges import Sets, compare
-from dedup.stages.exchange import Batches, Counters
+from dedup.stages.exchange import Batches, Counters, gather
 from dedup.stages.placement import fits_broadcast, place_members
 from dedup.stages.table import Keep, Seen, Table, count_rows, read_histogram
 from dedup.tables.counts import Connected, Elected, Signed
-from dedup.tables.schemas import PAIRS, SPARED
+from dedup.tables.schemas import COMPONENTS, EDGES, PAIRS, SPARED
 from dedup.tables.schemas import members as members_schema
 
 PAIR = ["left_id", "right_id"]
+JOINED = "joined_"
+"""Prefix of what is counted of the thresholds of `list_own`."""
 CARRIED = ("id", "source", "shingle_count", "text_bytes", "order_keys")
 """Of SIGNATURES, what the choice looks at."""
 
@@ -50,11 +73,21 @@ def elect_representatives(
     signed: Table[Signed],
     edges: DataFrame,
     edge_count: int,
+    near_misses: pa.Table | None,
     sets: Table[Sets],
     choice: Choice,
+    has_sources: bool,
     cores: int,
 ) -> Table[Elected]:
-    """Keep MEMBERS, with the exact similarity of each to the one kept."""
+    """Keep MEMBERS, with the exact similarity of each to the one kept.
+
+    Parameters
+    ----------
+    near_misses
+        NEAR_MISSES, by which is counted what lower thresholds join; None where they are too many for the driver.
+    has_sources
+        Whether documents have sources, whose removals are counted by those of the ones kept.
+    """
     count = connected.counts.rows
 
     def elect(known: DataFrame, pairs: int, number: str = "") -> tuple[Table[Elected], DataFrame]:
@@ -100,16 +133,24 @@ def elect_representatives(
         frame = spare(frame, spared.frame)
         rows, near = spared.counts
         counts = replace(counts, near=counts.near - near, spared=rows)
-    return Table(frame=frame, counts=replace(counts, **measure_chains(frame, choice.policy.threshold)))
+    threshold = choice.policy.threshold
+    further = None if near_misses is None else count_further(near_misses, connected, threshold)
+    joined = complete_joined([each or 0 for each in counts.joined], further, threshold)
+    removers = list_removers(frame) if has_sources else []
+    told = measure_removals(frame, threshold)
+    return Table(frame=frame, counts=replace(counts, joined=joined, removers=removers, **told))
 
 
 def measure_members(seen: Seen, rules: Sequence[tuple[str, str]]) -> Elected:
     """Return the counts of MEMBERS."""
     largest = sorted(map(json.loads, seen.get("largest", ())), key=lambda one: (-one["documents"], one["doc_id"]))
     decided = read_histogram(seen, "decided")
+    numbers = range(len([name for name in seen if name.startswith(JOINED)]))
     return Elected(
         rows=seen["rows"],
         near=seen["near"],
+        joined=[seen[f"{JOINED}{number}"] for number in numbers],
+        parted=seen.get("parted", 0),
         distant=seen["distant"],
         copied=seen.get("copied", 0),
         relinked=seen.get("relinked", 0),
@@ -120,13 +161,36 @@ def measure_members(seen: Seen, rules: Sequence[tuple[str, str]]) -> Elected:
     )
 
 
-def measure_chains(members: DataFrame, threshold: float) -> dict[str, Any]:
-    """Return how many are removed though less similar to the one kept than the threshold, and the least similarity."""
-    removed = members.filter(F.col("kind") != "kept")
-    [row] = removed.agg(
-        F.count_if(F.col("jaccard") < threshold).alias("chained"), F.min("jaccard").alias("least")
-    ).collect()
-    return {"chained": row["chained"], "least": row["least"]}
+def measure_removals(members: DataFrame, threshold: float) -> dict[str, Any]:
+    """Return what `tell_removals` tells of MEMBERS, but how many of them are near; no shuffle."""
+
+    def tell(batches: Batches) -> Batches:
+        if (removed := gather(batches)) is not None:
+            yield pa.record_batch({"told": [json.dumps(tell_removals(removed, threshold))]})
+
+    removed = members.filter(F.col("kind") != "kept").select(*TOLD)
+    told = removed.mapInArrow(tell, "told STRING").toArrow()
+    return merge_removals(map(json.loads, told["told"].to_pylist()))
+
+
+def list_removers(members: DataFrame) -> list[dict[str, Any]]:
+    """Count the removals of each source by that of the one kept, of the REMOVERS pairs with most; shuffles sums."""
+    pair = F.col("source"), F.col("representative_source").alias("by")
+    sums = members.filter(F.col("kind") != "kept").groupBy(*pair).agg(F.count(F.lit(1)).alias("documents"))
+    most = sums.orderBy(F.desc("documents"), "source", "by").limit(REMOVERS)
+    return [row.asDict() for row in most.collect()]
+
+
+def count_further(near_misses: pa.Table, connected: Table[Connected], threshold: float) -> list[int]:
+    """Return how many components and documents near misses join at each of `list_reached`."""
+    if not near_misses.num_rows:
+        return [0] * len(list_reached(threshold))
+    left, right, exact = (near_misses[name].to_numpy() for name in EDGES.names)
+    ends = np.concatenate((left, right))
+    wanted = connected.frame.sparkSession.createDataFrame(pa.table({"doc_id": np.unique(ends)}))
+    found = connected.frame.join(F.broadcast(wanted), on="doc_id", how="left_semi").toArrow().sort_by("doc_id")
+    left, right = take_component(ends, *(found[name].to_numpy() for name in COMPONENTS.names)).reshape(2, -1)
+    return count_joined(left, right, exact, list_reached(threshold))
 
 
 def place(
@@ -164,15 +228,17 @@ def join_members(placed: DataFrame, *, choice: Choice, counters: Counters) -> Da
     ----------
     counters
         Takes `sizes`, how many components there are of every size, `largest`, at least the LARGEST components of all,
-        each as JSON (see `tell_largest`), what `Kept` counts, and `unsettled`, how many pairs `list_unsettled` gives.
+        each as JSON (see `tell_largest`), what `Kept` counts, `unsettled`, how many pairs `list_unsettled` gives,
+        `parted` as from `count_parted`, and for each of `list_own` how many sets are joined.
     """
 
     def join(batches: Batches) -> Batches:
         members, known = _part(batches)
         if not members.num_rows:
             return
-        kept = _choose(members, known, choice)
-        component_ids, set_ids, ids = members["component_id"].to_numpy(), members["set_id"].to_numpy(), members["id"]
+        ranked = _rank(members, choice)
+        kept = choose(ranked, known, choice.policy)
+        component_ids, set_ids, ids = ranked.component_ids, ranked.set_ids, members["id"]
         chosen, own = kept.owners, np.arange(kept.owners.size)
         least = np.searchsorted(members["doc_id"].to_numpy(), component_ids)
         left, right = np.minimum(set_ids, set_ids[chosen]), np.maximum(set_ids, set_ids[chosen])
@@ -181,19 +247,24 @@ def join_members(placed: DataFrame, *, choice: Choice, counters: Counters) -> Da
         counters.add("copied", np.count_nonzero(kept.stays & (chosen != own)))
         counters.add("relinked", kept.relinked)
         counters.add("unsettled", kept.left.size)
+        similarities = np.where(kept.stays, 1.0, look_up(left, right, known))
+        counters.add("parted", count_parted(ranked, known, kept, similarities, choice.policy))
+        for number, joined in enumerate(count_joined(*known, list_own(choice.policy.threshold))):
+            counters.add(f"{JOINED}{number}", joined)
         for told in tell_largest(members, component_ids, chosen):
             counters.add_text("largest", json.dumps(told))
-        sources = members["source"]
+        sources, representatives = members["source"], pa.array(np.where(kept.stays, own, chosen))
         kinds = np.where(kept.stays, 0, np.where(left == right, 1, 2))
         yield pa.RecordBatch.from_arrays(
             [
                 members["doc_id"].combine_chunks(),
                 ids.combine_chunks(),
-                ids.take(pa.array(np.where(kept.stays, own, chosen))).combine_chunks(),
+                members["doc_id"].take(representatives).combine_chunks(),
+                ids.take(representatives).combine_chunks(),
                 pa.array(component_ids),
                 ids.take(pa.array(least)).combine_chunks(),
                 pa.array(["kept", "identical", "near"]).take(pa.array(kinds)),
-                pa.array(np.where(kept.stays, 1.0, look_up(left, right, known)), from_pandas=True),
+                pa.array(similarities, from_pandas=True),
                 pa.array(left),
                 pa.array(right),
                 sources.combine_chunks(),
@@ -212,7 +283,7 @@ def list_unsettled(placed: DataFrame, *, choice: Choice) -> DataFrame:
     def ask(batches: Batches) -> Batches:
         members, known = _part(batches)
         if members.num_rows:
-            kept = _choose(members, known, choice)
+            kept = choose(_rank(members, choice), known, choice.policy)
             yield pa.record_batch({"left_id": kept.left, "right_id": kept.right})
 
     return placed.mapInArrow(ask, PAIRS)
@@ -233,7 +304,7 @@ def _part(batches: Batches) -> tuple[pa.Table, Known]:
     return _distinct(pa.Table.from_batches(members)), known
 
 
-def _choose(members: pa.Table, known: Known, choice: Choice) -> Kept:
+def _rank(members: pa.Table, choice: Choice) -> Members:
     sources = members["source"].combine_chunks()
     keys = members["order_keys"].combine_chunks()
     ranks = rank_members(
@@ -244,7 +315,7 @@ def _choose(members: pa.Table, known: Known, choice: Choice) -> Kept:
         keys=keys.flatten().to_numpy(zero_copy_only=False).reshape(members.num_rows, -1),
     )
     component_ids, set_ids, sizes = (members[name].to_numpy() for name in ("component_id", "set_id", "shingle_count"))
-    return choose(Members(component_ids, set_ids, sizes, number_sources(sources), ranks), known, choice.policy)
+    return Members(component_ids, set_ids, sizes, number_sources(sources), ranks)
 
 
 def _ignore(frame: DataFrame, _: object) -> DataFrame:
@@ -303,7 +374,12 @@ def spare(members: DataFrame, spared: DataFrame) -> DataFrame:
     """MEMBERS, SPARED -> MEMBERS in which the spared documents are kept."""
     marks = spared.select("doc_id", F.expr("true").alias("spared"))
     marked = members.join(marks, on="doc_id", how="left")
-    own = {"representative_id": F.col("id"), "kind": F.lit("kept"), "jaccard": F.lit(1.0)}
+    own = {
+        "representative_doc_id": F.col("doc_id"),
+        "representative_id": F.col("id"),
+        "kind": F.lit("kept"),
+        "jaccard": F.lit(1.0),
+    }
     changed = {name: F.when(F.col("spared"), value).otherwise(F.col(name)) for name, value in own.items()}
     return marked.withColumns(changed).select(*members.columns)
 

@@ -129,6 +129,8 @@ class Elected:
     """Counts of MEMBERS."""
 
     rows: int
+    removed: int = 0
+    """Members that are removed."""
     near: int = 0
     """Members that are removed and are no identical copy of the one kept."""
     distant: int = 0
@@ -143,6 +145,18 @@ class Elected:
     """Members that stay as further copies."""
     relinked: int = 0
     """Components beyond the limit, of which every removed member must resemble the one kept for it."""
+    similarities: Sequence[int] = ()
+    """Number of members removed as near in each of `jaccard.BINS` bins of similarity to the one kept."""
+    doubtful: Sequence[Mapping[str, Any]] = ()
+    """The members removed as near that are least similar to the one kept: see `doubts.tell_removals`."""
+    parted: int = 0
+    """Members that linkage by representative would keep besides, as far as the pairs compared tell."""
+    joined: Sequence[int | None] = ()
+    """Shingle sets joined to another by the pairs compared, at each of `doubts.choose_thresholds`; None where none were
+    kept that tell it."""
+    removers: Sequence[Mapping[str, Any]] = ()
+    """How many members of a `source` are removed in favour of another `by` it, of the pairs of sources with most such;
+    empty where no column names them."""
     unsettled: int = 0
     """Pairs whose similarity the choice depends on, while it is not known."""
     rules: Mapping[str, int] = field(default_factory=dict)
@@ -152,6 +166,20 @@ class Elected:
     largest: Sequence[Mapping[str, Any]] = ()
     """The largest components, each with `documents`, `component_id` and `examples` of doc_id and id, the one kept
     first."""
+
+    @property
+    def shown(self) -> list[int]:
+        """Document ids of the members whose texts a report shows, ascending."""
+        examples = {each["doc_id"] for one in self.largest for each in one["examples"]}
+        return sorted(examples | {each[name] for each in self.doubtful for name in ("doc_id", "representative_doc_id")})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stored:
+    """Counts of what a batch adds to a store."""
+
+    rows: int
+    """Rows of a table."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -99,6 +99,7 @@ def members(id_type: T.DataType) -> T.StructType:
         T.StructType()
         .add("doc_id", T.LongType())
         .add("id", id_type)
+        .add("representative_doc_id", T.LongType())
         .add("representative_id", id_type)  # the user's id of the document kept
         .add("component_id", T.LongType())
         .add("component", id_type)  # the user's id of that document

@@ -45,7 +45,8 @@ def hostile(tmp_path_factory):
 @pytest.fixture(scope="module")
 def bare(tmp_path_factory):
     """Return the page of a report in which nothing is known that need not be."""
-    near = make_near(bucketed={"sizes": {}}, elected={"sizes": {}, "largest": ()})
+    told = {"sizes": {}, "largest": (), "similarities": (), "doubtful": (), "joined": (), "removers": ()}
+    near = make_near(bucketed={"sizes": {}}, elected=told)
     return write(tmp_path_factory.mktemp("bare"), make_report("mode=exact", near=near, token_ranks=None))
 
 
@@ -82,8 +83,8 @@ def test_an_alert_comes_first(browser, full):
     browser.open(full, width=DESK)
 
     first = browser.evaluate("document.body.firstElementChild.innerText")
-    assert "removal_rate is 0.158333, above its limit of 0.1" in first
-    assert "recall_on_labeled_set is 0.9, below its limit of 0.95" in first
+    assert "share removed: 15.83%, above the limit of 10.00% (alerts.removal_rate_above)" in first
+    assert "labelled pairs in one component: 90.00%, below the limit of 95.00%" in first
 
 
 @pytest.mark.parametrize("dark", [False, True])
@@ -97,7 +98,7 @@ def test_plots_are_legible(browser, full, width, dark):
             return {text: text.textContent, box: [box.left, box.top, box.right, box.bottom], fill: style.fill,
                     size: parseFloat(style.fontSize) * svg.getScreenCTM().a};
         }))""")
-    assert len(plots) == 5
+    assert len(plots) == 8
     ink = browser.evaluate("getComputedStyle(document.body).color")
     for plot in plots:
         assert len(plot) > 5
@@ -121,7 +122,7 @@ def test_a_screen_reader_hears_what_each_plot_shows(browser, full):
     browser.open(full, width=DESK)
 
     names = [name for name in browser.images() if name]
-    assert len(names) == 5
+    assert len(names) == 8
     assert "Probability that a pair becomes a candidate, by its Jaccard similarity" in names
     assert (
         browser.evaluate("""[...document.querySelectorAll("svg use")].filter(use =>
@@ -141,4 +142,12 @@ def test_nothing_is_told_by_colour_alone(browser, full, width, dark, tmp_path):
 
     # Two series differ in the dashes of their lines, two sorts of bars in their hatches.
     assert browser.evaluate("document.querySelectorAll('svg [style*=stroke-dasharray]').length") >= 4
-    assert browser.evaluate("document.querySelectorAll('svg pattern').length") == 1
+    assert browser.evaluate("document.querySelectorAll('svg pattern').length") == 2
+
+
+def test_tables_need_no_scrolling_on_a_phone(browser, full):
+    browser.open(full, width=390)
+    browser.evaluate("document.querySelectorAll('details').forEach(each => each.open = true)")
+
+    wide = "[...document.querySelectorAll('.scroll')].filter(each => each.scrollWidth > each.clientWidth + 1)"
+    assert browser.evaluate(f"{wide}.map(each => each.getAttribute('aria-label'))") == []

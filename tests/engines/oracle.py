@@ -2,12 +2,13 @@
 
 import math
 from collections import Counter, defaultdict
+from collections.abc import Callable
 from itertools import combinations
 
 import numpy as np
 
 from dedup.engines.memory import Search
-from dedup.kernels import lsh, templates
+from dedup.kernels import doubts, lsh, templates
 from dedup.kernels.curve import least_estimate
 from tests import oracles
 from tests.engines import SEED, Row
@@ -232,17 +233,52 @@ class Expected:
                 removed[source].append(doc_id)
             similarity = 1.0 if is_kept or left == right else self.jaccard(left, right)
             named = self.ids[doc_id if is_kept else owner]
-            self.members[doc_id] = (self.ids[doc_id], named, place, kind, similarity, left, right, *sources)
+            named = (doc_id if is_kept else owner, named)
+            self.members[doc_id] = (self.ids[doc_id], *named, place, kind, similarity, left, right, *sources)
             self.members[doc_id] += (charged if search.per_source else None,)
         limit = search.per_source
         late = {doc_id for listed in removed.values() for doc_id in sorted(listed)[limit:]} if limit else set()
-        self.spared = sorted((doc_id, self.members[doc_id][3]) for doc_id in late)
+        self.spared = sorted((doc_id, self.members[doc_id][4]) for doc_id in late)
         for doc_id in late:
-            user_id, _, place, _, _, *rest = self.members[doc_id]
-            self.members[doc_id] = (user_id, user_id, place, "kept", 1.0, *rest)
-        self.near = sum(told[3] == "near" for told in self.members.values())
-        gone = [told[4] for told in self.members.values() if told[3] != "kept"]
+            user_id, _, _, place, _, _, *rest = self.members[doc_id]
+            self.members[doc_id] = (user_id, doc_id, user_id, place, "kept", 1.0, *rest)
+        self._doubt(known, len(staying), stay)
+
+    def _doubt(self, known: dict, staying: int, stay: Callable) -> None:
+        search = self.search
+        self.removed = sum(told[4] != "kept" for told in self.members.values())
+        near = [(one, told) for one, told in sorted(self.members.items()) if told[4] == "near"]
+        self.near = len(near)
+        gone = [told[5] for told in self.members.values() if told[4] != "kept"]
         self.chained, self.least = sum(each < search.threshold for each in gone), min(gone, default=None)
+        self.similarities = [0] * 20
+        for _, told in near:
+            self.similarities[min(sum(told[5] >= number / 20 for number in range(1, 20)), 19)] += 1
+        self.doubtful, seen = [], set()
+        for one, (user_id, other, named, _, _, similarity, *ends) in sorted(
+            near, key=lambda each: (each[1][5], each[0])
+        ):
+            if tuple(ends[:2]) not in seen and len(seen) < 10:
+                seen.add(tuple(ends[:2]))
+                self.doubtful.append((one, user_id, other, named, "near", similarity, *ends[:2]))
+        strict = oracles.keep_copies(
+            {one: (place, self.head[one], self.keys[one]) for one, place in self.components.items()},
+            dict.fromkeys(self.edges, True) | known,
+            lambda *_: None,
+            starred=lambda _: True,
+            stay=stay,
+        )
+        self.parted = 0 if search.by_representative else len(strict[1]) - staying
+        self.joined = [
+            self._count_joined(each, {*self.edges, *known}) for each in doubts.choose_thresholds(search.threshold)
+        ]
+
+    def _count_joined(self, threshold: float, known: set) -> int | None:
+        if threshold < self.search.threshold - MARGIN - 1e-12:
+            return None
+        pairs = [pair for pair in known | {*self.near_misses} if self.jaccard(*pair) >= threshold]
+        places = oracles.components(pairs)
+        return len(places) - len(set(places.values()))
 
     def _charge(self, doc_id: int, kept: int) -> list[str | None]:
         """Return the sources that answer for a removal, in the order in which `Row` first names them."""

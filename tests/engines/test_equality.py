@@ -144,6 +144,15 @@ def assert_counts_agree(report, found) -> None:
     counted = ("near", "chained", "spared", "copied", "relinked")
     assert {name: report[name] for name in counted} == {name: getattr(elected, name) for name in counted}
     assert (report["least_similarity"], report["decided"]) == (elected.least, elected.rules)
+    assert report["removal_similarities"] == elected.similarities
+    assert [point["joined"] for point in report["dial"]] == elected.joined
+    assert report["kept_by_representative"] == report["kept"] + elected.parted
+    assert report["removers"] == [
+        {"source": each["source"] or "(none)", "by": each["by"] or "(none)", "documents": each["documents"]}
+        for each in elected.removers
+    ]
+    told = [(each["id"], each["representative_id"], each["jaccard"]) for each in elected.doubtful]
+    assert [(each["id"], each["representative_id"], each["jaccard"]) for each in report["doubtful"]] == told
     lost = {"sampled": found.lost.sampled, "similar": found.lost.similar, "lost": found.lost.lost}
     assert {name: report["uncompared"][name] for name in lost} == lost
     shown = [

@@ -87,7 +87,9 @@ def test_finds_what_plain_python_finds(rows, search, shingle_size):
     assert rows_of(found.near_misses) == sorted((*pair, value) for pair, value in expected.near_misses.items())
     assert sum(found.verified.similarities) == found.paired.rows == len(expected.candidates)
     assert rows_of(found.components) == sorted(expected.components.items())
-    assert rows_of(found.members) == [(one, *told) for one, told in sorted(expected.members.items())]
+    assert rows_of(found.members) == [
+        (one, *told[:4], expected.ids[told[3]], *told[4:]) for one, told in sorted(expected.members.items())
+    ]
     assert rows_of(found.spared) == expected.spared
     assert (found.lost.sampled, found.lost.similar, found.lost.lost) == expected.lose()
     assert found.elected.rows == found.connected.rows == len(expected.members)
@@ -96,6 +98,11 @@ def test_finds_what_plain_python_finds(rows, search, shingle_size):
     assert (found.elected.chained, found.elected.least) == (expected.chained, expected.least)
     assert (found.elected.copied, found.elected.relinked) == (expected.copied, expected.relinked)
     assert found.elected.rules == expected.rules
+    assert found.elected.removed == expected.removed
+    assert found.elected.similarities == expected.similarities
+    assert [tuple(each.values()) for each in found.elected.doubtful] == expected.doubtful
+    assert found.elected.parted == expected.parted
+    assert found.elected.joined == expected.joined
     if search.by_representative:
         assert found.elected.chained == 0
     assert found.elected.sizes == dict(sorted(Counter(map(len, expected.families.values())).items()))

@@ -150,3 +150,12 @@ def test_more_bands_and_longer_texts_cost_more():
     assert banded["stages"][2]["shuffle_bytes"] > 1.8 * plain["stages"][2]["shuffle_bytes"]
     assert longer["text_bytes"] == 2 * plain["text_bytes"]
     assert longer["core_hours"] > 1.5 * plain["core_hours"]
+
+
+def test_cores_do_not_help_a_stage_that_has_one_task():
+    few, many = (ask(documents=10**6, executors=1, cores=cores, efficiency=1.0) for cores in (8, 800))
+
+    [connected] = [stage for stage in many["stages"] if stage["name"] == "components"]
+    assert (many["engine"], connected["partitions"]) == ("driver", 1)
+    assert many["hours"] > connected["core_hours"] + 20 / 3600
+    assert few["hours"] < few["core_hours"]

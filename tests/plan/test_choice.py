@@ -140,7 +140,7 @@ def test_costs_follow_from_the_similarities():
     assert one.candidates == pytest.approx(0.1 + 2 * probability(0.5, 21, 6))
     assert one.bucket_pairs == pytest.approx(0.1 * 21 + 2 * 21 / 64)
     assert 0.1 < one.compared < 0.102
-    assert one.shuffle_bytes > 16 * 21 + 16 * one.bucket_pairs
+    assert one.moved_bytes > 16 * 21 + 16 * one.bucket_pairs
 
 
 def test_a_stricter_estimate_loses_more():

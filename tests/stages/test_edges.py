@@ -15,7 +15,7 @@ from dedup.kernels.curve import NEAR_MISS
 from dedup.kernels.jaccard import BINS, CLOSEST
 from dedup.kernels.text import Contract
 from dedup.stages.documents import Rows
-from dedup.stages.edges import collect_sets, select_edges, select_near_misses, verify
+from dedup.stages.edges import collect_near_misses, collect_sets, select_edges, select_near_misses, verify
 from dedup.stages.exchange import Counters, meet
 from dedup.stages.placement import Meeting
 from dedup.tables import schemas
@@ -148,9 +148,10 @@ def test_near_misses_are_the_closest_below_the_threshold_however_many_cells_ther
         counters=counters,
     ).persist()
 
-    for on_driver in (True, False):
-        found = rows(select_near_misses(compared, threshold=threshold, on_driver=on_driver))
-        assert found == sorted(((*pair, exact[pair]) for pair in expected), key=repr)
+    told = sorted(((*pair, exact[pair]) for pair in expected), key=repr)
+    assert rows(select_near_misses(compared, threshold=threshold)) == told
+    collected = collect_near_misses(compared, threshold=threshold)
+    assert [tuple(row.values()) for row in collected.to_pylist()] == sorted(told)
     assert rows(select_edges(compared, threshold=threshold)) == expect(sets, pairs, threshold)
     counted = Counter(min(int(oracles.jaccard(sets[left], sets[right]) * BINS), BINS - 1) for left, right in pairs)
     assert counters.values() == {"similarities": {str(number): counted[number] for number in counted}}

@@ -52,7 +52,7 @@ def make_removals(spark, *fates):
 
 def make_members(spark, kind, *documents):
     """Return MEMBERS of (doc_id, id, representative_id, component_id, kind, jaccard)."""
-    whole = [(*each[:4], None, *each[4:], *[None] * 5) for each in documents]
+    whole = [(*each[:2], None, *each[2:4], None, *each[4:], *[None] * 5) for each in documents]
     return spark.createDataFrame(whole, schemas.members(kind))
 
 
@@ -101,7 +101,7 @@ def test_every_column_is_kept_in_its_order_whatever_its_name(spark):
 def test_a_write_notes_the_texts_that_pass_by_kept_or_not(spark, equal, broadcast):
     ids = [*range(30), 7] if equal else range(30)
     corpus = make_corpus(spark, ids, ("id", "a.b c")).withColumn(
-        "a.b c", F.concat(F.repeat(F.lit("é"), 300), "`a.b c`")
+        "a.b c", F.concat(F.repeat(F.lit("é"), NOTED_LENGTH + 100), "`a.b c`")
     )
     duplicates, repeated = make_removals(spark, (1, 0, 0, "near", 0.9)), make_repeated(spark, {7: 2})
 

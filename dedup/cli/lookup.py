@@ -1,0 +1,86 @@
+"""Say of documents whether a store has them already, exactly or nearly."""
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from dedup.cli.common import tell_error
+
+if TYPE_CHECKING:
+    from dedup.store.lookup import Match
+
+TOGETHER = 10_000
+
+
+def share(text: str) -> float:
+    """Read a similarity."""
+    number = float(text)
+    if not 0 < number <= 1:
+        raise ValueError
+    return number
+
+
+def parse_arguments(arguments: Sequence[str], prog: str = "lookup") -> argparse.Namespace:
+    """Parse the command line."""
+    cli = argparse.ArgumentParser(
+        prog=prog,
+        description=__doc__,
+        epilog='A line of the input is a text, or a JSON object with "text" and perhaps "id". More: docs/growing.md',
+    )
+    cli.add_argument("store", metavar="S", help="store, as made by scripts/dedup --store")
+    cli.add_argument("--input", required=True, metavar="FILE", help="a document a line; - for standard input")
+    cli.add_argument("--threshold", type=share, help="least exact Jaccard; default: that of the store")
+    cli.add_argument("--key-file", default="", metavar="FILE", help="key of the store's hashes, if it has one")
+    cli.add_argument("--json", action="store_true", help="a JSON object a line")
+    return cli.parse_args(arguments)
+
+
+def main(arguments: Sequence[str], prog: str = "lookup") -> int:
+    """Answer; return 0, 2 after a user's mistake, 1 after a fault."""
+    options = parse_arguments(arguments, prog)
+    try:
+        # NumPy and pyarrow take a third of a second to import, which --help need not wait for.
+        from dedup.store.lookup import Store  # noqa: PLC0415
+
+        store = Store.open(options.store, key_file=options.key_file)
+        with open(sys.stdin.fileno() if options.input == "-" else options.input, encoding="utf-8") as stream:  # noqa: PTH123 - a number
+            rows = _read(stream)
+            while part := list(islice(rows, TOGETHER)):
+                found = store.look_up((text for _, text in part), threshold=options.threshold)
+                for (name, _), matches in zip(part, found, strict=True):
+                    print(_to_json(name, matches) if options.json else _to_line(name, matches))
+                sys.stdout.flush()
+    except BrokenPipeError:
+        return 0
+    except Exception as error:  # noqa: BLE001 - whatever it is, the user gets an answer and the exit code says so
+        return tell_error(error)
+    return 0
+
+
+def _read(lines: Iterator[str]) -> Iterator[tuple[object, str]]:
+    """Yield a name and the text of every line."""
+    from dedup.errors import DataError  # noqa: PLC0415 - as above
+
+    for number, line in enumerate(lines, 1):
+        held: object = line.rstrip("\n")
+        if line.startswith("{"):
+            try:
+                held = json.loads(line)
+            except ValueError as error:
+                raise DataError(f"--input: line {number} must be a text or a JSON object ({error})") from error
+        if isinstance(held, dict):
+            yield held.get("id", number), str(held.get("text") or "")
+        else:
+            yield number, str(held)
+
+
+def _to_json(name: object, matches: "Sequence[Match]") -> str:
+    return json.dumps({"id": name, "matches": [each._asdict() for each in matches]}, ensure_ascii=False)
+
+
+def _to_line(name: object, matches: "Sequence[Match]") -> str:
+    told = [f"{each.id} ({each.jaccard:.4f}, {each.batch}, {'kept' if each.kept else 'removed'})" for each in matches]
+    return f"{name}\t{', '.join(told) or '-'}"

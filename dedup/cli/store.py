@@ -1,0 +1,161 @@
+"""Look after a store: its history, a check, compaction, deletion, how much its batches share."""
+
+import argparse
+import json
+import logging
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from dedup.cli.common import tell_error
+from dedup.display import log_to_stderr
+
+
+def hours(text: str) -> int:
+    """Read a number of hours."""
+    number = int(text)
+    if number < 0:
+        raise ValueError
+    return number
+
+
+def parse_arguments(arguments: Sequence[str], prog: str = "store") -> argparse.Namespace:
+    """Parse the command line."""
+    cli = argparse.ArgumentParser(prog=prog, description=__doc__, epilog="More: docs/growing.md")
+    verbs = cli.add_subparsers(dest="verb", metavar="VERB", required=True)
+
+    def add(verb: str, purpose: str) -> argparse.ArgumentParser:
+        found = verbs.add_parser(verb, help=purpose, description=purpose)
+        found.add_argument("store", metavar="S", help="store, as made by scripts/dedup --store")
+        found.add_argument("--json", action="store_true", help="a JSON object a line")
+        return found
+
+    add("history", "what was done to it, oldest first")
+    check = add("check", "read it to the end, and hold its tables against each other")
+    check.add_argument("--mend", action="store_true", help="take away what belongs to nothing")
+    check.add_argument("--hours", type=hours, default=24, help="age of what a crash may have left; default: 24")
+    add("compact", "write many small files as few large ones")
+    vacuum = add("vacuum", "delete files that are no longer part of it")
+    vacuum.add_argument(
+        "--hours", type=hours, default=168, help="age from which on; more than any writer takes; default: 168, a week"
+    )
+    delete = add("delete", "take documents out of all tables; vacuum makes it final")
+    delete.add_argument("--ids", required=True, metavar="FILE", help="an id a line; - for standard input")
+    delete.add_argument("--readmit", action="store_true", help="keep documents that were removed in their favour")
+    compare = add("compare", "how much of each batch is in each other")
+    compare.add_argument("--against", metavar="OTHER", help="search the batches of this store instead of its own")
+    return cli.parse_args(arguments)
+
+
+def main(arguments: Sequence[str], prog: str = "store") -> int:
+    """Do what is asked; return 0, 1 if a check found something or after a fault, 2 after a user's mistake."""
+    options = parse_arguments(arguments, prog)
+    log_to_stderr()
+    logging.getLogger("dedup").setLevel("WARNING")
+    try:
+        return _VERBS[options.verb](options)
+    except BrokenPipeError:
+        return 0
+    except Exception as error:  # noqa: BLE001 - whatever it is, the user gets an answer and the exit code says so
+        return tell_error(error)
+
+
+def _history(options: argparse.Namespace) -> int:
+    from dedup.store import upkeep  # noqa: PLC0415 - --help need not wait for pyarrow
+    from dedup.store.tables import Tables  # noqa: PLC0415 - as above
+
+    rows = upkeep.list_history(Tables(options.store))
+    for row in rows:
+        row["time"] = row["time"].isoformat(timespec="seconds")
+    names = ("number", "time", "operation", "batch", "documents", "kept")
+    _show(options, rows, names)
+    return 0
+
+
+def _check(options: argparse.Namespace) -> int:
+    from dedup.store import upkeep  # noqa: PLC0415 - as above
+    from dedup.store.tables import Tables  # noqa: PLC0415 - as above
+
+    found = upkeep.check(Tables(options.store), mend=options.mend, hours=options.hours)
+    _show(options, [each._asdict() for each in found], ("table", "what", "rows", "mended"))
+    if not found and not options.json:
+        print("sound")
+    return int(not all(each.mended for each in found))
+
+
+def _compact(options: argparse.Namespace) -> int:
+    from dedup.store import upkeep  # noqa: PLC0415 - as above
+    from dedup.store.tables import Tables  # noqa: PLC0415 - as above
+
+    tables = Tables(options.store)
+    before = upkeep.count_files(tables)
+    upkeep.compact(tables)
+    _tell(options, {"files_before": before, "files": upkeep.count_files(tables)})
+    return 0
+
+
+def _vacuum(options: argparse.Namespace) -> int:
+    from dedup.store import upkeep  # noqa: PLC0415 - as above
+    from dedup.store.tables import Tables  # noqa: PLC0415 - as above
+
+    _tell(options, {"files_deleted": upkeep.vacuum(Tables(options.store), options.hours)})
+    return 0
+
+
+def _delete(options: argparse.Namespace) -> int:
+    from dedup.store.deleting import delete_ids  # noqa: PLC0415 - as above
+    from dedup.store.tables import Tables  # noqa: PLC0415 - as above
+
+    with open(sys.stdin.fileno() if options.ids == "-" else options.ids, encoding="utf-8") as stream:  # noqa: PTH123 - a number
+        ids = [line.rstrip("\n") for line in stream if line.strip()]
+    found = delete_ids(Tables(options.store), ids, readmit=options.readmit)
+    _tell(options, {"deleted": found.documents, "not_there": found.absent, "displaced": found.displaced.num_rows})
+    _show(options, found.displaced.to_pylist(), ("id", "batch", "is_kept"))
+    return 0
+
+
+def _compare(options: argparse.Namespace) -> int:
+    from dedup.store.comparing import compare  # noqa: PLC0415 - as above
+    from dedup.store.tables import Tables  # noqa: PLC0415 - as above
+
+    rows = compare(Tables(options.store), Tables(options.against) if options.against else None)
+    if options.json:
+        _show(options, rows, ())
+        return 0
+    columns = list(dict.fromkeys(row["of"] for row in rows))
+    table: dict[str, dict[str, Any]] = {}
+    for row in rows:
+        line = table.setdefault(row["batch"], {"batch": row["batch"], "documents": row["documents"]})
+        line[f"in {row['of']}"] = f"{row['share']:.1%}"
+    _show(options, list(table.values()), ["batch", "documents", *(f"in {column}" for column in columns)])
+    return 0
+
+
+def _tell(options: argparse.Namespace, numbers: Mapping[str, int]) -> None:
+    if options.json:
+        print(json.dumps(numbers))
+    else:
+        print("\n".join(f"{name.replace('_', ' '):<16}{value:>12,}" for name, value in numbers.items()))
+
+
+def _show(options: argparse.Namespace, rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> None:
+    """Print rows as a table, or as JSON."""
+    if options.json:
+        for row in rows:
+            print(json.dumps(row, ensure_ascii=False, default=str))
+        return
+    if rows:
+        cells = [list(names), *([str(row[name]) for name in names] for row in rows)]
+        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+        for line in cells:
+            print("  ".join(f"{cell:<{width}}" for cell, width in zip(line, widths, strict=True)).rstrip())
+
+
+_VERBS: dict[str, Callable[[argparse.Namespace], int]] = {
+    "history": _history,
+    "check": _check,
+    "compact": _compact,
+    "vacuum": _vacuum,
+    "delete": _delete,
+    "compare": _compare,
+}

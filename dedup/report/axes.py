@@ -1,0 +1,205 @@
+"""What each plot of the report shows.
+
+What colour tells is told by line styles, markers, hatches and words too. An earlier run is a dotted line.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from matplotlib.axes import Axes
+from matplotlib.axis import Axis
+from matplotlib.ticker import EngFormatter, LogLocator, NullLocator
+
+from dedup.kernels.curve import probability
+from dedup.kernels.jaccard import BINS
+
+BLUE, ORANGE = "#1f78c8", "#d1600a"
+"""Colours that the colour-blind can tell apart, legible on white and on black."""
+MOST_POINTS = 40
+GHOST: Any = {"color": "#808080", "linestyle": ":", "linewidth": 1.6}
+"""The earlier run, below the colours of this one."""
+_COUNT = EngFormatter(sep="")
+"""1, 10, 100, 1k: as wide at a billion as at a hundred."""
+
+
+def plot_removals(axes: Axes, counts: Sequence[int], threshold: float, earlier: Sequence[int] | None) -> None:
+    """Plot removed documents in bins of equal width; those below the threshold, joined through others, hatched."""
+    chained, direct = _divide(counts, threshold, None)
+    first = _first([*map(sum, zip(counts, earlier or counts, strict=True))], threshold)
+    names = f"through others: {sum(chained):,}", f"directly: {sum(direct):,}"
+    _plot_bins(axes, (chained, direct), names, first=first, earlier=earlier)
+    axes.axvline(threshold, color="black", linestyle="--", linewidth=1)
+    # The tail is what matters, and is small beside the rest.
+    axes.set_yscale("log")
+    axes.set(ylim=(0.7, 1.6 * max([*counts, *(earlier or ())])), xlim=(first / BINS, 1))
+    _mark_decades(axes.yaxis)
+    axes.set(xlabel="similarity to the document kept", ylabel="documents removed")
+
+
+def plot_dial(
+    axes: Axes, dial: Sequence[Mapping[str, Any]], threshold: float, earlier: Sequence[Sequence[float]] | None
+) -> None:
+    """Plot removed documents over the threshold: what is a lower bound as hollow points on a dashed line."""
+    points = [
+        (point["threshold"], point["removed"], point["is_least"]) for point in dial if point["removed"] is not None
+    ]
+    styles: dict[bool, Any] = {
+        True: {"linestyle": "--", "markerfacecolor": "none", "label": "at least"},
+        False: {"linestyle": "-", "label": "removed"},
+    }
+    for is_least, style in styles.items():
+        # The line of what is at least removed begins at the run's own threshold.
+        shown = [(x, y) for x, y, least in points if least == is_least or (is_least and x == threshold)]
+        if len(shown) > is_least:
+            axes.plot(*zip(*shown, strict=True), color=BLUE, marker="o", linewidth=1, **style)
+    if earlier:
+        axes.plot(*zip(*earlier, strict=True), label="earlier run", **GHOST)
+    most = max(y for _, y, _ in points)
+    axes.axvline(threshold, color="black", linestyle="--", linewidth=1)
+    axes.yaxis.set_major_formatter(_COUNT)
+    axes.set(
+        ylim=(0, 1.1 * max([most, *(y for _, y in earlier or ())])), xlabel="threshold", ylabel="documents removed"
+    )
+    axes.legend(loc="lower left")
+
+
+def plot_curve(axes: Axes, settings: Mapping[str, Any], earlier: Sequence[float] | None) -> None:
+    """Plot the S-curve and the threshold."""
+    threshold, lsh = settings["threshold"], settings["lsh"]
+    similarities = np.linspace(0, 1, 101)
+    chances = [probability(each, lsh["bands"], lsh["rows"]) for each in similarities]
+    axes.plot(similarities, chances, color=BLUE, label=f"{lsh['bands']} bands of {lsh['rows']} rows")
+    if earlier:
+        axes.plot(similarities, [probability(each, *earlier) for each in similarities], label="earlier run", **GHOST)
+    axes.axvline(threshold, color="black", linestyle="--", linewidth=1)
+    axes.text(threshold - 0.01, 0.03, f"threshold {threshold:g}", ha="right")
+    axes.legend(loc="upper left")
+    axes.set(xlim=(0, 1), ylim=(0, 1.04), xlabel="Jaccard similarity", ylabel="probability to be compared")
+
+
+def plot_labels(axes: Axes, measured: Sequence[Mapping[str, float]], threshold: float) -> None:
+    """Plot which share of the labelled pairs is joined, directly or through others, with its interval."""
+    recall = np.array([point["recall"] for point in measured])
+    bars = np.array([[point["recall"] - point["low"], point["high"] - point["recall"]] for point in measured])
+    where = [point["jaccard"] for point in measured]
+    axes.errorbar(where, recall, yerr=bars.T.clip(0), fmt="s", color=ORANGE, capsize=2, linewidth=1, label="measured")
+    axes.axvline(threshold, color="black", linestyle="--", linewidth=1)
+    axes.text(threshold - 0.01, 0.03, f"threshold {threshold:g}", ha="right")
+    axes.set(xlim=(0, 1.02), ylim=(0, 1.04), xlabel="Jaccard similarity", ylabel="share in one component")
+
+
+def plot_similarities(
+    axes: Axes, counts: Sequence[int], edges: int, threshold: float, earlier: Sequence[int] | None
+) -> None:
+    """Plot candidates in bins of equal width; those at or above the threshold, which are edges, filled."""
+    dropped, above = _divide(counts, threshold, edges)
+    first = _first([*map(sum, zip(counts, earlier or counts, strict=True))], threshold)
+    names = f"dropped: {sum(dropped):,}", f"edges: {sum(above):,}"
+    _plot_bins(axes, (dropped, above), names, first=first, earlier=earlier)
+    axes.axvline(threshold, color="black", linestyle="--", linewidth=1)
+    axes.yaxis.set_major_formatter(_COUNT)
+    axes.set(ylim=(0, 1.08 * max([*counts, *(earlier or ())])), xlim=(first / BINS, 1))
+    axes.set(xlabel="exact Jaccard similarity", ylabel="candidates (pairs)")
+
+
+def _first(counts: Sequence[int], threshold: float) -> int:
+    """Return the first bin to show: that before the threshold, or before the first that holds any."""
+    return max(min(int(np.flatnonzero([*counts, 1])[0]), math.floor(threshold * BINS)) - 1, 0)
+
+
+def _divide(counts: Sequence[int], threshold: float, above: int | None) -> tuple[list[int], list[int]]:
+    """Return what lies below the threshold in each bin, and at or above it, of which there are so many in all.
+
+    The bin that the threshold divides holds those that are in no other; where their number is not known it counts as
+    below.
+    """
+    borders, total = np.linspace(0, 1, len(counts) + 1), np.array(counts)
+    reached = np.where(borders[:-1] >= threshold - 1e-12, total, 0)
+    if above is not None:
+        divided = (borders[:-1] < threshold - 1e-12) & (borders[1:] > threshold + 1e-12)
+        # The last one includes its upper border.
+        divided[-1] = borders[-2] < threshold - 1e-12
+        reached += np.where(divided, np.clip(above - reached.sum(), 0, total), 0)
+    return (total - reached).tolist(), reached.tolist()
+
+
+def _plot_bins(
+    axes: Axes,
+    parts: tuple[Sequence[int], Sequence[int]],
+    names: tuple[str, str],
+    *,
+    first: int,
+    earlier: Sequence[int] | None,
+) -> None:
+    """Plot two parts of every bin on top of each other, the lower one hatched, and all of an earlier run as a line."""
+    lower, upper = (np.array(part)[first:] for part in parts)
+    borders = np.linspace(0, 1, BINS + 1)[first:]
+    where: dict[str, Any] = {"x": borders[:-1], "width": 1 / BINS, "align": "edge"}
+    where |= {"linewidth": 0.7, "edgecolor": "black"}
+    axes.bar(height=lower, facecolor="none", hatch="////", label=names[0], **where)
+    axes.bar(height=upper, bottom=lower, facecolor=BLUE, label=names[1], **where)
+    if earlier:
+        axes.stairs(earlier[first:], borders, label="earlier run", baseline=None, **GHOST)
+    axes.legend(
+        loc="lower left", bbox_to_anchor=(-0.08, 1), ncols=3, borderaxespad=0, columnspacing=1, handlelength=1.5
+    )
+
+
+def plot_sizes(
+    axes: Axes, name: str, counts: Mapping[int, int], cap: int | None, earlier: Mapping[int, int] | None
+) -> None:
+    """Plot how many have at least a size, over that size: heavy tails are straight, and nothing needs bins."""
+    sizes, at_least = _sum_from_above(counts)
+    axes.loglog(sizes, at_least, color=BLUE, marker="o", linewidth=1, label="this run")
+    right, top = max(sizes[-1], 10, cap or 0), max(at_least[0], 10)
+    if earlier:
+        before = _sum_from_above(earlier)
+        axes.loglog(*before, label="earlier run", **GHOST)
+        axes.legend(loc="lower left")
+        right, top = max(right, before[0][-1]), max(top, before[1][0])
+    if cap:
+        axes.axvline(cap, color="black", linestyle="--", linewidth=1)
+        axes.text(cap / 1.06, 0.98, f"cap {cap:,}", ha="right", va="top", transform=axes.get_xaxis_transform())
+    _mark_decades(axes.xaxis, axes.yaxis)
+    axes.set(
+        xlim=(1.7, right * 1.3),
+        ylim=(0.7, top * 1.5),
+        xlabel=f"documents in a {name}, at least",
+        ylabel=f"{name}s",
+    )
+
+
+def _sum_from_above(counts: Mapping[int, int]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Return sizes and how many have at least each, MOST_POINTS of them at about equal distances on a log axis."""
+    sizes = np.array(sorted(map(int, counts)))
+    at_least = np.cumsum([counts[size] for size in sizes[::-1].tolist()])[::-1]
+    if sizes.size <= MOST_POINTS:
+        return sizes, at_least
+    wanted = np.searchsorted(sizes, np.geomspace(sizes[0], sizes[-1], MOST_POINTS).round())
+    shown = np.unique(np.append(np.minimum(wanted, sizes.size - 1), [0, sizes.size - 1]))
+    return sizes[shown], at_least[shown]
+
+
+def _mark_decades(*axes: Axis) -> None:
+    for axis in axes:
+        axis.set_major_locator(LogLocator(numticks=6))
+        axis.set_major_formatter(_COUNT)
+        axis.set_minor_locator(NullLocator())
+
+
+def plot_ranks(axes: Axes, ranks: Mapping[str, Any], earlier: Sequence[Sequence[float]] | None) -> None:
+    """Plot frequency over rank before and after."""
+    for part, style in (
+        ("input", {"color": BLUE, "marker": "o", "linestyle": "-"}),
+        ("kept", {"color": ORANGE, "marker": "x", "linestyle": "--"}),
+    ):
+        label = f"{part}: slope {ranks[part]['slope']:.2f}"
+        axes.loglog(ranks["ranks"], ranks[part]["per_million"], label=label, linewidth=1, **style)
+    if earlier:
+        axes.loglog(*earlier, label="earlier run, kept", **GHOST)
+    _mark_decades(axes.xaxis, axes.yaxis)
+    axes.set(xlabel="rank of the token", ylabel="occurrences in a million tokens")
+    axes.legend(loc="upper right")

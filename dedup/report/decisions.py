@@ -1,0 +1,90 @@
+"""What the numbers of a run are for: which removals to doubt, and what other thresholds would remove."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dedup.explain.differ import Piece, align
+from dedup.kernels.curve import probability
+from dedup.kernels.doubts import choose_thresholds
+from dedup.settings.options import Config
+from dedup.tables.counts import Near, Written
+
+CONTEXT = 6
+"""Words shown on either side of a difference."""
+MOST_WORDS = 120
+"""Words shown of a difference."""
+
+
+def turn_dial(config: Config, near: Near, written: Written) -> list[dict[str, Any]]:
+    """Return what component linkage removes at several thresholds, of the pairs that this run compared.
+
+    Returns
+    -------
+    list of dict
+        Ascending: `threshold`; `joined` shingle sets, and `removed` documents, all but one of each component, None
+        where no pair kept tells it; `is_least`, whether there may be more, since the run looked for more similar pairs;
+        `recall`, the probability that the bands make a pair at the threshold a candidate.
+    """
+    elected = near.elected
+    # Copies of one shingle set, and of one row.
+    copies = near.collapsed.rows + written.removed - elected.removed
+    return [
+        {
+            "threshold": threshold,
+            "joined": joined,
+            "removed": None if joined is None else copies + joined,
+            "is_least": threshold < config.threshold,
+            "recall": probability(threshold, *config.banding) if config.mode == "lsh" else 1.0,
+        }
+        for threshold, joined in zip(choose_thresholds(config.threshold), elected.joined, strict=False)
+    ]
+
+
+def show_doubtful(doubtful: Sequence[Mapping[str, Any]], texts: Mapping[int, str]) -> list[dict[str, Any]]:
+    """Return the most doubtful removals with the difference to the document kept, None where no text was written."""
+    shown = []
+    for each in doubtful:
+        pair = [texts.get(each[name]) for name in ("doc_id", "representative_doc_id")]
+        difference = None if None in pair else tell_difference(*map(str, pair))
+        shown.append({name: each[name] for name in ("id", "representative_id", "jaccard")} | {"difference": difference})
+    return shown
+
+
+def tell_difference(removed: str, kept: str) -> list[list[str]]:
+    """Return how the beginnings of two texts differ, in at most about MOST_WORDS words.
+
+    Returns
+    -------
+    list of [kind, words]
+        In order; `shared` by both, only in the one `removed`, only in the one `kept`, or a `gap` of so many words that
+        are not shown.
+    """
+    told: list[list[str]] = []
+    left = MOST_WORDS
+    pieces = align(removed, kept)
+    for number, piece in enumerate(pieces):
+        for kind, words in _mark(piece, is_first=not number, is_last=number == len(pieces) - 1):
+            if kind == "gap":
+                told.append([kind, str(len(words))])
+            elif left > 0:
+                told.append([kind, " ".join("".join(words[:left]).split())])
+                if len(words) > left:
+                    told.append(["gap", str(len(words) - left)])
+                left -= len(words)
+        if left <= 0:
+            rest = sum(max(len(each.left), len(each.right)) for each in pieces[number + 1 :])
+            return [*told, ["gap", str(rest)]] if rest else told
+    return told
+
+
+def _mark(piece: Piece, *, is_first: bool, is_last: bool) -> list[tuple[str, tuple[str, ...]]]:
+    """Return the runs of words of a piece with their kinds: of shared ones those next to a difference."""
+    if not piece.shared:
+        return [(kind, words) for kind, words in (("removed", piece.left), ("kept", piece.right)) if words]
+    words = piece.left
+    before, after = 0 if is_first else CONTEXT, 0 if is_last else CONTEXT
+    if len(words) <= before + after + 1:
+        return [("shared", words)]
+    runs = [("shared", words[:before]), ("gap", words[before : len(words) - after])]
+    runs.append(("shared", words[len(words) - after :]))
+    return [(kind, run) for kind, run in runs if run]

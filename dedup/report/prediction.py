@@ -1,0 +1,52 @@
+"""What a plan says of such a corpus, to be set beside what a run took."""
+
+from typing import Any
+
+from dedup.plan.capacity import Cluster, plan
+from dedup.plan.profile import assume_corpus
+from dedup.plan.rates import Rates
+from dedup.settings.options import Config
+from dedup.tables.counts import Signed
+
+CLUSTER = Cluster(executors=1, cores=4, efficiency=1.0)
+"""The plan's own defaults; its bytes hardly depend on it."""
+ID_BYTES = 8.0
+
+
+def predict(config: Config, signed: Signed, removed: int) -> dict[str, Any] | None:
+    """Return what a plan says of a run, of which it knows no more than four numbers.
+
+    Returns
+    -------
+    dict
+        `options` of `scripts/plan` that ask for it; `pairs` in buckets, distinct, candidates and edges; documents
+        `removed`; and `shuffle_bytes` of every stage. None in mode exact, and for less than two documents with tokens.
+    """
+    if config.mode != "lsh" or signed.rows - signed.documents_empty < 2:
+        return None
+    tokens, text_bytes, duplication = (total / signed.rows for total in (signed.tokens, signed.text_bytes, removed))
+    corpus = assume_corpus(
+        documents=signed.rows,
+        tokens=tokens,
+        text_bytes=text_bytes,
+        id_bytes=ID_BYTES,
+        duplication=duplication,
+        threshold=config.threshold,
+        shingle_size=config.shingles.shingle_size,
+    )
+    planned = plan(config, corpus, CLUSTER, Rates())
+    rows = planned.rows
+    return {
+        "options": (
+            f"--documents {signed.rows} --mean-tokens {tokens:.4g} --mean-bytes {text_bytes:.4g} "
+            f"--duplication {duplication:.4g}"
+        ),
+        "pairs": {
+            "in_buckets": round(rows.pairs),
+            "distinct": round(rows.distinct),
+            "candidates": round(rows.candidates),
+            "edges": round(rows.edges),
+        },
+        "removed": round(rows.removed),
+        "shuffle_bytes": {stage.name: round(stage.shuffle_bytes) for stage in planned.stages},
+    }

@@ -1,0 +1,308 @@
+"""A batch added to a store: files in, the memory engine, the store, files out."""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dedup.engines.tables import MemoryEngine
+from dedup.engines.values import Register
+from dedup.engines.workers import Workers, count_cores
+from dedup.errors import ConfigError, DataError, SchemaError, StorageError
+from dedup.files.listing import Listing
+from dedup.files.splits import cut
+from dedup.files.storage import Storage
+from dedup.files.systems import can_fork, redact
+from dedup.report.build import Outcome
+from dedup.report.summary import draw
+from dedup.run.arrivals import to_batch
+from dedup.run.clock import Clock
+from dedup.run.fates import Fates, Repeated
+from dedup.run.grown import to_changes, to_found, to_members, to_names, to_removals
+from dedup.run.job import Job
+from dedup.run.opening import ALONE_BYTES, SPLIT_BYTES, list_input, open_input
+from dedup.run.overlap import check_apart
+from dedup.run.publication import conclude, identify, read_baseline
+from dedup.run.searching import KEPT, Reading, Signatures, choose_signing, list_edges, to_search
+from dedup.run.sinking import Explained, FileWriter
+from dedup.run.workspace import Workspace
+from dedup.settings.contract import load_contract
+from dedup.settings.files import to_dict
+from dedup.settings.hashspec import HashSpec
+from dedup.settings.keeping import needs_spark
+from dedup.settings.layers import NEAR
+from dedup.settings.options import Config
+from dedup.store.adding import Batch, Grown, grow
+from dedup.store.state import State, choose_deciding, create, read_rows, read_state
+from dedup.store.tables import Conflict, Tables
+from dedup.tables.counts import Layered, Near, Stored
+
+LOG = logging.getLogger("dedup")
+TRIES = 20
+"""Other writers that may be first before this one gives up."""
+REMEMBERED = 10
+"""Batches whose mean the removal rate is held against."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Growth:
+    """Where a batch goes."""
+
+    store: str
+    batch: str
+    anew: bool = False
+    """Whether components that the batch touches elect anew."""
+
+
+def add_batch(job: Job, growth: Growth) -> dict[str, Any]:
+    """Add documents to a store, and publish what becomes of them.
+
+    Returns
+    -------
+    dict
+        What report.json holds.
+
+    Raises
+    ------
+    DedupError
+        When the input, the settings, the output, the store or the memory do not allow it; nothing is published, and
+        the store is what it was.
+    """
+    check_apart([*job.inputs, growth.store], job.output)
+    _check(job.config, growth)
+    job, storage = job.settle(), Storage()
+    with Workspace(storage, job.output) as workspace:
+        try:
+            return _run(job, growth, storage, workspace)
+        except (DataError, SchemaError):
+            workspace.abandon()
+            raise
+
+
+def _check(config: Config, growth: Growth) -> None:
+    """Refuse settings that a store does not know.
+
+    Raises
+    ------
+    ConfigError
+    """
+    if not growth.batch:
+        raise ConfigError("--batch: must name the batch where --store is given, such as 2026-11")
+    if config.engine == "spark" or config.input.is_table:
+        raise ConfigError('--store: needs engine = "memory" and files (got Spark or a table)')
+    if config.mode != "lsh":
+        raise ConfigError(f'--store: needs mode = "lsh" (got {config.mode!r})')
+    if config.layers != (NEAR,):
+        raise ConfigError(f'--store: needs layers = ["near"] (got {list(config.layers)})')
+    if needs_spark(config.keep.order):
+        raise ConfigError('--store: keep.order must have no entry "sql:...", which only Spark knows')
+    unset = {
+        "limits.per_source": config.limits.per_source,
+        "keep.merge": config.keep.merge,
+        "evaluation.labeled_pairs": config.evaluation.labeled_pairs,
+    }
+    for name, value in unset.items():
+        if value:
+            raise ConfigError(f"--store: {name} is of single runs and must not be set (got {value!r})")
+
+
+def _run(job: Job, growth: Growth, storage: Storage, workspace: Workspace) -> dict[str, Any]:
+    config, tables = job.config, Tables(growth.store)
+    listing = list_input(job)
+    source = open_input(config, listing)
+    writer = FileWriter(config=config, source=source, workspace=workspace, storage=storage)
+    writer.check()
+    contract = load_contract(config)
+    spec = HashSpec.of(config, contract)
+    if tables.exists():
+        read_state(tables).check(config, spec, source.id_type)
+    asked = {"store": growth.store, "batch": growth.batch, "reelect": growth.anew}
+    workspace.open({**identify(job, spec, listing.fingerprint), **asked}, overwrite=job.overwrite)
+    clock = Clock()
+    splits = cut(listing, SPLIT_BYTES)
+    cores = count_cores() if listing.size > ALONE_BYTES and can_fork([*job.inputs, job.output]) else 1
+    signing = choose_signing(config, contract, listing)
+    with Workers(min(cores, len(splits)), source, watch=clock.watch) as workers:
+        engine = MemoryEngine(workers=workers, splits=splits, id_type=source.id_type, id_column=config.input.id_column)
+        reading = Reading(engine=engine, config=config, signing=signing, labels=None)
+        signed = clock("signatures", reading.sign)
+        batch = to_batch(reading, signed, growth.batch, config)
+        create(tables, source.id_type)
+        for _ in range(TRIES):
+            state, operation = _find_base(tables, batch, growth)
+            state.check(config, spec, source.id_type)
+            try:
+                grown = _grow(tables, state, batch, job, growth, spec=spec, threads=cores, clock=clock)
+            except StorageError as error:
+                if operation:
+                    raise
+                raise StorageError(
+                    f"--batch: {growth.batch!r} is in the store, which stays as it is; its output cannot be made again "
+                    f"since vacuum has deleted what was there before it ({error})"
+                ) from error
+            finish = partial(grown.finish, batch, operation) if operation else grown.drop
+            try:
+                return _publish(
+                    job,
+                    growth,
+                    workspace,
+                    writer,
+                    reading=reading,
+                    signed=signed,
+                    grown=grown,
+                    clock=clock,
+                    spec=spec,
+                    listing=listing,
+                    finish=finish,
+                )
+            except Conflict:
+                LOG.info("%s: another writer was first; starting over with what it has added", redact(growth.store))
+                storage.delete(workspace.result)
+    raise StorageError(f"{redact(growth.store)}: {TRIES} other writers were first; repeat the command")
+
+
+def _grow(
+    tables: Tables,
+    state: State,
+    batch: Batch,
+    job: Job,
+    growth: Growth,
+    *,
+    spec: HashSpec,
+    threads: int,
+    clock: Clock,
+) -> Grown:
+    config = job.config
+    return grow(
+        tables,
+        state,
+        batch,
+        to_search(config),
+        seed=config.lsh.seed,
+        settings={**choose_deciding(config), "hash.key_file": config.hash.key_file},
+        spec=spec.to_dict(),
+        anew=growth.anew,
+        threads=threads,
+        stage=clock.time,
+    )
+
+
+def _find_base(tables: Tables, batch: Batch, growth: Growth) -> tuple[State, str]:
+    """Return the state that a batch is added to, and as which operation; none where it is in the store already.
+
+    Raises
+    ------
+    DataError
+        When other documents are in the store under the batch's name.
+    """
+    operation = "reelect" if growth.anew else "add"
+    rows, _ = read_rows(tables)
+    for row in rows.select(["number", "operation", "batch", "content"]).to_pylist():
+        if row["batch"] == batch.name:
+            if (row["content"], row["operation"]) != (batch.content, operation):
+                raise DataError(
+                    f"--batch: {batch.name!r} is in the store with other documents, or was added with another "
+                    "--reelect; give these a batch of their own"
+                )
+            LOG.info("batch %s is in the store already, which stays as it is", batch.name)
+            return read_state(tables, row["number"] - 1), ""
+    return read_state(tables), operation
+
+
+def _publish(
+    job: Job,
+    growth: Growth,
+    workspace: Workspace,
+    writer: FileWriter,
+    *,
+    reading: Reading,
+    signed: Signatures,
+    grown: Grown,
+    clock: Clock,
+    spec: HashSpec,
+    listing: Listing,
+    finish: Callable[[], object],
+) -> dict[str, Any]:
+    """Write the batch's own output, commit the batch, and publish the output."""
+    config, part = job.config, signed.part
+    members = to_members(grown, part)
+    found = to_found(grown, members, config.threshold, part)
+    clock.note("identical", found.collapsed)
+    clock.note("sets", Stored(rows=grown.state.sets - grown.writing.snapshot.state.sets))
+    clock.note("edges", found.verified)
+    clock.note("representatives", found.elected)
+    clock.note("store", Stored(rows=grown.documents.num_rows))
+    register = Register.of(signed.to_register())
+    kept = members.filter(pc.equal(members["kind"], KEPT)).select(["doc_id", "component_id"])
+    repeated = Repeated(found.repeated["doc_id"].to_numpy(), NEAR, "identical", kept)
+    fates = Fates.of(register, to_removals(members), repeated)
+    named = to_names(grown, part)
+    writer.write_table("changes", to_changes(grown))
+    write = partial(
+        writer.write,
+        register=register,
+        fates=fates,
+        explained=Explained(pa.concat_tables(list_edges(found)), found.near_misses, None),
+        cuts={},
+        rejected=reading.engine.known.rejected,
+        named=named,
+    )
+    written = clock("output", write, reading.engine.workers, reading.engine.splits)
+    counts = Near(
+        signed=signed.counts,
+        collapsed=found.collapsed,
+        bucketed=found.bucketed,
+        paired=found.paired,
+        verified=found.verified,
+        connected=found.connected,
+        lost=found.lost,
+        elected=found.elected,
+        labeled=None,
+    )
+    removed = set(part.doc_ids[fates.places].tolist())
+    baseline = read_baseline(writer.storage, job.baseline) or _remember(grown, growth, config)
+    token_ranks, plots = draw(config, counts, signed.list_sample(), removed, baseline)
+    if list_input(job).fingerprint != listing.fingerprint:
+        raise DataError("--input: must not change while the job reads it (it did): repeat the command")
+    own = set(part.doc_ids.tolist()) if found.elected.shown else set()
+    step = Layered(
+        layer=NEAR,
+        documents=signed.counts.rows,
+        text_bytes=signed.counts.text_bytes,
+        tokens=signed.counts.tokens,
+        removed=members.num_rows,
+    )
+    outcome = Outcome(
+        layers=[step],
+        near=counts,
+        written=written,
+        stages=clock.report(),
+        token_ranks=token_ranks,
+        texts=writer.read_texts(register, [each for each in found.elected.shown if each in own]),
+        survival_by_source=fates.count_sources(register) if config.input.source_column else None,
+        signature_bytes=signed.nbytes,
+        baseline=baseline,
+        engine="memory",
+        reader="files",
+        spark=None,
+        spec=spec.to_dict(),
+        format=listing.format,
+    )
+    return conclude(job, workspace, outcome, plots, first=finish)
+
+
+def _remember(grown: Grown, growth: Growth, config: Config) -> dict[str, Any] | None:
+    """Return what the last batches had in common, as the report of an earlier run; None without any."""
+    rows, _ = read_rows(grown.writing.tables)
+    number = grown.writing.snapshot.state.number
+    earlier = [row for row in rows.drop_columns(["state"]).to_pylist() if row["batch"] and row["number"] <= number]
+    documents = sum(row["documents"] for row in earlier[-REMEMBERED:])
+    if not documents:
+        return None
+    removed = documents - sum(row["kept"] for row in earlier[-REMEMBERED:])
+    named = f"{growth.store}, its last {len(earlier[-REMEMBERED:])} batches"
+    return {"removal_rate": removed / documents, "settings": to_dict(config), "output": named}

@@ -1,0 +1,166 @@
+"""Documents taken out of a store."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dedup.engines.values import Search
+from dedup.engines.workers import count_cores
+from dedup.errors import DataError
+from dedup.kernels import Flags, Integers
+from dedup.store.arrays import distinct, is_in, look_up
+from dedup.store.changing import choose_voters, find_heads, merge, read_links, write_changes
+from dedup.store.election import Verdict, Voters, elect
+from dedup.store.growth import Rows, Step, join, settle, sign
+from dedup.store.schemas import NO_SET
+from dedup.store.snapshot import Places
+from dedup.store.state import Label, State, read_state
+from dedup.store.tables import Tables
+from dedup.store.upkeep import repeat
+from dedup.store.writing import Writing
+
+
+class Deleted(NamedTuple):
+    """What has gone, and what that does to the others."""
+
+    state: State
+    documents: int
+    """Documents deleted."""
+    absent: int
+    """Ids that are not in the store."""
+    displaced: pa.Table
+    """Documents that were removed in favour of one deleted, while nobody else of their component is kept: id, batch,
+    and whether they are kept now."""
+
+
+def delete(
+    tables: Tables, state: State, ids: pa.Array, search: Search, *, seed: int, readmit: bool, threads: int = 1
+) -> Deleted:
+    """Take documents out of every table.
+
+    Parameters
+    ----------
+    ids
+        The user's own, distinct, of the type of the store's.
+    seed
+        Of the signatures.
+    readmit
+        Whether a document that was removed in favour of them may be kept instead.
+
+    Raises
+    ------
+    Conflict
+        When another writer was first: nothing has changed, and the same call with the new state may succeed.
+    """
+    writing = Writing(tables, state)
+    snapshot = writing.snapshot
+    named = snapshot.read("documents", ["doc_id", "id"])
+    gone = np.sort(named.filter(pc.is_in(named["id"], ids))["doc_id"].to_numpy())
+    if not gone.size:
+        none = named.select(["id"]).append_column("batch", pa.nulls(named.num_rows, pa.string())).slice(0, 0)
+        return Deleted(state, 0, len(ids), none.append_column("is_kept", pa.array([], pa.bool_())))
+    places = snapshot.places()
+    stays = look_up(gone, places.doc_ids) < 0
+    after = Places(places.doc_ids[stays], places.sets[stays])
+    hit = distinct(places.sets[~stays & (places.sets != NO_SET)])
+    dead = np.setdiff1d(hit, after.sets)
+    old_heads, heads = find_heads(places, state.sets), find_heads(after, state.sets)
+    _, keys = sign(*snapshot.find_sets(dead), search, seed)
+    touched = distinct(keys.view(np.int64))
+    around = snapshot.find("bands", touched)
+    rows = Rows(around["key"].to_numpy(), around["set"].to_numpy())
+    alive = ~is_in(rows.sets, dead)
+    known = read_links(snapshot)
+    is_cut = is_in(known.left, dead) | is_in(known.right, dead)
+    cut, known = known.select(is_cut), known.select(~is_cut)
+    step = Step(
+        rows=Rows(rows.keys[alive], rows.sets[alive]),
+        keys=touched,
+        new=dead[:0],
+        gone=dead,
+        moved=np.setdiff1d(np.flatnonzero(heads != old_heads), dead),
+    )
+    settled = settle(snapshot, step, known, lambda wanted: heads[wanted], search, seed=seed, threads=threads)
+    links, added = merge(known, settled)
+    ends = [each for pairs in (cut, added, settled.withdrawn) for each in pairs[:2]]
+    before = snapshot.members()
+    before = before.filter(pa.array(look_up(gone, before["doc_id"].to_numpy()) < 0))
+    voters = choose_voters(
+        snapshot,
+        after,
+        links,
+        before=before,
+        touched=np.setdiff1d(np.concatenate((hit, *ends)), dead),
+        documents=snapshot.layout("documents").schema.empty_table(),
+        new=gone[:0],
+        anew=False,
+    )
+    verdict = elect(
+        snapshot,
+        voters,
+        links,
+        before=before,
+        new=gone[:0],
+        search=search,
+        anew=False,
+        readmit=readmit,
+        threads=threads,
+    )
+    _rewrite(writing, gone, dead)
+    write_changes(writing, added, join(cut, settled.withdrawn), settled.hot, verdict)
+    label = Label(operation="delete", documents=gone.size)
+    finished = writing.finish(state, label)
+    return Deleted(finished, gone.size, len(ids) - gone.size, _list_displaced(voters, verdict, before))
+
+
+def _rewrite(writing: Writing, gone: Integers, dead: Integers) -> None:
+    """Write the segments anew that hold what goes."""
+
+    def keep_set(rows: pa.Table) -> Flags:
+        return look_up(dead, rows["set"].to_numpy()) < 0
+
+    def keep_member(rows: pa.Table) -> Flags:
+        owners = rows["representative"]
+        named = (look_up(gone, pc.fill_null(owners, 0).to_numpy()) >= 0) & owners.is_valid().to_numpy()
+        stays: Flags = (look_up(gone, rows["doc_id"].to_numpy()) < 0) & ~named
+        return stays
+
+    writing.rewrite("documents", lambda rows: look_up(gone, rows["doc_id"].to_numpy()) < 0, ["doc_id"])
+    writing.rewrite("sets", keep_set, ["set"])
+    writing.rewrite("bands", keep_set, ["set"])
+    writing.rewrite("members", keep_member, ["doc_id", "representative"])
+
+
+def _list_displaced(voters: Voters, verdict: Verdict, before: pa.Table) -> pa.Table:
+    """Return the documents whose representative has gone while nobody else of their component was kept."""
+    doc_ids, members = voters.rows["doc_id"].to_numpy(), verdict.members
+    places = look_up(before["doc_id"].to_numpy(), doc_ids)
+    was_kept = pc.fill_null(before["kept"].take(pa.array(places, mask=places < 0)), True)  # noqa: FBT003 - who is alone
+    told = pc.and_(pc.invert(was_kept), pc.or_(members["kept"], pc.equal(members["kind"], "displaced")))
+    return voters.rows.select(["id", "batch"]).append_column("is_kept", members["kept"]).filter(told)
+
+
+def delete_ids(tables: Tables, ids: Sequence[str], *, readmit: bool) -> Deleted:
+    """Take documents out of a store, as its own settings have it, whatever other writers do.
+
+    Raises
+    ------
+    DataError
+        When an id is no integer, though the store's are.
+    StorageError
+        When there is no store, or others write again and again.
+    """
+    state = read_state(tables)
+    try:
+        column = pa.array(sorted(set(ids)), pa.string()).cast(state.kind)
+    except pa.ArrowInvalid as error:
+        raise DataError(f"--ids: must hold integers, as the ids of the store are ({error})") from error
+    return repeat(
+        tables,
+        lambda now: delete(
+            tables, now, column, now.search, seed=now.spec["signature_seed"], readmit=readmit, threads=count_cores()
+        ),
+    )

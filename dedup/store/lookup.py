@@ -1,0 +1,186 @@
+"""Texts looked up in a store: which of its documents they resemble."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from dedup.errors import ConfigError
+from dedup.kernels import Integers, features, pairs
+from dedup.kernels.exact import compare
+from dedup.kernels.shingles import shingle
+from dedup.kernels.text import Contract
+from dedup.settings.contract import load_contract
+from dedup.settings.files import load_config
+from dedup.settings.hashspec import HashSpec
+from dedup.store.arrays import distinct, expand
+from dedup.store.schemas import NO_SET
+from dedup.store.snapshot import Snapshot
+from dedup.store.state import read_state
+from dedup.store.tables import Tables
+
+KEY_FILE = "hash.key_file"
+TOGETHER = 10_000
+"""Texts looked up at a time: bounds memory."""
+
+
+class Match(NamedTuple):
+    """A document of the store that a text resembles."""
+
+    id: int | str
+    jaccard: float
+    """Exact; 1 for the same shingle set."""
+    batch: str
+    kept: bool
+    """Whether it was kept when its batch was added, or since."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Store:
+    """A store opened to be looked into, as it was at this moment."""
+
+    snapshot: Snapshot
+    contract: Contract
+    spec: HashSpec
+    threshold: float
+    documents: pa.Table
+    """doc_id and set of all documents, by set."""
+
+    @classmethod
+    def open(cls, path: str, *, key_file: str = "") -> "Store":
+        """Open a store.
+
+        Parameters
+        ----------
+        key_file
+            Where the key of its hashes is; by default where it was when the store was made.
+
+        Raises
+        ------
+        StorageError
+            When there is none.
+        ConfigError
+            When the key, or Unicode's data, are others than the store's.
+        """
+        tables = Tables(path)
+        state = read_state(tables)
+        if not state.number:
+            raise ConfigError(f"{path}: must hold a batch (it has none yet)")
+        held = HashSpec(**state.spec)
+        config = load_config(settings=_to_settings(held, key_file or state.settings.get(KEY_FILE, "")))
+        contract = load_contract(config)
+        for name, (theirs, mine) in held.difference(HashSpec.of(config, contract)).items():
+            raise ConfigError(f"{path}: hash specification: {name} must be {theirs!r}, as in the store (got {mine!r})")
+        snapshot = Snapshot(tables=tables, state=state)
+        documents = snapshot.read("documents", ["doc_id", "set"])
+        documents = documents.filter(pa.array(documents["set"].to_numpy() != NO_SET)).sort_by("set")
+        return cls(
+            snapshot=snapshot, contract=contract, spec=held, threshold=state.search.threshold, documents=documents
+        )
+
+    def look_up(self, texts: Iterable[str], *, threshold: float | None = None) -> Iterator[list[Match]]:
+        """Yield for each text the documents that resemble it, the most similar first.
+
+        Of those at the threshold as many are found as by the search that made the store: `lsh.recall`.
+
+        Parameters
+        ----------
+        threshold
+            Least similarity; by default the store's.
+        """
+        least, waiting = self.threshold if threshold is None else threshold, iter(texts)
+        while part := list(islice(waiting, TOGETHER)):
+            yield from self._look_up(part, least)
+
+    def _look_up(self, texts: Sequence[str], least: float) -> list[list[Match]]:
+        spec, column = self.spec, pa.array(texts, pa.string())
+        found = features.compute(
+            column,
+            self.contract,
+            shingle_size=spec.shingle_size,
+            bands=spec.bands,
+            rows=spec.rows,
+            seed=spec.signature_seed,
+        )
+        full = np.flatnonzero(found.shingle_counts)
+        keys = np.ascontiguousarray(found.keys[full]).view(np.int64)
+        numbers, sets = self._meet(keys, full)
+        own = shingle(found.tokens, found.token_bounds, spec.shingle_size, self.contract)
+        known = distinct(sets)
+        exact = compare(own, self.snapshot.find_sets(known), numbers, np.searchsorted(known, sets))
+        similar = exact >= least
+        return self._name(len(texts), numbers[similar], sets[similar], exact[similar])
+
+    def _meet(self, keys: Integers, owners: Integers) -> tuple[Integers, Integers]:
+        """Return the distinct pairs of a text and a set that share a key."""
+        order = np.argsort(keys, axis=None)
+        flat, of = keys.reshape(-1)[order], np.repeat(owners, keys.shape[1])[order]
+        rows = self.snapshot.find("bands", distinct(flat))
+        met, sets = rows["key"].to_numpy(), rows["set"].to_numpy()
+        first = np.searchsorted(flat, met)
+        counts = np.searchsorted(flat, met, side="right") - first
+        return pairs.decode(distinct(pairs.encode(of[expand(first, counts)], np.repeat(sets, counts))))
+
+    def _name(self, count: int, numbers: Integers, sets: Integers, exact: Any) -> list[list[Match]]:  # noqa: ANN401
+        """Return the documents of sets, by the number of the text."""
+        of = self.documents["set"].to_numpy()
+        first = np.searchsorted(of, sets)
+        counts = np.searchsorted(of, sets, side="right") - first
+        doc_ids = self.documents["doc_id"].to_numpy()[expand(first, counts)]
+        numbers, exact = np.repeat(numbers, counts), np.repeat(exact, counts)
+        wanted = distinct(doc_ids)
+        rows = self.snapshot.find("documents", wanted, ["doc_id", "id", "batch"]).sort_by("doc_id")
+        members = self.snapshot.find("members", wanted, ["doc_id", "kept", "since"]).sort_by("since").to_pylist()
+        kept = {row["doc_id"]: row["kept"] for row in members}
+        places = np.searchsorted(wanted, doc_ids).tolist()
+        ids, batches = rows["id"].to_pylist(), rows["batch"].to_pylist()
+        found: list[list[Match]] = [[] for _ in range(count)]
+        for number, place, doc_id, similarity in zip(
+            numbers.tolist(), places, doc_ids.tolist(), exact.tolist(), strict=True
+        ):
+            found[number].append(Match(ids[place], similarity, batches[place], kept.get(doc_id, True)))
+        for each in found:
+            each.sort(key=lambda match: (-match.jaccard, match.id))
+        return found
+
+
+def _to_settings(spec: HashSpec, key_file: str) -> dict[str, object]:
+    """Return the settings that make a specification like the store's."""
+    return {
+        **{f"text.{name}": getattr(spec, name) for name in ("case", "accents", "digits", "tokens")},
+        "shingles.shingle_size": spec.shingle_size,
+        "shingles.seed": spec.shingle_seed,
+        "lsh.bands": spec.bands,
+        "lsh.rows": spec.rows,
+        "lsh.seed": spec.signature_seed,
+        KEY_FILE: key_file if spec.key else "",
+    }
+
+
+def lookup(
+    store: str, texts: Iterable[str], *, threshold: float | None = None, key_file: str = ""
+) -> list[list[Match]]:
+    """Return for each text the documents of a store that resemble it, the most similar first.
+
+    Parameters
+    ----------
+    store
+        Path or URL of a store.
+    texts
+        As many as you like: 10,000 at a time are in memory.
+    threshold
+        Least exact Jaccard similarity; by default that of the store. Pairs below it are found less often.
+    key_file
+        Where the key of the store's hashes is; by default where it was when the store was made.
+
+    Raises
+    ------
+    StorageError
+        When there is no store.
+    ConfigError
+        When the key, or Unicode's data, are others than the store's.
+    """
+    return list(Store.open(store, key_file=key_file).look_up(texts, threshold=threshold))

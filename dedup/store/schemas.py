@@ -1,0 +1,89 @@
+"""The tables of a store, as docs/growing.md tells them."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import NamedTuple
+
+import pyarrow as pa
+
+SEGMENT = "segment"
+"""Column by which all tables but `batches` are partitioned: what one commit adds, and is never changed."""
+BATCHES = "batches"
+NO_SET = -1
+"""Of a document without a token, which resembles nothing."""
+
+
+class Layout(NamedTuple):
+    """How the rows of a table lie in a file."""
+
+    schema: pa.Schema
+    key: str
+    """Column by which rows are sorted, so that a file's groups can be told apart by their first values."""
+    group: int
+    """Rows of a group, the least that is read."""
+    together: int
+    """Groups read at a time: bounds memory."""
+
+
+def list_layouts(id_type: pa.DataType) -> Mapping[str, Layout]:
+    """Return the tables whose segments a row of `batches` names, for the type of the user's ids."""
+    documents = pa.schema(
+        {
+            "doc_id": pa.int64(),
+            "id": id_type,
+            "set": pa.int64(),  # number of the shingle set; NO_SET without a token
+            "batch": pa.string(),
+            "source": pa.string(),
+            "shingle_count": pa.int32(),
+            "text_bytes": pa.int64(),
+            "order_keys": pa.list_(pa.float64()),  # of the rules of `keep.order` that ask for columns
+        }
+    )
+    sets = pa.schema(
+        {
+            "set": pa.int64(),
+            "digest_high": pa.int64(),
+            "digest_low": pa.int64(),
+            "shingles": pa.binary(),  # uint64, ascending
+        }
+    )
+    bands = pa.schema({"key": pa.int64(), "set": pa.int64()})
+    edges = pa.schema({"left": pa.int64(), "right": pa.int64(), "jaccard": pa.float64()})  # of sets, left < right
+    members = pa.schema(
+        {
+            "doc_id": pa.int64(),
+            "kept": pa.bool_(),
+            "representative": pa.int64(),  # doc_id of the one kept; null where that was deleted
+            "kind": pa.string(),  # kept, identical, near
+            "jaccard": pa.float64(),
+            "settled": pa.bool_(),  # whether a fresh election of the component would say the same
+            "since": pa.int64(),  # number of the state; the newest row of a document counts
+        }
+    )
+    hot = pa.schema({"key": pa.int64()})  # keys of buckets over the cap
+    return MappingProxyType(
+        {
+            "documents": Layout(documents, "doc_id", 1 << 16, 8),
+            "sets": Layout(sets, "set", 1 << 6, 1 << 10),
+            "bands": Layout(bands, "key", 1 << 14, 1 << 7),
+            "edges": Layout(edges, "left", 1 << 16, 16),
+            "members": Layout(members, "doc_id", 1 << 16, 8),
+            "hot": Layout(hot, "key", 1 << 16, 16),
+        }
+    )
+
+
+TABLES = tuple(list_layouts(pa.int64()))
+STATES = pa.schema(
+    {
+        "number": pa.int64(),
+        "operation": pa.string(),  # add, delete, compact, ...
+        "batch": pa.string(),  # empty where the operation adds none
+        "content": pa.string(),  # digest of the batch's ids and shingle sets
+        "time": pa.timestamp("us", "UTC"),
+        "documents": pa.int64(),  # of the batch, or deleted
+        "kept": pa.int64(),
+        "state": pa.string(),  # the rest, as JSON
+    }
+)
+"""Rows of `batches`: the newest says what is in the store."""

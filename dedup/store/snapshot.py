@@ -1,0 +1,158 @@
+"""What is in a store at one moment, read as far as it is asked for."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from dedup.kernels import Hashes, Integers
+from dedup.kernels.exact import take
+from dedup.store.arrays import expand
+from dedup.store.schemas import Layout, list_layouts
+from dedup.store.state import State
+from dedup.store.tables import FIRSTS, File, Tables
+
+WHOLE = 4
+"""Part of the groups, as a divisor, from which on a file is read as a whole."""
+
+
+class Places(NamedTuple):
+    """Distinct documents of a store, by doc_id."""
+
+    doc_ids: Integers
+    """Ascending."""
+    sets: Integers
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """The files of a state."""
+
+    tables: Tables
+    state: State
+    extra: dict[str, list[File]] = field(default_factory=dict)
+    """Files that are not committed yet, to be read with the others."""
+    _listed: dict[str, list[File]] = field(default_factory=dict)
+
+    def layout(self, name: str) -> Layout:
+        """Return how a table lies in its files."""
+        return list_layouts(self.state.kind)[name]
+
+    def list_files(self, name: str) -> list[File]:
+        """Return the files of a table."""
+        if name not in self._listed:
+            live = set(self.state.segments[name])
+            files = self.tables.list_files(name, self.state.versions[name]) if live else []
+            self._listed[name] = [file for file in files if file.segment in live]
+        return [*self._listed[name], *self.extra.get(name, [])]
+
+    def read(self, name: str, columns: Sequence[str] | None = None) -> pa.Table:
+        """Return all rows of some columns."""
+        names = list(columns or self.layout(name).schema.names)
+        schema = pa.schema([self.layout(name).schema.field(each) for each in names])
+        parts = [schema.empty_table()]
+        for file in self.list_files(name):
+            with self.tables.read(name, file) as found:
+                parts.append(found.read(names).cast(schema))
+        return pa.concat_tables(parts)
+
+    def find(self, name: str, wanted: Integers, columns: Sequence[str] | None = None) -> pa.Table:
+        """Return the rows whose key is one of those wanted, file by file in the order of their keys.
+
+        Only the groups of rows that can hold one are read.
+
+        Parameters
+        ----------
+        wanted
+            Distinct, ascending.
+        """
+        layout = self.layout(name)
+        names = list(columns or layout.schema.names)
+        parts = [pa.schema([layout.schema.field(each) for each in names]).empty_table()]
+        for file in self.list_files(name) if wanted.size else ():
+            with self.tables.read(name, file) as found:
+                parts.extend(_find(found, layout, wanted, names))
+        return pa.concat_tables(parts)
+
+    def find_sets(self, numbers: Integers) -> tuple[Hashes, Integers]:
+        """Return the shingle sets of these numbers, distinct and ascending, as from `shingles.shingle`."""
+        found = self.find("sets", numbers, ["set", "shingles"])
+        order: Integers = np.argsort(found["set"].to_numpy(), kind="stable")
+        held: Integers = found["set"].to_numpy()[order]
+        assert np.array_equal(held, numbers), "sets: must hold every set of the store"
+        return take(*to_sets(found["shingles"]), order)
+
+    def places(self) -> Places:
+        """Return all documents."""
+        found = self.read("documents", ["doc_id", "set"])
+        doc_ids, sets = found["doc_id"].to_numpy(), found["set"].to_numpy()
+        order = np.argsort(doc_ids, kind="stable")
+        return Places(doc_ids[order], sets[order])
+
+    def members(self) -> pa.Table:
+        """Return the newest row of every document that has one, by doc_id."""
+        rows = self.read("members")
+        doc_ids, since = (rows[name].to_numpy() for name in ("doc_id", "since"))
+        order = np.lexsort((since, doc_ids))
+        ordered = doc_ids[order]
+        newest = np.append(ordered[1:] != ordered[:-1], True)[: ordered.size]
+        return rows.take(pa.array(order[newest]))
+
+
+def read_firsts(found: pq.ParquetFile) -> Integers:
+    """Return the first key of every group of a file."""
+    firsts: Integers = np.frombuffer(bytes.fromhex(found.metadata.metadata[FIRSTS].decode()), dtype=np.int64)
+    return firsts
+
+
+def _find(found: pq.ParquetFile, layout: Layout, wanted: Integers, names: Sequence[str]) -> Iterator[pa.Table]:
+    firsts = read_firsts(found)
+    # Equal keys can begin at the end of the group before.
+    begins = np.maximum(np.searchsorted(firsts, wanted, side="left") - 1, 0)
+    ends = np.searchsorted(firsts, wanted, side="right")
+    marks = np.zeros(firsts.size + 1, dtype=np.int64)
+    np.add.at(marks, begins, ends > begins)
+    np.subtract.at(marks, ends, ends > begins)
+    groups = np.flatnonzero(np.cumsum(marks[:-1]))
+    if groups.size * WHOLE > firsts.size:
+        groups = np.arange(firsts.size)
+    if layout.key not in names:
+        names = [*names, layout.key]
+    for begin in range(0, groups.size, layout.together):
+        rows = found.read_row_groups(groups[begin : begin + layout.together].tolist(), names)
+        held = rows[layout.key].to_numpy()
+        first = np.searchsorted(held, wanted)
+        counts = np.searchsorted(held, wanted, side="right") - first
+        hits = counts > 0
+        if hits.any():
+            yield rows.take(pa.array(expand(first[hits], counts[hits])))
+
+
+def to_sets(column: pa.ChunkedArray) -> tuple[Hashes, Integers]:
+    """Return shingle sets of a column of bytes, as from `shingles.shingle`."""
+    parts, sizes = [np.empty(0, dtype=np.uint64)], [np.zeros(1, dtype=np.int64)]
+    for chunk in column.chunks:
+        offsets = np.frombuffer(chunk.buffers()[1], dtype=np.int32)[chunk.offset : chunk.offset + len(chunk) + 1]
+        data = chunk.buffers()[2]
+        if data is not None and offsets.size:
+            parts.append(np.frombuffer(data, dtype=np.uint8)[offsets[0] : offsets[-1]].view(np.uint64))
+        sizes.append(np.diff(offsets).astype(np.int64) // 8)
+    return np.concatenate(parts), np.cumsum(np.concatenate(sizes))
+
+
+def to_bytes(shingles: Hashes, offsets: Integers) -> Iterator[pa.Array]:
+    """Yield shingle sets as arrays of bytes, each below the 2 GB that one holds."""
+    most = 1 << 27
+    bounds = [0]
+    while bounds[-1] < offsets.size - 1:
+        last = int(np.searchsorted(offsets, offsets[bounds[-1]] + most, side="right")) - 1
+        bounds.append(max(last, bounds[-1] + 1))
+    for begin, end in pairwise(bounds):
+        within = (offsets[begin : end + 1] - offsets[begin]) * 8
+        values = np.ascontiguousarray(shingles[offsets[begin] : offsets[end]])
+        buffers = [None, pa.py_buffer(within.astype(np.int32)), pa.py_buffer(values)]
+        yield pa.Array.from_buffers(pa.binary(), end - begin, buffers)

@@ -1,0 +1,210 @@
+"""What is in a store: the newest row of `batches`, and how another takes its place."""
+
+import datetime as dt
+import json
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Self
+
+import pyarrow as pa
+
+from dedup import __version__
+from dedup.engines.values import Search
+from dedup.errors import ConfigError, StorageError
+from dedup.files.systems import redact
+from dedup.settings.files import flatten, to_dict
+from dedup.settings.hashspec import HashSpec
+from dedup.settings.options import Config
+from dedup.store.schemas import BATCHES, STATES, TABLES, list_layouts
+from dedup.store.tables import File, Tables
+
+FORMAT = 1
+"""Version of the tables."""
+DECIDING = ("threshold", "mode", "lsh.", "buckets.", "candidates.", "cluster.", "keep.", "limits.", "input.id_column")
+"""Settings, or beginnings of their names, that all batches share besides those of the hash specification."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    """What is in a store after a commit."""
+
+    number: int
+    """0: nothing yet."""
+    log: int
+    """Version of `batches` that this was read from."""
+    id_type: str
+    """Type of the user's ids, int64 or string; empty before the first batch."""
+    spec: Mapping[str, Any] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """Those that all batches share."""
+    searched: Mapping[str, Any] = field(default_factory=dict)
+    """Parameters of their search."""
+    segments: Mapping[str, Sequence[str]] = field(default_factory=lambda: dict.fromkeys(TABLES, ()))
+    """Of every table."""
+    versions: Mapping[str, int] = field(default_factory=lambda: dict.fromkeys(TABLES, 0))
+    """Of every table, the one that has its segments."""
+    sets: int = 0
+    """Number that the next shingle set gets."""
+
+    @property
+    def kind(self) -> pa.DataType:
+        """Type of the user's ids."""
+        return pa.string() if self.id_type == "string" else pa.int64()
+
+    @property
+    def search(self) -> Search:
+        """Parameters of the search of all batches."""
+        rules = tuple((name, of) for name, of in self.searched["rules"])
+        return Search(**{**self.searched, "rules": rules})
+
+    def to_json(self) -> str:
+        """Return what the row of `batches` holds besides its own columns."""
+        held = asdict(self)
+        del held["number"], held["log"]
+        return json.dumps(held | {"format": FORMAT, "version": __version__})
+
+    @classmethod
+    def parse(cls, number: int, log: int, text: str, where: str) -> Self:
+        """Return the state that a row of `batches` tells.
+
+        Raises
+        ------
+        StorageError
+            When a later release has written it.
+        """
+        held = json.loads(text)
+        if held.pop("format") > FORMAT:
+            raise StorageError(f"{where}: must be a store of this release (dedup {held['version']} has changed it)")
+        del held["version"]
+        return cls(number=number, log=log, **held)
+
+    def check(self, config: Config, spec: HashSpec, id_type: pa.DataType) -> None:
+        """Refuse settings other than those of the first batch.
+
+        Raises
+        ------
+        ConfigError
+            Names what differs.
+        """
+        if not self.number:
+            return
+        own = HashSpec(**self.spec)
+        for name, (theirs, mine) in own.difference(spec).items():
+            raise ConfigError(f"--store: hash specification: {name} must be {theirs!r}, as in the store (got {mine!r})")
+        for name, mine in choose_deciding(config).items():
+            theirs = self.settings.get(name, mine)
+            if theirs != mine:
+                raise ConfigError(f"--store: {name} must be {theirs!r}, as in the store (got {mine!r})")
+        if str(id_type) != self.id_type:
+            raise ConfigError(f"--store: ids must be of type {self.id_type}, as in the store (got {id_type})")
+
+
+def choose_deciding(config: Config) -> dict[str, Any]:
+    """Return the settings that all batches of a store share, as JSON gives them back."""
+    found: dict[str, Any] = json.loads(json.dumps(flatten(to_dict(config.settle()))))
+    return {name: value for name, value in found.items() if name.startswith(DECIDING)}
+
+
+def create(tables: Tables, id_type: pa.DataType) -> None:
+    """Make the tables that are missing."""
+    for name, layout in list_layouts(id_type).items():
+        tables.create(name, layout.schema)
+    tables.create(BATCHES, STATES)
+
+
+def read_rows(tables: Tables) -> tuple[pa.Table, int]:
+    """Return the rows of `batches`, ascending, and the version of the table."""
+    table = tables.open(BATCHES)
+    version = int(table.version())
+    parts = []
+    for file in tables.list_files(BATCHES, version):
+        with tables.read(BATCHES, file) as found:
+            parts.append(found.read())
+    rows = pa.concat_tables(parts) if parts else STATES.empty_table()
+    return rows.sort_by("number"), version
+
+
+def read_state(tables: Tables, number: int | None = None) -> State:
+    """Return what is in a store now, or was after an earlier commit.
+
+    Raises
+    ------
+    StorageError
+        When there is no store.
+    """
+    table = tables.open(BATCHES)
+    version = int(table.version())
+    files = tables.list_files(BATCHES, version)
+    if number is not None:
+        files = [file for file in files if int(file.path.partition("-")[0]) == number]
+    if not files:
+        return State(number=0, log=version, id_type="")
+    with tables.read(BATCHES, files[-1]) as found:
+        [row] = found.read().to_pylist()
+    return State.parse(row["number"], version, row["state"], redact(tables.path))
+
+
+def name_segment(number: int) -> str:
+    """Return a name that no other writer takes."""
+    return f"{number:09}-{secrets.token_hex(4)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """What a commit does to the segments."""
+
+    added: Mapping[str, Sequence[File]] = field(default_factory=dict)
+    replaced: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Segments that are no longer, of each table."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Label:
+    """What the history says of a commit."""
+
+    operation: str
+    batch: str = ""
+    content: str = ""
+    documents: int = 0
+    kept: int = 0
+
+
+def commit(tables: Tables, state: State, change: Change, label: Label) -> State:
+    """Let a change be what is in the store, all of it or nothing.
+
+    Parameters
+    ----------
+    state
+        After the change, but for its number, segments and versions.
+
+    Raises
+    ------
+    Conflict
+        When another writer was first; what this one wrote is withdrawn.
+    """
+    segments, versions = dict(state.segments), dict(state.versions)
+    for name in TABLES:
+        added, gone = change.added.get(name, ()), set(change.replaced.get(name, ()))
+        if added or gone:
+            stays = [each for each in segments[name] if each not in gone]
+            segments[name] = [*stays, *sorted({file.segment for file in added})]
+            versions[name] = tables.commit(name, added)
+    after = replace(state, number=state.number + 1, segments=segments, versions=versions)
+    row = {
+        **asdict(label),
+        "number": after.number,
+        "time": dt.datetime.now(dt.UTC),
+        "state": after.to_json(),
+    }
+    tables.commit_state(state.log, after.number, pa.Table.from_pylist([row], STATES))
+    return replace(after, log=state.log + 1)
+
+
+def withdraw(tables: Tables, state: State, segments: Mapping[str, Sequence[str]]) -> None:
+    """Take segments out of their tables that no state names, or only earlier ones do."""
+    for name, gone in segments.items():
+        live = set(state.segments[name])
+        files = [file for file in tables.list_files(name) if file.segment in gone and file.segment not in live]
+        if files:
+            tables.commit(name, (), files)

@@ -1,0 +1,216 @@
+"""What keeps a store in order: its history, a check, fewer and larger files, and the end of what is no longer."""
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from dedup.errors import StorageError
+from dedup.files.systems import is_local, redact, resolve
+from dedup.kernels import Flags, Integers
+from dedup.kernels.shingles import digest
+from dedup.store.arrays import distinct, is_in
+from dedup.store.schemas import BATCHES, NO_SET, SEGMENT, TABLES
+from dedup.store.snapshot import Snapshot, to_sets
+from dedup.store.state import Label, State, read_rows, read_state, withdraw
+from dedup.store.tables import Conflict, File, Tables
+from dedup.store.writing import Writing
+
+TRIES = 20
+"""Other writers that may be first before an operation gives up."""
+Value = TypeVar("Value")
+
+
+def repeat(tables: Tables, work: Callable[[State], Value]) -> Value:
+    """Return what the work makes of the newest state, once no other writer is first.
+
+    Raises
+    ------
+    StorageError
+        When others are first again and again.
+    """
+    for _ in range(TRIES):
+        try:
+            return work(read_state(tables))
+        except Conflict:
+            continue
+    raise StorageError(f"{redact(tables.path)}: {TRIES} other writers were first; repeat the command")
+
+
+def list_history(tables: Tables) -> list[dict[str, Any]]:
+    """Return what was done, oldest first: number, operation, batch, time, documents, kept."""
+    rows: list[dict[str, Any]] = read_rows(tables)[0].drop_columns(["state", "content"]).to_pylist()
+    return rows
+
+
+def count_files(tables: Tables) -> int:
+    """Return the files that a reader of everything opens."""
+    snapshot = Snapshot(tables=tables, state=read_state(tables))
+    return sum(len(snapshot.list_files(name)) for name in TABLES)
+
+
+def compact(tables: Tables) -> State:
+    """Write the files of every table as one, in which the newest row of a document is the only one.
+
+    Raises
+    ------
+    StorageError
+        As `repeat`.
+    """
+
+    def work(state: State) -> State:
+        writing = Writing(tables, state)
+        for name in TABLES:
+            writing.merge(name)
+        return writing.finish(state, Label(operation="compact")) if writing.replaced else state
+
+    return repeat(tables, work)
+
+
+def vacuum(tables: Tables, hours: int) -> int:
+    """Delete files that no state has named for so many hours, and those that no commit names; return their number.
+
+    A writer at work has such files: the hours must be more than the longest takes.
+    """
+    withdraw_orphans(tables, hours)
+    count = 0
+    for name in (*TABLES, BATCHES):
+        count += len(
+            tables.open(name).vacuum(retention_hours=hours, dry_run=False, enforce_retention_duration=False, full=True)
+        )
+        if is_local(tables.path):
+            for folder in Path(resolve(tables.path)[1], name).glob(f"{SEGMENT}=*"):
+                # A writer may be about to fill it.
+                if time.time() - folder.stat().st_mtime >= hours * 3600 and not any(folder.iterdir()):
+                    folder.rmdir()
+    return count
+
+
+def find_orphans(tables: Tables, hours: float) -> dict[str, list[str]]:
+    """Return the segments of every table that no state names, and that are older than so many hours."""
+    state, before = read_state(tables), (time.time() - hours * 3600) * 1000
+    return {
+        name: sorted(
+            {
+                file.segment
+                for file in tables.list_files(name)
+                if file.segment not in state.segments[name] and file.changed <= before
+            }
+        )
+        for name in TABLES
+    }
+
+
+def withdraw_orphans(tables: Tables, hours: float) -> None:
+    """Take the segments that a crash has left out of their tables."""
+    withdraw(tables, read_state(tables), find_orphans(tables, hours))
+
+
+class Finding(NamedTuple):
+    """What is wrong with a store."""
+
+    table: str
+    what: str
+    rows: int
+    mended: bool
+
+
+def check(tables: Tables, *, mend: bool, hours: float = 24) -> list[Finding]:
+    """Read a store to the end, and hold its tables against each other.
+
+    Parameters
+    ----------
+    mend
+        Whether rows that nothing belongs to are taken away. What is missing cannot be made again without the texts:
+        delete its documents, and add them anew.
+    hours
+        Age from which on a segment that no state names is told: a younger one may be a writer's at work.
+    """
+    orphans = find_orphans(tables, hours)
+    found = [Finding(name, "segments that no commit names", len(each), mend) for name, each in orphans.items() if each]
+    if mend:
+        withdraw(tables, read_state(tables), orphans)
+    return found + repeat(tables, lambda state: _check_rows(tables, state, mend=mend))
+
+
+def _check_rows(tables: Tables, state: State, *, mend: bool) -> list[Finding]:
+    writing = Writing(tables, state)
+    snapshot = writing.snapshot
+    missing = [
+        Finding(name, f"file {file.path} is missing or damaged", file.rows, mended=False)
+        for name in TABLES
+        for file in snapshot.list_files(name)
+        if not _is_whole(tables, name, file)
+    ]
+    if missing:
+        return missing
+    places = snapshot.places()
+    sets = np.sort(snapshot.read("sets", ["set"])["set"].to_numpy())
+    bands = distinct(snapshot.read("bands", ["set"])["set"].to_numpy())
+    used = distinct(places.sets[places.sets != NO_SET])
+    found = [
+        Finding("sets", "shingle sets of documents are missing", int(np.setdiff1d(used, sets).size), mended=False),
+        Finding("bands", "band rows of shingle sets are missing", int(np.setdiff1d(sets, bands).size), mended=False),
+        Finding("sets", "shingle sets whose digest is another", _count_damaged(snapshot), mended=False),
+        Finding("documents", "documents are there twice", int(_count_repeated(places.doc_ids)), mended=False),
+        Finding("sets", "shingle sets are there twice", int(_count_repeated(sets)), mended=False),
+    ]
+    stray: dict[str, Callable[[pa.Table], Flags]] = {
+        "sets": lambda rows: is_in(rows["set"].to_numpy(), used),
+        "bands": lambda rows: is_in(rows["set"].to_numpy(), used),
+        "edges": lambda rows: is_in(rows["left"].to_numpy(), used) & is_in(rows["right"].to_numpy(), used),
+        "members": lambda rows: is_in(rows["doc_id"].to_numpy(), places.doc_ids),
+    }
+    for name, keep in stray.items():
+        count = sum(
+            int(np.count_nonzero(~keep(part)))
+            for file in snapshot.list_files(name)
+            for part in _read_parts(tables, name, file)
+        )
+        found.append(Finding(name, "rows that belong to no document", count, mend))
+        if count and mend:
+            writing.rewrite(
+                name,
+                keep,
+                [each for each in ("set", "left", "right", "doc_id") if each in snapshot.layout(name).schema.names],
+            )
+    if writing.replaced:
+        writing.finish(state, Label(operation="check"))
+    return [each for each in found if each.rows]
+
+
+def _is_whole(tables: Tables, name: str, file: File) -> bool:
+    """Tell whether a file is there, of its size, and can be opened."""
+    try:
+        with tables.read(name, file) as found:
+            return bool(
+                found.metadata.num_rows == file.rows
+                and tables.storage.size(f"{tables.path}/{name}/{file.path}") == file.size
+            )
+    except (StorageError, pa.ArrowException, OSError):
+        return False
+
+
+def _read_parts(tables: Tables, name: str, file: File) -> Iterator[pa.Table]:
+    with tables.read(name, file) as found:
+        for part in found.iter_batches(columns=[each for each in found.schema_arrow.names if each != "shingles"]):
+            yield pa.Table.from_batches([part])
+
+
+def _count_damaged(snapshot: Snapshot) -> int:
+    count = 0
+    for file in snapshot.list_files("sets"):
+        with snapshot.tables.read("sets", file) as found:
+            for part in found.iter_batches(1 << 14):
+                rows = pa.Table.from_batches([part])
+                digests = np.frombuffer(b"".join(digest(*to_sets(rows["shingles"]))), dtype=">i8").astype(np.int64)
+                high, low = rows["digest_high"].to_numpy(), rows["digest_low"].to_numpy()
+                count += int(np.count_nonzero((digests[::2] != high) | (digests[1::2] != low)))
+    return count
+
+
+def _count_repeated(ordered: Integers) -> int:
+    return int(np.count_nonzero(ordered[1:] == ordered[:-1]))

@@ -1,0 +1,203 @@
+"""A store whose writers are killed at any step, run at the same time, or do the work of a month."""
+
+import subprocess
+import sys
+from random import Random
+
+import pytest
+from deltalake import DeltaTable
+
+from dedup.cli import store as store_cli
+from dedup.files.storage import Storage
+from dedup.run import lock
+from dedup.run.session import ROOT
+from dedup.store.state import read_state
+from dedup.store.tables import Tables
+from dedup.store.upkeep import check, compact, vacuum
+from tests.engines import SEARCH, Row
+from tests.store import edges_of, find_union, list_edges, list_members, members_of
+from tests.store.test_batches import Place, numbered
+from tests.test_pipeline import make_texts
+
+TEXTS = make_texts(11, originals=7, copies=5)
+TABLES = ("kept", "removed", "duplicates", "edges", "near_misses", "changes")
+
+
+class Killed(BaseException):
+    """What ends a process that is killed: nothing after it reaches the disk."""
+
+
+class Steps:
+    """Counts what changes the disk, and kills at one of these steps, before it or right after it."""
+
+    def __init__(self) -> None:
+        self.reset()
+
+    def reset(self, at: float = 0) -> None:
+        self.count, self.at, self.names = 0, at, []
+
+    def watch(self, name, work):
+        def step(*given, **named):
+            self.count += 1
+            self.names.append(name)
+            if self.count > self.at > 0:
+                raise Killed
+            return work(*given, **named)
+
+        return step
+
+
+@pytest.fixture
+def steps(monkeypatch):
+    steps = Steps()
+    for owner, names in {
+        Storage: ("create", "delete", "rename", "create_text"),
+        DeltaTable: ("create", "create_write_transaction"),
+    }.items():
+        for name in names:
+            monkeypatch.setattr(owner, name, steps.watch(name, getattr(owner, name)))
+    monkeypatch.setattr(lock, "_is_alive", lambda _: False)
+    for name, seconds in {"SETTLE_SECONDS": 0, "BEAT_SECONDS": 60, "PATIENCE_SECONDS": 0.01}.items():
+        monkeypatch.setattr(lock, name, seconds)
+    monkeypatch.setattr("dedup.run.growing.draw", lambda *_: (None, {}))
+    monkeypatch.setattr("dedup.run.publication.to_html", lambda *_: "a page")
+    return steps
+
+
+@pytest.fixture
+def place(tmp_path):
+    return Place(tmp_path)
+
+
+def union(texts) -> list[tuple]:
+    return edges_of(find_union([Row(number, text) for number, text in texts.items()], SEARCH))
+
+
+@pytest.mark.parametrize("first", [True, False], ids=["the first batch", "a later batch"])
+def test_a_batch_killed_at_any_step_leaves_the_store_as_it_was_and_is_finished_by_the_same_command(
+    place, steps, first, tmp_path
+):
+    before = {} if first else numbered(TEXTS[:16])
+    after = before | numbered(TEXTS[16:28], 16)
+    if before:
+        assert place.add("a", before) == 0
+    whole = Place(tmp_path / "whole")
+    whole.folder.mkdir()
+    if before:
+        whole.add("a", before)
+    steps.reset()
+    whole.add("b", numbered(TEXTS[16:28], 16))
+    count, states = steps.count, {*()}
+    assert {"create", "create_write_transaction", "rename"} <= set(steps.names)
+    number = 0
+    tables = Tables(str(place.store))
+    for at in range(1, count + 1):
+        steps.reset(at)
+        try:
+            place.add("b", numbered(TEXTS[16:28], 16))
+        except Killed:
+            number = at
+        steps.reset()
+        known = tables.exists() and Storage().exists(f"{place.store}/hot/_delta_log") and read_state(tables).number
+        states.add(known)
+        if known:
+            assert check(tables, mend=False) == [], at
+            assert list_edges(tables) == union(after if known == 1 + bool(before) else before), at
+        assert place.add("b", numbered(TEXTS[16:28], 16)) == 0, at
+        assert list_edges(tables) == union(after), at
+        for table in TABLES:
+            assert place.read("b", table) == whole.read("b", table), (at, table)
+        # As it was before the batch.
+        Storage().delete(str(place.folder / "out-b"))
+        Storage().delete(str(place.store))
+        if before:
+            Storage().delete(str(place.folder / "out-a"))
+            assert place.add("a", before) == 0
+    assert number >= count - 1
+    assert states >= ({False, 1} if first else {1, 2})
+
+
+def test_a_deletion_killed_at_any_step_is_done_or_not(place, steps, tmp_path):
+    texts = numbered(TEXTS[:30])
+    (tmp_path / "ids").write_text("3\n8\n15\n", "utf-8")
+    left = {number: text for number, text in texts.items() if number not in {3, 8, 15}}
+    arguments = ["delete", str(place.store), "--ids", str(tmp_path / "ids")]
+    at, seen = 0, set()
+    while True:
+        at += 2
+        place.add("a", texts)
+        steps.reset(at)
+        try:
+            store_cli.main(arguments)
+            break
+        except Killed:
+            pass
+        steps.reset()
+        tables = Tables(str(place.store))
+        seen.add(read_state(tables).number)
+        assert check(tables, mend=False) == []
+        assert list_edges(tables) == union(texts if read_state(tables).number == 1 else left)
+        assert store_cli.main(arguments) == 0
+        assert list_edges(tables) == union(left)
+        for folder in (place.store, place.folder / "out-a"):
+            Storage().delete(str(folder))
+    assert seen == {1, 2}
+
+
+def test_writers_at_the_same_time_lose_no_row(place):
+    parts = {f"{number}": numbered(TEXTS[number::4], 100 * number) for number in range(4)}
+    writers = [
+        subprocess.Popen(
+            [
+                *(sys.executable, "jobs/deduplicate.py", "--input", place.write(name, texts), "--id-column", "id"),
+                *("--store", str(place.store), "--batch", name, "--output", str(place.folder / f"out-{name}")),
+            ],
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        for name, texts in parts.items()
+    ]
+    told = [writer.communicate(timeout=120)[0] for writer in writers]
+
+    assert [writer.returncode for writer in writers] == [0] * 4, told
+    tables = Tables(str(place.store))
+    assert sorted(row["batch"] for row in place.history()) == sorted(parts)
+    assert check(tables, mend=False, hours=0) == []
+    assert list_edges(tables) == union({number: text for texts in parts.values() for number, text in texts.items()})
+
+
+def test_a_month_of_batches_with_all_that_goes_wrong_is_one_run(place, steps, tmp_path):
+    chance = Random(5)
+    texts = make_texts(5, originals=14, copies=5)
+    ids = chance.sample(range(1000), len(texts))
+    days = {f"2026-11-{day:02}": dict(zip(ids[day::30], texts[day::30], strict=True)) for day in range(30)}
+    late = "2026-11-07"
+    tables = Tables(str(place.store))
+    for day in [*(day for day in days if day != late and days[day]), late]:
+        if chance.random() < 0.3:
+            steps.reset(chance.randint(1, 60))
+        try:
+            place.add(day, days[day])
+        except Killed:
+            steps.reset()
+            place.add(day, days[day])
+        steps.reset()
+        if day.endswith("3"):
+            # The scheduler runs it once more, into another folder.
+            assert place.add(day, days[day], output=f"again-{day}") == 0
+        if day == "2026-11-15":
+            (tmp_path / "ids").write_text("\n".join(map(str, [*days["2026-11-01"], *days["2026-11-02"]])), "utf-8")
+            assert store_cli.main(["delete", str(place.store), "--ids", str(tmp_path / "ids")]) == 0
+        if day == "2026-11-20":
+            compact(tables)
+            vacuum(tables, 0)
+    assert place.add("last", {5000: "nothing"}, "--reelect") == 0
+
+    gone = {*days["2026-11-01"], *days["2026-11-02"]}
+    rows = [Row(number, text) for day in days.values() for number, text in day.items() if number not in gone]
+    found = find_union([*rows, Row(5000, "nothing")], SEARCH)
+    assert list_edges(tables) == edges_of(found)
+    assert list_members(tables) == members_of(found)
+    assert check(tables, mend=False) == []

@@ -1,0 +1,222 @@
+"""Batches of files added to a store by the command."""
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+import pytest
+
+from dedup.cli import run as cli
+from dedup.run.job import Job
+from dedup.run.local import run_in_memory
+from dedup.settings.files import load_config
+from dedup.store.state import read_rows, read_state
+from dedup.store.tables import Tables
+from dedup.store.upkeep import compact, vacuum
+from tests.store import list_edges, list_members
+from tests.test_pipeline import make_texts
+
+TEXTS = make_texts(7, originals=6, copies=5)
+
+
+class Place:
+    """A store and what is written beside it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.store = folder, folder / "store"
+
+    def write(self, name: str, texts: dict[int, str]) -> str:
+        path, table = self.folder / f"{name}.parquet", pa.table({"id": list(texts), "text": list(texts.values())})
+        # A file that is written again is another one to a run.
+        if not path.exists() or pq.read_table(path) != table:
+            pq.write_table(table, path)
+        return str(path)
+
+    def add(self, name: str, texts: dict[int, str], *options: str, output: str = "") -> int:
+        arguments = ["--input", self.write(name, texts), "--output", str(self.folder / (output or f"out-{name}"))]
+        return cli.main([*arguments, "--store", str(self.store), "--batch", name, "--id-column", "id", *options])
+
+    def read(self, name: str, table: str) -> list[dict]:
+        return ds.dataset(self.folder / f"out-{name}" / table).to_table().to_pylist()
+
+    def kept(self) -> set[int]:
+        found = [ds.dataset(path / "kept").to_table()["id"].to_pylist() for path in self.folder.glob("out-*")]
+        return {each for ids in found for each in ids}
+
+    def history(self) -> list[dict]:
+        return read_rows(Tables(str(self.store)))[0].drop_columns(["state"]).to_pylist()
+
+    def content(self) -> dict[str, bytes]:
+        return {str(path): path.read_bytes() for path in self.store.rglob("*") if path.is_file()}
+
+
+@pytest.fixture
+def place(tmp_path):
+    return Place(tmp_path)
+
+
+def numbered(texts, first=0):
+    return dict(enumerate(texts, first))
+
+
+def test_outputs_of_batches_hold_together_what_one_run_keeps(place, tmp_path):
+    parts = [numbered(TEXTS[begin : begin + 8], begin) for begin in range(0, len(TEXTS), 8)]
+    for number, part in enumerate(parts):
+        assert place.add(f"{number}", part) == 0
+    config = load_config(None, None, ["input.id_column=id"])
+    whole = place.write("whole", numbered(TEXTS))
+    run_in_memory(Job(inputs=[whole], output=str(tmp_path / "one"), config=config))
+
+    # Ids ascend with the batches, so those kept first are those of the least ids.
+    assert place.kept() == set(ds.dataset(tmp_path / "one" / "kept").to_table()["id"].to_pylist())
+    found = {row["id"]: row for number in range(len(parts)) for row in place.read(f"{number}", "duplicates")}
+    assert found == {row["id"]: row for row in ds.dataset(tmp_path / "one" / "duplicates").to_table().to_pylist()}
+    edges = [tuple(row.values()) for row in ds.dataset(tmp_path / "one" / "edges").to_table().to_pylist()]
+    told = [tuple(row.values()) for number in range(len(parts)) for row in place.read(f"{number}", "edges")]
+    assert sorted(told) == sorted(edges) == list_edges(Tables(str(place.store)))
+
+
+def test_kept_and_removed_of_a_batch_are_its_documents(place):
+    place.add("a", numbered(TEXTS[:20]))
+    place.add("b", numbered(TEXTS[20:], 20))
+
+    rows = [*place.read("b", "kept"), *place.read("b", "removed")]
+    assert {row["id"]: row["text"] for row in rows} == numbered(TEXTS[20:], 20)
+    report = json.loads((place.folder / "out-b" / "report.json").read_text())
+    assert report["documents"] == len(rows)
+    assert report["removed"] == len(place.read("b", "removed")) == len(place.read("b", "duplicates")) > 0
+    assert {row["representative_id"] for row in place.read("b", "duplicates")} & set(range(20))
+
+
+def test_the_same_batch_twice_changes_nothing(place, capsys):
+    place.add("a", numbered(TEXTS[:20]))
+    place.add("b", numbered(TEXTS[20:], 20))
+    before = place.content()
+
+    assert place.add("a", numbered(TEXTS[:20])) == 0
+    assert "is finished" in capsys.readouterr().err
+    assert place.add("a", numbered(TEXTS[:20]), output="out-again") == 0
+    assert place.content() == before
+    for table in ("kept", "removed", "duplicates", "edges", "near_misses"):
+        assert place.read("again", table) == place.read("a", table)
+
+
+def test_other_documents_under_the_name_of_a_batch_are_refused(place, capsys):
+    place.add("a", numbered(TEXTS[:20]))
+
+    assert place.add("a", numbered(TEXTS[1:20]), output="other") == 2
+    assert "'a' is in the store with other documents" in capsys.readouterr().err
+    assert [row["batch"] for row in place.history()] == ["a"]
+
+
+def test_ids_that_the_store_has_are_refused_by_name(place, capsys):
+    place.add("a", numbered(TEXTS[:20]))
+    before = place.content()
+
+    assert place.add("b", {100: "other", 7: "another"}) == 2
+    assert "column 'id' must hold ids that the store has not (got 1 that it has: 7)" in capsys.readouterr().err
+    assert place.content() == before
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--set", "shingles.shingle_size=4"], "hash specification: shingle_size must be 5, as in the store (got 4)"),
+        (["--set", "threshold=0.7"], "hash specification: bands must be 21, as in the store"),
+        (["--set", "buckets.max_bucket=9"], "buckets.max_bucket must be 150, as in the store (got 9)"),
+        (["--set", "limits.per_source=1"], "limits.per_source is of single runs"),
+        (["--set", "mode=exact"], 'needs mode = "lsh"'),
+        (["--engine", "spark"], 'needs engine = "memory"'),
+    ],
+)
+def test_other_settings_than_those_of_the_first_batch_are_refused(place, capsys, options, message):
+    place.add("a", numbered(TEXTS[:20]))
+
+    assert place.add("b", numbered(TEXTS[20:], 20), *options) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_rows_of_the_store_that_come_again_without_an_id_column_are_copies_of_themselves(place, tmp_path):
+    for name, texts in (("a", ["one two three four five six", ""]), ("b", ["", "one two three four five six", "new"])):
+        path = tmp_path / f"{name}.parquet"
+        pq.write_table(pa.table({"text": texts}), path)
+        arguments = ["--input", str(path), "--output", str(tmp_path / f"out-{name}")]
+        assert cli.main([*arguments, "--store", str(place.store), "--batch", name]) == 0
+
+    assert [row["text"] for row in place.read("b", "kept")] == ["new"]
+    assert [(row["kind"], row["id"] == row["representative_id"]) for row in place.read("b", "duplicates")] == [
+        ("identical", True),
+        ("identical", True),
+    ]
+
+
+def test_a_document_kept_stays_kept_and_what_a_merge_would_change_is_listed(place):
+    words = [f"w{number}" for number in range(60)]
+    left, right = words[:50], words[6:56]  # 40 of 52 shingles shared
+    middle = words[3:53]
+    place.add("a", {5: " ".join(left)})
+    place.add("b", {6: " ".join(right)})
+    assert place.kept() == {5, 6}
+    place.add("c", {4: " ".join(middle)})
+
+    [row] = place.read("c", "duplicates")
+    assert (row["id"], row["representative_id"]) == (4, 5)
+    assert place.read("c", "changes") == [
+        {"id": 6, "batch": "b", "was_kept": True, "is_kept": True, "would_be_kept": False, "component_id": 4}
+    ]
+    place.add("d", {7: "something else altogether that waits for nobody"}, "--reelect")
+    assert {doc_id: row[1] for doc_id, row in list_members(Tables(str(place.store))).items()} == {
+        4: True,
+        5: False,
+        6: False,
+    }
+    assert sorted((row["id"], row["was_kept"], row["is_kept"]) for row in place.read("d", "changes")) == [
+        (4, False, True),
+        (5, True, False),
+        (6, True, False),
+    ]
+
+
+def test_a_jump_of_the_removal_rate_is_an_alert_against_the_batches_before(place, capsys):
+    place.add("a", numbered(TEXTS[:20]))
+    options = ["--set", "alerts.removal_rate_change_above=0.2", "--set", "alerts.on_breach=fail"]
+
+    assert place.add("b", numbered(TEXTS[:20], 100), *options) == 3
+    assert "removal_rate_change is" in capsys.readouterr().err
+    assert read_state(Tables(str(place.store))).number == 1
+    assert place.add("b", numbered(TEXTS[:20], 100)) == 0
+
+
+def test_an_output_whose_store_was_vacuumed_cannot_be_made_again_and_one_line_says_so(place, capsys):
+    place.add("a", numbered(TEXTS[:20]))
+    place.add("b", numbered(TEXTS[20:], 20))
+    tables = Tables(str(place.store))
+    compact(tables)
+    vacuum(tables, 0)
+    before = place.content()
+
+    assert place.add("b", numbered(TEXTS[20:], 20), output="again") == 2
+    assert "vacuum has deleted what was there before it" in capsys.readouterr().err
+    assert place.content() == before
+
+
+@pytest.mark.parametrize("mode", [0o700, 0o750])
+def test_files_are_no_wider_open_than_the_folder_of_the_store(place, mode):
+    place.store.mkdir(mode)
+    place.store.chmod(mode)
+    place.add("a", numbered(TEXTS[:20]))
+    place.add("b", numbered(TEXTS[20:], 20))
+    compact(Tables(str(place.store)))
+
+    assert [path for path in place.store.rglob("*") if path.stat().st_mode & 0o777 & ~mode] == []
+
+
+def test_a_batch_needs_a_store_and_a_store_a_batch(place, capsys):
+    arguments = ["--input", place.write("a", numbered(TEXTS)), "--output", str(place.folder / "out")]
+    with pytest.raises(SystemExit):
+        cli.main([*arguments, "--batch", "a"])
+    assert "need --store" in capsys.readouterr().err
+    assert cli.main([*arguments, "--store", str(place.store)]) == 2
+    assert "--batch: must name the batch" in capsys.readouterr().err

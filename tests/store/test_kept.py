@@ -1,0 +1,39 @@
+"""A store that an earlier release has written is read and grown by this one."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from dedup.errors import StorageError
+from dedup.store import state
+from dedup.store.state import read_state
+from dedup.store.tables import Tables
+from dedup.store.upkeep import check
+from tests.engines import SEARCH, Row
+from tests.store import add, edges_of, find_union, list_edges, list_members, take_down
+from tests.test_pipeline import make_texts
+
+ROWS = [Row(number, text) for number, text in enumerate(make_texts(7, originals=3))]
+
+
+def test_a_store_of_format_1_is_read_and_grown(tmp_path):
+    shutil.copytree(Path(__file__).parent / "kept", tmp_path / "store")
+    tables = Tables(str(tmp_path / "store"))
+    assert check(tables, mend=False) == []
+    assert list_edges(tables) == edges_of(find_union(ROWS, SEARCH))
+    assert {told[1] for told in list_members(tables).values()} == {True, False}
+    new = Row(100, ROWS[-1].text)
+    add(tables, "c", [new], SEARCH)
+    take_down(tables, [ROWS[-1].id], SEARCH)
+    assert list_edges(tables) == edges_of(find_union([*ROWS[:-1], new], SEARCH))
+
+
+def test_a_store_of_a_later_format_is_refused(tmp_path, monkeypatch):
+    tables = Tables(str(tmp_path / "store"))
+    monkeypatch.setattr(state, "FORMAT", 2)
+    add(tables, "a", ROWS, SEARCH)
+    monkeypatch.setattr(state, "FORMAT", 1)
+
+    with pytest.raises(StorageError, match="must be a store of this release"):
+        read_state(tables)

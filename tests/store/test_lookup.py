@@ -1,0 +1,122 @@
+"""Texts looked up in a store."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import dedup
+from dedup.cli import lookup as cli
+from dedup.errors import ConfigError, StorageError
+from dedup.kernels.jaccard import jaccard
+from dedup.store.lookup import Store
+from dedup.store.tables import Tables
+from tests.engines import SEARCH, Corpus, Row
+from tests.store import add, take_down
+from tests.strategies import runs
+from tests.test_pipeline import make_texts
+
+# So many bands that none at the threshold is missed.
+SEARCH = replace(SEARCH, bands=40, rows=2)
+TEXTS = ["one two three four five six seven", "another text of some other words", "one two three four five six seven!"]
+
+
+@pytest.fixture
+def tables(tmp_path):
+    tables = Tables(str(tmp_path / "store"))
+    add(tables, "first", [Row(number, text) for number, text in enumerate(TEXTS)], SEARCH)
+    return tables
+
+
+@runs(10)
+@given(seed=st.integers(0, 2**32))
+def test_a_text_finds_what_it_resembles_and_nothing_else(tmp_path_factory, seed):
+    tables = Tables(str(tmp_path_factory.mktemp("store")))
+    rows = [Row(number, text) for number, text in enumerate(make_texts(seed, originals=6))]
+    for number in range(3):
+        add(tables, f"{number}", rows[number::3], SEARCH)
+    texts = [*[row.text for row in rows], "nothing like it at all", ""]
+    found = dedup.lookup(tables.path, texts)
+
+    shingles, offsets = Corpus(rows).sets(texts)
+    for number, matches in enumerate(found):
+        others = np.arange(len(rows))
+        exact = dict(enumerate(jaccard(shingles, offsets, np.full(len(rows), number), others).tolist()))
+        full = offsets[number + 1] > offsets[number]
+        similar = {user_id: value for user_id, value in exact.items() if value >= 0.8 and full}
+        assert {match.id: match.jaccard for match in matches} == similar
+        assert [match.jaccard for match in matches] == sorted((match.jaccard for match in matches), reverse=True)
+        assert all(match.batch == f"{match.id % 3}" for match in matches)
+
+
+def test_a_match_says_whether_the_document_is_kept(tables):
+    assert dedup.lookup(tables.path, [TEXTS[0]]) == [
+        [dedup.Match(0, 1.0, "first", kept=True), dedup.Match(2, 1.0, "first", kept=False)]
+    ]
+    assert dedup.lookup(tables.path, [f"{TEXTS[0]} eight"], threshold=0.9) == [[]]
+    assert len(dedup.lookup(tables.path, [f"{TEXTS[0]} eight"], threshold=0.7)[0]) == 2
+
+
+def test_texts_pass_in_parts_of_bounded_memory(tables, monkeypatch):
+    monkeypatch.setattr("dedup.store.lookup.TOGETHER", 2)
+    sizes = []
+    inner = Store._look_up
+    monkeypatch.setattr(
+        Store, "_look_up", lambda self, texts, least: sizes.append(len(texts)) or inner(self, texts, least)
+    )
+    found = dedup.lookup(tables.path, (text for text in [*TEXTS, "new", TEXTS[1]]))
+
+    assert sizes == [2, 2, 1]
+    assert [[match.id for match in matches] for matches in found] == [[0, 2], [1], [0, 2], [], [1]]
+
+
+def test_what_is_deleted_is_not_found(tables):
+    take_down(tables, [0, 1], SEARCH)
+
+    assert [[match.id for match in matches] for matches in dedup.lookup(tables.path, TEXTS)] == [[2], [], [2]]
+
+
+def test_an_opened_store_shows_the_moment_it_was_opened_at(tables):
+    opened = Store.open(tables.path)
+    take_down(tables, [0, 1, 2], SEARCH)
+
+    assert len(next(opened.look_up([TEXTS[0]]))) == 2
+
+
+def test_the_command_reads_lines_and_json(tables, tmp_path, capsys):
+    lines = [TEXTS[0], json.dumps({"id": "x", "text": TEXTS[1], "more": 1}), "", json.dumps({"text": None})]
+    (tmp_path / "in.jsonl").write_text("\n".join(lines) + "\n", "utf-8")
+
+    assert cli.main([tables.path, "--input", str(tmp_path / "in.jsonl")]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "1\t0 (1.0000, first, kept), 2 (1.0000, first, removed)",
+        "x\t1 (1.0000, first, kept)",
+        "3\t-",
+        "4\t-",
+    ]
+    assert cli.main([tables.path, "--input", str(tmp_path / "in.jsonl"), "--json"]) == 0
+    told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert told[1] == {"id": "x", "matches": [{"id": 1, "jaccard": 1.0, "batch": "first", "kept": True}]}
+
+
+def test_the_command_says_what_is_wrong_in_one_line(tables, tmp_path, capsys):
+    (tmp_path / "in.jsonl").write_text("{no json\n", "utf-8")
+
+    assert cli.main([tables.path, "--input", str(tmp_path / "in.jsonl")]) == 2
+    assert "line 1 must be a text or a JSON object" in capsys.readouterr().err
+    assert cli.main([str(tmp_path / "none"), "--input", str(tmp_path / "in.jsonl")]) == 2
+    assert "must be a store" in capsys.readouterr().err
+
+
+def test_a_store_of_another_unicode_or_key_is_refused(tables, monkeypatch):
+    monkeypatch.setattr("dedup.settings.hashspec.unicodedata.unidata_version", "1.0")
+    with pytest.raises(ConfigError, match="unicode must be"):
+        dedup.lookup(tables.path, TEXTS)
+
+
+def test_no_store_is_said_to_be_none(tmp_path):
+    with pytest.raises(StorageError, match="must be a store"):
+        dedup.lookup(str(tmp_path / "none"), TEXTS)

@@ -1,0 +1,197 @@
+"""What keeps a store in order."""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dedup.cli import store as cli
+from dedup.store.deleting import delete_ids
+from dedup.store.schemas import TABLES
+from dedup.store.snapshot import Snapshot
+from dedup.store.state import Label, read_state
+from dedup.store.tables import Tables
+from dedup.store.upkeep import check, compact, count_files, vacuum
+from dedup.store.writing import Writing
+from tests.engines import SEARCH, Corpus, Row
+from tests.store import add, edges_of, find_union, list_edges, list_members, prepare, take_down
+from tests.test_pipeline import make_texts
+
+ROWS = [Row(number + 7_000_000_001, text) for number, text in enumerate(make_texts(3, originals=8))]
+
+
+@pytest.fixture
+def tables(tmp_path):
+    tables = Tables(str(tmp_path / "store"))
+    for number in range(4):
+        add(tables, f"{number}", ROWS[number::4], SEARCH)
+    return tables
+
+
+def find(folder, content: bytes) -> list[Path]:
+    return [path for path in Path(folder).rglob("*") if path.is_file() and content in path.read_bytes()]
+
+
+def test_compaction_changes_the_files_and_nothing_else(tables):
+    edges, members = list_edges(tables), list_members(tables)
+    compact(tables)
+
+    assert count_files(tables) == len([name for name in TABLES if name != "hot"])
+    assert (list_edges(tables), list_members(tables)) == (edges, members)
+    assert compact(tables).number == read_state(tables).number == 5
+    add(tables, "new", [Row(5, ROWS[-1].text)], SEARCH)
+    assert list_edges(tables) == edges_of(find_union([*ROWS, Row(5, ROWS[-1].text)], SEARCH))
+
+
+def test_compaction_in_parts_merges_all_rows_in_order(tables, monkeypatch):
+    before = Snapshot(tables=tables, state=read_state(tables))
+    rows = {name: before.read(name).num_rows for name in TABLES}
+    monkeypatch.setattr("dedup.store.writing.MERGED", 1)
+    groups = dict.fromkeys(TABLES, 2)
+    inner = Snapshot.layout.__globals__["list_layouts"]
+    monkeypatch.setattr(
+        "dedup.store.writing.list_layouts",
+        lambda kind: {name: layout._replace(group=groups[name]) for name, layout in inner(kind).items()},
+    )
+    compact(tables)
+
+    after = Snapshot(tables=tables, state=read_state(tables))
+    for name in TABLES:
+        keys = after.read(name)[after.layout(name).key].to_numpy()
+        assert (np.diff(keys) >= 0).all(), name
+        assert keys.size == rows[name] or name == "members"
+    assert after.members().num_rows == before.members().num_rows == after.read("members").num_rows
+
+
+def test_what_is_deleted_leaves_no_trace_after_vacuum(tmp_path, monkeypatch):
+    plain = {"compression": "none", "use_dictionary": False}
+    monkeypatch.setattr("dedup.store.tables._choose_encoding", lambda _: plain)
+    tables, gone = Tables(str(tmp_path / "store")), ROWS[10]
+    for number in range(4):
+        add(tables, f"{number}", ROWS[number::4], SEARCH)
+    shingles, _ = Corpus([gone]).sets([gone.text])
+    # The user's id as a number of 64 bits and as text, and shingles of the set.
+    traces = [gone.id.to_bytes(8, "little"), str(gone.id).encode(), shingles[3:5].tobytes()]
+    assert [bool(find(tables.path, trace)) for trace in traces] == [True, False, True]
+    take_down(tables, [row.id for row in ROWS if row.text == gone.text], SEARCH)
+    compact(tables)
+    vacuum(tables, 0)
+
+    assert [find(tables.path, trace) for trace in traces] == [[], [], []]
+    assert check(tables, mend=False) == []
+
+
+def test_vacuum_deletes_what_no_state_names_and_nothing_that_one_does(tables):
+    # What a crash leaves: files that no commit of their table names, and segments that no state does.
+    _, grown = prepare(tables, "lost", [Row(5, "a text that is never there at all")], SEARCH)
+    tables.commit("sets", grown.writing.files["sets"])
+    edges = list_edges(tables)
+    assert vacuum(tables, 1) == 0
+    assert vacuum(tables, 0) == sum(len(files) for files in grown.writing.files.values())
+    assert list_edges(tables) == edges
+    assert check(tables, mend=False, hours=0) == []
+
+
+def test_orphaned_segments_are_told_and_mended(tables):
+    _, grown = prepare(tables, "lost", [Row(5, "a text that is never there at all")], SEARCH)
+    tables.commit("sets", grown.writing.files["sets"])
+
+    assert check(tables, mend=False) == []
+    [found] = check(tables, mend=False, hours=0)
+    assert (found.table, found.what, found.mended) == ("sets", "segments that no commit names", False)
+    assert [each.mended for each in check(tables, mend=True, hours=0)] == [True]
+    assert check(tables, mend=False, hours=0) == []
+
+
+def test_rows_that_belong_to_nothing_are_told_and_mended(tables):
+    state = read_state(tables)
+    edges = list_edges(tables)
+    # Documents that vanish from their table alone.
+    writing = Writing(tables, state)
+    lone = [row.id for row in ROWS if row.text == ROWS[12].text]
+    writing.rewrite("documents", lambda rows: ~np.isin(rows["doc_id"].to_numpy(), lone), ["doc_id"])
+    writing.finish(state, Label(operation="damage"))
+
+    assert {each.table for each in check(tables, mend=False)} >= {"sets", "bands"}
+    assert all(each.mended for each in check(tables, mend=True))
+    assert check(tables, mend=False) == []
+    assert list_edges(tables) == [edge for edge in edges if not {*edge[:2]} & {*lone}]
+
+
+def test_missing_and_damaged_files_are_told(tables):
+    snapshot = Snapshot(tables=tables, state=read_state(tables))
+    first, second = (Path(tables.path, "sets", file.path) for file in snapshot.list_files("sets")[:2])
+    content = first.read_bytes()
+    begin = len(content) // 3
+    first.write_bytes(content[:begin] + bytes([content[begin] ^ 255]) + content[begin + 1 :])
+    found = check(tables, mend=True)
+    assert [(each.table, each.what, each.mended) for each in found] == [
+        ("sets", "shingle sets whose digest is another", False)
+    ]
+    second.unlink()
+    assert ["is missing or damaged" in each.what for each in check(tables, mend=True)] == [True]
+
+
+def test_the_commands_tell_what_they_did(tables, tmp_path, capsys):
+    assert cli.main(["history", tables.path]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split() == ["number", "time", "operation", "batch", "documents", "kept"]
+    assert [line.split()[2:5] for line in lines[1:]] == [
+        ["add", f"{number}", f"{len(ROWS[number::4])}"] for number in range(4)
+    ]
+    assert cli.main(["compact", tables.path]) == 0
+    assert cli.main(["vacuum", tables.path, "--hours", "0"]) == 0
+    capsys.readouterr()
+    assert cli.main(["check", tables.path]) == 0
+    assert capsys.readouterr().out == "sound\n"
+    (tmp_path / "ids").write_text(f"{ROWS[0].id}\n99\n\n", "utf-8")
+    assert cli.main(["delete", tables.path, "--ids", str(tmp_path / "ids"), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out.splitlines()[0]) == {"deleted": 1, "not_there": 1, "displaced": 0}
+    assert cli.main(["delete", tables.path, "--ids", str(tmp_path / "ids")]) == 0
+    assert read_state(tables).number == 6
+    (tmp_path / "ids").write_text("x\n", "utf-8")
+    assert cli.main(["delete", tables.path, "--ids", str(tmp_path / "ids")]) == 2
+    assert "--ids: must hold integers" in capsys.readouterr().err
+    shutil.rmtree(tables.path)
+    assert cli.main(["history", tables.path]) == 2
+    assert "must be a store" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("readmit", [False, True])
+def test_what_a_deleted_document_had_displaced_is_listed_and_can_be_readmitted(tmp_path, readmit):
+    tables = Tables(str(tmp_path / "store"))
+    text = "one two three four five six seven eight nine ten"
+    add(tables, "a", [Row(1, text), Row(2, text), Row(3, f"{text} eleven"), Row(9, "other")], SEARCH)
+    assert [told[1] for _, told in sorted(list_members(tables).items())] == [True, False, False]
+    found = delete_ids(tables, ["1"], readmit=readmit)
+
+    rows = {row["id"]: row["is_kept"] for row in found.displaced.to_pylist()}
+    assert rows == ({2: True} if readmit else {2: False, 3: False})
+    members = list_members(tables)
+    assert [members[number][1] for number in (2, 3)] == [readmit, False]
+    if readmit:
+        assert members[3][2] == 2
+    else:
+        assert [members[number][2:4] for number in (2, 3)] == [(None, "displaced")] * 2
+        add(tables, "b", [Row(0, text)], SEARCH)
+        assert {number: told[1] for number, told in list_members(tables).items()} == {0: True, 2: False, 3: False}
+        assert {told[2] for told in list_members(tables).values()} == {0}
+
+
+def test_batches_are_compared_with_each_other_and_with_those_of_another_store(tmp_path, capsys):
+    text = "one two three four five six seven eight nine ten"
+    one, other = (Tables(str(tmp_path / name)) for name in ("one", "other"))
+    add(one, "a", [Row(1, text), Row(2, text), Row(3, "other words that nobody else has"), Row(4, "")], SEARCH)
+    add(one, "b", [Row(5, f"{text} eleven"), Row(6, "")], SEARCH)
+    add(other, "x", [Row(1, f"{text} twelve"), Row(2, "")], SEARCH)
+    assert cli.main(["compare", one.path]) == 0
+    assert [line.split() for line in capsys.readouterr().out.splitlines()] == [
+        ["batch", "documents", "in", "a", "in", "b"],
+        ["a", "4", "50.0%", "50.0%"],
+        ["b", "2", "50.0%", "0.0%"],
+    ]
+    assert cli.main(["compare", one.path, "--against", other.path, "--json"]) == 0
+    found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [(row["batch"], row["of"], row["found"]) for row in found] == [("a", "x", 2), ("b", "x", 0)]
