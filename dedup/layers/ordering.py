@@ -37,13 +37,16 @@ def ordered(id_type: pa.DataType) -> pa.Schema:
 
 
 def rank_documents(engine: Engine[Rows], rows: Rows, schema: pa.Schema, rules: Rules) -> Rows:
-    """Add the column `rank`: int64, less is earlier, of each document another; once for equal rows.
+    """Add the column `rank`: int64, less is earlier, of each document another; equal rows may be left once.
 
     Parameters
     ----------
     rows
         Of documents, of the schema, which has the columns of `ordered`.
     """
+    ranked = schema.append(pa.field("rank", pa.int64()))
+    if engine.id_type == pa.int64() and all(name == "smallest_id" for name, _ in rules):
+        return engine.turn(rows, partial(_rank_by_id, schema=ranked), ranked)
     keys = ordered(engine.id_type)
     drawn = pa.schema([("group", pa.int64()), ("draw", pa.int64()), *keys])
     sample = engine.meet(
@@ -65,8 +68,13 @@ def rank_documents(engine: Engine[Rows], rows: Rows, schema: pa.Schema, rules: R
         emitted=schema.append(pa.field("range", pa.int64())),
         by=["range"],
         order=["doc_id"],
-        schema=schema.append(pa.field("rank", pa.int64())),
+        schema=ranked,
     )
+
+
+def _rank_by_id(batches: Batches, *, schema: pa.Schema) -> Batches:
+    for batch in batches:
+        yield pa.RecordBatch.from_arrays([*batch.columns, batch["id"]], schema=schema)
 
 
 def _draw(batches: Batches, *, schema: pa.Schema) -> Batches:

@@ -64,7 +64,13 @@ class PassagesLayer:
         if settings.action != "mark":
             gone = cutting.going(engine.id_type)
             work = partial(cutting.tell_removals, layer=self.name, fate=fate, schema=gone)
-            removals = cutting.name_kept(engine, tell("going", work=work, schema=gone))
+            removals = tell("going", work=work, schema=gone)
+            if settings.action == "drop" or settings.min_tokens_left > settings.tokens:
+                removals = cutting.name_kept(engine, removals)
+            else:
+                # Of a document that keeps a passage for others, that much is left.
+                plain = arrow.removals(engine.id_type)
+                removals = engine.turn(removals, partial(cutting.select, names=plain.names), plain)
         effect: Literal["cut", "mark"] = "mark" if settings.action == "mark" else "cut"
         details = describe(engine, documents, found, schema, length=settings.tokens, fate=fate)
         return Found(documents=documents, removals=removals, spans=spans, effect=effect, details=details)

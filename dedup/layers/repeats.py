@@ -148,7 +148,8 @@ def emit_windows(batches: Batches) -> Batches:
 def find_repeated(batches: Batches) -> Batches:
     """WINDOWS by hash, rank and place -> REPEATED: no more than two rows are held, however often a hash occurs."""
     held: _Held | None = None
-    for batch in batches:
+    # Equal rows of the input, which share a document id, are one document.
+    for batch in drop_repeated(batches, ["window", "rank", "begin"]):
         if not batch.num_rows:
             continue
         known = 0 if held is None else held.columns[0].size

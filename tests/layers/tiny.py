@@ -87,6 +87,9 @@ class TinyEngine:
             found.append(pa.Table.from_batches(work(self._split(chosen)), schema))
         return self._note(name, pa.concat_tables([schema.empty_table(), *found]))
 
+    def turn(self, rows, work, schema):
+        return pa.Table.from_batches(work(self._split(rows)), schema)
+
     def measure(self, rows, *columns):
         return {"rows": rows.num_rows} | {name: sum(rows[name].to_pylist()) for name in columns}
 
