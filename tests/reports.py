@@ -90,7 +90,9 @@ NEAR = Near(
     ),
     labeled=None,
 )
-WRITTEN = Written(kept=10_100, removed=1_900, edges=3_750, near_misses=650, text_bytes_kept=14_000_000)
+WRITTEN = Written(
+    kept=10_100, removed=1_900, edges=3_750, near_misses=650, removed_by={"near": 1_900}, text_bytes_kept=14_000_000
+)
 
 
 def make_near(**changes):

@@ -520,7 +520,8 @@ def test_a_run_that_no_plan_can_know_has_none():
 
 
 def test_a_run_that_removes_nothing_has_a_page():
-    near = make_near(elected={"near": 0, "removed": 0, "similarities": [0] * 20, "joined": [0] * 6, "doubtful": []})
-    report = make_report(near=near)
+    elected = {"near": 0, "removed": 0, "similarities": [0] * 20, "joined": [], "doubtful": []}
+    near = make_near(elected=elected, collapsed={"rows": 0})
+    report = make_report(near=near, written=replace(WRITTEN, kept=12_000, removed=0, removed_by={}))
 
     assert "documents removed" in to_html(report, draw_plots(report))

@@ -6,6 +6,7 @@ from typing import Any
 from dedup.explain.differ import Piece, align
 from dedup.kernels.curve import probability
 from dedup.kernels.doubts import choose_thresholds
+from dedup.settings.layers import NEAR
 from dedup.settings.options import Config
 from dedup.tables.counts import Near, Written
 
@@ -27,7 +28,7 @@ def turn_dial(config: Config, near: Near, written: Written) -> list[dict[str, An
     """
     elected = near.elected
     # Copies of one shingle set, and of one row.
-    copies = near.collapsed.rows + written.removed - elected.removed
+    copies = near.collapsed.rows + written.removed_by.get(NEAR, 0) - elected.removed
     return [
         {
             "threshold": threshold,
