@@ -29,6 +29,10 @@ TRANSACTION = "dedup"
 """Name of the one line of commits to `batches`: two that follow the same commit exclude each other."""
 
 
+TRIES = 20
+"""Other writers that may be first before one gives up."""
+
+
 class Conflict(Exception):  # noqa: N818 - no error: the writer starts over
     """Another writer has committed since the state was read."""
 
@@ -71,7 +75,8 @@ class Tables:
 
     def exists(self) -> bool:
         """Tell whether there is a store."""
-        return self.storage.exists(f"{self.path}/{BATCHES}/_delta_log")
+        # The folder of the log is there before its first entry.
+        return DeltaTable.is_deltatable(self._uri(BATCHES), _list_options(self.path))
 
     def create(self, name: str, schema: pa.Schema) -> None:
         """Make an empty table, unless there is one."""
@@ -122,14 +127,23 @@ class Tables:
     def commit(self, name: str, added: Sequence[File], removed: Sequence[File] = ()) -> int:
         """Add files to a table, and take others away; return the table's version.
 
-        Segments are of one writer alone, so this never conflicts.
+        Segments are of one writer alone, so what others commit at the same time stands in nobody's way: where Delta
+        Lake sees a conflict all the same, as a removal makes it, the commit is repeated.
         """
         table = self.open(name)
+        for _ in range(TRIES) if added or removed else ():
+            held = {file.path for file in self.list_files(name, int(table.version()))} if removed else set()
+            actions: list[AddAction | RemoveAction] = [self._add(each) for each in added]
+            actions += [_remove(each) for each in removed if each.path in held]
+            try:
+                with self._narrow():
+                    if actions:
+                        table.create_write_transaction(actions, "append", table.schema(), [SEGMENT])
+                return int(self.open(name).version())
+            except CommitFailedError:
+                table = self.open(name)
         if added or removed:
-            actions = [self._add(each) for each in added] + [_remove(each) for each in removed]
-            with self._narrow():
-                table.create_write_transaction(actions, "append", table.schema(), [SEGMENT])
-            table = self.open(name)
+            raise StorageError(f"{redact(self.path)}/{name}: {TRIES} other writers were first; repeat the command")
         return int(table.version())
 
     def commit_state(self, version: int, number: int, row: pa.Table) -> None:

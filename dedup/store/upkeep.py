@@ -16,11 +16,9 @@ from dedup.store.arrays import distinct, is_in
 from dedup.store.schemas import BATCHES, NO_SET, SEGMENT, TABLES
 from dedup.store.snapshot import Snapshot, to_sets
 from dedup.store.state import Label, State, read_rows, read_state, withdraw
-from dedup.store.tables import Conflict, File, Tables
+from dedup.store.tables import TRIES, Conflict, File, Tables
 from dedup.store.writing import Writing
 
-TRIES = 20
-"""Other writers that may be first before an operation gives up."""
 Value = TypeVar("Value")
 
 

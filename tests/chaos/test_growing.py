@@ -161,7 +161,7 @@ def test_writers_at_the_same_time_lose_no_row(place):
     ]
     told = [writer.communicate(timeout=120)[0] for writer in writers]
 
-    assert [writer.returncode for writer in writers] == [0] * 4, told
+    assert [said for writer, said in zip(writers, told, strict=True) if writer.returncode] == []
     tables = Tables(str(place.store))
     assert sorted(row["batch"] for row in place.history()) == sorted(parts)
     assert check(tables, mend=False, hours=0) == []

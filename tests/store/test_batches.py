@@ -220,3 +220,9 @@ def test_a_batch_needs_a_store_and_a_store_a_batch(place, capsys):
     assert "need --store" in capsys.readouterr().err
     assert cli.main([*arguments, "--store", str(place.store)]) == 2
     assert "--batch: must name the batch" in capsys.readouterr().err
+
+
+def test_a_store_that_another_writer_is_about_to_make_is_none_yet(place):
+    (place.store / "batches" / "_delta_log").mkdir(parents=True)
+
+    assert place.add("a", numbered(TEXTS[:20])) == 0
