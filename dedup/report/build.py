@@ -311,15 +311,25 @@ def to_json(report: Mapping[str, Any]) -> str:
     return json.dumps(report, indent=1) + "\n"
 
 
+def _list_removed(report: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return the rows of the table that say what each layer found."""
+    names, rows = [layer["layer"] for layer in report["layers"]], []
+    for layer in report["layers"] if names != [NEAR] else ():
+        rows.append((f"removed by {layer['layer']}", f"{layer['removed']:,}"))
+        if layer["spans"]:
+            rows.append((f"spans of {layer['layer']}", f"{layer['spans']:,}"))
+    if NEAR in names:
+        rows += [(name, f"{report[name]:,}") for name in ("identical", "near", "components")]
+        rows.append(("pairs uncompared", f"{report['pairs']['uncompared']:,}"))
+    return rows
+
+
 def to_table(report: Mapping[str, Any]) -> str:
     """Write breaches of alerts, the headline and the seconds of every stage as plain text."""
     rows = [
         ("documents", f"{report['documents']:,}"),
         ("kept", f"{report['kept']:,}"),
-        ("identical", f"{report['identical']:,}"),
-        ("near", f"{report['near']:,}"),
-        ("components", f"{report['components']:,}"),
-        ("pairs uncompared", f"{report['pairs']['uncompared']:,}"),
+        *_list_removed(report),
     ]
     if report["spared"]:
         rows.append(("spared by the limit", f"{report['spared']:,}"))
