@@ -168,6 +168,7 @@ class FileWriter:
             edges=explained.edges.num_rows,
             near_misses=explained.near_misses.num_rows,
             quarantined=len(rejected),
+            spans=0 if explained.spans is None else explained.spans.num_rows,
             removed_by=dict(Counter(fates.removals["layer"].to_pylist())),
             text_bytes_kept=None if mode == "ids" else text_bytes,
         )

@@ -67,8 +67,7 @@ class SpreadWriter:
             duplicates = fates.frame.drop("doc_id", "text_bytes", *schemas.PLACE)
             explained = writers.submit(self.tables.write, "duplicates", duplicates)
             edges = writers.submit(self.tables.write_edges, applied)
-            if applied.spans is not None:
-                writers.submit(self.tables.write, "spans", applied.spans)
+            spans = writers.submit(self.tables.write_spans, applied)
             near_misses = writers.submit(self.tables.write_near_misses, applied)
             with self.tables.clock.group("output"):
                 kept, removed = self._write_files(applied, fates, aside)
@@ -86,6 +85,7 @@ class SpreadWriter:
                 edges=edges.result(),
                 near_misses=near_misses.result(),
                 removed_by=count_layers(fates.frame, applied, goes),
+                spans=spans.result(),
                 quarantined=sum(rows.size for rows in aside.values()),
                 text_bytes_kept=None if is_ids else self._count_kept(applied, fates),
             ),

@@ -74,6 +74,10 @@ class TableWriter:
             named.append(output.name_near_misses(others, ids, broadcast=applied.few))
         return self.write("edges", reduce(DataFrame.unionByName, named))
 
+    def write_spans(self, applied: Applied) -> int:
+        """Write what layers have cut or marked, if any does."""
+        return 0 if applied.spans is None else self.write("spans", applied.spans)
+
     def _no_edges(self, applied: Applied) -> DataFrame:
         return applied.documents.sparkSession.createDataFrame([], EDGES)
 
@@ -154,6 +158,7 @@ class RowWriter:
             duplicates = writers.submit(self.tables.write, "duplicates", self.list_removals(applied).drop("doc_id"))
             named = writers.submit(self.tables.write_edges, applied)
             near_misses = writers.submit(self.tables.write_near_misses, applied)
+            spans = writers.submit(self.tables.write_spans, applied)
             quarantine = writers.submit(self.tables.write, "quarantine", rejected) if rejected is not None else None
         written = Written(
             kept=corpus.result().kept,
@@ -162,6 +167,7 @@ class RowWriter:
             near_misses=near_misses.result(),
             quarantined=quarantine.result() if quarantine else 0,
             removed_by=count_layers(self.list_removals(applied), applied, duplicates.result()),
+            spans=spans.result(),
             text_bytes_kept=corpus.result().text_bytes_kept,
         )
         self._check_complete(applied, written, corpus.result().removed)
@@ -196,6 +202,10 @@ class RowWriter:
                 rows = self._merge(rows, doc_id, applied)
             marked, flag = output.mark(rows, doc_id, applied.removals, applied.repeated, broadcast=applied.few)
             is_kept = ~F.col(flag)
+            if applied.cuts is not None:
+                cuts = applied.cuts.join(applied.removals.select("doc_id"), on="doc_id", how="left_anti")
+                # Last, as without an id column the text is part of what the id is a digest of.
+                marked = output.cut_texts(marked, doc_id, cuts, text_column)
         if mode == "ids":
             ids = marked.filter(is_kept).select(user_id.alias(self.read.id_column or "id"))
             return _Counted(kept=self.tables.write("kept", ids, kind))

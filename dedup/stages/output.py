@@ -144,6 +144,30 @@ def add_merged(corpus: DataFrame, doc_id: Column, merged: DataFrame) -> DataFram
     return _columns(joined, corpus, *more)
 
 
+def cut_texts(corpus: DataFrame, doc_id: Column, cuts: DataFrame, text_column: str) -> DataFrame:
+    """Input, spans (doc_id, begin, end) in characters -> the input, with texts that have lost them."""
+    name, listed = _free_name(corpus), f"{_free_name(corpus)}_cuts"
+    spans = F.array_sort(F.collect_list(F.struct("begin", "end"))).alias(listed)
+    of_document = cuts.withColumnRenamed("doc_id", name).groupBy(name).agg(spans)
+    joined = corpus.withColumn(name, doc_id).join(of_document, on=name, how="left")
+    text = column(text_column).cast("string")
+
+    def take(found: Column, span: Column) -> Column:
+        size = F.greatest(span["begin"] - found["end"], F.lit(0)).cast("int")
+        kept = F.concat(found["text"], F.substring(text, (found["end"] + 1).cast("int"), size))
+        return F.struct(kept.alias("text"), F.greatest(found["end"], span["end"]).alias("end"))
+
+    def finish(found: Column) -> Column:
+        rest = F.substring(text, (found["end"] + 1).cast("int"), F.lit((1 << 31) - 1))
+        return F.concat(found["text"], rest)
+
+    start = F.struct(F.lit("").alias("text"), F.lit(0).cast("long").alias("end"))
+    kind = corpus.schema[text_column].dataType
+    shorter = F.aggregate(F.col(listed), start, take, finish).cast(kind)
+    whole = joined.withColumn(text_column, F.when(F.col(listed).isNull(), column(text_column)).otherwise(shorter))
+    return _columns(whole, corpus)
+
+
 def annotate(
     corpus: DataFrame,
     doc_id: Column,

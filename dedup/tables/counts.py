@@ -247,6 +247,8 @@ class Written:
     quarantined: int = 0
     removed_by: Mapping[str, int] = field(default_factory=dict)
     """Documents removed, by layer."""
+    spans: int = 0
+    """Spans that layers cut or marked."""
     text_bytes_kept: int | None = None
     """Bytes of the texts kept; None where no text is written."""
 

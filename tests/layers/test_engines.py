@@ -113,6 +113,24 @@ def test_what_is_cut_out_of_texts_can_be_put_back(folder, action):
     assert all(before[row["id"]][row["begin"] : row["end"]] == row["text"] for row in spans)
 
 
+def test_rows_that_spark_reads_lose_the_same_spans(spark, folder, tmp_path):
+    settings = {"lines.documents": 20, "input.id_column": "key"}
+    job = make_job(folder, "files", "named", layers=["lines", "near"], **settings)
+    run_in_memory(job)
+    frame = spark.read.parquet(f"{folder}/named0.parquet", f"{folder}/named1.parquet")
+    config = load_config(settings={"layers": ["lines", "near"], "shingles.shingle_size": 3, **settings})
+    told = run(spark, Job(inputs=[], output=str(tmp_path / "rows"), config=config, table=frame))
+
+    for name in ("kept", "removed", "duplicates", "spans"):
+        one, other = (
+            sorted(map(repr, ds.dataset(f"{each}/{name}").to_table().to_pylist()))
+            for each in (folder / "files", tmp_path / "rows")
+        )
+        assert one == other, name
+    kept = ds.dataset(f"{tmp_path}/rows/kept").to_table(columns=["text"])["text"].to_pylist()
+    assert told["layers"][-1]["text_bytes"] == sum(len(text.encode()) for text in kept)
+
+
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
