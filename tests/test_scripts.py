@@ -169,7 +169,9 @@ def test_no_script_names_a_host():
 
 
 def test_a_late_run_of_the_cron_line_keeps_the_next_from_starting(tmp_path):
-    [line] = re.findall(r"^    15 2 \* \* \* (.*)$", (ROOT / "docs" / "operations.md").read_text("utf-8"), re.MULTILINE)
+    [line] = re.findall(
+        r"^    15 2 \* \* \* (flock .*)$", (ROOT / "docs" / "operations.md").read_text("utf-8"), re.MULTILINE
+    )
     # What cron makes of it, with the folders of a test and a job that lasts.
     command = line.replace("\\%", "%").replace("/opt/", f"{tmp_path}/").replace("/var/log/", f"{tmp_path}/")
     command = command.replace("/data/", f"{tmp_path}/")

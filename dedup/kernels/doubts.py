@@ -115,10 +115,11 @@ def complete_joined(own: Sequence[int], further: Sequence[int] | None, threshold
     Parameters
     ----------
     own
-        Joined at each of `list_own`.
+        Joined at each of `list_own`; empty where there is no edge.
     further
         Joined besides what is joined at the run's own threshold, at each of `list_reached`; None where not known.
     """
+    own = own or [0] * len(list_own(threshold))
     reached = [] if further is None else [own[0] + each for each in further]
     unknown: list[int | None] = [None] * (len(choose_thresholds(threshold)) - len(own) - len(reached))
     return [*unknown, *reached, *own]

@@ -93,14 +93,14 @@ CHAINED = [
 EDGES = [(10, 20, 0.9), (20, 30, 0.85), (50, 60, 0.8), (70, 80, 0.95)]
 KEPT = {31: "c", 41: "a", 60: "x", 70: "v"}
 REMOVALS = [
-    (10, "m", "near", "near", "c", 10, 0.75),
-    (11, "l", "near", "near", "c", 10, 0.75),
-    (20, "k", "near", "near", "c", 10, 0.85),
-    (30, "z", "near", "identical", "c", 10, 1.0),
-    (40, "b", "near", "identical", "a", 40, 1.0),
-    (42, "é", "near", "identical", "a", 40, 1.0),
-    (50, "y", "near", "near", "x", 50, 0.8),
-    (80, "w", "near", "near", "v", 70, 0.95),
+    (10, "m", "near", "near", "c", "m", 0.75),
+    (11, "l", "near", "near", "c", "m", 0.75),
+    (20, "k", "near", "near", "c", "m", 0.85),
+    (30, "z", "near", "identical", "c", "m", 1.0),
+    (40, "b", "near", "identical", "a", "b", 1.0),
+    (42, "é", "near", "identical", "a", "b", 1.0),
+    (50, "y", "near", "near", "x", "y", 0.8),
+    (80, "w", "near", "near", "v", "v", 0.95),
 ]
 
 
