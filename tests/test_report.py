@@ -24,10 +24,12 @@ from dedup.plan.answer import answer
 from dedup.plan.question import Question
 from dedup.report.baseline import parse_baseline
 from dedup.report.build import rank_tokens, to_json, to_table
+from dedup.report.details import LONGEST, list_details
 from dedup.report.metrics import METRICS, to_metrics
 from dedup.report.page import group_by_power_of_two, to_html
 from dedup.report.plots import draw_plots
 from dedup.settings.files import load_config
+from dedup.tables.counts import Layered
 from tests.reports import (
     HOSTILE,
     LABELED,
@@ -525,3 +527,29 @@ def test_a_run_that_removes_nothing_has_a_page():
     report = make_report(near=near, written=replace(WRITTEN, kept=12_000, removed=0, removed_by={}))
 
     assert "documents removed" in to_html(report, draw_plots(report))
+
+
+def test_what_layers_say_of_themselves_is_in_tables():
+    details = {
+        "tokens": 1_234_567,
+        "touched_share": 0.25,
+        "span_tokens": {"64": 3},
+        "passages": [{"id": "a", "occurrences": 7, "text": "<b>" + "word " * 100, "in": ["x", "y"]}],
+    }
+    layers = [
+        Layered(layer="near", documents=12_000, text_bytes=1),
+        Layered(layer="passages", documents=10_100, text_bytes=1, details=details),
+    ]
+    [layer] = list_details(make_report(layers=layers))
+    tables = {table.title: table.rows for table in layer["tables"]}
+
+    assert layer["name"] == "passages"
+    assert tables[""] == [("tokens", "1,234,567"), ("touched share", "0.25")]
+    assert tables["span tokens"] == [("64", "3")]
+    [[_, occurrences, text]] = tables["passages"]
+    assert (occurrences, len(text)) == ("7", LONGEST + 4)
+    assert tables["passages, a: in"] == [("0", "x"), ("1", "y")]
+    report = make_report(layers=layers)
+    page = to_html(report, draw_plots(report))
+    assert "What the layer passages found" in page
+    assert "<b>" not in page

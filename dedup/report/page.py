@@ -8,6 +8,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescap
 from markupsafe import Markup
 
 from dedup.display import change, count, number, printable, share, size
+from dedup.report.details import list_details
 from dedup.report.metrics import METRICS
 from dedup.settings.layers import NEAR
 
@@ -47,6 +48,7 @@ def to_html(report: Mapping[str, Any], plots: Mapping[str, str]) -> str:
         plots={name: Markup(svg) for name, svg in plots.items()},  # noqa: S704 - drawn from numbers alone
         sizes={name: group_by_power_of_two(report[f"{name}_sizes"]) for name in ("bucket", "component")},
         layers=list_layers(report),
+        details=list_details(report),
         earlier={"survival": {}, "seconds": {}} | ((report.get("baseline") or {}).get("plotted") or {}),
         funnel=list_pairs(report),
         sources=list_sources(report),
