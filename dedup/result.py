@@ -94,3 +94,8 @@ class Result(Generic[Rows]):
     def near_misses(self) -> Rows:
         """Pairs a little below the threshold, as `edges`."""
         return self.read("near_misses")
+
+    @property
+    def spans(self) -> Rows:
+        """What layers cut out of texts, or marked, as in OUT/spans; `StorageError` where no layer did."""
+        return self.read("spans")

@@ -5,7 +5,9 @@ import json
 import pyarrow.parquet as pq
 import pytest
 
+from dedup import deduplicate
 from dedup.cli import run as cli
+from dedup.errors import StorageError
 from dedup.layers.url import Form
 
 WORDS = " ".join(f"word{number}" for number in range(40))
@@ -114,6 +116,18 @@ def test_whoever_is_named_stays_though_a_later_layer_removes_who_was_first(tmp_p
     # Documents of one text are as similar to a third.
     assert removals[0]["jaccard"] == removals[1]["jaccard"] < 1
     assert [(step["layer"], step["documents"]) for step in report["layers"]] == [("exact", 2), ("near", 1)]
+
+
+def test_python_gets_what_was_cut(tmp_path):
+    (tmp_path / "in.jsonl").write_text(
+        '{"text": "the same long line\\nmine"}\n{"text": "the same long line\\nyours"}\n'
+    )
+    found = deduplicate(str(tmp_path / "in.jsonl"), layers=["lines"], lines__documents=1, lines__min_characters=5)
+
+    assert found.spans.to_table()["text"].to_pylist() == ["the same long line\n"] * 2
+    assert sorted(found.kept.to_table()["text"].to_pylist()) == ["mine", "yours"]
+    with pytest.raises(StorageError):
+        _ = deduplicate(str(tmp_path / "in.jsonl")).spans
 
 
 def test_equal_rows_without_an_id_column_are_one_document(tmp_path):
