@@ -289,6 +289,7 @@ def test_a_corpus_without_duplicates_is_kept_and_its_removed_rows_can_be_read(tm
         "edges": 0,
         "near_misses": 0,
         "quarantined": 0,
+        "spans": 0,
         "text_bytes_kept": 13,
         "seconds": ANY,
     }
