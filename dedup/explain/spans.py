@@ -3,6 +3,11 @@
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
+from dedup.files.left import cut_text
+from dedup.kernels.moving import unite_spans
+
 
 def restore(text: str, spans: Iterable[Mapping[str, Any]]) -> str:
     """Return the whole text that lost spans, given in any order with `begin`, `end` and `text`.
@@ -20,12 +25,9 @@ def restore(text: str, spans: Iterable[Mapping[str, Any]]) -> str:
 
 def remove(text: str, spans: Iterable[Mapping[str, Any]]) -> str:
     """Return a whole text without spans, given in any order with `begin` and `end`."""
-    parts, end = [], 0
-    for span in sorted(spans, key=lambda span: (span["begin"], -span["end"])):
-        if span["end"] > end:
-            parts.append(text[end : max(span["begin"], end)])
-            end = span["end"]
-    return "".join([*parts, text[end:]])
+    bounds = np.array([(span["begin"], span["end"]) for span in spans], np.int64).reshape(-1, 2)
+    begins, ends = unite_spans(bounds[:, 0], bounds[:, 1])
+    return cut_text(text, begins.tolist(), ends.tolist())
 
 
 def take_as_searched(text: str, spans: Sequence[Mapping[str, Any]], *, before: Collection[str], is_cut: bool) -> str:

@@ -191,7 +191,7 @@ class NearLayer:
         )
         signed = signatures.sign(self.keep, corpus, lambda counters: build(counters=counters), self.spec.to_dict())
         if not signed.counts.rows:
-            raise DataError("--input: must hold at least one document (it has none)")
+            raise DataError("--input: must hold at least one document (it has none, or earlier layers removed all)")
         return signed
 
     def _collapse(self, corpus: Corpus, signed: Table[Signed]) -> Table[Collapsed]:

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from dedup.engines.tables import MemoryEngine
@@ -27,7 +26,7 @@ from dedup.run.job import Job
 from dedup.run.opening import ALONE_BYTES, SPLIT_BYTES, list_input, open_input
 from dedup.run.overlap import check_apart
 from dedup.run.publication import conclude, identify, read_baseline
-from dedup.run.searching import KEPT, Reading, Signatures, choose_signing, list_edges, to_search
+from dedup.run.searching import KEPT, Reading, Searched, Signatures, choose_signing, to_search
 from dedup.run.sinking import Explained, FileWriter
 from dedup.run.workspace import Workspace
 from dedup.settings.contract import load_contract
@@ -39,7 +38,7 @@ from dedup.settings.options import Config
 from dedup.store.adding import Batch, Grown, grow
 from dedup.store.state import State, choose_deciding, create, read_rows, read_state
 from dedup.store.tables import Conflict, Tables
-from dedup.tables.counts import Layered, Near, Stored
+from dedup.tables.counts import Stored
 
 LOG = logging.getLogger("dedup")
 TRIES = 20
@@ -230,7 +229,8 @@ def _publish(
     """Write the batch's own output, commit the batch, and publish the output."""
     config, part = job.config, signed.part
     members = to_members(grown, part)
-    found = to_found(grown, members, config.threshold, part)
+    searched = Searched(signed=signed, found=to_found(grown, members, config.threshold, part))
+    found = searched.found
     clock.note("identical", found.collapsed)
     clock.note("sets", Stored(rows=grown.state.sets - grown.writing.snapshot.state.sets))
     clock.note("edges", found.verified)
@@ -246,38 +246,21 @@ def _publish(
         writer.write,
         register=register,
         fates=fates,
-        explained=Explained(pa.concat_tables(list_edges(found)), found.near_misses, None),
+        explained=Explained(searched.list_edges(), found.near_misses, None),
         cuts={},
         rejected=reading.engine.known.rejected,
         named=named,
     )
     written = clock("output", write, reading.engine.workers, reading.engine.splits)
-    counts = Near(
-        signed=signed.counts,
-        collapsed=found.collapsed,
-        bucketed=found.bucketed,
-        paired=found.paired,
-        verified=found.verified,
-        connected=found.connected,
-        lost=found.lost,
-        elected=found.elected,
-        labeled=None,
-    )
+    counts = searched.count(None)
     removed = set(part.doc_ids[fates.places].tolist())
     baseline = read_baseline(writer.storage, job.baseline) or _remember(grown, growth, config)
     token_ranks, plots = draw(config, counts, signed.list_sample(), removed, baseline)
     if list_input(job).fingerprint != listing.fingerprint:
         raise DataError("--input: must not change while the job reads it (it did): repeat the command")
     own = set(part.doc_ids.tolist()) if found.elected.shown else set()
-    step = Layered(
-        layer=NEAR,
-        documents=signed.counts.rows,
-        text_bytes=signed.counts.text_bytes,
-        tokens=signed.counts.tokens,
-        removed=members.num_rows,
-    )
     outcome = Outcome(
-        layers=[step],
+        layers=[searched.to_step()],
         near=counts,
         written=written,
         stages=clock.report(),

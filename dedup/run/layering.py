@@ -83,7 +83,7 @@ def _apply(chain: Chain[DataFrame], engine: SparkEngine, found: NearFound | None
         whole = engine.leave(None, None, "output")
         spans = write_spans(whole, documents.select(*arrow.register(engine.id_type).names), chain.spans)
         cuts = chain.spans.filter(F.col("effect") == "cut").select("doc_id", "begin", "end")
-    gone = sum(step.removed or 0 for step in chain.steps)
+    gone = sum(step.removed for step in chain.steps)
     repeated = engine.known.repeated if copies[0] else None
     return Applied(
         documents=documents,

@@ -148,11 +148,11 @@ def _write(
     engine = chain.engine
     assert isinstance(engine, MemoryEngine)
     assert chain.documents is not None
-    edges, near_misses = [arrow.EDGES.empty_table()], arrow.EDGES.empty_table()
+    edges = near_misses = arrow.EDGES.empty_table()
     if searched is not None:
         edges, near_misses = searched.list_edges(), searched.found.near_misses
     if chain.edges is not None:
-        edges.append(chain.edges)
+        edges = pa.concat_tables([edges, chain.edges])
     spans = of_text = None
     if chain.spans is not None:
         spans = write_spans(engine, chain.documents, chain.spans)
@@ -162,7 +162,7 @@ def _write(
         engine.splits,
         register=register,
         fates=fates,
-        explained=Explained(pa.concat_tables(edges), near_misses, spans),
+        explained=Explained(edges, near_misses, spans),
         cuts=engine.leave(None, of_text, "output").left.cuts,
         rejected=engine.known.rejected,
     )

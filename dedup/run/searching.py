@@ -112,9 +112,11 @@ class Searched:
         columns = {name: more[name] if name in more else members[name] for name in schema.names}
         return pa.table(columns).cast(schema)
 
-    def list_edges(self) -> list[pa.Table]:
+    def list_edges(self) -> pa.Table:
         """Return EDGES, and documents of one shingle set as edges of Jaccard 1."""
-        return list_edges(self.found)
+        same = self.found.identical
+        pairs = [same["doc_id"], same["set_id"], pa.chunked_array([pa.repeat(1.0, same.num_rows)])]
+        return pa.concat_tables([self.found.edges.cast(arrow.EDGES), pa.Table.from_arrays(pairs, schema=arrow.EDGES)])
 
     def count(self, labels: pa.Table | None) -> Near:
         """Return the counts of all stages."""
@@ -130,13 +132,6 @@ class Searched:
             elected=found.elected,
             labeled=None if labels is None else Labeled(given=labels.num_rows, points=found.recall),
         )
-
-
-def list_edges(found: Found) -> list[pa.Table]:
-    """Return EDGES, and documents of one shingle set as edges of Jaccard 1."""
-    same = found.identical
-    pairs = [same["doc_id"], same["set_id"], pa.chunked_array([pa.repeat(1.0, same.num_rows)])]
-    return [found.edges.cast(arrow.EDGES), pa.Table.from_arrays(pairs, schema=arrow.EDGES)]
 
 
 def choose_signing(config: Config, contract: Contract, listing: Listing) -> passes.Signing:
@@ -178,7 +173,7 @@ class Reading:
         found = list(self.engine.workers.map(partial(_sign_split, signing=self.signing), splits))
         parts = [part for each in found for part in each.parts]
         if not parts:
-            raise DataError("--input: must hold at least one document (it has none)")
+            raise DataError("--input: must hold at least one document (it has none, or earlier layers removed all)")
         sizes = [sum(part.doc_ids.size for part in each.parts) for each in found]
         part = passes.join(parts)
         is_first = self.engine.known.register is None

@@ -66,12 +66,21 @@ class SparkEngine:
         """See `Engine.scan`."""
         whole = pa.schema([*arrow.register(self.id_type), *schema])
         work = partial(_describe, describe=describe, schema=whole)
-        rows = self._keep(name, whole, lambda: self.corpus.scan(work, from_arrow_schema(whole)))
-        return self._begin(rows, whole) if self.known.register is None else rows
+        schema_of_spark = from_arrow_schema(whole)
+        table = self.keep(
+            f"{self.layer}_{name}",
+            schema_of_spark,
+            lambda _: self.corpus.scan(work, schema_of_spark),
+            lambda seen: int(seen["nulls"]),
+            summed={"nulls": "int(doc_id IS NULL)"},
+        )
+        if self.known.register is not None:
+            return table.frame
+        documents.check_null(self.corpus, table.counts, id_column=self.id_column)
+        return self._begin(table.frame, whole)
 
     def _begin(self, rows: DataFrame, schema: pa.Schema) -> DataFrame:
-        """Take note of all documents, once their ids are known to be some."""
-        documents.check_null(self.corpus, rows.filter(F.col("doc_id").isNull()).count(), id_column=self.id_column)
+        """Take note of all documents, once their ids are known to be of one row each."""
         counted = rows.groupBy("doc_id").agg(F.count(F.lit(1)).alias("copies")).filter("copies > 1")
         repeated = self.keep(f"{self.layer}_repeated", REPEATED, lambda _: counted, count_rows)
         renamed: Mapping[str, int] = {}

@@ -19,7 +19,6 @@ from dedup.kernels import Flags, Floats, Integers
 from dedup.kernels.components import connect
 from dedup.store.arrays import distinct, look_up
 from dedup.store.growth import Links
-from dedup.store.schemas import NO_SET
 from dedup.store.snapshot import Snapshot
 from dedup.tables.counts import Elected
 
@@ -251,8 +250,3 @@ def _stick(
         "kind": pa.chunked_array([pa.array(kind.tolist(), pa.string())]),
         "jaccard": pa.chunked_array([pa.array(jaccard, mask=displaced)]),
     }
-
-
-def without_set(documents: pa.Table) -> pa.Table:
-    """Return the documents that have a token."""
-    return documents.filter(pc.not_equal(documents["set"], NO_SET))
