@@ -27,14 +27,14 @@ class Columns:
     """Top-level columns that do not count where the id is the digest of a row."""
     order: tuple[tuple[str, str], ...] = ()
     """Rules of `keep.order` that ask for columns, each with its column."""
-    merge: tuple[str, ...] = ()
-    """Columns of `keep.merge`."""
+    noted: tuple[tuple[str, str], ...] = ()
+    """Columns of which the values are read along, each after the setting that names it."""
 
     def list_named(self) -> dict[str, tuple[str, str]]:
         """Return the columns that are set, and the settings that name them, by their roles."""
         named = {role: (getattr(self, role), f"input.{role}_column") for role in ("id", "text", "source")}
         named |= {f"order{number}": (name, f"keep.order {rule}") for number, (rule, name) in enumerate(self.order)}
-        named |= {f"merge{number}": (name, "keep.merge") for number, name in enumerate(self.merge)}
+        named |= {f"merge{number}": (name, setting) for number, (setting, name) in enumerate(self.noted)}
         return {role: (name, setting) for role, (name, setting) in named.items() if name}
 
 

@@ -78,7 +78,7 @@ def _read_block(
         named = [to_text(cells.column(str(place))) for place in range(len(schema))]
         found["id"] = digest_rows(pa.RecordBatch.from_arrays(named, schema.names))
     keys = [to_key(found[f"order{number}"], *rule) for number, rule in enumerate(columns.order)]
-    merged = [found[f"merge{number}"] for number, _ in enumerate(columns.merge)]
+    merged = [found[f"merge{number}"] for number, _ in enumerate(columns.noted)]
     return gather(
         found["id"].cast(pa.string()), found["text"], found.get("source"), block.rows[whole], keys, merged
     ), rejected

@@ -122,7 +122,7 @@ def _read_block(
 def _pluck_more(
     columns: Columns, records: list[dict[str, Any]], pluck: Callable[[str, set[type], str], list[Any]]
 ) -> tuple[list[pa.Array], list[pa.Array]]:
-    """Return what `keep.order` and `keep.merge` ask for."""
+    """Return the keys of `keep.order`, and the values that are read along."""
     keys = []
     for number, rule in enumerate(columns.order):
         is_text = any(isinstance(each, str) for each in _pluck(records, rule[1]))
@@ -130,7 +130,7 @@ def _pluck_more(
         values = pluck(f"order{number}", kinds, "a string in all records, or a number or boolean in all")
         keys.append(to_key(_to_array(values, pa.string()) if is_text else _to_numbers(values), *rule))
     merged = []
-    for number, _ in enumerate(columns.merge):
+    for number, _ in enumerate(columns.noted):
         values = pluck(f"merge{number}", {str, int, float, bool, NONE}, "a string, a number or a boolean")
         merged.append(_to_array([_write(value) for value in values], pa.string()))
     return keys, merged

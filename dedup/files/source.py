@@ -138,7 +138,7 @@ class FileSource:
                     to_source(take(chosen, paths["source"])) if "source" in paths else None,
                     first + places,
                     [to_key(take(chosen, paths[f"order{n}"]), *rule) for n, rule in enumerate(self.columns.order)],
-                    [to_source(take(chosen, paths[f"merge{n}"])) for n, _ in enumerate(self.columns.merge)],
+                    [to_source(take(chosen, paths[f"merge{n}"])) for n, _ in enumerate(self.columns.noted)],
                 )
                 yield from slice_by_bytes(piece, 2 * PIECE_BYTES)
 
@@ -190,11 +190,11 @@ def open_source(
     max_text_bytes: int = NO_LIMIT,
     aside: tuple[str, ...] = (),
     order: tuple[tuple[str, str], ...] = (),
-    merge: tuple[str, ...] = (),
+    noted: tuple[tuple[str, str], ...] = (),
 ) -> FileSource:
     """Check the columns of every file and return the source of them all.
 
-    `aside` names top-level columns that do not count where the id is the digest of a row; `order` and `merge` are as of
+    `aside` names top-level columns that do not count where the id is the digest of a row; `order` and `noted` are as of
     `Columns`.
 
     Of parquet, IPC, ORC and CSV the schema is read, of lines of JSON the first records; texts have the columns `path`
@@ -208,7 +208,7 @@ def open_source(
     DataError
         When a file is damaged.
     """
-    columns = Columns(id=id_column, text=text_column, source=source_column, aside=aside, order=order, merge=merge)
+    columns = Columns(id=id_column, text=text_column, source=source_column, aside=aside, order=order, noted=noted)
     id_type = {"text": _check_texts, "jsonl": _check_lines, "csv": _check_cells}.get(listing.format, _check_tables)(
         listing, columns
     )
@@ -224,8 +224,9 @@ def open_source(
 def _check_texts(listing: Listing, columns: Columns) -> pa.DataType:
     schema = pa.schema({"path": pa.string(), "text": pa.string()})
     check(schema, columns, listing.files[0])
-    if columns.order or columns.merge:
-        raise SchemaError("keep: order and merge must name no columns of texts, which have none")
+    further = [setting for role, (_, setting) in columns.list_named().items() if role[-1].isdigit()]
+    if further:
+        raise SchemaError(f"{further[0]}: must name no column of texts, which have none")
     for role, own in (("id", "path"), ("text", "text"), ("source", "")):
         if getattr(columns, role) not in {"", own}:
             raise SchemaError(f"input.{role}_column: must be {own or 'empty'!r} for texts")

@@ -48,13 +48,15 @@ def make_layer(name: str, config: Config, contract: Contract) -> Layer:
         with_query=config.url.query == "compare",
         tracking=config.url.tracking,
     )
-    return UrlLayer(place=list_noted(config).index(config.url.column), form=form, choice=choice)
+    # Its column is the last that is read along.
+    return UrlLayer(place=len(list_noted(config)) - 1, form=form, choice=choice)
 
 
-def list_noted(config: Config) -> tuple[str, ...]:
-    """Return the columns of which the values are read along: of `keep.merge`, then of layers."""
-    own = (config.url.column,) if "url" in config.layers else ()
-    return (*list_merged(config.keep.merge), *own)
+def list_noted(config: Config) -> tuple[tuple[str, str], ...]:
+    """Return the columns of which the values are read along, each after its setting: of `keep.merge`, then of url."""
+    merged = [("keep.merge", name) for name in list_merged(config.keep.merge)]
+    own = [("url.column", config.url.column)] if "url" in config.layers else []
+    return (*merged, *own)
 
 
 def check_layers(config: Config) -> None:

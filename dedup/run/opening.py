@@ -44,7 +44,7 @@ def open_input(config: Config, listing: Listing) -> FileSource:
         source_column=chosen.source_column,
         on_bad_record=chosen.on_bad_record,
         order=list_columns(config.keep.order),
-        merge=list_noted(config),
+        noted=list_noted(config),
         max_text_bytes=chosen.max_text_bytes,
     )
 

@@ -235,7 +235,7 @@ def _open_rows(spark: SparkSession, job: Job, storage: Storage, workspace: Works
         text_column=chosen.text_column,
         source_column=chosen.source_column,
         order=list_columns(config.keep.order),
-        merge=list_noted(config),
+        noted=list_noted(config),
         # Whoever reads a text has it several times.
         max_text_bytes=min(chosen.max_text_bytes, find_heap(spark) // HEAP_PER_TEXT),
     )
@@ -243,7 +243,7 @@ def _open_rows(spark: SparkSession, job: Job, storage: Storage, workspace: Works
     writer = RowWriter(config=config, read=read, tables=tables)
     writer.check()
     return _Given(
-        corpus=documents.Rows(documents=rows, order=list_columns(config.keep.order), merge=list_noted(config)),
+        corpus=documents.Rows(documents=rows, order=list_columns(config.keep.order), noted=list_noted(config)),
         reader="spark",
         format=read.format,
         id_column=read.id_column,

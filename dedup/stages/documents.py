@@ -95,8 +95,8 @@ class Rows:
     documents: DataFrame
     order: tuple[tuple[str, str], ...] = ()
     """These rules, each with its column or expression."""
-    merge: tuple[str, ...] = ()
-    """Columns of `keep.merge`."""
+    noted: tuple[tuple[str, str], ...] = ()
+    """Columns of which the values are read along, each after the setting that names it."""
     left: DataFrame | None = None
     """What `leave` has noted; None where all is left."""
 
@@ -111,8 +111,8 @@ class Rows:
 
     def scan(self, work: Callable[[Batches], Batches], schema: T.StructType) -> DataFrame:
         """See `Corpus.scan`."""
-        order, merge = self.order, self.merge
-        return self._left().mapInArrow(lambda batches: work(read_rows(batches, order, merge)), schema)
+        order, noted = self.order, len(self.noted)
+        return self._left().mapInArrow(lambda batches: work(read_rows(batches, order, noted)), schema)
 
     def fetch(
         self,
@@ -127,8 +127,8 @@ class Rows:
         ids = F.broadcast(wanted) if broadcast else wanted
         # Ids alone may come several times, as those of equal rows do.
         rows = self._left().join(ids, on="doc_id", how="inner" if wanted.columns[1:] else "left_semi")
-        order, merge = self.order, self.merge
-        return rows.mapInArrow(lambda batches: work(read_rows(batches, order, merge)), schema)
+        order, noted = self.order, len(self.noted)
+        return rows.mapInArrow(lambda batches: work(read_rows(batches, order, noted)), schema)
 
     def leave(
         self,
@@ -161,11 +161,11 @@ class Rows:
         return self.documents.join(self.left, on="doc_id", how="left").filter(~gone).drop("gone")
 
 
-def read_rows(batches: Batches, order: Sequence[tuple[str, str]], merge: Sequence[str]) -> Batches:
+def read_rows(batches: Batches, order: Sequence[tuple[str, str]], noted: int) -> Batches:
     """Give batches of rows the columns that those of files have."""
     for batch in batches:
         keys = [to_key(batch[f"order{number}"], *rule) for number, rule in enumerate(order)]
-        merged = [to_source(batch[f"merge{number}"]) for number, _ in enumerate(merge)]
+        merged = [to_source(batch[f"merge{number}"]) for number in range(noted)]
         columns = dict(zip(batch.schema.names, batch.columns, strict=True))
         if "cuts" in columns:
             lists = columns.pop("cuts")
@@ -232,7 +232,7 @@ def read_documents(
     source_column: str = "",
     max_text_bytes: int | None = None,
     order: tuple[tuple[str, str], ...] = (),
-    merge: tuple[str, ...] = (),
+    noted: tuple[tuple[str, str], ...] = (),
 ) -> DataFrame:
     """Input -> DOCUMENTS (doc_id, id, text, source, order0, ..., merge0, ...), one row per input row; no shuffle.
 
@@ -259,23 +259,20 @@ def read_documents(
         text = F.when(size > max_text_bytes, F.raise_error(said)).otherwise(text)
     columns = {"doc_id": doc_id, "id": user_id, "text": text, "source": source.cast("string")}
     columns |= {f"order{number}": _order(corpus, *rule) for number, rule in enumerate(order)}
-    columns |= {f"merge{number}": _order(corpus, "merge", name) for number, name in enumerate(merge)}
+    columns |= {f"merge{number}": _note(corpus, *each) for number, each in enumerate(noted)}
     return corpus.select(*[expression.alias(name) for name, expression in columns.items()])
 
 
 def _order(corpus: DataFrame, rule: str, of: str) -> Column:
-    """Return the expression of what a rule of `keep.order`, or of `keep.merge`, asks for."""
-    if rule == "sql":
-        return F.expr(of).cast("double")
+    """Return the expression of what a rule of `keep.order` asks for."""
+    return F.expr(of).cast("double") if rule == "sql" else _note(corpus, f"keep.order {rule}", of)
+
+
+def _note(corpus: DataFrame, setting: str, name: str) -> Column:
+    """Return a column of which the values are read along, once it is known to be one."""
     kinds = (T.NumericType, T.BooleanType, T.DateType, T.TimestampType, T.TimestampNTZType, T.StringType, T.NullType)
-    _kind(
-        corpus,
-        of,
-        "keep.merge" if rule == "merge" else f"keep.order {rule}",
-        kinds,
-        "a number, a date, a time or a string",
-    )
-    return column(of)
+    _kind(corpus, name, setting, kinds, "a number, a date, a time or a string")
+    return column(name)
 
 
 def check_null(corpus: Corpus, nulls: int, *, id_column: str) -> None:

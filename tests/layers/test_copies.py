@@ -118,6 +118,14 @@ def test_whoever_is_named_stays_though_a_later_layer_removes_who_was_first(tmp_p
     assert [(step["layer"], step["documents"]) for step in report["layers"]] == [("exact", 2), ("near", 1)]
 
 
+def test_a_column_of_addresses_that_is_none_is_refused_by_its_own_setting(tmp_path, capfd):
+    (tmp_path / "in.jsonl").write_text('{"id": 1, "text": "a"}\n')
+    arguments = ["--input", str(tmp_path / "in.jsonl"), "--output", str(tmp_path / "out"), "--set", "engine=memory"]
+
+    assert cli.main([*arguments, "--set", 'layers=["url"]', "--set", "url.column=uri"]) == 2
+    assert "url.column: must be the name of one column of the input (got 'uri'" in capfd.readouterr().err
+
+
 def test_python_gets_what_was_cut(tmp_path):
     (tmp_path / "in.jsonl").write_text(
         '{"text": "the same long line\\nmine"}\n{"text": "the same long line\\nyours"}\n'

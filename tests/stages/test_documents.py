@@ -253,3 +253,10 @@ def test_a_text_that_would_take_all_memory_ends_the_job_by_its_id(spark):
         "input.max_text_bytes: a text must be of at most 11 bytes (got 12 of id b); take it out"
     )
     assert read_documents(corpus, id_column="id", text_column="text", max_text_bytes=12).count() == 2
+
+
+def test_a_column_that_is_read_along_is_refused_by_the_setting_that_names_it(spark):
+    corpus = spark.createDataFrame([(1, "a")], "id long, text string")
+
+    with pytest.raises(SchemaError, match=r"^url\.column: must be the name of one column of the input \(got 'uri'"):
+        read_documents(corpus, id_column="id", text_column="text", noted=(("url.column", "uri"),))
