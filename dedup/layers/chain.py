@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from dedup.kernels.groups import bound_groups, join_groups
 from dedup.kernels.ids import to_doc_ids
 from dedup.kernels.moving import move_back, unite_spans
-from dedup.layers.layer import Batches, Engine, Found, Rows
+from dedup.layers.layer import Batches, Engine, Found, NothingToSearchError, Rows
 from dedup.tables import arrow
 from dedup.tables.counts import Layered
 
@@ -65,6 +65,18 @@ class Chain(Generic[Rows]):
             edges=self._add_edges(found),
             steps=(*self.steps, self._count(layer, found) if step is None else step),
         )
+
+    def skip(self, layer: str) -> Self:
+        """Add a layer that has found nothing to search, since those before have removed all.
+
+        Raises
+        ------
+        NothingToSearchError
+            When there is none before.
+        """
+        if not self.steps:
+            raise NothingToSearchError
+        return replace(self, steps=(*self.steps, Layered(layer=layer, documents=0, text_bytes=0)))
 
     def _count(self, layer: str, found: Found[Rows]) -> Layered:
         measure = self.engine.measure

@@ -6,6 +6,8 @@ from typing import Any, Generic, Literal, Protocol, Self, TypeAlias, TypeVar
 
 import pyarrow as pa
 
+from dedup.errors import DataError
+
 Rows = TypeVar("Rows")
 """A table of an engine: of Arrow in memory, a DataFrame on Spark."""
 Batches: TypeAlias = Iterable[pa.RecordBatch]
@@ -96,6 +98,13 @@ class Found(Generic[Rows]):
     """Of spans: "cut" out of the text, "ignore" by the layers that follow, or "mark" in OUT/spans alone."""
     details: Mapping[str, Any] = field(default_factory=dict)
     """What report.json says of the layer besides, as JSON has it."""
+
+
+class NothingToSearchError(DataError):
+    """No document is there, or left, for a layer that needs one."""
+
+    def __init__(self) -> None:
+        super().__init__("--input: must hold at least one document (it has none)")
 
 
 class Layer(Protocol):

@@ -8,10 +8,10 @@ from typing import NamedTuple, ParamSpec, Protocol, TypeVar
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from dedup.errors import DataError
 from dedup.kernels.keeping import Policy
 from dedup.kernels.templates import choose_cap
 from dedup.kernels.text import Contract
+from dedup.layers.layer import NothingToSearchError
 from dedup.settings.hashspec import HashSpec
 from dedup.settings.keeping import parse_order
 from dedup.settings.options import Config
@@ -191,7 +191,7 @@ class NearLayer:
         )
         signed = signatures.sign(self.keep, corpus, lambda counters: build(counters=counters), self.spec.to_dict())
         if not signed.counts.rows:
-            raise DataError("--input: must hold at least one document (it has none, or earlier layers removed all)")
+            raise NothingToSearchError
         return signed
 
     def _collapse(self, corpus: Corpus, signed: Table[Signed]) -> Table[Collapsed]:

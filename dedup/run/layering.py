@@ -9,7 +9,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from dedup.kernels.text import Contract
 from dedup.layers.chain import Chain
-from dedup.layers.layer import Found
+from dedup.layers.layer import Found, NothingToSearchError
 from dedup.layers.near import NearFound, NearLayer
 from dedup.layers.spans import write_spans
 from dedup.run.applied import Applied
@@ -40,7 +40,11 @@ def search(engine: SparkEngine, near: NearLayer, config: Config, contract: Contr
         rest = chain.rest(name)
         assert isinstance(rest, SparkEngine)
         if name == NEAR:
-            found = near.find(rest.corpus)
+            try:
+                found = near.find(rest.corpus)
+            except NothingToSearchError:
+                chain = chain.skip(name)
+                continue
             if engine.known.register is None:
                 engine.known.note(found.signatures, found.renamed, found.repeated)
             chain = chain.add(name, _to_found(found), _count(found), _list_kept(found))

@@ -18,6 +18,7 @@ from dedup.files.storage import Storage
 from dedup.files.systems import can_fork
 from dedup.kernels.identical import find_repeated
 from dedup.layers.chain import Chain
+from dedup.layers.layer import NothingToSearchError
 from dedup.layers.spans import write_spans
 from dedup.report.build import Outcome
 from dedup.report.summary import draw
@@ -92,9 +93,12 @@ def _run(job: Job, storage: Storage, workspace: Workspace) -> dict[str, Any]:
                 rest = chain.rest(name)
                 assert isinstance(rest, MemoryEngine)
                 reading = Reading(engine=rest, config=config, signing=signing, labels=labels)
-                searched = reading.search(clock, cores)
-                found = searched.to_found()
-                chain = chain.add(name, found, searched.to_step(), searched.list_kept())
+                try:
+                    searched = reading.search(clock, cores)
+                except NothingToSearchError:
+                    chain = chain.skip(name)
+                else:
+                    chain = chain.add(name, searched.to_found(), searched.to_step(), searched.list_kept())
             else:
                 layer = make_layer(name, config, contract)
                 with clock.time(name):

@@ -166,14 +166,14 @@ class Reading:
 
         Raises
         ------
-        DataError
+        NothingToSearchError
             When there is none.
         """
         splits = [(split, self.engine.narrow(split)) for split in self.engine.splits]
         found = list(self.engine.workers.map(partial(_sign_split, signing=self.signing), splits))
         parts = [part for each in found for part in each.parts]
         if not parts:
-            raise DataError("--input: must hold at least one document (it has none, or earlier layers removed all)")
+            raise layer.NothingToSearchError
         sizes = [sum(part.doc_ids.size for part in each.parts) for each in found]
         part = passes.join(parts)
         is_first = self.engine.known.register is None

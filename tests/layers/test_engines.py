@@ -113,6 +113,19 @@ def test_what_is_cut_out_of_texts_can_be_put_back(folder, action):
     assert all(before[row["id"]][row["begin"] : row["end"]] == row["text"] for row in spans)
 
 
+def test_nothing_left_is_nothing_to_search(spark, folder):
+    (folder / "quiz.jsonl").write_text(json.dumps({"q": "about"}) + "\n")
+    pq.write_table(pa.table({"text": ["all about it", "and about that"]}), folder / "plain0.parquet")
+    (folder / "plain1.parquet").unlink()
+    told = []
+    for name, start in (("memory", run_in_memory), ("spark", partial(run, spark))):
+        told.append(start(make_job(folder, name, "plain", layers=["contamination", "near", "exact"])))
+        assert ds.dataset(f"{folder}/{name}/removed").count_rows() == 2
+
+    assert [layer["documents"] for layer in told[0]["layers"]] == [0, 0, 0]
+    assert told[0]["layers"] == told[1]["layers"]
+
+
 def test_rows_that_spark_reads_lose_the_same_spans(spark, folder, tmp_path):
     settings = {"lines.documents": 20, "input.id_column": "key"}
     job = make_job(folder, "files", "named", layers=["lines", "near"], **settings)
