@@ -10,7 +10,7 @@ from dedup.kernels.text import Contract
 from dedup.layers.containment import ContainmentLayer
 from dedup.layers.copies import Choice
 from dedup.settings.layers import Containment
-from tests.layers.engine import run
+from tests.layers.tiny import run
 from tests.oracles import tokens
 
 CHOICE = Choice(rules=[("smallest_id", "")], copies=1, copies_per_source=0, per_source=0)

@@ -10,7 +10,7 @@ from dedup.kernels.text import Contract
 from dedup.layers.lines import LinesLayer
 from dedup.settings.layers import Lines
 from tests import oracles
-from tests.layers.engine import apply_spans, run
+from tests.layers.tiny import apply_spans, run
 from tests.strategies import texts
 
 PIECES = st.one_of(

@@ -25,19 +25,21 @@ class TinyEngine:
     """Rows that have travelled, by the name of the table."""
     counted: dict = field(default_factory=dict)
     """Tables by name."""
+    sources: list | None = None
 
     def __post_init__(self):
         self.draw = random.Random(self.seed)
         register = arrow.documents(self.id_type)
         ids = pa.array([each[0] for each in self.rows], self.id_type)
         table = {
-            "doc_id": pa.array(to_doc_ids(ids)),
-            "id": ids,
+            "doc_id": to_doc_ids(ids).tolist(),
+            "id": ids.to_pylist(),
+            "source": self.sources,
             "text_bytes": [len(text.encode()) for _, text in self.rows],
             "order_keys": [self.keys.get(each, []) for each, _ in self.rows],
             "text": [text for _, text in self.rows],
         }
-        columns = [pa.array(table.get(f.name, [None] * len(self.rows)), f.type) for f in register]
+        columns = [pa.array(table.get(f.name) or [None] * len(self.rows), f.type) for f in register]
         self.documents = pa.Table.from_arrays(columns, schema=register)
         places = list(range(len(self.rows)))
         self.draw.shuffle(places)
@@ -76,7 +78,9 @@ class TinyEngine:
     def fetch(self, name, wanted, work, schema):
         assert len(set(wanted["doc_id"].to_pylist())) == wanted.num_rows
         found = []
-        for part in self._part(self.documents):
+        # Of equal rows, which share a document id, one is read.
+        _, firsts = np.unique(self.documents["doc_id"].to_numpy(), return_index=True)
+        for part in self._part(self.documents.take(pa.array(np.sort(firsts)))):
             of = {doc_id: row for row, doc_id in enumerate(wanted["doc_id"].to_pylist())}
             rows = [of.get(doc_id) for doc_id in part["doc_id"].to_pylist()]
             chosen = part.filter(pa.array([row is not None for row in rows], pa.bool_()))
@@ -89,6 +93,12 @@ class TinyEngine:
 
     def turn(self, rows, work, schema):
         return pa.Table.from_batches(work(self._split(rows)), schema)
+
+    def unite(self, *tables):
+        return pa.concat_tables(tables)
+
+    def spread(self, name, table):
+        return self._note(name, table)
 
     def measure(self, rows, *columns):
         return {"rows": rows.num_rows} | {name: sum(rows[name].to_pylist()) for name in columns}
@@ -104,3 +114,18 @@ class TinyEngine:
         assert name not in self.counted
         self.counted[name] = table
         return table
+
+
+def run(layer, texts, sources=None, ids=None):
+    """Return what a layer finds in texts, with ids from 0 on unless they are given."""
+    rows = list(zip(range(len(texts)) if ids is None else ids, texts, strict=True))
+    return layer.find(TinyEngine(rows, pa.int64() if ids is None else pa.string(), sources=sources))
+
+
+def apply_spans(texts, spans):
+    """Return texts without their spans."""
+    left = list(texts)
+    for row in sorted(spans.to_pylist(), key=lambda row: -row["begin"]):
+        text = left[row["doc_id"]]
+        left[row["doc_id"]] = text[: row["begin"]] + text[row["end"] :]
+    return left
