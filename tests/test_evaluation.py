@@ -16,6 +16,7 @@ import dedup.evaluate.sample
 from dedup.errors import ConfigError, DataError, StorageError
 from dedup.evaluate.evaluation import Question, check_comparable, evaluate
 from dedup.evaluate.show import to_table
+from dedup.run import opening
 from dedup.run.job import Job
 from dedup.run.pipeline import run
 from dedup.settings.files import load_config
@@ -168,7 +169,7 @@ def test_a_sample_brings_its_families_along(source, truth, corpus, spark, monkey
 def test_the_answer_without_spark_is_that_with_it(*, source, labels, corpus, spark, tmp_path, monkeypatch, kind):
     """Files of integer ids and of strings, read in many splits by several processes."""
     monkeypatch.setattr(dedup.evaluate.corpus, "SPLIT_BYTES", 1000)
-    monkeypatch.setattr(dedup.evaluate.corpus, "ALONE_BYTES", 0)
+    monkeypatch.setattr(opening, "ALONE_BYTES", 0)
     if kind == "exact":
         source = str(tmp_path / "in")
         Path(source).mkdir()

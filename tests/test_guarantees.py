@@ -14,7 +14,7 @@ from dedup.errors import AlertError, DataError, DedupError, FinishedError, Stora
 from dedup.files import records, sink
 from dedup.files.storage import Storage
 from dedup.kernels.text import key_fingerprint
-from dedup.run import local, start
+from dedup.run import local, opening, start
 from dedup.run.fates import Fates
 from dedup.run.job import Job
 from dedup.run.local import run_in_memory
@@ -288,7 +288,7 @@ def test_a_file_of_many_blocks_is_read_and_written_as_one_of_few(tmp_path, outpu
             stream.write("".join(f"{line}\n" for line in lines).encode())
     monkeypatch.setattr(records, "BLOCK_BYTES", 1000)
     monkeypatch.setattr(local, "SPLIT_BYTES", 20_000)
-    monkeypatch.setattr(local, "ALONE_BYTES", 10_000)
+    monkeypatch.setattr(opening, "ALONE_BYTES", 10_000)
     config = load_config(None, None, ["input.id_column=id", f"mode={mode}"])
     report = run_in_memory(Job(inputs=[str(tmp_path / "in")], output=output, config=config))
 

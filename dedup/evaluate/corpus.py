@@ -11,15 +11,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import xxhash
 
-from dedup.engines.workers import Workers, count_cores
+from dedup.engines.workers import Workers
 from dedup.files.listing import list_files
 from dedup.files.source import FileSource, open_source
 from dedup.files.splits import Split, cut
-from dedup.files.systems import can_fork
 from dedup.kernels import Integers, neighbours, text
 from dedup.kernels.ids import SEED, to_doc_ids
 from dedup.kernels.neighbours import Seeds, select_least
-from dedup.run.opening import ALONE_BYTES, SPLIT_BYTES
+from dedup.run.opening import SPLIT_BYTES, choose_cores
 from dedup.run.pairs import read_pairs
 from dedup.settings.contract import load_contract
 from dedup.settings.options import Config
@@ -89,7 +88,7 @@ class FileCorpus:
             max_text_bytes=chosen.max_text_bytes,
         )
         splits = cut(listing, SPLIT_BYTES)
-        cores = min(count_cores(), len(splits)) if listing.size > ALONE_BYTES and can_fork(inputs) else 1
+        cores = min(choose_cores(listing, inputs), len(splits))
         return cls(source=source, splits=splits, cores=cores)
 
     def read_labels(self, path: str) -> Labelled:

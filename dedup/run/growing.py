@@ -10,12 +10,12 @@ import pyarrow.compute as pc
 
 from dedup.engines.tables import MemoryEngine
 from dedup.engines.values import Register
-from dedup.engines.workers import Workers, count_cores
+from dedup.engines.workers import Workers
 from dedup.errors import ConfigError, DataError, SchemaError, StorageError
 from dedup.files.listing import Listing
 from dedup.files.splits import cut
 from dedup.files.storage import Storage
-from dedup.files.systems import can_fork, redact
+from dedup.files.systems import redact
 from dedup.report.build import Outcome
 from dedup.report.summary import draw
 from dedup.run.arrivals import to_batch
@@ -23,7 +23,7 @@ from dedup.run.clock import Clock
 from dedup.run.fates import Fates, Repeated
 from dedup.run.grown import to_changes, to_found, to_members, to_names, to_removals
 from dedup.run.job import Job
-from dedup.run.opening import ALONE_BYTES, SPLIT_BYTES, list_input, open_input
+from dedup.run.opening import SPLIT_BYTES, choose_cores, list_input, open_input
 from dedup.run.overlap import check_apart
 from dedup.run.publication import conclude, identify, read_baseline
 from dedup.run.searching import KEPT, Reading, Searched, Signatures, choose_signing, to_search
@@ -123,13 +123,13 @@ def _run(job: Job, growth: Growth, storage: Storage, workspace: Workspace) -> di
     workspace.open({**identify(job, spec, listing.fingerprint), **asked}, overwrite=job.overwrite)
     clock = Clock()
     splits = cut(listing, SPLIT_BYTES)
-    cores = count_cores() if listing.size > ALONE_BYTES and can_fork([*job.inputs, job.output]) else 1
+    cores = choose_cores(listing, [*job.inputs, job.output])
     signing = choose_signing(config, contract, listing)
     with Workers(min(cores, len(splits)), source, watch=clock.watch) as workers:
         engine = MemoryEngine(workers=workers, splits=splits, id_type=source.id_type, id_column=config.input.id_column)
         reading = Reading(engine=engine, config=config, signing=signing, labels=None)
         signed = clock("signatures", reading.sign)
-        batch = to_batch(reading, signed, growth.batch, config)
+        batch = to_batch(reading, signed, growth.batch)
         create(tables, source.id_type)
         for _ in range(TRIES):
             state, operation = _find_base(tables, batch, growth)

@@ -10,12 +10,11 @@ import pyarrow.compute as pc
 from dedup.engines import passes
 from dedup.engines.tables import MemoryEngine
 from dedup.engines.values import Register
-from dedup.engines.workers import Workers, count_cores
+from dedup.engines.workers import Workers
 from dedup.errors import ConfigError, DataError, SchemaError
 from dedup.files.source import FileSource
 from dedup.files.splits import cut
 from dedup.files.storage import Storage
-from dedup.files.systems import can_fork
 from dedup.kernels.identical import find_repeated
 from dedup.layers.chain import Chain
 from dedup.layers.layer import NothingToSearchError
@@ -26,7 +25,7 @@ from dedup.run.clock import Clock
 from dedup.run.fates import Fates, Repeated
 from dedup.run.job import Job
 from dedup.run.layers import make_layer, name_repeated
-from dedup.run.opening import ALONE_BYTES, SPLIT_BYTES, list_input, open_input
+from dedup.run.opening import SPLIT_BYTES, choose_cores, list_input, open_input
 from dedup.run.overlap import check_apart
 from dedup.run.pairs import read_pairs
 from dedup.run.publication import conclude, identify, read_baseline
@@ -80,7 +79,7 @@ def _run(job: Job, storage: Storage, workspace: Workspace) -> dict[str, Any]:
     workspace.open(identify(job, spec, listing.fingerprint), overwrite=job.overwrite)
     clock = Clock()
     splits = cut(listing, SPLIT_BYTES)
-    cores = count_cores() if listing.size > ALONE_BYTES and can_fork([*job.inputs, job.output]) else 1
+    cores = choose_cores(listing, [*job.inputs, job.output])
     signing = choose_signing(config, contract, listing)
     if cores > 1 and NEAR in config.layers:
         passes.warm(signing)

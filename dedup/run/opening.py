@@ -1,9 +1,13 @@
 """The files of a job: listed, opened as the source of a run on any engine, and weighed."""
 
+from collections.abc import Sequence
+
 from dedup.engines.capacity import estimate_bytes
+from dedup.engines.workers import count_cores
 from dedup.files.guess import guess
 from dedup.files.listing import Listing, list_files
 from dedup.files.source import FileSource, open_source
+from dedup.files.systems import can_fork
 from dedup.run.job import Job
 from dedup.run.layers import list_noted
 from dedup.settings.keeping import list_columns
@@ -47,6 +51,17 @@ def open_input(config: Config, listing: Listing) -> FileSource:
         noted=list_noted(config),
         max_text_bytes=chosen.max_text_bytes,
     )
+
+
+def choose_cores(listing: Listing, paths: Sequence[str]) -> int:
+    """Return how many processes share the passes over files: one where others cost more than they save.
+
+    Parameters
+    ----------
+    paths
+        All that is read and written.
+    """
+    return count_cores() if listing.size > ALONE_BYTES and can_fork(paths) else 1
 
 
 def estimate_need(listing: Listing, config: Config) -> int:

@@ -1,10 +1,10 @@
 """A corpus of files searched in memory: the passes over the text, and the search between them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -35,6 +35,8 @@ from dedup.tables.counts import Labeled, Layered, Near, Signed
 from dedup.tables.ids import SHOWN
 
 KEPT = "kept"
+Item: TypeAlias = tuple[Split, Left, Mapping[int, Integers]]
+"""Rows of a split to be read again, by the number of their file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -202,8 +204,14 @@ class Reading:
             self.engine.known.register = signed.to_register()
         return signed
 
-    def find(self, signed: Signatures, clock: Clock, threads: int) -> Found:
-        """Search the documents that were signed."""
+    def describe(self, signed: Signatures) -> Features:
+        """Return the features of the documents that were signed.
+
+        Raises
+        ------
+        DataError
+            When ids are null or repeated.
+        """
         config, part = self.config, signed.part
         is_lsh = config.mode == "lsh"
         features = Features(
@@ -219,10 +227,15 @@ class Reading:
             order_keys=part.order_keys.flatten().to_numpy(zero_copy_only=False).reshape(part.doc_ids.size, -1),
         )
         memory.check_ids(features, id_column=config.input.id_column, null_texts=signed.begins[:SHOWN])
+        return features
+
+    def find(self, signed: Signatures, clock: Clock, threads: int) -> Found:
+        """Search the documents that were signed."""
+        features = self.describe(signed)
         found = memory.find(
             features,
             partial(self._collect_sets, signed),
-            to_search(config),
+            to_search(self.config),
             self.labels,
             threads=threads,
             free_bytes=free_bytes(),
@@ -232,6 +245,26 @@ class Reading:
             clock.note(name, counts)
         return found
 
+    def plan(self, signed: Signatures, rows: Integers) -> Iterator[Item]:
+        """Yield the work that reads documents again, split by split.
+
+        Parameters
+        ----------
+        rows
+            Their rows among those signed, ascending.
+        """
+        part = signed.part
+        for begin, end in pairwise(find_bounds(signed.splits[rows]).tolist()):
+            files, places = part.files[rows[begin:end]], part.rows[rows[begin:end]]
+            wanted = {int(files[a]): places[a:b] for a, b in pairwise(find_bounds(files).tolist())}
+            split = self.engine.splits[int(signed.splits[rows[begin]])]
+            yield split, self.engine.narrow(split), wanted
+
+    def shingle(self, items: Sequence[Item]) -> list[tuple[Hashes, Integers]]:
+        """Return the shingle sets of documents that `plan` names, and their sizes, for each split."""
+        task = partial(_shingle_split, contract=self.signing.contract, shingle_size=self.signing.shingle_size)
+        return list(self.engine.workers.map(task, items))
+
     def _collect_sets(self, signed: Signatures, doc_ids: Integers) -> tuple[Hashes, Integers]:
         """Read the shingle sets of some documents, in their order."""
         part = signed.part
@@ -239,15 +272,7 @@ class Reading:
         places = order[np.searchsorted(part.doc_ids, doc_ids, sorter=order)]
         as_read = np.argsort(places)
         ordered = places[as_read]
-        bounds = find_bounds(signed.splits[ordered])
-        items = []
-        for begin, end in pairwise(bounds.tolist()):
-            files, rows = part.files[ordered[begin:end]], part.rows[ordered[begin:end]]
-            wanted = {int(files[a]): rows[a:b] for a, b in pairwise(find_bounds(files).tolist())}
-            split = self.engine.splits[int(signed.splits[ordered[begin]])]
-            items.append((split, self.engine.narrow(split), wanted))
-        task = partial(shingle_split, contract=self.signing.contract, shingle_size=self.signing.shingle_size)
-        found = list(self.engine.workers.map(task, items))
+        found = self.shingle(list(self.plan(signed, ordered)))
         shingles = np.concatenate([values for values, _ in found])
         offsets = np.concatenate(([0], np.cumsum(np.concatenate([sizes for _, sizes in found]))))
         if offsets.size - 1 != doc_ids.size:
@@ -279,10 +304,7 @@ def _sign_split(source: FileSource, item: tuple[Split, Left], *, signing: passes
     return passes.sign_split(source, *item, signing)
 
 
-def shingle_split(
-    source: FileSource, item: tuple[Split, Left, Mapping[int, Integers]], *, contract: Contract, shingle_size: int
-) -> tuple[Hashes, Integers]:
-    """Return the shingle sets of some rows of a split, as `passes.shingle_split`."""
+def _shingle_split(source: FileSource, item: Item, *, contract: Contract, shingle_size: int) -> tuple[Hashes, Integers]:
     return passes.shingle_split(source, *item, contract=contract, shingle_size=shingle_size)
 
 
