@@ -8,12 +8,12 @@ from typing import Any
 
 from dedup.errors import ConfigError
 from dedup.plan.capacity import Cluster, Plan, plan
-from dedup.plan.choice import SIMILARITIES, Choice, Search, check, datasketch, solve
+from dedup.plan.choice import SIMILARITIES, Choice, check, datasketch, solve
 from dedup.plan.profile import Profile, assume_corpus
 from dedup.plan.question import Question, check_numbers, parse_choice, parse_target
 from dedup.plan.rates import Rates
 from dedup.plan.stages import Stage
-from dedup.plan.wishes import Target, Wishes, crossings
+from dedup.plan.wishes import Search, Target, Wishes, crossings
 from dedup.settings.banding import Banding
 from dedup.settings.options import Config, Lsh
 
@@ -70,7 +70,7 @@ def answer(question: Question) -> dict[str, Any]:
         "check": None if verdict is None else {**tell(verdict.choice), "targets": verdict.targets},
         "crossings": [
             {"recall": str(recall), "candidates": str(share), **asdict(crossing)}
-            for recall, share, crossing in crossings(wishes)
+            for recall, share, crossing in crossings(wishes, search)
         ],
         "choices": [tell(choice) for choice in choices],
         "best": {"bands": best.bands, "rows": best.rows},

@@ -4,10 +4,11 @@ import math
 from dataclasses import dataclass
 
 from dedup.kernels.curve import NEAR_MISS
-from dedup.plan.choice import Choice, Search, cost
+from dedup.plan.choice import Choice, cost
 from dedup.plan.curve import compared
 from dedup.plan.profile import Profile
 from dedup.plan.rates import Rates
+from dedup.plan.wishes import Search
 from dedup.settings.options import Config
 from dedup.stages import placement
 

@@ -401,7 +401,7 @@ class Config(Table):
         bands, rows = (None if given == "auto" else given for given in (self.lsh.bands, self.lsh.rows))
         if bands is not None and rows is not None:
             return Banding(bands, rows)
-        return choose(self.threshold, self.lsh.recall, bands, rows)
+        return choose(self.threshold, self.lsh.recall, self.candidates.estimate_sigmas, bands, rows)
 
     @property
     def signature_size(self) -> int:
