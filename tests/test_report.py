@@ -228,11 +228,20 @@ def test_a_slope_that_chance_explains_is_no_change():
 
 
 def test_no_loss_in_a_sample_bounds_the_share_that_is_lost():
-    for sampled, lost, bound in ((10_000, 0, 3.0e-4), (10, 0, 0.2589), (100, 5, 0.1023), (7, 7, 1.0), (0, 0, 0.0)):
-        made = make_near(lost={"sampled": sampled, "similar": lost, "lost": lost})
+    for drawn, lost, bound in ((10_000, 0, 3.0e-4), (10, 0, 0.2589), (100, 5, 0.1023), (7, 7, 1.0), (0, 0, 0.0)):
+        made = make_near(lost={"documents": 3, "drawn": drawn, "possible": lost, "verified": lost, "lost": lost})
         # Clopper and Pearson's bounds of one side.
-        found = make_report(near=made)["uncompared"]["lost_share_at_most"]
-        assert found == pytest.approx(bound, rel=2e-3)
+        found = make_report(near=made)["uncompared"]
+        assert found["lost_share_at_most"] == pytest.approx(bound, rel=2e-3)
+        assert found["documents_lost_at_most"] == (2 if drawn else 0)
+
+
+def test_of_pairs_that_may_be_lost_a_tenth_verified_weakens_the_bound_tenfold():
+    made = make_near(lost={"documents": 10**6, "drawn": 10**6, "possible": 10**5, "verified": 10_000, "lost": 0})
+    found = make_report(near=made)["uncompared"]
+
+    assert found["lost_share_at_most"] == pytest.approx(3.0e-5, rel=2e-3)
+    assert found["documents_lost_at_most"] == found["lost_at_most"] == 1
 
 
 def test_no_password_of_a_url_is_told():

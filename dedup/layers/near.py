@@ -27,6 +27,7 @@ from dedup.stages import (
     representatives,
     signatures,
     templates,
+    uncompared,
 )
 from dedup.stages.documents import Corpus
 from dedup.stages.labels import LabeledPairs
@@ -135,12 +136,20 @@ class NearLayer:
         bucketed = stage("buckets", self._bucket, signed, heads, sets)
         linked, of_templates = stage("templates", self._link, corpus, signed, bucketed, sets) or (None, None)
         paired = stage("candidates", self._pair, bucketed, linked, heads, signed.counts.rows)
-        sample = candidates.draw_uncompared(self.keep, linked, paired, cap=self._cap)
         sets = sets or self._collect_ends(corpus, signed, paired, of_templates, labeled)
         verified = stage("edges", self._verify, paired, sets)
         found = edges.select_edges(verified.frame, threshold=self.config.threshold)
         connected = stage("components", self._connect, found, same, verified.counts.rows + shared.counts.rows)
-        lost = stage("uncompared", self._estimate_loss, sample, sets, connected)
+        lost = stage(
+            "uncompared",
+            self._estimate_loss,
+            linked,
+            paired,
+            heads=heads,
+            sets=sets,
+            connected=connected,
+            documents=signed.counts.rows,
+        )
         elected = stage("representatives", self._elect, connected, same, signed, verified, sets)
         recall = stage("recall", self._measure_recall, labeled, sets, connected)
         return NearFound(
@@ -176,6 +185,11 @@ class NearLayer:
         return Policy(
             self.config.threshold, by_representative, cluster.max_component, keep.copies, keep.copies_per_source
         )
+
+    @property
+    def _sigmas(self) -> float | None:
+        """Setting `candidates.estimate_sigmas`; None in exact mode, which has no signatures."""
+        return None if self.config.mode == "exact" else self.config.candidates.estimate_sigmas
 
     def _sign(self, corpus: Corpus) -> Table[Signed]:
         build = partial(
@@ -272,7 +286,6 @@ class NearLayer:
     def _pair(
         self, bucketed: Table[Bucketed], linked: Table[templates.Linked] | None, heads: DataFrame, documents: int
     ) -> Table[Paired]:
-        is_exact = self.config.mode == "exact"
         return candidates.pair(
             self.keep,
             bucketed,
@@ -281,7 +294,7 @@ class NearLayer:
             documents=documents,
             threshold=self.config.threshold,
             signature_size=self.config.signature_size,
-            estimate_sigmas=None if is_exact else self.config.candidates.estimate_sigmas,
+            estimate_sigmas=self._sigmas,
             cap=self._cap,
         )
 
@@ -322,12 +335,31 @@ class NearLayer:
         )
 
     def _estimate_loss(
-        self, sample: Table[int] | None, sets: Table[edges.Sets], connected: Table[Connected]
+        self,
+        linked: Table[templates.Linked] | None,
+        paired: Table[Paired],
+        *,
+        heads: DataFrame,
+        sets: Table[edges.Sets],
+        connected: Table[Connected],
+        documents: int,
     ) -> Lost | None:
-        if sample is None:
+        if linked is None or not paired.counts.pairs_uncompared:
             return None
-        threshold = self.config.threshold
-        return components.estimate_loss(self.keep, sample, sets, connected, threshold=threshold, cores=self.cores)
+        return uncompared.estimate_loss(
+            self.keep,
+            linked,
+            paired,
+            heads=heads,
+            sets=sets,
+            connected=connected,
+            documents=documents,
+            threshold=self.config.threshold,
+            signature_size=self.config.signature_size,
+            estimate_sigmas=self._sigmas,
+            cap=self._cap,
+            cores=self.cores,
+        )
 
     def _elect(
         self,

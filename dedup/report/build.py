@@ -19,6 +19,7 @@ from dedup.display import hide_secrets
 from dedup.kernels import frequencies
 from dedup.kernels.compiled import AVAILABLE
 from dedup.kernels.curve import probability
+from dedup.kernels.lsh import verified_share
 from dedup.report.alerts import find_breaches, to_sentence
 from dedup.report.baseline import hold_against
 from dedup.report.decisions import show_doubtful, turn_dial
@@ -133,7 +134,9 @@ def build_report(*, config: Config, inputs: Sequence[str], output: str, outcome:
         "uncompared": {
             **asdict(near.lost),
             "lost_share_at_most": (share := _share_at_most(near.lost)),
-            "lost_at_most": math.ceil(share * paired.pairs_uncompared),
+            "lost_at_most": (pairs := math.ceil(share * paired.pairs_uncompared)),
+            # A pair lost keeps one document more than there would be, at most.
+            "documents_lost_at_most": min(pairs, max(near.lost.documents - 1, 0)),
         },
         "missed_by_bands": _count_missed(config, verified) if config.mode == "lsh" else 0.0,
         "labeled_pairs": labeled,
@@ -264,9 +267,13 @@ def _share(part: int, whole: int) -> float:
 
 
 def _share_at_most(found: Lost) -> float:
-    """Return the bound that the share of lost pairs keeps in 95 of 100 samples (Clopper, Pearson 1934)."""
-    sampled, lost = found.sampled, found.lost
-    return float(betaincinv(lost + 1, sampled - lost, 0.95)) if sampled > lost else float(sampled > 0)
+    """Return the bound that the share of lost pairs keeps in 95 of 100 samples (Clopper, Pearson 1934).
+
+    That a pair drawn is lost, and verified to be, has the probability of the one times that of the other.
+    """
+    drawn, lost = found.drawn, found.lost
+    bound = float(betaincinv(lost + 1, drawn - lost, 0.95)) if drawn > lost else float(drawn > 0)
+    return min(bound / verified_share(found.possible), 1.0)
 
 
 def _count_missed(config: Config, verified: Verified) -> float:

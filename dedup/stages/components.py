@@ -11,10 +11,9 @@ from pyspark.sql import functions as F
 
 from dedup.errors import ComponentError
 from dedup.kernels.components import connect
-from dedup.stages.edges import Sets, compare
 from dedup.stages.exchange import Batches, gather
 from dedup.stages.table import Keep, Seen, Table
-from dedup.tables.counts import Connected, Lost
+from dedup.tables.counts import Connected
 from dedup.tables.schemas import COMPONENTS, PAIRS
 
 LOG = logging.getLogger("dedup")
@@ -63,21 +62,6 @@ def connect_documents(
     if is_contracted:
         forest.unpersist()
     return connected
-
-
-def estimate_loss(
-    keep: Keep,
-    sample: Table[int],
-    sets: Table[Sets],
-    connected: Table[Connected],
-    *,
-    threshold: float,
-    cores: int,
-) -> Lost:
-    """Verify a sample of the pairs that the cap on buckets left uncompared."""
-    similar = compare(keep, "uncompared", sample.frame, sample.counts, sets, threshold=threshold, cores=cores)
-    lost = find_parted(similar.frame, connected.frame).count()
-    return Lost(sampled=sample.counts, similar=similar.counts, lost=lost)
 
 
 @contextlib.contextmanager
