@@ -14,9 +14,10 @@ from dedup.plan.choice import SIMILARITIES, Choice, Search, check, datasketch, s
 from dedup.plan.profile import Profile, Trial, assume_corpus
 from dedup.plan.question import Question, check_numbers, parse_choice, parse_target
 from dedup.plan.rates import Rates
-from dedup.plan.stages import Stage
+from dedup.plan.shuffles import Stage
 from dedup.plan.wishes import Target, Wishes, crossings
 from dedup.settings.banding import Banding
+from dedup.settings.layers import NEAR
 from dedup.settings.options import Config, Lsh
 
 DECADES = (10**6, 10**7, 10**8, 10**9, 10**10)
@@ -188,6 +189,7 @@ def _plan_all(question: Question, config: Config, corpus: Profile, rates: Rates)
         "quantiles": [LOW, HIGH] if tried else None,
         "families": bool(tried) and corpus.drawn is not None and corpus.drawn.documents != corpus.documents,
         "ranges": _spread(chosen, tried) if tried else None,
+        "uncounted": [name for name in config.layers if name != NEAR and chosen.find(name) is None],
         "stages": [_list_stage(stage, [each.find(stage.name) for each in tried]) for stage in chosen.stages],
         "sizes": [_total(plans[size]) for size in sizes],
     }

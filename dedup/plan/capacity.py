@@ -6,7 +6,8 @@ from dedup.errors import ConfigError
 from dedup.plan.profile import Counts, Profile, Trial
 from dedup.plan.rates import Rates
 from dedup.plan.rows import Rows, count_rows
-from dedup.plan.stages import Stage, list_stages
+from dedup.plan.shuffles import Stage
+from dedup.plan.stages import list_stages
 from dedup.settings.options import Config
 
 WORKER_BYTES = 1 << 30

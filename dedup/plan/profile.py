@@ -41,11 +41,14 @@ class Similarities:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Drawn:
-    """Documents drawn from a corpus with equal chance, as sets of shingles."""
+    """Documents drawn from a corpus with equal chance, as tokens and as sets of shingles."""
 
     shingles: Hashes
     offsets: Integers
     """As from `shingles.shingle`, in the order of the files."""
+    tokens: Hashes
+    bounds: Integers
+    """As from `text.tokenise`."""
     total: int
     """Documents of the corpus."""
 

@@ -16,9 +16,13 @@ DISTANT_SHARE = 0.075
 in the runs of `scripts/bench`."""
 PAIRS = ("linked", "uncompared", "pairs", "distinct", "candidates", "edges", "near_misses")
 THINNED = ("identical", "buckets", "memberships", "bucketed", "ends", "members", "removed")
+PASSAGES = (
+    *("reaching", "tokens", "grams", "shared_grams", "asked"),
+    *("asked_windows", "repeated_windows", "pieces"),
+)
 CHAINED = ("distant", "distant_ends", "distant_shingles")
 OVER_CAP = ("undecided", "undecided_shingles", "hot", "hot_shingles", "rare_shingles", "prefix_shingles")
-FOUND = (*PAIRS, *THINNED, *CHAINED, *OVER_CAP, "sets", "set_shingles")
+FOUND = (*PAIRS, *THINNED, *CHAINED, *OVER_CAP, *PASSAGES, "sets", "set_shingles")
 """Names of what a search counts."""
 
 
@@ -75,6 +79,22 @@ class Rows:
     undecided_shingles: float = 0.0
     uncompared: float = 0.0
     """Pairs that the circles leave out."""
+    reaching: float = 0.0
+    """Documents that reach the layer of passages; 0 where it is not counted."""
+    tokens: float = 0.0
+    """Of these."""
+    grams: float = 0.0
+    """Selected."""
+    shared_grams: float = 0.0
+    """Of these, those whose hash occurs twice."""
+    asked: float = 0.0
+    """Documents that hold one."""
+    asked_windows: float = 0.0
+    """Windows in question."""
+    repeated_windows: float = 0.0
+    """Of these, those that occur twice."""
+    pieces: float = 0.0
+    """What they unite to, by where else the same tokens stand."""
     pair_bytes: float = 16.0
     candidate_bytes: float = 16.0
     signature_bytes: float

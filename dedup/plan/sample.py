@@ -96,7 +96,7 @@ def measure_corpus(
             share=np.where(related, 0.0, share),
         ),
         evenness=_fit_evenness(relatives),
-        drawn=Drawn(shingles=values, offsets=offsets, total=whole),
+        drawn=Drawn(shingles=values, offsets=offsets, tokens=tokens, bounds=bounds, total=whole),
     )
     if whole == size:
         return found

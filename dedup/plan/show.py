@@ -104,6 +104,12 @@ def _list_capacity(answer: Mapping[str, Any]) -> list[str]:
         *_list_stages(plan),
         "",
     ]
+    if plan["uncounted"]:
+        lines += _wrap(
+            f"Not counted: the layers {', '.join(plan['uncounted'])}. Of layers besides near a plan knows passages, "
+            "measured with --sample; a layer before near leaves it less than is planned."
+        )
+        lines.append("")
     lines += [
         (
             f"{stage['name'] + ' ' + kind:<24}{item['count']:>10.4g} x {_each(item['each']):>6} B = "

@@ -1,4 +1,4 @@
-"""The bytes that shuffles take for the rows of a run."""
+"""What a stage costs, and the bytes that shuffles take for its rows."""
 
 import math
 from dataclasses import dataclass
@@ -19,6 +19,8 @@ ROW_BYTES = 17
 """The 50 to 70 bytes of a shuffled row's own after LZ4 (length, nulls, offsets, a document id, small numbers)."""
 BLOCK_BYTES = 40
 """The same for a row that is a block of numbers."""
+PLACE_BYTES = 16
+"""The place of a document (split, file and row) after LZ4."""
 REPEAT_BYTES = 4
 """A document's id that follows itself in a block, however often, after LZ4."""
 
@@ -35,6 +37,28 @@ class Item:
     def bytes(self) -> float:
         """Count times each."""
         return self.count * self.each
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stage:
+    """The cost of one stage."""
+
+    name: str
+    shuffle: list[Item]
+    tables: list[Item]
+    """Tables written to OUT.partial."""
+    partitions: int
+    core_seconds: float
+
+    @property
+    def shuffle_bytes(self) -> float:
+        """Bytes written to shuffles."""
+        return sum(item.bytes for item in self.shuffle)
+
+    @property
+    def table_bytes(self) -> float:
+        """Bytes written to OUT.partial."""
+        return sum(item.bytes for item in self.tables)
 
 
 def keyed(heads: float, bands: int, partitions: int) -> list[Item]:

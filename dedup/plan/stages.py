@@ -1,16 +1,18 @@
 """The stages of a run: the bytes that each stores and shuffles, its tasks and its time."""
 
 import math
-from dataclasses import dataclass
 
+from dedup.plan.passages import find_passages
 from dedup.plan.profile import Profile
 from dedup.plan.rates import Rates
 from dedup.plan.rows import Rows
 from dedup.plan.shuffles import (
     INPUT_SPLIT_BYTES,
+    PLACE_BYTES,
     ROW_BYTES,
     SIGNATURE_ROW_BYTES,
     Item,
+    Stage,
     blocks,
     keyed,
     leave_out_identical,
@@ -22,8 +24,6 @@ MEMBER_ROW_BYTES = 48
 """A row of MEMBERS without its two user ids: five numbers of 8 bytes, a kind of 4 to 9 characters with its length."""
 FOREST_BYTES = 270
 """Shuffled by GraphFrames for an edge of the forest, in all its rounds: `scripts/bench`, graphframes less driver."""
-PLACE_BYTES = 16
-"""The place of a document (split, file and row) after LZ4."""
 REMOVED_PLACE_BYTES = 8
 """That of a row to remove: 8.1 to 8.3 in runs of three corpora."""
 SUM_BYTES = 20
@@ -32,28 +32,6 @@ RARE_BYTES = 10
 """What it tells of a rare shingle, three numbers of 8 bytes, two of which follow themselves, after LZ4."""
 FATE_ROW_BYTES = 60
 """A removed row as it is stored, without the user's ids."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stage:
-    """The cost of one stage."""
-
-    name: str
-    shuffle: list[Item]
-    tables: list[Item]
-    """Tables written to OUT.partial."""
-    partitions: int
-    core_seconds: float
-
-    @property
-    def shuffle_bytes(self) -> float:
-        """Bytes written to shuffles."""
-        return sum(item.bytes for item in self.shuffle)
-
-    @property
-    def table_bytes(self) -> float:
-        """Bytes written to OUT.partial."""
-        return sum(item.bytes for item in self.tables)
 
 
 def list_stages(rows: Rows, corpus: Profile, cores: int, rates: Rates) -> list[Stage]:
@@ -68,6 +46,7 @@ def list_stages(rows: Rows, corpus: Profile, cores: int, rates: Rates) -> list[S
         _connect(rows, cores, rates),
         _sample(rows, cores, rates),
         _elect(rows, corpus, cores, rates),
+        find_passages(rows, corpus, cores, rates),
         _write(rows, corpus, rates),
     ]
     return [stage for stage in stages if stage is not None]

@@ -20,6 +20,7 @@ from dedup.kernels.jaccard import find_near_misses
 from dedup.kernels.pairs import decode
 from dedup.kernels.templates import Items, count_slots, cut_items
 from dedup.plan.profile import Counts, Drawn, Trial
+from dedup.plan.repeats import count_passages
 from dedup.settings.options import Config
 
 SEEDS = 10
@@ -41,16 +42,19 @@ def search_drawn(drawn: Drawn, config: Config, documents: int, *, ranges: bool =
         Whether to search with other seeds too.
     """
     searched = _search(drawn, config, config.lsh.seed)
+    # Which documents reach the layer hardly depends on the seed.
+    kept = searched.found.components == np.arange(drawn.documents)
+    told = count_passages(drawn, kept, config) if "passages" in config.layers else {}
     each = _weigh_rows(drawn, searched)
     others: list[Counts] = []
     for number in range(SEEDS if ranges else 0):
-        families = _count(drawn, config, _search(drawn, config, config.lsh.seed + 1 + number))
+        families = _count(drawn, config, _search(drawn, config, config.lsh.seed + 1 + number), told)
         # A file that is the whole corpus holds all families there are.
         is_whole = documents == drawn.documents
         chance, size = np.random.default_rng(number), families["documents"].size
         weights = [np.ones(size)] if is_whole else [chance.poisson(1, size) for _ in range(BOOTSTRAPS)]
         others += [_rate(families, drawn_again) | each for drawn_again in weights]
-    families = _count(drawn, config, searched)
+    families = _count(drawn, config, searched, told)
     return Trial(
         documents=drawn.documents,
         share=drawn.documents / drawn.total,
@@ -101,8 +105,8 @@ def _search(drawn: Drawn, config: Config, seed: int) -> _Searched:
     )
 
 
-def _count(drawn: Drawn, config: Config, searched: _Searched) -> dict[str, Floats]:
-    """Return the counts of every family."""
+def _count(drawn: Drawn, config: Config, searched: _Searched, told: Mapping[str, Floats]) -> dict[str, Floats]:
+    """Return the counts of every family, with those told of every document."""
     setting, found, _, hot, paired, compared = searched
     families = _find_families(searched)
 
@@ -152,6 +156,7 @@ def _count(drawn: Drawn, config: Config, searched: _Searched) -> dict[str, Float
         "distant": tally(distant[0]),
         "distant_ends": tally(chained),
         "distant_shingles": tally(chained, sizes[chained]),
+        **{name: tally(doc_ids, counts) for name, counts in told.items()},
     }
 
 

@@ -13,6 +13,7 @@ from dedup.plan.profile import Drawn
 from dedup.plan.question import Question
 from dedup.plan.rows import count_rows
 from dedup.plan.sample import measure_corpus
+from dedup.plan.show import to_text
 from dedup.plan.trial import search_drawn
 from dedup.settings.files import load_config
 from tests.corpora import Corpus
@@ -29,7 +30,7 @@ def write(path, texts):
 def draw(texts, total=None):
     tokens, bounds = text.tokenise(pa.array(texts, pa.large_binary()), text.Contract())
     values, offsets = shingles.shingle(tokens, bounds, 5)
-    return Drawn(shingles=values, offsets=offsets, total=total or len(texts))
+    return Drawn(shingles=values, offsets=offsets, tokens=tokens, bounds=bounds, total=total or len(texts))
 
 
 def ask(path, *settings, **options):
@@ -123,3 +124,39 @@ def test_without_a_sample_there_is_no_range():
 
     assert found["ranges"] is None
     assert {stage["ranges"] for stage in found["stages"]} == {None}
+
+
+def test_passages_are_counted_in_the_documents_that_near_keeps(tmp_path):
+    corpus = Corpus(seed=5, mean_tokens=150)
+    texts = make_chains(300, corpus)
+    footer = " ".join(corpus.words.take(pa.array(corpus.draw(70))).to_pylist())
+    texts = [f"{each} {footer}" if number % 5 == 0 else each for number, each in enumerate(texts)]
+    path = write(tmp_path / "a.parquet", texts)
+    output = str(tmp_path / "out")
+    deduplicate(path, output=output, id_column="id", engine="memory")
+    kept = pq.read_table(f"{output}/kept")["text"].to_pylist()
+    windows = [tuple(words[begin : begin + 50]) for words in map(str.split, kept) for begin in range(len(words) - 49)]
+    occurs = Counter(windows)
+
+    config = load_config(None, None, ['layers=["near", "passages"]'])
+    counted = search_drawn(draw(texts), config, 300, ranges=False).point
+    assert round(counted["reaching"] * 300) == len(kept)
+    assert round(counted["tokens"] * 300) == sum(len(each.split()) for each in kept)
+    assert round(counted["repeated_windows"] * 300) == sum(occurs[each] > 1 for each in windows) > 1000
+    assert counted["grams"] > counted["shared_grams"] > 0
+    assert counted["asked_windows"] >= counted["repeated_windows"]
+    # All but the first of each footer at least.
+    assert 50 < counted["pieces"] * 300 < 500
+
+
+def test_a_plan_has_a_stage_of_passages_and_names_layers_that_it_does_not_count(tmp_path):
+    path = write(tmp_path / "a.parquet", make_chains(DOCUMENTS))
+    layers = 'layers=["lines", "near", "passages"]'
+    plain, more, blind = ask(path, documents=800), ask(path, layers, documents=800), ask(None, layers, documents=800)
+
+    names = [stage["name"] for stage in more["stages"]]
+    assert names == [*(stage["name"] for stage in plain["stages"][:-1]), "passages", "output"]
+    assert more["shuffle_bytes"] > 1.01 * plain["shuffle_bytes"]
+    assert [each["uncounted"] for each in (plain, more, blind)] == [[], ["lines"], ["lines", "passages"]]
+    shown = to_text(answer(Question(config=load_config(None, None, [layers]), documents=800)))
+    assert "Not counted: the layers lines, passages." in shown
