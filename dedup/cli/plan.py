@@ -41,7 +41,7 @@ def parse_arguments(arguments: Sequence[str], prog: str = "plan") -> argparse.Na
     corpus = cli.add_argument_group("the corpus")
     corpus.add_argument("--sample", metavar="PATH", help="local parquet, jsonl or csv to measure similarities in")
     corpus.add_argument("--text-column", metavar="NAME", help='of the sample; default: "text"')
-    corpus.add_argument("--sample-documents", type=whole, metavar="N", help="most to compare; default: 4000")
+    corpus.add_argument("--sample-documents", type=whole, metavar="N", help="most to search; default: 40000")
     corpus.add_argument("--sample-of", type=whole, metavar="N", help="documents that the sample was drawn from")
     corpus.add_argument("--documents", type=whole, metavar="N", help="plan the capacity for so many, as in 1e9")
     corpus.add_argument("--mean-tokens", type=float, metavar="N", help="of a document, without a sample; default: 200")

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dedup.kernels import Flags, Hashes, Integers, exact, filters, lsh, minhash, pairs
+from dedup.kernels import Flags, Floats, Hashes, Integers, exact, filters, lsh, minhash, pairs
 from dedup.kernels.components import connect
 from dedup.kernels.curve import least_estimate
 from dedup.kernels.identical import find_identical
@@ -65,6 +65,14 @@ class Found:
     """Pairs at or above the threshold."""
     components: Integers
     """The least position in the component of every document."""
+    jaccard: Floats
+    """Similarities of the pairs compared."""
+    buckets: tuple[Hashes, Integers, Integers]
+    """Keys, members and offsets of all buckets, as from `lsh.group`."""
+    undecided: tuple[Hashes, Integers, Integers]
+    """What is left of buckets over the cap to compare in circles."""
+    linked: Integers
+    """Pairs that members of buckets over the cap give besides, as from `pairs.encode`."""
     pairs_in_buckets: int
     """Pairs that buckets gave, the same pair once for each."""
 
@@ -125,7 +133,8 @@ def search(documents: Documents, setting: Setting) -> Found:
     low = minhash.low_bytes(signatures[:, : setting.size])
     likely = select_likely(sizes, low, left, right, setting)
     left, right = left[likely], right[likely]
-    similar = jaccard(shingles, offsets, left, right) >= setting.threshold
+    exactly = jaccard(shingles, offsets, left, right)
+    similar = exactly >= setting.threshold
     copies = np.flatnonzero(heads != np.arange(count))
     ends, least = connect(np.concatenate((left[similar], heads[copies])), np.concatenate((right[similar], copies)))
     components = np.arange(count)
@@ -137,6 +146,10 @@ def search(documents: Documents, setting: Setting) -> Found:
         compared=paired[likely],
         edges=paired[likely][similar],
         components=components,
+        jaccard=exactly,
+        buckets=grouped,
+        undecided=undecided,
+        linked=pairs.sort_distinct(chosen),
         pairs_in_buckets=sum(
             int(lsh.pair_counts(np.diff(each[2]), setting.max_bucket)[0].sum()) for each in (small, undecided)
         ),

@@ -6,19 +6,25 @@ from dataclasses import asdict
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from dedup.errors import ConfigError
 from dedup.plan.capacity import Cluster, Plan, plan
 from dedup.plan.choice import SIMILARITIES, Choice, check, datasketch, solve
-from dedup.plan.profile import Profile, assume_corpus
+from dedup.plan.profile import Profile, Trial, assume_corpus
 from dedup.plan.question import Question, check_numbers, parse_choice, parse_target
 from dedup.plan.rates import Rates
-from dedup.plan.stages import Stage
+from dedup.plan.shuffles import Stage
 from dedup.plan.wishes import Search, Target, Wishes, crossings
 from dedup.settings.banding import Banding
+from dedup.settings.layers import NEAR
 from dedup.settings.options import Config, Lsh
 
 DECADES = (10**6, 10**7, 10**8, 10**9, 10**10)
 """Documents of the table of capacities."""
+LOW, HIGH = 0.1, 0.9
+"""Quantiles of a range."""
+RANGED = ("removed", "pairs", "table_bytes", "shuffle_bytes", "core_hours", "hours")
 
 
 def answer(question: Question) -> dict[str, Any]:
@@ -82,8 +88,18 @@ def answer(question: Question) -> dict[str, Any]:
 def _list_choice(choice: Choice, *, config: Config, corpus: Profile, cluster: Cluster, rates: Rates) -> dict[str, Any]:
     """Return a choice, with the bytes that a whole run with it writes to shuffles for a document."""
     tried = dataclasses.replace(config, mode="lsh", lsh=_with_choice(config.lsh, choice))
-    shuffled = plan(tried, corpus, cluster, rates).shuffle_bytes
+    shuffled = plan(tried, corpus, cluster, rates, trial=_try(tried, corpus, ranges=False)).shuffle_bytes
     return {**asdict(choice), "shuffle_bytes": shuffled / corpus.documents}
+
+
+def _try(config: Config, corpus: Profile, *, ranges: bool) -> Trial | None:
+    """Return a search of the sample with these settings; None without a sample."""
+    if corpus.drawn is None:
+        return None
+    # As the sample.
+    from dedup.plan.trial import search_drawn  # noqa: PLC0415
+
+    return search_drawn(corpus.drawn, config, corpus.documents, ranges=ranges)
 
 
 def _know_cluster(question: Question) -> Cluster:
@@ -157,9 +173,12 @@ def _list_corpus(corpus: Profile) -> dict[str, Any]:
 
 def _plan_all(question: Question, config: Config, corpus: Profile, rates: Rates) -> dict[str, Any]:
     cluster = _know_cluster(question)
+    trial = _try(config, corpus, ranges=True)
     sizes = sorted({*DECADES, corpus.documents})
-    plans = {size: plan(config, corpus.resize(size), cluster, rates) for size in sizes}
+    plans = {size: plan(config, corpus.resize(size), cluster, rates, trial=trial) for size in sizes}
     chosen = plans[corpus.documents]
+    others = [] if trial is None else trial.others
+    tried = [plan(config, corpus, cluster, rates, trial=trial, counts=counts) for counts in others]
     return {
         "bands": config.banding.bands,
         "rows": config.banding.rows,
@@ -167,7 +186,11 @@ def _plan_all(question: Question, config: Config, corpus: Profile, rates: Rates)
         "cores": cluster.cores,
         "efficiency": cluster.efficiency,
         **_total(chosen),
-        "stages": [_list_stage(stage) for stage in chosen.stages],
+        "quantiles": [LOW, HIGH] if tried else None,
+        "families": bool(tried) and corpus.drawn is not None and corpus.drawn.documents != corpus.documents,
+        "ranges": _spread(chosen, tried) if tried else None,
+        "uncounted": [name for name in config.layers if name != NEAR and chosen.find(name) is None],
+        "stages": [_list_stage(stage, [each.find(stage.name) for each in tried]) for stage in chosen.stages],
         "sizes": [_total(plans[size]) for size in sizes],
     }
 
@@ -177,6 +200,7 @@ def _total(found: Plan) -> dict[str, Any]:
         "documents": found.rows.documents,
         "text_bytes": found.text_bytes,
         "removed": found.rows.removed,
+        "pairs": found.rows.pairs,
         "table_bytes": found.table_bytes,
         "shuffle_bytes": found.shuffle_bytes,
         "core_hours": found.core_seconds / 3600,
@@ -188,13 +212,36 @@ def _total(found: Plan) -> dict[str, Any]:
     }
 
 
-def _list_stage(stage: Stage) -> dict[str, Any]:
+def _spread(chosen: Plan, tried: Sequence[Plan]) -> dict[str, list[float]]:
+    """Return the ranges of totals."""
+    totals = [_total(each) for each in tried]
+    return {name: _range(_total(chosen)[name], [each[name] for each in totals]) for name in RANGED}
+
+
+def _range(planned: float, tried: Sequence[float]) -> list[float]:
+    """Return the range that one more try would fall into, made wide enough to hold what is planned."""
+    low, high = np.quantile(tried, [LOW, HIGH], method="weibull").tolist()
+    return [min(low, planned), max(high, planned)]
+
+
+def _list_stage(stage: Stage, tried: Sequence[Stage | None]) -> dict[str, Any]:
+    """Return a stage, with its ranges in plans in which it may be missing."""
+    others = [{} if each is None else _measure(each) for each in tried]
+    measured = _measure(stage)
+    ranges = {name: _range(measured[name], [each.get(name, 0.0) for each in others]) for name in measured if tried}
     return {
         "name": stage.name,
-        "table_bytes": stage.table_bytes,
-        "shuffle_bytes": stage.shuffle_bytes,
+        **measured,
+        "ranges": ranges or None,
         "partitions": stage.partitions,
-        "core_hours": stage.core_seconds / 3600,
         "tables": [asdict(item) for item in stage.tables],
         "shuffle": [asdict(item) for item in stage.shuffle],
+    }
+
+
+def _measure(stage: Stage) -> dict[str, float]:
+    return {
+        "table_bytes": stage.table_bytes,
+        "shuffle_bytes": stage.shuffle_bytes,
+        "core_hours": stage.core_seconds / 3600,
     }

@@ -3,13 +3,11 @@
 from dataclasses import dataclass
 
 from dedup.errors import ConfigError
-from dedup.plan.profile import Profile
+from dedup.plan.profile import Counts, Profile, Trial
 from dedup.plan.rates import Rates
-from dedup.plan.rows import (
-    Rows,
-    count_rows,
-)
-from dedup.plan.stages import Stage, list_stages
+from dedup.plan.rows import Rows, count_rows
+from dedup.plan.shuffles import Stage
+from dedup.plan.stages import list_stages
 from dedup.settings.options import Config
 
 WORKER_BYTES = 1 << 30
@@ -60,9 +58,26 @@ class Plan:
         """Bytes of all tables."""
         return sum(stage.table_bytes for stage in self.stages)
 
+    def find(self, name: str) -> Stage | None:
+        """Return the stage of this name, None if there is none."""
+        return next((stage for stage in self.stages if stage.name == name), None)
 
-def plan(config: Config, corpus: Profile, cluster: Cluster, rates: Rates) -> Plan:
+
+def plan(
+    config: Config,
+    corpus: Profile,
+    cluster: Cluster,
+    rates: Rates,
+    *,
+    trial: Trial | None = None,
+    counts: Counts | None = None,
+) -> Plan:
     """Return what a run takes, by the numbers that the pipeline partitions and broadcasts by.
+
+    Parameters
+    ----------
+    trial, counts
+        As for `count_rows`.
 
     Raises
     ------
@@ -71,7 +86,7 @@ def plan(config: Config, corpus: Profile, cluster: Cluster, rates: Rates) -> Pla
     """
     if config.mode != "lsh":
         raise ConfigError(f'mode must be "lsh" to be planned (got "{config.mode}")')
-    rows = count_rows(config, corpus)
+    rows = count_rows(config, corpus, trial, counts)
     cores = cluster.executors * cluster.cores
     stages = list_stages(rows, corpus, cores, rates)
     # A stage of fewer tasks than cores leaves the others idle: the driver connects edges alone.

@@ -1,12 +1,13 @@
 """The profile of a corpus: how long its documents are and how similar to each other."""
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import Self, TypeAlias
 
 import numpy as np
 
-from dedup.kernels import Floats
+from dedup.kernels import Floats, Hashes, Integers
 
 RELATED = ((0.2, 0.3, 2.47), (0.3, 0.4, 1.26), (0.4, 0.5, 0.45), (0.5, 0.6, 0.31), (0.6, 0.7, 0.17), (0.7, 0.8, 0.14))
 """Partners of a document (from, to, how many) besides its copies, where no sample says better.
@@ -16,6 +17,8 @@ other whatever else is in a corpus, so the numbers do not grow with it.
 """
 TEXT_RATIO = 0.5
 """Assumption without a sample: .40 on PowerShell-Docs, .47 on licences; prose that repeats less has more."""
+Counts: TypeAlias = Mapping[str, float]
+"""Counts for a document, and under names that end in `_bytes` what one takes in a shuffle after LZ4."""
 NODES = 40
 """Nodes of the quadrature in `Profile.firsts`."""
 BYTES_PER_TOKEN = 7.0
@@ -34,6 +37,39 @@ class Similarities:
         """Return the partners of a document among so many, of each similarity."""
         counted: Floats = self.fixed + self.share * max(documents - 1, 0)
         return counted
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Drawn:
+    """Documents drawn from a corpus with equal chance, as tokens and as sets of shingles."""
+
+    shingles: Hashes
+    offsets: Integers
+    """As from `shingles.shingle`, in the order of the files."""
+    tokens: Hashes
+    bounds: Integers
+    """As from `text.tokenise`."""
+    total: int
+    """Documents of the corpus."""
+
+    @property
+    def documents(self) -> int:
+        """How many were drawn."""
+        return int(self.offsets.size - 1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """Counts of a search among documents drawn, for a document; see `dedup.plan.trial`."""
+
+    documents: int
+    """Documents that were searched."""
+    share: float
+    """Of the corpus, drawn at random; 1: all of it."""
+    point: Counts
+    """With the seed of the settings."""
+    others: Sequence[Counts] = ()
+    """With other seeds, and with other families where the corpus is larger."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +94,8 @@ class Profile:
     evenness: float = math.inf
     """Evenness of the partners among the documents: the size k of their negative binomial distribution. Infinite if
     chance alone decides (Poisson), below 1 if most documents have no partner and a few have many."""
+    drawn: Drawn | None = None
+    """None without a sample."""
 
     def resize(self, documents: int) -> Self:
         """Return such a corpus of another size."""

@@ -34,7 +34,7 @@ class Question:
     max_candidates_per_doc: float | None = None
     check: str | None = None
     sample: str | None = None
-    sample_documents: int = 4000
+    sample_documents: int = 40_000
     sample_of: int | None = None
     documents: int | None = None
     mean_tokens: float = 200.0

@@ -37,5 +37,9 @@ class Rates:
     """A byte of text read and written to the result."""
     shuffled_byte: float = 9.7e-9
     """A byte of text sorted by id, where too many ids are looked for: docs/performance.md, "result join"."""
+    token: float = 0.5e-6
+    """A token that the layer of passages looks at: docs/passages.md, 18.6 million of which few are repeated."""
+    window: float = 2.0e-6
+    """A window that occurs twice, compared and united: the same page, a corpus of which most is repeated."""
     fixed: float = 20.0
     """Seconds of a run whatever its size and cores: the JVM and some 40 small jobs."""

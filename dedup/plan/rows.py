@@ -1,51 +1,36 @@
-"""How many rows the tables of a run have, and the bytes that its shuffles take for them."""
+"""How many rows the tables of a run have."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any, cast
 
-from dedup.kernels.curve import NEAR_MISS
+from dedup.kernels.curve import NEAR_MISS, probability
+from dedup.kernels.lsh import DRAWN_PAIRS, SAMPLED_PAIRS
 from dedup.plan.choice import Choice, cost
 from dedup.plan.curve import compared
-from dedup.plan.profile import Profile
+from dedup.plan.profile import Counts, Profile, Trial
 from dedup.plan.rates import Rates
 from dedup.plan.wishes import Search
 from dedup.settings.options import Config
-from dedup.stages import placement
 
-BATCH_ROWS = 4096
-"""Rows that Spark hands to Python at a time: `spark.sql.execution.arrow.maxRecordsPerBatch` in conf/*.conf."""
-INPUT_SPLIT_BYTES = 128 << 20
-"""Input of one task: Spark's `spark.sql.files.maxPartitionBytes`."""
-AUTO_BROADCAST_BYTES = 10 << 20
-"""Tables that Spark itself sends to every executor: `spark.sql.autoBroadcastJoinThreshold`."""
-SIGNATURE_ROW_BYTES = 60
-"""A row of SIGNATURES without the user's id, band keys and signature: an id of 8 bytes, a digest of 16, a place of 16,
-the length of the text of 8, three times 4."""
-ROW_BYTES = 17
-"""The 50 to 70 bytes of a shuffled row's own after LZ4 (length, nulls, offsets, a document id, small numbers)."""
-BLOCK_BYTES = 40
-"""The same for a row that is a block of numbers."""
-REPEAT_BYTES = 4
-"""A document's id that follows itself in a block, however often, after LZ4."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Item:
-    """Bytes as a count of things times the bytes of each."""
-
-    what: str
-    count: float
-    each: float
-
-    @property
-    def bytes(self) -> float:
-        """Count times each."""
-        return self.count * self.each
+DISTANT_SHARE = 0.075
+"""Share of chains of two edges whose end has no edge to the document kept, and is compared with it once more: 6 to 8 %
+in the runs of `scripts/bench`."""
+PAIRS = ("linked", "uncompared", "pairs", "distinct", "candidates", "edges", "near_misses")
+THINNED = ("identical", "buckets", "memberships", "bucketed", "ends", "members", "removed")
+PASSAGES = (
+    *("reaching", "tokens", "grams", "shared_grams", "asked"),
+    *("asked_windows", "repeated_windows", "pieces"),
+)
+CHAINED = ("distant", "distant_ends", "distant_shingles")
+OVER_CAP = ("undecided", "undecided_shingles", "hot", "hot_shingles", "rare_shingles", "prefix_shingles")
+FOUND = (*PAIRS, *THINNED, *CHAINED, *OVER_CAP, *PASSAGES, "sets", "set_shingles")
+"""Names of what a search counts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rows:
-    """Rows of the tables, where no bucket is capped."""
+    """Rows of the tables, and what some take in a shuffle after LZ4."""
 
     documents: int
     identical: float
@@ -57,26 +42,147 @@ class Rows:
     bucketed: float
     """Documents in a bucket."""
     pairs: float
-    """Pairs of buckets, counted once for each bucket that they share."""
+    """Pairs of buckets that are compared, counted once for each bucket that they share."""
     distinct: float
-    """Pairs of buckets, counted once."""
+    """Pairs that are compared, counted once."""
     candidates: float
     ends: float
     """Documents of candidates."""
+    sets: float
+    """Documents whose shingle sets are made: those, and the members of buckets over the cap."""
+    set_shingles: float
     edges: float
     near_misses: float
     """Candidates a little below the threshold, which stay beside the edges."""
     members: float
     """Documents in components."""
     removed: float
+    distant: float
+    """Documents that only a chain of edges connects to the one kept."""
+    distant_ends: float
+    """Documents of these pairs."""
+    distant_shingles: float
+    """Of their sets."""
     links: float
     """Edges that the engine connects."""
     engine: str
     choice: Choice
+    hot: float = 0.0
+    """Members of buckets over the cap."""
+    hot_shingles: float = 0.0
+    rare_shingles: float = 0.0
+    """Of these, those that few of the members hold."""
+    prefix_shingles: float = 0.0
+    """Of the rare ones, those by which members are paired."""
+    linked: float = 0.0
+    """Pairs that take the place of those over the cap."""
+    undecided: float = 0.0
+    """Members of buckets over the cap that are compared in circles."""
+    undecided_shingles: float = 0.0
+    uncompared: float = 0.0
+    """Pairs that the circles leave out."""
+    reaching: float = 0.0
+    """Documents that reach the layer of passages; 0 where it is not counted."""
+    tokens: float = 0.0
+    """Of these."""
+    grams: float = 0.0
+    """Selected."""
+    shared_grams: float = 0.0
+    """Of these, those whose hash occurs twice."""
+    asked: float = 0.0
+    """Documents that hold one."""
+    asked_windows: float = 0.0
+    """Windows in question."""
+    repeated_windows: float = 0.0
+    """Of these, those that occur twice."""
+    pieces: float = 0.0
+    """What they unite to, by where else the same tokens stand."""
+    pair_bytes: float = 16.0
+    candidate_bytes: float = 16.0
+    signature_bytes: float
+    set_bytes: float = 8.0
+    """Of a shingle."""
+    distant_bytes: float = 8.0
+    hot_bytes: float = 8.0
+    """Of a shingle of members of buckets over the cap."""
+
+    @property
+    def drawn(self) -> float:
+        """Distinct pairs left out whose signatures are looked at, drawn from those of undecided documents."""
+        every = self.undecided * (self.undecided - 1) / 2
+        return -every * math.expm1(-min(self.uncompared, DRAWN_PAIRS) / every) if every > 0 else 0.0
+
+    @property
+    def sampled(self) -> float:
+        """Pairs left out that are verified, at most."""
+        return min(self.uncompared, SAMPLED_PAIRS)
 
 
-def count_rows(config: Config, corpus: Profile) -> Rows:
-    """Return the rows of all tables."""
+def count_rows(config: Config, corpus: Profile, trial: Trial | None = None, counts: Counts | None = None) -> Rows:
+    """Return the rows of all tables.
+
+    Parameters
+    ----------
+    trial
+        A search of documents drawn from the corpus; None: families are taken to be as its similarities make them, and
+        no bucket to be over the cap.
+    counts
+        One of its counts; None for that of the settings' own seed.
+    """
+    found = _count_by_curve(config, corpus)
+    if trial is not None:
+        found = _take_counts(found, config, corpus, trial, counts or trial.point)
+    links, forest = found.edges + found.identical, min(found.edges + found.identical, found.members)
+    engine = config.components.engine
+    if engine == "auto":
+        engine = "driver" if min(links, forest) <= config.components.driver_edges else "graphframes"
+    return replace(found, links=forest if engine == "graphframes" else links, engine=engine)
+
+
+def _take_counts(found: Rows, config: Config, corpus: Profile, trial: Trial, counts: Counts) -> Rows:
+    """Return rows as a search has counted them."""
+    more = {name: count * corpus.documents for name, count in counts.items() if name in FOUND}
+    if trial.share < 1:
+        # Of pairs the sample has the square of its share. How it thins the rest is left to the curve.
+        more |= {name: more[name] / trial.share for name in PAIRS}
+        more |= {name: getattr(found, name) * _ratio(counts[name], trial.point[name]) for name in (*THINNED, *CHAINED)}
+        more["sets"] = max(more["ends"], more["hot"])
+        more["set_shingles"] = more["sets"] * corpus.shingles
+    more["heads"] = corpus.documents - more["identical"]
+    more |= {name: each for name, each in counts.items() if name.endswith("_bytes")}
+    counted = replace(found, **cast("dict[str, Any]", more))
+    return _add_chance(counted, config, corpus, trial.documents) if trial.share == 1 else counted
+
+
+def _ratio(one: float, other: float) -> float:
+    return one / other if other else 1.0
+
+
+def _add_chance(rows: Rows, config: Config, corpus: Profile, searched: int) -> Rows:
+    """Add what resembles each other by chance in a corpus larger than what was searched."""
+    bands, size = config.banding
+    partners = corpus.similarities.share * max(corpus.documents - searched, 0)
+    jaccard = corpus.similarities.jaccard
+    met = float(jaccard**size @ partners)
+    distinct = rows.heads * float(probability(jaccard, bands, size) @ partners) / 2
+    if not met:
+        return rows
+    poisson = replace(corpus, evenness=float("inf"))
+    places = rows.heads * bands
+    alone = (places - rows.memberships) * poisson.alone(met)
+    keys = places - rows.memberships + rows.buckets
+    return replace(
+        rows,
+        pairs=rows.pairs + places * met / 2,
+        distinct=rows.distinct + distinct,
+        bucketed=rows.heads - (rows.heads - rows.bucketed) * poisson.alone(2 * distinct / rows.heads),
+        memberships=places - alone,
+        buckets=keys * poisson.firsts(met) - alone,
+    )
+
+
+def _count_by_curve(config: Config, corpus: Profile) -> Rows:
+    """Return rows by the similarities of documents, where no bucket is capped."""
     bands, rows = config.banding
     search = Search(threshold=config.threshold, sigmas=config.candidates.estimate_sigmas)
     choice = cost(config.banding, search, corpus, Rates())
@@ -90,12 +196,11 @@ def count_rows(config: Config, corpus: Profile) -> Rows:
     similar = float((passed * partners)[at_least].sum())
     linked = 1 - corpus.alone(similar)
     edges = heads * similar / 2
+    ends = heads * (1 - corpus.alone(2 * choice.compared))
     # The first of identical documents is a member too, unless an edge has made it one.
     members = heads * linked + identical + identical * (1 - corpus.identical) * (1 - linked)
-    links, forest = edges + identical, min(edges + identical, members)
-    engine = config.components.engine
-    if engine == "auto":
-        engine = "driver" if min(links, forest) <= config.components.driver_edges else "graphframes"
+    distant = DISTANT_SHARE * heads * similar**2 / 2
+    distant_ends = min(2 * distant, members)
     return Rows(
         documents=corpus.documents,
         identical=identical,
@@ -106,70 +211,18 @@ def count_rows(config: Config, corpus: Profile) -> Rows:
         pairs=heads * choice.bucket_pairs,
         distinct=heads * choice.candidates,
         candidates=heads * choice.compared,
-        ends=heads * (1 - corpus.alone(2 * choice.compared)),
+        ends=ends,
+        sets=ends,
+        set_shingles=ends * corpus.shingles,
         edges=edges,
         near_misses=heads * float((passed * partners)[wanted & ~at_least].sum()) / 2,
         members=members,
         removed=identical + heads * (1 - corpus.firsts(similar)),
-        links=forest if engine == "graphframes" else links,
-        engine=engine,
+        distant=distant,
+        distant_ends=distant_ends,
+        distant_shingles=distant_ends * corpus.shingles,
+        links=0.0,
+        engine="",
         choice=choice,
+        signature_bytes=choice.signature_size,
     )
-
-
-def keyed(heads: float, bands: int, partitions: int) -> list[Item]:
-    """Return what band rows shuffle: a key of 8 bytes for each, and the id once for each partition it goes to."""
-    reached = partitions * (1 - (1 - 1 / partitions) ** bands) if partitions > 1 else 1.0
-    return [
-        Item(what=f"documents, keys of {bands} bands", count=heads, each=8 * bands),
-        Item(what="ids of documents, one a partition reached", count=heads * reached, each=8),
-        Item(what="ids of documents, once more", count=heads * (bands - reached), each=REPEAT_BYTES / bands),
-    ]
-
-
-def blocks(rows: float, per_row: int, partitions: int, table_bytes: float, cores: int) -> Item:
-    """Return the blocks in which rows leave a table: one for every partition that occurs in a batch."""
-    splits = max(cores, table_bytes / INPUT_SPLIT_BYTES)
-    batches = max(min(splits, rows), rows / BATCH_ROWS)
-    found = batches * partitions * -math.expm1(-rows * per_row / max(batches, 1) / partitions)
-    return Item(what="blocks", count=found, each=BLOCK_BYTES)
-
-
-def leave_out_identical(rows: Rows, payload: float) -> list[Item]:
-    """Return what it shuffles to take only one of identical documents: nothing while their table is small."""
-    if 16 * rows.identical <= AUTO_BROADCAST_BYTES:
-        return []
-    return [
-        Item(what="documents brought to their id", count=rows.documents, each=payload + ROW_BYTES),
-        Item(what="identical documents", count=rows.identical, each=ROW_BYTES),
-    ]
-
-
-def meet(
-    *, pairs: float, ends: float, among: float, holders: float, payload: float, meeting: placement.Meeting
-) -> list[Item]:
-    """Return what `exchange.meet` shuffles.
-
-    Parameters
-    ----------
-    pairs
-        Sent, 16 bytes each.
-    ends
-        Of distinct pairs; `among` documents have them.
-    holders
-        Documents that have a payload of so many bytes.
-    """
-    each = payload + ROW_BYTES
-    sent = [Item(what="pairs", count=pairs, each=16)]
-    groups = meeting.groups
-    if meeting.whole and groups == 1:
-        return [*sent, Item(what="documents, all of them", count=holders, each=each)]
-    of_each = ends / among if among else 0.0
-    visits = among * groups * (1 - (1 - 1 / groups) ** of_each) if groups > 1 else among
-    sent.append(Item(what="documents with pairs, listed", count=visits, each=ROW_BYTES))
-    if not meeting.broadcast:
-        sent += [
-            Item(what="documents, to find those", count=holders, each=each),
-            Item(what="documents with pairs, to be found", count=visits, each=ROW_BYTES),
-        ]
-    return [*sent, Item(what="documents with pairs", count=visits, each=each)]

@@ -17,13 +17,15 @@ from dedup.files.source import open_source
 from dedup.files.splits import cut
 from dedup.kernels import Floats, Integers, shingles, text
 from dedup.kernels.hashing import mix
-from dedup.plan.profile import Profile, Similarities
+from dedup.plan.profile import Drawn, Profile, Similarities
 
 CHANCE = 0.1
 """Similarity below which documents resemble each other by chance, the more of them the larger the corpus; from it on
 they are related, and a larger corpus is taken to hold more families rather than larger ones."""
 EDGES = (0.0, 0.001, 0.003, 0.01, 0.02, 0.05, *(number / 20 for number in range(2, 21)))
 """Bounds of the bins that similarities are counted in; narrow near 0, where most pairs are."""
+COMPARED = 4000
+"""Documents of which all pairs are compared, in seconds."""
 BLOCK = 500
 """Documents compared with all others at a time: bounds memory to some 10 MB for each thousand documents."""
 LZ4_BLOCK_BYTES = 32 << 10
@@ -40,8 +42,9 @@ def measure_corpus(
     contract: text.Contract,
     id_bytes: float,
     sample_of: int | None = None,
+    compared: int = COMPARED,
 ) -> Profile:
-    """Measure documents of the user's own, every pair of those drawn exactly.
+    """Measure documents of the user's own, every pair of some of those drawn exactly.
 
     Of n documents drawn from N with equal chance every pair stays with probability (n / N)^2, so the partners that one
     of the drawn has, times (N - 1) / (n - 1), are on average those it has in the corpus.
@@ -49,9 +52,11 @@ def measure_corpus(
     Parameters
     ----------
     drawn
-        Most documents to compare, drawn with equal chance, the same on every run; all pairs of 4,000 take seconds.
+        Most documents to search, drawn with equal chance, the same on every run.
     sample_of
         Documents of the corpus from which the file was drawn at random; None: the file is a corpus of its own.
+    compared
+        Most documents of these to compare all pairs of.
 
     Raises
     ------
@@ -71,9 +76,10 @@ def measure_corpus(
     heads = full[np.sort(firsts)]
     if heads.size < 2:
         raise DataError(f"--sample {path}: must hold two documents that differ (got {heads.size} among {len(texts):,})")
-    counts, means, relatives = _count_pairs(values, offsets, heads)
+    some = heads[np.sort(np.argsort(mix(heads.astype(np.uint64)))[:compared])]
+    counts, means, relatives = _count_pairs(values, offsets, some)
     size, whole = len(texts), sample_of or total
-    share = counts / (heads.size * (heads.size - 1) / 2)
+    share = counts / (some.size * (some.size - 1) / 2)
     related = means >= CHANCE
     found = Profile(
         source=f"measured on {size:,} of {total:,} documents, {counts[means >= 0.5].sum():,.0f} pairs of .5 and more",
@@ -90,6 +96,7 @@ def measure_corpus(
             share=np.where(related, 0.0, share),
         ),
         evenness=_fit_evenness(relatives),
+        drawn=Drawn(shingles=values, offsets=offsets, tokens=tokens, bounds=bounds, total=whole),
     )
     if whole == size:
         return found
@@ -104,8 +111,9 @@ def _fit_evenness(partners: Integers) -> float:
 
     A sample leaves it as it is, while the mean becomes less. The share of zeros is (1 + mean / k)^-k.
     """
-    mean, zeros = float(partners.mean()), float(np.mean(partners == 0))
-    if not 0 < -math.log(max(zeros, 1e-300)) < mean:
+    # Where none is without, fewer than one in so many are.
+    mean, zeros = float(partners.mean()), max(float(np.mean(partners == 0)), 0.5 / partners.size)
+    if not 0 < -math.log(zeros) < mean:
         return math.inf
     found: float = brentq(lambda size: size * math.log1p(mean / size) + math.log(zeros), 1e-6, 1e6)
     return found

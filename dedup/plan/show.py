@@ -1,7 +1,7 @@
 """An answer as text for a terminal."""
 
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from dedup.display import size
@@ -93,33 +93,32 @@ def _compare_datasketch(answer: Mapping[str, Any]) -> list[str]:
 
 def _list_capacity(answer: Mapping[str, Any]) -> list[str]:
     plan = answer["capacity"]
+    ranges = plan["ranges"]
+    about = f" ({_range(ranges['removed'], _rounded)})" if ranges else ""
     lines = [
         (
             f"{plan['documents']:,} documents, {size(plan['text_bytes'])} of text, {plan['bands']} x {plan['rows']}, "
-            f"{plan['executors']} x {plan['cores']} cores, about {_rounded(plan['removed'])} removed"
+            f"{plan['executors']} x {plan['cores']} cores, about {_rounded(plan['removed'])} removed{about}"
         ),
         "",
+        *_list_stages(plan),
+        "",
     ]
-    table = [["stage", "tables", "shuffle", "tasks", "core hours"]]
-    table += [
-        [
-            stage["name"],
-            size(stage["table_bytes"]),
-            size(stage["shuffle_bytes"]),
-            f"{stage['partitions']:,}",
-            _hours(stage["core_hours"]),
-        ]
+    if plan["uncounted"]:
+        lines += _wrap(
+            f"Not counted: the layers {', '.join(plan['uncounted'])}. Of layers besides near a plan knows passages, "
+            "measured with --sample; a layer before near leaves it less than is planned."
+        )
+        lines.append("")
+    lines += [
+        (
+            f"{stage['name'] + ' ' + kind:<24}{item['count']:>10.4g} x {_each(item['each']):>6} B = "
+            f"{size(item['count'] * item['each']):>8}  {item['what']}"
+        )
         for stage in plan["stages"]
+        for kind in ("shuffle", "tables")
+        for item in stage[kind]
     ]
-    table.append(["all", size(plan["table_bytes"]), size(plan["shuffle_bytes"]), "", _hours(plan["core_hours"])])
-    lines += [*_align(table), ""]
-    for stage in plan["stages"]:
-        for kind, items in (("shuffle", stage["shuffle"]), ("tables", stage["tables"])):
-            for item in items:
-                lines.append(
-                    f"{stage['name'] + ' ' + kind:<24}{item['count']:>10.4g} x {_each(item['each']):>6} B = "
-                    f"{size(item['count'] * item['each']):>8}  {item['what']}"
-                )
     cores = plan["executors"] * plan["cores"]
     money = "" if plan["price"] is None else f"; {cores:,} cores for so long cost {plan['price']:,.2f}"
     idle = [stage["name"] for stage in plan["stages"] if stage["partitions"] < cores and stage["core_hours"] > 0]
@@ -156,6 +155,34 @@ def _list_capacity(answer: Mapping[str, Any]) -> list[str]:
         for each in plan["sizes"]
     ]
     return lines + _align([[*head, *(["price"] if priced else [])], *sizes])
+
+
+def _list_stages(plan: Mapping[str, Any]) -> list[str]:
+    """Return the table of stages; each number with its range, where a sample tells that."""
+    measures = {"table_bytes": size, "shuffle_bytes": size, "core_hours": _hours}
+    has_ranges = plan["ranges"] is not None
+    table = [["stage"]]
+    for name in ("tables", "shuffle", "core hours"):
+        table[0] += [name, "LOW to HIGH"] if has_ranges else [name]
+    for stage in [*plan["stages"], {**plan, "name": "all"}]:
+        row = [stage["name"]]
+        for measure, write in measures.items():
+            row.append(write(stage[measure]))
+            if has_ranges:
+                row.append(_range(stage["ranges"][measure], write))
+        table.append([*row, f"{stage['partitions']:,}" if "partitions" in stage else ""])
+    table[0].append("tasks")
+    if not has_ranges:
+        return _align(table)
+    low, high = plan["quantiles"]
+    others = " and other families" if plan["families"] else ""
+    note = f"LOW to HIGH: {low:.0%} to {high:.0%} of searches of the sample with other seeds of the hashes{others}."
+    return [*_align(table), "", *_wrap(note)]
+
+
+def _range(ends: Sequence[float], write: Callable[[float], str]) -> str:
+    low, high = map(write, ends)
+    return f"{low} to {high}" if low != high else ""
 
 
 def _wrap(text: str) -> list[str]:

@@ -1,16 +1,18 @@
 """The stages of a run: the bytes that each stores and shuffles, its tasks and its time."""
 
 import math
-from dataclasses import dataclass
 
+from dedup.plan.passages import find_passages
 from dedup.plan.profile import Profile
 from dedup.plan.rates import Rates
-from dedup.plan.rows import (
+from dedup.plan.rows import Rows
+from dedup.plan.shuffles import (
     INPUT_SPLIT_BYTES,
+    PLACE_BYTES,
     ROW_BYTES,
     SIGNATURE_ROW_BYTES,
     Item,
-    Rows,
+    Stage,
     blocks,
     keyed,
     leave_out_identical,
@@ -22,49 +24,32 @@ MEMBER_ROW_BYTES = 48
 """A row of MEMBERS without its two user ids: five numbers of 8 bytes, a kind of 4 to 9 characters with its length."""
 FOREST_BYTES = 270
 """Shuffled by GraphFrames for an edge of the forest, in all its rounds: `scripts/bench`, graphframes less driver."""
-DISTANT_SHARE = 0.075
-"""Share of chains of two edges whose end has no edge to the document kept, and is compared with it once more: 6 to 8 %
-in the runs of `scripts/bench`."""
-PLACE_BYTES = 16
-"""The place of a document (split, file and row) after LZ4."""
+REMOVED_PLACE_BYTES = 8
+"""That of a row to remove: 8.1 to 8.3 in runs of three corpora."""
+SUM_BYTES = 20
+"""What a partition of shingles tells of a document, five numbers of 8 bytes, after LZ4."""
+RARE_BYTES = 10
+"""What it tells of a rare shingle, three numbers of 8 bytes, two of which follow themselves, after LZ4."""
 FATE_ROW_BYTES = 60
 """A removed row as it is stored, without the user's ids."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stage:
-    """The cost of one stage."""
-
-    name: str
-    shuffle: list[Item]
-    tables: list[Item]
-    """Tables written to OUT.partial."""
-    partitions: int
-    core_seconds: float
-
-    @property
-    def shuffle_bytes(self) -> float:
-        """Bytes written to shuffles."""
-        return sum(item.bytes for item in self.shuffle)
-
-    @property
-    def table_bytes(self) -> float:
-        """Bytes written to OUT.partial."""
-        return sum(item.bytes for item in self.tables)
-
-
 def list_stages(rows: Rows, corpus: Profile, cores: int, rates: Rates) -> list[Stage]:
     """Return the stages in their order, by the numbers that the pipeline partitions and broadcasts by."""
-    return [
+    stages = [
         _sign(rows, corpus, cores, rates),
         _collapse(rows, corpus, cores, rates),
         _bucket(rows, corpus, cores, rates),
+        _link(rows, corpus, cores, rates),
         _pair(rows, rates),
         _verify(rows, corpus, cores, rates),
         _connect(rows, cores, rates),
+        _sample(rows, cores, rates),
         _elect(rows, corpus, cores, rates),
+        find_passages(rows, corpus, cores, rates),
         _write(rows, corpus, rates),
     ]
+    return [stage for stage in stages if stage is not None]
 
 
 def _signatures(rows: Rows, corpus: Profile) -> Item:
@@ -119,15 +104,46 @@ def _bucket(rows: Rows, corpus: Profile, cores: int, rates: Rates) -> Stage:
     )
 
 
+def _link(rows: Rows, corpus: Profile, cores: int, rates: Rates) -> Stage | None:
+    """Plan what takes the place of buckets over the cap, None without any; docs/templates.md."""
+    if not rows.hot:
+        return None
+    partitions = placement.place_prefixes(rows.hot_shingles, cores)
+    told = Item(what="members, by partitions of shingles", count=rows.hot * partitions, each=SUM_BYTES)
+    return Stage(
+        name="templates",
+        shuffle=[
+            Item(what="members of buckets over the cap", count=rows.hot, each=ROW_BYTES),
+            Item(what="places of members, to their splits", count=rows.hot, each=PLACE_BYTES),
+            Item(what="sizes of their sets", count=rows.hot, each=ROW_BYTES),
+            Item(what="their shingles", count=rows.hot_shingles, each=rows.hot_bytes),
+            told,
+            Item(what="rare shingles, told to members", count=rows.rare_shingles, each=RARE_BYTES),
+            Item(what="rare shingles of prefixes", count=rows.prefix_shingles, each=8),
+        ],
+        tables=[
+            Item(what="shingle sets", count=rows.hot_shingles, each=8),
+            Item(what="what tells members apart", count=rows.hot, each=40),
+            Item(what="rare shingles of prefixes", count=rows.prefix_shingles, each=8),
+            Item(what="buckets in their place", count=rows.linked, each=16),
+        ],
+        partitions=partitions,
+        core_seconds=rows.hot * corpus.text_bytes * (rates.scanned_byte + rates.text_byte)
+        + rows.hot_shingles * rates.band
+        + rows.linked * rates.pair,
+    )
+
+
 def _pair(rows: Rows, rates: Rates) -> Stage:
     size = rows.choice.signature_size
-    meeting = placement.place_pairs(rows.pairs, rows.memberships, rows.documents, size)
+    pairs = rows.pairs + rows.linked
+    meeting = placement.place_pairs(pairs, rows.memberships + rows.linked, rows.documents, size)
     moved = meet(
-        pairs=rows.pairs,
+        pairs=Item(what="pairs", count=pairs, each=rows.pair_bytes),
         ends=2 * rows.distinct,
         among=rows.bucketed,
         holders=rows.heads,
-        payload=size,
+        payload=rows.signature_bytes,
         meeting=meeting,
     )
     # Documents brought to their id to be found there are at the place where identical ones are left out.
@@ -142,9 +158,10 @@ def _pair(rows: Rows, rates: Rates) -> Stage:
 
 
 def _verify(rows: Rows, corpus: Profile, cores: int, rates: Rates) -> Stage:
-    listed, set_bytes = 2 * rows.candidates, 8 * corpus.shingles
+    listed, made = 2 * rows.candidates, rows.sets - rows.hot
     tables = [
-        Item(what="shingle sets", count=rows.ends, each=12 + set_bytes),
+        Item(what="shingle sets", count=made, each=12),
+        Item(what="shingles", count=max(rows.set_shingles - rows.hot_shingles, 0), each=8),
         Item(what="edges and near misses", count=rows.edges + rows.near_misses, each=24),
     ]
     shuffle = []
@@ -158,18 +175,23 @@ def _verify(rows: Rows, corpus: Profile, cores: int, rates: Rates) -> Stage:
                 Item(what="documents of candidates", count=rows.ends, each=ROW_BYTES),
             ]
             seconds += shuffle[-2].bytes * rates.shuffled_byte
-    shuffle.append(Item(what="places of documents, to their splits", count=rows.ends, each=PLACE_BYTES))
-    meeting = placement.place_comparison(rows.candidates, rows.ends, rows.ends * set_bytes, cores)
-    shuffle += meet(
-        pairs=rows.candidates,
-        ends=listed,
-        among=rows.ends,
-        holders=rows.ends,
-        payload=set_bytes,
-        meeting=meeting,
+    shuffle.append(Item(what="places of documents, to their splits", count=made, each=PLACE_BYTES))
+    pairs = Item(what="pairs", count=rows.candidates, each=rows.candidate_bytes)
+    moved, meeting = _compare(rows, pairs, rows.ends, None, cores)
+    seconds += made * corpus.text_bytes * rates.text_byte + rows.candidates * rates.comparison
+    return Stage(name="edges", shuffle=shuffle + moved, tables=tables, partitions=meeting.cells, core_seconds=seconds)
+
+
+def _compare(
+    rows: Rows, pairs: Item, among: float, own: float | None, cores: int
+) -> tuple[list[Item], placement.Meeting]:
+    """Return what it shuffles to bring pairs among some documents to their shingle sets, and into what parts."""
+    meeting = placement.place_comparison(pairs.count, rows.sets, 8 * rows.set_shingles, cores)
+    payload = rows.set_bytes * rows.set_shingles / rows.sets if rows.sets else 0.0
+    moved = meet(
+        pairs=pairs, ends=2 * pairs.count, among=among, holders=rows.sets, payload=payload, own=own, meeting=meeting
     )
-    seconds += rows.ends * corpus.text_bytes * rates.text_byte + rows.candidates * rates.comparison
-    return Stage(name="edges", shuffle=shuffle, tables=tables, partitions=meeting.cells, core_seconds=seconds)
+    return moved, meeting
 
 
 def _places(rows: Rows, each: float) -> Item:
@@ -189,21 +211,50 @@ def _connect(rows: Rows, cores: int, rates: Rates) -> Stage:
     )
 
 
+def _sample(rows: Rows, cores: int, rates: Rates) -> Stage | None:
+    """Plan the comparison of some of the pairs that circles leave out, None without any."""
+    if not rows.sampled:
+        return None
+    size = rows.choice.signature_size
+    meeting = placement.place_pairs(rows.drawn, rows.memberships + rows.linked, rows.documents, size)
+    drawn = meet(
+        pairs=Item(what="pairs drawn", count=rows.drawn, each=rows.pair_bytes),
+        ends=2 * rows.drawn,
+        among=rows.undecided,
+        holders=rows.heads,
+        payload=rows.signature_bytes,
+        meeting=meeting,
+    )
+    pairs = Item(what="pairs", count=rows.sampled, each=rows.candidate_bytes)
+    among = min(rows.undecided, 2 * rows.sampled)
+    own = rows.hot_bytes * rows.undecided_shingles / rows.undecided
+    shuffle, meeting = _compare(rows, pairs, among, own, cores)
+    return Stage(
+        name="uncompared",
+        shuffle=drawn + shuffle,
+        tables=[Item(what="pairs", count=rows.sampled, each=16)],
+        partitions=meeting.cells,
+        core_seconds=rows.drawn * rates.pair + rows.sampled * rates.comparison,
+    )
+
+
 def _elect(rows: Rows, corpus: Profile, cores: int, rates: Rates) -> Stage:
     shuffle = [
         Item(what="members", count=rows.members, each=ROW_BYTES + corpus.id_bytes),
-        Item(what="edges", count=rows.edges, each=ROW_BYTES + 8),
+        # The left ids of edges follow themselves as those of candidates do.
+        Item(what="edges", count=rows.edges, each=ROW_BYTES + rows.candidate_bytes / 2),
     ]
     if not placement.fits_broadcast(rows.members):
         shuffle += [
             Item(what="ids of documents", count=rows.documents, each=ROW_BYTES + corpus.id_bytes),
             Item(what="members and edges, to be joined", count=2 * rows.members + rows.edges, each=ROW_BYTES),
         ]
-    # One such pair is enough to send small sets whole once more.
-    chains = rows.heads * (2 * rows.edges / rows.heads) ** 2 / 2
-    if (sets := rows.ends * 8 * corpus.shingles) <= placement.WHOLE_BYTES:
-        chance = -math.expm1(-DISTANT_SHARE * chains)
-        shuffle.append(Item(what="shingle sets, by the chance of a chain", count=chance, each=sets))
+    # Even one such pair is met by all small sets.
+    chance = -math.expm1(-rows.distant)
+    pairs = Item(what="distant pairs", count=rows.distant, each=16)
+    own = rows.distant_bytes * rows.distant_shingles / rows.distant_ends if rows.distant else 0.0
+    moved, _ = _compare(rows, pairs, rows.distant_ends, own, cores)
+    shuffle += [Item(what=item.what, count=item.count * chance, each=item.each) for item in moved]
     return Stage(
         name="representatives",
         shuffle=shuffle,
@@ -225,7 +276,7 @@ def _write(rows: Rows, corpus: Profile, rates: Rates) -> Stage:
             Item(what="edges and members, to be named", count=named, each=ROW_BYTES),
         ]
         seconds += sum(item.bytes for item in shuffle) * rates.shuffled_byte
-    shuffle.append(Item(what="rows that go, to their files", count=rows.removed, each=PLACE_BYTES))
+    shuffle.append(Item(what="rows that go, to their files", count=rows.removed, each=REMOVED_PLACE_BYTES))
     partitions = max(1, math.ceil(text_bytes / INPUT_SPLIT_BYTES))
     tables = [Item(what="rows that go", count=rows.removed, each=FATE_ROW_BYTES + 2 * corpus.id_bytes)]
     return Stage(name="output", shuffle=shuffle, tables=tables, partitions=partitions, core_seconds=seconds)

@@ -1,6 +1,7 @@
 """BUCKETS over the cap -> what the pairs that it leaves uncompared cost."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -9,12 +10,12 @@ from dedup.kernels import Hashes, Integers, lsh
 from dedup.stages.candidates import pair_documents
 from dedup.stages.components import find_parted
 from dedup.stages.edges import Sets, compare
-from dedup.stages.exchange import Batches, Counters, Pairs
+from dedup.stages.exchange import Batches, Counters, Pairs, distinct
 from dedup.stages.placement import place_pairs
 from dedup.stages.table import Keep, Seen, Table, count_rows
 from dedup.stages.templates import Linked
 from dedup.tables.counts import Connected, Lost, Paired
-from dedup.tables.schemas import CANDIDATES, PAIRS
+from dedup.tables.schemas import PAIRS
 
 
 def estimate_loss(
@@ -41,10 +42,11 @@ def estimate_loss(
     share = lsh.uncompared_share(uncompared)
 
     def draw(keys: Hashes, members: Integers, offsets: Integers) -> Iterator[Pairs]:
-        yield lsh.sample_uncompared(keys, members, offsets, cap, share)
+        # Sorted ids take half of the bytes, and small families are drawn from many times.
+        yield distinct(*lsh.sample_uncompared(keys, members, offsets, cap, share))
 
     def build(counters: Counters) -> DataFrame:
-        return pair_documents(
+        drawn = pair_documents(
             linked.frame.filter(f"size > {cap}"),
             heads,
             pairs_of=draw,
@@ -54,22 +56,14 @@ def estimate_loss(
             meeting=place_pairs(uncompared * share, linked.counts.members, documents, signature_size),
             counters=counters,
         )
+        return find_parted(drawn.select(*PAIRS.names), connected.frame).select(*PAIRS.names)
 
-    drawn = keep("drawn", CANDIDATES, build, _count_drawn)
-    parted = find_parted(drawn.frame.select(*PAIRS.names), connected.frame).select(*PAIRS.names)
-    sample = keep("possible", PAIRS, lambda _: parted, count_rows)
-    possible = verified = sample.counts
-    if (thinned := lsh.verified_share(possible)) < 1:
-        sample = keep("sample", PAIRS, lambda _: thin(sample.frame, thinned), count_rows)
-        verified = sample.counts
-    lost = compare(keep, "uncompared", sample.frame, verified, sets, threshold=threshold, cores=cores)
-    return Lost(
-        documents=linked.counts.undecided,
-        drawn=drawn.counts,
-        possible=possible,
-        verified=verified,
-        lost=lost.counts,
-    )
+    possible = keep("possible", PAIRS, build, _measure)
+    sample = Table(frame=possible.frame, counts=possible.counts.possible)
+    if (thinned := lsh.verified_share(sample.counts)) < 1:
+        sample = keep("sample", PAIRS, lambda _: thin(possible.frame, thinned), count_rows)
+    lost = compare(keep, "uncompared", sample.frame, sample.counts, sets, threshold=threshold, cores=cores)
+    return replace(possible.counts, documents=linked.counts.undecided, verified=sample.counts, lost=lost.counts)
 
 
 def thin(pairs: DataFrame, share: float) -> DataFrame:
@@ -83,5 +77,5 @@ def thin(pairs: DataFrame, share: float) -> DataFrame:
     return pairs.mapInArrow(choose, PAIRS)
 
 
-def _count_drawn(seen: Seen) -> int:
-    return int(seen.get("pairs_distinct", 0))
+def _measure(seen: Seen) -> Lost:
+    return Lost(drawn=seen.get("pairs_distinct", 0), possible=seen["rows"])

@@ -8,34 +8,45 @@ import pyarrow.parquet as pq
 import pytest
 
 from dedup.kernels.text import Contract
-from dedup.plan import rows
+from dedup.plan import shuffles
 from dedup.plan.answer import answer
 from dedup.plan.capacity import Cluster, plan
 from dedup.plan.question import Question
 from dedup.plan.rates import Rates
 from dedup.plan.sample import measure_corpus
+from dedup.plan.trial import search_drawn
 from dedup.run.job import Job
 from dedup.run.pipeline import run
 from dedup.run.workspace import Workspace
 from dedup.settings.files import load_config
 from dedup.stages import placement
 from tests.corpora import Corpus
+from tests.plan.families import make_chains, make_templates
 
 STAGES = {
+    "template_sets": "templates",
+    "parts": "templates",
+    "linked": "templates",
+    "sample": "uncompared",
     "ends": "edges",
     "sets": "edges",
     "members": "representatives",
+    "possible": "uncompared",
     "distant": "representatives",
     "fates": "output",
 }
 """Of tables that are not named as their stage."""
 TOLERANCE = 0.2
+FAMILY_TOLERANCE = 0.3
 
 
-def write(folder: Path, count: int) -> str:
-    texts, *_ = Corpus(seed=3, mean_tokens=120).chunk(count)
+def make_texts(count: int) -> list[str]:
+    return Corpus(seed=3, mean_tokens=120).chunk(count)[0].to_pylist()
+
+
+def write(folder: Path, texts: list[str]) -> str:
     folder.mkdir()
-    ids = [f"{number:08}" for number in range(count)]
+    ids = [f"{number:08}" for number in range(len(texts))]
     pq.write_table(pa.table({"id": ids, "text": texts}), folder / "a.parquet")
     return str(folder)
 
@@ -71,12 +82,15 @@ def measure(spark, monkeypatch, source, output, config):
     return weighed, files, moved
 
 
-def compare(spark, monkeypatch, tmp_path, count):
-    """Run the job on so many documents and return what was planned, and what it took."""
+def compare(spark, monkeypatch, tmp_path, texts, *, searched=False):
+    """Run the job on documents and return what was planned, and what it took."""
     config = load_config(None, None, ["input.id_column=id"])
-    source = write(tmp_path / "in", count)
-    corpus = measure_corpus(source, text_column="text", drawn=count, contract=Contract(), shingle_size=5, id_bytes=12)
-    planned = plan(config, corpus, Cluster(executors=1, cores=2, efficiency=1.0), Rates())
+    source = write(tmp_path / "in", texts)
+    corpus = measure_corpus(
+        source, text_column="text", drawn=len(texts), contract=Contract(), shingle_size=5, id_bytes=12
+    )
+    trial = search_drawn(corpus.drawn, config, len(texts), ranges=False) if searched else None
+    planned = plan(config, corpus, Cluster(executors=1, cores=2, efficiency=1.0), Rates(), trial=trial)
     return planned, *measure(spark, monkeypatch, source, str(tmp_path / "out"), config)
 
 
@@ -91,9 +105,23 @@ def check(planned, weighed, moved):
 
 
 def test_a_few_hundred_documents_take_what_was_planned(spark, tmp_path, monkeypatch):
-    planned, weighed, _, moved = compare(spark, monkeypatch, tmp_path, 400)
+    planned, weighed, _, moved = compare(spark, monkeypatch, tmp_path, make_texts(400))
 
     check(planned, weighed, moved)
+
+
+@pytest.mark.parametrize(("make", "over_cap"), [(make_chains, False), (make_templates, True)])
+def test_families_take_what_a_search_of_them_says(spark, tmp_path, monkeypatch, make, over_cap):
+    planned, weighed, _, moved = compare(spark, monkeypatch, tmp_path, make(900), searched=True)
+
+    rows = planned.rows
+    assert rows.distant > 0
+    assert (rows.hot > 0, rows.linked > 0, rows.uncompared > 0) == (over_cap,) * 3
+    assert {"templates", "uncompared"} & moved.keys() == ({"templates", "uncompared"} if over_cap else set())
+    for stage in planned.stages:
+        for bytes_planned, measured in ((stage.shuffle_bytes, moved), (stage.table_bytes, weighed)):
+            if measured.get(stage.name, 0) > sum(measured.values()) / 20:
+                assert bytes_planned == pytest.approx(measured[stage.name], rel=FAMILY_TOLERANCE), stage.name
 
 
 def test_a_large_corpus_takes_what_was_planned(spark, tmp_path, monkeypatch):
@@ -101,10 +129,10 @@ def test_a_large_corpus_takes_what_was_planned(spark, tmp_path, monkeypatch):
     small = {"BROADCAST_ROWS": 0, "WHOLE_BYTES": 0, "BAND_BYTES": 1 << 16, "CELL_BYTES": 1 << 17, "CELL_PAIRS": 500}
     for name, value in small.items():
         monkeypatch.setattr(placement, name, value)
-    monkeypatch.setattr(rows, "AUTO_BROADCAST_BYTES", -1)
+    monkeypatch.setattr(shuffles, "AUTO_BROADCAST_BYTES", -1)
     spark.conf.set("spark.sql.autoBroadcastJoinThreshold", "-1")
     try:
-        planned, weighed, files, moved = compare(spark, monkeypatch, tmp_path, 3000)
+        planned, weighed, files, moved = compare(spark, monkeypatch, tmp_path, make_texts(3000))
     finally:
         spark.conf.unset("spark.sql.autoBroadcastJoinThreshold")
 

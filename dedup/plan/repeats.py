@@ -1,0 +1,79 @@
+"""What the layer of passages finds in a sample."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from dedup.kernels import Flags, Floats, Integers
+from dedup.kernels.exact import take
+from dedup.kernels.passages import find_asked, find_pieces, roll, select_grams
+from dedup.kernels.runs import find_bounds, mark_repeated
+from dedup.plan.profile import Drawn
+from dedup.settings.contract import load_contract
+from dedup.settings.options import Config
+
+
+def count_passages(drawn: Drawn, kept: Flags, config: Config) -> Mapping[str, Floats]:
+    """Return what the layer finds in each document drawn, of those that earlier layers keep.
+
+    Returns
+    -------
+    dict
+        float64 [n] each: `reaching`, 1 for those documents; their `tokens`, `grams` selected and `shared_grams`;
+        `asked`, 1 for documents that hold one of these; `asked_windows` in question, `repeated_windows`, and `pieces`
+        that are held against another place.
+    """
+    documents = np.flatnonzero(kept)
+    length, contract = config.passages.tokens, load_contract(config)
+    tokens, offsets = take(drawn.tokens, drawn.bounds, documents)
+    counts = np.diff(offsets)
+    grams, places, bounds = select_grams(tokens, offsets, length, contract)
+    owners = np.repeat(np.arange(documents.size), np.diff(bounds))
+    shared = _mark_shared(grams)
+    begins, of = find_asked(places[shared], owners[shared], counts, length)
+    windows = roll(tokens, offsets, length, contract)[offsets[of] + begins]
+    repeated = _mark_shared(windows)
+
+    def tally(places: Integers) -> Floats:
+        return np.bincount(documents[places], minlength=drawn.documents).astype(np.float64)
+
+    everyone = np.arange(documents.size)
+    return {
+        "reaching": tally(everyone),
+        "tokens": tally(np.repeat(everyone, counts)),
+        "grams": tally(owners),
+        "shared_grams": tally(owners[shared]),
+        "asked": tally(np.unique(owners[shared])),
+        "asked_windows": tally(of),
+        "repeated_windows": tally(of[repeated]),
+        "pieces": tally(_find_pieces(windows[repeated], of[repeated], begins[repeated], config)),
+    }
+
+
+def _mark_shared(hashes: np.ndarray) -> Flags:
+    """Tell which hashes occur twice."""
+    order = np.argsort(hashes)
+    marked = np.zeros(hashes.size, dtype=bool)
+    marked[order[mark_repeated(hashes[order])]] = True
+    return marked
+
+
+def _find_pieces(windows: np.ndarray, documents: Integers, begins: Integers, config: Config) -> Integers:
+    """Return the document of every piece, of windows that all occur twice."""
+    order = np.argsort(windows, kind="stable")
+    bounds = find_bounds(windows[order])
+    firsts = np.repeat(order[bounds[:-1]], np.diff(bounds))
+    others = np.empty_like(order)
+    others[order] = firsts
+    is_first = others == np.arange(others.size)
+    others[order[bounds[:-1]]] = order[bounds[:-1] + 1]
+    found = find_pieces(
+        documents,
+        begins,
+        documents[others],
+        begins[others],
+        is_first,
+        length=config.passages.tokens,
+        keep_first=config.passages.keep_first,
+    )
+    return found.doc_ids

@@ -1,0 +1,162 @@
+"""A search of the documents drawn: what it counts, and how often the ranges of a plan hold."""
+
+from collections import Counter
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from dedup import deduplicate
+from dedup.kernels import shingles, text
+from dedup.plan.answer import answer
+from dedup.plan.profile import Drawn
+from dedup.plan.question import Question
+from dedup.plan.rows import count_rows
+from dedup.plan.sample import measure_corpus
+from dedup.plan.show import to_text
+from dedup.plan.trial import search_drawn
+from dedup.settings.files import load_config
+from tests.corpora import Corpus
+from tests.plan.families import make_chains, make_templates
+
+DOCUMENTS = 400
+
+
+def write(path, texts):
+    pq.write_table(pa.table({"id": [f"{number:08}" for number in range(len(texts))], "text": texts}), path)
+    return str(path)
+
+
+def draw(texts, total=None):
+    tokens, bounds = text.tokenise(pa.array(texts, pa.large_binary()), text.Contract())
+    values, offsets = shingles.shingle(tokens, bounds, 5)
+    return Drawn(shingles=values, offsets=offsets, tokens=tokens, bounds=bounds, total=total or len(texts))
+
+
+def ask(path, *settings, **options):
+    return answer(Question(config=load_config(None, None, settings), sample=path, **options))["capacity"]
+
+
+@pytest.mark.parametrize("make", [make_chains, make_templates])
+def test_a_whole_corpus_is_counted_as_a_run_counts_it(tmp_path, make):
+    texts = make(900)
+    path = write(tmp_path / "a.parquet", texts)
+    found = deduplicate(path, output=str(tmp_path / "out"), id_column="id", engine="memory").report.to_dict()
+    counted = search_drawn(draw(texts), load_config(), 900, ranges=False).point
+
+    expected = {
+        "identical": found["stages"]["identical"]["rows"],
+        "removed": found["removed"],
+        "members": found["stages"]["components"]["rows"],
+        "memberships": found["stages"]["buckets"]["members"],
+        "buckets": found["stages"]["buckets"]["rows"],
+    }
+    assert {name: round(counted[name] * 900) for name in expected} == expected
+    # Circles are in the order of ids, which are other ones here, and equal sets are compared once with those kept.
+    for name, measured in {
+        "pairs": found["pairs"]["in_buckets"],
+        "uncompared": found["pairs"]["uncompared"],
+        "candidates": found["pairs"]["candidates"],
+        "edges": found["edges"],
+        "near_misses": found["stages"]["output"]["near_misses"],
+        "distant": found["stages"]["representatives"]["distant"],
+    }.items():
+        assert counted[name] * 900 == pytest.approx(measured, rel=0.1), name
+
+
+def test_a_range_over_seeds_holds_for_eight_of_ten_other_seeds(tmp_path):
+    texts = make_templates(DOCUMENTS)
+    planned = ask(write(tmp_path / "a.parquet", texts), documents=DOCUMENTS)
+    held = Counter()
+    for seed in range(100, 110):
+        other = load_config(None, None, [f"lsh.seed={seed}"])
+        counted = search_drawn(draw(texts), other, DOCUMENTS, ranges=False).point
+        for name in ("pairs", "removed"):
+            low, high = planned["ranges"][name]
+            held[name] += low <= counted[name] * DOCUMENTS <= high
+
+    low, high = planned["ranges"]["pairs"]
+    assert high > 1.1 * low
+    assert min(held["pairs"], held["removed"]) >= 8, held
+
+
+def test_a_range_of_a_sample_holds_for_eight_of_ten_samples(tmp_path):
+    corpus = Corpus(seed=5, mean_tokens=150)
+    whole = search_drawn(draw(make_chains(10 * DOCUMENTS, corpus)), load_config(), 0, ranges=False).point
+    held = Counter()
+    for number in range(10):
+        path = write(tmp_path / f"{number}.parquet", make_chains(DOCUMENTS, corpus))
+        ranges = ask(path, documents=10 * DOCUMENTS)["ranges"]
+        for name in ("pairs", "removed"):
+            low, high = ranges[name]
+            held[name] += low <= whole[name] * 10 * DOCUMENTS <= high
+
+    assert min(held["pairs"], held["removed"]) >= 8, held
+
+
+def test_a_sample_drawn_at_random_stands_for_its_corpus(tmp_path):
+    config, texts = load_config(), make_templates(1200)
+    path = write(tmp_path / "a.parquet", texts)
+    found = []
+    for drawn in (1200, 400):
+        corpus = measure_corpus(
+            path, text_column="text", drawn=drawn, shingle_size=5, contract=text.Contract(), id_bytes=12
+        )
+        found.append(count_rows(config, corpus, search_drawn(corpus.drawn, config, 1200, ranges=False)))
+    whole, part = found
+
+    assert whole.uncompared > whole.pairs > 50_000
+    for name in ("pairs", "uncompared", "candidates", "hot", "hot_shingles"):
+        assert getattr(part, name) == pytest.approx(getattr(whole, name), rel=0.3), name
+
+
+def test_a_plan_of_a_larger_corpus_grows_with_it(tmp_path):
+    path = write(tmp_path / "a.parquet", make_chains(DOCUMENTS))
+    one, ten = (ask(path, documents=DOCUMENTS * times) for times in (1, 10))
+
+    for name in ("removed", "pairs"):
+        assert ten[name] == pytest.approx(10 * one[name], rel=0.01)
+    assert ten["families"] is not one["families"]
+
+
+def test_without_a_sample_there_is_no_range():
+    found = answer(Question(config=load_config(), documents=1000))["capacity"]
+
+    assert found["ranges"] is None
+    assert {stage["ranges"] for stage in found["stages"]} == {None}
+
+
+def test_passages_are_counted_in_the_documents_that_near_keeps(tmp_path):
+    corpus = Corpus(seed=5, mean_tokens=150)
+    texts = make_chains(300, corpus)
+    footer = " ".join(corpus.words.take(pa.array(corpus.draw(70))).to_pylist())
+    texts = [f"{each} {footer}" if number % 5 == 0 else each for number, each in enumerate(texts)]
+    path = write(tmp_path / "a.parquet", texts)
+    output = str(tmp_path / "out")
+    deduplicate(path, output=output, id_column="id", engine="memory")
+    kept = pq.read_table(f"{output}/kept")["text"].to_pylist()
+    windows = [tuple(words[begin : begin + 50]) for words in map(str.split, kept) for begin in range(len(words) - 49)]
+    occurs = Counter(windows)
+
+    config = load_config(None, None, ['layers=["near", "passages"]'])
+    counted = search_drawn(draw(texts), config, 300, ranges=False).point
+    assert round(counted["reaching"] * 300) == len(kept)
+    assert round(counted["tokens"] * 300) == sum(len(each.split()) for each in kept)
+    assert round(counted["repeated_windows"] * 300) == sum(occurs[each] > 1 for each in windows) > 1000
+    assert counted["grams"] > counted["shared_grams"] > 0
+    assert counted["asked_windows"] >= counted["repeated_windows"]
+    # All but the first of each footer at least.
+    assert 50 < counted["pieces"] * 300 < 500
+
+
+def test_a_plan_has_a_stage_of_passages_and_names_layers_that_it_does_not_count(tmp_path):
+    path = write(tmp_path / "a.parquet", make_chains(DOCUMENTS))
+    layers = 'layers=["lines", "near", "passages"]'
+    plain, more, blind = ask(path, documents=800), ask(path, layers, documents=800), ask(None, layers, documents=800)
+
+    names = [stage["name"] for stage in more["stages"]]
+    assert names == [*(stage["name"] for stage in plain["stages"][:-1]), "passages", "output"]
+    assert more["shuffle_bytes"] > 1.01 * plain["shuffle_bytes"]
+    assert [each["uncounted"] for each in (plain, more, blind)] == [[], ["lines"], ["lines", "passages"]]
+    shown = to_text(answer(Question(config=load_config(None, None, [layers]), documents=800)))
+    assert "Not counted: the layers lines, passages." in shown
