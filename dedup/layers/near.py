@@ -54,6 +54,16 @@ class Linked(NamedTuple):
         return self.buckets.counts
 
 
+class Read(NamedTuple):
+    """Documents that were signed, each by an id of its own."""
+
+    corpus: Corpus
+    signed: Table[Signed]
+    shared: Table[Collapsed]
+    renamed: Mapping[str, int]
+    """Document ids of ids whose hash is that of another."""
+
+
 class Compared(NamedTuple):
     """EDGES with near misses."""
 
@@ -121,14 +131,7 @@ class NearLayer:
             When components are unavailable or wrong.
         """
         stage = self.stage
-        signed = stage("signatures", self._sign, corpus)
-        shared = stage("identical", self._collapse, corpus, signed)
-        renamed = self._find_renamed(signed, shared)
-        if renamed:
-            corpus = corpus.rename(renamed)
-            signed = Table(frame=documents.exchange_ids(signed.frame, renamed), counts=signed.counts)
-            shared = stage("identical", identical.collapse, self.keep, signed, cores=self.cores, table="renamed")
-        self._check_repeated(signed, shared)
+        corpus, signed, shared, renamed = self.read(corpus)
         same = identical.select_identical(shared.frame)
         heads = identical.select_heads(signed.frame, same)
         labeled = stage("labels", self._select_labels, signed, same, heads)
@@ -173,6 +176,25 @@ class NearLayer:
             members=elected.frame,
             renamed=renamed,
         )
+
+    def read(self, corpus: Corpus) -> Read:
+        """Sign the documents, find those of one shingle set, and make sure that every one has an id of its own.
+
+        Raises
+        ------
+        DataError
+            When the input has no document, or null or repeated ids.
+        """
+        stage = self.stage
+        signed = stage("signatures", self._sign, corpus)
+        shared = stage("identical", self._collapse, corpus, signed)
+        renamed = self._find_renamed(signed, shared)
+        if renamed:
+            corpus = corpus.rename(renamed)
+            signed = Table(frame=documents.exchange_ids(signed.frame, renamed), counts=signed.counts)
+            shared = stage("identical", identical.collapse, self.keep, signed, cores=self.cores, table="renamed")
+        self._check_repeated(signed, shared)
+        return Read(corpus, signed, shared, renamed)
 
     @property
     def _cap(self) -> int:

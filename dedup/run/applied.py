@@ -38,7 +38,13 @@ class Applied:
 
     removes: bool
     """Whether any row goes."""
+    near_misses: DataFrame | None = None
+    """EDGES of near misses where `near` does not tell them."""
+    named: DataFrame | None = None
+    """doc_id and id of all that edges and near misses name, where `documents` are not all of them."""
+    examples: Sequence[int] = ()
+    """Documents whose texts the report shows, where `near` does not tell them."""
 
     def list_examples(self) -> list[int]:
         """Return the documents whose texts the report shows."""
-        return [] if self.near is None else self.near.counts.elected.shown
+        return [*self.examples] if self.near is None else self.near.counts.elected.shown

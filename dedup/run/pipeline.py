@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 from py4j.protocol import Py4JError
@@ -60,8 +60,20 @@ MOST_SPLIT_BYTES = 128 << 20
 """Of a split of a large corpus, as stored."""
 
 
-def run(spark: SparkSession, job: Job) -> dict[str, Any]:
+class Work(Protocol):
+    """What is done while no other run works on the output."""
+
+    def __call__(self, spark: SparkSession, job: Job, storage: Storage, workspace: Workspace, /) -> dict[str, Any]:
+        """Return what report.json holds."""
+
+
+def run(spark: SparkSession, job: Job, work: Work | None = None) -> dict[str, Any]:
     """Remove the near-duplicates of a corpus and publish the result.
+
+    Parameters
+    ----------
+    work
+        What to do instead.
 
     Returns
     -------
@@ -85,7 +97,7 @@ def run(spark: SparkSession, job: Job) -> dict[str, Any]:
     locks = FileStorage() if is_on_disk(spark, job.output) else storage.without_checksums()
     with Workspace(storage, job.output, locks=locks) as workspace:
         try:
-            return _run(spark, job, storage, workspace)
+            return (work or _run)(spark, job, storage, workspace)
         except (DedupError, PySparkException, Py4JError, ConnectionError) as error:
             if spark.sparkContext._jsc is None:  # noqa: SLF001 - stopped: what fails then has no cause of its own
                 raise
@@ -105,7 +117,7 @@ def _run(spark: SparkSession, job: Job, storage: Storage, workspace: Workspace) 
     contract = load_contract(config)
     spec = HashSpec.of(config, contract)
     clock = Clock(spark)
-    given = _open_files(spark, job, workspace, clock) or _open_rows(spark, job, storage, workspace, clock)
+    given = open_files(spark, job, workspace, clock) or _open_rows(spark, job, storage, workspace, clock)
     workspace.open(identify(job, spec, given.fingerprint), overwrite=job.overwrite)
     keep = Tables(spark, workspace)
     near = NearLayer(
@@ -127,11 +139,7 @@ def _run(spark: SparkSession, job: Job, storage: Storage, workspace: Workspace) 
         # The drawing takes as long as the writing of a small corpus, and another core.
         drawing = beside.submit(_draw, clock, config, found, baseline)
         written = clock("output", given.write, applied)
-        survival = None
-        if config.input.source_column:
-            copies = list_copies(applied)
-            every = applied.removals if copies is None else applied.removals.unionByName(copies)
-            survival = output.count_sources(applied.documents, every)
+        survival = count_survival(config, applied)
         token_ranks, plots = drawing.result()
     given.check_unchanged()
     signature_bytes = 0
@@ -156,8 +164,17 @@ def _run(spark: SparkSession, job: Job, storage: Storage, workspace: Workspace) 
     return conclude(job, workspace, outcome, plots)
 
 
+def count_survival(config: Config, applied: Applied) -> dict[str, dict[str, int]] | None:
+    """Count documents and those kept of each source; None where no column names it."""
+    if not config.input.source_column:
+        return None
+    copies = list_copies(applied)
+    every = applied.removals if copies is None else applied.removals.unionByName(copies)
+    return output.count_sources(applied.documents, every)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Given:
+class Given:
     """The input of a run, and what writes its output."""
 
     corpus: Corpus
@@ -172,6 +189,8 @@ class _Given:
     write: Callable[[Applied], Result]
     look: Callable[[], str]
     """Returns the fingerprint as it is now."""
+    spread: SpreadWriter | None = None
+    """What writes files; None where Spark does."""
 
     def check_unchanged(self) -> None:
         """Make sure that the files are those that were read.
@@ -189,7 +208,7 @@ class _Given:
             )
 
 
-def _open_files(spark: SparkSession, job: Job, workspace: Workspace, clock: Clock) -> _Given | None:
+def open_files(spark: SparkSession, job: Job, workspace: Workspace, clock: Clock) -> Given | None:
     """Return the input as files that the workers read themselves; None where only Spark can reach or read them."""
     config, chosen = job.config, job.config.input
     if job.table is not None or needs_spark(config.keep.order):
@@ -210,7 +229,7 @@ def _open_files(spark: SparkSession, job: Job, workspace: Workspace, clock: Cloc
         corpus=corpus,
         keep=Tables(spark, workspace),
     )
-    return _Given(
+    return Given(
         corpus=corpus,
         reader="files",
         format=listing.format,
@@ -219,10 +238,11 @@ def _open_files(spark: SparkSession, job: Job, workspace: Workspace, clock: Cloc
         size=listing.size,
         write=writer.write,
         look=lambda: list_input(job).fingerprint,
+        spread=writer,
     )
 
 
-def _open_rows(spark: SparkSession, job: Job, storage: Storage, workspace: Workspace, clock: Clock) -> _Given:
+def _open_rows(spark: SparkSession, job: Job, storage: Storage, workspace: Workspace, clock: Clock) -> Given:
     """Return the input as rows that Spark reads."""
     config, chosen = job.config, job.config.input
     read = take_table(job.table, chosen) if job.table is not None else read_input(spark, storage, job.inputs, chosen)
@@ -242,7 +262,7 @@ def _open_rows(spark: SparkSession, job: Job, storage: Storage, workspace: Works
     tables = TableWriter(threshold=config.threshold, workspace=workspace, clock=clock)
     writer = RowWriter(config=config, read=read, tables=tables)
     writer.check()
-    return _Given(
+    return Given(
         corpus=documents.Rows(documents=rows, order=list_columns(config.keep.order), noted=list_noted(config)),
         reader="spark",
         format=read.format,
@@ -268,10 +288,24 @@ def _draw(
     """Read the sample of tokens, and draw the plots."""
     if found is None:
         return draw(config, Near.none(), [], set(), baseline)
+    return draw_sample(clock, config, found.counts, (found.signatures, found.removals), baseline)
+
+
+def draw_sample(
+    clock: Clock, config: Config, counts: Near, tables: tuple[DataFrame, DataFrame], baseline: Mapping[str, Any] | None
+) -> tuple[dict[str, Any] | None, Mapping[str, str]]:
+    """Read the sample of tokens, and draw the plots.
+
+    Parameters
+    ----------
+    tables
+        SIGNATURES, REMOVALS.
+    """
+    signed, removals = tables
     with clock.group("output"):
-        rows = signatures.select_sample(found.signatures).toArrow()
+        rows = signatures.select_sample(signed).toArrow()
         sample: Sample = list(zip(rows["doc_id"].to_pylist(), rows["tokens"].to_pylist(), strict=True))
         ids = pa.table({"doc_id": pa.array([doc_id for doc_id, _ in sample], pa.int64())})
-        drawn = F.broadcast(found.removals.sparkSession.createDataFrame(ids))
-        removed = found.removals.select("doc_id").join(drawn, on="doc_id", how="left_semi").toArrow()
-    return draw(config, found.counts, sample, set(removed["doc_id"].to_pylist()), baseline)
+        drawn = F.broadcast(removals.sparkSession.createDataFrame(ids))
+        removed = removals.select("doc_id").join(drawn, on="doc_id", how="left_semi").toArrow()
+    return draw(config, counts, sample, set(removed["doc_id"].to_pylist()), baseline)

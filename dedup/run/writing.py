@@ -71,6 +71,7 @@ class TableWriter:
         if applied.edges is not None or found is None:
             others = applied.edges if applied.edges is not None else self._no_edges(applied)
             ids = applied.documents.select("doc_id", "id").dropDuplicates(["doc_id"])
+            ids = ids if applied.named is None else applied.named
             named.append(output.name_near_misses(others, ids, broadcast=applied.few))
         return self.write("edges", reduce(DataFrame.unionByName, named))
 
@@ -85,8 +86,10 @@ class TableWriter:
         """Write the near misses in the user's ids."""
         found = applied.near
         if found is None:
-            none, ids = self._no_edges(applied), applied.documents.select("doc_id", "id")
-            return self.write("near_misses", output.name_near_misses(none, ids, broadcast=True))
+            few = applied.near_misses is None or applied.few
+            near_misses = self._no_edges(applied) if applied.near_misses is None else applied.near_misses
+            ids = applied.documents.select("doc_id", "id") if applied.named is None else applied.named
+            return self.write("near_misses", output.name_near_misses(near_misses, ids, broadcast=few))
         few = found.near_misses is not None
         if few:
             near_misses = found.compared.sparkSession.createDataFrame(found.near_misses)

@@ -75,7 +75,7 @@ class Snapshot:
         parts = [pa.schema([layout.schema.field(each) for each in names]).empty_table()]
         for file in self.list_files(name) if wanted.size else ():
             with self.tables.read(name, file) as found:
-                parts.extend(_find(found, layout, wanted, names))
+                parts.extend(find_rows(found, layout, wanted, names))
         return pa.concat_tables(parts)
 
     def find_sets(self, numbers: Integers) -> tuple[Hashes, Integers]:
@@ -109,7 +109,8 @@ def read_firsts(found: pq.ParquetFile) -> Integers:
     return firsts
 
 
-def _find(found: pq.ParquetFile, layout: Layout, wanted: Integers, names: Sequence[str]) -> Iterator[pa.Table]:
+def find_rows(found: pq.ParquetFile, layout: Layout, wanted: Integers, names: Sequence[str]) -> Iterator[pa.Table]:
+    """Yield the rows of a file whose key is one of those wanted; see `Snapshot.find`."""
     firsts = read_firsts(found)
     # Equal keys can begin at the end of the group before.
     begins = np.maximum(np.searchsorted(firsts, wanted, side="left") - 1, 0)
