@@ -1,4 +1,4 @@
-"""Look after a store: its history, a check, compaction, deletion, how much its batches share."""
+"""Look after a store: its history, a check, compaction, deletion."""
 
 import argparse
 import json
@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from dedup.cli.common import tell_error
+from dedup.cli.common import print_table, tell_error
 from dedup.display import log_to_stderr
 
 
@@ -42,8 +42,6 @@ def parse_arguments(arguments: Sequence[str], prog: str = "store") -> argparse.N
     delete = add("delete", "take documents out of all tables; vacuum makes it final")
     delete.add_argument("--ids", required=True, metavar="FILE", help="an id a line; - for standard input")
     delete.add_argument("--readmit", action="store_true", help="keep documents that were removed in their favour")
-    compare = add("compare", "how much of each batch is in each other")
-    compare.add_argument("--against", metavar="OTHER", help="search the batches of this store instead of its own")
     return cli.parse_args(arguments)
 
 
@@ -114,23 +112,6 @@ def _delete(options: argparse.Namespace) -> int:
     return 0
 
 
-def _compare(options: argparse.Namespace) -> int:
-    from dedup.store.comparing import compare  # noqa: PLC0415 - as above
-    from dedup.store.tables import Tables  # noqa: PLC0415 - as above
-
-    rows = compare(Tables(options.store), Tables(options.against) if options.against else None)
-    if options.json:
-        _show(options, rows, ())
-        return 0
-    columns = list(dict.fromkeys(row["of"] for row in rows))
-    table: dict[str, dict[str, Any]] = {}
-    for row in rows:
-        line = table.setdefault(row["batch"], {"batch": row["batch"], "documents": row["documents"]})
-        line[f"in {row['of']}"] = f"{row['share']:.1%}"
-    _show(options, list(table.values()), ["batch", "documents", *(f"in {column}" for column in columns)])
-    return 0
-
-
 def _tell(options: argparse.Namespace, numbers: Mapping[str, int]) -> None:
     if options.json:
         print(json.dumps(numbers))
@@ -144,11 +125,7 @@ def _show(options: argparse.Namespace, rows: Sequence[Mapping[str, Any]], names:
         for row in rows:
             print(json.dumps(row, ensure_ascii=False, default=str))
         return
-    if rows:
-        cells = [list(names), *([str(row[name]) for name in names] for row in rows)]
-        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-        for line in cells:
-            print("  ".join(f"{cell:<{width}}" for cell, width in zip(line, widths, strict=True)).rstrip())
+    print_table([{name: row[name] for name in names} for row in rows])
 
 
 _VERBS: dict[str, Callable[[argparse.Namespace], int]] = {
@@ -157,5 +134,4 @@ _VERBS: dict[str, Callable[[argparse.Namespace], int]] = {
     "compact": _compact,
     "vacuum": _vacuum,
     "delete": _delete,
-    "compare": _compare,
 }
