@@ -1,4 +1,4 @@
-"""Look after a store: its history, a check, compaction, deletion."""
+"""Look after a store: its history, a check, compaction, deletion, other settings."""
 
 import argparse
 import json
@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from dedup.cli.common import print_table, tell_error
+from dedup.cli.common import add_settings, print_table, read_settings, tell_error
 from dedup.display import log_to_stderr
 
 
@@ -42,6 +42,18 @@ def parse_arguments(arguments: Sequence[str], prog: str = "store") -> argparse.N
     delete = add("delete", "take documents out of all tables; vacuum makes it final")
     delete.add_argument("--ids", required=True, metavar="FILE", help="an id a line; - for standard input")
     delete.add_argument("--readmit", action="store_true", help="keep documents that were removed in their favour")
+    migrate = add("migrate", "make a store of other settings from it, which it is itself left for until then")
+    migrate.add_argument("--to", required=True, metavar="NEW", help="the other store; what it has already stays")
+    migrate.add_argument(
+        "--input",
+        action="append",
+        default=[],
+        metavar="BATCH=PATH",
+        help="files of a batch, where texts must be read again; repeatable",
+    )
+    migrate.add_argument("--id-column", metavar="NAME", help="as for scripts/dedup")
+    migrate.add_argument("--text-column", metavar="NAME", help="as for scripts/dedup")
+    add_settings(migrate)
     return cli.parse_args(arguments)
 
 
@@ -112,6 +124,16 @@ def _delete(options: argparse.Namespace) -> int:
     return 0
 
 
+def _migrate(options: argparse.Namespace) -> int:
+    from dedup.run.migrating import migrate  # noqa: PLC0415 - as above
+
+    inputs = dict(each.partition("=")[::2] for each in options.input)
+    found = migrate(options.store, options.to, inputs, read_settings(options))
+    _tell(options, {"other_lots": found.num_rows})
+    _show(options, found.to_pylist(), ("id", "batch", "was_kept", "is_kept"))
+    return 0
+
+
 def _tell(options: argparse.Namespace, numbers: Mapping[str, int]) -> None:
     if options.json:
         print(json.dumps(numbers))
@@ -134,4 +156,5 @@ _VERBS: dict[str, Callable[[argparse.Namespace], int]] = {
     "compact": _compact,
     "vacuum": _vacuum,
     "delete": _delete,
+    "migrate": _migrate,
 }

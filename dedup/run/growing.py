@@ -72,7 +72,7 @@ def add_batch(job: Job, growth: Growth) -> dict[str, Any]:
         the store is what it was.
     """
     check_apart([*job.inputs, growth.store], job.output)
-    _check(job.config, growth)
+    check_settings(job.config, growth)
     job, storage = job.settle(), Storage()
     with Workspace(storage, job.output) as workspace:
         try:
@@ -82,7 +82,7 @@ def add_batch(job: Job, growth: Growth) -> dict[str, Any]:
             raise
 
 
-def _check(config: Config, growth: Growth) -> None:
+def check_settings(config: Config, growth: Growth) -> None:
     """Refuse settings that a store does not know.
 
     Raises
