@@ -26,7 +26,7 @@ class Operator:
     given: ClassVar[dict] = {}
 
     def __init__(self, **given):
-        self.given[type(self).__name__] = given
+        self.given[type(self).__name__] = given or self.given[type(self).__name__]
 
     def execute(self, _):
         if self.status:
