@@ -19,6 +19,14 @@ def hours(text: str) -> int:
     return number
 
 
+def pair(text: str) -> tuple[str, str]:
+    """Read BATCH=PATH."""
+    name, _, path = text.partition("=")
+    if not name or not path:
+        raise ValueError
+    return name, path
+
+
 def parse_arguments(arguments: Sequence[str], prog: str = "store") -> argparse.Namespace:
     """Parse the command line."""
     cli = argparse.ArgumentParser(prog=prog, description=__doc__, epilog="More: docs/growing.md")
@@ -42,15 +50,17 @@ def parse_arguments(arguments: Sequence[str], prog: str = "store") -> argparse.N
     delete = add("delete", "take documents out of all tables; vacuum makes it final")
     delete.add_argument("--ids", required=True, metavar="FILE", help="an id a line; - for standard input")
     delete.add_argument("--readmit", action="store_true", help="keep documents that were removed in their favour")
-    migrate = add("migrate", "make a store of other settings from it, which it is itself left for until then")
+    migrate = add("migrate", "make another store of its batches, of other settings; it stays as it is")
     migrate.add_argument("--to", required=True, metavar="NEW", help="the other store; what it has already stays")
     migrate.add_argument(
         "--input",
         action="append",
         default=[],
+        type=pair,
         metavar="BATCH=PATH",
         help="files of a batch, where texts must be read again; repeatable",
     )
+    migrate.add_argument("--format", metavar="NAME", help="as for scripts/dedup")
     migrate.add_argument("--id-column", metavar="NAME", help="as for scripts/dedup")
     migrate.add_argument("--text-column", metavar="NAME", help="as for scripts/dedup")
     add_settings(migrate)
@@ -127,8 +137,7 @@ def _delete(options: argparse.Namespace) -> int:
 def _migrate(options: argparse.Namespace) -> int:
     from dedup.run.migrating import migrate  # noqa: PLC0415 - as above
 
-    inputs = dict(each.partition("=")[::2] for each in options.input)
-    found = migrate(options.store, options.to, inputs, read_settings(options))
+    found = migrate(options.store, options.to, dict(options.input), read_settings(options))
     _tell(options, {"other_lots": found.num_rows})
     _show(options, found.to_pylist(), ("id", "batch", "was_kept", "is_kept"))
     return 0
