@@ -144,7 +144,11 @@ def _grow_incrededup(folder: Path, target: Path) -> dict[str, Any]:
         subprocess.run([cargo, "install", "incrededup", *options], check=True)
     base = target / "documents.sqlite"
     command = [str(program), "--sqlite", str(base), "--data-dir", str(target / "index"), "--min-content-len", "1"]
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # makes its tables
+    with sqlite3.connect(base) as connection:
+        connection.execute(
+            "CREATE TABLE documents (id TEXT PRIMARY KEY, content TEXT NOT NULL, content_len INTEGER NOT NULL, "
+            "filename TEXT, is_parent INTEGER)"
+        )
 
     def add(number: int) -> dict[str, float]:
         with sqlite3.connect(base) as connection:
