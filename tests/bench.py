@@ -28,6 +28,7 @@ import pyarrow.parquet as pq
 from dedup.plan.answer import answer
 from dedup.plan.question import Question
 from dedup.settings.files import load_config
+from tests.bench_growing import measure_growing, to_growing_table
 from tests.bench_processes import read_log, watch
 from tests.corpora import write_corpus
 from tests.machine import describe_machine, describe_run
@@ -56,8 +57,12 @@ def main() -> None:
     cli.add_argument("--large", action="store_true", help=f"also {LARGE:,} documents: 7 GB of text, an hour")
     cli.add_argument("--rounds", type=int, default=3)
     cli.add_argument("--sizes", default=",".join(map(str, SIZES)), help="documents of the generated corpora")
-    cli.add_argument("--profiles", default="plain,long,skewed,lines", help="which generated corpora")
-    cli.add_argument("--contenders", default="copy,memory,spark,graphframes,mllib", help="also rensa, datasketch")
+    cli.add_argument(
+        "--profiles", default="plain,long,skewed,lines", help="which generated corpora; also growing: by batches"
+    )
+    cli.add_argument(
+        "--contenders", default="copy,memory,spark,graphframes,mllib", help="also rensa, datasketch, incrededup"
+    )
     cli.add_argument("--data", type=Path, help="folder of parquet files with columns doc_id and text, each a corpus")
     cli.add_argument("--work", type=Path, default=Path(tempfile.gettempdir()) / "dedup-bench", help="kept corpora")
     cli.add_argument("--output", type=Path, default=Path("bench.json"))
@@ -71,6 +76,12 @@ def main() -> None:
         "command": tell_command(sys.argv[1:]),
         "corpora": results,
     }
+    if "growing" in options.profiles.split(","):
+        written["growing"] = []
+        for size in sizes:
+            written["growing"].append(measure_growing(options.work, size, options.contenders.split(",")))
+            print(to_growing_table(written["growing"][-1]), flush=True)
+            options.output.write_text(json.dumps(written, indent=1) + "\n")
     for name, folder, documents in corpora(options, sizes):
         results.append(measure(name, folder, documents, options.contenders.split(","), options.rounds))
         print(to_table(results[-1]), flush=True)
@@ -96,6 +107,8 @@ def corpora(options: argparse.Namespace, sizes: list[int]) -> Iterator[tuple[str
     profiles["lines"] = {}
     for size in sizes:
         for profile in options.profiles.split(","):
+            if profile == "growing":
+                continue
             # The long profile is there to show the cost of a byte, for which one size is enough.
             if profile == "long" and size != sizes[min(1, len(sizes) - 1)]:
                 continue

@@ -785,6 +785,38 @@ MUTATIONS = (
         "if stays[one]:",
         ("layers/test_containment.py", "kernels/test_containment.py"),
     ),
+    Mutation(
+        "own-duplicate",
+        "A document is not told to be a duplicate of itself.",
+        "store/comparing.py",
+        'pc.if_else(pc.equal(same["other"], same["doc_id"]), same["following"], same["other"])',
+        'pc.if_else(pc.equal(same["other"], same["doc_id"]), same["other"], same["other"])',
+        ("store/test_comparing.py",),
+    ),
+    Mutation(
+        "sure-of-all",
+        "Documents whose bucket in another snapshot is over the cap are counted as unsure.",
+        "store/comparing.py",
+        "doubtful = owners[is_in(flat, full)],",
+        "doubtful = owners[:0],",
+        ("store/test_comparing.py",),
+    ),
+    Mutation(
+        "deleted-comes-back",
+        "What was deleted is not in a store of other settings.",
+        "run/migrating.py",
+        "    if strays:",
+        "    if strays and not inputs:",
+        ("store/test_migrating.py",),
+    ),
+    Mutation(
+        "group-before",
+        "A key that begins at the end of a group of rows is found there.",
+        "store/snapshot.py",
+        'np.searchsorted(wanted, firsts[1:], side="right")',
+        "np.searchsorted(wanted, firsts[1:])",
+        ("store/test_snapshot.py",),
+    ),
 )
 
 

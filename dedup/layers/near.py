@@ -1,7 +1,7 @@
 """The layer of near-duplicates: documents whose shingle sets reach the threshold of Jaccard similarity."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple, ParamSpec, Protocol, TypeVar
 
@@ -368,20 +368,22 @@ class NearLayer:
     ) -> Lost | None:
         if linked is None or not paired.counts.pairs_uncompared:
             return None
-        return uncompared.estimate_loss(
+        threshold = self.config.threshold
+        drawn = uncompared.draw(
             self.keep,
             linked,
-            paired,
-            heads=heads,
-            sets=sets,
-            connected=connected,
+            paired.counts,
+            heads,
+            components=connected.frame,
             documents=documents,
-            threshold=self.config.threshold,
+            threshold=threshold,
             signature_size=self.config.signature_size,
             estimate_sigmas=self._sigmas,
             cap=self._cap,
-            cores=self.cores,
         )
+        frame, count = drawn.sample.frame, drawn.sample.counts
+        lost = edges.compare(self.keep, "uncompared", frame, count, sets, threshold=threshold, cores=self.cores)
+        return replace(drawn.counts, lost=lost.counts)
 
     def _elect(
         self,

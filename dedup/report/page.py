@@ -32,17 +32,8 @@ def to_html(report: Mapping[str, Any], plots: Mapping[str, str]) -> str:
     plots
         SVG elements, as from `plots.draw_plots`.
     """
-    environment = Environment(
-        loader=PackageLoader("dedup.report", "."),
-        extensions=["jinja2.ext.do"],
-        autoescape=select_autoescape(default=True),
-        finalize=_escape,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {each.__name__: each for each in FILTERS}
-    return environment.get_template("page.html.j2").render(
+    return render(
+        "page.html.j2",
         report=report,
         metrics=METRICS,
         plots={name: Markup(svg) for name, svg in plots.items()},  # noqa: S704 - drawn from numbers alone
@@ -54,6 +45,21 @@ def to_html(report: Mapping[str, Any], plots: Mapping[str, str]) -> str:
         sources=list_sources(report),
         planned=list_planned(report),
     )
+
+
+def render(template: str, **values: object) -> str:
+    """Fill a template of this folder in."""
+    environment = Environment(
+        loader=PackageLoader("dedup.report", "."),
+        extensions=["jinja2.ext.do"],
+        autoescape=select_autoescape(default=True),
+        finalize=_escape,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {each.__name__: each for each in FILTERS}
+    return environment.get_template(template).render(**values)
 
 
 def _escape(value: object) -> object:

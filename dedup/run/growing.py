@@ -86,7 +86,7 @@ def add_batch(job: Job, growth: Growth, *, spark: "SparkSession | None" = None) 
         the store is what it was.
     """
     check_apart([*job.inputs, growth.store], job.output)
-    _check(job.config, growth)
+    check_settings(job.config, growth)
     if (spark is not None and job.config.engine != "memory") or choose_engine(job) == "spark":
         return run_on_spark(
             job, "dedup.run.joining", lambda module, session: module.add_batch(session, job, growth), spark=spark
@@ -100,7 +100,7 @@ def add_batch(job: Job, growth: Growth, *, spark: "SparkSession | None" = None) 
             raise
 
 
-def _check(config: Config, growth: Growth) -> None:
+def check_settings(config: Config, growth: Growth) -> None:
     """Refuse settings that a store does not know.
 
     Raises

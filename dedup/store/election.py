@@ -68,9 +68,14 @@ class Verdict(NamedTuple):
 
 def list_components(links: Links, sets: Integers) -> Integers:
     """Return the least set of the component of each of these sets, itself where it has no edge."""
-    ids, least = connect(links.left, links.right) if links.left.size else (np.empty(0, np.int64),) * 2
-    places = look_up(ids, sets)
-    return np.where(places >= 0, np.append(least, -1)[places], sets)
+    if not links.left.size:
+        return sets
+    ids, least = connect(links.left, links.right)
+    # Sets are numbered from 0: a look into an array costs a tenth of a search.
+    component = np.arange(max(ids[-1], sets.max(initial=0)) + 1)
+    component[ids] = least
+    found: Integers = component[sets]
+    return found
 
 
 def gather(documents: pa.Table, links: Links) -> Voters:

@@ -113,24 +113,23 @@ def find_rows(found: pq.ParquetFile, layout: Layout, wanted: Integers, names: Se
     """Yield the rows of a file whose key is one of those wanted; see `Snapshot.find`."""
     firsts = read_firsts(found)
     # Equal keys can begin at the end of the group before.
-    begins = np.maximum(np.searchsorted(firsts, wanted, side="left") - 1, 0)
-    ends = np.searchsorted(firsts, wanted, side="right")
-    marks = np.zeros(firsts.size + 1, dtype=np.int64)
-    np.add.at(marks, begins, ends > begins)
-    np.subtract.at(marks, ends, ends > begins)
-    groups = np.flatnonzero(np.cumsum(marks[:-1]))
+    begins = np.searchsorted(wanted, firsts)
+    ends = np.append(np.searchsorted(wanted, firsts[1:], side="right"), wanted.size)
+    groups = np.flatnonzero(ends > begins)
     if groups.size * WHOLE > firsts.size:
         groups = np.arange(firsts.size)
     if layout.key not in names:
         names = [*names, layout.key]
     for begin in range(0, groups.size, layout.together):
-        rows = found.read_row_groups(groups[begin : begin + layout.together].tolist(), names)
+        # Threads that share out the columns of small groups spend more than they save.
+        rows = found.read_row_groups(groups[begin : begin + layout.together].tolist(), names, use_threads=False)
         held = rows[layout.key].to_numpy()
-        first = np.searchsorted(held, wanted)
-        counts = np.searchsorted(held, wanted, side="right") - first
-        hits = counts > 0
-        if hits.any():
-            yield rows.take(pa.array(expand(first[hits], counts[hits])))
+        own = wanted[np.searchsorted(wanted, held[0]) : np.searchsorted(wanted, held[-1], side="right")]
+        first = np.searchsorted(held, own)
+        hits = np.flatnonzero(held[first] == own)
+        if hits.size:
+            counts = np.searchsorted(held, own[hits], side="right") - first[hits]
+            yield rows.take(pa.array(expand(first[hits], counts)))
 
 
 def to_sets(column: pa.ChunkedArray) -> tuple[Hashes, Integers]:

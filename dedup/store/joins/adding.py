@@ -226,13 +226,13 @@ def _write(grown: Grown, step: Step, before: pa.Array) -> None:
 
 def _estimate_loss(step: Step, joined: Joined, decided: Decided) -> Lost:
     """Verify a sample of the pairs that the cap on buckets left uncompared."""
-    if joined.sample is None:
+    if joined.drawn is None:
         return Lost()
     similar = compare(
         step.keep,
         "uncompared",
-        joined.sample.frame,
-        joined.sample.counts,
+        joined.drawn.sample.frame,
+        joined.drawn.sample.counts,
         joined.sets,
         threshold=step.search.threshold,
         cores=step.cores,
@@ -240,4 +240,4 @@ def _estimate_loss(step: Step, joined: Joined, decided: Decided) -> Lost:
     parts = decided.connected.frame.select(F.col("doc_id").alias("set"), "component_id")
     components = joined.heads.join(parts, on="set", how="inner").select("doc_id", "component_id")
     lost = find_parted(similar.frame, components).count()
-    return Lost(sampled=joined.sample.counts, similar=similar.counts, lost=lost)
+    return replace(joined.drawn.counts, lost=lost)

@@ -14,7 +14,7 @@ from pyspark.sql import types as T
 from dedup.engines.values import Search
 from dedup.kernels import Integers, blocks, lsh
 from dedup.kernels.filters import PAIRS_AT_A_TIME
-from dedup.stages import buckets, candidates, edges, templates
+from dedup.stages import buckets, candidates, edges, templates, uncompared
 from dedup.stages.exchange import Batches
 from dedup.stages.placement import BROADCAST_ROWS, CELL_BYTES, place_bands, place_prefixes, tasks
 from dedup.stages.table import Keep, Table, count_rows
@@ -47,7 +47,7 @@ class Joined(NamedTuple):
     """HEADS."""
     hot: Integers
     """Keys of buckets over the cap, ascending."""
-    sample: Table[int] | None
+    drawn: uncompared.Drawn | None
     """PAIRS left uncompared, drawn to be compared all the same."""
     sets: Table[edges.Sets]
     """SETS of all that were compared."""
@@ -132,7 +132,20 @@ def settle(step: Step, before: Integers) -> Joined:
         estimate_sigmas=search.estimate_sigmas,
         cap=search.cap,
     )
-    sample = candidates.draw_uncompared(keep, linked, paired, cap=search.cap)
+    drawn = None
+    if linked is not None and paired.counts.pairs_uncompared:
+        drawn = uncompared.draw(
+            keep,
+            linked,
+            paired.counts,
+            payload,
+            components=None,
+            documents=documents,
+            threshold=search.threshold,
+            signature_size=search.bands * search.rows,
+            estimate_sigmas=search.estimate_sigmas,
+            cap=search.cap,
+        )
     sets = _collect(step, paired, heads, of_templates)
     verified = edges.verify_candidates(keep, paired, sets, threshold=search.threshold, cores=step.cores)
     found = _name(edges.select_edges(verified.frame, threshold=search.threshold), heads)
@@ -151,7 +164,7 @@ def settle(step: Step, before: Integers) -> Joined:
         withdrawn=withdrawn,
         heads=heads,
         hot=hot,
-        sample=sample,
+        drawn=drawn,
         sets=sets,
         bucketed=bucketed.counts,
         paired=paired.counts,
