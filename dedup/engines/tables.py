@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from dedup.engines.documents import check_repeated, find_renamed
 from dedup.engines.workers import Workers
+from dedup.files.chosen import Chosen
 from dedup.files.documents import read_with, to_documents
 from dedup.files.left import Left
 from dedup.files.records import Rejected
@@ -169,7 +170,11 @@ class MemoryEngine:
         *removed, _ = self._place(none if removals is None else removals["doc_id"])
         files, rows, numbers = self._place(none if spans is None else spans["doc_id"])
         begins, ends = (numbers if spans is None else spans[name].to_numpy()[numbers] for name in ("begin", "end"))
-        return replace(self, left=Left.of((removed[0], removed[1]), (files, rows, begins, ends)))
+        return replace(self, left=Left.of((removed[0], removed[1]), (files, rows, begins, ends), self.left.chosen))
+
+    def choose(self, chosen: Chosen) -> Self:
+        """Return the engine for the documents of a profile."""
+        return replace(self, left=Left(chosen=chosen))
 
     def _place(self, doc_ids: pa.ChunkedArray) -> tuple[Integers, Integers, Integers]:
         """Return where documents stand, file and row of each of equal rows, and which of those asked for each is."""

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-import pyarrow as pa
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -18,9 +17,10 @@ from dedup.errors import AlertError, DataError, DedupError, SchemaError
 from dedup.files.splits import cut
 from dedup.files.storage import Storage as FileStorage
 from dedup.files.systems import absolute
-from dedup.layers.near import NearFound, NearLayer
+from dedup.layers.near import NearLayer
 from dedup.report.build import Outcome
-from dedup.report.summary import Sample, draw
+from dedup.report.profiles import unite
+from dedup.report.summary import draw
 from dedup.run.applied import Applied
 from dedup.run.clock import Clock
 from dedup.run.corpus import fingerprint
@@ -28,10 +28,11 @@ from dedup.run.faults import recognise
 from dedup.run.input import list_folders, load_table, read_input, take_table
 from dedup.run.job import Job
 from dedup.run.labels import read_labels
-from dedup.run.layering import search
+from dedup.run.layering import count_removals, search
 from dedup.run.layers import list_noted
 from dedup.run.opening import SPLIT_BYTES, list_input, open_input
 from dedup.run.overlap import check_apart
+from dedup.run.profiles import list_parts, tell_parts
 from dedup.run.publication import conclude, identify, read_baseline
 from dedup.run.reach import find_obstacle_beside, is_on_disk
 from dedup.run.session import find_heap
@@ -41,8 +42,6 @@ from dedup.run.storage import Storage
 from dedup.run.tables import Tables
 from dedup.run.workspace import Workspace
 from dedup.run.writing import Result, RowWriter, TableWriter, list_copies
-from dedup.settings.contract import load_contract
-from dedup.settings.hashspec import HashSpec
 from dedup.settings.keeping import list_columns, needs_spark
 from dedup.settings.options import Config
 from dedup.stages import documents, output, signatures
@@ -102,8 +101,8 @@ def run(spark: SparkSession, job: Job) -> dict[str, Any]:
 def _run(spark: SparkSession, job: Job, storage: Storage, workspace: Workspace) -> dict[str, Any]:
     config = job.config
     baseline = read_baseline(storage, job.baseline)
-    contract = load_contract(config)
-    spec = HashSpec.of(config, contract)
+    parts = list_parts(config)
+    contract, spec = parts[-1].contract, parts[-1].spec
     clock = Clock(spark)
     given = _open_files(spark, job, workspace, clock) or _open_rows(spark, job, storage, workspace, clock)
     workspace.open(identify(job, spec, given.fingerprint), overwrite=job.overwrite)
@@ -121,31 +120,30 @@ def _run(spark: SparkSession, job: Job, storage: Storage, workspace: Workspace) 
         stage=clock,
     )
     engine = SparkEngine(corpus=given.corpus, keep=keep, id_column=given.id_column)
-    searched = search(engine, near, config, contract, clock)
+    searched = search(engine, near, parts, config, keep=keep, clock=clock)
     found, applied = searched.near, searched.applied
+    counts = unite([each.counts for each in found.values()])
     with ThreadPoolExecutor() as beside:
         # The drawing takes as long as the writing of a small corpus, and another core.
-        drawing = beside.submit(_draw, clock, config, found, baseline)
+        drawing = beside.submit(_draw, clock, config, counts, applied, baseline)
         written = clock("output", given.write, applied)
-        survival = None
-        if config.input.source_column:
-            copies = list_copies(applied)
-            every = applied.removals if copies is None else applied.removals.unionByName(copies)
-            survival = output.count_sources(applied.documents, every)
+        copies = list_copies(applied)
+        every = applied.removals if copies is None else applied.removals.unionByName(copies)
+        survival = output.count_sources(applied.documents, every) if config.input.source_column else None
+        removed = count_removals(applied, every) if config.profile else {}
         token_ranks, plots = drawing.result()
     given.check_unchanged()
-    signature_bytes = 0
-    if found is not None:
-        signature_bytes = workspace.table_bytes("signatures") - found.counts.signed.sample_bytes
+    sizes = [workspace.table_bytes(f"{part.prefix}signatures") for part in parts if part.name in found]
     outcome = Outcome(
         layers=searched.steps,
-        near=Near.none() if found is None else found.counts,
+        near=counts,
+        profiles=tell_parts(parts, searched.by_profile, {name: each.counts for name, each in found.items()}, removed),
         written=written.counts,
         stages=clock.report(),
         token_ranks=token_ranks,
         texts=written.texts,
         survival_by_source=survival,
-        signature_bytes=signature_bytes,
+        signature_bytes=sum(sizes) - counts.signed.sample_bytes if sizes else 0,
         baseline=baseline,
         engine="spark",
         reader=given.reader,
@@ -206,7 +204,7 @@ def _open_files(spark: SparkSession, job: Job, workspace: Workspace, clock: Cloc
     corpus = Files(spark=spark, source=source, splits=splits)
     writer = SpreadWriter(
         files=files,
-        tables=TableWriter(threshold=config.threshold, workspace=workspace, clock=clock),
+        tables=TableWriter(workspace=workspace, clock=clock),
         corpus=corpus,
         keep=Tables(spark, workspace),
     )
@@ -239,7 +237,7 @@ def _open_rows(spark: SparkSession, job: Job, storage: Storage, workspace: Works
         # Whoever reads a text has it several times.
         max_text_bytes=min(chosen.max_text_bytes, find_heap(spark) // HEAP_PER_TEXT),
     )
-    tables = TableWriter(threshold=config.threshold, workspace=workspace, clock=clock)
+    tables = TableWriter(workspace=workspace, clock=clock)
     writer = RowWriter(config=config, read=read, tables=tables)
     writer.check()
     return _Given(
@@ -263,15 +261,16 @@ def _read_labels(spark: SparkSession, storage: Storage, config: Config, id_type:
 
 
 def _draw(
-    clock: Clock, config: Config, found: NearFound | None, baseline: Mapping[str, Any] | None
+    clock: Clock, config: Config, counts: Near, applied: Applied, baseline: Mapping[str, Any] | None
 ) -> tuple[dict[str, Any] | None, Mapping[str, str]]:
     """Read the sample of tokens, and draw the plots."""
-    if found is None:
-        return draw(config, Near.none(), [], set(), baseline)
-    with clock.group("output"):
-        rows = signatures.select_sample(found.signatures).toArrow()
-        sample: Sample = list(zip(rows["doc_id"].to_pylist(), rows["tokens"].to_pylist(), strict=True))
-        ids = pa.table({"doc_id": pa.array([doc_id for doc_id, _ in sample], pa.int64())})
-        drawn = F.broadcast(found.removals.sparkSession.createDataFrame(ids))
-        removed = found.removals.select("doc_id").join(drawn, on="doc_id", how="left_semi").toArrow()
-    return draw(config, found.counts, sample, set(removed["doc_id"].to_pylist()), baseline)
+    sample: list[tuple[int, bytes]] = []
+    removed: set[int] = set()
+    for found in applied.near:
+        with clock.group("output"):
+            rows = signatures.select_sample(found.signatures).toArrow()
+            sample += zip(rows["doc_id"].to_pylist(), rows["tokens"].to_pylist(), strict=True)
+            drawn = F.broadcast(found.removals.sparkSession.createDataFrame(rows.select(["doc_id"])))
+            gone = found.removals.select("doc_id").join(drawn, on="doc_id", how="left_semi").toArrow()
+        removed |= {*gone["doc_id"].to_pylist()}
+    return draw(config, counts, sample, removed, baseline)

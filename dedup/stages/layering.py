@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from dedup.files.chosen import Chosen
 from dedup.stages import documents
 from dedup.stages.documents import Corpus
 from dedup.stages.exchange import Batches
@@ -152,6 +153,10 @@ class SparkEngine:
         left = corpus.leave(self.known.documents, removals, spans)
         kept = self.keep(f"{layer}_left", left.schema, lambda _: left, count_rows)
         return replace(self, corpus=corpus.without(kept.frame), layer=layer)
+
+    def choose(self, chosen: Chosen, keep: Keep) -> Self:
+        """Return the engine for the documents of a profile, which has tables of its own."""
+        return replace(self, corpus=self.corpus.choose(chosen), keep=keep)
 
     def _keep(self, name: str, schema: pa.Schema, build: Callable[[], DataFrame]) -> DataFrame:
         table = self.keep(f"{self.layer}_{name}".strip("_"), from_arrow_schema(schema), lambda _: build(), count_rows)
