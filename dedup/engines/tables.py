@@ -19,6 +19,7 @@ from dedup.files.records import Rejected
 from dedup.files.source import FileSource
 from dedup.files.splits import Split
 from dedup.kernels import Integers
+from dedup.kernels.components import connect, take_component
 from dedup.kernels.ids import apply_renamed
 from dedup.kernels.runs import find_bounds, rank
 from dedup.tables import arrow
@@ -139,6 +140,12 @@ class MemoryEngine:
         rows = rows.set_column(0, "doc_id", pa.array(doc_ids))
         self.known.register = rows.select(arrow.register(self.id_type).names)
         return rows
+
+    def connect(self, name: str, rows: pa.Table, ends: tuple[str, str]) -> pa.Table:
+        """See `Engine.connect`."""
+        del name
+        left, right = (rows[end].to_numpy() for end in ends)
+        return rows.append_column("component", pa.array(take_component(left, *connect(left, right))))
 
     def turn(self, rows: pa.Table, work: Work, schema: pa.Schema) -> pa.Table:
         """See `Engine.turn`."""

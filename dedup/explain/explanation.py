@@ -36,7 +36,7 @@ def explain(result: Result, given: str, other: str | None = None) -> Explanation
         return _explain_pair(result, doc_id, result.parse_id("--with", other))
     found = _find_fate(result, doc_id)
     found = _explain_kept(result, found) if found.fate == "kept" else _explain_removed(result, found)
-    return replace(found, spans=_list_spans(result, doc_id), profile=result.profiles.get(doc_id, ""))
+    return replace(found, spans=_list_spans(result, doc_id), profile=result.name_profile(doc_id))
 
 
 def _list_spans(result: Result, doc_id: Any) -> tuple[Span, ...]:  # noqa: ANN401 - an integer or a string
@@ -207,7 +207,7 @@ def _explain_pair(result: Result, doc_id: Any, other_id: Any) -> Explanation:  #
         direct=replace(direct, fate=_tell_fate(other)),
         chain=tuple(chain),
         notes=notes,
-        profile=result.profiles.get(doc_id, ""),
+        profile=result.name_profile(doc_id),
     )
 
 

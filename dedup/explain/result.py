@@ -113,6 +113,12 @@ class Result:
         # The key is of all profiles.
         return Settings(own, replace(self._contract, **asdict(own.text)))
 
+    def name_profile(self, doc_id: Any) -> str:  # noqa: ANN401 - an integer or a string
+        """Return the profile of a document; empty where there are none, or its row is not there to tell."""
+        if self.config.profile and self.has_texts and doc_id not in self.profiles:
+            self.find([doc_id])
+        return self.profiles.get(doc_id, "")
+
     @cached_property
     def _contract(self) -> Contract:
         contract = load_contract(self.config)

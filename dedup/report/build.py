@@ -376,6 +376,7 @@ def to_table(report: Mapping[str, Any]) -> str:
         ("documents", f"{report['documents']:,}"),
         ("kept", f"{report['kept']:,}"),
         *_list_removed(report),
+        *((f"removed of {each['name']}", f"{each['removed']:,}") for each in report["profiles"]),
     ]
     if report["spared"]:
         rows.append(("spared by the limit", f"{report['spared']:,}"))

@@ -47,7 +47,7 @@ from dedup.settings.options import Config
 from dedup.stages import documents, output, signatures
 from dedup.stages.documents import Corpus
 from dedup.stages.files import WAVES, Files
-from dedup.stages.layering import SparkEngine
+from dedup.stages.layering import Connecting, SparkEngine
 from dedup.stages.placement import sample_share
 from dedup.tables.counts import Near
 
@@ -119,7 +119,8 @@ def _run(spark: SparkSession, job: Job, storage: Storage, workspace: Workspace) 
         keep=keep,
         stage=clock,
     )
-    engine = SparkEngine(corpus=given.corpus, keep=keep, id_column=given.id_column)
+    connecting = Connecting(config.components.engine, config.components.driver_edges, workspace.checkpoints)
+    engine = SparkEngine(corpus=given.corpus, keep=keep, id_column=given.id_column, connecting=connecting)
     searched = search(engine, near, parts, config, keep=keep, clock=clock)
     found, applied = searched.near, searched.applied
     counts = unite([each.counts for each in found.values()])

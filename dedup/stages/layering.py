@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Self
+from typing import NamedTuple, Self
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -13,11 +13,12 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from dedup.files.chosen import Chosen
 from dedup.stages import documents
+from dedup.stages.components import connect_documents
 from dedup.stages.documents import Corpus
-from dedup.stages.exchange import Batches
-from dedup.stages.table import Keep, count_rows
+from dedup.stages.exchange import Batches, Counters
+from dedup.stages.table import Counts, Keep, Seen, Table, count_rows
 from dedup.tables import arrow
-from dedup.tables.schemas import REPEATED
+from dedup.tables.schemas import PAIRS, REPEATED
 
 Work = Callable[[Batches], Batches]
 
@@ -44,6 +45,14 @@ class Known:
         return self.register
 
 
+class Connecting(NamedTuple):
+    """How components are found; see `components.connect_documents`."""
+
+    engine: str
+    driver_edges: int
+    checkpoints: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SparkEngine:
     """The documents that are left, and tables that stay once they are made."""
@@ -52,6 +61,7 @@ class SparkEngine:
     keep: Keep
     id_column: str
     """Empty where an id is the digest of its row."""
+    connecting: Connecting
     layer: str = ""
     """Whose tables they are."""
     known: Known = field(default_factory=Known)
@@ -120,6 +130,26 @@ class SparkEngine:
             register = register.groupBy("doc_id").agg(place).select("doc_id", "place.*")
         build = partial(self.corpus.fetch, register, wanted, work, from_arrow_schema(schema), broadcast=False)
         return self._keep(name, schema, build)
+
+    def connect(self, name: str, rows: DataFrame, ends: tuple[str, str]) -> DataFrame:
+        """See `Engine.connect`; of the edges of a forest alone the driver has more than counts."""
+        own = f"{self.layer}_{name}"
+
+        def keep(
+            name: str,
+            schema: T.StructType,
+            build: Callable[[Counters], DataFrame],
+            measure: Callable[[Seen], Counts],
+            *,
+            summed: Mapping[str, str] | None = None,
+        ) -> Table[Counts]:
+            del name
+            return self.keep(own, schema, build, measure, summed=summed)
+
+        links = rows.select(*(F.col(end).alias(side) for end, side in zip(ends, PAIRS.names, strict=True)))
+        found = connect_documents(keep, links, links.count(), **self.connecting._asdict())
+        components = found.frame.select(F.col("doc_id").alias(ends[0]), F.col("component_id").alias("component"))
+        return rows.join(components, on=ends[0], how="inner").select(*rows.columns, "component")
 
     def turn(self, rows: DataFrame, work: Work, schema: pa.Schema) -> DataFrame:
         """See `Engine.turn`."""
