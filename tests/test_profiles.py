@@ -196,6 +196,18 @@ def test_what_no_document_is_of_is_told_and_harms_nothing(tmp_path, caplog):
         run_in_memory(make_job(write(tmp_path / "none", []), tmp_path / "empty", {"profile": PROFILES}))
 
 
+def test_all_columns_of_a_condition_must_hold(tmp_path):
+    kinds = [("py", "en"), ("py", "zh"), ("c", "en"), (None, "en"), ("py", None)]
+    rows = [
+        {"id": f"{n}", "text": "a b", "type": kind, "lang": lang, "src": None} for n, (kind, lang) in enumerate(kinds)
+    ]
+    profiles = [{"name": "both", "when": {"type": ["py", "c"], "lang": ["en"]}}]
+
+    report = run_in_memory(make_job(write(tmp_path / "in", rows), tmp_path / "out", {"profile": profiles}))
+
+    assert [(each["name"], each["documents"]) for each in report["profiles"]] == [("both", 2), ("default", 3)]
+
+
 def test_an_id_of_documents_of_two_profiles_is_refused(tmp_path):
     rows = [{"id": "a", "text": kind, "type": kind, "lang": None, "src": None} for kind in ("py", "html")]
 
