@@ -46,6 +46,8 @@ NOTE = (
     "rensa and datasketch run in one process, with bands of their own and the first document kept; none of their "
     "removals is verified. Their recall is the share of pairs of which not both documents are kept."
 )
+COPIES = 5
+"""Of each document in the corpus of copies."""
 PLANNED, PLANNED_REAL = 100_000, 4000
 """Documents of a corpus that a plan looks at."""
 THRESHOLD = 0.8
@@ -58,10 +60,14 @@ def main() -> None:
     cli.add_argument("--rounds", type=int, default=3)
     cli.add_argument("--sizes", default=",".join(map(str, SIZES)), help="documents of the generated corpora")
     cli.add_argument(
-        "--profiles", default="plain,long,skewed,lines", help="which generated corpora; also growing: by batches"
+        "--profiles",
+        default="plain,long,skewed,lines",
+        help="which generated corpora; also copies, and growing: by batches",
     )
     cli.add_argument(
-        "--contenders", default="copy,memory,spark,graphframes,mllib", help="also rensa, datasketch, incrededup"
+        "--contenders",
+        default="copy,memory,spark,graphframes,mllib",
+        help="also rensa, datasketch, incrededup, and memory-exact, spark-exact: the layer exact alone",
     )
     cli.add_argument("--data", type=Path, help="folder of parquet files with columns doc_id and text, each a corpus")
     cli.add_argument("--work", type=Path, default=Path(tempfile.gettempdir()) / "dedup-bench", help="kept corpora")
@@ -104,7 +110,7 @@ def tell_command(arguments: Sequence[str]) -> str:
 def corpora(options: argparse.Namespace, sizes: list[int]) -> Iterator[tuple[str, Path, int]]:
     """Yield name, folder and documents of every corpus; generated ones are kept for the next time."""
     profiles: dict[str, dict[str, Any]] = {"plain": {}, "long": {"mean_tokens": 400}, "skewed": {"skewed": True}}
-    profiles["lines"] = {}
+    profiles |= {"lines": {}, "copies": {}}
     for size in sizes:
         for profile in options.profiles.split(","):
             if profile == "growing":
@@ -115,9 +121,11 @@ def corpora(options: argparse.Namespace, sizes: list[int]) -> Iterator[tuple[str
             folder = options.work / f"{profile}-{size}"
             if not (folder / "truth.parquet").exists():
                 shutil.rmtree(folder, ignore_errors=True)
-                write_corpus(folder, size, **profiles[profile])
+                write_corpus(folder, size // COPIES if profile == "copies" else size, **profiles[profile])
                 if profile == "lines":
                     to_lines(folder)
+                if profile == "copies":
+                    to_copies(folder)
             yield profile, folder, size
     for file in sorted(options.data.glob("*.parquet")) if options.data else []:
         folder = options.work / file.stem
@@ -134,6 +142,24 @@ def to_lines(folder: Path) -> None:
         lines = b"".join(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE) for row in pq.read_table(file).to_pylist())
         with pa.CompressedOutputStream(str(folder / "documents" / f"{file.stem}.jsonl.zst"), "zstd") as stream:
             stream.write(lines)
+
+
+def to_copies(folder: Path) -> None:
+    """Write every document COPIES times, in random order, with ids of their own, into files as large as before."""
+    chance, begin, truth = np.random.default_rng(1), 0, []
+    (folder / "documents").rename(folder / "originals")
+    (folder / "documents").mkdir()
+    for file in sorted((folder / "originals").iterdir()):
+        table = pq.read_table(file)
+        originals = chance.permutation(np.repeat(np.arange(table.num_rows), COPIES))
+        ids = np.arange(begin, begin + originals.size)
+        for places in np.array_split(np.arange(originals.size), COPIES):
+            copied = pa.table({"doc_id": ids[places], "text": table["text"].take(pa.array(originals[places]))})
+            pq.write_table(copied, folder / "documents" / f"{ids[places[0]]:010}.parquet", compression="zstd")
+        truth.append(ids[np.argsort(originals, kind="stable")].reshape(-1, COPIES)[:, :2])
+        begin += originals.size
+    left, right = np.concatenate(truth).T
+    pq.write_table(pa.table({"left": left, "right": right, "jaccard": np.ones(left.size)}), folder / "truth.parquet")
 
 
 def install(contenders: list[str]) -> None:
@@ -215,7 +241,8 @@ def build(contender: str, folder: Path, target: Path) -> list[str]:
         readable = folder / "parquet" if (folder / "parquet").exists() else source
         return [sys.executable, "-m", "tests.bench_jobs", contender, str(readable), str(target)]
     command = [sys.executable, "jobs/deduplicate.py", "--input", str(source), "--output", str(target)]
-    command += ["--id-column", "doc_id", "--engine", "memory" if contender == "memory" else "spark"]
+    command += ["--id-column", "doc_id", "--engine", "memory" if contender.startswith("memory") else "spark"]
+    command += ["--set", 'layers=["exact"]'] * contender.endswith("-exact")
     return command + ["--set", "components.engine=graphframes"] * (contender == "graphframes")
 
 
@@ -291,12 +318,12 @@ def to_table(result: Mapping[str, Any]) -> str:
     lines = [
         f"\n{result['corpus']}, {result['documents']:,} documents, {result['rounds']} rounds\n",
         (
-            "| job | seconds (min to max) | in session | ratio to copy (min to max) | docs/s/core | shuffle B/doc "
-            "| JVM MB | worker MB | all MB | recall |"
+            "| job | seconds (min to max) | in session | ratio to copy (min to max) | CPU seconds | docs/s/core "
+            "| shuffle B/doc | JVM MB | worker MB | all MB | recall |"
         ),
-        "|---|---|---|---|---|---|---|---|---|---|",
+        "|---|---|---|---|---|---|---|---|---|---|---|",
     ]
-    for name in ("copy", "memory", "spark", "graphframes", "mllib", *PEERS):
+    for name in ("copy", "memory", "memory-exact", "spark", "spark-exact", "graphframes", "mllib", *PEERS):
         if name not in result:
             continue
         one = result[name]
@@ -307,13 +334,14 @@ def to_table(result: Mapping[str, Any]) -> str:
             f"| {seconds['median']:.1f} ({seconds['min']:.1f} to {seconds['max']:.1f}) "
             f"| {one['session_seconds']['median']:.1f} "
             f"| {ratio['median']:.2f} ({ratio['min']:.2f} to {ratio['max']:.2f}) "
+            f"| {one['cpu_seconds']['median']:.1f} "
             f"| {one['documents_per_second_per_core']:,} | {one['shuffle_bytes_per_document']:,} "
             f"| {one['jvm_bytes'] / 1e6:,.0f} | {one['worker_bytes'] / 1e6:,.0f} "
             f"| {one['total_bytes'] / 1e6:,.0f} | {found} |"
         )
     if any(name in result for name in PEERS):
         lines += ["", NOTE]
-    for name in ("memory", "spark"):
+    for name in ("memory", "memory-exact", "spark", "spark-exact"):
         stages = result.get(name, {}).get("stages", {})
         told = ", ".join(f"{stage} {seconds:.1f}" for stage, seconds in stages.items())
         lines += ["", f"{name}, stages in seconds: {told}"]

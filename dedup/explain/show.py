@@ -74,6 +74,8 @@ def _head(found: Explanation) -> Iterator[str]:
     else:
         others = found.documents - 1
         yield _field("kept", f"stands for {others:,} removed" if others else "no other is removed for it")
+    if found.profile:
+        yield _field("profile", found.profile)
     if found.component_id is not None:
         yield _field("component", f"{found.component_id}, {found.documents:,} documents")
     if found.copies:

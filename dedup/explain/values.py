@@ -71,6 +71,8 @@ class Explanation:
     """Documents in the component, this one included."""
     copies: int = 0
     """Rows removed that equal this one in every column."""
+    profile: str = ""
+    """Profile of the document; empty where there are none, or its row is not at hand."""
     chain: tuple[Pair, ...] = ()
     """Edges to the document kept, or to the other one asked for."""
     direct: Pair | None = None

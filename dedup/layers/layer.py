@@ -60,6 +60,12 @@ class Engine(Protocol[Rows]):
         `wanted` has a row for each of them, known by doc_id.
         """
 
+    def connect(self, name: str, rows: Rows, ends: tuple[str, str]) -> Rows:
+        """Return rows that are edges, with a further column `component`: the least doc_id of the component of each.
+
+        `ends` are the columns of the doc_ids that a row joins, int64 without nulls.
+        """
+
     def turn(self, rows: Rows, work: Work, schema: pa.Schema) -> Rows:
         """Return what the work makes of rows, wherever each stands."""
 

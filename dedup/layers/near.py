@@ -84,6 +84,7 @@ class Stage(Protocol):
 class NearFound:
     """Result of the layer, with the tables that explain it."""
 
+    threshold: float
     removals: DataFrame
     """REMOVALS."""
     counts: Near
@@ -156,6 +157,7 @@ class NearLayer:
         elected = stage("representatives", self._elect, connected, same, signed, verified, sets)
         recall = stage("recall", self._measure_recall, labeled, sets, connected)
         return NearFound(
+            threshold=self.config.threshold,
             removals=representatives.select_removals(elected.frame, layer=self.name),
             counts=Near(
                 signed=signed.counts,

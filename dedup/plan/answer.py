@@ -19,6 +19,7 @@ from dedup.plan.wishes import Search, Target, Wishes, crossings
 from dedup.settings.banding import Banding
 from dedup.settings.layers import NEAR
 from dedup.settings.options import Config, Lsh
+from dedup.settings.profiles import refuse_profiles
 
 DECADES = (10**6, 10**7, 10**8, 10**9, 10**10)
 """Documents of the table of capacities."""
@@ -36,6 +37,7 @@ def answer(question: Question) -> dict[str, Any]:
         When an option is malformed, targets exclude each other, or the sample cannot be read.
     """
     check_numbers(question)
+    refuse_profiles(question.config.profile, "to be planned")
     targets = [parse_target("--recall", text) for text in question.recall]
     targets += [parse_target("--candidates", text) for text in question.candidates]
     wishes = Wishes(

@@ -1,12 +1,11 @@
 """What a run did, as numbers: report.json, and the table a job prints."""
 
-import dataclasses
 import json
 import math
 import platform
 import unicodedata
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
 from importlib.metadata import version
 from typing import Any, TypeAlias
@@ -24,6 +23,7 @@ from dedup.report.alerts import find_breaches, to_sentence
 from dedup.report.baseline import hold_against
 from dedup.report.decisions import show_doubtful, turn_dial
 from dedup.report.prediction import predict
+from dedup.report.profiles import Profiled
 from dedup.settings.files import to_dict
 from dedup.settings.layers import NEAR
 from dedup.settings.options import Config
@@ -33,6 +33,13 @@ Sample: TypeAlias = Sequence[tuple[int, bytes]]
 """Documents as from `frequencies.shorten` by doc_id, those of equal rows as often as there are such."""
 PACKAGES = ("pyspark", "graphframes-py", "numpy", "pyarrow", "scipy", "xxhash")
 SIMILARITIES = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95)
+OF_PROFILE = (
+    *("documents", "kept", "removed", "removal_rate", "identical", "near", "chained", "least_similarity"),
+    *("documents_empty", "documents_short", "text_bytes", "tokens", "layers", "edges", "components"),
+    *("pairs", "uncompared", "missed_by_bands", "recall_at_threshold", "recall_expected", "dial"),
+    *("similarities", "removal_similarities"),
+)
+"""Entries of report.json that are told of each profile too."""
 BAND_ROW_BYTES = 16
 """A band row: key and doc_id."""
 EXAMPLE_LENGTH = 200
@@ -46,6 +53,8 @@ class Outcome:
     layers: Sequence[Layered]
     """In the order in which they ran, at least one."""
     near: Near
+    """Of all profiles together, if there are any."""
+    profiles: Sequence[Profiled] = ()
     written: Written
     stages: Mapping[str, Mapping[str, Any]]
     """Numbers of every stage: rows, seconds and its own counts."""
@@ -108,6 +117,7 @@ def build_report(*, config: Config, inputs: Sequence[str], output: str, outcome:
         "short_rate": _share(signed.documents_short, signed.rows),
         "survival_by_source": outcome.survival_by_source,
         "removers": [{**each, **_name_sources(each)} for each in elected.removers],
+        "profiles": [],
         "layers": list_layers(outcome.layers, written),
         "text_bytes": first.text_bytes,
         "text_bytes_removed": None if written.text_bytes_kept is None else first.text_bytes - written.text_bytes_kept,
@@ -173,11 +183,47 @@ def build_report(*, config: Config, inputs: Sequence[str], output: str, outcome:
             **({"numba": version("numba")} if AVAILABLE else {}),
         },
     }
+    if outcome.profiles:
+        report |= _tell_profiles(outcome)
     if baseline is not None:
         report["baseline"] = hold_against(report, baseline)
         report["removal_rate_change"] = abs(report["removal_rate"] - baseline["removal_rate"])
     report["alerts"] = find_breaches(report, report["settings"]["alerts"])
     return report
+
+
+def _tell_profiles(outcome: Outcome) -> dict[str, Any]:
+    """Return what is told of each profile, and what follows for all: bounds add up, and the least recall counts."""
+    told: list[dict[str, Any]] = []
+    for each in outcome.profiles:
+        own = replace(
+            outcome, layers=each.layers, near=each.near, written=each.written, profiles=(), baseline=None, texts={}
+        )
+        report = build_report(config=each.config, inputs=(), output="", outcome=own)
+        settings: dict[str, Any] = {
+            "threshold": each.config.threshold,
+            "shingle_size": each.config.shingles.shingle_size,
+        }
+        bands, rows = each.config.banding
+        settings |= {"bands": bands, "rows": rows} if each.config.mode == "lsh" else {}
+        told.append(
+            {"name": each.name, **settings, "text": asdict(each.config.text)} | {key: report[key] for key in OF_PROFILE}
+        )
+    lost = sum(each["uncompared"]["lost_at_most"] for each in told)
+    uncompared = outcome.near.paired.pairs_uncompared
+    return {
+        "profiles": told,
+        "uncompared": {
+            **asdict(outcome.near.lost),
+            "lost_share_at_most": _share(lost, uncompared),
+            "lost_at_most": lost,
+        },
+        "missed_by_bands": sum(each["missed_by_bands"] for each in told),
+        "recall_at_threshold": min(each["recall_at_threshold"] for each in told if each["documents"]),
+        "recall_expected": [],
+        "dial": [],
+        "planned": None,
+    }
 
 
 def list_layers(steps: Sequence[Layered], written: Written) -> list[dict[str, Any]]:
@@ -259,7 +305,7 @@ def _percentile(counts: Mapping[int, int], percent: int) -> int:
 def hide_passwords(config: Config) -> Config:
     """Return the settings without the user and password that a URL among them can hold."""
     path = hide_secrets(config.evaluation.labeled_pairs)
-    return dataclasses.replace(config, evaluation=dataclasses.replace(config.evaluation, labeled_pairs=path))
+    return replace(config, evaluation=replace(config.evaluation, labeled_pairs=path))
 
 
 def _share(part: int, whole: int) -> float:
@@ -337,6 +383,7 @@ def to_table(report: Mapping[str, Any]) -> str:
         ("documents", f"{report['documents']:,}"),
         ("kept", f"{report['kept']:,}"),
         *_list_removed(report),
+        *((f"removed of {each['name']}", f"{each['removed']:,}") for each in report["profiles"]),
     ]
     if report["spared"]:
         rows.append(("spared by the limit", f"{report['spared']:,}"))

@@ -40,6 +40,7 @@ def to_html(report: Mapping[str, Any], plots: Mapping[str, str]) -> str:
         sizes={name: group_by_power_of_two(report[f"{name}_sizes"]) for name in ("bucket", "component")},
         layers=list_layers(report),
         details=list_details(report),
+        profiles=list_profiles(report),
         earlier={"survival": {}, "seconds": {}} | ((report.get("baseline") or {}).get("plotted") or {}),
         funnel=list_pairs(report),
         sources=list_sources(report),
@@ -105,6 +106,24 @@ def list_layers(report: Mapping[str, Any]) -> list[dict[str, Any]]:
             listed.append({"name": name, "removed": removed, "before": left})
             left -= removed
     return listed
+
+
+def list_profiles(report: Mapping[str, Any]) -> list[list[str]]:
+    """Return the rows of the table of profiles."""
+    return [
+        [
+            each["name"],
+            count(each["documents"]),
+            count(each["removed"]),
+            share(each["removal_rate"]),
+            count(each["edges"]),
+            f"{each['threshold']:g}",
+            str(each["shingle_size"]),
+            f"{each['bands']} x {each['rows']}" if "bands" in each else "all pairs",
+            share(each["recall_at_threshold"]),
+        ]
+        for each in report["profiles"]
+    ]
 
 
 def list_pairs(report: Mapping[str, Any]) -> list[dict[str, Any]]:

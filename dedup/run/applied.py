@@ -32,7 +32,8 @@ class Applied:
     """As `arrow.spans_written`; None where no layer has any."""
     cuts: DataFrame | None
     """Spans (doc_id, begin, end) that the texts written lose; None where they lose none."""
-    near: NearFound | None
+    near: Sequence[NearFound]
+    """Of each profile; none where the layer did not run."""
     few: bool
     """Whether what is removed fits into every executor's memory."""
 
@@ -47,4 +48,4 @@ class Applied:
 
     def list_examples(self) -> list[int]:
         """Return the documents whose texts the report shows."""
-        return [*self.examples] if self.near is None else self.near.counts.elected.shown
+        return sorted({*self.examples, *(doc_id for found in self.near for doc_id in found.counts.elected.shown)})

@@ -36,6 +36,7 @@ from dedup.settings.hashspec import HashSpec
 from dedup.settings.keeping import needs_spark
 from dedup.settings.layers import NEAR
 from dedup.settings.options import Config
+from dedup.settings.profiles import refuse_profiles
 from dedup.store.adding import Batch, Grown, grow
 from dedup.store.state import State, choose_deciding, create, read_rows, read_state
 from dedup.store.tables import Conflict, Tables
@@ -117,6 +118,7 @@ def check_settings(config: Config, growth: Growth) -> None:
         raise ConfigError(f'--store: needs layers = ["near"] (got {list(config.layers)})')
     if needs_spark(config.keep.order):
         raise ConfigError('--store: keep.order must have no entry "sql:...", which only Spark knows')
+    refuse_profiles(config.profile, "in a store, whose features are of one specification")
     unset = {
         "limits.per_source": config.limits.per_source,
         "keep.merge": config.keep.merge,

@@ -53,7 +53,7 @@ def tell(keep: Keep, grown: Grown, read: Read, threshold: float) -> Told:
         edges=found,
         spans=None,
         cuts=None,
-        near=None,
+        near=[],
         few=few and grown.joined.near_misses is not None,
         removes=bool(members.counts) or repeated is not None,
         near_misses=misses,

@@ -2,7 +2,7 @@
 
 import logging
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
@@ -16,11 +16,12 @@ from dedup.files.storage import Storage as FileStorage
 from dedup.files.systems import redact
 from dedup.layers.near import NearLayer, Read
 from dedup.report.build import Outcome
+from dedup.report.summary import draw
 from dedup.run.clock import Clock
 from dedup.run.growing import TRIES, Growth, find_base, refuse_again, remember
 from dedup.run.job import Job
 from dedup.run.joined import tell
-from dedup.run.pipeline import Given, count_survival, draw_sample, open_files, run
+from dedup.run.pipeline import Given, count_survival, open_files, read_sample, run
 from dedup.run.publication import conclude, identify, read_baseline
 from dedup.run.reach import find_obstacle_beside
 from dedup.run.searching import to_search
@@ -31,11 +32,11 @@ from dedup.run.writing import TableWriter
 from dedup.settings.contract import load_contract
 from dedup.settings.hashspec import HashSpec
 from dedup.settings.layers import NEAR
+from dedup.stages.components import Connecting
 from dedup.stages.placement import sample_share
 from dedup.stages.table import Keep
 from dedup.store.joins.adding import Arrival, Grown, grow
 from dedup.store.joins.arriving import digest_content
-from dedup.store.joins.election import Connecting
 from dedup.store.joins.growth import name_under
 from dedup.store.state import choose_deciding, create, read_state
 from dedup.store.tables import Conflict, Tables
@@ -157,13 +158,17 @@ def _publish(job: Job, batch: _Batch, workspace: Workspace, clock: Clock) -> dic
     clock.note("edges", counts.verified)
     clock.note("representatives", counts.elected)
     clock.note("store", Stored(rows=grown.arrived.documents.counts))
-    tables = TableWriter(threshold=config.threshold, workspace=workspace, clock=clock)
+    tables = TableWriter(workspace=workspace, clock=clock)
     baseline = read_baseline(FileStorage(), job.baseline) or remember(
         writing.tables, writing.snapshot.state, batch.growth, config
     )
+
+    def draw_plots() -> tuple[dict[str, Any] | None, Mapping[str, str]]:
+        sample, removed = read_sample(clock, signed.frame, told.applied.removals)
+        return draw(config, counts, sample, removed, baseline)
+
     with ThreadPoolExecutor() as beside:
-        sampled = (signed.frame, told.applied.removals)
-        drawing = beside.submit(draw_sample, clock, config, counts, sampled, baseline)
+        drawing = beside.submit(draw_plots)
         changes = beside.submit(tables.write, "changes", told.changes)
         written = clock("output", replace(writer, keep=batch.keep).write, told.applied)
         survival = count_survival(config, told.applied)

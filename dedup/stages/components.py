@@ -3,7 +3,7 @@
 import contextlib
 import logging
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -20,6 +20,14 @@ LOG = logging.getLogger("dedup")
 
 GRAPHFRAME = "org/graphframes/GraphFrame.class"
 ADAPTIVE = "spark.sql.adaptive.enabled"
+
+
+class Connecting(NamedTuple):
+    """How components are found; see `connect_documents`."""
+
+    engine: str
+    driver_edges: int
+    checkpoints: str
 
 
 def connect_documents(

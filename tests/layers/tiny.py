@@ -91,6 +91,14 @@ class TinyEngine:
             found.append(pa.Table.from_batches(work(self._split(chosen)), schema))
         return self._note(name, pa.concat_tables([schema.empty_table(), *found]))
 
+    def connect(self, name, rows, ends):
+        component = {doc_id: doc_id for end in ends for doc_id in rows[end].to_pylist()}
+        for _ in component:
+            for pair in zip(*(rows[end].to_pylist() for end in ends), strict=True):
+                component |= dict.fromkeys(pair, min(component[each] for each in pair))
+        components = [component[each] for each in rows[ends[0]].to_pylist()]
+        return self._note(name, rows.append_column("component", pa.array(components, pa.int64())))
+
     def turn(self, rows, work, schema):
         return pa.Table.from_batches(work(self._split(rows)), schema)
 

@@ -20,7 +20,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from dedup.engines.values import Search
 from dedup.errors import DataError
 from dedup.kernels.text import Contract
-from dedup.stages.components import find_parted
+from dedup.stages.components import Connecting, find_parted
 from dedup.stages.documents import Corpus
 from dedup.stages.edges import compare
 from dedup.stages.placement import fits_broadcast
@@ -29,7 +29,7 @@ from dedup.store.arrays import distinct, is_in
 from dedup.store.changing import to_links
 from dedup.store.growth import Links
 from dedup.store.joins.arriving import Arrived, Met, meet, number
-from dedup.store.joins.election import Connecting, Decided, decide
+from dedup.store.joins.election import Decided, decide
 from dedup.store.joins.growth import Joined, Step, list_own_rows, settle
 from dedup.store.joins.reading import Reader
 from dedup.store.joins.writing import write_rows, write_sets

@@ -20,7 +20,7 @@ from dedup.kernels import Hashes, Integers, blocks
 from dedup.kernels.doubts import REMOVERS, merge_removals
 from dedup.kernels.exact import take
 from dedup.kernels.representatives import LARGEST
-from dedup.stages.components import connect_documents
+from dedup.stages.components import Connecting, connect_documents
 from dedup.stages.exchange import Batches, Counters
 from dedup.stages.placement import CELL_BYTES, tasks
 from dedup.stages.table import Seen, Table, count_rows
@@ -39,15 +39,6 @@ EARLIER = ("kept", "representative", "kind", "jaccard", "settled")
 """Of `members`, what was said before."""
 TEXT = "elected"
 """Name under which tasks tell their counts."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Connecting:
-    """How components are found; see `components.connect_documents`."""
-
-    engine: str
-    driver_edges: int
-    checkpoints: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
