@@ -92,9 +92,10 @@ class MemoryEngine:
         by: Sequence[str],
         order: Sequence[str],
         schema: pa.Schema,
+        once: bool = False,
     ) -> pa.Table:
         """See `Engine.meet`."""
-        del name
+        del name, once
         if emit is None:
             every = rows.select(emitted.names)
         else:
@@ -103,9 +104,9 @@ class MemoryEngine:
         ordered = every.take(pa.array(np.lexsort(keys[::-1])))
         return pa.Table.from_batches(work(iter(ordered.to_batches(BATCH_ROWS))), schema)
 
-    def fetch(self, name: str, wanted: pa.Table, work: Work, schema: pa.Schema) -> pa.Table:
+    def fetch(self, name: str, wanted: pa.Table, work: Work, schema: pa.Schema, *, once: bool = False) -> pa.Table:
         """See `Engine.fetch`."""
-        del name
+        del name, once
         register = self.known.documents
         known = register["doc_id"].to_numpy()
         order = np.argsort(known, kind="stable")
@@ -138,6 +139,13 @@ class MemoryEngine:
         rows = rows.set_column(0, "doc_id", pa.array(doc_ids))
         self.known.register = rows.select(arrow.register(self.id_type).names)
         return rows
+
+    def name_documents(self, name: str, rows: pa.Table, *, of: str, to: str, schema: pa.Schema) -> pa.Table:
+        """See `Engine.name_documents`."""
+        del name
+        places = pc.index_in(rows[of], self.known.documents["doc_id"])
+        ids = self.known.documents["id"].take(places)
+        return rows.set_column(rows.schema.get_field_index(to), to, ids).select(schema.names)
 
     def turn(self, rows: pa.Table, work: Work, schema: pa.Schema) -> pa.Table:
         """See `Engine.turn`."""

@@ -158,7 +158,7 @@ def _write(
         edges = pa.concat_tables([edges, chain.edges])
     spans = of_text = None
     if chain.spans is not None:
-        spans = write_spans(engine, chain.documents, chain.spans)
+        spans = write_spans(engine, chain.spans)
         of_text = chain.spans.filter(pc.equal(chain.spans["effect"], "cut"))
     return writer.write(
         engine.workers,
