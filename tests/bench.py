@@ -48,6 +48,21 @@ NOTE = (
 )
 COPIES = 5
 """Of each document in the corpus of copies."""
+LAYERED = "+passages"
+"""Ends the name of an engine that runs the layer `passages` on what `near` leaves."""
+ALONE = "passages"
+"""The layer by itself, in memory, as `suffixes` finds the same: all of every window that occurs twice."""
+MARKED = ("layers=['passages']", "passages.action=mark", "passages.keep_first=false")
+SUFFIXES = "suffixes"
+SUFFIXES_MISSING = """bench: the contender suffixes needs a checkout in dist/peers/suffixes (it is not there):
+git clone https://github.com/google-research/deduplicate-text-datasets dist/peers/suffixes
+cd dist/peers/suffixes && cargo build"""
+EXACT = "-exact"
+"""Ends the name of an engine that runs the layer `exact` alone."""
+CONTENDERS = (
+    "also rensa, datasketch, incrededup; memory-exact, spark-exact; memory+passages, spark+passages, passages, suffixes"
+)
+PROFILES = "which generated corpora; also copies, footer, and growing: by batches"
 PLANNED, PLANNED_REAL = 100_000, 4000
 """Documents of a corpus that a plan looks at."""
 THRESHOLD = 0.8
@@ -59,16 +74,8 @@ def main() -> None:
     cli.add_argument("--large", action="store_true", help=f"also {LARGE:,} documents: 7 GB of text, an hour")
     cli.add_argument("--rounds", type=int, default=3)
     cli.add_argument("--sizes", default=",".join(map(str, SIZES)), help="documents of the generated corpora")
-    cli.add_argument(
-        "--profiles",
-        default="plain,long,skewed,lines",
-        help="which generated corpora; also copies, and growing: by batches",
-    )
-    cli.add_argument(
-        "--contenders",
-        default="copy,memory,spark,graphframes,mllib",
-        help="also rensa, datasketch, incrededup, and memory-exact, spark-exact: the layer exact alone",
-    )
+    cli.add_argument("--profiles", default="plain,long,skewed,lines", help=PROFILES)
+    cli.add_argument("--contenders", default="copy,memory,spark,graphframes,mllib", help=CONTENDERS)
     cli.add_argument("--data", type=Path, help="folder of parquet files with columns doc_id and text, each a corpus")
     cli.add_argument("--work", type=Path, default=Path(tempfile.gettempdir()) / "dedup-bench", help="kept corpora")
     cli.add_argument("--output", type=Path, default=Path("bench.json"))
@@ -110,7 +117,7 @@ def tell_command(arguments: Sequence[str]) -> str:
 def corpora(options: argparse.Namespace, sizes: list[int]) -> Iterator[tuple[str, Path, int]]:
     """Yield name, folder and documents of every corpus; generated ones are kept for the next time."""
     profiles: dict[str, dict[str, Any]] = {"plain": {}, "long": {"mean_tokens": 400}, "skewed": {"skewed": True}}
-    profiles |= {"lines": {}, "copies": {}}
+    profiles |= {"lines": {}, "copies": {}, "footer": {"footer": True}}
     for size in sizes:
         for profile in options.profiles.split(","):
             if profile == "growing":
@@ -178,6 +185,8 @@ def install(contenders: list[str]) -> None:
             *wanted,
         ]
         subprocess.run(command, check=True)
+    if SUFFIXES in contenders and not (PEERS_FOLDER / SUFFIXES / "target" / "debug").exists():
+        raise SystemExit(SUFFIXES_MISSING)
 
 
 def measure(name: str, folder: Path, documents: int, contenders: list[str], rounds: int) -> dict[str, Any]:
@@ -195,9 +204,12 @@ def measure(name: str, folder: Path, documents: int, contenders: list[str], roun
     result: dict[str, Any] = {"corpus": name, "documents": documents, "rounds": rounds}
     result["planned"] = plan(folder, documents)
     for contender, done in runs.items():
-        ratios = [one["seconds"] / other["seconds"] for one, other in zip(done, runs["copy"], strict=False)]
         spread = {key: [one[key] for one in done] for key in ("seconds", "session_seconds", "cpu_seconds")}
-        spread["ratio_to_copy"] = ratios
+        spread["ratio_to_copy"] = divide(done, runs["copy"])
+        if below := runs.get(contender.removesuffix(LAYERED)) if contender.endswith(LAYERED) else None:
+            spread["ratio_on_top"] = [
+                one - other for one, other in zip(spread["ratio_to_copy"], divide(below, runs["copy"]), strict=True)
+            ]
         measured = {
             key: dict(zip(("median", "min", "max"), (statistics.median(n), min(n), max(n)), strict=True))
             for key, n in spread.items()
@@ -211,11 +223,16 @@ def measure(name: str, folder: Path, documents: int, contenders: list[str], roun
             **largest,
             **{
                 key: done[-1][key]
-                for key in ("recall", "recall_hot", "removed", "stages", "finished")
+                for key in ("recall", "recall_hot", "removed", "repeated_tokens", "stages", "finished")
                 if key in done[-1]
             },
         }
     return result
+
+
+def divide(runs: Sequence[Mapping[str, Any]], others: Sequence[Mapping[str, Any]]) -> list[float]:
+    """Return the seconds of runs over those of others of the same round."""
+    return [one["seconds"] / other["seconds"] for one, other in zip(runs, others, strict=False)]
 
 
 def plan(folder: Path, documents: int) -> dict[str, int]:
@@ -236,14 +253,18 @@ def build(contender: str, folder: Path, target: Path) -> list[str]:
     source = folder / "documents"
     if contender in PEERS:
         return [sys.executable, "-m", "tests.bench_peers", contender, str(source), str(target)]
+    if contender == SUFFIXES:
+        return [sys.executable, "-m", "tests.bench_suffixes", str(PEERS_FOLDER / SUFFIXES), str(source), str(target)]
     if contender in {"copy", "mllib"}:
         # Spark does not read JSONL.zst everywhere: the copy is that of the same rows.
         readable = folder / "parquet" if (folder / "parquet").exists() else source
         return [sys.executable, "-m", "tests.bench_jobs", contender, str(readable), str(target)]
     command = [sys.executable, "jobs/deduplicate.py", "--input", str(source), "--output", str(target)]
-    command += ["--id-column", "doc_id", "--engine", "memory" if contender.startswith("memory") else "spark"]
-    command += ["--set", 'layers=["exact"]'] * contender.endswith("-exact")
-    return command + ["--set", "components.engine=graphframes"] * (contender == "graphframes")
+    engine = "memory" if contender.startswith("memory") or contender == ALONE else "spark"
+    settings = [*["layers=['near', 'passages']"] * contender.endswith(LAYERED), *MARKED * (contender == ALONE)]
+    settings += ["layers=['exact']"] * contender.endswith(EXACT)
+    settings += ["components.engine=graphframes"] * (contender == "graphframes")
+    return [*command, "--id-column", "doc_id", "--engine", engine, *(f"--set={each}" for each in settings)]
 
 
 def run(contender: str, folder: Path) -> dict[str, Any]:
@@ -278,10 +299,17 @@ def judge(contender: str, folder: Path, target: Path) -> dict[str, Any]:
         report = json.loads((target / "report.json").read_text("utf-8"))
         measured["stages"] = {name: round(stage["seconds"], 2) for name, stage in report["stages"].items()}
         measured["removed"] = report["removed"]
+        last = report["layers"][-1]
+        if last["layer"] == ALONE:
+            measured["repeated_tokens"] = last["details"]["repeated_tokens"]
+        if contender == ALONE:
+            return measured
         places = place(target)
         for key, file in (("recall", "truth"), ("recall_hot", "hot")):
             if (folder / f"{file}.parquet").exists():
                 measured[key] = recall(places, pq.read_table(folder / f"{file}.parquet"))
+    elif contender == SUFFIXES:
+        measured |= json.loads((target / "counts.json").read_text("utf-8"))
     elif contender in PEERS and (folder / "truth.parquet").exists():
         kept = pq.read_table(target, columns=["doc_id"])["doc_id"].to_numpy()
         measured["recall"] = float(
@@ -323,9 +351,8 @@ def to_table(result: Mapping[str, Any]) -> str:
         ),
         "|---|---|---|---|---|---|---|---|---|---|---|",
     ]
-    for name in ("copy", "memory", "memory-exact", "spark", "spark-exact", "graphframes", "mllib", *PEERS):
-        if name not in result:
-            continue
+    shown = [name for name, one in result.items() if isinstance(one, dict) and "seconds" in one]
+    for name in shown:
         one = result[name]
         seconds, ratio = one["seconds"], one["ratio_to_copy"]
         found = " / ".join(f"{one[key]:.4f}" for key in ("recall", "recall_hot") if key in one)
@@ -341,8 +368,15 @@ def to_table(result: Mapping[str, Any]) -> str:
         )
     if any(name in result for name in PEERS):
         lines += ["", NOTE]
-    for name in ("memory", "memory-exact", "spark", "spark-exact"):
-        stages = result.get(name, {}).get("stages", {})
+    for name in shown:
+        if "ratio_on_top" in result[name]:
+            top = result[name]["ratio_on_top"]
+            lines += ["", f"{name}: {top['median']:.2f} copies ({top['min']:.2f} to {top['max']:.2f}) on top of near"]
+        if "repeated_tokens" in result[name]:
+            lines += ["", f"{name}: {result[name]['repeated_tokens']:,} tokens repeated"]
+        stages = result[name].get("stages")
+        if not stages:
+            continue
         told = ", ".join(f"{stage} {seconds:.1f}" for stage, seconds in stages.items())
         lines += ["", f"{name}, stages in seconds: {told}"]
     return "\n".join(lines)

@@ -721,6 +721,14 @@ MUTATIONS = (
         ("layers/test_passages.py",),
     ),
     Mutation(
+        "sorting-groups",
+        "Rows of equal keys come to one task, in whatever order they are wanted.",
+        "stages/sorting.py",
+        "_hash(held[groups])",
+        "_hash(held[keys])",
+        ("stages/test_sorting.py",),
+    ),
+    Mutation(
         "passage-mark",
         "No cut parts a character from the marks on it.",
         "kernels/places.py",

@@ -94,9 +94,10 @@ class MemoryEngine:
         by: Sequence[str],
         order: Sequence[str],
         schema: pa.Schema,
+        once: bool = False,
     ) -> pa.Table:
         """See `Engine.meet`."""
-        del name
+        del name, once
         if emit is None:
             every = rows.select(emitted.names)
         else:
@@ -105,9 +106,9 @@ class MemoryEngine:
         ordered = every.take(pa.array(np.lexsort(keys[::-1])))
         return pa.Table.from_batches(work(iter(ordered.to_batches(BATCH_ROWS))), schema)
 
-    def fetch(self, name: str, wanted: pa.Table, work: Work, schema: pa.Schema) -> pa.Table:
+    def fetch(self, name: str, wanted: pa.Table, work: Work, schema: pa.Schema, *, once: bool = False) -> pa.Table:
         """See `Engine.fetch`."""
-        del name
+        del name, once
         register = self.known.documents
         known = register["doc_id"].to_numpy()
         order = np.argsort(known, kind="stable")
@@ -146,6 +147,13 @@ class MemoryEngine:
         del name
         left, right = (rows[end].to_numpy() for end in ends)
         return rows.append_column("component", pa.array(take_component(left, *connect(left, right))))
+
+    def name_documents(self, name: str, rows: pa.Table, *, of: str, to: str, schema: pa.Schema) -> pa.Table:
+        """See `Engine.name_documents`."""
+        del name
+        places = pc.index_in(rows[of], self.known.documents["doc_id"])
+        ids = self.known.documents["id"].take(places)
+        return rows.set_column(rows.schema.get_field_index(to), to, ids).select(schema.names)
 
     def turn(self, rows: pa.Table, work: Work, schema: pa.Schema) -> pa.Table:
         """See `Engine.turn`."""

@@ -13,6 +13,7 @@ from dedup.errors import DataError
 from dedup.explain.comparison import compare, has_tokens, tell_verdict
 from dedup.explain.graph import PAIR, Graph
 from dedup.explain.result import Result
+from dedup.explain.spans import part
 from dedup.explain.values import Component, Explanation, Pair, Removal, Span, Top
 from dedup.kernels.jaccard import CLOSEST
 from dedup.settings.layers import NEAR
@@ -36,12 +37,18 @@ def explain(result: Result, given: str, other: str | None = None) -> Explanation
         return _explain_pair(result, doc_id, result.parse_id("--with", other))
     found = _find_fate(result, doc_id)
     found = _explain_kept(result, found) if found.fate == "kept" else _explain_removed(result, found)
-    return replace(found, spans=_list_spans(result, doc_id), profile=result.name_profile(doc_id))
+    return _add_spans(result, replace(found, profile=result.name_profile(doc_id)))
 
 
-def _list_spans(result: Result, doc_id: Any) -> tuple[Span, ...]:  # noqa: ANN401 - an integer or a string
+def _add_spans(result: Result, found: Explanation) -> Explanation:
+    rows = result.list_spans(found.id)
     names = [each.name for each in fields(Span)]
-    return tuple(Span(**{name: row[name] for name in names}) for row in result.list_spans(doc_id))
+    cut = [row for row in rows if row["effect"] == "cut"]
+    return replace(
+        found,
+        spans=tuple(Span(**{name: row[name] for name in names}) for row in rows),
+        text=tuple(part(result.find_whole(found.id), cut)) if cut else (),
+    )
 
 
 def list_top(result: Result, count: int) -> Top:

@@ -160,7 +160,9 @@ class Result:
         texts = self._find_texts(ids)
         if self.spans is None:
             return texts
-        return {each: self._take_as_searched(each, text) for each, text in texts.items()}
+        layers = self.config.layers
+        before = layers[: layers.index(NEAR)] if NEAR in layers else layers[:-1]
+        return {each: self._take_as_searched(each, text, before) for each, text in texts.items()}
 
     def list_spans(self, doc_id: Any) -> list[dict[str, Any]]:  # noqa: ANN401 - an integer or a string
         """Return the spans of a document that a layer cut or marked, as OUT/spans has them."""
@@ -174,10 +176,13 @@ class Result:
         """The rows of OUT/spans; None where no layer gave any."""
         return self._table("spans").to_table() if self._is_there("spans") else None
 
-    def _take_as_searched(self, doc_id: Any, text: str) -> str:  # noqa: ANN401 - as above
-        """Return a text as the layer near saw it, or the last layer."""
-        layers = self.config.layers
-        before = layers[: layers.index(NEAR)] if NEAR in layers else layers[:-1]
+    def find_whole(self, doc_id: Any) -> str:  # noqa: ANN401 - as above
+        """Return the text of a document as it was given; "" where the output does not have it."""
+        text = self._find_texts([doc_id]).get(doc_id, "") if self.has_texts else ""
+        return self._take_as_searched(doc_id, text, ())
+
+    def _take_as_searched(self, doc_id: Any, text: str, before: Collection[str]) -> str:  # noqa: ANN401 - as above
+        """Return a text as a layer saw it that came after these."""
         is_kept = not pc.any(pc.equal(self.duplicates["id"], doc_id)).as_py()
         is_cut = is_kept and self.config.output.mode == "filter"
         return take_as_searched(text, self.list_spans(doc_id), before=before, is_cut=is_cut)

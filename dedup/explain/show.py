@@ -59,6 +59,9 @@ def _write(found: Explanation, style: Style) -> Iterator[str]:
     if found.removed:
         yield from ("", *_list_removals("least similar of the documents removed for it", found.removed))
     yield from _list_spans(found.spans, style)
+    if found.text:
+        yield from ("", "its text, with what was cut in [- and -]")
+        yield from _show_pieces(found.text, style)
     for pair in found.near_misses:
         yield from _show_pair(pair, style)
     if found.fate == "kept" and not (found.direct or found.near_misses):

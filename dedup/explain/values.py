@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dedup.explain.comparison import Comparison
+from dedup.explain.differ import Piece
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +84,8 @@ class Explanation:
     """Closest documents to a kept one that fell short of the threshold."""
     spans: tuple[Span, ...] = ()
     """Parts of its text that layers cut or marked."""
+    text: tuple[Piece, ...] = ()
+    """Its text, of which what was cut is the left of pieces that are not shared; empty where nothing was."""
     notes: tuple[str, ...] = ()
 
 

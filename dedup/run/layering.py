@@ -126,7 +126,7 @@ def _conclude(chain: Chain[DataFrame], engine: SparkEngine, near: Mapping[str, N
     spans = cuts = None
     if chain.spans is not None:
         whole = engine.leave(None, None, "output")
-        spans = write_spans(whole, documents.select(*arrow.register(engine.id_type).names), chain.spans)
+        spans = write_spans(whole, chain.spans)
         cuts = chain.spans.filter(F.col("effect") == "cut").select("doc_id", "begin", "end")
     gone = sum(step.removed for step in chain.steps)
     repeated = engine.known.repeated if copies[0] else None

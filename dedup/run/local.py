@@ -237,7 +237,7 @@ def _write(writer: FileWriter, found: _Found, register: Register, fates: Fates) 
     near_misses = [each.found.near_misses for each in found.near.values()]
     spans = of_text = None
     if chain.spans is not None:
-        spans = write_spans(engine, chain.documents, chain.spans)
+        spans = write_spans(engine, chain.spans)
         of_text = chain.spans.filter(pc.equal(chain.spans["effect"], "cut"))
     none = arrow.EDGES.empty_table()
     return writer.write(

@@ -16,6 +16,7 @@ from dedup.stages import documents
 from dedup.stages.components import Connecting, connect_documents
 from dedup.stages.documents import Corpus
 from dedup.stages.exchange import Batches, Counters
+from dedup.stages.sorting import bring_together
 from dedup.stages.table import Counts, Keep, Seen, Table, count_rows
 from dedup.tables import arrow
 from dedup.tables.schemas import PAIRS, REPEATED
@@ -108,20 +109,36 @@ class SparkEngine:
         by: Sequence[str],
         order: Sequence[str],
         schema: pa.Schema,
+        once: bool = False,
     ) -> DataFrame:
         """See `Engine.meet`."""
-        sent = rows.select(*emitted.names) if emit is None else rows.mapInArrow(emit, from_arrow_schema(emitted))
-        met = sent.repartition(*by).sortWithinPartitions(*by, *order)
-        return self._keep(name, schema, lambda: met.mapInArrow(work, from_arrow_schema(schema)))
 
-    def fetch(self, name: str, wanted: DataFrame, work: Work, schema: pa.Schema) -> DataFrame:
+        def build() -> DataFrame:
+            given = rows.select(*emitted.names) if emit is None else rows
+            if all(field.type == pa.int64() for field in emitted):
+                return bring_together(given, emit, work, emitted=emitted, by=by, order=order, schema=schema)
+            sent = given if emit is None else given.mapInArrow(emit, from_arrow_schema(emitted))
+            met = sent.repartition(*by).sortWithinPartitions(*by, *order)
+            return met.mapInArrow(work, from_arrow_schema(schema))
+
+        return build() if once else self._keep(name, schema, build)
+
+    def fetch(self, name: str, wanted: DataFrame, work: Work, schema: pa.Schema, *, once: bool = False) -> DataFrame:
         """See `Engine.fetch`."""
         register = self.known.documents
         if self.known.repeated is not None:
             place = F.min(F.struct(*(name for name, _ in arrow.PLACE))).alias("place")
             register = register.groupBy("doc_id").agg(place).select("doc_id", "place.*")
         build = partial(self.corpus.fetch, register, wanted, work, from_arrow_schema(schema), broadcast=False)
-        return self._keep(name, schema, build)
+        return build() if once else self._keep(name, schema, build)
+
+    def name_documents(self, name: str, rows: DataFrame, *, of: str, to: str, schema: pa.Schema) -> DataFrame:
+        """See `Engine.name_documents`."""
+        ids = self.known.documents.select(F.col("doc_id").alias(of), F.col("id").alias(to))
+        if self.known.repeated is not None:
+            ids = ids.dropDuplicates([of])
+        named = rows.drop(to).join(ids, on=of, how="left").select(*schema.names)
+        return self._keep(name, schema, lambda: named)
 
     def connect(self, name: str, rows: DataFrame, ends: tuple[str, str]) -> DataFrame:
         """See `Engine.connect`; of the edges of a forest alone the driver has more than counts."""

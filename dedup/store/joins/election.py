@@ -88,7 +88,7 @@ def decide(step: Step, joined: Joined, connecting: Connecting, *, anew: bool) ->
         keep,
         links.select(F.col("left").alias("left_id"), F.col("right").alias("right_id")),
         reader.count("edges") + joined.found.counts,
-        **asdict(connecting),
+        **connecting._asdict(),
     )
     parts = connected.frame.select(F.col("doc_id").alias("set"), F.col("component_id").alias("component"))
     voting = _choose_voting(step, [joined.found.frame, lost], parts, anew=anew)
