@@ -14,6 +14,8 @@ from xml.etree import ElementTree as ET
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
 import dedup
@@ -27,7 +29,7 @@ from dedup.report.build import rank_tokens, to_json, to_table
 from dedup.report.details import LONGEST, list_details
 from dedup.report.metrics import METRICS, to_metrics
 from dedup.report.page import group_by_power_of_two, to_html
-from dedup.report.plots import draw_plots
+from dedup.report.plots import _list_plots, draw_plots
 from dedup.settings.files import load_config
 from dedup.tables.counts import Layered
 from tests.reports import (
@@ -40,6 +42,7 @@ from tests.reports import (
     make_report,
     make_stages,
 )
+from tests.strategies import runs
 
 VOID = {"meta", "link", "br", "img", "input", "hr"}
 SOURCES = {"web": {"documents": 9_000, "kept": 7_300}, "books": {"documents": 3_000, "kept": 2_800}}
@@ -463,6 +466,33 @@ def test_every_plot_shows_the_earlier_run():
     ghosts = Page(to_html(report, plots)).attributes.count(("class", "ghost"))
     assert ghosts == len(SOURCES) + len(report["stages"]) + 5 + 1
     assert Page(to_html(make_report(), {**plots})).attributes.count(("class", "ghost")) == 0
+
+
+counts = st.sampled_from([0, 0, 1, 7, 1_000_000_000])
+bins = st.lists(counts, min_size=20, max_size=20)
+sizes = st.dictionaries(st.sampled_from([2, 3, 10, 5_000_000]), counts.filter(bool))
+
+
+@runs(3)
+@given(data=st.data(), threshold=st.sampled_from([0.01, 0.5, 0.77, 1.0]), mode=st.sampled_from(["lsh", "exact"]))
+def test_whatever_a_run_counts_is_drawn(data, threshold, mode):
+    def measure():
+        """Return what plots are drawn from, of a run of these settings."""
+        pairs, tried = data.draw(bins), (threshold / 2, threshold)
+        dial = [{"threshold": at, "removed": data.draw(counts), "is_least": at < threshold} for at in tried]
+        measured = {"similarities": pairs, "edges": sum(pairs[int(threshold * 20) :]), "dial": dial}
+        measured |= {"removal_similarities": data.draw(bins)}
+        return measured | {"bucket_sizes": data.draw(sizes), "component_sizes": data.draw(sizes)}
+
+    settings = (f"threshold={threshold}", f"mode={mode}")
+    earlier = parse_baseline("old", to_json(make_report(*settings) | measure()))
+    for baseline in (None, earlier):
+        report = make_report(*settings, baseline=baseline) | measure()
+        drawn = draw_plots(report)
+        assert drawn.keys() == _list_plots(report).keys()
+        for svg in drawn.values():
+            ET.fromstring(svg)  # noqa: S314 - our own
+            assert not re.search(r"\b(nan|inf)\b", svg)
 
 
 def test_plots_drawn_before_are_not_drawn_again():
