@@ -76,6 +76,12 @@ class Page(HTMLParser):
             self.text.append(data)
 
 
+@pytest.fixture(scope="module")
+def plots():
+    """Return the plots of the made-up report."""
+    return draw_plots(make_report())
+
+
 def show(report):
     page = Page(to_html(report, draw_plots(report)))
     return page, " ".join(" ".join(page.text).split())
@@ -161,13 +167,13 @@ def test_what_changed_since_the_earlier_run_is_said_in_sentences():
 
 
 @pytest.mark.parametrize("wrong", [None, HOSTILE, [HOSTILE], {HOSTILE: HOSTILE}, {"kept": [HOSTILE]}, [{}], [[]], 3])
-def test_an_earlier_report_that_is_none_of_ours_is_left_out_of_the_plots(wrong):
+def test_an_earlier_report_that_is_none_of_ours_is_left_out_of_the_plots(plots, wrong):
     names = set(make_report()) - {"removal_rate", "settings"}
     earlier = make_report() | dict.fromkeys(names, wrong) | {"output": "old", "settings": {"lsh": wrong}}
 
     report = make_report(baseline=earlier)
 
-    assert draw_plots(report) == draw_plots(make_report())
+    assert draw_plots(report) == plots
     assert show(report)
 
 
@@ -403,11 +409,10 @@ def test_numbers_are_written_without_digits_that_say_nothing():
 # Plots
 
 
-def test_plots_are_the_same_every_time_and_small():
-    report = make_report()
-    first, again = draw_plots(report), draw_plots(report)
+def test_plots_are_the_same_every_time_and_small(plots):
+    first = draw_plots(make_report())
 
-    assert first == again
+    assert first == plots
     assert first.keys() == {"removals", "dial", "curve", "similarities", "buckets", "components", "tokens"}
     for name, svg in first.items():
         root = ET.fromstring(svg)  # noqa: S314 - our own
@@ -430,15 +435,15 @@ def test_plots_are_the_same_every_time_and_small():
         ),
     ],
 )
-def test_axes_and_series_are_named_in_words(name, words):
-    root = ET.fromstring(draw_plots(make_report())[name])  # noqa: S314 - our own
+def test_axes_and_series_are_named_in_words(plots, name, words):
+    root = ET.fromstring(plots[name])  # noqa: S314 - our own
     texts = ["".join(each.itertext()) for each in root.iter("text")]
 
     assert set(words) <= set(texts)
 
 
-def test_ids_are_unique_within_a_page():
-    ids = re.findall(r' id="([^"]+)"', "".join(draw_plots(make_report()).values()))
+def test_ids_are_unique_within_a_page(plots):
+    ids = re.findall(r' id="([^"]+)"', "".join(plots.values()))
 
     assert len(ids) == len(set(ids)) > 5
 
@@ -451,9 +456,9 @@ def test_the_bin_that_the_threshold_divides_holds_the_edges_that_no_other_holds(
         assert f"dropped: {sum(SIMILARITIES) - counted:,}" in svg
 
 
-def test_measured_recall_is_drawn_where_known_and_apart_from_the_chance_to_be_compared():
+def test_measured_recall_is_drawn_where_known_and_apart_from_the_chance_to_be_compared(plots):
     assert "share in one component" in draw_plots(make_report(near=make_near(labeled=LABELED)))["labels"]
-    assert "labels" not in draw_plots(make_report())
+    assert "labels" not in plots
 
 
 def test_every_plot_shows_the_earlier_run():
