@@ -20,6 +20,7 @@ from dedup.run.workspace import Workspace
 from dedup.settings.files import load_config
 from dedup.stages import placement
 from tests.corpora import Corpus
+from tests.stages import settings
 
 STAGES = {
     "ends": "edges",
@@ -71,7 +72,9 @@ def measure(spark, monkeypatch, source, output, config):
         finish(workspace, name, measured)
 
     monkeypatch.setattr(Workspace, "finish", record)
-    run(spark, Job(inputs=[source], output=output, config=config))
+    # As users have it, other than in conftest.py.
+    with settings(spark, **{"spark.sql.adaptive.enabled": "true"}):
+        run(spark, Job(inputs=[source], output=output, config=config))
     marks.append(("output", shuffled(spark, begin)))
     moved = dict.fromkeys((stage for stage, _ in marks[1:]), 0)
     for (_, before), (stage, after) in pairwise(marks):
