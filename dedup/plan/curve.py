@@ -85,8 +85,7 @@ def cross(recall: float, high: float, share: float, low: float) -> Crossing | No
     most = min(MOST_ROWS, -700 / math.log(low))
     if excess(most) < 0:
         return None
-    # A quarter of what a run imports, which plans of given bands never need.
-    from scipy.optimize import brentq  # noqa: PLC0415
+    from scipy.optimize import brentq  # noqa: PLC0415 - a fifth of the start of every job, of which few ask for this
 
     rows = brentq(excess, 1e-6, most)
     return Crossing(bands=needed(rows), rows=rows)

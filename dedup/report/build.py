@@ -6,6 +6,7 @@ import platform
 import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cache
 from hashlib import sha256
 from importlib.metadata import version
 from typing import Any, TypeAlias
@@ -44,6 +45,7 @@ BAND_ROW_BYTES = 16
 """A band row: key and doc_id."""
 EXAMPLE_LENGTH = 200
 """Characters shown of an example of a component."""
+_find_version = cache(version)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,8 +181,8 @@ def build_report(*, config: Config, inputs: Sequence[str], output: str, outcome:
             "spark": outcome.spark,
             "python": platform.python_version(),
             "unicode": unicodedata.unidata_version,
-            **{name: version(name) for name in PACKAGES},
-            **({"numba": version("numba")} if AVAILABLE else {}),
+            **{name: _find_version(name) for name in PACKAGES},
+            **({"numba": _find_version("numba")} if AVAILABLE else {}),
         },
     }
     if outcome.profiles:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError, Py4JJavaError
 
 from dedup.run.progress import Progress
 
@@ -117,32 +117,22 @@ class Clock:
         """
         if self._spark is None:
             return None
-        written: dict[int, int] = {}
-        groups: dict[int, str] = {}
+        written = dict.fromkeys(self._counts, 0)
         try:
             context: Any = self._spark.sparkContext._jsc.sc()  # noqa: SLF001 - its only door
             context.listenerBus().waitUntilEmpty()
-            store = context.statusStore()
-            defaults = [getattr(store, f"stageList$default${number}")() for number in range(2, 6)]
-            found = store.stageList(None, *defaults).iterator()
-            while found.hasNext():
-                stage = found.next()
-                written[stage.stageId()] = stage.shuffleWriteBytes()
-            jobs = store.jobsList(None).iterator()
-            while jobs.hasNext():
-                job = jobs.next()
-                group = job.jobGroup().get() if job.jobGroup().isDefined() else ""
-                ids = job.stageIds().iterator()
-                while ids.hasNext():
-                    # A stage that several jobs share was run by the first, which comes last in the list.
-                    groups[ids.next()] = group
+            store, tracker = context.statusStore(), self._spark.sparkContext.statusTracker()
+            jobs = {job: name for name in written for job in tracker.getJobIdsForGroup(self._key(name))}
+            known: set[int] = set()
+            # A stage that several jobs share was run by the first.
+            for job in sorted(jobs):
+                found = tracker.getJobInfo(job)
+                stages = set(found.stageIds) - known if found else set()
+                written[jobs[job]] += sum(_read_shuffled(store, stage) for stage in stages)
+                known |= stages
         except Py4JError:
             return None
-        shuffled = dict.fromkeys(map(self._key, self._counts), 0)
-        for stage_id, stage_bytes in written.items():
-            if groups.get(stage_id) in shuffled:
-                shuffled[groups[stage_id]] += stage_bytes
-        return {name: shuffled[self._key(name)] for name in self._counts}
+        return written
 
     def report(self) -> dict[str, dict[str, Any]]:
         """Return what report.json says of every stage."""
@@ -152,6 +142,14 @@ class Clock:
             | ({"shuffle_bytes": shuffled[name]} if shuffled is not None else {})
             for name, counts in self._counts.items()
         }
+
+
+def _read_shuffled(store: Any, stage: int) -> int:  # noqa: ANN401 - of the JVM
+    """Return the bytes that a stage wrote to its shuffle; none of one that Spark has forgotten."""
+    try:
+        return int(store.lastStageAttempt(stage).shuffleWriteBytes())
+    except Py4JJavaError:
+        return 0
 
 
 def _numbers(counts: Any) -> dict[str, int]:  # noqa: ANN401 - any of `tables.counts`
