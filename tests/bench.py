@@ -45,7 +45,7 @@ NOTE = (
     "rensa and datasketch run in one process, with bands of their own and the first document kept; none of their "
     "removals is verified. Their recall is the share of pairs of which not both documents are kept."
 )
-PLANNED, PLANNED_REAL = 100_000, 4000
+PLANNED, PLANNED_REAL = 100_000, 40_000
 """Documents of a corpus that a plan looks at."""
 THRESHOLD = 0.8
 
