@@ -63,7 +63,7 @@ CONTENDERS = (
     "also rensa, datasketch, incrededup; memory-exact, spark-exact; memory+passages, spark+passages, passages, suffixes"
 )
 PROFILES = "which generated corpora; also copies, footer, and growing: by batches"
-PLANNED, PLANNED_REAL = 100_000, 4000
+PLANNED, PLANNED_REAL = 100_000, 40_000
 """Documents of a corpus that a plan looks at."""
 THRESHOLD = 0.8
 

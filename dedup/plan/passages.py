@@ -7,10 +7,15 @@ from dedup.plan.rates import Rates
 from dedup.plan.rows import Rows
 from dedup.plan.shuffles import AUTO_BROADCAST_BYTES, INPUT_SPLIT_BYTES, PLACE_BYTES, ROW_BYTES, Item, Stage
 
-REPEATED_BYTES = 30
-"""A window that occurs twice, five numbers of 8 bytes, two of them ids, after LZ4."""
-RANGE_BYTES, DIGESTED_BYTES, SPAN_BYTES = 35, 80, 60
-"""A place that is to be read, the digest of what stands there with the ids, and a span to be cut, after LZ4."""
+GRAM_BYTES, SHARED_BYTES, WINDOW_BYTES, REPEATED_BYTES = 18, 10, 22, 24
+"""A gram, one that occurs twice, a window and one that occurs twice after LZ4, of 36 to 52 bytes as Spark stores their
+rows: what it leaves of such rows with random hashes, the ids and places of documents standing together or not."""
+RANKED_BYTES = 11
+"""A window among those of its document, a hash and its place, after LZ4."""
+RANGE_BYTES, DIGESTED_BYTES = 28, 150
+"""A place that is to be read, and the digest of what stands there with ids and a beginning of the text, after LZ4."""
+ID_BYTES = 8
+"""Integers: their order is that of the documents, which otherwise are ranked with all they bring."""
 REGISTER_BYTES = 60
 """A document as the layer stores it, without what it selects."""
 
@@ -22,15 +27,16 @@ def find_passages(rows: Rows, corpus: Profile, cores: int, rates: Rates) -> Stag
     places = 2 * rows.pieces
     asked = Item(what="documents to read again, and their grams", count=rows.shared_grams, each=4)
     shuffle = [
-        Item(what="grams selected", count=rows.grams, each=ROW_BYTES),
-        Item(what="grams that occur twice", count=rows.shared_grams, each=ROW_BYTES),
+        Item(what="grams selected", count=rows.grams, each=GRAM_BYTES),
+        Item(what="grams that occur twice", count=rows.shared_grams, each=SHARED_BYTES),
         asked,
-        Item(what="windows in question", count=rows.asked_windows, each=ROW_BYTES),
+        Item(what="windows in question", count=rows.asked_windows, each=WINDOW_BYTES),
         Item(what="windows that occur twice", count=rows.repeated_windows, each=REPEATED_BYTES),
         Item(what="places of pieces", count=places, each=RANGE_BYTES),
-        Item(what="digests of pieces", count=places, each=DIGESTED_BYTES),
-        Item(what="spans", count=3 * rows.pieces, each=SPAN_BYTES),
+        Item(what="digests of pieces, thrice", count=3 * places, each=DIGESTED_BYTES),
     ]
+    if corpus.id_bytes != ID_BYTES:
+        shuffle.append(Item(what="windows of documents to be ranked", count=rows.asked_windows, each=RANKED_BYTES))
     if asked.bytes + 8 * rows.asked > AUTO_BROADCAST_BYTES:
         shuffle.append(Item(what="places of documents", count=rows.reaching, each=PLACE_BYTES + ROW_BYTES))
     text_bytes = rows.reaching * corpus.text_bytes

@@ -31,6 +31,8 @@ BLOCK = 500
 LZ4_BLOCK_BYTES = 32 << 10
 """Spark's `spark.io.compression.lz4.blockSize`."""
 SPLIT_BYTES = 64 << 20
+MOST_BYTES = 256 << 20
+"""Text to draw at most: its tokens and shingles take a few times as much memory."""
 
 
 def measure_corpus(
@@ -157,13 +159,15 @@ def _count_pairs(values: npt.NDArray[np.uint64], offsets: Integers, heads: Integ
 
 
 def _draw(path: str, text_column: str, most: int) -> tuple[pa.Array, int]:
-    """Return at most so many texts, each document with equal chance, and how many documents there are."""
+    """Return at most so many texts, and MOST_BYTES, each with equal chance, and how many documents there are."""
     texts, ranks, total = pa.array([], pa.large_binary()), np.empty(0, dtype=np.uint64), 0
     for batch in _read(path, text_column):
         numbers = np.arange(total + 1, total + 1 + len(batch), dtype=np.uint64)
         total += len(batch)
         ranks = np.concatenate((ranks, mix(numbers)))
         texts = pa.concat_arrays([texts, batch])
+        if texts.nbytes > MOST_BYTES:
+            most = min(most, max(int(len(texts) * MOST_BYTES / texts.nbytes), 2))
         if len(texts) > most:
             kept = np.sort(np.argpartition(ranks, most)[:most])
             texts, ranks = texts.take(pa.array(kept)), ranks[kept]

@@ -160,9 +160,13 @@ def list_planned(report: Mapping[str, Any]) -> list[dict[str, str]]:
         for name, pairs in planned["pairs"].items()
     ]
     measured = {name: stage.get("shuffle_bytes") for name, stage in report["stages"].items()}
-    for name, shuffled in planned["shuffle_bytes"].items():
-        if measured.get(name) is not None and (shuffled or measured[name]):
-            rows.append((f"shuffled by {name}", size(shuffled), size(measured[name])))
+    # Without a sample a plan knows of no bucket over the cap, nor of what layers besides near find.
+    told = {name: (planned["shuffle_bytes"].get(name), each) for name, each in measured.items() if each is not None}
+    if told:
+        told["all stages"] = sum(planned["shuffle_bytes"].values()), sum(each for _, each in told.values())
+    for name, (shuffled, each) in told.items():
+        if shuffled or each:
+            rows.append((f"shuffled by {name}", "not planned" if shuffled is None else size(shuffled), size(each)))
     return [dict(zip(("name", "planned", "measured"), row, strict=True)) for row in rows]
 
 

@@ -8,8 +8,8 @@ from dedup.plan.rates import Rates
 from dedup.settings.options import Config
 from dedup.tables.counts import Signed
 
-CLUSTER = Cluster(executors=1, cores=4, efficiency=1.0)
-"""The plan's own defaults; its bytes hardly depend on it."""
+CLUSTER = Cluster(executors=10, cores=4, efficiency=1.0)
+"""Executors and cores that a plan takes by default; its bytes hardly depend on them."""
 ID_BYTES = 8.0
 
 
@@ -24,7 +24,10 @@ def predict(config: Config, signed: Signed, removed: int) -> dict[str, Any] | No
     """
     if config.mode != "lsh" or signed.rows - signed.documents_empty < 2:
         return None
-    tokens, text_bytes, duplication = (total / signed.rows for total in (signed.tokens, signed.text_bytes, removed))
+    # As the options tell them.
+    tokens, text_bytes, duplication = (
+        float(f"{total / signed.rows:.4g}") for total in (signed.tokens, signed.text_bytes, removed)
+    )
     corpus = assume_corpus(
         documents=signed.rows,
         tokens=tokens,
@@ -38,8 +41,8 @@ def predict(config: Config, signed: Signed, removed: int) -> dict[str, Any] | No
     rows = planned.rows
     return {
         "options": (
-            f"--documents {signed.rows} --mean-tokens {tokens:.4g} --mean-bytes {text_bytes:.4g} "
-            f"--duplication {duplication:.4g}"
+            f"--documents {signed.rows} --mean-tokens {tokens:g} --mean-bytes {text_bytes:g} "
+            f"--duplication {duplication:g}"
         ),
         "pairs": {
             "in_buckets": round(rows.pairs),

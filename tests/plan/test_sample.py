@@ -12,6 +12,7 @@ import pytest
 
 from dedup.errors import DataError, SchemaError, StorageError
 from dedup.kernels import lsh, minhash, shingles, text
+from dedup.plan import sample
 from dedup.plan.answer import answer
 from dedup.plan.choice import cost
 from dedup.plan.question import Question
@@ -97,6 +98,16 @@ def test_what_is_drawn_stands_for_the_whole(tmp_path):
     assert near(part) == pytest.approx(near(whole), rel=0.3)
     assert part.identical == pytest.approx(whole.identical, rel=0.6)
     assert near(measured(path, drawn=3000)) == near(part)
+
+
+def test_long_texts_are_drawn_as_far_as_memory_goes(tmp_path, monkeypatch):
+    texts = Corpus(seed=1, mean_tokens=60).chunk(2000)[0]
+    path = write_parquet(tmp_path / "a.parquet", texts)
+    monkeypatch.setattr(sample, "MOST_BYTES", texts.nbytes // 4)
+
+    found = measured(path, drawn=2000)
+    assert 400 < found.drawn.documents < 600
+    assert found.documents == found.drawn.total == 2000
 
 
 def test_a_random_sample_is_scaled_to_what_it_was_drawn_from(tmp_path):

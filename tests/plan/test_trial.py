@@ -1,5 +1,6 @@
 """A search of the documents drawn: what it counts, and how often the ranges of a plan hold."""
 
+import re
 from collections import Counter
 
 import pyarrow as pa
@@ -7,6 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dedup import deduplicate
+from dedup.display import size
 from dedup.kernels import shingles, text
 from dedup.plan.answer import answer
 from dedup.plan.profile import Drawn
@@ -117,6 +119,20 @@ def test_a_plan_of_a_larger_corpus_grows_with_it(tmp_path):
     for name in ("removed", "pairs"):
         assert ten[name] == pytest.approx(10 * one[name], rel=0.01)
     assert ten["families"] is not one["families"]
+
+
+def test_a_plan_shows_its_ranges_as_low_to_high(tmp_path):
+    path = write(tmp_path / "a.parquet", make_chains(DOCUMENTS))
+    found = answer(Question(config=load_config(), sample=path, documents=800))
+    shown = to_text(found)
+    [edges] = [stage for stage in found["capacity"]["stages"] if stage["name"] == "edges"]
+
+    low, high = edges["ranges"]["shuffle_bytes"]
+    assert low < edges["shuffle_bytes"] < high
+    [line] = [line for line in shown.splitlines() if re.match(r"edges\s+[\d.]+ [kM]?B\s", line)]
+    assert f"{size(edges['shuffle_bytes'])}  {size(low)} to {size(high)}" in re.sub(r"\s{2,}", "  ", line)
+    assert re.search(r"^stage +tables +LOW to HIGH +shuffle +LOW to HIGH +core hours", shown, re.MULTILINE)
+    assert "10% to 90% of searches of the sample with other seeds of the hashes and other families." in shown
 
 
 def test_without_a_sample_there_is_no_range():
