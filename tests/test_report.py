@@ -31,7 +31,7 @@ from dedup.report.metrics import METRICS, to_metrics
 from dedup.report.page import group_by_power_of_two, to_html
 from dedup.report.plots import _list_plots, draw_plots
 from dedup.settings.files import load_config
-from dedup.tables.counts import Layered
+from dedup.tables.counts import Layered, Near
 from tests.reports import (
     HOSTILE,
     LABELED,
@@ -511,6 +511,21 @@ def test_whatever_a_run_counts_is_drawn(data, threshold, mode):
 
 def test_plots_drawn_before_are_not_drawn_again():
     assert draw_plots(make_report(), {"curve": "as it was"})["curve"] == "as it was"
+
+
+def test_a_page_of_a_run_without_the_layer_near_tells_of_no_threshold():
+    step = Layered(layer="exact", documents=12_000, text_bytes=16_800_000)
+    page, text = show(make_report('layers=["exact"]', near=Near.none(), layers=[step], token_ranks=None))
+
+    assert page.tags["svg"] == 0
+    assert "Pairs were not searched: the layer near is not one of the run's." in text
+    assert "at or above 0.8" not in text
+
+
+def test_the_page_of_several_layers_says_what_the_threshold_is_of():
+    _, text = show(make_report('layers=["exact", "near"]'))
+
+    assert "Every document that the layer near removed is joined to the one kept by edges" in text
 
 
 def test_a_page_is_made_from_a_zip_where_no_folder_is_writable(tmp_path):

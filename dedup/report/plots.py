@@ -14,6 +14,7 @@ from dedup.report.axes import (
     plot_similarities,
     plot_sizes,
 )
+from dedup.settings.layers import NEAR
 
 TITLES = {
     "removals": "Near-duplicates removed by their similarity to the document kept",
@@ -66,7 +67,10 @@ def _list_plots(report: Mapping[str, Any]) -> dict[str, Callable[..., None]]:
             any(point["removed"] for point in report.get("dial") or ()),
             partial(plot_dial, dial=report.get("dial") or (), threshold=threshold, earlier=earlier.get("dial")),
         ),
-        "curve": (is_lsh and is_one, partial(plot_curve, settings=settings, earlier=earlier.get("banding"))),
+        "curve": (
+            is_lsh and is_one and NEAR in settings["layers"],
+            partial(plot_curve, settings=settings, earlier=earlier.get("banding")),
+        ),
         "labels": (
             bool(measured := report.get("recall_measured") or ()),
             partial(plot_labels, measured=measured, threshold=threshold),
