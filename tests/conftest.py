@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from dedup.report import plots
 from dedup.run import lock
-from dedup.run.session import GRAPHFRAMES_JAR, LOCAL_CONF, ROOT, read_conf
+from dedup.run.session import DAEMON, GRAPHFRAMES_JAR, LOCAL_CONF, ROOT, read_conf
 
 # How long an example takes says nothing about a kernel, least of all on a machine whose cores are busy with Spark.
 settings.register_profile("quick", deadline=None, max_examples=30)
@@ -54,6 +54,7 @@ def _session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]
         # Few partitions, as the corpora are tiny; more than cores, so that rows do change places.
         "spark.sql.shuffle.partitions": "3",
         "spark.ui.showConsoleProgress": "false",
+        "spark.python.daemon.module": DAEMON,
         # A process of tests runs more jobs than Spark remembers, and what stages wrote is counted over all of them.
         "spark.ui.retainedJobs": "1000000",
         "spark.ui.retainedStages": "1000000",

@@ -1,5 +1,8 @@
 """Spark's settings: how their files are read, and that Spark knows each."""
 
+import gc
+
+import pyarrow as pa
 import pytest
 
 from dedup.run.session import LOCAL_CONF, ROOT, read_conf
@@ -39,6 +42,15 @@ def test_spark_knows_every_key_and_takes_every_value(spark, conf):
     for entry in filter(None, entries.values()):
         # Fails where a size, a number or a choice is none.
         settings.get(entry)
+
+
+def test_workers_are_forked_with_all_that_lasts_in_memory(spark):
+    def look(batches):
+        yield from (pa.record_batch({"frozen": [gc.get_freeze_count()]}) for _ in batches)
+
+    [row] = spark.range(1, numPartitions=1).mapInArrow(look, "frozen long").collect()
+
+    assert row.frozen > 10_000
 
 
 def test_both_files_are_there_and_no_key_stands_twice_in_one():

@@ -30,6 +30,8 @@ LOCAL_CONF = CONF / "spark-local.conf"
 LOG_CONF = CONF / "log4j2.properties"
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 GRAPHFRAMES_JAR = ROOT / "jars" / "graphframes.jar"
+DAEMON = "dedup.run.daemon"
+"""What Python workers are forked from."""
 PACKAGE = "dedup.zip"
 UMASK = "fs.permissions.umask-mode"
 OLDEST_JAVA = 17
@@ -149,6 +151,7 @@ def _start(*, with_delta: bool) -> SparkSession:
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     builder = SparkSession.builder.appName("dedup")
     settings = read_conf(LOCAL_CONF)
+    settings["spark.python.daemon.module"] = DAEMON
     settings[JAVA_OPTIONS] += f' "-Dlog4j2.configurationFile={LOG_CONF.as_uri()}"'
     if with_delta:
         settings |= _choose_delta()

@@ -1,0 +1,26 @@
+"""The process that Spark forks its Python workers from, where the session is one of this machine (see `session`).
+
+What every worker needs is there before the first fork, and no garbage is looked for in it: Spark's own daemon collects
+garbage after each task, which takes 70 ms in a worker that has the kernels and Numba in memory.
+"""
+
+import gc
+
+import pyarrow as pa
+from pyspark import daemon
+from pyspark.sql.pandas import serializers  # noqa: F401 - and pandas with it
+
+from dedup.kernels import features, jaccard, lsh, minhash, pairs, representatives  # noqa: F401
+from dedup.kernels.text import Contract
+
+
+def warm() -> None:
+    """Load the compiled loops of the signatures, and take all that is in memory for lasting."""
+    features.compute(pa.array(["a b c"]), Contract(), shingle_size=2, bands=2, rows=2, seed=1)
+    gc.collect()
+    gc.freeze()
+
+
+if __name__ == "__main__":
+    warm()
+    daemon.manager()  # type: ignore[no-untyped-call]
