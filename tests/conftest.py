@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from dedup.report import plots
 from dedup.run import lock
-from dedup.run.session import DAEMON, GRAPHFRAMES_JAR, LOCAL_CONF, ROOT, read_conf
+from dedup.run.session import DAEMON, GRAPHFRAMES_JAR, JAVA_OPTIONS, LOCAL_CONF, ROOT, read_conf
 
 # How long an example takes says nothing about a kernel, least of all on a machine whose cores are busy with Spark.
 settings.register_profile("quick", deadline=None, max_examples=30)
@@ -48,8 +48,13 @@ def _session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]
     scratch = tmp_path_factory.mktemp("spark")
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYTHONPATH"] = str(ROOT)
-    settings = read_conf(LOCAL_CONF) | {
+    settings = read_conf(LOCAL_CONF)
+    settings[JAVA_OPTIONS] += " -XX:+UseSerialGC"
+    settings |= {
         "spark.master": "local[2]",
+        # Tables of a few rows, and a hundred plans a run: what adapts or compiles plans costs more than it saves.
+        "spark.sql.adaptive.enabled": "false",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
         "spark.driver.memory": "2g",
         # Few partitions, as the corpora are tiny; more than cores, so that rows do change places.
         "spark.sql.shuffle.partitions": "3",

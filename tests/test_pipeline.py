@@ -158,6 +158,8 @@ def test_spark_gives_one_result_for_any_order_files_partitions_and_batches(spark
     random.Random(seed).shuffle(documents)
     source = write(folder / "b", documents, files=3)
     changed = {"spark.sql.shuffle.partitions": 5, "spark.sql.execution.arrow.maxRecordsPerBatch": 7}
+    # As users have it, other than in conftest.py.
+    changed |= {"spark.sql.adaptive.enabled": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
 
     with settings(spark, **changed):
         report = deduplicate_on_spark(spark, source, str(folder / "out-b"))
