@@ -28,6 +28,7 @@ import pyarrow.parquet as pq
 from dedup.plan.answer import answer
 from dedup.plan.question import Question
 from dedup.settings.files import load_config
+from tests.bench_growing import measure_growing, to_growing_table
 from tests.bench_processes import read_log, watch
 from tests.corpora import write_corpus
 from tests.machine import describe_machine, describe_run
@@ -45,6 +46,23 @@ NOTE = (
     "rensa and datasketch run in one process, with bands of their own and the first document kept; none of their "
     "removals is verified. Their recall is the share of pairs of which not both documents are kept."
 )
+COPIES = 5
+"""Of each document in the corpus of copies."""
+LAYERED = "+passages"
+"""Ends the name of an engine that runs the layer `passages` on what `near` leaves."""
+ALONE = "passages"
+"""The layer by itself, in memory, as `suffixes` finds the same: all of every window that occurs twice."""
+MARKED = ("layers=['passages']", "passages.action=mark", "passages.keep_first=false")
+SUFFIXES = "suffixes"
+SUFFIXES_MISSING = """bench: the contender suffixes needs a checkout in dist/peers/suffixes (it is not there):
+git clone https://github.com/google-research/deduplicate-text-datasets dist/peers/suffixes
+cd dist/peers/suffixes && cargo build"""
+EXACT = "-exact"
+"""Ends the name of an engine that runs the layer `exact` alone."""
+CONTENDERS = (
+    "also rensa, datasketch, incrededup; memory-exact, spark-exact; memory+passages, spark+passages, passages, suffixes"
+)
+PROFILES = "which generated corpora; also copies, footer, and growing: by batches"
 PLANNED, PLANNED_REAL = 100_000, 40_000
 """Documents of a corpus that a plan looks at."""
 THRESHOLD = 0.8
@@ -56,8 +74,8 @@ def main() -> None:
     cli.add_argument("--large", action="store_true", help=f"also {LARGE:,} documents: 7 GB of text, an hour")
     cli.add_argument("--rounds", type=int, default=3)
     cli.add_argument("--sizes", default=",".join(map(str, SIZES)), help="documents of the generated corpora")
-    cli.add_argument("--profiles", default="plain,long,skewed,lines", help="which generated corpora")
-    cli.add_argument("--contenders", default="copy,memory,spark,graphframes,mllib", help="also rensa, datasketch")
+    cli.add_argument("--profiles", default="plain,long,skewed,lines", help=PROFILES)
+    cli.add_argument("--contenders", default="copy,memory,spark,graphframes,mllib", help=CONTENDERS)
     cli.add_argument("--data", type=Path, help="folder of parquet files with columns doc_id and text, each a corpus")
     cli.add_argument("--work", type=Path, default=Path(tempfile.gettempdir()) / "dedup-bench", help="kept corpora")
     cli.add_argument("--output", type=Path, default=Path("bench.json"))
@@ -71,6 +89,12 @@ def main() -> None:
         "command": tell_command(sys.argv[1:]),
         "corpora": results,
     }
+    if "growing" in options.profiles.split(","):
+        written["growing"] = []
+        for size in sizes:
+            written["growing"].append(measure_growing(options.work, size, options.contenders.split(",")))
+            print(to_growing_table(written["growing"][-1]), flush=True)
+            options.output.write_text(json.dumps(written, indent=1) + "\n")
     for name, folder, documents in corpora(options, sizes):
         results.append(measure(name, folder, documents, options.contenders.split(","), options.rounds))
         print(to_table(results[-1]), flush=True)
@@ -93,18 +117,22 @@ def tell_command(arguments: Sequence[str]) -> str:
 def corpora(options: argparse.Namespace, sizes: list[int]) -> Iterator[tuple[str, Path, int]]:
     """Yield name, folder and documents of every corpus; generated ones are kept for the next time."""
     profiles: dict[str, dict[str, Any]] = {"plain": {}, "long": {"mean_tokens": 400}, "skewed": {"skewed": True}}
-    profiles["lines"] = {}
+    profiles |= {"lines": {}, "copies": {}, "footer": {"footer": True}}
     for size in sizes:
         for profile in options.profiles.split(","):
+            if profile == "growing":
+                continue
             # The long profile is there to show the cost of a byte, for which one size is enough.
             if profile == "long" and size != sizes[min(1, len(sizes) - 1)]:
                 continue
             folder = options.work / f"{profile}-{size}"
             if not (folder / "truth.parquet").exists():
                 shutil.rmtree(folder, ignore_errors=True)
-                write_corpus(folder, size, **profiles[profile])
+                write_corpus(folder, size // COPIES if profile == "copies" else size, **profiles[profile])
                 if profile == "lines":
                     to_lines(folder)
+                if profile == "copies":
+                    to_copies(folder)
             yield profile, folder, size
     for file in sorted(options.data.glob("*.parquet")) if options.data else []:
         folder = options.work / file.stem
@@ -123,6 +151,24 @@ def to_lines(folder: Path) -> None:
             stream.write(lines)
 
 
+def to_copies(folder: Path) -> None:
+    """Write every document COPIES times, in random order, with ids of their own, into files as large as before."""
+    chance, begin, truth = np.random.default_rng(1), 0, []
+    (folder / "documents").rename(folder / "originals")
+    (folder / "documents").mkdir()
+    for file in sorted((folder / "originals").iterdir()):
+        table = pq.read_table(file)
+        originals = chance.permutation(np.repeat(np.arange(table.num_rows), COPIES))
+        ids = np.arange(begin, begin + originals.size)
+        for places in np.array_split(np.arange(originals.size), COPIES):
+            copied = pa.table({"doc_id": ids[places], "text": table["text"].take(pa.array(originals[places]))})
+            pq.write_table(copied, folder / "documents" / f"{ids[places[0]]:010}.parquet", compression="zstd")
+        truth.append(ids[np.argsort(originals, kind="stable")].reshape(-1, COPIES)[:, :2])
+        begin += originals.size
+    left, right = np.concatenate(truth).T
+    pq.write_table(pa.table({"left": left, "right": right, "jaccard": np.ones(left.size)}), folder / "truth.parquet")
+
+
 def install(contenders: list[str]) -> None:
     """Fetch the libraries of others that are asked for, beside the product."""
     wanted = [package for name, package in PEERS.items() if name in contenders and not (PEERS_FOLDER / name).exists()]
@@ -139,6 +185,8 @@ def install(contenders: list[str]) -> None:
             *wanted,
         ]
         subprocess.run(command, check=True)
+    if SUFFIXES in contenders and not (PEERS_FOLDER / SUFFIXES / "target" / "debug").exists():
+        raise SystemExit(SUFFIXES_MISSING)
 
 
 def measure(name: str, folder: Path, documents: int, contenders: list[str], rounds: int) -> dict[str, Any]:
@@ -156,9 +204,12 @@ def measure(name: str, folder: Path, documents: int, contenders: list[str], roun
     result: dict[str, Any] = {"corpus": name, "documents": documents, "rounds": rounds}
     result["planned"] = plan(folder, documents)
     for contender, done in runs.items():
-        ratios = [one["seconds"] / other["seconds"] for one, other in zip(done, runs["copy"], strict=False)]
         spread = {key: [one[key] for one in done] for key in ("seconds", "session_seconds", "cpu_seconds")}
-        spread["ratio_to_copy"] = ratios
+        spread["ratio_to_copy"] = divide(done, runs["copy"])
+        if below := runs.get(contender.removesuffix(LAYERED)) if contender.endswith(LAYERED) else None:
+            spread["ratio_on_top"] = [
+                one - other for one, other in zip(spread["ratio_to_copy"], divide(below, runs["copy"]), strict=True)
+            ]
         measured = {
             key: dict(zip(("median", "min", "max"), (statistics.median(n), min(n), max(n)), strict=True))
             for key, n in spread.items()
@@ -172,11 +223,16 @@ def measure(name: str, folder: Path, documents: int, contenders: list[str], roun
             **largest,
             **{
                 key: done[-1][key]
-                for key in ("recall", "recall_hot", "removed", "stages", "finished")
+                for key in ("recall", "recall_hot", "removed", "repeated_tokens", "stages", "finished")
                 if key in done[-1]
             },
         }
     return result
+
+
+def divide(runs: Sequence[Mapping[str, Any]], others: Sequence[Mapping[str, Any]]) -> list[float]:
+    """Return the seconds of runs over those of others of the same round."""
+    return [one["seconds"] / other["seconds"] for one, other in zip(runs, others, strict=False)]
 
 
 def plan(folder: Path, documents: int) -> dict[str, int]:
@@ -197,13 +253,18 @@ def build(contender: str, folder: Path, target: Path) -> list[str]:
     source = folder / "documents"
     if contender in PEERS:
         return [sys.executable, "-m", "tests.bench_peers", contender, str(source), str(target)]
+    if contender == SUFFIXES:
+        return [sys.executable, "-m", "tests.bench_suffixes", str(PEERS_FOLDER / SUFFIXES), str(source), str(target)]
     if contender in {"copy", "mllib"}:
         # Spark does not read JSONL.zst everywhere: the copy is that of the same rows.
         readable = folder / "parquet" if (folder / "parquet").exists() else source
         return [sys.executable, "-m", "tests.bench_jobs", contender, str(readable), str(target)]
     command = [sys.executable, "jobs/deduplicate.py", "--input", str(source), "--output", str(target)]
-    command += ["--id-column", "doc_id", "--engine", "memory" if contender == "memory" else "spark"]
-    return command + ["--set", "components.engine=graphframes"] * (contender == "graphframes")
+    engine = "memory" if contender.startswith("memory") or contender == ALONE else "spark"
+    settings = [*["layers=['near', 'passages']"] * contender.endswith(LAYERED), *MARKED * (contender == ALONE)]
+    settings += ["layers=['exact']"] * contender.endswith(EXACT)
+    settings += ["components.engine=graphframes"] * (contender == "graphframes")
+    return [*command, "--id-column", "doc_id", "--engine", engine, *(f"--set={each}" for each in settings)]
 
 
 def run(contender: str, folder: Path) -> dict[str, Any]:
@@ -238,10 +299,17 @@ def judge(contender: str, folder: Path, target: Path) -> dict[str, Any]:
         report = json.loads((target / "report.json").read_text("utf-8"))
         measured["stages"] = {name: round(stage["seconds"], 2) for name, stage in report["stages"].items()}
         measured["removed"] = report["removed"]
+        last = report["layers"][-1]
+        if last["layer"] == ALONE:
+            measured["repeated_tokens"] = last["details"]["repeated_tokens"]
+        if contender == ALONE:
+            return measured
         places = place(target)
         for key, file in (("recall", "truth"), ("recall_hot", "hot")):
             if (folder / f"{file}.parquet").exists():
                 measured[key] = recall(places, pq.read_table(folder / f"{file}.parquet"))
+    elif contender == SUFFIXES:
+        measured |= json.loads((target / "counts.json").read_text("utf-8"))
     elif contender in PEERS and (folder / "truth.parquet").exists():
         kept = pq.read_table(target, columns=["doc_id"])["doc_id"].to_numpy()
         measured["recall"] = float(
@@ -278,14 +346,13 @@ def to_table(result: Mapping[str, Any]) -> str:
     lines = [
         f"\n{result['corpus']}, {result['documents']:,} documents, {result['rounds']} rounds\n",
         (
-            "| job | seconds (min to max) | in session | ratio to copy (min to max) | docs/s/core | shuffle B/doc "
-            "| JVM MB | worker MB | all MB | recall |"
+            "| job | seconds (min to max) | in session | ratio to copy (min to max) | CPU seconds | docs/s/core "
+            "| shuffle B/doc | JVM MB | worker MB | all MB | recall |"
         ),
-        "|---|---|---|---|---|---|---|---|---|---|",
+        "|---|---|---|---|---|---|---|---|---|---|---|",
     ]
-    for name in ("copy", "memory", "spark", "graphframes", "mllib", *PEERS):
-        if name not in result:
-            continue
+    shown = [name for name, one in result.items() if isinstance(one, dict) and "seconds" in one]
+    for name in shown:
         one = result[name]
         seconds, ratio = one["seconds"], one["ratio_to_copy"]
         found = " / ".join(f"{one[key]:.4f}" for key in ("recall", "recall_hot") if key in one)
@@ -294,14 +361,22 @@ def to_table(result: Mapping[str, Any]) -> str:
             f"| {seconds['median']:.1f} ({seconds['min']:.1f} to {seconds['max']:.1f}) "
             f"| {one['session_seconds']['median']:.1f} "
             f"| {ratio['median']:.2f} ({ratio['min']:.2f} to {ratio['max']:.2f}) "
+            f"| {one['cpu_seconds']['median']:.1f} "
             f"| {one['documents_per_second_per_core']:,} | {one['shuffle_bytes_per_document']:,} "
             f"| {one['jvm_bytes'] / 1e6:,.0f} | {one['worker_bytes'] / 1e6:,.0f} "
             f"| {one['total_bytes'] / 1e6:,.0f} | {found} |"
         )
     if any(name in result for name in PEERS):
         lines += ["", NOTE]
-    for name in ("memory", "spark"):
-        stages = result.get(name, {}).get("stages", {})
+    for name in shown:
+        if "ratio_on_top" in result[name]:
+            top = result[name]["ratio_on_top"]
+            lines += ["", f"{name}: {top['median']:.2f} copies ({top['min']:.2f} to {top['max']:.2f}) on top of near"]
+        if "repeated_tokens" in result[name]:
+            lines += ["", f"{name}: {result[name]['repeated_tokens']:,} tokens repeated"]
+        stages = result[name].get("stages")
+        if not stages:
+            continue
         told = ", ".join(f"{stage} {seconds:.1f}" for stage, seconds in stages.items())
         lines += ["", f"{name}, stages in seconds: {told}"]
     return "\n".join(lines)

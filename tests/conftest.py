@@ -2,13 +2,15 @@
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import Phase, settings
 from pyspark.sql import SparkSession
 
+from dedup.report import plots
 from dedup.run import lock
 from dedup.run.session import GRAPHFRAMES_JAR, LOCAL_CONF, ROOT, read_conf
 
@@ -25,6 +27,19 @@ def _settled() -> Iterator[None]:
     """No two runs of a test begin at one moment on an object store, so none waits to see which has won."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(lock, "SETTLE_SECONDS", 0.0)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _undrawn() -> Iterator[None]:
+    """No run of a test draws plots, four fifths of a small run: tests/test_report.py draws those of all reports."""
+
+    def leave(report: Mapping[str, Any], drawn: Mapping[str, str] | None = None) -> dict[str, str]:
+        return dict.fromkeys([*(drawn or {}), *plots._list_plots(report)], "<svg></svg>")
+
+    with pytest.MonkeyPatch.context() as patch:
+        for module in ("dedup.report.summary", "dedup.run.publication"):
+            patch.setattr(f"{module}.draw_plots", leave)
         yield
 
 

@@ -21,12 +21,14 @@ NEAR, IDENTICAL = 0.10, 0.02
 HOT_PAIRS = 2000
 TEMPLATES, TEMPLATED, CLUSTER = 10, 0.01, 0.005
 """The skewed profile: one document in a hundred is made from ten templates, one in two hundred from one document."""
+FOOTER = 60
+"""The footer profile: words that every document ends with."""
 
 
 class Corpus:
     """A generator of documents; the same seed and profile always give the same."""
 
-    def __init__(self, *, seed: int = 1, mean_tokens: int = 200, skewed: bool = False) -> None:
+    def __init__(self, *, seed: int = 1, mean_tokens: int = 200, skewed: bool = False, footer: bool = False) -> None:
         self.skewed = skewed
         self.mean_tokens = mean_tokens
         self.chance = np.random.default_rng(seed)
@@ -39,6 +41,7 @@ class Corpus:
             words[number] = f"{words[number]}é"
         self.words = pa.array(words)
         self.shared = [self.draw(100) for _ in range(TEMPLATES)] + [self.draw(mean_tokens)]
+        self.footer = self.draw(FOOTER * footer)
 
     def draw(self, count: int) -> Integers:
         """Draw words by their frequency."""
@@ -69,7 +72,7 @@ class Corpus:
         pieces += [self.edit(pieces[source], rate) for source, rate in zip(sources, rates, strict=True)]
         order = self.chance.permutation(count)
         places = np.argsort(order)
-        pieces = [pieces[number] for number in order]
+        pieces = [np.concatenate((pieces[number], self.footer)) for number in order]
         offsets = np.concatenate(([0], np.cumsum([piece.size for piece in pieces])))
         listed = pa.LargeListArray.from_arrays(offsets, self.words.take(pa.array(np.concatenate(pieces))))
         return pc.binary_join(listed, " ").cast(pa.string()), places[originals:], places[sources], made_from[order]
@@ -84,12 +87,14 @@ class Corpus:
         return edited
 
 
-def write_corpus(folder: Path, documents: int, *, seed: int = 1, mean_tokens: int = 200, skewed: bool = False) -> None:
+def write_corpus(
+    folder: Path, documents: int, *, seed: int = 1, mean_tokens: int = 200, skewed: bool = False, footer: bool = False
+) -> None:
     """Write `documents/` (doc_id, text) and `truth.parquet` (left, right, jaccard) of the planted pairs.
 
     The skewed profile has also `hot.parquet`, of at most HOT_PAIRS random pairs from each of its large families.
     """
-    corpus = Corpus(seed=seed, mean_tokens=mean_tokens, skewed=skewed)
+    corpus = Corpus(seed=seed, mean_tokens=mean_tokens, skewed=skewed, footer=footer)
     (folder / "documents").mkdir(parents=True)
     truth, hot = [], []
     for first in range(0, documents, CHUNK):

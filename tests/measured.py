@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from tests.bench_growing import to_growing_table
 from tests.machine import describe_machine, describe_run
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -37,7 +38,12 @@ def main() -> None:
     if "bench" in options.repeat:
         options.bench = repeat_bench(measured["bench"]["command"], options.data)
     if options.bench:
-        record(measured["bench"]["runs"], json.loads(options.bench.read_text("utf-8")))
+        run = json.loads(options.bench.read_text("utf-8"))
+        growing = run.pop("growing", [])
+        if run["corpora"]:
+            record(measured["bench"]["runs"], run)
+        if growing:
+            record_growing(measured.setdefault("growing", []), {**run, "corpora": growing})
     MEASURED.write_text(json.dumps(measured, indent=1) + "\n", "utf-8")
     for page in PAGES:
         page.write_text(render(page.read_text("utf-8"), measured), "utf-8")
@@ -74,6 +80,11 @@ def record(runs: list[dict[str, Any]], run: dict[str, Any]) -> None:
                 entry.pop(contender, None)
         earlier["corpora"] = [each for each in earlier["corpora"] if each.keys() & {*CONTENDERS, "memory", "planned"}]
     runs[:] = [*(each for each in runs if each["corpora"]), run]
+
+
+def record_growing(runs: list[dict[str, Any]], run: dict[str, Any]) -> None:
+    """Add a run of the bench over growing corpora, in place of an earlier one of the same command."""
+    runs[:] = [*(each for each in runs if each["command"] != run["command"]), run]
 
 
 def _key(entry: Mapping[str, Any]) -> tuple[str, int]:
@@ -179,6 +190,13 @@ def render_speed(measured: Mapping[str, Any]) -> str:
     )
 
 
+def render_growing(measured: Mapping[str, Any]) -> str:
+    """Write what corpora and their batches took, and the runs that this is from."""
+    runs = measured["growing"]
+    tables = [to_growing_table(entry) for run in runs for entry in run["corpora"]]
+    return "\n\n".join([*tables, "\n".join(_tell_run(run) for run in runs)])
+
+
 def _find(
     measured: Mapping[str, Any], corpus: str, documents: int, contender: str, key: str
 ) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
@@ -238,6 +256,7 @@ def _tell_verdict(recall: float, alone: int, bereft: int) -> str:
 RENDERERS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "bench": render_bench,
     "example": render_example,
+    "growing": render_growing,
     "headline": render_headline,
     "others": render_others,
     "planned": render_planned,

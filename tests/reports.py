@@ -61,7 +61,7 @@ NEAR = Near(
     ),
     verified=Verified(rows=2_850, compared=3_500, similarities=SIMILARITIES),
     connected=Connected(rows=2_800, engine="driver"),
-    lost=Lost(sampled=7_200, similar=40, lost=2),
+    lost=Lost(documents=420, drawn=7_200, possible=40, verified=40, lost=2),
     elected=Elected(
         rows=2_800,
         removed=1_900,

@@ -27,7 +27,7 @@ PARTS = {
     "dedup/settings/rules.py": {"dedup.errors"},
     "dedup/settings/options.py": {
         *("dedup.errors", "dedup.settings.rules", "dedup.settings.banding", "dedup.settings.keeping"),
-        "dedup.settings.layers",
+        *("dedup.settings.layers", "dedup.settings.profiles"),
     },
     # Both engines read and write files with it, where Spark and Numba need not be.
     "dedup/files": {
@@ -75,11 +75,11 @@ PARTS = {
         *("dedup.settings", "dedup.kernels"),
         *("dedup.display", "dedup.errors", "dedup.__version__"),
     },
-    # The tables are Delta Lake's; a store is looked up where Spark is not installed.
+    # The tables are Delta Lake's.
     "dedup/store": {
-        *("numpy", "pyarrow", "deltalake"),
-        *("dedup.store", "dedup.engines", "dedup.files", "dedup.settings", "dedup.tables", "dedup.kernels"),
-        *("dedup.errors", "dedup.__version__"),
+        *("numpy", "pyarrow", "deltalake", "pyspark"),
+        *("dedup.store", "dedup.engines", "dedup.stages", "dedup.files", "dedup.settings", "dedup.tables"),
+        *("dedup.kernels", "dedup.errors", "dedup.__version__"),
     },
     "dedup/run": {
         *("numpy", "pyarrow", "pyspark", "py4j"),
@@ -142,6 +142,16 @@ def test_graphframes_is_the_business_of_one_stage():
     users = {path for path in SOURCES if any(lies_in(name, {"graphframes"}) for name in imports_of(path))}
 
     assert users == {GRAPHFRAMES_USER}
+
+
+def test_a_store_is_looked_up_where_spark_is_not_installed():
+    users = {
+        path
+        for path in sources_of("dedup/store")
+        if any(lies_in(name, {"pyspark", "dedup.stages", "dedup.store.joins"}) for name in imports_of(path))
+    }
+
+    assert {path.parent for path in users} == {Path("dedup/store/joins")}
 
 
 def test_jobs_only_call_a_command_line():

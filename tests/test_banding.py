@@ -5,6 +5,7 @@ import logging
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.special import ndtr
 
 from dedup.kernels.curve import probability
 from dedup.run.job import Job
@@ -21,18 +22,28 @@ def test_bands_follow_the_threshold(threshold, expected):
 
 @given(st.floats(0.05, 1.0), st.floats(0.0, 0.9999))
 def test_the_recall_is_met_with_no_band_too_many(threshold, recall):
-    found = choose(threshold, recall)
+    found = choose(threshold, recall, sigmas=9)
     bands, rows = found
 
     assert probability(threshold, bands, rows) >= recall - 1e-9
     assert bands == 1 or probability(threshold, bands - 1, rows) < recall
-    assert find_recall(threshold, found) == pytest.approx(probability(threshold, bands, rows), abs=1e-12)
+    assert find_recall(threshold, found, sigmas=9) == pytest.approx(probability(threshold, bands, rows), abs=1e-12)
+
+
+@given(st.floats(0.05, 0.95), st.floats(0.5, 0.99))
+def test_what_the_estimate_filter_drops_is_made_up_for_by_bands(threshold, recall):
+    dropped = float(ndtr(-2.2))
+    found = choose(threshold, recall, sigmas=2.2)
+
+    if recall < 1 - dropped:
+        assert find_recall(threshold, found, sigmas=2.2) >= recall - 1e-9
+    assert find_recall(threshold, found, 2.2) == pytest.approx(probability(threshold, *found) * (1 - dropped))
 
 
 @given(st.floats(1e-9, 1.0), st.floats(0.0, 1.0), st.one_of(st.none(), st.integers(1, 4096)), st.integers(1, 128))
 def test_what_is_given_stays_and_the_other_comes_as_near_as_it_can(threshold, recall, bands, rows):
     for given_bands, given_rows in ((bands, None), (None, rows)):
-        found = choose(threshold, recall, given_bands, given_rows)
+        found = choose(threshold, recall, 4, given_bands, given_rows)
         assert given_bands in {None, found.bands}
         assert given_rows in {None, found.rows}
         assert found.bands * found.rows <= MAX_SIGNATURE_SIZE
@@ -48,6 +59,7 @@ def test_what_is_given_stays_and_the_other_comes_as_near_as_it_can(threshold, re
         ({"lsh.bands": 21, "lsh.rows": 6, "threshold": 0.6}, True),
         ({"lsh.bands": 21, "lsh.rows": 6, "threshold": 0.6, "mode": "exact"}, False),
         ({"lsh.rows": 6, "threshold": 0.6}, False),
+        ({"candidates.estimate_sigmas": 2}, True),
     ],
 )
 def test_given_numbers_are_taken_with_a_warning_where_they_find_too_little(caplog, settings, warned):
@@ -57,8 +69,13 @@ def test_given_numbers_are_taken_with_a_warning_where_they_find_too_little(caplo
         settled = Job(inputs=[], output="", config=config).settle().config
 
     assert (settled.lsh.bands, settled.lsh.rows) == config.banding
+    found, better = (
+        ("0.6 with a probability of 0.6333", "45 bands of 4 rows")
+        if "threshold" in settings
+        else ("0.8 with a probability of 0.9756", "21 bands of 6 rows")
+    )
     message = (
-        "lsh: 21 bands of 6 rows find a pair at the threshold of 0.6 with a probability of 0.6334, below "
-        "lsh.recall = 0.998; 45 bands of 4 rows would do"
+        f"lsh: 21 bands of 6 rows and candidates.estimate_sigmas = {config.candidates.estimate_sigmas:g} find a pair "
+        f"at the threshold of {found}, below lsh.recall = 0.998; {better} and 4 would do"
     )
     assert caplog.messages == [message] * warned

@@ -19,7 +19,7 @@ from dedup.settings import layers as layers_module
 from dedup.settings import options as settings_module
 from dedup.settings.files import load_config, to_dict, to_toml
 from dedup.settings.options import Alerts, Buckets, Candidates, Components, Config, Input, Lsh, Output, Shingles
-from dedup.settings.rules import Count, Limit, Texts
+from dedup.settings.rules import Count, Limit, Records, Texts
 
 ROOT = Path(__file__).resolve().parent.parent
 DEFAULTS = ROOT / "conf" / "dedup.toml"
@@ -79,6 +79,10 @@ RANGES = {
 
 SETS = ["mmlu:question:tests/*.jsonl", "b:a.b:s3://bucket/x.parquet", 'é":x:y']
 MERGES = ["count", "urls:url", "first:date", "last:a.b", 'x_1:"é"']
+PROFILES = [
+    {"name": "code", "when": {"type": ["py", 'a"b'], "é.x": [1, True]}, "threshold": 0.7},
+    {"name": "a-b_1", "when": {"y": "", "z": "\n"}, "lsh": {"bands": 4}, "text": {"case": "keep"}},
+]
 RULES = ["smallest_id", "longest", "latest:date", 'lowest:é."', "source:a,b", "sql:length(title) * 2"]
 
 
@@ -317,6 +321,75 @@ def test_value_out_of_rule_is_refused_in_one_line(tmp_path, text, message):
     assert message_of(path) == f"{path}: {message}"
 
 
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        ("3", "--set: profile must be a list of tables (got 3)"),
+        ("[3]", "--set: profile must be a list of tables (got [3])"),
+        ("[{}]", 'profile: every entry must have a name of lower-case letters, digits, "-" and "_", other than '),
+        ('[{name = "default", when = {a = 1}}]', "profile: every entry must have a name of lower-case letters, digits"),
+        ('[{name = "a"}]', 'profile "a": when must be a table of columns, each with strings, integers or booleans'),
+        ('[{name = "a", when = {}}]', 'profile "a": when must be a table of columns, each with strings'),
+        ('[{name = "a", when = {x = []}}]', 'profile "a": when must be a table of columns, each with strings'),
+        ('[{name = "a", when = {x = 1.5}}]', 'profile "a": when must be a table of columns, each with strings'),
+        ('[{name = "a", when = "x"}]', 'profile "a": when must be a table of columns, each with strings'),
+        (
+            '[{name = "a", when = {x = 1}, keep.copies = 2}]',
+            'profile "a": keys must be name, when, threshold, shingles.',
+        ),
+        ('[{name = "a", when = {x = 1}, treshold = 2}]', 'profile "a": keys must be name, when, threshold, shingles.'),
+        (
+            '[{name = "a", when = {x = 1}, threshold = 2}]',
+            'profile "a": Config: threshold must be a number above 0 and',
+        ),
+        ('[{name = "a", when = {x = 1}, lsh = {bands = 4096, rows = 9}}]', 'profile "a": Lsh: bands * rows must be at'),
+        (
+            '[{name = "a", when = {x = 1}}, {name = "a", when = {x = 2}}]',
+            "profile: every entry must have a name of its",
+        ),
+    ],
+)
+def test_a_profile_that_is_none_is_refused(entry, message):
+    assert message_of(overrides=[f"profile={entry}"]).startswith(message)
+
+
+def test_a_profile_has_its_own_settings_and_the_others_of_all(tmp_path):
+    text = """
+threshold = 0.6
+[lsh]
+recall = 0.9
+[[profile]]
+name = "code"
+when.type = ["py", "c", "py"]
+shingles.shingle_size = 8
+[profile.text]
+tokens = "punctuation"
+[[profile]]
+name = "b"
+when = {lang = "zh", n = [1, true]}
+threshold = 0.9
+"""
+    config = load_config(write(tmp_path, text))
+    own = config.by_profile
+
+    assert [*own] == ["code", "b", "default"]
+    assert [each.when for each in config.profile] == [
+        (("type", ("py", "c")),),
+        (("lang", ("zh",)), ("n", ("1", "true"))),
+    ]
+    assert [each.threshold for each in own.values()] == [0.6, 0.9, 0.6]
+    assert [each.shingles.shingle_size for each in own.values()] == [8, 5, 5]
+    assert [each.text.tokens for each in own.values()] == ["punctuation", "words", "words"]
+    assert own["code"].banding == own["default"].banding != own["b"].banding
+    assert own["default"] == replace(config, profile=())
+    # Numbers in place of "auto" are those of each.
+    settled = config.settle()
+    assert {name: each.banding for name, each in settled.by_profile.items()} == {
+        name: each.banding for name, each in own.items()
+    }
+    assert settled.settle() == settled == load_config(settings=config_module.flatten(to_dict(settled)))
+
+
 @pytest.mark.parametrize("entry", ["", "newest", "latest", "latest:", "longest:text", "longest:", "source", "sql: "])
 def test_an_entry_of_the_order_that_is_no_rule_is_refused_with_those_there_are(entry):
     known = "smallest_id, longest, shortest, latest:COLUMN, earliest:COLUMN, highest:COLUMN, lowest:COLUMN"
@@ -495,6 +568,8 @@ def strategy_of(owner):
             known = {"merge": MERGES, "layers": layers_module.NAMES, "sets": SETS}.get(entry.name, RULES)
             least = 1 if entry.name == "layers" else 0
             values[entry.name] = st.lists(st.sampled_from(known), unique=True, min_size=least).map(tuple)
+        elif entry.type == Records:
+            values[entry.name] = st.lists(st.sampled_from(PROFILES), unique_by=lambda each: each["name"]).map(tuple)
         elif entry.type in (float, Limit):
             numbers = st.floats(
                 bounds.low, bounds.high, exclude_min=bounds.above, allow_nan=False, allow_infinity=False
@@ -534,7 +609,7 @@ def test_dictionary_is_plain_and_nested():
     changed = to_dict(Config(buckets=Buckets(max_bucket=7)))
 
     assert changed["buckets"] == {"max_bucket": 7}
-    assert list(changed) == ["threshold", "engine", "mode", "layers", *TABLES]
+    assert list(changed) == ["threshold", "engine", "mode", "layers", "profile", *TABLES]
 
 
 def test_settings_load_without_the_heavy_packages():

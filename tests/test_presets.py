@@ -28,7 +28,7 @@ def test_every_number_names_its_sources(name):
     for line in lines:
         if line.startswith("#"):
             comment += line
-        elif "=" in line:
+        elif "=" in line and not line.startswith(("name ", "when")):
             sources = re.findall(r"\[(\d)\]", comment)
             assert sources, line
             value = line.split("=")[1].strip(' "')

@@ -14,6 +14,8 @@ from xml.etree import ElementTree as ET
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
 import dedup
@@ -27,9 +29,9 @@ from dedup.report.build import rank_tokens, to_json, to_table
 from dedup.report.details import LONGEST, list_details
 from dedup.report.metrics import METRICS, to_metrics
 from dedup.report.page import group_by_power_of_two, to_html
-from dedup.report.plots import draw_plots
+from dedup.report.plots import _list_plots, draw_plots
 from dedup.settings.files import load_config
-from dedup.tables.counts import Layered
+from dedup.tables.counts import Layered, Near
 from tests.reports import (
     HOSTILE,
     LABELED,
@@ -40,6 +42,7 @@ from tests.reports import (
     make_report,
     make_stages,
 )
+from tests.strategies import runs
 
 VOID = {"meta", "link", "br", "img", "input", "hr"}
 SOURCES = {"web": {"documents": 9_000, "kept": 7_300}, "books": {"documents": 3_000, "kept": 2_800}}
@@ -71,6 +74,12 @@ class Page(HTMLParser):
     def handle_data(self, data):
         if self.open and self.open[-1] != "style":
             self.text.append(data)
+
+
+@pytest.fixture(scope="module")
+def plots():
+    """Return the plots of the made-up report."""
+    return draw_plots(make_report())
 
 
 def show(report):
@@ -158,13 +167,13 @@ def test_what_changed_since_the_earlier_run_is_said_in_sentences():
 
 
 @pytest.mark.parametrize("wrong", [None, HOSTILE, [HOSTILE], {HOSTILE: HOSTILE}, {"kept": [HOSTILE]}, [{}], [[]], 3])
-def test_an_earlier_report_that_is_none_of_ours_is_left_out_of_the_plots(wrong):
+def test_an_earlier_report_that_is_none_of_ours_is_left_out_of_the_plots(plots, wrong):
     names = set(make_report()) - {"removal_rate", "settings"}
     earlier = make_report() | dict.fromkeys(names, wrong) | {"output": "old", "settings": {"lsh": wrong}}
 
     report = make_report(baseline=earlier)
 
-    assert draw_plots(report) == draw_plots(make_report())
+    assert draw_plots(report) == plots
     assert show(report)
 
 
@@ -228,11 +237,20 @@ def test_a_slope_that_chance_explains_is_no_change():
 
 
 def test_no_loss_in_a_sample_bounds_the_share_that_is_lost():
-    for sampled, lost, bound in ((10_000, 0, 3.0e-4), (10, 0, 0.2589), (100, 5, 0.1023), (7, 7, 1.0), (0, 0, 0.0)):
-        made = make_near(lost={"sampled": sampled, "similar": lost, "lost": lost})
+    for drawn, lost, bound in ((10_000, 0, 3.0e-4), (10, 0, 0.2589), (100, 5, 0.1023), (7, 7, 1.0), (0, 0, 0.0)):
+        made = make_near(lost={"documents": 3, "drawn": drawn, "possible": lost, "verified": lost, "lost": lost})
         # Clopper and Pearson's bounds of one side.
-        found = make_report(near=made)["uncompared"]["lost_share_at_most"]
-        assert found == pytest.approx(bound, rel=2e-3)
+        found = make_report(near=made)["uncompared"]
+        assert found["lost_share_at_most"] == pytest.approx(bound, rel=2e-3)
+        assert found["documents_lost_at_most"] == (2 if drawn else 0)
+
+
+def test_of_pairs_that_may_be_lost_a_tenth_verified_weakens_the_bound_tenfold():
+    made = make_near(lost={"documents": 10**6, "drawn": 10**6, "possible": 10**5, "verified": 10_000, "lost": 0})
+    found = make_report(near=made)["uncompared"]
+
+    assert found["lost_share_at_most"] == pytest.approx(3.0e-5, rel=2e-3)
+    assert found["documents_lost_at_most"] == found["lost_at_most"] == 1
 
 
 def test_no_password_of_a_url_is_told():
@@ -400,11 +418,10 @@ def test_numbers_are_written_without_digits_that_say_nothing():
 # Plots
 
 
-def test_plots_are_the_same_every_time_and_small():
-    report = make_report()
-    first, again = draw_plots(report), draw_plots(report)
+def test_plots_are_the_same_every_time_and_small(plots):
+    first = draw_plots(make_report())
 
-    assert first == again
+    assert first == plots
     assert first.keys() == {"removals", "dial", "curve", "similarities", "buckets", "components", "tokens"}
     for name, svg in first.items():
         root = ET.fromstring(svg)  # noqa: S314 - our own
@@ -427,15 +444,15 @@ def test_plots_are_the_same_every_time_and_small():
         ),
     ],
 )
-def test_axes_and_series_are_named_in_words(name, words):
-    root = ET.fromstring(draw_plots(make_report())[name])  # noqa: S314 - our own
+def test_axes_and_series_are_named_in_words(plots, name, words):
+    root = ET.fromstring(plots[name])  # noqa: S314 - our own
     texts = ["".join(each.itertext()) for each in root.iter("text")]
 
     assert set(words) <= set(texts)
 
 
-def test_ids_are_unique_within_a_page():
-    ids = re.findall(r' id="([^"]+)"', "".join(draw_plots(make_report()).values()))
+def test_ids_are_unique_within_a_page(plots):
+    ids = re.findall(r' id="([^"]+)"', "".join(plots.values()))
 
     assert len(ids) == len(set(ids)) > 5
 
@@ -448,9 +465,9 @@ def test_the_bin_that_the_threshold_divides_holds_the_edges_that_no_other_holds(
         assert f"dropped: {sum(SIMILARITIES) - counted:,}" in svg
 
 
-def test_measured_recall_is_drawn_where_known_and_apart_from_the_chance_to_be_compared():
+def test_measured_recall_is_drawn_where_known_and_apart_from_the_chance_to_be_compared(plots):
     assert "share in one component" in draw_plots(make_report(near=make_near(labeled=LABELED)))["labels"]
-    assert "labels" not in draw_plots(make_report())
+    assert "labels" not in plots
 
 
 def test_every_plot_shows_the_earlier_run():
@@ -465,8 +482,50 @@ def test_every_plot_shows_the_earlier_run():
     assert Page(to_html(make_report(), {**plots})).attributes.count(("class", "ghost")) == 0
 
 
+counts = st.sampled_from([0, 0, 1, 7, 1_000_000_000])
+bins = st.lists(counts, min_size=20, max_size=20)
+sizes = st.dictionaries(st.sampled_from([2, 3, 10, 5_000_000]), counts.filter(bool))
+
+
+@runs(3)
+@given(data=st.data(), threshold=st.sampled_from([0.01, 0.5, 0.77, 1.0]), mode=st.sampled_from(["lsh", "exact"]))
+def test_whatever_a_run_counts_is_drawn(data, threshold, mode):
+    def measure():
+        """Return what plots are drawn from, of a run of these settings."""
+        pairs, tried = data.draw(bins), (threshold / 2, threshold)
+        dial = [{"threshold": at, "removed": data.draw(counts), "is_least": at < threshold} for at in tried]
+        measured = {"similarities": pairs, "edges": sum(pairs[int(threshold * 20) :]), "dial": dial}
+        measured |= {"removal_similarities": data.draw(bins)}
+        return measured | {"bucket_sizes": data.draw(sizes), "component_sizes": data.draw(sizes)}
+
+    settings = (f"threshold={threshold}", f"mode={mode}")
+    earlier = parse_baseline("old", to_json(make_report(*settings) | measure()))
+    for baseline in (None, earlier):
+        report = make_report(*settings, baseline=baseline) | measure()
+        drawn = draw_plots(report)
+        assert drawn.keys() == _list_plots(report).keys()
+        for svg in drawn.values():
+            ET.fromstring(svg)  # noqa: S314 - our own
+            assert not re.search(r"\b(nan|inf)\b", svg)
+
+
 def test_plots_drawn_before_are_not_drawn_again():
     assert draw_plots(make_report(), {"curve": "as it was"})["curve"] == "as it was"
+
+
+def test_a_page_of_a_run_without_the_layer_near_tells_of_no_threshold():
+    step = Layered(layer="exact", documents=12_000, text_bytes=16_800_000)
+    page, text = show(make_report('layers=["exact"]', near=Near.none(), layers=[step], token_ranks=None))
+
+    assert page.tags["svg"] == 0
+    assert "Pairs were not searched: the layer near is not one of the run's." in text
+    assert "at or above 0.8" not in text
+
+
+def test_the_page_of_several_layers_says_what_the_threshold_is_of():
+    _, text = show(make_report('layers=["exact", "near"]'))
+
+    assert "Every document that the layer near removed is joined to the one kept by edges" in text
 
 
 def test_a_page_is_made_from_a_zip_where_no_folder_is_writable(tmp_path):

@@ -13,6 +13,7 @@ VERBS = {
     "explain": "say why a document was removed or kept",
     "evaluate": "measure how well settings find the duplicates of a corpus",
     "store": "look after a store of earlier batches",
+    "compare": "say how much of each snapshot of a corpus is in each other",
     "lookup": "say of documents whether a store has them already",
 }
 

@@ -4,7 +4,7 @@ import argparse
 import contextlib
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from dedup.display import hide_secrets, printable
 from dedup.errors import DedupError
@@ -57,3 +57,12 @@ def print_error(text: str) -> None:
     """Print a line for the user, whose terminal may be closed by now."""
     with contextlib.suppress(OSError):
         print(f"dedup: {text}", file=sys.stderr)
+
+
+def print_table(rows: Sequence[Mapping[str, object]]) -> None:
+    """Print rows of the same columns below their names."""
+    if rows:
+        cells = [[*rows[0]], *([str(each) for each in row.values()] for row in rows)]
+        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+        for line in cells:
+            print("  ".join(f"{cell:<{width}}" for cell, width in zip(line, widths, strict=True)).rstrip())

@@ -1,4 +1,4 @@
-"""Look after a store: its history, a check, compaction, deletion, how much its batches share."""
+"""Look after a store: its history, a check, compaction, deletion, other settings."""
 
 import argparse
 import json
@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from dedup.cli.common import tell_error
+from dedup.cli.common import add_settings, print_table, read_settings, tell_error
 from dedup.display import log_to_stderr
 
 
@@ -17,6 +17,14 @@ def hours(text: str) -> int:
     if number < 0:
         raise ValueError
     return number
+
+
+def pair(text: str) -> tuple[str, str]:
+    """Read BATCH=PATH."""
+    name, _, path = text.partition("=")
+    if not name or not path:
+        raise ValueError
+    return name, path
 
 
 def parse_arguments(arguments: Sequence[str], prog: str = "store") -> argparse.Namespace:
@@ -42,8 +50,20 @@ def parse_arguments(arguments: Sequence[str], prog: str = "store") -> argparse.N
     delete = add("delete", "take documents out of all tables; vacuum makes it final")
     delete.add_argument("--ids", required=True, metavar="FILE", help="an id a line; - for standard input")
     delete.add_argument("--readmit", action="store_true", help="keep documents that were removed in their favour")
-    compare = add("compare", "how much of each batch is in each other")
-    compare.add_argument("--against", metavar="OTHER", help="search the batches of this store instead of its own")
+    migrate = add("migrate", "make another store of its batches, of other settings; it stays as it is")
+    migrate.add_argument("--to", required=True, metavar="NEW", help="the other store; what it has already stays")
+    migrate.add_argument(
+        "--input",
+        action="append",
+        default=[],
+        type=pair,
+        metavar="BATCH=PATH",
+        help="files of a batch, where texts must be read again; repeatable",
+    )
+    migrate.add_argument("--format", metavar="NAME", help="as for scripts/dedup")
+    migrate.add_argument("--id-column", metavar="NAME", help="as for scripts/dedup")
+    migrate.add_argument("--text-column", metavar="NAME", help="as for scripts/dedup")
+    add_settings(migrate)
     return cli.parse_args(arguments)
 
 
@@ -114,20 +134,12 @@ def _delete(options: argparse.Namespace) -> int:
     return 0
 
 
-def _compare(options: argparse.Namespace) -> int:
-    from dedup.store.comparing import compare  # noqa: PLC0415 - as above
-    from dedup.store.tables import Tables  # noqa: PLC0415 - as above
+def _migrate(options: argparse.Namespace) -> int:
+    from dedup.run.migrating import migrate  # noqa: PLC0415 - as above
 
-    rows = compare(Tables(options.store), Tables(options.against) if options.against else None)
-    if options.json:
-        _show(options, rows, ())
-        return 0
-    columns = list(dict.fromkeys(row["of"] for row in rows))
-    table: dict[str, dict[str, Any]] = {}
-    for row in rows:
-        line = table.setdefault(row["batch"], {"batch": row["batch"], "documents": row["documents"]})
-        line[f"in {row['of']}"] = f"{row['share']:.1%}"
-    _show(options, list(table.values()), ["batch", "documents", *(f"in {column}" for column in columns)])
+    found = migrate(options.store, options.to, dict(options.input), read_settings(options))
+    _tell(options, {"other_lots": found.num_rows})
+    _show(options, found.to_pylist(), ("id", "batch", "was_kept", "is_kept"))
     return 0
 
 
@@ -144,11 +156,7 @@ def _show(options: argparse.Namespace, rows: Sequence[Mapping[str, Any]], names:
         for row in rows:
             print(json.dumps(row, ensure_ascii=False, default=str))
         return
-    if rows:
-        cells = [list(names), *([str(row[name]) for name in names] for row in rows)]
-        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-        for line in cells:
-            print("  ".join(f"{cell:<{width}}" for cell, width in zip(line, widths, strict=True)).rstrip())
+    print_table([{name: row[name] for name in names} for row in rows])
 
 
 _VERBS: dict[str, Callable[[argparse.Namespace], int]] = {
@@ -157,5 +165,5 @@ _VERBS: dict[str, Callable[[argparse.Namespace], int]] = {
     "compact": _compact,
     "vacuum": _vacuum,
     "delete": _delete,
-    "compare": _compare,
+    "migrate": _migrate,
 }

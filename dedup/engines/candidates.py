@@ -148,12 +148,15 @@ def select_possible(distinct: Integers, sizes: Integers, threshold: float) -> In
     return np.concatenate(kept)
 
 
-def sample_uncompared(documents: Documents, buckets: Buckets, cap: int) -> tuple[Integers, Integers]:
-    """Return distinct pairs, about `lsh.SAMPLED_PAIRS`, drawn from those that the cap leaves out."""
-    _, uncompared = count_pairs(buckets, cap)
-    if not uncompared:
-        return pairs.decode(np.empty(0, dtype=np.int64))
-    share = lsh.uncompared_share(uncompared)
-    return pairs.decode(
-        pairs.select_distinct([lsh.sample_uncompared(*buckets[:3], cap, share, doc_ids=documents.doc_ids)])
-    )
+def draw_uncompared(
+    documents: Documents, buckets: Buckets, features: Features, search: Search, *, threads: int
+) -> Candidates:
+    """Return those of a sample of the pairs that the cap leaves out which neither sizes nor the estimate rule out."""
+    _, uncompared = count_pairs(buckets, search.cap)
+    drawn = np.empty(0, dtype=np.int64)
+    if uncompared:
+        share = lsh.uncompared_share(uncompared)
+        drawn = pairs.select_distinct(
+            [lsh.sample_uncompared(*buckets[:3], search.cap, share, doc_ids=documents.doc_ids)]
+        )
+    return select_likely(documents, drawn, uncompared, features, search, threads=threads)

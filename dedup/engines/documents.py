@@ -20,7 +20,7 @@ class Documents(NamedTuple):
     doc_ids: Integers
     """Ascending, so positions are ordered as ids are."""
     rows: Integers
-    """A row of each."""
+    """The first row of each."""
     copies: Integers
     """Rows of each."""
     sizes: Integers
@@ -93,7 +93,7 @@ def collapse(features: Features) -> Documents:
 
     Documents without a shingle are identical to none.
     """
-    order = np.argsort(features.doc_ids)
+    order = np.argsort(features.doc_ids, kind="stable")
     ordered = features.doc_ids[order]
     starts = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1]))[: ordered.size])
     rows, doc_ids = order[starts], ordered[starts]

@@ -5,19 +5,20 @@ What it finds is row for row what the Spark stages find, whatever their partitio
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
 import pyarrow as pa
 
-from dedup.engines.candidates import Candidates, bucket_bands, bucket_prefixes, pair_documents, part, sample_uncompared
+from dedup.engines.candidates import Candidates, bucket_bands, bucket_prefixes, draw_uncompared, pair_documents, part
 from dedup.engines.documents import Documents, check_ids, collapse, find_renamed
 from dedup.engines.members import Components, connect_documents, elect_members, find_parted
 from dedup.engines.recall import measure_recall, place_labels
 from dedup.engines.templates import link_templates
 from dedup.engines.values import Features, Found, Search
 from dedup.engines.verification import Edges, Sets, SetsOf, collect_sets, verify
-from dedup.kernels import Integers
+from dedup.kernels import Integers, lsh
 from dedup.tables.counts import Collapsed, Connected, Lost
 
 __all__ = ["Features", "Found", "Search", "SetsOf", "check_ids", "find", "find_renamed"]
@@ -91,7 +92,7 @@ def find(
             threads=threads,
         )
         candidates = linked.candidates
-        sample = sample_uncompared(documents, linked.undecided, search.cap)
+        drawn = draw_uncompared(documents, linked.undecided, features, search, threads=threads)
         edges, near_misses, verified = verify(candidates.left, candidates.right, sets, search.threshold)
     with stage("components"):
         components = connect_documents(documents, edges)
@@ -115,16 +116,28 @@ def find(
         paired=candidates.counts,
         verified=verified,
         connected=Connected(rows=components.positions.size, engine="memory"),
-        lost=_estimate_loss(Edges(*sample, sets.compare(*sample)), components, documents, search.threshold),
+        lost=replace(
+            _estimate_loss(drawn, components, documents, sets, search.threshold),
+            documents=np.unique(linked.undecided.members).size,
+        ),
         elected=members.counts,
     )
 
 
-def _estimate_loss(sample: Edges, components: Components, documents: Documents, threshold: float) -> Lost:
-    """Count what was lost by the sample of pairs that the cap on buckets left uncompared."""
-    similar = sample.select(sample.jaccard >= threshold)
-    lost = find_parted(similar.left, similar.right, components, documents.rows.size)
-    return Lost(sampled=sample.left.size, similar=similar.left.size, lost=int(np.count_nonzero(lost)))
+def _estimate_loss(
+    drawn: Candidates, components: Components, documents: Documents, sets: Sets, threshold: float
+) -> Lost:
+    """Count what was lost of pairs drawn from those that the cap on buckets left uncompared."""
+    parted = find_parted(drawn.left, drawn.right, components, documents.rows.size)
+    left, right = drawn.left[parted], drawn.right[parted]
+    chosen = lsh.thin(documents.doc_ids[left], documents.doc_ids[right], lsh.verified_share(left.size))
+    similar = sets.compare(left[chosen], right[chosen]) >= threshold
+    return Lost(
+        drawn=drawn.distinct.size,
+        possible=left.size,
+        verified=similar.size,
+        lost=int(np.count_nonzero(similar)),
+    )
 
 
 def _name(documents: Documents, **positions: Integers) -> pa.Table:

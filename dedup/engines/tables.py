@@ -12,12 +12,14 @@ import pyarrow.compute as pc
 
 from dedup.engines.documents import check_repeated, find_renamed
 from dedup.engines.workers import Workers
+from dedup.files.chosen import Chosen
 from dedup.files.documents import read_with, to_documents
 from dedup.files.left import Left
 from dedup.files.records import Rejected
 from dedup.files.source import FileSource
 from dedup.files.splits import Split
 from dedup.kernels import Integers
+from dedup.kernels.components import connect, take_component
 from dedup.kernels.ids import apply_renamed
 from dedup.kernels.runs import find_bounds, rank
 from dedup.tables import arrow
@@ -92,9 +94,10 @@ class MemoryEngine:
         by: Sequence[str],
         order: Sequence[str],
         schema: pa.Schema,
+        once: bool = False,
     ) -> pa.Table:
         """See `Engine.meet`."""
-        del name
+        del name, once
         if emit is None:
             every = rows.select(emitted.names)
         else:
@@ -103,9 +106,9 @@ class MemoryEngine:
         ordered = every.take(pa.array(np.lexsort(keys[::-1])))
         return pa.Table.from_batches(work(iter(ordered.to_batches(BATCH_ROWS))), schema)
 
-    def fetch(self, name: str, wanted: pa.Table, work: Work, schema: pa.Schema) -> pa.Table:
+    def fetch(self, name: str, wanted: pa.Table, work: Work, schema: pa.Schema, *, once: bool = False) -> pa.Table:
         """See `Engine.fetch`."""
-        del name
+        del name, once
         register = self.known.documents
         known = register["doc_id"].to_numpy()
         order = np.argsort(known, kind="stable")
@@ -139,6 +142,19 @@ class MemoryEngine:
         self.known.register = rows.select(arrow.register(self.id_type).names)
         return rows
 
+    def connect(self, name: str, rows: pa.Table, ends: tuple[str, str]) -> pa.Table:
+        """See `Engine.connect`."""
+        del name
+        left, right = (rows[end].to_numpy() for end in ends)
+        return rows.append_column("component", pa.array(take_component(left, *connect(left, right))))
+
+    def name_documents(self, name: str, rows: pa.Table, *, of: str, to: str, schema: pa.Schema) -> pa.Table:
+        """See `Engine.name_documents`."""
+        del name
+        places = pc.index_in(rows[of], self.known.documents["doc_id"])
+        ids = self.known.documents["id"].take(places)
+        return rows.set_column(rows.schema.get_field_index(to), to, ids).select(schema.names)
+
     def turn(self, rows: pa.Table, work: Work, schema: pa.Schema) -> pa.Table:
         """See `Engine.turn`."""
         return pa.Table.from_batches(work(iter(rows.to_batches())), schema)
@@ -169,7 +185,11 @@ class MemoryEngine:
         *removed, _ = self._place(none if removals is None else removals["doc_id"])
         files, rows, numbers = self._place(none if spans is None else spans["doc_id"])
         begins, ends = (numbers if spans is None else spans[name].to_numpy()[numbers] for name in ("begin", "end"))
-        return replace(self, left=Left.of((removed[0], removed[1]), (files, rows, begins, ends)))
+        return replace(self, left=Left.of((removed[0], removed[1]), (files, rows, begins, ends), self.left.chosen))
+
+    def choose(self, chosen: Chosen) -> Self:
+        """Return the engine for the documents of a profile."""
+        return replace(self, left=Left(chosen=chosen))
 
     def _place(self, doc_ids: pa.ChunkedArray) -> tuple[Integers, Integers, Integers]:
         """Return where documents stand, file and row of each of equal rows, and which of those asked for each is."""

@@ -27,6 +27,7 @@ from dedup.run.lock import TextStorage
 from dedup.run.reach import find_obstacle
 from dedup.settings.files import flatten, to_dict
 from dedup.settings.options import Config
+from dedup.settings.profiles import refuse_profiles
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -101,6 +102,7 @@ def check_comparable(config: Config, other: Config | None) -> None:
     ConfigError
         Names the setting that does not allow it.
     """
+    refuse_profiles(config.profile, "to be evaluated")
     if config.mode != "lsh":
         raise ConfigError('--set: mode must be "lsh" to be evaluated (got "exact", which is what it is held against)')
     if other is None:

@@ -13,6 +13,7 @@ from dedup.errors import DataError
 from dedup.explain.comparison import compare, has_tokens, tell_verdict
 from dedup.explain.graph import PAIR, Graph
 from dedup.explain.result import Result
+from dedup.explain.spans import part
 from dedup.explain.values import Component, Explanation, Pair, Removal, Span, Top
 from dedup.kernels.jaccard import CLOSEST
 from dedup.settings.layers import NEAR
@@ -36,12 +37,18 @@ def explain(result: Result, given: str, other: str | None = None) -> Explanation
         return _explain_pair(result, doc_id, result.parse_id("--with", other))
     found = _find_fate(result, doc_id)
     found = _explain_kept(result, found) if found.fate == "kept" else _explain_removed(result, found)
-    return replace(found, spans=_list_spans(result, doc_id))
+    return _add_spans(result, replace(found, profile=result.name_profile(doc_id)))
 
 
-def _list_spans(result: Result, doc_id: Any) -> tuple[Span, ...]:  # noqa: ANN401 - an integer or a string
+def _add_spans(result: Result, found: Explanation) -> Explanation:
+    rows = result.list_spans(found.id)
     names = [each.name for each in fields(Span)]
-    return tuple(Span(**{name: row[name] for name in names}) for row in result.list_spans(doc_id))
+    cut = [row for row in rows if row["effect"] == "cut"]
+    return replace(
+        found,
+        spans=tuple(Span(**{name: row[name] for name in names}) for row in rows),
+        text=tuple(part(result.find_whole(found.id), cut)) if cut else (),
+    )
 
 
 def list_top(result: Result, count: int) -> Top:
@@ -171,7 +178,8 @@ def _explain_kept(result: Result, found: Explanation) -> Explanation:
         for other, jaccard in closest.items()
     ]
     notes = _notes(result, texts, [found.id, *closest], near_misses)
-    if found.id in texts and not has_tokens(result.contract, texts[found.id]):
+    chosen = result.choose_settings([found.id]) if found.id in texts else None
+    if chosen and not has_tokens(chosen.contract, texts[found.id]):
         notes = (*notes, "it has no token, and such a document is never a duplicate")
     graph = Graph(_component_edges(result, found.component_id))
     steps = graph.steps(members["id"], members["representative_id"])
@@ -186,7 +194,8 @@ def _explain_kept(result: Result, found: Explanation) -> Explanation:
 
 def _explain_pair(result: Result, doc_id: Any, other_id: Any) -> Explanation:  # noqa: ANN401
     found, other = _find_fate(result, doc_id), _find_fate(result, other_id)
-    known = _recorded([pair for name in ("edges", "near_misses") for pair in _pairs_of(result, name, [doc_id])])
+    own = _recorded(_pairs_of(result, "edges", [doc_id]))
+    known = own | _recorded(_pairs_of(result, "near_misses", [doc_id]))
     is_joined = found.component_id is not None and found.component_id == other.component_id
     edges = _component_edges(result, found.component_id if is_joined else None)
     ids = Graph(edges).chain(doc_id, other_id) if is_joined else []
@@ -197,11 +206,16 @@ def _explain_pair(result: Result, doc_id: Any, other_id: Any) -> Explanation:  #
             raise _unknown(result, option, each.id)
     texts = _texts(result, rows)
     jaccard = known.get((doc_id, other_id))
-    is_edge = jaccard is not None and jaccard >= result.config.threshold
-    direct = _pair(result, texts, (doc_id, other_id), jaccard, is_edge=is_edge)
+    direct = _pair(result, texts, (doc_id, other_id), jaccard, is_edge=(doc_id, other_id) in own)
     chain = [_pair(result, texts, link, known[link], is_edge=True) for link in links]
     notes = _notes(result, texts, [doc_id, other_id, *ids], [*chain, direct])
-    return replace(found, direct=replace(direct, fate=_tell_fate(other)), chain=tuple(chain), notes=notes)
+    return replace(
+        found,
+        direct=replace(direct, fate=_tell_fate(other)),
+        chain=tuple(chain),
+        notes=notes,
+        profile=result.name_profile(doc_id),
+    )
 
 
 def _tell_fate(found: Explanation) -> str:
@@ -256,8 +270,15 @@ def _pair(
     result: Result, texts: Mapping[Any, str], ids: tuple[Any, Any], jaccard: float | None, *, is_edge: bool
 ) -> Pair:
     left, right = (texts.get(each) for each in ids)
-    comparison = None if left is None or right is None else compare(result.config, result.contract, left, right)
+    chosen = result.choose_settings(ids)
+    if chosen is None:
+        names = [result.profiles[each] for each in ids if each in result.profiles]
+        verdict = f"documents of the profiles {' and '.join(names)} are not compared"
+        if len(names) < len(ids):
+            verdict = "not told: the profile of a document is known by its row alone"
+        return Pair(left_id=ids[0], right_id=ids[1], jaccard=jaccard, verdict=verdict)
+    comparison = None if left is None or right is None else compare(*chosen, left, right)
     if jaccard is None and comparison:
         jaccard = comparison.jaccard
-    verdict = tell_verdict(result.config, jaccard, comparison, is_edge=is_edge)
+    verdict = tell_verdict(chosen.config, jaccard, comparison, is_edge=is_edge)
     return Pair(left_id=ids[0], right_id=ids[1], jaccard=jaccard, verdict=verdict, comparison=comparison)

@@ -2,8 +2,9 @@
 
 import json
 from collections.abc import Collection
+from dataclasses import asdict, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +15,7 @@ from pyarrow import fs
 
 from dedup.errors import ConfigError, StorageError
 from dedup.explain.spans import take_as_searched
+from dedup.files.chosen import Condition, number_profiles
 from dedup.files.listing import list_files
 from dedup.files.source import FileSource, Piece, Rows, open_source
 from dedup.files.splits import Split, cut
@@ -24,6 +26,8 @@ from dedup.settings.contract import load_contract
 from dedup.settings.files import parse_config
 from dedup.settings.hashspec import HashSpec
 from dedup.settings.layers import NEAR
+from dedup.settings.options import Config
+from dedup.settings.profiles import list_conditioned
 
 SCHEMES = {"s3a": "s3", "s3n": "s3"}
 """Hadoop's names of file systems that pyarrow calls otherwise."""
@@ -35,6 +39,13 @@ TABLES = ("parquet", "arrow", "orc")
 SPLIT_BYTES = 128 << 20
 EXAMPLES = 3
 """Ids shown as an example."""
+
+
+class Settings(NamedTuple):
+    """Settings by which documents were compared."""
+
+    config: Config
+    contract: Contract
 
 
 class Result:
@@ -79,16 +90,37 @@ class Result:
         self.id_column = self.config.input.id_column or ("path" if read == "text" else "")
         """Empty where an id is the digest of its row."""
         self.has_texts = self.config.output.mode != "ids"
+        self.profiles: dict[Any, str] = {}
+        """Of the documents whose texts were found, by id; empty where there are no profiles."""
 
-    @cached_property
-    def contract(self) -> Contract:
-        """The contract under which its texts were hashed.
+    def choose_settings(self, ids: Collection[Any]) -> Settings | None:
+        """Return the settings by which documents that `find` has found were compared, and their contract.
+
+        None where profiles have settings of their own, and those of the documents are not known, or several.
 
         Raises
         ------
         ConfigError
             When the key is not where it was, or is another, or the version is.
         """
+        if not self.config.profile:
+            return Settings(self.config, self._contract)
+        names = {self.profiles.get(each) for each in ids}
+        name = names.pop()
+        if names or name is None:
+            return None
+        own = self.config.by_profile[name]
+        # The key is of all profiles.
+        return Settings(own, replace(self._contract, **asdict(own.text)))
+
+    def name_profile(self, doc_id: Any) -> str:  # noqa: ANN401 - an integer or a string
+        """Return the profile of a document; empty where there are none, or its row is not there to tell."""
+        if self.config.profile and self.has_texts and doc_id not in self.profiles:
+            self.find([doc_id])
+        return self.profiles.get(doc_id, "")
+
+    @cached_property
+    def _contract(self) -> Contract:
         contract = load_contract(self.config)
         found = HashSpec.of(self.config, contract).to_dict()
         for name, held in self.report["hash"].items():
@@ -128,7 +160,9 @@ class Result:
         texts = self._find_texts(ids)
         if self.spans is None:
             return texts
-        return {each: self._take_as_searched(each, text) for each, text in texts.items()}
+        layers = self.config.layers
+        before = layers[: layers.index(NEAR)] if NEAR in layers else layers[:-1]
+        return {each: self._take_as_searched(each, text, before) for each, text in texts.items()}
 
     def list_spans(self, doc_id: Any) -> list[dict[str, Any]]:  # noqa: ANN401 - an integer or a string
         """Return the spans of a document that a layer cut or marked, as OUT/spans has them."""
@@ -142,10 +176,13 @@ class Result:
         """The rows of OUT/spans; None where no layer gave any."""
         return self._table("spans").to_table() if self._is_there("spans") else None
 
-    def _take_as_searched(self, doc_id: Any, text: str) -> str:  # noqa: ANN401 - as above
-        """Return a text as the layer near saw it, or the last layer."""
-        layers = self.config.layers
-        before = layers[: layers.index(NEAR)] if NEAR in layers else layers[:-1]
+    def find_whole(self, doc_id: Any) -> str:  # noqa: ANN401 - as above
+        """Return the text of a document as it was given; "" where the output does not have it."""
+        text = self._find_texts([doc_id]).get(doc_id, "") if self.has_texts else ""
+        return self._take_as_searched(doc_id, text, ())
+
+    def _take_as_searched(self, doc_id: Any, text: str, before: Collection[str]) -> str:  # noqa: ANN401 - as above
+        """Return a text as a layer saw it that came after these."""
         is_kept = not pc.any(pc.equal(self.duplicates["id"], doc_id)).as_py()
         is_cut = is_kept and self.config.output.mode == "filter"
         return take_as_searched(text, self.list_spans(doc_id), before=before, is_cut=is_cut)
@@ -162,7 +199,18 @@ class Result:
                     names = self._name(source, Piece(file=piece.file, batch=chosen), wanted)
                     texts = [text or "" for text in chosen["text"].to_pylist()]
                     found |= dict(zip(names.to_pylist(), texts, strict=True))
+                    if self.config.profile:
+                        own = number_profiles(chosen["merged"], self._conditions).tolist()
+                        told = [*self.config.by_profile]
+                        self.profiles |= {
+                            each: told[number] for each, number in zip(names.to_pylist(), own, strict=True)
+                        }
         return found
+
+    @cached_property
+    def _conditions(self) -> list[list[Condition]]:
+        columns = list_conditioned(self.config.profile)
+        return [[Condition(columns.index(name), of) for name, of in each.when] for each in self.config.profile]
 
     def _find_ids(self, ids: Collection[Any]) -> dict[Any, str]:
         """Return those of the ids that mode ids has written."""
@@ -188,6 +236,7 @@ class Result:
                 id_column="" if self._kind == "text" else self.id_column,
                 text_column=chosen.text_column,
                 aside=ANNOTATIONS if self.config.output.mode == "annotate" else (),
+                noted=tuple(("profile.when", name) for name in list_conditioned(self.config.profile)),
             )
             for folder in folders
             if self._list(folder.rpartition("/")[2])

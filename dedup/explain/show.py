@@ -59,6 +59,9 @@ def _write(found: Explanation, style: Style) -> Iterator[str]:
     if found.removed:
         yield from ("", *_list_removals("least similar of the documents removed for it", found.removed))
     yield from _list_spans(found.spans, style)
+    if found.text:
+        yield from ("", "its text, with what was cut in [- and -]")
+        yield from _show_pieces(found.text, style)
     for pair in found.near_misses:
         yield from _show_pair(pair, style)
     if found.fate == "kept" and not (found.direct or found.near_misses):
@@ -74,6 +77,8 @@ def _head(found: Explanation) -> Iterator[str]:
     else:
         others = found.documents - 1
         yield _field("kept", f"stands for {others:,} removed" if others else "no other is removed for it")
+    if found.profile:
+        yield _field("profile", found.profile)
     if found.component_id is not None:
         yield _field("component", f"{found.component_id}, {found.documents:,} documents")
     if found.copies:

@@ -1,12 +1,17 @@
 """Texts with and without the spans that a run has cut."""
 
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
+from dedup.explain.differ import Piece
 from dedup.files.left import cut_text
 from dedup.kernels.moving import unite_spans
+
+WORD = re.compile(r"\s*\S+\s*")
 
 
 def restore(text: str, spans: Iterable[Mapping[str, Any]]) -> str:
@@ -28,6 +33,18 @@ def remove(text: str, spans: Iterable[Mapping[str, Any]]) -> str:
     bounds = np.array([(span["begin"], span["end"]) for span in spans], np.int64).reshape(-1, 2)
     begins, ends = unite_spans(bounds[:, 0], bounds[:, 1])
     return cut_text(text, begins.tolist(), ends.tolist())
+
+
+def part(text: str, spans: Iterable[Mapping[str, Any]]) -> list[Piece]:
+    """Return the pieces of a whole text: shared are those that stay without the spans."""
+    bounds = np.array([(span["begin"], span["end"]) for span in spans], np.int64).reshape(-1, 2)
+    begins, ends = (each.tolist() for each in unite_spans(bounds[:, 0], bounds[:, 1]))
+    edges = [0, *(edge for span in zip(begins, ends, strict=True) for edge in span), len(text)]
+    words = [tuple(WORD.findall(text[begin:end])) for begin, end in pairwise(edges)]
+    pieces = [
+        Piece(shared=number % 2 == 0, left=each, right=() if number % 2 else each) for number, each in enumerate(words)
+    ]
+    return [piece for piece in pieces if piece.left]
 
 
 def take_as_searched(text: str, spans: Sequence[Mapping[str, Any]], *, before: Collection[str], is_cut: bool) -> str:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dedup.explain.comparison import Comparison
+from dedup.explain.differ import Piece
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +72,8 @@ class Explanation:
     """Documents in the component, this one included."""
     copies: int = 0
     """Rows removed that equal this one in every column."""
+    profile: str = ""
+    """Profile of the document; empty where there are none, or its row is not at hand."""
     chain: tuple[Pair, ...] = ()
     """Edges to the document kept, or to the other one asked for."""
     direct: Pair | None = None
@@ -81,6 +84,8 @@ class Explanation:
     """Closest documents to a kept one that fell short of the threshold."""
     spans: tuple[Span, ...] = ()
     """Parts of its text that layers cut or marked."""
+    text: tuple[Piece, ...] = ()
+    """Its text, of which what was cut is the left of pieces that are not shared; empty where nothing was."""
     notes: tuple[str, ...] = ()
 
 

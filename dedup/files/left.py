@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dedup.files.chosen import Chosen
 from dedup.files.source import FileSource, Piece, Rows
 from dedup.files.splits import Split
 from dedup.kernels.moving import unite_spans
@@ -49,9 +50,11 @@ class Left:
     removed: Mapping[int, Rows] = field(default_factory=dict)
     """Rows that are gone, int64, ascending."""
     cuts: Mapping[int, Cuts] = field(default_factory=dict)
+    chosen: Chosen | None = None
+    """The profile that is left; None for all."""
 
     @classmethod
-    def of(cls, removed: tuple[Rows, Rows], spans: tuple[Rows, Rows, Rows, Rows]) -> Self:
+    def of(cls, removed: tuple[Rows, Rows], spans: tuple[Rows, Rows, Rows, Rows], chosen: Chosen | None = None) -> Self:
         """Return what is left without some rows, by file and row, and some spans, by file, row, begin and end."""
         order = np.lexsort(removed[::-1])
         files, rows = (each[order] for each in removed)
@@ -64,6 +67,7 @@ class Left:
                 int(of[begin]): Cuts.of(*(column[begin:end] for column in columns))
                 for begin, end in pairwise(find_bounds(of).tolist())
             },
+            chosen=chosen,
         )
 
     def narrow(self, files: Sequence[int]) -> "Left":
@@ -71,6 +75,7 @@ class Left:
         return Left(
             removed={file: self.removed[file] for file in files if file in self.removed},
             cuts={file: self.cuts[file] for file in files if file in self.cuts},
+            chosen=self.chosen,
         )
 
     def read(self, source: FileSource, split: Split, rows: Mapping[int, Rows] | None = None) -> Iterator[Piece]:
@@ -81,10 +86,14 @@ class Left:
     def apply(self, piece: Piece) -> Piece:
         """Return a piece of such a file without what is gone."""
         batch = piece.batch
-        if piece.file in self.removed:
-            gone = np.isin(batch["row"].to_numpy(), self.removed[piece.file])
-            if gone.any():
-                batch = batch.filter(pa.array(~gone))
+        if self.chosen is not None:
+            batch = self.chosen.take(batch)
+        if piece.file in self.removed and batch.num_rows:
+            rows, gone = batch["row"].to_numpy(), self.removed[piece.file]
+            begin, end = np.searchsorted(gone, [rows[0], rows[-1] + 1])
+            is_gone = np.isin(rows, gone[begin:end])
+            if is_gone.any():
+                batch = batch.filter(pa.array(~is_gone))
         if piece.file in self.cuts and batch.num_rows:
             cuts = self.cuts[piece.file]
             rows = batch["row"].to_numpy()

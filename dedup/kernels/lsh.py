@@ -10,8 +10,10 @@ from dedup.kernels.runs import find_bounds, mark_firsts, mark_repeated
 
 FOLLOWERS = 16
 """Least number of partners that a member of a bucket over the cap chooses; as many choose it."""
+DRAWN_PAIRS = 1_000_000
+"""Pairs left uncompared whose sizes and signatures are looked at, to estimate what the cap on buckets costs."""
 SAMPLED_PAIRS = 10_000
-"""Pairs left uncompared that are verified to estimate what the cap on buckets costs."""
+"""About how many of those drawn are verified, at most."""
 
 
 def band_keys(signatures: Hashes, bands: int, rows: int) -> Hashes:
@@ -177,8 +179,20 @@ def _in_circles(
 
 
 def uncompared_share(pairs: int) -> float:
-    """Return the share of so many pairs left uncompared that is drawn to be verified."""
-    return min(SAMPLED_PAIRS / pairs, 1.0)
+    """Return the share of so many pairs left uncompared that is drawn."""
+    return min(DRAWN_PAIRS / pairs, 1.0)
+
+
+def verified_share(pairs: int) -> float:
+    """Return the probability with which each of so many pairs that may be lost is verified."""
+    return min(SAMPLED_PAIRS / max(pairs, 1), 1.0)
+
+
+def thin(left: Integers, right: Integers, share: float) -> Flags:
+    """Choose pairs of document ids, each with the probability `share`, the same ones every time: bool [pairs]."""
+    hashes = mix(mix(left.view(np.uint64)) ^ right.view(np.uint64) ^ np.uint64(KEY_SEED))
+    chosen: Flags = (hashes >> np.uint64(11)) < np.uint64(share * (1 << 53))
+    return chosen
 
 
 def sample_uncompared(

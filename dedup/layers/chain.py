@@ -1,5 +1,6 @@
 """Layers one after another: what each finds among what the ones before have left, put together for the output."""
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
@@ -78,6 +79,32 @@ class Chain(Generic[Rows]):
             raise NothingToSearchError
         return replace(self, steps=(*self.steps, Layered(layer=layer, documents=0, text_bytes=0)))
 
+    def unite(self, parts: "Mapping[str, Chain[Rows]]") -> Self:
+        """Add what the same layers have found in parts of the documents, each searched by itself.
+
+        Parameters
+        ----------
+        parts
+            By name, at least one; details of layers are by these names then.
+        """
+        engine = self.engine
+
+        def join(tables: Iterable[Rows | None]) -> Rows | None:
+            found = [each for each in tables if each is not None]
+            return engine.unite(*found) if found else None
+
+        chains = parts.values()
+        return replace(
+            self,
+            removals=join(chain.removals for chain in chains),
+            edges=join(chain.edges for chain in chains),
+            spans=join(chain.spans for chain in chains),
+            steps=tuple(
+                _add_up(dict(zip(parts, steps, strict=True)))
+                for steps in zip(*(chain.steps for chain in chains), strict=True)
+            ),
+        )
+
     def _count(self, layer: str, found: Found[Rows]) -> Layered:
         measure = self.engine.measure
         given = measure(found.documents, "text_bytes")
@@ -143,6 +170,21 @@ class Chain(Generic[Rows]):
                 schema=WHOLE,
             )
         return engine.unite(self.spans, spans)
+
+
+def _add_up(steps: Mapping[str, Layered]) -> Layered:
+    """Return the counts of a layer in all parts."""
+    every = [*steps.values()]
+    tokens = [each.tokens for each in every if each.tokens is not None]
+    return Layered(
+        layer=every[0].layer,
+        documents=sum(each.documents for each in every),
+        text_bytes=sum(each.text_bytes for each in every),
+        tokens=sum(tokens) if tokens else None,
+        removed=sum(each.removed for each in every),
+        spans=sum(each.spans for each in every),
+        details={name: each.details for name, each in steps.items() if each.details},
+    )
 
 
 def _note_role(batches: Batches, *, role: int, schema: pa.Schema) -> Batches:

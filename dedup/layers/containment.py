@@ -6,15 +6,15 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
-from dedup.kernels import Flags, Integers, containment, keeping
+from dedup.kernels import containment, keeping
 from dedup.kernels.counting import add_groups
+from dedup.kernels.groups import join_groups
 from dedup.kernels.jaccard import BINS
-from dedup.kernels.runs import rank
 from dedup.kernels.text import Contract
 from dedup.layers import including
-from dedup.layers.copies import Choice
+from dedup.layers.copies import OWNER, Choice, name_owners, spare
 from dedup.layers.including import LARGER, RANKED
-from dedup.layers.layer import Engine, Found, Rows
+from dedup.layers.layer import Batches, Engine, Found, Rows
 from dedup.settings.layers import Containment
 from dedup.tables import arrow
 
@@ -106,9 +106,7 @@ class ContainmentLayer:
             schema=compared_schema,
         )
         threshold = self.settings.threshold
-        edges = engine.collect(
-            engine.turn(compared, partial(including.select_edges, threshold=threshold), compared_schema)
-        )
+        edges = engine.turn(compared, partial(including.select_edges, threshold=threshold), compared_schema)
         binned = engine.meet(
             "bins",
             compared,
@@ -119,45 +117,71 @@ class ContainmentLayer:
             order=["pairs"],
             schema=including.BINNED,
         )
-        removals, spared = remove_contained(edges, self.choice, arrow.removals(engine.id_type))
-        missing = engine.collect(engine.turn(asked, including.select_missing, including.MISSING))
+        connected = engine.connect("components", edges, ("doc_id", f"{LARGER}doc_id"))
+        schema = arrow.removals(engine.id_type)
+        owned = schema.append(pa.field(OWNER, pa.int64()))
+        elected = engine.meet(
+            "elected",
+            connected,
+            None,
+            partial(elect_batches, choice=self.choice, schema=owned),
+            emitted=compared_schema.append(pa.field("component", pa.int64())),
+            by=["component"],
+            order=["doc_id", f"{LARGER}doc_id"],
+            schema=owned,
+        )
+        removals = spare(engine, elected, self.choice.per_source)
+        missing = engine.turn(asked, including.select_missing, including.MISSING)
+        gone = engine.turn(removals, including.note_gone, including.MISSING)
+        left = engine.meet(
+            "uncompared",
+            engine.unite(missing, gone),
+            None,
+            including.take_left,
+            emitted=including.MISSING,
+            by=["doc_id"],
+            order=["missed"],
+            schema=including.MISSING,
+        )
         bins = [0] * BINS
         for row in engine.collect(binned).to_pylist():
             bins[row["bin"]] = row["pairs"]
-        gone = np.isin(missing["doc_id"].to_numpy(), removals["doc_id"].to_numpy())
         return Found(
             documents=documents,
-            removals=engine.spread("removals", removals),
+            removals=removals,
             edges=True,
             details={
                 "compared": sum(bins),
-                "contained": edges.num_rows,
+                "contained": engine.measure(edges)["rows"],
                 "containments": bins,
                 "uncompared": {
-                    "pairs_at_most": int(missing["missed"].to_numpy().sum()),
-                    "documents_at_most": int(np.count_nonzero(~gone)),
+                    "pairs_at_most": engine.measure(missing, "missed")["missed"],
+                    "documents_at_most": engine.measure(left)["rows"],
                 },
-                "spared": spared,
+                "spared": engine.measure(elected)["rows"] - engine.measure(removals)["rows"],
             },
         )
 
 
-def remove_contained(edges: pa.Table, choice: Choice, schema: pa.Schema) -> tuple[pa.Table, int]:
-    """Return the removals, and how many documents the limit per source has spared.
+def elect_batches(batches: Batches, *, choice: Choice, schema: pa.Schema) -> Batches:
+    """Choose who goes of the components of edges, which nothing joins to others."""
+    for batch in join_groups(batches, ["component"]):
+        yield elect(batch, choice, schema)
+
+
+def elect(edges: pa.RecordBatch, choice: Choice, schema: pa.Schema) -> pa.RecordBatch:
+    """Return the removals, each with the source that answers for it.
 
     Parameters
     ----------
     edges
-        As `including.compare` makes them, those that reach the threshold.
+        As `including.compare` makes them, those that reach the threshold, of whole components; at least one.
     """
     names = ["doc_id", "size", *RANKED]
-    ends = pa.concat_tables(
-        [edges.select(names), edges.select([LARGER + name for name in names]).rename_columns(names)]
-    )
+    others = edges.select([LARGER + name for name in names]).rename_columns(names)
+    ends = pa.concat_batches([edges.select(names), others])
     doc_ids, firsts, numbers = np.unique(ends["doc_id"].to_numpy(), return_index=True, return_inverse=True)
-    if not doc_ids.size:
-        return schema.empty_table(), 0
-    [members] = ends.take(pa.array(firsts)).combine_chunks().to_batches()
+    members = ends.take(pa.array(firsts))
     ranks = keeping.rank_members(
         choice.rules,
         ids=members["id"],
@@ -170,8 +194,8 @@ def remove_contained(edges: pa.Table, choice: Choice, schema: pa.Schema) -> tupl
     left, right = numbers[: edges.num_rows], numbers[edges.num_rows :]
     elected = containment.elect(left, right, members["size"].to_numpy(), places)
     gone = np.flatnonzero(elected.edges >= 0)
-    gone = gone[_mark_answered(keeping.number_sources(members["source"]), elected.owners, gone, choice.per_source)]
     owners = elected.owners[gone]
+    sources = keeping.number_sources(members["source"])
     least = np.arange(doc_ids.size)
     np.minimum.at(least, owners, gone)
     taken = elected.edges[gone]
@@ -184,17 +208,6 @@ def remove_contained(edges: pa.Table, choice: Choice, schema: pa.Schema) -> tupl
         "representative_id": members["id"].take(pa.array(owners)),
         "component_id": members["id"].take(pa.array(least[owners])),
         "jaccard": pa.array(shared / (sum(sizes) - shared)),
+        OWNER: name_owners(members["source"], owners, sources[gone] == sources[owners]),
     }
-    spared = int(np.count_nonzero(elected.edges >= 0)) - gone.size
-    return pa.table([columns[name] for name in schema.names], schema=schema), spared
-
-
-def _mark_answered(sources: Integers, owners: Integers, gone: Integers, most: int) -> Flags:
-    """Tell which removals a source answers for within the limit: those of the least doc_ids, and of its own all."""
-    answering = sources[owners[gone]]
-    is_other = answering != sources[gone]
-    order = np.lexsort((gone, answering, is_other))
-    within = np.empty(gone.size, dtype=bool)
-    within[order] = rank(is_other[order], answering[order]) < most
-    answered: Flags = within | ~is_other | (most == 0)
-    return answered
+    return pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)

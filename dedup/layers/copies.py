@@ -67,13 +67,26 @@ def remove_copies(
         order=["doc_id"],
         schema=removals,
     )
+    return spare(engine, found, choice.per_source)
+
+
+def spare(engine: Engine[Rows], found: Rows, most: int) -> Rows:
+    """Return REMOVALS without those that a source answers for beyond the limit, the greatest doc_ids.
+
+    Parameters
+    ----------
+    found
+        REMOVALS with OWNER.
+    most
+        0 for any number.
+    """
     whole = arrow.removals(engine.id_type)
     return engine.meet(
         "removals",
         found,
         None,
-        partial(_spare, most=choice.per_source, names=whole.names),
-        emitted=removals,
+        partial(_spare, most=most, names=whole.names),
+        emitted=whole.append(pa.field(OWNER, pa.int64())),
         by=[OWNER],
         order=["doc_id"],
         schema=whole,
@@ -121,15 +134,17 @@ def _choose(
             batch["id"].take(pa.array(owners)),
             batch["id"].take(pa.array(least)),
             pa.repeat(pa.scalar(jaccard, pa.float64()), gone.size),
-            _name_owners(batch["source"], owners, sources[gone] == sources[owners]),
+            name_owners(batch["source"], owners, sources[gone] == sources[owners]),
         ]
         yield pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def _name_owners(sources: pa.Array, owners: np.ndarray, is_own: np.ndarray) -> pa.Array:
+def name_owners(sources: pa.Array, owners: np.ndarray, is_own: np.ndarray) -> pa.Array:
     """Return a number for the source of each document kept, by its name; 0 where it is that of the one removed."""
-    names = [b"" if name is None else b"=" + name.encode() for name in sources.take(pa.array(owners)).to_pylist()]
-    numbers = digest_each(names)[:, 0] | 1
+    # Null is a source like others; of many documents there are few.
+    named = pc.dictionary_encode(sources.take(pa.array(owners)), null_encoding="encode")
+    names = [b"" if name is None else b"=" + name.encode() for name in named.dictionary.to_pylist()]
+    numbers = (digest_each(names)[:, 0] | 1)[named.indices.to_numpy(zero_copy_only=False)]
     return pa.array(np.where(is_own, 0, numbers))
 
 

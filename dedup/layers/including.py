@@ -211,3 +211,16 @@ def select_missing(batches: Batches) -> Batches:
     """Take the documents that were not compared with all that may contain them."""
     for batch in batches:
         yield batch.select(MISSING.names).filter(pc.greater(batch["missed"], 0))
+
+
+def note_gone(batches: Batches) -> Batches:
+    """Give removals a row of MISSING that comes before all others of the document."""
+    for batch in batches:
+        before = pa.array(np.full(batch.num_rows, -1))
+        yield pa.RecordBatch.from_arrays([batch["doc_id"], before], schema=MISSING)
+
+
+def take_left(batches: Batches) -> Batches:
+    """Take the documents that are not gone."""
+    for batch in drop_repeated(batches, ["doc_id"]):
+        yield batch.filter(pc.greater(batch["missed"], 0))

@@ -45,19 +45,32 @@ class Engine(Protocol[Rows]):
         by: Sequence[str],
         order: Sequence[str],
         schema: pa.Schema,
+        once: bool = False,
     ) -> Rows:
         """Bring rows of equal keys together.
 
         `emit` makes rows of the schema `emitted` out of batches of `rows`; None where they have it. `work` receives
         them in ascending order of the columns `by`, then `order`, all int64; rows of equal `by` come to one call,
         though perhaps in several batches: see `dedup.kernels.groups.join_groups`. What it yields has the schema
-        `schema`.
+        `schema`. With `once` they are read by one table alone, and made for it without being kept.
         """
 
-    def fetch(self, name: str, wanted: Rows, work: Work, schema: pa.Schema) -> Rows:
+    def fetch(self, name: str, wanted: Rows, work: Work, schema: pa.Schema, *, once: bool = False) -> Rows:
         """Read some documents again: `work` receives batches of documents with the columns of `wanted` besides.
 
-        `wanted` has a row for each of them, known by doc_id.
+        `wanted` has a row for each of them, known by doc_id; `once` as for `meet`.
+        """
+
+    def name_documents(self, name: str, rows: Rows, *, of: str, to: str, schema: pa.Schema) -> Rows:
+        """Return rows with the user's ids, in the column `to`, of the documents whose doc_id the column `of` holds.
+
+        Where that is null, the id is too. Of the columns they have then the rows keep those of the schema.
+        """
+
+    def connect(self, name: str, rows: Rows, ends: tuple[str, str]) -> Rows:
+        """Return rows that are edges, with a further column `component`: the least doc_id of the component of each.
+
+        `ends` are the columns of the doc_ids that a row joins, int64 without nulls.
         """
 
     def turn(self, rows: Rows, work: Work, schema: pa.Schema) -> Rows:

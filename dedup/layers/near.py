@@ -1,7 +1,7 @@
 """The layer of near-duplicates: documents whose shingle sets reach the threshold of Jaccard similarity."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple, ParamSpec, Protocol, TypeVar
 
@@ -27,6 +27,7 @@ from dedup.stages import (
     representatives,
     signatures,
     templates,
+    uncompared,
 )
 from dedup.stages.documents import Corpus
 from dedup.stages.labels import LabeledPairs
@@ -53,6 +54,16 @@ class Linked(NamedTuple):
         return self.buckets.counts
 
 
+class Read(NamedTuple):
+    """Documents that were signed, each by an id of its own."""
+
+    corpus: Corpus
+    signed: Table[Signed]
+    shared: Table[Collapsed]
+    renamed: Mapping[str, int]
+    """Document ids of ids whose hash is that of another."""
+
+
 class Compared(NamedTuple):
     """EDGES with near misses."""
 
@@ -73,6 +84,7 @@ class Stage(Protocol):
 class NearFound:
     """Result of the layer, with the tables that explain it."""
 
+    threshold: float
     removals: DataFrame
     """REMOVALS."""
     counts: Near
@@ -120,14 +132,7 @@ class NearLayer:
             When components are unavailable or wrong.
         """
         stage = self.stage
-        signed = stage("signatures", self._sign, corpus)
-        shared = stage("identical", self._collapse, corpus, signed)
-        renamed = self._find_renamed(signed, shared)
-        if renamed:
-            corpus = corpus.rename(renamed)
-            signed = Table(frame=documents.exchange_ids(signed.frame, renamed), counts=signed.counts)
-            shared = stage("identical", identical.collapse, self.keep, signed, cores=self.cores, table="renamed")
-        self._check_repeated(signed, shared)
+        corpus, signed, shared, renamed = self.read(corpus)
         same = identical.select_identical(shared.frame)
         heads = identical.select_heads(signed.frame, same)
         labeled = stage("labels", self._select_labels, signed, same, heads)
@@ -135,15 +140,24 @@ class NearLayer:
         bucketed = stage("buckets", self._bucket, signed, heads, sets)
         linked, of_templates = stage("templates", self._link, corpus, signed, bucketed, sets) or (None, None)
         paired = stage("candidates", self._pair, bucketed, linked, heads, signed.counts.rows)
-        sample = candidates.draw_uncompared(self.keep, linked, paired, cap=self._cap)
         sets = sets or self._collect_ends(corpus, signed, paired, of_templates, labeled)
         verified = stage("edges", self._verify, paired, sets)
         found = edges.select_edges(verified.frame, threshold=self.config.threshold)
         connected = stage("components", self._connect, found, same, verified.counts.rows + shared.counts.rows)
-        lost = stage("uncompared", self._estimate_loss, sample, sets, connected)
+        lost = stage(
+            "uncompared",
+            self._estimate_loss,
+            linked,
+            paired,
+            heads=heads,
+            sets=sets,
+            connected=connected,
+            documents=signed.counts.rows,
+        )
         elected = stage("representatives", self._elect, connected, same, signed, verified, sets)
         recall = stage("recall", self._measure_recall, labeled, sets, connected)
         return NearFound(
+            threshold=self.config.threshold,
             removals=representatives.select_removals(elected.frame, layer=self.name),
             counts=Near(
                 signed=signed.counts,
@@ -165,6 +179,25 @@ class NearLayer:
             renamed=renamed,
         )
 
+    def read(self, corpus: Corpus) -> Read:
+        """Sign the documents, find those of one shingle set, and make sure that every one has an id of its own.
+
+        Raises
+        ------
+        DataError
+            When the input has no document, or null or repeated ids.
+        """
+        stage = self.stage
+        signed = stage("signatures", self._sign, corpus)
+        shared = stage("identical", self._collapse, corpus, signed)
+        renamed = self._find_renamed(signed, shared)
+        if renamed:
+            corpus = corpus.rename(renamed)
+            signed = Table(frame=documents.exchange_ids(signed.frame, renamed), counts=signed.counts)
+            shared = stage("identical", identical.collapse, self.keep, signed, cores=self.cores, table="renamed")
+        self._check_repeated(signed, shared)
+        return Read(corpus, signed, shared, renamed)
+
     @property
     def _cap(self) -> int:
         return choose_cap(self.config.buckets.max_bucket, self.config.mode)
@@ -176,6 +209,11 @@ class NearLayer:
         return Policy(
             self.config.threshold, by_representative, cluster.max_component, keep.copies, keep.copies_per_source
         )
+
+    @property
+    def _sigmas(self) -> float | None:
+        """Setting `candidates.estimate_sigmas`; None in exact mode, which has no signatures."""
+        return None if self.config.mode == "exact" else self.config.candidates.estimate_sigmas
 
     def _sign(self, corpus: Corpus) -> Table[Signed]:
         build = partial(
@@ -272,7 +310,6 @@ class NearLayer:
     def _pair(
         self, bucketed: Table[Bucketed], linked: Table[templates.Linked] | None, heads: DataFrame, documents: int
     ) -> Table[Paired]:
-        is_exact = self.config.mode == "exact"
         return candidates.pair(
             self.keep,
             bucketed,
@@ -281,7 +318,7 @@ class NearLayer:
             documents=documents,
             threshold=self.config.threshold,
             signature_size=self.config.signature_size,
-            estimate_sigmas=None if is_exact else self.config.candidates.estimate_sigmas,
+            estimate_sigmas=self._sigmas,
             cap=self._cap,
         )
 
@@ -322,12 +359,33 @@ class NearLayer:
         )
 
     def _estimate_loss(
-        self, sample: Table[int] | None, sets: Table[edges.Sets], connected: Table[Connected]
+        self,
+        linked: Table[templates.Linked] | None,
+        paired: Table[Paired],
+        *,
+        heads: DataFrame,
+        sets: Table[edges.Sets],
+        connected: Table[Connected],
+        documents: int,
     ) -> Lost | None:
-        if sample is None:
+        if linked is None or not paired.counts.pairs_uncompared:
             return None
         threshold = self.config.threshold
-        return components.estimate_loss(self.keep, sample, sets, connected, threshold=threshold, cores=self.cores)
+        drawn = uncompared.draw(
+            self.keep,
+            linked,
+            paired.counts,
+            heads,
+            components=connected.frame,
+            documents=documents,
+            threshold=threshold,
+            signature_size=self.config.signature_size,
+            estimate_sigmas=self._sigmas,
+            cap=self._cap,
+        )
+        frame, count = drawn.sample.frame, drawn.sample.counts
+        lost = edges.compare(self.keep, "uncompared", frame, count, sets, threshold=threshold, cores=self.cores)
+        return replace(drawn.counts, lost=lost.counts)
 
     def _elect(
         self,

@@ -87,6 +87,7 @@ class PassagesLayer:
             by=["gram"],
             order=[],
             schema=repeats.SHARED,
+            once=True,
         )
         asked = engine.meet(
             "asked",
@@ -97,6 +98,7 @@ class PassagesLayer:
             by=["doc_id"],
             order=["place"],
             schema=repeats.ASKED,
+            once=True,
         )
         schema = pa.schema([*ordered(engine.id_type), *repeats.COMPARED])
         work = partial(repeats.describe_windows, length=length, contract=self.contract, schema=schema)
@@ -110,6 +112,7 @@ class PassagesLayer:
             by=["window"],
             order=["rank", "begin"],
             schema=repeats.REPEATED,
+            once=True,
         )
         return engine.meet(
             "pieces",
@@ -120,6 +123,7 @@ class PassagesLayer:
             by=["doc_id"],
             order=["begin"],
             schema=repeats.PIECES,
+            once=True,
         )
 
     def _verify(self, engine: Engine[Rows], pieces: Rows, schema: pa.Schema) -> Rows:
@@ -133,13 +137,14 @@ class PassagesLayer:
             by=["doc_id"],
             order=cutting.COLUMNS,
             schema=cutting.READ,
+            once=True,
         )
         read = cutting.digested(engine.id_type)
         near = self.settings.tokens // NEAR if self.settings.ends == "sentence" else 0
         work = partial(cutting.describe_ranges, near=near, contract=self.contract, schema=read)
         return engine.meet(
             "verified",
-            engine.fetch("digests", ranges, work, read),
+            engine.fetch("digests", ranges, work, read, once=True),
             None,
             partial(cutting.verify, schema=schema),
             emitted=read,

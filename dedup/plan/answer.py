@@ -10,15 +10,16 @@ import numpy as np
 
 from dedup.errors import ConfigError
 from dedup.plan.capacity import Cluster, Plan, plan
-from dedup.plan.choice import SIMILARITIES, Choice, Search, check, datasketch, solve
+from dedup.plan.choice import SIMILARITIES, Choice, check, datasketch, solve
 from dedup.plan.profile import Profile, Trial, assume_corpus
 from dedup.plan.question import Question, check_numbers, parse_choice, parse_target
 from dedup.plan.rates import Rates
 from dedup.plan.shuffles import Stage
-from dedup.plan.wishes import Target, Wishes, crossings
+from dedup.plan.wishes import Search, Target, Wishes, crossings
 from dedup.settings.banding import Banding
 from dedup.settings.layers import NEAR
 from dedup.settings.options import Config, Lsh
+from dedup.settings.profiles import refuse_profiles
 
 DECADES = (10**6, 10**7, 10**8, 10**9, 10**10)
 """Documents of the table of capacities."""
@@ -36,6 +37,7 @@ def answer(question: Question) -> dict[str, Any]:
         When an option is malformed, targets exclude each other, or the sample cannot be read.
     """
     check_numbers(question)
+    refuse_profiles(question.config.profile, "to be planned")
     targets = [parse_target("--recall", text) for text in question.recall]
     targets += [parse_target("--candidates", text) for text in question.candidates]
     wishes = Wishes(
@@ -76,7 +78,7 @@ def answer(question: Question) -> dict[str, Any]:
         "check": None if verdict is None else {**tell(verdict.choice), "targets": verdict.targets},
         "crossings": [
             {"recall": str(recall), "candidates": str(share), **asdict(crossing)}
-            for recall, share, crossing in crossings(wishes)
+            for recall, share, crossing in crossings(wishes, search)
         ],
         "choices": [tell(choice) for choice in choices],
         "best": {"bands": best.bands, "rows": best.rows},

@@ -10,20 +10,12 @@ from dedup.kernels.curve import probability
 from dedup.plan.curve import compared, integral_optimum
 from dedup.plan.profile import Profile
 from dedup.plan.rates import Rates
-from dedup.plan.wishes import KEY_BYTES, Wishes, constrain, list_grid, meets_all, name_conflict
+from dedup.plan.wishes import KEY_BYTES, Search, Wishes, constrain, list_grid, meets_all, name_conflict
 from dedup.settings.banding import Banding
 
 SIMILARITIES = (0.3, 0.5, 0.7, 0.8, 0.9)
 """Similarities whose P is listed besides those of the targets."""
 PAIR_BYTES = 16
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Search:
-    """The settings of the search besides bands and rows."""
-
-    threshold: float
-    sigmas: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +100,7 @@ def solve(wishes: Wishes, search: Search, corpus: Profile, rates: Rates) -> list
         When no choice meets all; names wishes that exclude each other and the nearest to each that the others allow.
     """
     bands, rows = list_grid()
-    constraints = constrain(wishes, corpus, bands, rows)
+    constraints = constrain(wishes, search, corpus, bands, rows)
     met = meets_all(constraints, bands.size)
     if not met.any():
         raise ConfigError(name_conflict(constraints, bands.size))
@@ -138,7 +130,7 @@ def check(banding: Banding, wishes: Wishes, search: Search, corpus: Profile, rat
     one = np.array([float(banding.bands)]), np.array([float(banding.rows)])
     judged: list[dict[str, float | str | bool]] = [
         {"target": each.name, "value": float(each.values[0]), "met": bool(each.met[0])}
-        for each in constrain(wishes, corpus, *one)
+        for each in constrain(wishes, search, corpus, *one)
     ]
     shown = [*SIMILARITIES, *(target.similarity for target in wishes.targets), search.threshold]
     return Verdict(choice=cost(banding, search, corpus, rates, shown), targets=judged)

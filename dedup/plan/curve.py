@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import brentq
 from scipy.special import betainc, betaln
 
 from dedup.kernels import Floats
@@ -86,6 +85,8 @@ def cross(recall: float, high: float, share: float, low: float) -> Crossing | No
     most = min(MOST_ROWS, -700 / math.log(low))
     if excess(most) < 0:
         return None
+    from scipy.optimize import brentq  # noqa: PLC0415 - a fifth of the start of every job, of which few ask for this
+
     rows = brentq(excess, 1e-6, most)
     return Crossing(bands=needed(rows), rows=rows)
 

@@ -1,14 +1,16 @@
 """How many rows the tables of a run have."""
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from dedup.kernels.curve import NEAR_MISS, probability
-from dedup.kernels.lsh import SAMPLED_PAIRS
-from dedup.plan.choice import Choice, Search, cost
+from dedup.kernels.lsh import DRAWN_PAIRS, SAMPLED_PAIRS
+from dedup.plan.choice import Choice, cost
 from dedup.plan.curve import compared
 from dedup.plan.profile import Counts, Profile, Trial
 from dedup.plan.rates import Rates
+from dedup.plan.wishes import Search
 from dedup.settings.options import Config
 
 DISTANT_SHARE = 0.075
@@ -105,8 +107,14 @@ class Rows:
     """Of a shingle of members of buckets over the cap."""
 
     @property
+    def drawn(self) -> float:
+        """Distinct pairs left out whose signatures are looked at, drawn from those of undecided documents."""
+        every = self.undecided * (self.undecided - 1) / 2
+        return -every * math.expm1(-min(self.uncompared, DRAWN_PAIRS) / every) if every > 0 else 0.0
+
+    @property
     def sampled(self) -> float:
-        """Pairs left out that are verified."""
+        """Pairs left out that are verified, at most."""
         return min(self.uncompared, SAMPLED_PAIRS)
 
 

@@ -215,16 +215,26 @@ def _sample(rows: Rows, cores: int, rates: Rates) -> Stage | None:
     """Plan the comparison of some of the pairs that circles leave out, None without any."""
     if not rows.sampled:
         return None
+    size = rows.choice.signature_size
+    meeting = placement.place_pairs(rows.drawn, rows.memberships + rows.linked, rows.documents, size)
+    drawn = meet(
+        pairs=Item(what="pairs drawn", count=rows.drawn, each=rows.pair_bytes),
+        ends=2 * rows.drawn,
+        among=rows.undecided,
+        holders=rows.heads,
+        payload=rows.signature_bytes,
+        meeting=meeting,
+    )
     pairs = Item(what="pairs", count=rows.sampled, each=rows.candidate_bytes)
     among = min(rows.undecided, 2 * rows.sampled)
     own = rows.hot_bytes * rows.undecided_shingles / rows.undecided
     shuffle, meeting = _compare(rows, pairs, among, own, cores)
     return Stage(
         name="uncompared",
-        shuffle=shuffle,
+        shuffle=drawn + shuffle,
         tables=[Item(what="pairs", count=rows.sampled, each=16)],
         partitions=meeting.cells,
-        core_seconds=rows.sampled * rates.comparison,
+        core_seconds=rows.drawn * rates.pair + rows.sampled * rates.comparison,
     )
 
 

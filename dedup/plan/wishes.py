@@ -12,14 +12,25 @@ from dedup.kernels import Floats
 from dedup.kernels.curve import probability
 from dedup.plan.curve import Crossing, cross
 from dedup.plan.profile import Profile
-from dedup.settings.banding import MAX_SIGNATURE_SIZE, MOST_BANDS, MOST_ROWS
+from dedup.settings.banding import MAX_SIGNATURE_SIZE, MOST_BANDS, MOST_ROWS, bound_dropped
 
 KEY_BYTES = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Search:
+    """The settings of the search besides bands and rows."""
+
+    threshold: float
+    sigmas: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """A wish: at least this share of the pairs at this similarity become candidates, or at most."""
+    """A wish: at least this share of the pairs at this similarity are found, or at most so many become candidates.
+
+    Found: become candidates and, from the threshold on, pass the estimate filter.
+    """
 
     option: str
     """`--recall` (at least) or `--candidates` (at most)."""
@@ -81,12 +92,13 @@ def _round(value: float, *, up: bool) -> str:
     return f"{(math.ceil if up else math.floor)(value * scale) / scale:.12g}"
 
 
-def constrain(wishes: Wishes, corpus: Profile, bands: Floats, rows: Floats) -> list[Constraint]:
+def constrain(wishes: Wishes, search: Search, corpus: Profile, bands: Floats, rows: Floats) -> list[Constraint]:
     """Return the wishes as constraints on these choices."""
     found = []
     for target in wishes.targets:
         values = probability(target.similarity, bands, rows)
         least = target.option == "--recall"
+        values = values * _passed(target, search) if least else values
         suffix = f"@{target.similarity:g}"
         found.append(Constraint(str(target), target.option, values, target.share, least=least, suffix=suffix))
     if wishes.signature_bytes is not None:
@@ -103,6 +115,11 @@ def constrain(wishes: Wishes, corpus: Profile, bands: Floats, rows: Floats) -> l
             values += probability(jaccard, bands, rows) * count / 2
         found.append(Constraint(f"{option} {wishes.candidates:g}", option, values, wishes.candidates, least=False))
     return found
+
+
+def _passed(target: Target, search: Search) -> float:
+    """Return the least share of the pairs at the similarity of a target that pass the estimate filter, if they must."""
+    return 1 - bound_dropped(search.sigmas) if target.similarity >= search.threshold else 1.0
 
 
 def meets_all(constraints: Sequence[Constraint], count: int) -> npt.NDArray[np.bool_]:
@@ -136,12 +153,12 @@ def name_conflict(constraints: Sequence[Constraint], size: int) -> str:
     raise AssertionError("some wishes are met by no choice")
 
 
-def crossings(wishes: Wishes) -> list[tuple[Target, Target, Crossing]]:
+def crossings(wishes: Wishes, search: Search) -> list[tuple[Target, Target, Crossing]]:
     """Return for every recall with every share of candidates the bands and rows that meet both exactly."""
     recalls = [target for target in wishes.targets if target.option == "--recall"]
     shares = [target for target in wishes.targets if target.option != "--recall"]
     found = [
-        (recall, share, cross(recall.share, recall.similarity, share.share, share.similarity))
+        (recall, share, cross(recall.share / _passed(recall, search), recall.similarity, share.share, share.similarity))
         for recall in recalls
         for share in shares
     ]

@@ -1,12 +1,12 @@
 """What a run did, as numbers: report.json, and the table a job prints."""
 
-import dataclasses
 import json
 import math
 import platform
 import unicodedata
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from functools import cache
 from hashlib import sha256
 from importlib.metadata import version
 from typing import Any, TypeAlias
@@ -19,10 +19,12 @@ from dedup.display import hide_secrets
 from dedup.kernels import frequencies
 from dedup.kernels.compiled import AVAILABLE
 from dedup.kernels.curve import probability
+from dedup.kernels.lsh import verified_share
 from dedup.report.alerts import find_breaches, to_sentence
 from dedup.report.baseline import hold_against
 from dedup.report.decisions import show_doubtful, turn_dial
 from dedup.report.prediction import predict
+from dedup.report.profiles import Profiled
 from dedup.settings.files import to_dict
 from dedup.settings.layers import NEAR
 from dedup.settings.options import Config
@@ -32,10 +34,18 @@ Sample: TypeAlias = Sequence[tuple[int, bytes]]
 """Documents as from `frequencies.shorten` by doc_id, those of equal rows as often as there are such."""
 PACKAGES = ("pyspark", "graphframes-py", "numpy", "pyarrow", "scipy", "xxhash")
 SIMILARITIES = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95)
+OF_PROFILE = (
+    *("documents", "kept", "removed", "removal_rate", "identical", "near", "chained", "least_similarity"),
+    *("documents_empty", "documents_short", "text_bytes", "tokens", "layers", "edges", "components"),
+    *("pairs", "uncompared", "missed_by_bands", "recall_at_threshold", "recall_expected", "dial"),
+    *("similarities", "removal_similarities"),
+)
+"""Entries of report.json that are told of each profile too."""
 BAND_ROW_BYTES = 16
 """A band row: key and doc_id."""
 EXAMPLE_LENGTH = 200
 """Characters shown of an example of a component."""
+_find_version = cache(version)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +55,8 @@ class Outcome:
     layers: Sequence[Layered]
     """In the order in which they ran, at least one."""
     near: Near
+    """Of all profiles together, if there are any."""
+    profiles: Sequence[Profiled] = ()
     written: Written
     stages: Mapping[str, Mapping[str, Any]]
     """Numbers of every stage: rows, seconds and its own counts."""
@@ -107,6 +119,7 @@ def build_report(*, config: Config, inputs: Sequence[str], output: str, outcome:
         "short_rate": _share(signed.documents_short, signed.rows),
         "survival_by_source": outcome.survival_by_source,
         "removers": [{**each, **_name_sources(each)} for each in elected.removers],
+        "profiles": [],
         "layers": list_layers(outcome.layers, written),
         "text_bytes": first.text_bytes,
         "text_bytes_removed": None if written.text_bytes_kept is None else first.text_bytes - written.text_bytes_kept,
@@ -133,7 +146,9 @@ def build_report(*, config: Config, inputs: Sequence[str], output: str, outcome:
         "uncompared": {
             **asdict(near.lost),
             "lost_share_at_most": (share := _share_at_most(near.lost)),
-            "lost_at_most": math.ceil(share * paired.pairs_uncompared),
+            "lost_at_most": (pairs := math.ceil(share * paired.pairs_uncompared)),
+            # A pair lost keeps one document more than there would be, at most.
+            "documents_lost_at_most": min(pairs, max(near.lost.documents - 1, 0)),
         },
         "missed_by_bands": _count_missed(config, verified) if config.mode == "lsh" else 0.0,
         "labeled_pairs": labeled,
@@ -166,15 +181,51 @@ def build_report(*, config: Config, inputs: Sequence[str], output: str, outcome:
             "spark": outcome.spark,
             "python": platform.python_version(),
             "unicode": unicodedata.unidata_version,
-            **{name: version(name) for name in PACKAGES},
-            **({"numba": version("numba")} if AVAILABLE else {}),
+            **{name: _find_version(name) for name in PACKAGES},
+            **({"numba": _find_version("numba")} if AVAILABLE else {}),
         },
     }
+    if outcome.profiles:
+        report |= _tell_profiles(outcome)
     if baseline is not None:
         report["baseline"] = hold_against(report, baseline)
         report["removal_rate_change"] = abs(report["removal_rate"] - baseline["removal_rate"])
     report["alerts"] = find_breaches(report, report["settings"]["alerts"])
     return report
+
+
+def _tell_profiles(outcome: Outcome) -> dict[str, Any]:
+    """Return what is told of each profile, and what follows for all: bounds add up, and the least recall counts."""
+    told: list[dict[str, Any]] = []
+    for each in outcome.profiles:
+        own = replace(
+            outcome, layers=each.layers, near=each.near, written=each.written, profiles=(), baseline=None, texts={}
+        )
+        report = build_report(config=each.config, inputs=(), output="", outcome=own)
+        settings: dict[str, Any] = {
+            "threshold": each.config.threshold,
+            "shingle_size": each.config.shingles.shingle_size,
+        }
+        bands, rows = each.config.banding
+        settings |= {"bands": bands, "rows": rows} if each.config.mode == "lsh" else {}
+        told.append(
+            {"name": each.name, **settings, "text": asdict(each.config.text)} | {key: report[key] for key in OF_PROFILE}
+        )
+    lost = sum(each["uncompared"]["lost_at_most"] for each in told)
+    uncompared = outcome.near.paired.pairs_uncompared
+    return {
+        "profiles": told,
+        "uncompared": {
+            **asdict(outcome.near.lost),
+            "lost_share_at_most": _share(lost, uncompared),
+            "lost_at_most": lost,
+        },
+        "missed_by_bands": sum(each["missed_by_bands"] for each in told),
+        "recall_at_threshold": min(each["recall_at_threshold"] for each in told if each["documents"]),
+        "recall_expected": [],
+        "dial": [],
+        "planned": None,
+    }
 
 
 def list_layers(steps: Sequence[Layered], written: Written) -> list[dict[str, Any]]:
@@ -256,7 +307,7 @@ def _percentile(counts: Mapping[int, int], percent: int) -> int:
 def hide_passwords(config: Config) -> Config:
     """Return the settings without the user and password that a URL among them can hold."""
     path = hide_secrets(config.evaluation.labeled_pairs)
-    return dataclasses.replace(config, evaluation=dataclasses.replace(config.evaluation, labeled_pairs=path))
+    return replace(config, evaluation=replace(config.evaluation, labeled_pairs=path))
 
 
 def _share(part: int, whole: int) -> float:
@@ -264,9 +315,13 @@ def _share(part: int, whole: int) -> float:
 
 
 def _share_at_most(found: Lost) -> float:
-    """Return the bound that the share of lost pairs keeps in 95 of 100 samples (Clopper, Pearson 1934)."""
-    sampled, lost = found.sampled, found.lost
-    return float(betaincinv(lost + 1, sampled - lost, 0.95)) if sampled > lost else float(sampled > 0)
+    """Return the bound that the share of lost pairs keeps in 95 of 100 samples (Clopper, Pearson 1934).
+
+    That a pair drawn is lost, and verified to be, has the probability of the one times that of the other.
+    """
+    drawn, lost = found.drawn, found.lost
+    bound = float(betaincinv(lost + 1, drawn - lost, 0.95)) if drawn > lost else float(drawn > 0)
+    return min(bound / verified_share(found.possible), 1.0)
 
 
 def _count_missed(config: Config, verified: Verified) -> float:
@@ -330,6 +385,7 @@ def to_table(report: Mapping[str, Any]) -> str:
         ("documents", f"{report['documents']:,}"),
         ("kept", f"{report['kept']:,}"),
         *_list_removed(report),
+        *((f"removed of {each['name']}", f"{each['removed']:,}") for each in report["profiles"]),
     ]
     if report["spared"]:
         rows.append(("spared by the limit", f"{report['spared']:,}"))

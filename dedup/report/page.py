@@ -32,6 +32,24 @@ def to_html(report: Mapping[str, Any], plots: Mapping[str, str]) -> str:
     plots
         SVG elements, as from `plots.draw_plots`.
     """
+    return render(
+        "page.html.j2",
+        report=report,
+        metrics=METRICS,
+        plots={name: Markup(svg) for name, svg in plots.items()},  # noqa: S704 - drawn from numbers alone
+        sizes={name: group_by_power_of_two(report[f"{name}_sizes"]) for name in ("bucket", "component")},
+        layers=list_layers(report),
+        details=list_details(report),
+        profiles=list_profiles(report),
+        earlier={"survival": {}, "seconds": {}} | ((report.get("baseline") or {}).get("plotted") or {}),
+        funnel=list_pairs(report),
+        sources=list_sources(report),
+        planned=list_planned(report),
+    )
+
+
+def render(template: str, **values: object) -> str:
+    """Fill a template of this folder in."""
     environment = Environment(
         loader=PackageLoader("dedup.report", "."),
         extensions=["jinja2.ext.do"],
@@ -42,18 +60,7 @@ def to_html(report: Mapping[str, Any], plots: Mapping[str, str]) -> str:
         lstrip_blocks=True,
     )
     environment.filters |= {each.__name__: each for each in FILTERS}
-    return environment.get_template("page.html.j2").render(
-        report=report,
-        metrics=METRICS,
-        plots={name: Markup(svg) for name, svg in plots.items()},  # noqa: S704 - drawn from numbers alone
-        sizes={name: group_by_power_of_two(report[f"{name}_sizes"]) for name in ("bucket", "component")},
-        layers=list_layers(report),
-        details=list_details(report),
-        earlier={"survival": {}, "seconds": {}} | ((report.get("baseline") or {}).get("plotted") or {}),
-        funnel=list_pairs(report),
-        sources=list_sources(report),
-        planned=list_planned(report),
-    )
+    return environment.get_template(template).render(**values)
 
 
 def _escape(value: object) -> object:
@@ -99,6 +106,24 @@ def list_layers(report: Mapping[str, Any]) -> list[dict[str, Any]]:
             listed.append({"name": name, "removed": removed, "before": left})
             left -= removed
     return listed
+
+
+def list_profiles(report: Mapping[str, Any]) -> list[list[str]]:
+    """Return the rows of the table of profiles."""
+    return [
+        [
+            each["name"],
+            count(each["documents"]),
+            count(each["removed"]),
+            share(each["removal_rate"]),
+            count(each["edges"]),
+            f"{each['threshold']:g}",
+            str(each["shingle_size"]),
+            f"{each['bands']} x {each['rows']}" if "bands" in each else "all pairs",
+            share(each["recall_at_threshold"]),
+        ]
+        for each in report["profiles"]
+    ]
 
 
 def list_pairs(report: Mapping[str, Any]) -> list[dict[str, Any]]:

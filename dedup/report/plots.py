@@ -14,6 +14,7 @@ from dedup.report.axes import (
     plot_similarities,
     plot_sizes,
 )
+from dedup.settings.layers import NEAR
 
 TITLES = {
     "removals": "Near-duplicates removed by their similarity to the document kept",
@@ -55,22 +56,27 @@ def _list_plots(report: Mapping[str, Any]) -> dict[str, Callable[..., None]]:
     """Return what draws each plot for which there are numbers."""
     settings, earlier = report["settings"], (report.get("baseline") or {}).get("plotted", {})
     threshold, is_lsh = settings["threshold"], settings["mode"] == "lsh"
+    # These tell what lies at or above the threshold from what lies below.
+    is_one = not settings["profile"]
     plots: dict[str, tuple[bool, Callable[..., None]]] = {
         "removals": (
-            any(counts := report.get("removal_similarities") or ()),
+            any(counts := report.get("removal_similarities") or ()) and is_one,
             partial(plot_removals, counts=counts, threshold=threshold, earlier=earlier.get("removal_similarities")),
         ),
         "dial": (
             any(point["removed"] for point in report.get("dial") or ()),
             partial(plot_dial, dial=report.get("dial") or (), threshold=threshold, earlier=earlier.get("dial")),
         ),
-        "curve": (is_lsh, partial(plot_curve, settings=settings, earlier=earlier.get("banding"))),
+        "curve": (
+            is_lsh and is_one and NEAR in settings["layers"],
+            partial(plot_curve, settings=settings, earlier=earlier.get("banding")),
+        ),
         "labels": (
             bool(measured := report.get("recall_measured") or ()),
             partial(plot_labels, measured=measured, threshold=threshold),
         ),
         "similarities": (
-            any(pairs := report.get("similarities") or ()),
+            any(pairs := report.get("similarities") or ()) and is_one,
             partial(
                 plot_similarities,
                 counts=pairs,

@@ -32,13 +32,20 @@ class Applied:
     """As `arrow.spans_written`; None where no layer has any."""
     cuts: DataFrame | None
     """Spans (doc_id, begin, end) that the texts written lose; None where they lose none."""
-    near: NearFound | None
+    near: Sequence[NearFound]
+    """Of each profile; none where the layer did not run."""
     few: bool
     """Whether what is removed fits into every executor's memory."""
 
     removes: bool
     """Whether any row goes."""
+    near_misses: DataFrame | None = None
+    """EDGES of near misses where `near` does not tell them."""
+    named: DataFrame | None = None
+    """doc_id and id of all that edges and near misses name, where `documents` are not all of them."""
+    examples: Sequence[int] = ()
+    """Documents whose texts the report shows, where `near` does not tell them."""
 
     def list_examples(self) -> list[int]:
         """Return the documents whose texts the report shows."""
-        return [] if self.near is None else self.near.counts.elected.shown
+        return sorted({*self.examples, *(doc_id for found in self.near for doc_id in found.counts.elected.shown)})

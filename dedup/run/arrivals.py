@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator
 from functools import partial
-from hashlib import blake2b
 
 import numpy as np
 
 from dedup.kernels import Hashes, Integers
 from dedup.run.searching import Item, Reading, Signatures
 from dedup.store.adding import Batch
+from dedup.store.content import name_content, sum_content
 
 TOGETHER = 100_000
 """Shingle sets read at a time, at least those of a split: bounds memory."""
@@ -24,13 +24,9 @@ def to_batch(reading: Reading, signed: Signatures, name: str) -> Batch:
     """
     part = signed.part
     features = reading.describe(signed)
-    order = np.lexsort((part.digest_low, part.digest_high, part.doc_ids))
-    content = blake2b(digest_size=16)
-    for column in (part.doc_ids, part.digest_high, part.digest_low):
-        content.update(np.ascontiguousarray(column[order]).tobytes())
     return Batch(
         name=name,
-        content=content.hexdigest(),
+        content=name_content(*sum_content(part.doc_ids, part.digest_high, part.digest_low)),
         features=features,
         sets_of=partial(_read_sets, reading, signed),
         id_column=reading.config.input.id_column,

@@ -1,6 +1,7 @@
 """What the stages of a run took: their time, their counts, and the bytes that they moved."""
 
 import contextlib
+import copy
 import logging
 import sys
 import time
@@ -9,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError, Py4JJavaError
 
 from dedup.run.progress import Progress
 
@@ -31,14 +32,21 @@ class Clock:
         self._run = uuid.uuid4().hex
         self._seconds: dict[str, float] = {}
         self._counts: dict[str, Any] = {}
-        self._tasks: tuple[int, int] | None = None
+        self._tasks: list[tuple[int, int]] = []
+        self._part = ""
         # Where these lines go to a terminal, and are wanted there.
         is_shown = LOG.isEnabledFor(logging.INFO) and sys.stderr.isatty()
         self._progress = Progress(self._count_tasks) if is_shown else None
 
     def watch(self, done: int, total: int) -> None:
         """Take note of how much of the stage at work is done."""
-        self._tasks = (done, total)
+        self._tasks[:] = [(done, total)]
+
+    def of(self, part: str) -> "Clock":
+        """Return the clock of a part of the run, whose stages have its name before theirs."""
+        clock = copy.copy(self)
+        clock._part = part  # noqa: SLF001 - one of its own kind
+        return clock
 
     def __call__(self, name: str, work: Callable[Given, Value], *args: Given.args, **kwargs: Given.kwargs) -> Value:
         """Return what the work returns, and note it as a stage unless that is None: its `counts`, or itself."""
@@ -52,7 +60,8 @@ class Clock:
     def time(self, name: str) -> Iterator[None]:
         """Take the time of a stage, and let its Spark jobs be known by its name."""
         begin = time.monotonic()
-        self._tasks = None
+        name = self._part + name
+        self._tasks.clear()
         if self._progress:
             self._progress.begin(name)
         try:
@@ -65,6 +74,7 @@ class Clock:
 
     def note(self, name: str, counts: Any) -> None:  # noqa: ANN401 - any of `tables.counts`, with `rows`
         """Note what a stage counted, and say so."""
+        name = self._part + name
         self._counts[name] = counts
         LOG.info("%-16s %14s %9.1f s", name, f"{counts.rows:,} rows", self._seconds[name])
 
@@ -86,7 +96,7 @@ class Clock:
     def _count_tasks(self, name: str) -> tuple[int, int] | None:
         """Return the tasks of a stage that are done, and all, as far as Spark has planned them."""
         if self._spark is None:
-            return self._tasks
+            return self._tasks[0] if self._tasks else None
         try:
             tracker = self._spark.sparkContext.statusTracker()
             jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(self._key(name))]
@@ -107,32 +117,22 @@ class Clock:
         """
         if self._spark is None:
             return None
-        written: dict[int, int] = {}
-        groups: dict[int, str] = {}
+        written = dict.fromkeys(self._counts, 0)
         try:
             context: Any = self._spark.sparkContext._jsc.sc()  # noqa: SLF001 - its only door
             context.listenerBus().waitUntilEmpty()
-            store = context.statusStore()
-            defaults = [getattr(store, f"stageList$default${number}")() for number in range(2, 6)]
-            found = store.stageList(None, *defaults).iterator()
-            while found.hasNext():
-                stage = found.next()
-                written[stage.stageId()] = stage.shuffleWriteBytes()
-            jobs = store.jobsList(None).iterator()
-            while jobs.hasNext():
-                job = jobs.next()
-                group = job.jobGroup().get() if job.jobGroup().isDefined() else ""
-                ids = job.stageIds().iterator()
-                while ids.hasNext():
-                    # A stage that several jobs share was run by the first, which comes last in the list.
-                    groups[ids.next()] = group
+            store, tracker = context.statusStore(), self._spark.sparkContext.statusTracker()
+            jobs = {job: name for name in written for job in tracker.getJobIdsForGroup(self._key(name))}
+            known: set[int] = set()
+            # A stage that several jobs share was run by the first.
+            for job in sorted(jobs):
+                found = tracker.getJobInfo(job)
+                stages = set(found.stageIds) - known if found else set()
+                written[jobs[job]] += sum(_read_shuffled(store, stage) for stage in stages)
+                known |= stages
         except Py4JError:
             return None
-        shuffled = dict.fromkeys(map(self._key, self._counts), 0)
-        for stage_id, stage_bytes in written.items():
-            if groups.get(stage_id) in shuffled:
-                shuffled[groups[stage_id]] += stage_bytes
-        return {name: shuffled[self._key(name)] for name in self._counts}
+        return written
 
     def report(self) -> dict[str, dict[str, Any]]:
         """Return what report.json says of every stage."""
@@ -142,6 +142,14 @@ class Clock:
             | ({"shuffle_bytes": shuffled[name]} if shuffled is not None else {})
             for name, counts in self._counts.items()
         }
+
+
+def _read_shuffled(store: Any, stage: int) -> int:  # noqa: ANN401 - of the JVM
+    """Return the bytes that a stage wrote to its shuffle; none of one that Spark has forgotten."""
+    try:
+        return int(store.lastStageAttempt(stage).shuffleWriteBytes())
+    except Py4JJavaError:
+        return 0
 
 
 def _numbers(counts: Any) -> dict[str, int]:  # noqa: ANN401 - any of `tables.counts`

@@ -1,10 +1,10 @@
-"""A batch added to a store: files in, the memory engine, the store, files out."""
+"""A batch added to a store: files in, the memory engine, the store, files out; `joining.py` is the same on Spark."""
 
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow.compute as pc
 
@@ -28,6 +28,7 @@ from dedup.run.overlap import check_apart
 from dedup.run.publication import conclude, identify, read_baseline
 from dedup.run.searching import KEPT, Reading, Searched, Signatures, choose_signing, to_search
 from dedup.run.sinking import Explained, FileWriter
+from dedup.run.start import choose_engine, run_on_spark
 from dedup.run.workspace import Workspace
 from dedup.settings.contract import load_contract
 from dedup.settings.files import to_dict
@@ -35,10 +36,14 @@ from dedup.settings.hashspec import HashSpec
 from dedup.settings.keeping import needs_spark
 from dedup.settings.layers import NEAR
 from dedup.settings.options import Config
+from dedup.settings.profiles import refuse_profiles
 from dedup.store.adding import Batch, Grown, grow
 from dedup.store.state import State, choose_deciding, create, read_rows, read_state
 from dedup.store.tables import Conflict, Tables
 from dedup.tables.counts import Stored
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 LOG = logging.getLogger("dedup")
 TRIES = 20
@@ -56,9 +61,19 @@ class Growth:
     anew: bool = False
     """Whether components that the batch touches elect anew."""
 
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What an unfinished run must have in common with this one to be resumed, besides that of its job."""
+        return {"store": self.store, "batch": self.batch, "reelect": self.anew}
 
-def add_batch(job: Job, growth: Growth) -> dict[str, Any]:
-    """Add documents to a store, and publish what becomes of them.
+
+def add_batch(job: Job, growth: Growth, *, spark: "SparkSession | None" = None) -> dict[str, Any]:
+    """Add documents to a store on the engine of the settings, and publish what becomes of them.
+
+    Parameters
+    ----------
+    spark
+        The caller's session, which "auto" takes.
 
     Returns
     -------
@@ -72,7 +87,11 @@ def add_batch(job: Job, growth: Growth) -> dict[str, Any]:
         the store is what it was.
     """
     check_apart([*job.inputs, growth.store], job.output)
-    _check(job.config, growth)
+    check_settings(job.config, growth)
+    if (spark is not None and job.config.engine != "memory") or choose_engine(job) == "spark":
+        return run_on_spark(
+            job, "dedup.run.joining", lambda module, session: module.add_batch(session, job, growth), spark=spark
+        )
     job, storage = job.settle(), Storage()
     with Workspace(storage, job.output) as workspace:
         try:
@@ -82,7 +101,7 @@ def add_batch(job: Job, growth: Growth) -> dict[str, Any]:
             raise
 
 
-def _check(config: Config, growth: Growth) -> None:
+def check_settings(config: Config, growth: Growth) -> None:
     """Refuse settings that a store does not know.
 
     Raises
@@ -91,14 +110,15 @@ def _check(config: Config, growth: Growth) -> None:
     """
     if not growth.batch:
         raise ConfigError("--batch: must name the batch where --store is given, such as 2026-11")
-    if config.engine == "spark" or config.input.is_table:
-        raise ConfigError('--store: needs engine = "memory" and files (got Spark or a table)')
+    if config.input.is_table:
+        raise ConfigError("--store: needs files (got a table); write it to files first")
     if config.mode != "lsh":
         raise ConfigError(f'--store: needs mode = "lsh" (got {config.mode!r})')
     if config.layers != (NEAR,):
         raise ConfigError(f'--store: needs layers = ["near"] (got {list(config.layers)})')
     if needs_spark(config.keep.order):
         raise ConfigError('--store: keep.order must have no entry "sql:...", which only Spark knows')
+    refuse_profiles(config.profile, "in a store, whose features are of one specification")
     unset = {
         "limits.per_source": config.limits.per_source,
         "keep.merge": config.keep.merge,
@@ -119,8 +139,7 @@ def _run(job: Job, growth: Growth, storage: Storage, workspace: Workspace) -> di
     spec = HashSpec.of(config, contract)
     if tables.exists():
         read_state(tables).check(config, spec, source.id_type)
-    asked = {"store": growth.store, "batch": growth.batch, "reelect": growth.anew}
-    workspace.open({**identify(job, spec, listing.fingerprint), **asked}, overwrite=job.overwrite)
+    workspace.open({**identify(job, spec, listing.fingerprint), **growth.identity}, overwrite=job.overwrite)
     clock = Clock()
     splits = cut(listing, SPLIT_BYTES)
     cores = choose_cores(listing, [*job.inputs, job.output])
@@ -132,17 +151,12 @@ def _run(job: Job, growth: Growth, storage: Storage, workspace: Workspace) -> di
         batch = to_batch(reading, signed, growth.batch)
         create(tables, source.id_type)
         for _ in range(TRIES):
-            state, operation = _find_base(tables, batch, growth)
+            state, operation = find_base(tables, batch.content, growth)
             state.check(config, spec, source.id_type)
             try:
                 grown = _grow(tables, state, batch, job, growth, spec=spec, threads=cores, clock=clock)
             except StorageError as error:
-                if operation:
-                    raise
-                raise StorageError(
-                    f"--batch: {growth.batch!r} is in the store, which stays as it is; its output cannot be made again "
-                    f"since vacuum has deleted what was there before it ({error})"
-                ) from error
+                raise error if operation else refuse_again(growth, error) from error
             finish = partial(grown.finish, batch, operation) if operation else grown.drop
             try:
                 return _publish(
@@ -190,8 +204,21 @@ def _grow(
     )
 
 
-def _find_base(tables: Tables, batch: Batch, growth: Growth) -> tuple[State, str]:
+def refuse_again(growth: Growth, error: StorageError) -> StorageError:
+    """Return the error for a batch of the store whose output is to be made again, and cannot."""
+    return StorageError(
+        f"--batch: {growth.batch!r} is in the store, which stays as it is; its output cannot be made again since "
+        f"vacuum has deleted what was there before it ({error})"
+    )
+
+
+def find_base(tables: Tables, content: str, growth: Growth) -> tuple[State, str]:
     """Return the state that a batch is added to, and as which operation; none where it is in the store already.
+
+    Parameters
+    ----------
+    content
+        Digest of its documents, see `content.name_content`.
 
     Raises
     ------
@@ -201,13 +228,13 @@ def _find_base(tables: Tables, batch: Batch, growth: Growth) -> tuple[State, str
     operation = "reelect" if growth.anew else "add"
     rows, _ = read_rows(tables)
     for row in rows.select(["number", "operation", "batch", "content"]).to_pylist():
-        if row["batch"] == batch.name:
-            if (row["content"], row["operation"]) != (batch.content, operation):
+        if row["batch"] == growth.batch:
+            if (row["content"], row["operation"]) != (content, operation):
                 raise DataError(
-                    f"--batch: {batch.name!r} is in the store with other documents, or was added with another "
+                    f"--batch: {growth.batch!r} is in the store with other documents, or was added with another "
                     "--reelect; give these a batch of their own"
                 )
-            LOG.info("batch %s is in the store already, which stays as it is", batch.name)
+            LOG.info("batch %s is in the store already, which stays as it is", growth.batch)
             return read_state(tables, row["number"] - 1), ""
     return read_state(tables), operation
 
@@ -254,7 +281,10 @@ def _publish(
     written = clock("output", write, reading.engine.workers, reading.engine.splits)
     counts = searched.count(None)
     removed = set(part.doc_ids[fates.places].tolist())
-    baseline = read_baseline(writer.storage, job.baseline) or _remember(grown, growth, config)
+    writing = grown.writing
+    baseline = read_baseline(writer.storage, job.baseline) or remember(
+        writing.tables, writing.snapshot.state, growth, config
+    )
     token_ranks, plots = draw(config, counts, signed.list_sample(), removed, baseline)
     if list_input(job).fingerprint != listing.fingerprint:
         raise DataError("--input: must not change while the job reads it (it did): repeat the command")
@@ -278,11 +308,11 @@ def _publish(
     return conclude(job, workspace, outcome, plots, first=finish)
 
 
-def _remember(grown: Grown, growth: Growth, config: Config) -> dict[str, Any] | None:
-    """Return what the last batches had in common, as the report of an earlier run; None without any."""
-    rows, _ = read_rows(grown.writing.tables)
-    number = grown.writing.snapshot.state.number
-    earlier = [row for row in rows.drop_columns(["state"]).to_pylist() if row["batch"] and row["number"] <= number]
+def remember(tables: Tables, state: State, growth: Growth, config: Config) -> dict[str, Any] | None:
+    """Return what the last batches before a state had in common, as an earlier run's report; None without any."""
+    rows, _ = read_rows(tables)
+    listed = rows.drop_columns(["state"]).to_pylist()
+    earlier = [row for row in listed if row["batch"] and row["number"] <= state.number]
     documents = sum(row["documents"] for row in earlier[-REMEMBERED:])
     if not documents:
         return None

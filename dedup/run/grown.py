@@ -117,7 +117,7 @@ def _estimate_loss(grown: Grown, threshold: float) -> Lost:
     sample = grown.settled.sample
     similar = sample.select(sample.jaccard >= threshold)
     parted = list_components(grown.links, similar.left) != list_components(grown.links, similar.right)
-    return Lost(sampled=sample.left.size, similar=similar.left.size, lost=int(np.count_nonzero(parted)))
+    return replace(grown.settled.lost, lost=int(np.count_nonzero(parted)))
 
 
 def to_names(grown: Grown, part: Part) -> pa.Table:

@@ -9,7 +9,7 @@ from dedup.errors import ConfigError
 from dedup.run.layers import check_layers
 from dedup.settings.banding import choose, find_recall
 from dedup.settings.layers import PromptSet, parse_sets
-from dedup.settings.options import Config
+from dedup.settings.options import Candidates, Config
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -56,12 +56,25 @@ class Job:
             raise ConfigError("keep.order: source:... needs input.source_column, which is empty")
         if not config.input.source_column and config.keep.copies_per_source:
             raise ConfigError("keep.copies_per_source: needs input.source_column, which is empty")
-        found, wanted = find_recall(config.threshold, config.banding), config.lsh.recall
-        if config.mode == "lsh" and found < wanted - 1e-12:
-            given, better = config.banding, choose(config.threshold, wanted)
-            LOG.warning(
-                "lsh: %s bands of %s rows find a pair at the threshold of %g with a probability of %.4f, below "
-                "lsh.recall = %g; %s bands of %s rows would do",
-                *(*given, config.threshold, found, wanted, *better),
+        if config.profile and config.evaluation.labeled_pairs:
+            raise ConfigError(
+                "evaluation.labeled_pairs: must be empty where there are profiles, which find pairs of their own "
+                f"(got {config.evaluation.labeled_pairs!r})"
             )
+        for name, own in config.by_profile.items():
+            _warn_of_recall(own, f'profile "{name}": lsh' if config.profile else "lsh")
         return replace(self, config=config.settle())
+
+
+def _warn_of_recall(config: Config, where: str) -> None:
+    """Tell if given bands and rows miss the recall that "auto" would have."""
+    sigmas, wanted = config.candidates.estimate_sigmas, config.lsh.recall
+    found = find_recall(config.threshold, config.banding, sigmas)
+    if config.mode == "lsh" and found < wanted - 1e-12:
+        enough = max(sigmas, Candidates().estimate_sigmas)
+        LOG.warning(
+            "%s: %s bands of %s rows and candidates.estimate_sigmas = %g find a pair at the threshold of %g with a "
+            "probability of %.4f, below lsh.recall = %g; %s bands of %s rows and %g would do",
+            *(where, *config.banding, sigmas, config.threshold, found, wanted),
+            *(*choose(config.threshold, wanted, enough), enough),
+        )

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from dedup.errors import ConfigError
+from dedup.files.chosen import Condition
 from dedup.kernels.text import Contract
 from dedup.layers.containment import ContainmentLayer
 from dedup.layers.contamination import ContaminationLayer
@@ -16,13 +17,20 @@ from dedup.run.prompts import read_prompts
 from dedup.settings.keeping import list_merged, parse_order
 from dedup.settings.layers import NEAR, parse_sets
 from dedup.settings.options import Config
+from dedup.settings.profiles import list_conditioned
 
 KINDS = {"url": "url", "exact": "equal", NEAR: "identical"}
 """What a layer that removes copies calls wholly equal rows."""
 
 
-def make_layer(name: str, config: Config, contract: Contract) -> Layer:
-    """Return a layer."""
+def make_layer(name: str, config: Config, contract: Contract, noted: int) -> Layer:
+    """Return a layer.
+
+    Parameters
+    ----------
+    noted
+        Columns that are read along.
+    """
     choice = Choice(
         rules=parse_order(config.keep.order, "keep"),
         copies=config.keep.copies,
@@ -49,14 +57,26 @@ def make_layer(name: str, config: Config, contract: Contract) -> Layer:
         tracking=config.url.tracking,
     )
     # Its column is the last that is read along.
-    return UrlLayer(place=len(list_noted(config)) - 1, form=form, choice=choice)
+    return UrlLayer(place=noted - 1, form=form, choice=choice)
 
 
 def list_noted(config: Config) -> tuple[tuple[str, str], ...]:
-    """Return the columns of which the values are read along, each after its setting: of `keep.merge`, then of url."""
+    """Return the columns of which the values are read along, each after its setting.
+
+    They are those of `keep.merge`, then of profiles, then of url.
+    """
     merged = [("keep.merge", name) for name in list_merged(config.keep.merge)]
+    conditioned = [("profile.when", name) for name in list_conditioned(config.profile)]
     own = [("url.column", config.url.column)] if "url" in config.layers else []
-    return (*merged, *own)
+    return (*merged, *conditioned, *own)
+
+
+def list_conditions(config: Config) -> tuple[tuple[Condition, ...], ...]:
+    """Return the conditions of the profiles."""
+    begin, columns = len(list_merged(config.keep.merge)), list_conditioned(config.profile)
+    return tuple(
+        tuple(Condition(begin + columns.index(name), values) for name, values in each.when) for each in config.profile
+    )
 
 
 def check_layers(config: Config) -> None:

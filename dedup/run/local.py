@@ -1,7 +1,9 @@
 """A run without Spark: files in, layers on the memory engine, files out."""
 
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
@@ -12,6 +14,7 @@ from dedup.engines.tables import MemoryEngine
 from dedup.engines.values import Register
 from dedup.engines.workers import Workers
 from dedup.errors import ConfigError, DataError, SchemaError
+from dedup.files.listing import Listing
 from dedup.files.source import FileSource
 from dedup.files.splits import cut
 from dedup.files.storage import Storage
@@ -20,25 +23,25 @@ from dedup.layers.chain import Chain
 from dedup.layers.layer import NothingToSearchError
 from dedup.layers.spans import write_spans
 from dedup.report.build import Outcome
+from dedup.report.profiles import unite
 from dedup.report.summary import draw
 from dedup.run.clock import Clock
 from dedup.run.fates import Fates, Repeated
 from dedup.run.job import Job
-from dedup.run.layers import make_layer, name_repeated
+from dedup.run.layers import list_noted, make_layer, name_repeated
 from dedup.run.opening import SPLIT_BYTES, choose_cores, list_input, open_input
 from dedup.run.overlap import check_apart
 from dedup.run.pairs import read_pairs
+from dedup.run.profiles import PROFILE, PROFILES, Part, choose_parts, list_parts, scan, tell_parts
 from dedup.run.publication import conclude, identify, read_baseline
 from dedup.run.searching import Reading, Searched, choose_signing
 from dedup.run.sinking import Explained, FileWriter
 from dedup.run.workspace import Workspace
-from dedup.settings.contract import load_contract
-from dedup.settings.hashspec import HashSpec
 from dedup.settings.keeping import needs_spark
 from dedup.settings.layers import NEAR
 from dedup.settings.options import Config
 from dedup.tables import arrow
-from dedup.tables.counts import Near, Written
+from dedup.tables.counts import Layered, Stored, Written
 
 
 def run_in_memory(job: Job) -> dict[str, Any]:
@@ -74,55 +77,42 @@ def _run(job: Job, storage: Storage, workspace: Workspace) -> dict[str, Any]:
     writer = FileWriter(config=config, source=source, workspace=workspace, storage=storage)
     writer.check()
     labels = _read_labels(config, source)
-    contract = load_contract(config)
-    spec = HashSpec.of(config, contract)
+    parts = list_parts(config)
+    spec = parts[-1].spec
     workspace.open(identify(job, spec, listing.fingerprint), overwrite=job.overwrite)
     clock = Clock()
     splits = cut(listing, SPLIT_BYTES)
     cores = choose_cores(listing, [*job.inputs, job.output])
-    signing = choose_signing(config, contract, listing)
     if cores > 1 and NEAR in config.layers:
-        passes.warm(signing)
+        for part in parts:
+            passes.warm(choose_signing(part.config, part.contract, listing))
     with Workers(min(cores, len(splits)), source, watch=clock.watch) as workers:
         engine = MemoryEngine(workers=workers, splits=splits, id_type=source.id_type, id_column=config.input.id_column)
-        chain: Chain[pa.Table] = Chain(engine=engine)
-        searched: Searched | None = None
-        for name in config.layers:
-            if name == NEAR:
-                rest = chain.rest(name)
-                assert isinstance(rest, MemoryEngine)
-                reading = Reading(engine=rest, config=config, signing=signing, labels=labels)
-                try:
-                    searched = reading.search(clock, cores)
-                except NothingToSearchError:
-                    chain = chain.skip(name)
-                else:
-                    chain = chain.add(name, searched.to_found(), searched.to_step(), searched.list_kept())
-            else:
-                layer = make_layer(name, config, contract)
-                with clock.time(name):
-                    chain = chain.add(name, layer.find(chain.rest(name)))
-                clock.note(name, chain.steps[-1])
-        assert chain.documents is not None
-        register = Register.of(chain.documents)
-        removals = chain.removals if chain.removals is not None else arrow.removals(source.id_type).empty_table()
-        fates = Fates.of(register, removals, _find_repeated(config, engine, searched))
-        write = partial(_write, writer, chain, register, fates, searched)
+        task = partial(_search, config=config, labels=labels, listing=listing, cores=cores)
+        found = _Found.of(engine, parts, config, task, clock)
+        register = Register.of(found.documents)
+        removals = found.chain.removals
+        if removals is None:
+            removals = arrow.removals(source.id_type).empty_table()
+        fates = Fates.of(register, removals, _find_repeated(config, engine, found.near))
+        write = partial(_write, writer, found, register, fates)
         written = clock("output", write)
-    counts = Near.none() if searched is None else searched.count(labels)
-    sample = [] if searched is None else searched.signed.list_sample()
+    nears = {name: each.count(labels) for name, each in found.near.items()}
+    counts = unite([*nears.values()])
+    sample = [each for searched in found.near.values() for each in searched.signed.list_sample()]
     token_ranks, plots = draw(config, counts, sample, set(removals["doc_id"].to_pylist()), baseline)
     if list_input(job).fingerprint != listing.fingerprint:
         raise DataError("--input: must not change while the job reads it (it did): repeat the command")
     outcome = Outcome(
-        layers=chain.steps,
+        layers=found.chain.steps,
         near=counts,
+        profiles=tell_parts(parts, found.by_profile, nears, _count_removals(found, fates) if config.profile else {}),
         written=written,
         stages=clock.report(),
         token_ranks=token_ranks,
-        texts={} if searched is None else writer.read_texts(register, searched.found.elected.shown),
+        texts=writer.read_texts(register, counts.elected.shown) if found.near else {},
         survival_by_source=fates.count_sources(register) if config.input.source_column else None,
-        signature_bytes=0 if searched is None else searched.signed.nbytes,
+        signature_bytes=sum(each.signed.nbytes for each in found.near.values()),
         baseline=baseline,
         engine="memory",
         reader="files",
@@ -133,39 +123,129 @@ def _run(job: Job, storage: Storage, workspace: Workspace) -> dict[str, Any]:
     return conclude(job, workspace, outcome, plots)
 
 
-def _find_repeated(config: Config, engine: MemoryEngine, searched: Searched | None) -> Repeated:
+class _Layered(NamedTuple):
+    """Result of the layers of one profile, or of all documents."""
+
+    chain: Chain[pa.Table]
+    near: Searched | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Found:
+    """Result of all layers."""
+
+    chain: Chain[pa.Table]
+    documents: pa.Table
+    """REGISTER; with the number of the `profile` where there are any."""
+    near: Mapping[str, Searched]
+    """By profile; none where the layer did not run."""
+    by_profile: Mapping[str, Sequence[Layered]]
+    """The counts of the layers of each profile that has documents."""
+
+    @classmethod
+    def of(
+        cls,
+        engine: MemoryEngine,
+        parts: Sequence[Part],
+        config: Config,
+        task: Callable[[MemoryEngine, Part, Clock], _Layered],
+        clock: Clock,
+    ) -> Self:
+        """Run the layers, for each profile by itself."""
+        if not config.profile:
+            [part] = parts
+            chain, near = task(engine, part, clock)
+            assert chain.documents is not None
+            return cls(chain=chain, documents=chain.documents, near={} if near is None else {"": near}, by_profile={})
+        with clock.time(PROFILES):
+            documents = scan(engine, config)
+        clock.note(PROFILES, Stored(rows=documents.num_rows))
+        sizes = dict(enumerate(np.bincount(documents[PROFILE].to_numpy()).tolist()))
+        found = {}
+        for part in choose_parts(parts, sizes):
+            assert part.chosen is not None
+            found[part.name] = task(engine.choose(part.chosen), part, clock.of(part.prefix))
+        chains = {name: each.chain for name, each in found.items()}
+        return cls(
+            chain=Chain(engine=engine, documents=engine.known.documents).unite(chains),
+            documents=documents,
+            near={name: each.near for name, each in found.items() if each.near is not None},
+            by_profile={name: chain.steps for name, chain in chains.items()},
+        )
+
+
+def _search(
+    engine: MemoryEngine,
+    part: Part,
+    clock: Clock,
+    *,
+    config: Config,
+    labels: pa.Table | None,
+    listing: Listing,
+    cores: int,
+) -> _Layered:
+    """Run the layers one after another."""
+    chain: Chain[pa.Table] = Chain(engine=engine)
+    searched: Searched | None = None
+    noted = len(list_noted(config))
+    for name in config.layers:
+        rest = chain.rest(name)
+        assert isinstance(rest, MemoryEngine)
+        if name == NEAR:
+            signing = choose_signing(part.config, part.contract, listing)
+            reading = Reading(engine=rest, config=part.config, signing=signing, labels=labels)
+            try:
+                searched = reading.search(clock, cores)
+            except NothingToSearchError:
+                chain = chain.skip(name)
+            else:
+                chain = chain.add(name, searched.to_found(), searched.to_step(), searched.list_kept())
+        else:
+            with clock.time(name):
+                chain = chain.add(name, make_layer(name, part.config, part.contract, noted).find(rest))
+            clock.note(name, chain.steps[-1])
+    return _Layered(chain, searched)
+
+
+def _count_removals(found: _Found, fates: Fates) -> dict[tuple[int, str], int]:
+    """Return the documents removed by the number of their profile and the layer."""
+    profiles = found.documents[PROFILE].take(pa.array(fates.places))
+    counted = pa.table({PROFILE: profiles, "layer": fates.removals["layer"]}).group_by([PROFILE, "layer"])
+    rows = counted.aggregate([([], "count_all")]).to_pylist()
+    return {(row[PROFILE], row["layer"]): row["count_all"] for row in rows}
+
+
+def _find_repeated(config: Config, engine: MemoryEngine, near: Mapping[str, Searched]) -> Repeated:
     """Return the rows of equal content that go, if a layer is for them."""
     doc_ids, members = np.empty(0, np.int64), arrow.removals(engine.id_type).empty_table()
     layer, kind = name_repeated(config.layers)
     if layer:
         doc_ids = find_repeated(engine.known.documents["doc_id"].to_numpy())[0]
-    if searched is not None:
-        members = searched.list_kept()
+    members = pa.concat_tables([members, *(each.list_kept() for each in near.values())])
     return Repeated(doc_ids, layer, kind, members)
 
 
-def _write(
-    writer: FileWriter, chain: Chain[pa.Table], register: Register, fates: Fates, searched: Searched | None
-) -> Written:
+def _write(writer: FileWriter, found: _Found, register: Register, fates: Fates) -> Written:
     """Write what was found, and the tables that explain it."""
+    chain = found.chain
     engine = chain.engine
     assert isinstance(engine, MemoryEngine)
     assert chain.documents is not None
-    edges = near_misses = arrow.EDGES.empty_table()
-    if searched is not None:
-        edges, near_misses = searched.list_edges(), searched.found.near_misses
+    edges = [each.list_edges() for each in found.near.values()]
     if chain.edges is not None:
-        edges = pa.concat_tables([edges, chain.edges])
+        edges.append(chain.edges)
+    near_misses = [each.found.near_misses for each in found.near.values()]
     spans = of_text = None
     if chain.spans is not None:
-        spans = write_spans(engine, chain.documents, chain.spans)
+        spans = write_spans(engine, chain.spans)
         of_text = chain.spans.filter(pc.equal(chain.spans["effect"], "cut"))
+    none = arrow.EDGES.empty_table()
     return writer.write(
         engine.workers,
         engine.splits,
         register=register,
         fates=fates,
-        explained=Explained(edges, near_misses, spans),
+        explained=Explained(pa.concat_tables([none, *edges]), pa.concat_tables([none, *near_misses]), spans),
         cuts=engine.leave(None, of_text, "output").left.cuts,
         rejected=engine.known.rejected,
     )

@@ -1,6 +1,7 @@
 """The files of a job: listed, opened as the source of a run on any engine, and weighed."""
 
 from collections.abc import Sequence
+from math import prod
 
 from dedup.engines.capacity import estimate_bytes
 from dedup.engines.workers import count_cores
@@ -73,10 +74,12 @@ def estimate_need(listing: Listing, config: Config) -> int:
         When one of these is damaged.
     """
     found = guess(listing, config.input.text_column)
+    # Nothing tells how many documents are of each profile: all could be of that which needs most.
+    bands, rows = max((own.banding for own in config.by_profile.values()), key=prod)
     return estimate_bytes(
         documents=found.documents,
-        bands=config.banding.bands,
-        rows=config.banding.rows,
+        bands=bands,
+        rows=rows,
         mode=config.mode,
         text_bytes=found.text_bytes,
     )

@@ -5,9 +5,8 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
-import pyarrow as pa
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -18,9 +17,10 @@ from dedup.errors import AlertError, DataError, DedupError, SchemaError
 from dedup.files.splits import cut
 from dedup.files.storage import Storage as FileStorage
 from dedup.files.systems import absolute
-from dedup.layers.near import NearFound, NearLayer
+from dedup.layers.near import NearLayer
 from dedup.report.build import Outcome
-from dedup.report.summary import Sample, draw
+from dedup.report.profiles import unite
+from dedup.report.summary import draw
 from dedup.run.applied import Applied
 from dedup.run.clock import Clock
 from dedup.run.corpus import fingerprint
@@ -28,10 +28,11 @@ from dedup.run.faults import recognise
 from dedup.run.input import list_folders, load_table, read_input, take_table
 from dedup.run.job import Job
 from dedup.run.labels import read_labels
-from dedup.run.layering import search
+from dedup.run.layering import count_removals, search
 from dedup.run.layers import list_noted
 from dedup.run.opening import SPLIT_BYTES, list_input, open_input
 from dedup.run.overlap import check_apart
+from dedup.run.profiles import list_parts, tell_parts
 from dedup.run.publication import conclude, identify, read_baseline
 from dedup.run.reach import find_obstacle_beside, is_on_disk
 from dedup.run.session import find_heap
@@ -41,11 +42,10 @@ from dedup.run.storage import Storage
 from dedup.run.tables import Tables
 from dedup.run.workspace import Workspace
 from dedup.run.writing import Result, RowWriter, TableWriter, list_copies
-from dedup.settings.contract import load_contract
-from dedup.settings.hashspec import HashSpec
 from dedup.settings.keeping import list_columns, needs_spark
 from dedup.settings.options import Config
 from dedup.stages import documents, output, signatures
+from dedup.stages.components import Connecting
 from dedup.stages.documents import Corpus
 from dedup.stages.files import WAVES, Files
 from dedup.stages.layering import SparkEngine
@@ -60,8 +60,20 @@ MOST_SPLIT_BYTES = 128 << 20
 """Of a split of a large corpus, as stored."""
 
 
-def run(spark: SparkSession, job: Job) -> dict[str, Any]:
+class Work(Protocol):
+    """What is done while no other run works on the output."""
+
+    def __call__(self, spark: SparkSession, job: Job, storage: Storage, workspace: Workspace, /) -> dict[str, Any]:
+        """Return what report.json holds."""
+
+
+def run(spark: SparkSession, job: Job, work: Work | None = None) -> dict[str, Any]:
     """Remove the near-duplicates of a corpus and publish the result.
+
+    Parameters
+    ----------
+    work
+        What to do instead.
 
     Returns
     -------
@@ -85,7 +97,7 @@ def run(spark: SparkSession, job: Job) -> dict[str, Any]:
     locks = FileStorage() if is_on_disk(spark, job.output) else storage.without_checksums()
     with Workspace(storage, job.output, locks=locks) as workspace:
         try:
-            return _run(spark, job, storage, workspace)
+            return (work or _run)(spark, job, storage, workspace)
         except (DedupError, PySparkException, Py4JError, ConnectionError) as error:
             if spark.sparkContext._jsc is None:  # noqa: SLF001 - stopped: what fails then has no cause of its own
                 raise
@@ -102,10 +114,10 @@ def run(spark: SparkSession, job: Job) -> dict[str, Any]:
 def _run(spark: SparkSession, job: Job, storage: Storage, workspace: Workspace) -> dict[str, Any]:
     config = job.config
     baseline = read_baseline(storage, job.baseline)
-    contract = load_contract(config)
-    spec = HashSpec.of(config, contract)
+    parts = list_parts(config)
+    contract, spec = parts[-1].contract, parts[-1].spec
     clock = Clock(spark)
-    given = _open_files(spark, job, workspace, clock) or _open_rows(spark, job, storage, workspace, clock)
+    given = open_files(spark, job, workspace, clock) or _open_rows(spark, job, storage, workspace, clock)
     workspace.open(identify(job, spec, given.fingerprint), overwrite=job.overwrite)
     keep = Tables(spark, workspace)
     near = NearLayer(
@@ -120,32 +132,30 @@ def _run(spark: SparkSession, job: Job, storage: Storage, workspace: Workspace) 
         keep=keep,
         stage=clock,
     )
-    engine = SparkEngine(corpus=given.corpus, keep=keep, id_column=given.id_column)
-    searched = search(engine, near, config, contract, clock)
+    connecting = Connecting(config.components.engine, config.components.driver_edges, workspace.checkpoints)
+    engine = SparkEngine(corpus=given.corpus, keep=keep, id_column=given.id_column, connecting=connecting)
+    searched = search(engine, near, parts, config, keep=keep, clock=clock)
     found, applied = searched.near, searched.applied
+    counts = unite([each.counts for each in found.values()])
     with ThreadPoolExecutor() as beside:
         # The drawing takes as long as the writing of a small corpus, and another core.
-        drawing = beside.submit(_draw, clock, config, found, baseline)
+        drawing = beside.submit(_draw, clock, config, counts, applied, baseline)
         written = clock("output", given.write, applied)
-        survival = None
-        if config.input.source_column:
-            copies = list_copies(applied)
-            every = applied.removals if copies is None else applied.removals.unionByName(copies)
-            survival = output.count_sources(applied.documents, every)
+        survival = count_survival(config, applied)
+        removed = count_removals(applied, list_gone(applied)) if config.profile else {}
         token_ranks, plots = drawing.result()
     given.check_unchanged()
-    signature_bytes = 0
-    if found is not None:
-        signature_bytes = workspace.table_bytes("signatures") - found.counts.signed.sample_bytes
+    sizes = [workspace.table_bytes(f"{part.prefix}signatures") for part in parts if part.name in found]
     outcome = Outcome(
         layers=searched.steps,
-        near=Near.none() if found is None else found.counts,
+        near=counts,
+        profiles=tell_parts(parts, searched.by_profile, {name: each.counts for name, each in found.items()}, removed),
         written=written.counts,
         stages=clock.report(),
         token_ranks=token_ranks,
         texts=written.texts,
         survival_by_source=survival,
-        signature_bytes=signature_bytes,
+        signature_bytes=sum(sizes) - counts.signed.sample_bytes if sizes else 0,
         baseline=baseline,
         engine="spark",
         reader=given.reader,
@@ -156,8 +166,21 @@ def _run(spark: SparkSession, job: Job, storage: Storage, workspace: Workspace) 
     return conclude(job, workspace, outcome, plots)
 
 
+def count_survival(config: Config, applied: Applied) -> dict[str, dict[str, int]] | None:
+    """Count documents and those kept of each source; None where no column names it."""
+    if not config.input.source_column:
+        return None
+    return output.count_sources(applied.documents, list_gone(applied))
+
+
+def list_gone(applied: Applied) -> DataFrame:
+    """Return REMOVALS with the second and further of equal rows."""
+    copies = list_copies(applied)
+    return applied.removals if copies is None else applied.removals.unionByName(copies)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Given:
+class Given:
     """The input of a run, and what writes its output."""
 
     corpus: Corpus
@@ -172,6 +195,8 @@ class _Given:
     write: Callable[[Applied], Result]
     look: Callable[[], str]
     """Returns the fingerprint as it is now."""
+    spread: SpreadWriter | None = None
+    """What writes files; None where Spark does."""
 
     def check_unchanged(self) -> None:
         """Make sure that the files are those that were read.
@@ -189,7 +214,7 @@ class _Given:
             )
 
 
-def _open_files(spark: SparkSession, job: Job, workspace: Workspace, clock: Clock) -> _Given | None:
+def open_files(spark: SparkSession, job: Job, workspace: Workspace, clock: Clock) -> Given | None:
     """Return the input as files that the workers read themselves; None where only Spark can reach or read them."""
     config, chosen = job.config, job.config.input
     if job.table is not None or needs_spark(config.keep.order):
@@ -206,11 +231,11 @@ def _open_files(spark: SparkSession, job: Job, workspace: Workspace, clock: Cloc
     corpus = Files(spark=spark, source=source, splits=splits)
     writer = SpreadWriter(
         files=files,
-        tables=TableWriter(threshold=config.threshold, workspace=workspace, clock=clock),
+        tables=TableWriter(workspace=workspace, clock=clock),
         corpus=corpus,
         keep=Tables(spark, workspace),
     )
-    return _Given(
+    return Given(
         corpus=corpus,
         reader="files",
         format=listing.format,
@@ -219,10 +244,11 @@ def _open_files(spark: SparkSession, job: Job, workspace: Workspace, clock: Cloc
         size=listing.size,
         write=writer.write,
         look=lambda: list_input(job).fingerprint,
+        spread=writer,
     )
 
 
-def _open_rows(spark: SparkSession, job: Job, storage: Storage, workspace: Workspace, clock: Clock) -> _Given:
+def _open_rows(spark: SparkSession, job: Job, storage: Storage, workspace: Workspace, clock: Clock) -> Given:
     """Return the input as rows that Spark reads."""
     config, chosen = job.config, job.config.input
     read = take_table(job.table, chosen) if job.table is not None else read_input(spark, storage, job.inputs, chosen)
@@ -239,10 +265,10 @@ def _open_rows(spark: SparkSession, job: Job, storage: Storage, workspace: Works
         # Whoever reads a text has it several times.
         max_text_bytes=min(chosen.max_text_bytes, find_heap(spark) // HEAP_PER_TEXT),
     )
-    tables = TableWriter(threshold=config.threshold, workspace=workspace, clock=clock)
+    tables = TableWriter(workspace=workspace, clock=clock)
     writer = RowWriter(config=config, read=read, tables=tables)
     writer.check()
-    return _Given(
+    return Given(
         corpus=documents.Rows(documents=rows, order=list_columns(config.keep.order), noted=list_noted(config)),
         reader="spark",
         format=read.format,
@@ -263,15 +289,23 @@ def _read_labels(spark: SparkSession, storage: Storage, config: Config, id_type:
 
 
 def _draw(
-    clock: Clock, config: Config, found: NearFound | None, baseline: Mapping[str, Any] | None
+    clock: Clock, config: Config, counts: Near, applied: Applied, baseline: Mapping[str, Any] | None
 ) -> tuple[dict[str, Any] | None, Mapping[str, str]]:
     """Read the sample of tokens, and draw the plots."""
-    if found is None:
-        return draw(config, Near.none(), [], set(), baseline)
+    sample: list[tuple[int, bytes]] = []
+    removed: set[int] = set()
+    for found in applied.near:
+        drawn, gone = read_sample(clock, found.signatures, found.removals)
+        sample += drawn
+        removed |= gone
+    return draw(config, counts, sample, removed, baseline)
+
+
+def read_sample(clock: Clock, signed: DataFrame, removals: DataFrame) -> tuple[list[tuple[int, bytes]], set[int]]:
+    """Read the sample of tokens that SIGNATURES hold, and which of its documents REMOVALS name."""
     with clock.group("output"):
-        rows = signatures.select_sample(found.signatures).toArrow()
-        sample: Sample = list(zip(rows["doc_id"].to_pylist(), rows["tokens"].to_pylist(), strict=True))
-        ids = pa.table({"doc_id": pa.array([doc_id for doc_id, _ in sample], pa.int64())})
-        drawn = F.broadcast(found.removals.sparkSession.createDataFrame(ids))
-        removed = found.removals.select("doc_id").join(drawn, on="doc_id", how="left_semi").toArrow()
-    return draw(config, found.counts, sample, set(removed["doc_id"].to_pylist()), baseline)
+        rows = signatures.select_sample(signed).toArrow()
+        drawn = F.broadcast(removals.sparkSession.createDataFrame(rows.select(["doc_id"])))
+        gone = removals.select("doc_id").join(drawn, on="doc_id", how="left_semi").toArrow()
+    sample = list(zip(rows["doc_id"].to_pylist(), rows["tokens"].to_pylist(), strict=True))
+    return sample, {*gone["doc_id"].to_pylist()}

@@ -18,12 +18,11 @@ from dedup.kernels import Integers
 from dedup.run.applied import Applied
 from dedup.run.merging import note_merged
 from dedup.run.sinking import NO_ROWS, NOTES, FileWriter, Pack, Unit, merge, no_notes, pack, pack_ids, write_unit
-from dedup.run.tables import Tables
 from dedup.run.writing import Result, TableWriter, count_layers
 from dedup.stages.exchange import Batches
 from dedup.stages.fates import find_fates, merge_values
 from dedup.stages.files import Files, gather, spread
-from dedup.stages.table import Table
+from dedup.stages.table import Keep, Table
 from dedup.tables import schemas
 from dedup.tables.counts import Written
 
@@ -49,7 +48,7 @@ class SpreadWriter:
     files: FileWriter
     tables: TableWriter
     corpus: Files
-    keep: Tables
+    keep: Keep
 
     def write(self, applied: Applied) -> Result:
         """Apply what was found in one pass over the files, and write the tables that explain it.

@@ -3,6 +3,8 @@
 import logging
 import os
 import sys
+from collections.abc import Callable
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from dedup.display import size
@@ -43,24 +45,38 @@ def start(job: Job, *, spark: "SparkSession | None" = None) -> dict[str, Any]:
     """
     if (spark is None or job.config.engine == "memory") and choose_engine(job) == "memory":
         return run_in_memory(job)
+    return run_on_spark(job, "dedup.run.pipeline", lambda module, session: module.run(session, job), spark=spark)
+
+
+def run_on_spark(
+    job: Job,
+    name: str,
+    work: Callable[[Any, "SparkSession"], dict[str, Any]],
+    *,
+    spark: "SparkSession | None" = None,
+) -> dict[str, Any]:
+    """Return what a module makes of a job, in a Spark session of its own if there is none.
+
+    Parameters
+    ----------
+    name
+        Of the module, which is imported while Spark starts.
+    work
+        Given the module and the session.
+    """
     spark = spark or find_session()
     if spark is not None:
-        from dedup.run.pipeline import run  # noqa: PLC0415 - as below
-
-        return run(spark, job)
+        return work(import_module(name), spark)
     # Spark's modules take a second to import, and the stages another half, in which the JVM starts.
     from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415
-    from importlib import import_module  # noqa: PLC0415
 
     from dedup.run.session import close_session, open_session  # noqa: PLC0415
 
     with ThreadPoolExecutor(max_workers=1) as importer:
-        importer.submit(import_module, "dedup.run.pipeline")
+        importer.submit(import_module, name)
         spark = open_session(with_delta=job.config.input.format == "delta")
-    from dedup.run.pipeline import run  # noqa: PLC0415
-
     try:
-        return run(spark, job)
+        return work(import_module(name), spark)
     finally:
         close_session(spark)
 

@@ -21,11 +21,16 @@ Counts = TypeVar("Counts")
 
 
 class Tables:
-    """Writes tables into a workspace; see `stages.table.Keep`."""
+    """Writes tables into a workspace, each under a name that begins as those of a part; see `stages.table.Keep`."""
 
-    def __init__(self, spark: SparkSession, workspace: Workspace) -> None:
+    def __init__(self, spark: SparkSession, workspace: Workspace, part: str = "") -> None:
         self._spark = spark
         self._workspace = workspace
+        self._part = part
+
+    def of(self, part: str) -> "Tables":
+        """Return a writer of the tables of a part, whose names begin so."""
+        return Tables(self._spark, self._workspace, part)
 
     def __call__(
         self,
@@ -37,6 +42,7 @@ class Tables:
         summed: Mapping[str, str] | None = None,
     ) -> Table[Counts]:
         """Make a table, unless an earlier try has finished it, and read it again."""
+        name = self._part + name
         seen = self._workspace.finished(name)
         if seen is not None and not self._is_whole(name, schema, seen["rows"]):
             LOG.warning("%s: the table of an earlier try is damaged; it is made again", name)

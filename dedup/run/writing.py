@@ -49,7 +49,6 @@ class _Counted:
 class TableWriter:
     """Writes the tables that explain a result."""
 
-    threshold: float
     workspace: Workspace
     clock: Clock
 
@@ -63,14 +62,15 @@ class TableWriter:
 
     def write_edges(self, applied: Applied) -> int:
         """Write the edges in the user's ids."""
-        found, named = applied.near, []
-        if found is not None:
-            selected = edges.select_edges(found.compared, threshold=self.threshold)
+        named = []
+        for found in applied.near:
+            selected = edges.select_edges(found.compared, threshold=found.threshold)
             broadcast = fits_broadcast(found.counts.elected.rows)
             named.append(output.name_edges(selected, found.identical, found.members, broadcast=broadcast))
-        if applied.edges is not None or found is None:
+        if applied.edges is not None or not applied.near:
             others = applied.edges if applied.edges is not None else self._no_edges(applied)
             ids = applied.documents.select("doc_id", "id").dropDuplicates(["doc_id"])
+            ids = ids if applied.named is None else applied.named
             named.append(output.name_near_misses(others, ids, broadcast=applied.few))
         return self.write("edges", reduce(DataFrame.unionByName, named))
 
@@ -83,19 +83,23 @@ class TableWriter:
 
     def write_near_misses(self, applied: Applied) -> int:
         """Write the near misses in the user's ids."""
-        found = applied.near
-        if found is None:
-            none, ids = self._no_edges(applied), applied.documents.select("doc_id", "id")
-            return self.write("near_misses", output.name_near_misses(none, ids, broadcast=True))
-        few = found.near_misses is not None
-        if few:
-            near_misses = found.compared.sparkSession.createDataFrame(found.near_misses)
-        else:
-            near_misses = edges.select_near_misses(found.compared, threshold=self.threshold)
-        ids = found.signatures.select("doc_id", "id")
-        if found.repeated is not None:
-            ids = ids.distinct()
-        return self.write("near_misses", output.name_near_misses(near_misses, ids, broadcast=few))
+        named = []
+        for found in applied.near:
+            few = found.near_misses is not None
+            if few:
+                near_misses = found.compared.sparkSession.createDataFrame(found.near_misses)
+            else:
+                near_misses = edges.select_near_misses(found.compared, threshold=found.threshold)
+            ids = found.signatures.select("doc_id", "id")
+            if found.repeated is not None:
+                ids = ids.distinct()
+            named.append(output.name_near_misses(near_misses, ids, broadcast=few))
+        if not named:
+            few = applied.near_misses is None or applied.few
+            near_misses = self._no_edges(applied) if applied.near_misses is None else applied.near_misses
+            ids = applied.documents.select("doc_id", "id") if applied.named is None else applied.named
+            named.append(output.name_near_misses(near_misses, ids, broadcast=few))
+        return self.write("near_misses", reduce(DataFrame.unionByName, named))
 
 
 def count_layers(removals: DataFrame, applied: Applied, removed: int) -> dict[str, int]:

@@ -23,18 +23,24 @@ class Banding(NamedTuple):
 
 
 @lru_cache
-def choose(threshold: float, recall: float, bands: int | None = None, rows: int | None = None) -> Banding:
-    """Return the cheapest bands and rows of which pairs at the threshold share a band with at least this probability.
+def choose(
+    threshold: float, recall: float, sigmas: float, bands: int | None = None, rows: int | None = None
+) -> Banding:
+    """Return the cheapest bands and rows with which pairs at the threshold are compared with at least this probability.
 
-    Where none do, those that come nearest.
+    Where none do, those that come nearest; where the estimate filter alone misses it, those that would do without.
 
     Parameters
     ----------
     recall
         Of 1, all bands that there may be.
+    sigmas
+        Setting `candidates.estimate_sigmas`.
     bands, rows
         Given ones; None for any.
     """
+    passed = 1 - bound_dropped(sigmas)
+    recall = recall / passed if recall < passed else recall
     possible = []
     for count in range(1, MOST_ROWS + 1) if rows is None else [rows]:
         most = min(MOST_BANDS, MAX_SIGNATURE_SIZE // count) if bands is None else bands
@@ -42,7 +48,7 @@ def choose(threshold: float, recall: float, bands: int | None = None, rows: int 
             continue
         least = count_bands(threshold, recall, count)
         chosen = Banding(most if bands is not None or least is None else min(least, most), count)
-        missed = max(recall - find_recall(threshold, chosen), 0.0)
+        missed = max(recall - find_shared(threshold, chosen), 0.0)
         # What is equal but for rounding is met.
         possible.append((missed if missed > 1e-12 else 0.0, _cost(chosen), chosen))
     return min(possible)[2]
@@ -58,7 +64,20 @@ def count_bands(threshold: float, recall: float, rows: int) -> int | None:
     return max(math.ceil(math.log1p(-recall) / math.log1p(-share) - 1e-9), 1)
 
 
-def find_recall(threshold: float, banding: Banding) -> float:
+def find_recall(threshold: float, banding: Banding, sigmas: float) -> float:
+    """Return the least probability with which a pair at the threshold shares a band and passes the estimate filter."""
+    return find_shared(threshold, banding) * (1 - bound_dropped(sigmas))
+
+
+def bound_dropped(sigmas: float) -> float:
+    """Return the largest share of the pairs at any similarity from the threshold on that the estimate filter drops.
+
+    The tail of a normal distribution, as `dedup.kernels.curve.least_estimate` sees to.
+    """
+    return math.erfc(sigmas / math.sqrt(2)) / 2
+
+
+def find_shared(threshold: float, banding: Banding) -> float:
     """Return the probability that a pair at the threshold shares a band."""
     share = threshold**banding.rows
     return 1.0 if share >= 1 else -math.expm1(banding.bands * math.log1p(-share))

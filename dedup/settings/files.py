@@ -4,7 +4,7 @@ import difflib
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import Field, asdict, fields
+from dataclasses import Field, asdict, fields, replace
 from importlib.resources import files
 from pathlib import Path
 from types import MappingProxyType
@@ -110,8 +110,8 @@ def parse_config(where: str, text: str) -> Config:
 
 def to_dict(config: Config) -> dict[str, Any]:
     """Return the settings in full as nested plain dictionaries, one for each table, ready for JSON."""
-    found: dict[str, Any] = _plain(asdict(config))
-    return found
+    found: dict[str, Any] = _plain(asdict(replace(config, profile=())))
+    return found | {"profile": [each.to_dict() for each in config.profile]}
 
 
 def _plain(value: Any) -> Any:  # noqa: ANN401 - what TOML has
@@ -135,8 +135,15 @@ def to_toml(config: Config) -> str:
         if name in _TABLES:
             tables.append("\n".join([f"\n[{name}]", *(f"{key} = {literal(entry)}" for key, entry in value.items())]))
         else:
-            top.append(f"{name} = {literal(value)}")
+            top.append(f"{name} = {_inline(value)}")
     return "\n".join([*top, *tables]) + "\n"
+
+
+def _inline(value: Any) -> str:  # noqa: ANN401 - what TOML has
+    """Return a value as TOML, tables on the line."""
+    if isinstance(value, dict):
+        return f"{{ {', '.join(f'{literal(key)} = {_inline(entry)}' for key, entry in value.items())} }}"
+    return f"[{', '.join(map(_inline, value))}]" if isinstance(value, list) else literal(value)
 
 
 def _build(settings: Mapping[str, Any]) -> Config:

@@ -5,7 +5,7 @@ users, and a test compares the two.
 """
 
 from dataclasses import dataclass, field, replace
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 from dedup.errors import ConfigError
 from dedup.settings.banding import MAX_SIGNATURE_SIZE, Banding, choose
@@ -20,7 +20,8 @@ from dedup.settings.layers import (
     Url,
     check_layers,
 )
-from dedup.settings.rules import Count, Limit, Range, Table, Texts
+from dedup.settings.profiles import DEFAULT, Profile
+from dedup.settings.rules import Count, Limit, Range, Records, Table, Texts
 
 
 def check_signature_size(where: str, prefix: str, bands: Count, rows: Count) -> None:
@@ -330,6 +331,11 @@ class Config(Table):
     "containment" for documents that others include, "contamination" for texts that models are tested by, "passages" for
     spans that occur twice."""
 
+    profile: Records = ()
+    """Profiles, which have settings of their own for some of the documents, a list of tables; in a file each is a table
+    [[profile]], which stands at the end (docs/profiles.md). A document is of the first whose condition holds, or else
+    of the default one, and no layer compares documents of two."""
+
     input: Input = field(default_factory=Input)
     """Table [input]."""
 
@@ -391,9 +397,33 @@ class Config(Table):
     """Table [alerts]."""
 
     def __post_init__(self) -> None:
-        """Check the fields, then the names of the layers."""
+        """Check the fields, then the names of the layers, then the profiles."""
         Table.__post_init__(self)
         check_layers(self.layers, type(self).__name__)
+        profiles = tuple(each if isinstance(each, Profile) else Profile.of(each) for each in self.profile)
+        object.__setattr__(self, "profile", profiles)
+        names = [each.name for each in profiles]
+        if len({*names}) < len(names):
+            raise ConfigError(f"profile: every entry must have a name of its own (got {', '.join(names)})")
+        for each in profiles:
+            try:
+                self._choose(each)
+            except ConfigError as error:
+                raise ConfigError(f'profile "{each.name}": {error}') from error
+
+    @property
+    def by_profile(self) -> dict[str, Self]:
+        """The settings of the documents of each profile, in their order, the default one last."""
+        return {each.name: self._choose(each) for each in self.profile} | {DEFAULT: replace(self, profile=())}
+
+    def _choose(self, profile: Profile) -> Self:
+        changed: dict[str, dict[str, Any]] = {}
+        for key, value in profile.own:
+            table, _, name = key.rpartition(".")
+            changed.setdefault(table, {})[name] = value
+        own = changed.pop("", {})
+        tables = {table: replace(getattr(self, table), **values) for table, values in changed.items()}
+        return replace(self, profile=(), **own, **tables)
 
     @property
     def banding(self) -> Banding:
@@ -401,7 +431,7 @@ class Config(Table):
         bands, rows = (None if given == "auto" else given for given in (self.lsh.bands, self.lsh.rows))
         if bands is not None and rows is not None:
             return Banding(bands, rows)
-        return choose(self.threshold, self.lsh.recall, bands, rows)
+        return choose(self.threshold, self.lsh.recall, self.candidates.estimate_sigmas, bands, rows)
 
     @property
     def signature_size(self) -> int:
@@ -409,5 +439,10 @@ class Config(Table):
         return self.banding.bands * self.banding.rows
 
     def settle(self) -> Self:
-        """Return the settings with the numbers that "auto" stands for."""
-        return replace(self, lsh=replace(self.lsh, bands=self.banding.bands, rows=self.banding.rows))
+        """Return the settings with the numbers that "auto" stands for, in profiles too."""
+        settled = []
+        for each in self.profile:
+            bands, rows = self._choose(each).banding
+            settled.append(replace(each, own=(*({**dict(each.own), "lsh.bands": bands, "lsh.rows": rows}).items(),)))
+        lsh = replace(self.lsh, bands=self.banding.bands, rows=self.banding.rows)
+        return replace(self, lsh=lsh, profile=tuple(settled))

@@ -3,7 +3,8 @@
 import json
 import re
 import sys
-from dataclasses import Field, dataclass, fields
+from collections.abc import Mapping
+from dataclasses import Field, dataclass, fields, is_dataclass
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args, get_origin
 
 from dedup.errors import ConfigError
@@ -13,6 +14,8 @@ Limit: TypeAlias = float | Literal[""]
 Count: TypeAlias = int | Literal["auto"]
 """An integer, or what the job finds best."""
 Texts: TypeAlias = tuple[str, ...]
+Records: TypeAlias = tuple[Any, ...]
+"""Tables, or what is made of them."""
 
 _INT64_MAX = 2**63 - 1
 
@@ -70,7 +73,7 @@ def check(where: str, name: str, value: object, entry: Field[Any]) -> None:
         rule, holds = f"one of {', '.join(map(literal, choices))}", isinstance(value, str) and value in choices
     elif kind is str:
         # A lone surrogate, which a badly encoded command line can hold, has no TOML and no UTF-8.
-        rule, holds = "a Unicode string", isinstance(value, str) and not re.search("[\ud800-\udfff]", value)
+        rule, holds = "a Unicode string", _is_text(value)
     elif kind is bool:
         rule, holds = "true or false", isinstance(value, bool)
     elif kind is int or kind is float:
@@ -82,17 +85,26 @@ def check(where: str, name: str, value: object, entry: Field[Any]) -> None:
     elif kind == Count:
         bounds = entry.metadata["range"]
         rule, holds = f'{bounds.rule(int)}, or "auto"', value == "auto" or bounds.holds(value, int)
-    elif kind == Texts:
-        rule = "a list of Unicode strings"
-        holds = isinstance(value, list | tuple) and all(
-            isinstance(each, str) and not re.search("[\ud800-\udfff]", each) for each in value
-        )
+    elif kind in (Texts, Records):
+        rule, accepts = _OF_LISTS[kind]
+        holds = isinstance(value, list | tuple) and all(map(accepts, value))
     elif isinstance(kind, type) and issubclass(kind, Table):
         rule, holds = f"a table of type {kind.__name__}", isinstance(value, kind)
     else:
         raise TypeError(f"{name}: no rule is defined for the annotation {kind}")
     if not holds:
         raise ConfigError(f"{where}: {name} must be {rule} (got {literal(value)})")
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and not re.search("[\ud800-\udfff]", value)
+
+
+def _is_record(value: object) -> bool:
+    return isinstance(value, Mapping) or is_dataclass(value)
+
+
+_OF_LISTS = {Texts: ("a list of Unicode strings", _is_text), Records: ("a list of tables", _is_record)}
 
 
 def literal(value: object) -> str:

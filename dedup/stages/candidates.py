@@ -1,21 +1,22 @@
 """BUCKETS, SIGNATURES -> CANDIDATES."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from dedup.kernels import filters, lsh
+from dedup.kernels import Hashes, Integers, filters, lsh
 from dedup.kernels.blocks import unlists, unrows
 from dedup.kernels.curve import least_estimate
-from dedup.stages.exchange import Batches, Counters, Pairs, meet
+from dedup.stages.exchange import Counters, Pairs, meet
 from dedup.stages.placement import Meeting, place_pairs
-from dedup.stages.table import Keep, Seen, Table, count_rows
+from dedup.stages.table import Keep, Seen, Table
 from dedup.stages.templates import Linked, count_pairs
 from dedup.tables.counts import Bucketed, Paired
-from dedup.tables.schemas import CANDIDATES, PAIRS
+from dedup.tables.schemas import CANDIDATES
 
 
 def pair(
@@ -54,7 +55,7 @@ def pair(
             threshold=threshold,
             signature_size=signature_size,
             estimate_sigmas=estimate_sigmas,
-            max_bucket=cap,
+            pairs_of=partial(lsh.pairs, max_bucket=cap, most=filters.PAIRS_AT_A_TIME),
             meeting=place_pairs(compared + more, members + more, documents, signature_size),
             counters=counters,
         )
@@ -72,27 +73,14 @@ def pair(
     return keep("candidates", CANDIDATES, build, measure)
 
 
-def draw_uncompared(keep: Keep, linked: Table[Linked] | None, paired: Table[Paired], *, cap: int) -> Table[int] | None:
-    """Keep a sample of the pairs that the cap leaves out of buckets: PAIRS; None where there are none."""
-    if linked is None or not paired.counts.pairs_uncompared:
-        return None
-    share = lsh.uncompared_share(paired.counts.pairs_uncompared)
-    return keep(
-        "sample",
-        PAIRS,
-        lambda _: sample_uncompared(linked.frame, max_bucket=cap, share=share),
-        count_rows,
-    )
-
-
 def pair_documents(
     buckets: DataFrame,
     signatures: DataFrame,
     *,
+    pairs_of: Callable[[Hashes, Integers, Integers], Iterator[Pairs]],
     threshold: float,
     signature_size: int,
     estimate_sigmas: float | None,
-    max_bucket: int | None,
     meeting: Meeting,
     counters: Counters,
 ) -> DataFrame:
@@ -103,6 +91,8 @@ def pair_documents(
 
     Parameters
     ----------
+    pairs_of
+        Gives pairs of buckets, which are keys, members and offsets as from `lsh.group`.
     meeting
         As for `exchange.meet`.
     counters
@@ -112,10 +102,9 @@ def pair_documents(
     if estimate_sigmas is not None:
         floor = least_estimate(threshold, signature_size, estimate_sigmas)
 
-    def pairs_of(batch: pa.RecordBatch) -> Iterator[Pairs]:
+    def list_pairs(batch: pa.RecordBatch) -> Iterator[Pairs]:
         members, offsets = unlists(batch["doc_ids"], "<i8")
-        keys = batch["key"].to_numpy().view(np.uint64)
-        return lsh.pairs(keys, members, offsets, max_bucket, filters.PAIRS_AT_A_TIME)
+        return pairs_of(batch["key"].to_numpy().view(np.uint64), members, offsets)
 
     def compare(documents: pa.Table, pairs: Pairs, rows: Pairs) -> pa.RecordBatch:
         counters.add("pairs_distinct", pairs[0].size)
@@ -138,18 +127,4 @@ def pair_documents(
 
     signature = F.col("signature") if estimate_sigmas is not None else F.lit(b"")
     payload = signatures.select("doc_id", "shingle_count", signature.alias("signature"))
-    return meet(buckets, pairs_of, payload, compare, CANDIDATES, meeting=meeting)
-
-
-def sample_uncompared(buckets: DataFrame, *, max_bucket: int, share: float) -> DataFrame:
-    """BUCKETS -> (left_id, right_id) of a share of the pairs that the cap leaves out of buckets; shuffles the pairs."""
-
-    def draw(batches: Batches) -> Batches:
-        for batch in batches:
-            members, offsets = unlists(batch["doc_ids"], "<i8")
-            keys = batch["key"].to_numpy().view(np.uint64)
-            left, right = lsh.sample_uncompared(keys, members, offsets, max_bucket, share)
-            yield pa.record_batch({"left_id": left, "right_id": right})
-
-    large = buckets.filter(F.col("size") > max_bucket).select("key", "doc_ids")
-    return large.mapInArrow(draw, PAIRS).distinct()
+    return meet(buckets, list_pairs, payload, compare, CANDIDATES, meeting=meeting)

@@ -3,7 +3,7 @@
 import contextlib
 import logging
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -11,16 +11,23 @@ from pyspark.sql import functions as F
 
 from dedup.errors import ComponentError
 from dedup.kernels.components import connect
-from dedup.stages.edges import Sets, compare
 from dedup.stages.exchange import Batches, gather
 from dedup.stages.table import Keep, Seen, Table
-from dedup.tables.counts import Connected, Lost
+from dedup.tables.counts import Connected
 from dedup.tables.schemas import COMPONENTS, PAIRS
 
 LOG = logging.getLogger("dedup")
 
 GRAPHFRAME = "org/graphframes/GraphFrame.class"
 ADAPTIVE = "spark.sql.adaptive.enabled"
+
+
+class Connecting(NamedTuple):
+    """How components are found; see `connect_documents`."""
+
+    engine: str
+    driver_edges: int
+    checkpoints: str
 
 
 def connect_documents(
@@ -63,21 +70,6 @@ def connect_documents(
     if is_contracted:
         forest.unpersist()
     return connected
-
-
-def estimate_loss(
-    keep: Keep,
-    sample: Table[int],
-    sets: Table[Sets],
-    connected: Table[Connected],
-    *,
-    threshold: float,
-    cores: int,
-) -> Lost:
-    """Verify a sample of the pairs that the cap on buckets left uncompared."""
-    similar = compare(keep, "uncompared", sample.frame, sample.counts, sets, threshold=threshold, cores=cores)
-    lost = find_parted(similar.frame, connected.frame).count()
-    return Lost(sampled=sample.counts, similar=similar.counts, lost=lost)
 
 
 @contextlib.contextmanager

@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from dedup.errors import SchemaError
+from dedup.files.chosen import Chosen
 from dedup.files.columns import to_source, to_text
 from dedup.files.left import Cuts, cut_texts
 from dedup.files.orders import join_keys, join_texts, to_key
@@ -87,6 +88,9 @@ class Corpus(Protocol):
     def without(self, left: DataFrame) -> "Corpus":
         """Return the documents without what `leave` has noted."""
 
+    def choose(self, chosen: Chosen) -> "Corpus":
+        """Return the documents of a profile."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Rows:
@@ -99,6 +103,8 @@ class Rows:
     """Columns of which the values are read along, each after the setting that names it."""
     left: DataFrame | None = None
     """What `leave` has noted; None where all is left."""
+    chosen: Chosen | None = None
+    """The profile whose documents these are; None for all."""
 
     @property
     def id_type(self) -> T.DataType:
@@ -111,8 +117,8 @@ class Rows:
 
     def scan(self, work: Callable[[Batches], Batches], schema: T.StructType) -> DataFrame:
         """See `Corpus.scan`."""
-        order, noted = self.order, len(self.noted)
-        return self._left().mapInArrow(lambda batches: work(read_rows(batches, order, noted)), schema)
+        order, noted, chosen = self.order, len(self.noted), self.chosen
+        return self._left().mapInArrow(lambda batches: work(read_rows(batches, order, noted, chosen)), schema)
 
     def fetch(
         self,
@@ -154,6 +160,10 @@ class Rows:
         """See `Corpus.without`."""
         return replace(self, left=left)
 
+    def choose(self, chosen: Chosen) -> "Rows":
+        """See `Corpus.choose`."""
+        return replace(self, chosen=chosen)
+
     def _left(self) -> DataFrame:
         if self.left is None:
             return self.documents
@@ -161,8 +171,8 @@ class Rows:
         return self.documents.join(self.left, on="doc_id", how="left").filter(~gone).drop("gone")
 
 
-def read_rows(batches: Batches, order: Sequence[tuple[str, str]], noted: int) -> Batches:
-    """Give batches of rows the columns that those of files have."""
+def read_rows(batches: Batches, order: Sequence[tuple[str, str]], noted: int, chosen: Chosen | None = None) -> Batches:
+    """Give batches of rows the columns that those of files have, and take those of a profile."""
     for batch in batches:
         keys = [to_key(batch[f"order{number}"], *rule) for number, rule in enumerate(order)]
         merged = [to_source(batch[f"merge{number}"]) for number in range(noted)]
@@ -179,7 +189,10 @@ def read_rows(batches: Batches, order: Sequence[tuple[str, str]], noted: int) ->
         columns["text_bytes"] = pc.binary_length(columns["text"]).fill_null(0).cast(pa.int64())
         columns["order_keys"] = join_keys(keys, count)
         columns["merged"] = join_texts(merged, count)
-        yield pa.RecordBatch.from_arrays([*columns.values()], names=[*columns])
+        found = pa.RecordBatch.from_arrays([*columns.values()], names=[*columns])
+        found = found if chosen is None else chosen.take(found)
+        if found.num_rows:
+            yield found
 
 
 def column(name: str) -> Column:

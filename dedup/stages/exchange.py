@@ -133,7 +133,7 @@ def meet(
         for batch in batches:
             for left, right in pairs_of(batch):
                 cells = _cells(left, right, groups)
-                doc_ids, cells = _distinct(np.concatenate((left, right)), np.concatenate((cells, cells)))
+                doc_ids, cells = distinct(np.concatenate((left, right)), np.concatenate((cells, cells)))
                 yield pa.record_batch({"doc_id": doc_ids, "target": targets[cells].astype(np.int32)})
 
     def send_pairs(batches: Batches) -> Batches:
@@ -149,7 +149,7 @@ def meet(
         table = gather(batches)
         if table is None:
             return
-        left, right = _distinct(*unpack(table["block"], 2))
+        left, right = distinct(*unpack(table["block"], 2))
         documents = table.filter(pc.is_valid(table["doc_id"])).drop_columns(["target", "block"])
         left_rows, right_rows = (_look_up(documents["doc_id"].to_numpy(), ends) for ends in (left, right))
         yield compare(documents, (left, right), (left_rows, right_rows))
@@ -178,7 +178,7 @@ def _look_up(ids: Integers, wanted: Integers) -> Integers:
     return rows
 
 
-def _distinct(left: Integers, right: Integers) -> Pairs:
+def distinct(left: Integers, right: Integers) -> Pairs:
     """Return the distinct pairs in ascending order."""
     order = np.lexsort((right, left))
     left, right = left[order], right[order]

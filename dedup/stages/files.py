@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from dedup.files.chosen import Chosen
 from dedup.files.documents import read_with, to_documents
 from dedup.files.left import Left
 from dedup.files.source import FileSource
@@ -53,6 +54,8 @@ class Files:
     """Document ids of ids whose hash is that of another."""
     left: DataFrame | None = None
     """LEFT; None where all is."""
+    chosen: Chosen | None = None
+    """The profile whose documents these are; None for all."""
 
     def rename(self, renamed: Mapping[str, int]) -> "Files":
         """See `Corpus.rename`."""
@@ -70,13 +73,13 @@ class Files:
 
     def scan(self, work: Callable[[Batches], Batches], schema: T.StructType) -> DataFrame:
         """See `Corpus.scan`."""
-        held, renamed, count = self.held, self.renamed, max(len(self.splits), 1)
+        held, renamed, chosen, count = self.held, self.renamed, self.chosen, max(len(self.splits), 1)
 
         def read(batches: Batches) -> Iterator[pa.RecordBatch]:
             source, splits = held.value
             for batch in batches:
                 for row in batch.to_pylist():
-                    for piece in _to_left(row).read(source, splits[row["split"]]):
+                    for piece in replace(_to_left(row), chosen=chosen).read(source, splits[row["split"]]):
                         if piece.batch.num_rows:
                             yield to_documents(piece, row["split"], renamed)
 
@@ -136,6 +139,10 @@ class Files:
     def without(self, left: DataFrame) -> "Files":
         """See `Corpus.without`."""
         return replace(self, left=left)
+
+    def choose(self, chosen: Chosen) -> "Files":
+        """See `Corpus.choose`."""
+        return replace(self, chosen=chosen)
 
     @property
     def rejected_schema(self) -> T.StructType:

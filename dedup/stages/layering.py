@@ -11,12 +11,15 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from dedup.files.chosen import Chosen
 from dedup.stages import documents
+from dedup.stages.components import Connecting, connect_documents
 from dedup.stages.documents import Corpus
-from dedup.stages.exchange import Batches
-from dedup.stages.table import Keep, count_rows
+from dedup.stages.exchange import Batches, Counters
+from dedup.stages.sorting import bring_together
+from dedup.stages.table import Counts, Keep, Seen, Table, count_rows
 from dedup.tables import arrow
-from dedup.tables.schemas import REPEATED
+from dedup.tables.schemas import PAIRS, REPEATED
 
 Work = Callable[[Batches], Batches]
 
@@ -51,6 +54,7 @@ class SparkEngine:
     keep: Keep
     id_column: str
     """Empty where an id is the digest of its row."""
+    connecting: Connecting
     layer: str = ""
     """Whose tables they are."""
     known: Known = field(default_factory=Known)
@@ -105,20 +109,56 @@ class SparkEngine:
         by: Sequence[str],
         order: Sequence[str],
         schema: pa.Schema,
+        once: bool = False,
     ) -> DataFrame:
         """See `Engine.meet`."""
-        sent = rows.select(*emitted.names) if emit is None else rows.mapInArrow(emit, from_arrow_schema(emitted))
-        met = sent.repartition(*by).sortWithinPartitions(*by, *order)
-        return self._keep(name, schema, lambda: met.mapInArrow(work, from_arrow_schema(schema)))
 
-    def fetch(self, name: str, wanted: DataFrame, work: Work, schema: pa.Schema) -> DataFrame:
+        def build() -> DataFrame:
+            given = rows.select(*emitted.names) if emit is None else rows
+            if all(field.type == pa.int64() for field in emitted):
+                return bring_together(given, emit, work, emitted=emitted, by=by, order=order, schema=schema)
+            sent = given if emit is None else given.mapInArrow(emit, from_arrow_schema(emitted))
+            met = sent.repartition(*by).sortWithinPartitions(*by, *order)
+            return met.mapInArrow(work, from_arrow_schema(schema))
+
+        return build() if once else self._keep(name, schema, build)
+
+    def fetch(self, name: str, wanted: DataFrame, work: Work, schema: pa.Schema, *, once: bool = False) -> DataFrame:
         """See `Engine.fetch`."""
         register = self.known.documents
         if self.known.repeated is not None:
             place = F.min(F.struct(*(name for name, _ in arrow.PLACE))).alias("place")
             register = register.groupBy("doc_id").agg(place).select("doc_id", "place.*")
         build = partial(self.corpus.fetch, register, wanted, work, from_arrow_schema(schema), broadcast=False)
-        return self._keep(name, schema, build)
+        return build() if once else self._keep(name, schema, build)
+
+    def name_documents(self, name: str, rows: DataFrame, *, of: str, to: str, schema: pa.Schema) -> DataFrame:
+        """See `Engine.name_documents`."""
+        ids = self.known.documents.select(F.col("doc_id").alias(of), F.col("id").alias(to))
+        if self.known.repeated is not None:
+            ids = ids.dropDuplicates([of])
+        named = rows.drop(to).join(ids, on=of, how="left").select(*schema.names)
+        return self._keep(name, schema, lambda: named)
+
+    def connect(self, name: str, rows: DataFrame, ends: tuple[str, str]) -> DataFrame:
+        """See `Engine.connect`; of the edges of a forest alone the driver has more than counts."""
+        own = f"{self.layer}_{name}"
+
+        def keep(
+            name: str,
+            schema: T.StructType,
+            build: Callable[[Counters], DataFrame],
+            measure: Callable[[Seen], Counts],
+            *,
+            summed: Mapping[str, str] | None = None,
+        ) -> Table[Counts]:
+            del name
+            return self.keep(own, schema, build, measure, summed=summed)
+
+        links = rows.select(*(F.col(end).alias(side) for end, side in zip(ends, PAIRS.names, strict=True)))
+        found = connect_documents(keep, links, links.count(), **self.connecting._asdict())
+        components = found.frame.select(F.col("doc_id").alias(ends[0]), F.col("component_id").alias("component"))
+        return rows.join(components, on=ends[0], how="inner").select(*rows.columns, "component")
 
     def turn(self, rows: DataFrame, work: Work, schema: pa.Schema) -> DataFrame:
         """See `Engine.turn`."""
@@ -152,6 +192,10 @@ class SparkEngine:
         left = corpus.leave(self.known.documents, removals, spans)
         kept = self.keep(f"{layer}_left", left.schema, lambda _: left, count_rows)
         return replace(self, corpus=corpus.without(kept.frame), layer=layer)
+
+    def choose(self, chosen: Chosen, keep: Keep) -> Self:
+        """Return the engine for the documents of a profile, which has tables of its own."""
+        return replace(self, corpus=self.corpus.choose(chosen), keep=keep)
 
     def _keep(self, name: str, schema: pa.Schema, build: Callable[[], DataFrame]) -> DataFrame:
         table = self.keep(f"{self.layer}_{name}".strip("_"), from_arrow_schema(schema), lambda _: build(), count_rows)

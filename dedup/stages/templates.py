@@ -49,6 +49,8 @@ class Linked:
     members: int = 0
     sizes: Mapping[int, int] = field(default_factory=dict)
     """How many of the buckets over the cap there still are of every size, with none but undecided documents."""
+    undecided: int = 0
+    """Documents whose pairs are compared under the cap."""
 
 
 def select_members(buckets: DataFrame, *, cap: int) -> DataFrame:
@@ -91,6 +93,7 @@ def link(
         found = link_parts(parts.frame, sets.frame, threshold=threshold, most=cap, exhaust=exhaust)
         spark = buckets.sparkSession
         rare = bucket_prefixes(_select_prefixes(parts.frame), partitions=partitions, counters=Counters(spark))
+        counters.add("undecided", found.undecided.size)
         circled = keep_undecided(buckets.filter(F.col("size") > cap), found.undecided, counters=counters)
         return rare.unionByName(spark.createDataFrame(_to_buckets(found), BUCKETS)).unionByName(circled)
 
@@ -98,7 +101,12 @@ def link(
 
 
 def _measure(seen: Seen) -> Linked:
-    return Linked(rows=seen["rows"], members=seen["members"], sizes=read_histogram(seen, "sizes"))
+    return Linked(
+        rows=seen["rows"],
+        members=seen["members"],
+        sizes=read_histogram(seen, "sizes"),
+        undecided=seen.get("undecided", 0),
+    )
 
 
 def _measure_sets(sets: DataFrame) -> DataFrame:

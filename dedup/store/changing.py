@@ -67,7 +67,9 @@ def choose_voters(
     if anew:
         waiting = before.filter(pc.invert(before["settled"]))["doc_id"].to_numpy()
         chosen = distinct(chosen, component[is_in(doc_ids, distinct(waiting))])
-    votes = is_in(component, chosen)
+    is_chosen = np.zeros(max(component.max(initial=0), chosen.max(initial=0)) + 1, dtype=bool)
+    is_chosen[chosen] = True
+    votes = is_chosen[component]
     doc_ids, component = doc_ids[votes], component[votes]
     _, members, sizes = np.unique(component, return_inverse=True, return_counts=True)
     wanted = np.sort(doc_ids[(sizes[members] > 1) | ~is_in(doc_ids, new)])

@@ -1,6 +1,8 @@
-"""How much of each batch is in each other, of one store or of two."""
+"""How much of each snapshot of a corpus is in each other: batches of one store or of several."""
 
-from typing import Any
+from collections.abc import Mapping
+from itertools import combinations_with_replacement
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -8,109 +10,247 @@ import pyarrow.compute as pc
 
 from dedup.errors import ConfigError
 from dedup.files.systems import redact
+from dedup.kernels import Flags, Integers
 from dedup.kernels.exact import compare as compare_sets
 from dedup.kernels.pairs import decode, encode
 from dedup.settings.hashspec import HashSpec
-from dedup.store.arrays import distinct, expand
+from dedup.store.arrays import distinct, expand, is_in, look_up
 from dedup.store.changing import read_links
-from dedup.store.growth import sign
+from dedup.store.growth import Links, join, sign
 from dedup.store.schemas import NO_SET
 from dedup.store.snapshot import Snapshot, to_sets
 from dedup.store.state import read_state
 from dedup.store.tables import Tables
 
+TOGETHER = 1 << 15
+"""Shingle sets searched at a time, which meet `cap` others in a band at most: bounds memory."""
 
-def compare(one: Tables, other: Tables | None = None) -> list[dict[str, Any]]:
-    """Return of every two batches how many documents of the first resemble one of the second, itself not counted.
+
+class Side(NamedTuple):
+    """A store that takes part."""
+
+    snapshot: Snapshot
+    names: list[str]
+    """Of its batches."""
+    rows: pa.Table
+    """doc_id, set and batch, its position in names, of all documents by doc_id."""
+
+
+class Related(NamedTuple):
+    """Pairs of similar sets, and the sets that may have had another partner but for the cap."""
+
+    links: Links
+    """From a set of the one side to one of the other."""
+    doubtful: tuple[Integers, Integers]
+    """Of either side, ascending."""
+
+
+class Compared(NamedTuple):
+    """What a comparison finds."""
+
+    matrix: list[dict[str, Any]]
+    """A dictionary for every two snapshots: snapshot, documents, of, found, share, unsure. `found` documents of the
+    first resemble one of the second, themselves not counted; of `unsure` more it is not known, as they are in buckets
+    over the cap, not all of whose pairs are compared."""
+    duplicates: pa.Table
+    """For every document found: snapshot, id, of, other_id, jaccard. The other is the most similar that was met."""
+
+
+def compare(stores: Mapping[str, Tables]) -> Compared:
+    """Search every batch in every other and in itself, at the threshold, by exact Jaccard similarity.
 
     Parameters
     ----------
-    one
-        Only read, as the other.
-    other
-        By default the same store, whose edges then tell.
-
-    Returns
-    -------
-    list of dict
-        batch, documents, of, found, share; `of` is the batch that is searched.
+    stores
+        By the names under which their snapshots are told: NAME of the only batch of a store, NAME/BATCH of several, and
+        BATCH where there is one store. Only read.
 
     Raises
     ------
     ConfigError
-        When the stores have other hash specifications.
+        When two have other hash specifications or thresholds.
+    StorageError
+        When one is no store.
     """
-    mine = Snapshot(tables=one, state=read_state(one))
-    theirs = mine if other is None else Snapshot(tables=other, state=read_state(other))
-    own, held = HashSpec(**mine.state.spec), HashSpec(**theirs.state.spec)
-    for name, (ours, others) in own.difference(held).items():
-        where = redact(theirs.tables.path)
-        raise ConfigError(f"{where}: hash specification: {name} must be {ours!r}, as in the first (got {others!r})")
-    relation = _read_relation(mine) if other is None else _find_relation(mine, theirs)
-    rows, held_rows = _read_batches(mine), _read_batches(theirs)
-    met = rows.join(relation, "set", join_type="inner").join(
-        held_rows.rename_columns(["other_id", "other", "of"]), "other", join_type="inner"
-    )
-    if other is None:
-        met = met.filter(pc.not_equal(met["doc_id"], met["other_id"]))
-    counts = (
-        met.group_by(["batch", "of", "doc_id"]).aggregate([]).group_by(["batch", "of"]).aggregate([([], "count_all")])
-    )
-    found = {(row["batch"], row["of"]): row["count_all"] for row in counts.to_pylist()}
-    sizes = {row["values"]: row["counts"] for row in pc.value_counts(_list_batches(mine)).to_pylist()}
-    columns = sorted(_list_batches(theirs).unique().to_pylist())
-    return [
-        {
-            "batch": batch,
-            "documents": sizes[batch],
-            "of": column,
-            "found": found.get((batch, column), 0),
-            "share": found.get((batch, column), 0) / sizes[batch],
-        }
-        for batch in sorted(sizes)
-        for column in columns
-    ]
+    sides = _open(stores)
+    rows, matrix = [_DUPLICATES.empty_table()], []
+    for one, other in combinations_with_replacement(sides, 2):
+        related = _read_related(one) if one is other else _find_related(one, other)
+        links, (own, theirs) = related
+        turned = Links(links.right, links.left, links.jaccard)
+        ways = [(one, other, links, own), (other, one, turned, theirs)]
+        if one is other:
+            ways = [(one, one, join(links, turned), own)]
+        for mine, yours, met, doubtful in ways:
+            found = _choose(mine, yours, met)
+            matrix += _count(mine, yours, found, doubtful)
+            rows.append(_name(mine, yours, found))
+    order = [name for side in sides for name in side.names]
+    matrix.sort(key=lambda row: (order.index(row["snapshot"]), order.index(row["of"])))
+    return Compared(matrix, pa.concat_tables(rows))
 
 
-def _list_batches(snapshot: Snapshot) -> pa.ChunkedArray:
-    return snapshot.read("documents", ["batch"])["batch"]
+_FOUND = ("doc_id", "of", "other", "jaccard")
+_DUPLICATES = pa.schema(
+    {"snapshot": pa.string(), "id": pa.string(), "of": pa.string(), "other_id": pa.string(), "jaccard": pa.float64()}
+)
 
 
-def _read_batches(snapshot: Snapshot) -> pa.Table:
-    """Return doc_id, set and batch of documents that have a token."""
-    rows = snapshot.read("documents", ["doc_id", "set", "batch"])
-    return rows.filter(pc.not_equal(rows["set"], NO_SET))
+def _open(stores: Mapping[str, Tables]) -> list[Side]:
+    sides: list[Side] = []
+    first: tuple[HashSpec, float] | None = None
+    for name, tables in stores.items():
+        state, where = read_state(tables), redact(tables.path)
+        if not state.number:
+            raise ConfigError(f"{where}: must hold a batch (it has none yet)")
+        spec, threshold = HashSpec(**state.spec), state.search.threshold
+        first = first or (spec, threshold)
+        for each, (ours, theirs) in first[0].difference(spec).items():
+            raise ConfigError(
+                f"{where}: hash specification: {each} must be {ours!r}, as in the first snapshot (got {theirs!r})"
+            )
+        if threshold != first[1]:
+            raise ConfigError(f"{where}: threshold must be {first[1]:g}, as in the first snapshot (got {threshold:g})")
+        snapshot = Snapshot(tables=tables, state=state)
+        rows = snapshot.read("documents", ["doc_id", "set", "batch"]).sort_by("doc_id")
+        batches = pc.unique(rows["batch"]).sort()
+        rows = rows.set_column(2, "batch", pc.cast(pc.index_in(rows["batch"], batches), pa.int64()))
+        names = batches.to_pylist()
+        if len(stores) > 1:
+            names = [name] if len(names) == 1 else [f"{name}/{batch}" for batch in names]
+        sides.append(Side(snapshot, names, rows))
+    return sides
 
 
-def _read_relation(snapshot: Snapshot) -> pa.Table:
-    """Return the sets that resemble each other, themselves among them."""
-    links = read_links(snapshot)
-    own = np.sort(snapshot.read("sets", ["set"])["set"].to_numpy())
-    return pa.table(
-        {"set": np.concatenate((links.left, links.right, own)), "other": np.concatenate((links.right, links.left, own))}
-    )
+def _read_related(side: Side) -> Related:
+    """Return the edges of a store, and the sets in its buckets over the cap."""
+    hot = np.sort(side.snapshot.read("hot")["key"].to_numpy())
+    doubtful = distinct(side.snapshot.find("bands", hot)["set"].to_numpy())
+    return Related(read_links(side.snapshot), (doubtful, doubtful))
 
 
-def _find_relation(mine: Snapshot, theirs: Snapshot) -> pa.Table:
+def _find_related(one: Side, other: Side) -> Related:
     """Search the sets of one store in another, file by file."""
+    mine, theirs = one.snapshot, other.snapshot
     search, seed = mine.state.search, mine.state.spec["signature_seed"]
-    parts = [pa.schema([("set", pa.int64()), ("other", pa.int64())]).empty_table()]
+    none = np.empty(0, dtype=np.int64)
+    links, doubts = [Links(none, none, none.astype(np.float64))], [(none, none)]
     for file in mine.list_files("sets"):
         with mine.tables.read("sets", file) as found:
-            for part in found.iter_batches(1 << 15, columns=["set", "shingles"]):
+            for part in found.iter_batches(TOGETHER, columns=["set", "shingles"]):
                 rows = pa.Table.from_batches([part])
-                own = to_sets(rows["shingles"])
+                own, numbers = to_sets(rows["shingles"]), rows["set"].to_numpy()
                 _, keys = sign(*own, search, seed)
-                flat = keys.view(np.int64).reshape(-1)
-                order = np.argsort(flat)
-                ordered = flat[order]
-                hits = theirs.find("bands", distinct(ordered))
-                first = np.searchsorted(ordered, hits["key"].to_numpy())
-                counts = np.searchsorted(ordered, hits["key"].to_numpy(), side="right") - first
-                owners = order[expand(first, counts)] // search.bands
-                left, right = decode(distinct(encode(owners, np.repeat(hits["set"].to_numpy(), counts))))
+                owners, sets, doubtful = _meet(theirs, keys.view(np.int64), search.cap)
+                left, right = decode(distinct(encode(owners, sets)))
                 known = distinct(right)
                 exact = compare_sets(own, theirs.find_sets(known), left, np.searchsorted(known, right))
                 similar = exact >= search.threshold
-                parts.append(pa.table({"set": rows["set"].to_numpy()[left[similar]], "other": right[similar]}))
-    return pa.concat_tables(parts)
+                links.append(Links(numbers[left[similar]], right[similar], exact[similar]))
+                doubts.append((distinct(numbers[doubtful[0]]), doubtful[1]))
+    ours, others = zip(*doubts, strict=True)
+    return Related(join(*links), (distinct(*ours), distinct(*others)))
+
+
+def _meet(snapshot: Snapshot, keys: Integers, cap: int) -> tuple[Integers, Integers, tuple[Integers, Integers]]:
+    """Return rows of keys with the sets that they share one with, the first `cap` of a key, and who has a fuller one.
+
+    Parameters
+    ----------
+    keys : int64 [rows, bands]
+    """
+    order = np.argsort(keys, axis=None)
+    flat, owners = keys.reshape(-1)[order], order // keys.shape[1]
+    hits = snapshot.find("bands", distinct(flat)).sort_by([("key", "ascending"), ("set", "ascending")])
+    met, sets = hits["key"].to_numpy(), hits["set"].to_numpy()
+    is_over = np.arange(met.size) - np.searchsorted(met, met) >= cap
+    full = distinct(met[is_over])
+    doubtful = owners[is_in(flat, full)], distinct(sets[is_in(met, full)])
+    met, sets = met[~is_over], sets[~is_over]
+    first = np.searchsorted(flat, met)
+    counts = np.searchsorted(flat, met, side="right") - first
+    return owners[expand(first, counts)], np.repeat(sets, counts), doubtful
+
+
+def _choose(one: Side, other: Side, links: Links) -> pa.Table:
+    """Return the document of every batch of the other side that each of the one resembles most: _FOUND."""
+    rows = one.rows.filter(pc.not_equal(one.rows["set"], NO_SET)).rename_columns(["doc_id", "left", "own"])
+    leading = _lead(other.rows.filter(pc.not_equal(other.rows["set"], NO_SET)))
+    # Of each set the best of each batch, which its documents then share.
+    met = pa.table(links._asdict()).join(leading, "right", join_type="inner")
+    met = _pick(met, ["left", "of"])
+    found = rows.join(met.select(["left", "of", "other", "jaccard"]), "left", join_type="inner").select(_FOUND)
+    if one is other:
+        same = rows.join(leading, "left", "right", join_type="inner")
+        partner = pc.if_else(pc.equal(same["other"], same["doc_id"]), same["following"], same["other"])
+        same = pa.table(
+            {"doc_id": same["doc_id"], "of": same["of"], "other": partner, "jaccard": np.ones(same.num_rows)}
+        )
+        found = pa.concat_tables([found, same.filter(pc.is_valid(partner))])
+    return _pick(found, ["doc_id", "of"])
+
+
+def _lead(rows: pa.Table) -> pa.Table:
+    """Return the two least documents of every set and batch: right, of, other, following; null without a second."""
+    doc_ids, sets, batches = (rows[name].to_numpy() for name in ("doc_id", "set", "batch"))
+    order = np.lexsort((doc_ids, batches, sets))
+    doc_ids, sets, batches = doc_ids[order], sets[order], batches[order]
+    is_first = np.append(True, (sets[1:] != sets[:-1]) | (batches[1:] != batches[:-1]))[: sets.size]
+    firsts = np.flatnonzero(is_first)
+    is_alone = np.append(is_first, True)[firsts + 1]
+    following = pa.array(np.append(doc_ids, 0)[firsts + 1], mask=is_alone)
+    return pa.table({"right": sets[firsts], "of": batches[firsts], "other": doc_ids[firsts], "following": following})
+
+
+def _pick(rows: pa.Table, names: list[str]) -> pa.Table:
+    """Return the most similar row of each of these names, the least document among equals."""
+    ascending = [(name, "ascending") for name in names]
+    rows = rows.sort_by([*ascending, ("jaccard", "descending"), ("other", "ascending")])
+    columns = [rows[name].to_numpy() for name in names]
+    changes = [column[1:] != column[:-1] for column in columns]
+    return rows.filter(pa.array(np.append(True, np.logical_or(*changes))[: rows.num_rows]))
+
+
+def _count(one: Side, other: Side, found: pa.Table, doubtful: Integers) -> list[dict[str, Any]]:
+    """Return the rows of the matrix."""
+    doc_ids, sets, batches = (one.rows[name].to_numpy() for name in ("doc_id", "set", "batch"))
+    places = np.searchsorted(doc_ids, found["doc_id"].to_numpy())
+    is_doubtful: Flags = is_in(sets, doubtful)
+    shape = len(one.names), len(other.names)
+    of = np.ravel_multi_index((batches[places], found["of"].to_numpy()), shape)
+    sizes, unsure = np.bincount(batches), np.bincount(batches, weights=is_doubtful).astype(np.int64)
+    met = np.bincount(of, minlength=shape[0] * shape[1]).reshape(shape)
+    sure = np.bincount(of, weights=is_doubtful[places], minlength=shape[0] * shape[1]).astype(np.int64).reshape(shape)
+    return [
+        {
+            "snapshot": name,
+            "documents": int(sizes[number]),
+            "of": column,
+            "found": int(met[number, place]),
+            "share": float(met[number, place] / sizes[number]),
+            "unsure": int(unsure[number] - sure[number, place]),
+        }
+        for number, name in enumerate(one.names)
+        for place, column in enumerate(other.names)
+    ]
+
+
+def _name(one: Side, other: Side, found: pa.Table) -> pa.Table:
+    """Return what was found in the user's terms."""
+
+    def list_ids(side: Side, doc_ids: Integers) -> pa.ChunkedArray:
+        wanted = distinct(doc_ids)
+        rows = side.snapshot.find("documents", wanted, ["doc_id", "id"]).sort_by("doc_id")
+        return rows["id"].take(pa.array(look_up(wanted, doc_ids))).cast(pa.string())
+
+    doc_ids = found["doc_id"].to_numpy()
+    batches = one.rows["batch"].to_numpy()[np.searchsorted(one.rows["doc_id"].to_numpy(), doc_ids)]
+    return pa.table(
+        {
+            "snapshot": pa.array(one.names, pa.string()).take(pa.array(batches)),
+            "id": list_ids(one, doc_ids),
+            "of": pa.array(other.names, pa.string()).take(pa.array(found["of"].to_numpy())),
+            "other_id": list_ids(other, found["other"].to_numpy()),
+            "jaccard": found["jaccard"],
+        }
+    )

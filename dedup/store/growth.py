@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from dedup.engines.candidates import Buckets, count_pairs, sample_uncompared, select_likely
+from dedup.engines.candidates import Buckets, count_pairs, draw_uncompared, select_likely
 from dedup.engines.documents import Documents
 from dedup.engines.parts import Floats
 from dedup.engines.templates import link_templates
@@ -23,7 +23,7 @@ from dedup.kernels import Bytes, Flags, Hashes, Integers, lsh, minhash, pairs
 from dedup.kernels.shared import find_shared
 from dedup.store.arrays import distinct, is_in
 from dedup.store.snapshot import Snapshot
-from dedup.tables.counts import Bucketed, Paired, Verified
+from dedup.tables.counts import Bucketed, Lost, Paired, Verified
 
 SIGNED = 1 << 15
 """Sets signed at a time: a signature takes eight bytes a value while it is made."""
@@ -88,6 +88,8 @@ class Settled(NamedTuple):
     verified: Verified
     sample: Links
     """Pairs left uncompared, drawn to be compared all the same."""
+    lost: Lost
+    """Counts of this sample; which are lost only all edges tell."""
 
 
 def settle(
@@ -165,7 +167,9 @@ def settle(
             documents, large, candidates=candidates, sets=sets, features=features, search=search, threads=threads
         )
         candidates, undecided = linked
-    sample = sample_uncompared(documents, undecided, search.cap)
+    drawn = draw_uncompared(documents, undecided, features, search, threads=threads)
+    chosen = lsh.thin(doc_ids[drawn.left], doc_ids[drawn.right], lsh.verified_share(drawn.left.size))
+    sample = drawn.left[chosen], drawn.right[chosen]
     edges, near_misses, verified = verify(candidates.left, candidates.right, sets, search.threshold)
     found = _name(edges, numbers)
     counts, frequencies = np.unique(sizes[fresh | cooled], return_counts=True)
@@ -183,6 +187,12 @@ def settle(
         paired=candidates.counts,
         verified=verified,
         sample=_name(Edges(*sample, sets.compare(*sample)), numbers),
+        lost=Lost(
+            documents=np.unique(undecided.members).size,
+            drawn=drawn.distinct.size,
+            possible=drawn.left.size,
+            verified=sample[0].size,
+        ),
     )
 
 

@@ -75,7 +75,7 @@ class Snapshot:
         parts = [pa.schema([layout.schema.field(each) for each in names]).empty_table()]
         for file in self.list_files(name) if wanted.size else ():
             with self.tables.read(name, file) as found:
-                parts.extend(_find(found, layout, wanted, names))
+                parts.extend(find_rows(found, layout, wanted, names))
         return pa.concat_tables(parts)
 
     def find_sets(self, numbers: Integers) -> tuple[Hashes, Integers]:
@@ -109,27 +109,27 @@ def read_firsts(found: pq.ParquetFile) -> Integers:
     return firsts
 
 
-def _find(found: pq.ParquetFile, layout: Layout, wanted: Integers, names: Sequence[str]) -> Iterator[pa.Table]:
+def find_rows(found: pq.ParquetFile, layout: Layout, wanted: Integers, names: Sequence[str]) -> Iterator[pa.Table]:
+    """Yield the rows of a file whose key is one of those wanted; see `Snapshot.find`."""
     firsts = read_firsts(found)
     # Equal keys can begin at the end of the group before.
-    begins = np.maximum(np.searchsorted(firsts, wanted, side="left") - 1, 0)
-    ends = np.searchsorted(firsts, wanted, side="right")
-    marks = np.zeros(firsts.size + 1, dtype=np.int64)
-    np.add.at(marks, begins, ends > begins)
-    np.subtract.at(marks, ends, ends > begins)
-    groups = np.flatnonzero(np.cumsum(marks[:-1]))
+    begins = np.searchsorted(wanted, firsts)
+    ends = np.append(np.searchsorted(wanted, firsts[1:], side="right"), wanted.size)
+    groups = np.flatnonzero(ends > begins)
     if groups.size * WHOLE > firsts.size:
         groups = np.arange(firsts.size)
     if layout.key not in names:
         names = [*names, layout.key]
     for begin in range(0, groups.size, layout.together):
-        rows = found.read_row_groups(groups[begin : begin + layout.together].tolist(), names)
+        # Threads that share out the columns of small groups spend more than they save.
+        rows = found.read_row_groups(groups[begin : begin + layout.together].tolist(), names, use_threads=False)
         held = rows[layout.key].to_numpy()
-        first = np.searchsorted(held, wanted)
-        counts = np.searchsorted(held, wanted, side="right") - first
-        hits = counts > 0
-        if hits.any():
-            yield rows.take(pa.array(expand(first[hits], counts[hits])))
+        own = wanted[np.searchsorted(wanted, held[0]) : np.searchsorted(wanted, held[-1], side="right")]
+        first = np.searchsorted(held, own)
+        hits = np.flatnonzero(held[first] == own)
+        if hits.size:
+            counts = np.searchsorted(held, own[hits], side="right") - first[hits]
+            yield rows.take(pa.array(expand(first[hits], counts)))
 
 
 def to_sets(column: pa.ChunkedArray) -> tuple[Hashes, Integers]:

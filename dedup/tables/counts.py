@@ -88,16 +88,22 @@ class Connected:
 class Lost:
     """Counts of a sample of the pairs that a cap left uncompared."""
 
-    sampled: int = 0
-    similar: int = 0
-    """Pairs of the sample at or above the threshold."""
+    documents: int = 0
+    """Documents that have such pairs, at most."""
+    drawn: int = 0
+    """Distinct pairs of the sample."""
+    possible: int = 0
+    """Those that may be lost: sizes and signatures do not rule them out, and their documents are in two components, as
+    far as these are known before."""
+    verified: int = 0
+    """Those of these compared exactly, drawn once more."""
     lost: int = 0
-    """Similar pairs whose documents are not in one component either."""
+    """Those at or above the threshold."""
 
     @property
     def rows(self) -> int:
-        """Similar pairs."""
-        return self.similar
+        """Pairs lost."""
+        return self.lost
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

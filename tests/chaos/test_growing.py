@@ -144,6 +144,39 @@ def test_a_deletion_killed_at_any_step_is_done_or_not(place, steps, tmp_path):
     assert seen == {1, 2}
 
 
+@pytest.mark.parametrize("setting", ["lsh.seed=5", "shingles.shingle_size=4"], ids=["from its sets", "from texts"])
+def test_a_migration_killed_at_any_step_leaves_the_store_as_it_was_and_is_finished_by_the_same_command(
+    place, steps, setting, tmp_path
+):
+    parts = {"a": numbered(TEXTS[:12]), "b": numbered(TEXTS[12:20], 12)}
+    for name, texts in parts.items():
+        place.add(name, texts)
+    (tmp_path / "ids").write_text("3\n13\n", "utf-8")
+    store_cli.main(["delete", str(place.store), "--ids", str(tmp_path / "ids")])
+    new, before = Tables(str(tmp_path / "new")), place.content()
+    arguments = ["migrate", str(place.store), "--to", new.path, "--id-column", "id", "--set", setting]
+    arguments += [f"--input={name}={tmp_path / name}.parquet" for name in parts]
+    assert store_cli.main(arguments) == 0
+    whole = list_edges(new), list_members(new)
+    at, seen = -4, set()
+    while True:
+        at += 7
+        Storage().delete(new.path)
+        steps.reset(at)
+        try:
+            store_cli.main(arguments)
+            break
+        except Killed:
+            steps.reset()
+        known = new.exists() and Storage().exists(f"{new.path}/hot/_delta_log")
+        seen.add(read_state(new).number if known else None)
+        assert not known or check(new, mend=False) == []
+        assert store_cli.main(arguments) == 0
+        assert (list_edges(new), list_members(new)) == whole, at
+        assert place.content() == before
+    assert seen >= {None, 0, 1}
+
+
 def test_writers_at_the_same_time_lose_no_row(place):
     parts = {f"{number}": numbered(TEXTS[number::4], 100 * number) for number in range(4)}
     writers = [

@@ -10,6 +10,7 @@ import numpy as np
 from dedup.engines.memory import Search
 from dedup.kernels import doubts, lsh, templates
 from dedup.kernels.curve import least_estimate
+from dedup.tables.counts import Lost
 from tests import oracles
 from tests.engines import SEED, Row
 from tests.kernels import ragged
@@ -114,22 +115,27 @@ class Expected:
         self.in_buckets = len(listed)
         listed += chosen
         self.distinct = set(listed)
+        self.after_length, self.candidates = self._select(self.distinct)
+        self.compared = {pair: self.jaccard(*pair) for pair in self.candidates}
+
+    def _select(self, distinct: set[tuple[int, int]]) -> tuple[int, dict[tuple[int, int], float | None]]:
+        """Return how many pairs sizes do not rule out, and those that the estimate does not either, with it."""
+        search = self.search
         sizes = {doc_id: len(members) for doc_id, members in self.sets.items()}
         possible = [
             (left, right)
-            for left, right in sorted(self.distinct)
+            for left, right in sorted(distinct)
             if min(sizes[left], sizes[right]) >= search.threshold * max(sizes[left], sizes[right]) * (1 - 1e-12)
         ]
-        self.after_length = len(possible)
-        self.candidates = dict.fromkeys(possible)
+        estimates = dict.fromkeys(possible)
         if search.mode == "lsh":
             size = search.bands * search.rows
             floor = least_estimate(search.threshold, size, search.estimate_sigmas)
             for left, right in possible:
                 agreed = sum(a == b for a, b in zip(self.low[left], self.low[right], strict=True)) / size
-                self.candidates[left, right] = (agreed - 1 / 256) / (1 - 1 / 256)
-            self.candidates = {pair: estimate for pair, estimate in self.candidates.items() if estimate >= floor}
-        self.compared = {pair: self.jaccard(*pair) for pair in self.candidates}
+                estimates[left, right] = (agreed - 1 / 256) / (1 - 1 / 256)
+            estimates = {pair: estimate for pair, estimate in estimates.items() if estimate >= floor}
+        return len(possible), estimates
 
     def _link(self, members: list[int], cap: int) -> tuple[set[tuple[int, int]], set[int]]:
         """Return the pairs that `templates.link` makes, which has an oracle of its own, and who is undecided."""
@@ -139,17 +145,24 @@ class Expected:
         pairs = zip(linked.left.tolist(), linked.right.tolist(), strict=True)
         return {(members[left], members[right]) for left, right in pairs}, {members[one] for one in linked.undecided}
 
-    def lose(self) -> tuple[int, int, int]:
+    def lose(self) -> Lost:
         """Return the counts of `Lost`: buckets are asked one by one, as if each had a task to itself."""
         drawn = set()
         if self.uncompared:
-            share = min(10_000 / self.uncompared, 1.0)
+            share = min(1_000_000 / self.uncompared, 1.0)
             for key, members in self.circled.items():
                 bucket = np.array([key], np.uint64), np.array(members), np.array([0, len(members)])
                 left, right = lsh.sample_uncompared(*bucket, self.search.max_bucket, share)
                 drawn |= set(zip(left.tolist(), right.tolist(), strict=True))
-        similar = [pair for pair in drawn if self.jaccard(*pair) >= self.search.threshold]
-        return len(drawn), len(similar), sum(not self.are_joined(*pair) for pair in similar)
+        possible = [pair for pair in self._select(drawn)[1] if not self.are_joined(*pair)]
+        return Lost(
+            documents=len({one for members in self.circled.values() for one in members}),
+            drawn=len(drawn),
+            possible=len(possible),
+            # Fewer than are ever drawn once more.
+            verified=len(possible),
+            lost=sum(self.jaccard(*pair) >= self.search.threshold for pair in possible),
+        )
 
     def are_joined(self, left: int, right: int) -> bool:
         places = self.components

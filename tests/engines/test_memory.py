@@ -1,5 +1,6 @@
 """The memory engine against plain Python, in both modes and whatever the settings."""
 
+import math
 from collections import Counter
 from dataclasses import replace
 from random import Random
@@ -13,10 +14,12 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from dedup.engines.members import Components, find_parted
 from dedup.errors import DataError
+from dedup.kernels import lsh
 from dedup.tables import schemas
 from tests.engines import SEARCH, Corpus, Row, rows_of
 from tests.engines.oracle import Expected
 from tests.strategies import int64s
+from tests.templates import make_family
 
 RULES = [
     *(("smallest_id", ""), ("longest", ""), ("shortest", ""), ("source", "two"), ("source", "two,one")),
@@ -91,7 +94,7 @@ def test_finds_what_plain_python_finds(rows, search, shingle_size):
         (one, *told[:4], expected.ids[told[3]], *told[4:]) for one, told in sorted(expected.members.items())
     ]
     assert rows_of(found.spared) == expected.spared
-    assert (found.lost.sampled, found.lost.similar, found.lost.lost) == expected.lose()
+    assert found.lost == expected.lose()
     assert found.elected.rows == found.connected.rows == len(expected.members)
     assert (found.elected.near, found.elected.distant) == (expected.near, expected.distant)
     assert found.elected.spared == len(expected.spared)
@@ -144,6 +147,21 @@ def test_a_similar_pair_of_the_sample_without_any_edge_is_lost():
     pairs = np.array([(0, 1), (0, 2), (0, 4), (2, 4), (1, 3)]).T
 
     assert find_parted(*pairs, Components(np.array([0, 2]), np.array([0, 0])), 5).tolist() == [True, False, *[True] * 3]
+
+
+def test_pairs_that_may_be_lost_are_verified_in_proportion(monkeypatch):
+    corpus = Corpus([Row(number, text) for number, text in enumerate(make_family(300, words=120, edits=2))])
+    search = replace(SEARCH, max_bucket=8)
+    monkeypatch.setattr(lsh, "SAMPLED_PAIRS", 10**9)
+    every = corpus.find(search).lost
+    monkeypatch.setattr(lsh, "SAMPLED_PAIRS", every.possible // 3)
+    third = corpus.find(search).lost
+
+    assert every.verified == every.possible > 1000
+    assert every.lost > 20
+    assert (third.drawn, third.possible) == (every.drawn, every.possible)
+    assert abs(third.verified - every.possible / 3) < 5 * math.sqrt(every.possible * 2 / 9)
+    assert abs(third.lost - every.lost / 3) < 5 * math.sqrt(every.lost * 2 / 9)
 
 
 def test_recall_counts_the_labelled_pairs_that_are_joined_by_similarity():

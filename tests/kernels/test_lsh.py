@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from dedup.kernels.curve import probability
-from dedup.kernels.lsh import FOLLOWERS, band_keys, group, pair_counts, pairs, sample_uncompared
+from dedup.kernels.lsh import FOLLOWERS, band_keys, group, pair_counts, pairs, sample_uncompared, thin
 from tests import oracles, strategies
 from tests.kernels import draw_pairs, ragged, sign_sets, unragged
 
@@ -202,6 +202,18 @@ def test_a_sample_is_drawn_from_all_pairs_left_uncompared_and_no_others(members,
     assert {frozenset(pair) for pair in zip(left.tolist(), right.tolist(), strict=True)} == uncompared
     assert abs(left.size - 20 * len(uncompared)) <= 1
     assert [each.tolist() for each in again] == [left.tolist(), right.tolist()]
+
+
+def test_a_share_of_pairs_is_chosen_by_both_ids():
+    left = np.repeat(np.arange(200), 200)
+    right = np.tile(np.arange(200), 200) + 1000
+    chosen = thin(left, right, 0.25)
+
+    assert abs(chosen.sum() - 10_000) < 5 * math.sqrt(40_000 * 0.25 * 0.75)
+    for side in (chosen.reshape(200, 200).sum(axis=0), chosen.reshape(200, 200).sum(axis=1)):
+        assert 15 < side.min() < side.max() < 90
+    assert thin(left, right, 1.0).all()
+    assert not thin(left, right, 0.0).any()
 
 
 def test_a_small_share_of_many_buckets_is_drawn_without_bias():

@@ -7,6 +7,9 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
+from dedup.explain.explanation import explain
+from dedup.explain.result import Result
+from dedup.explain.show import Style, to_text
 from dedup.explain.spans import restore
 from dedup.run.job import Job
 from dedup.run.local import run_in_memory
@@ -92,3 +95,28 @@ def test_kept_texts_and_spans_give_the_input_back(action, ends, tmp_path):
     if action == "cut":
         kept = {name: restore(text, spans.get(name, [])) for name, text in kept.items()}
     assert kept == texts
+
+
+def test_an_explanation_shows_the_text_with_what_was_cut(tmp_path):
+    (tmp_path / "in").mkdir()
+    texts = write_texts(tmp_path / "in", named=True)
+    settings = ["layers=['passages']", "input.id_column=name", "passages.tokens=12", "passages.min_tokens_left=0"]
+    job = Job(inputs=[str(tmp_path / "in")], output=str(tmp_path / "out"), config=load_config(None, None, settings))
+    run_in_memory(job)
+
+    result = Result(str(tmp_path / "out"))
+    spans = pq.read_table(tmp_path / "out" / "spans").to_pylist()
+    assert {span["id"] for span in spans} < texts.keys()
+    for name, text in texts.items():
+        found = explain(result, name)
+        own = [span for span in spans if span["id"] == name]
+        if not own:
+            assert found.text == ()
+            continue
+        assert "".join("".join(piece.left) for piece in found.text) == text
+        cut = sorted((span["begin"], span["text"]) for span in own)
+        assert "".join("".join(piece.left) for piece in found.text if not piece.shared) == "".join(
+            part for _, part in cut
+        )
+        shown = " ".join(to_text(found, Style(full=True)).split())
+        assert f"[-{' '.join(cut[0][1].split())}"[:40] in shown

@@ -26,6 +26,10 @@ class TinyEngine:
     counted: dict = field(default_factory=dict)
     """Tables by name."""
     sources: list | None = None
+    passing: list = field(default_factory=list)
+    """Tables that may be read once."""
+    spent: list = field(default_factory=list)
+    """Those of them that have been."""
 
     def __post_init__(self):
         self.draw = random.Random(self.seed)
@@ -64,7 +68,8 @@ class TinyEngine:
             found.append(pa.RecordBatch.from_arrays(told, schema=whole))
         return self._note(name, pa.Table.from_batches(found, whole))
 
-    def meet(self, name, rows, emit, work, *, emitted, by, order, schema):
+    def meet(self, name, rows, emit, work, *, emitted, by, order, schema, once=False):
+        self._read(rows)
         emit = emit or (lambda batches: (batch.select(emitted.names) for batch in batches))
         every = [pa.Table.from_batches(emit(self._split(part)), emitted) for part in self._part(rows)]
         table = pa.concat_tables(every)
@@ -73,9 +78,11 @@ class TinyEngine:
         table = table.take(np.lexsort(keys[::-1]))
         groups = sum(table[key].to_numpy() * (3 + 2 * n) for n, key in enumerate(by)) % self.partitions
         parts = [table.filter(pa.array(groups == part)) for part in range(self.partitions)]
-        return self._note(name, pa.concat_tables(pa.Table.from_batches(work(self._split(p)), schema) for p in parts))
+        found = [pa.Table.from_batches(work(self._split(part)), schema) for part in parts]
+        return self._note(name, pa.concat_tables(found), once=once)
 
-    def fetch(self, name, wanted, work, schema):
+    def fetch(self, name, wanted, work, schema, *, once=False):
+        self._read(wanted)
         assert len(set(wanted["doc_id"].to_pylist())) == wanted.num_rows
         found = []
         # Of equal rows, which share a document id, one is read.
@@ -89,9 +96,18 @@ class TinyEngine:
                 if column.name != "doc_id":
                     chosen = chosen.append_column(column, side[column.name])
             found.append(pa.Table.from_batches(work(self._split(chosen)), schema))
-        return self._note(name, pa.concat_tables([schema.empty_table(), *found]))
+        return self._note(name, pa.concat_tables([schema.empty_table(), *found]), once=once)
+
+    def connect(self, name, rows, ends):
+        component = {doc_id: doc_id for end in ends for doc_id in rows[end].to_pylist()}
+        for _ in component:
+            for pair in zip(*(rows[end].to_pylist() for end in ends), strict=True):
+                component |= dict.fromkeys(pair, min(component[each] for each in pair))
+        components = [component[each] for each in rows[ends[0]].to_pylist()]
+        return self._note(name, rows.append_column("component", pa.array(components, pa.int64())))
 
     def turn(self, rows, work, schema):
+        self._read(rows)
         return pa.Table.from_batches(work(self._split(rows)), schema)
 
     def unite(self, *tables):
@@ -110,9 +126,14 @@ class TinyEngine:
         to = np.array([self.draw.randrange(self.partitions) for _ in range(table.num_rows)])
         return [table.filter(pa.array(to == part)) for part in range(self.partitions)]
 
-    def _note(self, name, table):
+    def _read(self, rows):
+        assert not any(rows is table for table in self.spent)
+        self.spent += [table for table in self.passing if rows is table]
+
+    def _note(self, name, table, *, once=False):
         assert name not in self.counted
         self.counted[name] = table
+        self.passing += [table] * once
         return table
 
 

@@ -2,19 +2,23 @@
 
 import numpy as np
 import pytest
+from scipy.special import ndtr
 
 from dedup.errors import ConfigError
 from dedup.kernels.curve import probability
 from dedup.plan.answer import answer
-from dedup.plan.choice import Search, cost, solve
+from dedup.plan.choice import check, cost, solve
+from dedup.plan.curve import compared
 from dedup.plan.profile import Profile, Similarities
 from dedup.plan.question import Question
 from dedup.plan.rates import Rates
-from dedup.plan.wishes import Target, Wishes
+from dedup.plan.wishes import Search, Target, Wishes
 from dedup.settings import banding
 from dedup.settings.banding import MAX_SIGNATURE_SIZE, Banding
 from dedup.settings.files import load_config
 
+PASSED = 1 - ndtr(-4)
+"""Least share of the pairs at the threshold or above it that pass the estimate filter."""
 FIVE_TO_FIFTY = {"recall": ["0.99@0.5"], "candidates": ["0.001@0.05"]}
 
 
@@ -50,7 +54,7 @@ def test_what_is_offered_meets_both_targets_with_the_fewest_bands():
     assert pairs(found)[0] == (72, 4)
     assert 3 < crossing["rows"] < 4
     for bands, rows in pairs(found):
-        assert probability(0.5, bands, rows) >= 0.99 > probability(0.5, bands - 1, rows)
+        assert PASSED * probability(0.5, bands, rows) >= 0.99 > PASSED * probability(0.5, bands - 1, rows)
         assert probability(0.05, bands, rows) <= 0.001
 
 
@@ -70,7 +74,7 @@ def test_no_choice_is_left_out(recalls, shares):
         fitting = (
             bands
             for bands in range(1, min(4096, MAX_SIGNATURE_SIZE // rows) + 1)
-            if all(probability(s, bands, rows) >= p for p, s in recalls)
+            if all(PASSED * probability(s, bands, rows) >= p for p, s in recalls)
         )
         bands = next(fitting, None)
         if bands and all(probability(s, bands, rows) <= p for p, s in shares):
@@ -187,7 +191,7 @@ def test_datasketch_is_put_beside_at_equal_length():
 def test_auto_is_what_the_solver_finds_cheapest_in_the_corpus_it_is_chosen_for(threshold, recall):
     wishes = Wishes(targets=[Target(option="--recall", share=recall, similarity=threshold)])
     choices = solve(wishes, Search(threshold=threshold, sigmas=4), corpus(*banding.RELATED), Rates())
-    found = banding.choose(threshold, recall)
+    found = banding.choose(threshold, recall, sigmas=4)
 
     # What an exact comparison costs depends on the length of texts, which no setting tells.
     rates = Rates()
@@ -198,3 +202,18 @@ def test_auto_is_what_the_solver_finds_cheapest_in_the_corpus_it_is_chosen_for(t
         for each in choices
     }
     assert found == min(spent, key=lambda pair: spent[pair])
+
+
+def test_a_recall_counts_what_the_estimate_filter_drops():
+    wishes = Wishes(targets=[Target(option="--recall", share=0.998, similarity=each) for each in (0.7, 0.8, 0.9)])
+    search = Search(threshold=0.8, sigmas=2)
+    dropped = float(ndtr(-2))
+    judged = check(Banding(21, 6), wishes, search, corpus(*banding.RELATED), Rates()).targets
+
+    # Below the threshold a pair is found once it is a candidate.
+    expected = [probability(0.7, 21, 6), *(probability(each, 21, 6) * (1 - dropped) for each in (0.8, 0.9))]
+    assert [target["value"] for target in judged] == pytest.approx(expected)
+    assert [target["met"] for target in judged] == [False, False, False]
+    # Of all pairs at the threshold none is dropped that the bound does not count.
+    found = compared(np.array([0.8, 0.9]), 21, 6, 0.8, 2)
+    assert (found >= expected[1:]).all()

@@ -14,10 +14,11 @@ from dedup.errors import DataError, SchemaError, StorageError
 from dedup.kernels import lsh, minhash, shingles, text
 from dedup.plan import sample
 from dedup.plan.answer import answer
-from dedup.plan.choice import Search, cost
+from dedup.plan.choice import cost
 from dedup.plan.question import Question
 from dedup.plan.rates import Rates
 from dedup.plan.sample import measure_corpus
+from dedup.plan.wishes import Search
 from dedup.settings.banding import Banding
 from dedup.settings.files import load_config
 from tests import oracles

@@ -128,7 +128,6 @@ def test_ids_that_the_store_has_are_refused_by_name(place, capsys):
         (["--set", "buckets.max_bucket=9"], "buckets.max_bucket must be 150, as in the store (got 9)"),
         (["--set", "limits.per_source=1"], "limits.per_source is of single runs"),
         (["--set", "mode=exact"], 'needs mode = "lsh"'),
-        (["--engine", "spark"], 'needs engine = "memory"'),
     ],
 )
 def test_other_settings_than_those_of_the_first_batch_are_refused(place, capsys, options, message):

@@ -178,20 +178,3 @@ def test_what_a_deleted_document_had_displaced_is_listed_and_can_be_readmitted(t
         add(tables, "b", [Row(0, text)], SEARCH)
         assert {number: told[1] for number, told in list_members(tables).items()} == {0: True, 2: False, 3: False}
         assert {told[2] for told in list_members(tables).values()} == {0}
-
-
-def test_batches_are_compared_with_each_other_and_with_those_of_another_store(tmp_path, capsys):
-    text = "one two three four five six seven eight nine ten"
-    one, other = (Tables(str(tmp_path / name)) for name in ("one", "other"))
-    add(one, "a", [Row(1, text), Row(2, text), Row(3, "other words that nobody else has"), Row(4, "")], SEARCH)
-    add(one, "b", [Row(5, f"{text} eleven"), Row(6, "")], SEARCH)
-    add(other, "x", [Row(1, f"{text} twelve"), Row(2, "")], SEARCH)
-    assert cli.main(["compare", one.path]) == 0
-    assert [line.split() for line in capsys.readouterr().out.splitlines()] == [
-        ["batch", "documents", "in", "a", "in", "b"],
-        ["a", "4", "50.0%", "50.0%"],
-        ["b", "2", "50.0%", "0.0%"],
-    ]
-    assert cli.main(["compare", one.path, "--against", other.path, "--json"]) == 0
-    found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert [(row["batch"], row["of"], row["found"]) for row in found] == [("a", "x", 2), ("b", "x", 0)]

@@ -1,0 +1,72 @@
+"""Say how much of each snapshot of a corpus is in each other, such as this month's in the last or held-out in training.
+
+A snapshot is a file, folder or glob, or a batch of a store; they are only read.
+"""
+
+import argparse
+import json
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dedup.cli.common import add_settings, print_table, read_settings, tell_error
+from dedup.display import hide_secrets, log_to_stderr, printable
+
+
+def parse_arguments(arguments: Sequence[str], prog: str = "compare") -> argparse.Namespace:
+    """Parse the command line."""
+    cli = argparse.ArgumentParser(prog=prog, description=__doc__, epilog="More: docs/growing.md")
+    cli.add_argument(
+        "--against",
+        action="append",
+        required=True,
+        metavar="[NAME=]PATH",
+        help="a snapshot: file, folder or glob; or a store, of which each batch is one; repeatable",
+    )
+    cli.add_argument(
+        "--output", metavar="DIR", help="write matrix.json, matrix.html and duplicates there; it must not exist yet"
+    )
+    cli.add_argument(
+        "--format", choices=["parquet", "arrow", "orc", "jsonl", "csv", "text"], help="default: guessed from the names"
+    )
+    cli.add_argument("--id-column", metavar="NAME", help="integers or strings; default: the digest of the row")
+    cli.add_argument("--text-column", metavar="NAME", help='default: "text"')
+    add_settings(cli)
+    cli.add_argument("--json", action="store_true", help="a JSON object for every two snapshots")
+    return cli.parse_args(arguments)
+
+
+def main(arguments: Sequence[str], prog: str = "compare") -> int:
+    """Answer; return 0, 2 after a user's mistake, 1 after a fault."""
+    options = parse_arguments(arguments, prog)
+    log_to_stderr()
+    logging.getLogger("dedup").setLevel("WARNING")
+    try:
+        config = read_settings(options)
+        # The engine takes a second to import, which a mistake in the settings need not wait for.
+        from dedup.run.comparing import compare_snapshots, name_snapshots  # noqa: PLC0415
+
+        found = compare_snapshots(name_snapshots(options.against), config, options.output)
+        _show(found.matrix, as_json=options.json)
+        if options.output and not options.json:
+            print(f"\nreport   {hide_secrets(options.output)}/matrix.html, matrix.json, duplicates")
+    except BrokenPipeError:
+        return 0
+    except Exception as error:  # noqa: BLE001 - whatever it is, the user gets an answer and the exit code says so
+        return tell_error(error)
+    return 0
+
+
+def _show(matrix: Sequence[Mapping[str, Any]], *, as_json: bool) -> None:
+    """Print the matrix as a table, or as JSON."""
+    if as_json:
+        for cell in matrix:
+            print(json.dumps(cell, ensure_ascii=False))
+        return
+    lines: dict[str, dict[str, str]] = {}
+    for cell in matrix:
+        name = printable(cell["snapshot"])
+        line = lines.setdefault(cell["snapshot"], {"snapshot": name, "documents": f"{cell['documents']}"})
+        most = f" to {(cell['found'] + cell['unsure']) / cell['documents']:.1%}" if cell["unsure"] else ""
+        line[f"in {printable(cell['of'])}"] = f"{cell['share']:.1%}{most}"
+    print_table([*lines.values()])

@@ -1,0 +1,48 @@
+"""Documents of one profile of the settings, chosen by the columns that are read along."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+
+class Condition(NamedTuple):
+    """A column and the values of which one must be there; a null is none of them."""
+
+    place: int
+    """Of the column in the lists `merged`."""
+    values: tuple[str, ...]
+
+
+class Chosen(NamedTuple):
+    """Documents of the first profile whose conditions all hold."""
+
+    conditions: Sequence[Sequence[Condition]]
+    """Of the profiles in their order."""
+    number: int
+    """Of the profile; that of documents for which no condition holds comes after all others."""
+
+    def take(self, documents: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the documents of the profile."""
+        return documents.filter(pa.array(number_profiles(documents["merged"], self.conditions) == self.number))
+
+
+def number_profiles(merged: pa.Array, conditions: Sequence[Sequence[Condition]]) -> NDArray[np.int64]:
+    """Return the number of the profile of each document, int64.
+
+    Parameters
+    ----------
+    merged
+        Lists of the values that are read along, as strings.
+    """
+    found = np.full(len(merged), len(conditions))
+    for number, each in reversed([*enumerate(conditions)]):
+        holds = np.ones(len(merged), dtype=bool)
+        for place, values in each:
+            column = pc.list_element(merged, place)
+            holds &= pc.is_in(column, pa.array(values, column.type)).to_numpy(zero_copy_only=False)
+        found[holds] = number
+    return found

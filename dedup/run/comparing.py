@@ -1,0 +1,115 @@
+"""Snapshots of a corpus compared: files or stores in, a matrix and a page out; nothing that is compared changes."""
+
+import json
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow.parquet as pq
+
+from dedup.errors import ConfigError, StorageError
+from dedup.files.storage import Storage
+from dedup.report.matrix import to_page
+from dedup.run.growing import Growth, add_batch
+from dedup.run.job import Job
+from dedup.run.overlap import check_apart
+from dedup.settings.options import Alerts, Config, Evaluation, Keep, Limits, Output
+from dedup.store.comparing import Compared, compare
+from dedup.store.state import read_state
+from dedup.store.tables import Tables
+
+
+def name_snapshots(given: Sequence[str]) -> dict[str, str]:
+    """Return paths by the names of their snapshots.
+
+    >>> name_snapshots(["crawls/2026-10", "held-out=eval/*.jsonl"])
+    {'2026-10': 'crawls/2026-10', 'held-out': 'eval/*.jsonl'}
+
+    Parameters
+    ----------
+    given
+        PATH, named by its last part, or NAME=PATH.
+
+    Raises
+    ------
+    ConfigError
+        When two have one name.
+    """
+    found: dict[str, str] = {}
+    for each in given:
+        name, _, path = each.partition("=")
+        # A folder may be called date=2026-11.
+        if not path or "/" in name or Path(each).exists():
+            name, path = Path(each).name or each, each
+        if name in found:
+            raise ConfigError(f"--against: snapshots must have names of their own (got {name!r} twice): give NAME=PATH")
+        found[name] = path
+    return found
+
+
+def compare_snapshots(snapshots: Mapping[str, str], config: Config, output: str | None = None) -> Compared:
+    """Say how much of each snapshot is in each other.
+
+    Files are made a store first, in the folder for temporary files, of about 2 kB a document.
+
+    Parameters
+    ----------
+    snapshots
+        Paths of stores and of files, folders or globs, by name.
+    config
+        How files are read and what is a duplicate.
+    output
+        Folder that must not exist yet, for `matrix.json`, `matrix.html` and `duplicates`.
+
+    Raises
+    ------
+    DedupError
+        When an input, the settings, a store or the output do not allow it.
+    """
+    storage = Storage()
+    if output is not None:
+        check_apart([*snapshots.values()], output)
+        if storage.exists(output):
+            raise StorageError(f"--output {output}: must not exist yet")
+    with tempfile.TemporaryDirectory(prefix="dedup-") as folder:
+        stores = {name: Tables(path) for name, path in snapshots.items()}
+        for number, (name, tables) in enumerate(stores.items()):
+            if not tables.exists():
+                stores[name] = _store(tables.path, name, _pick(config), Path(folder, f"{number}"))
+        found = compare(stores)
+        if output is not None:
+            threshold = read_state(next(iter(stores.values()))).search.threshold
+            _write(found, threshold, storage, output)
+    return found
+
+
+def _pick(config: Config) -> Config:
+    """Return the settings of a search in which nothing is removed."""
+    # What else a run does with duplicates, and what a store would refuse, is of no account here.
+    return replace(
+        config,
+        engine="memory",
+        mode="lsh",
+        layers=("near",),
+        keep=Keep(),
+        limits=Limits(),
+        evaluation=Evaluation(),
+        alerts=Alerts(),
+        output=Output(mode="ids"),
+    )
+
+
+def _store(path: str, name: str, config: Config, folder: Path) -> Tables:
+    """Return a store that has the documents of a path."""
+    growth = Growth(store=str(folder / "store"), batch=name)
+    add_batch(Job(inputs=[path], output=str(folder / "output"), config=config), growth)
+    return Tables(growth.store)
+
+
+def _write(found: Compared, threshold: float, storage: Storage, output: str) -> None:
+    """Write what was found, the last file last."""
+    with storage.create(f"{output}/duplicates/part-00000.parquet") as stream:
+        pq.write_table(found.duplicates, stream)
+    storage.write_text(f"{output}/matrix.html", to_page(found.matrix, threshold))
+    storage.write_text(f"{output}/matrix.json", json.dumps(found.matrix, indent=1, ensure_ascii=False) + "\n")

@@ -1,0 +1,202 @@
+"""A batch added to a store on Spark: files in, joins with the store, files out."""
+
+import logging
+import secrets
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from dedup.errors import ConfigError, StorageError
+from dedup.files.storage import Storage as FileStorage
+from dedup.files.systems import redact
+from dedup.layers.near import NearLayer, Read
+from dedup.report.build import Outcome
+from dedup.report.summary import draw
+from dedup.run.clock import Clock
+from dedup.run.growing import TRIES, Growth, find_base, refuse_again, remember
+from dedup.run.job import Job
+from dedup.run.joined import tell
+from dedup.run.pipeline import Given, count_survival, open_files, read_sample, run
+from dedup.run.publication import conclude, identify, read_baseline
+from dedup.run.reach import find_obstacle_beside
+from dedup.run.searching import to_search
+from dedup.run.storage import Storage
+from dedup.run.tables import Tables as Kept
+from dedup.run.workspace import Workspace
+from dedup.run.writing import TableWriter
+from dedup.settings.contract import load_contract
+from dedup.settings.hashspec import HashSpec
+from dedup.settings.layers import NEAR
+from dedup.stages.components import Connecting
+from dedup.stages.placement import sample_share
+from dedup.stages.table import Keep
+from dedup.store.joins.adding import Arrival, Grown, grow
+from dedup.store.joins.arriving import digest_content
+from dedup.store.joins.growth import name_under
+from dedup.store.state import choose_deciding, create, read_state
+from dedup.store.tables import Conflict, Tables
+from dedup.tables.counts import Layered, Stored
+
+LOG = logging.getLogger("dedup")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Batch:
+    """A batch that has been decided on, and what ends it."""
+
+    growth: Growth
+    given: Given
+    read: Read
+    grown: Grown
+    spec: HashSpec
+    keep: Keep
+    finish: Callable[[], object]
+
+
+def add_batch(spark: SparkSession, job: Job, growth: Growth) -> dict[str, Any]:
+    """Add documents to a store, and publish what becomes of them; see `growing.add_batch`."""
+    return run(spark, job, partial(_run, growth))
+
+
+def _run(growth: Growth, spark: SparkSession, job: Job, storage: Storage, workspace: Workspace) -> dict[str, Any]:
+    config, tables, clock = job.config, Tables(growth.store), Clock(spark)
+    given = None
+    obstacle = find_obstacle_beside(spark, replace(job, inputs=[*job.inputs, growth.store]))
+    if not obstacle:
+        given = open_files(spark, job, workspace, clock)
+    if given is None:
+        raise ConfigError(f"--store: the workers themselves must read and write the files ({obstacle})")
+    contract = load_contract(config)
+    spec = HashSpec.of(config, contract)
+    is_string = given.corpus.id_type.typeName() == "string"
+    id_type = pa.string() if is_string else pa.int64()
+    if tables.exists():
+        read_state(tables).check(config, spec, id_type)
+    workspace.open({**identify(job, spec, given.fingerprint), **growth.identity}, overwrite=job.overwrite)
+    keep, cores = Kept(spark, workspace), spark.sparkContext.defaultParallelism
+    near = NearLayer(
+        config=config,
+        contract=contract,
+        spec=spec,
+        id_column=given.id_column,
+        sample_share=sample_share(given.size),
+        labels=None,
+        cores=cores,
+        checkpoints=workspace.checkpoints,
+        keep=keep,
+        stage=clock,
+    )
+    read = near.read(given.corpus)
+    arrival = Arrival(
+        name=growth.batch,
+        content=digest_content(read.signed.frame),
+        corpus=read.corpus,
+        signed=read.signed,
+        id_column=config.input.id_column,
+        contract=contract,
+        shingle_size=spec.shingle_size,
+    )
+    create(tables, id_type)
+    for _ in range(TRIES):
+        state, operation = find_base(tables, arrival.content, growth)
+        state.check(config, spec, id_type)
+        # Of this try alone: the store may be another in the next.
+        own = name_under(keep, secrets.token_hex(4))
+        try:
+            grown = grow(
+                own,
+                tables,
+                state,
+                arrival,
+                to_search(config),
+                seed=config.lsh.seed,
+                settings={**choose_deciding(config), "hash.key_file": config.hash.key_file},
+                spec=spec.to_dict(),
+                anew=growth.anew,
+                connecting=Connecting(
+                    engine=config.components.engine,
+                    driver_edges=config.components.driver_edges,
+                    checkpoints=workspace.checkpoints,
+                ),
+                cores=cores,
+                stage=clock.time,
+            )
+        except StorageError as error:
+            raise error if operation else refuse_again(growth, error) from error
+        batch = _Batch(
+            growth=growth,
+            given=given,
+            read=read,
+            grown=grown,
+            spec=spec,
+            keep=own,
+            finish=partial(grown.finish, arrival, operation) if operation else grown.drop,
+        )
+        try:
+            return _publish(job, batch, workspace, clock)
+        except Conflict:
+            LOG.info("%s: another writer was first; starting over with what it has added", redact(growth.store))
+            storage.delete(workspace.result)
+    raise StorageError(f"{redact(growth.store)}: {TRIES} other writers were first; repeat the command")
+
+
+def _publish(job: Job, batch: _Batch, workspace: Workspace, clock: Clock) -> dict[str, Any]:
+    """Write the batch's own output, commit the batch, and publish the output."""
+    config, given, grown, signed = job.config, batch.given, batch.grown, batch.read.signed
+    writing, spark, writer = grown.writing, grown.reader.spark, given.spread
+    assert writer is not None, "a batch is of files"
+    with clock.time("representatives"):
+        told = tell(batch.keep, grown, batch.read, config.threshold)
+    counts = told.counts
+    clock.note("meeting", Stored(rows=grown.met.rows.counts))
+    clock.note("sets", Stored(rows=grown.arrived.fresh.counts))
+    clock.note("edges", counts.verified)
+    clock.note("representatives", counts.elected)
+    clock.note("store", Stored(rows=grown.arrived.documents.counts))
+    tables = TableWriter(workspace=workspace, clock=clock)
+    baseline = read_baseline(FileStorage(), job.baseline) or remember(
+        writing.tables, writing.snapshot.state, batch.growth, config
+    )
+
+    def draw_plots() -> tuple[dict[str, Any] | None, Mapping[str, str]]:
+        sample, removed = read_sample(clock, signed.frame, told.applied.removals)
+        return draw(config, counts, sample, removed, baseline)
+
+    with ThreadPoolExecutor() as beside:
+        drawing = beside.submit(draw_plots)
+        changes = beside.submit(tables.write, "changes", told.changes)
+        written = clock("output", replace(writer, keep=batch.keep).write, told.applied)
+        survival = count_survival(config, told.applied)
+        token_ranks, plots = drawing.result()
+        changes.result()
+    given.check_unchanged()
+    outcome = Outcome(
+        layers=[
+            Layered(
+                layer=NEAR,
+                documents=signed.counts.rows,
+                text_bytes=signed.counts.text_bytes,
+                tokens=signed.counts.tokens,
+                removed=counts.elected.rows,
+            )
+        ],
+        near=counts,
+        written=written.counts,
+        stages=clock.report(),
+        token_ranks=token_ranks,
+        texts=written.texts,
+        survival_by_source=survival,
+        signature_bytes=workspace.table_bytes("signatures") - signed.counts.sample_bytes,
+        baseline=baseline,
+        engine="spark",
+        reader=given.reader,
+        spark=spark.version,
+        spec=batch.spec.to_dict(),
+        format=given.format,
+    )
+    return conclude(job, workspace, outcome, plots, first=batch.finish)

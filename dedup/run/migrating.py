@@ -1,0 +1,117 @@
+"""A store made anew with other settings: from its own tables where they hold what these need, else from the texts."""
+
+import tempfile
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pyarrow as pa
+
+from dedup.engines.workers import count_cores
+from dedup.errors import ConfigError, DataError
+from dedup.files.systems import redact
+from dedup.run.growing import Growth, add_batch, check_settings
+from dedup.run.job import Job
+from dedup.run.overlap import check_apart
+from dedup.run.publication import KEY_FILE
+from dedup.run.searching import to_search
+from dedup.settings.contract import load_contract
+from dedup.settings.hashspec import HashSpec
+from dedup.settings.options import Alerts, Config, Output
+from dedup.store.deleting import delete_ids
+from dedup.store.migrating import Aim, find_changes, find_needs, find_strays, list_batches, take_over
+from dedup.store.snapshot import Snapshot
+from dedup.store.state import State, choose_deciding, create, read_state
+from dedup.store.tables import Tables
+
+
+def migrate(store: str, target: str, inputs: Mapping[str, str], config: Config) -> pa.Table:
+    """Add the batches of a store, as they are now, to another of other settings, those that it lacks.
+
+    The store stays as it is, and may be written to: what has come or gone in it meanwhile is taken over as well, now or
+    by the same call once more. A crash leaves the target with whole batches, and the same call goes on.
+
+    Parameters
+    ----------
+    inputs
+        Files of batches, by name; only looked at where texts must be read again.
+    config
+        The settings that the target is to have.
+
+    Returns
+    -------
+    Table
+        Documents whose lot is another in the target: id, batch, was_kept, is_kept.
+
+    Raises
+    ------
+    DedupError
+        When the settings, an input or a store do not allow it.
+    """
+    check_settings(config, Growth(store=target, batch="all"))
+    check_apart([store], target)
+    old, new = Tables(store), Tables(target)
+    config = Job(inputs=[], output=target, config=config).settle().config
+    spec = HashSpec.of(config, load_contract(config))
+    settings = {**choose_deciding(config), KEY_FILE: config.hash.key_file}
+    aim = Aim(search=to_search(config), spec=spec, settings=settings, threads=count_cores())
+    while True:
+        state = read_state(old)
+        needs = _check(state, config, spec, redact(store))
+        _check_inputs(old, needs, inputs)
+        create(new, state.kind)
+        read_state(new).check(config, spec, state.kind)
+        before = Snapshot(tables=old, state=state)
+        done = {past.name for past in list_batches(new)}
+        for past in list_batches(old):
+            if past.name in done:
+                continue
+            if needs:
+                _add(inputs[past.name], config, Growth(store=target, batch=past.name, anew=past.operation == "reelect"))
+            else:
+                take_over(before, new, past, aim)
+        _match(before, new, inputs)
+        if read_state(old).number == state.number:
+            return find_changes(before, Snapshot(tables=new, state=read_state(new)))
+
+
+def _check(state: State, config: Config, spec: HashSpec, where: str) -> list[str]:
+    """Return the settings for which texts must be read again.
+
+    Raises
+    ------
+    ConfigError
+        When no store can be made with these settings of this one.
+    """
+    if not state.number:
+        raise ConfigError(f"{where}: must hold a batch (it has none yet)")
+    held = state.settings.get("input.id_column", config.input.id_column)
+    if config.input.id_column != held:
+        raise ConfigError(f"input.id_column must be {held!r}, as in the store (got {config.input.id_column!r})")
+    return find_needs(state, config, spec)
+
+
+def _check_inputs(old: Tables, needs: list[str], inputs: Mapping[str, str]) -> None:
+    missing = [past.name for past in list_batches(old) if past.name not in inputs]
+    if needs and missing:
+        raise ConfigError(
+            f"--input: must give the files of every batch as BATCH=PATH, since another {', '.join(needs)} needs their "
+            f"texts (missing: {', '.join(missing)})"
+        )
+
+
+def _add(path: str, config: Config, growth: Growth) -> None:
+    """Add a batch of files; what becomes of them is told by the store alone."""
+    config = replace(config, alerts=Alerts(), output=Output(mode="ids"))
+    with tempfile.TemporaryDirectory(prefix="dedup-") as folder:
+        add_batch(Job(inputs=[path], output=f"{folder}/output", config=config), growth)
+
+
+def _match(before: Snapshot, new: Tables, inputs: Mapping[str, str]) -> None:
+    """Take out of the target what was taken out of the store."""
+    strays, missing = find_strays(before, Snapshot(tables=new, state=read_state(new)))
+    if missing:
+        raise DataError(
+            f"--input: must hold all documents of the store (got {missing:,} fewer in {', '.join(inputs.values())})"
+        )
+    if strays:
+        delete_ids(new, strays, readmit=True)

@@ -1,0 +1,175 @@
+"""Rows of 64-bit numbers brought together by keys and put in order: in blocks, since a row of Spark costs microseconds.
+
+What is too much for the memory of a task is divided by a sample of it into ranges, each a file, as in sample sort [1]_.
+
+References
+----------
+.. [1] W. D. Frazer, A. C. McKellar: Samplesort: a sampling approach to minimal storage tree sorting. JACM 17 (1970).
+"""
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from itertools import chain
+from tempfile import TemporaryFile
+from typing import IO
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from dedup.kernels import Hashes, Integers
+from dedup.kernels.blocks import routes, split
+from dedup.kernels.hashing import mix
+from dedup.kernels.runs import mark_firsts
+from dedup.stages.exchange import Batches
+
+SENT = pa.schema([("target", pa.int32()), ("block", pa.binary())])
+SENT_BYTES = 4 << 20
+"""Rows that a task divides among its targets at a time."""
+HELD_BYTES = 128 << 20
+"""Rows that a task sorts at a time; it takes three times as much."""
+RANGES = 32
+BATCH_ROWS = 1 << 16
+
+
+def bring_together(
+    rows: DataFrame,
+    emit: Callable[[Batches], Batches] | None,
+    work: Callable[[Batches], Batches],
+    *,
+    emitted: pa.Schema,
+    by: Sequence[str],
+    order: Sequence[str],
+    schema: pa.Schema,
+) -> DataFrame:
+    """Return what the work makes of rows that are in order, those of equal keys in one call; see `Engine.meet`.
+
+    Parameters
+    ----------
+    emit
+        None where the rows have the schema `emitted`.
+    emitted
+        Columns of int64 alone, without nulls.
+    """
+    count = int(rows.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)
+    targets = routes(count)
+    keys = [emitted.get_field_index(name) for name in (*by, *order)]
+    groups = keys[: len(by)]
+
+    def send(batches: Batches) -> Batches:
+        for held in _join(_read(emit(batches) if emit else batches)):
+            to = (_hash(held[groups]) >> np.uint64(32)) * np.uint64(count) >> np.uint64(32)
+            sent = list(split(targets[to.astype(np.int64)], *held))
+            yield pa.record_batch([[target for target, _ in sent], [block for _, block in sent]], schema=SENT)
+
+    def receive(batches: Batches) -> Batches:
+        cells = chain.from_iterable(batch["block"] for batch in batches)
+        blocks = (np.frombuffer(cell.as_buffer(), dtype="<i8").reshape(len(emitted), -1) for cell in cells)
+        return work(_write(put_in_order(blocks, keys), emitted))
+
+    sent = rows.mapInArrow(send, from_arrow_schema(SENT)).repartition("target")
+    return sent.mapInArrow(receive, from_arrow_schema(schema))
+
+
+def put_in_order(blocks: Iterable[Integers], keys: Sequence[int], held_bytes: int = HELD_BYTES) -> Iterator[Integers]:
+    """Yield the rows of blocks in ascending order.
+
+    Parameters
+    ----------
+    blocks : int64 [columns, rows] each
+    keys
+        The columns to order by, the first counts most.
+    held_bytes
+        About so much is sorted in memory.
+    """
+    blocks = iter(blocks)
+    held: list[Integers] = []
+    size = 0
+    for block in blocks:
+        held.append(block)
+        size += block.nbytes
+        if size > held_bytes:
+            break
+    else:
+        if held:
+            rows = np.concatenate(held, axis=1)
+            held.clear()
+            order = _sort(rows[keys])
+            for begin in range(0, order.size, BATCH_ROWS):
+                yield rows[:, order[begin : begin + BATCH_ROWS]]
+        return
+    columns = held[0].shape[0]
+    sample = np.concatenate([block[keys][:, :: max(1, block.shape[1] // RANGES)] for block in held], axis=1)
+    sample = sample[:, _sort(sample)]
+    sample = sample[:, mark_firsts(*sample)]
+    splitters = sample[:, :: max(1, sample.shape[1] // RANGES)]
+    with ExitStack() as opened:
+        folder = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0] or None
+        files = [opened.enter_context(TemporaryFile(dir=folder)) for _ in range(2 * splitters.shape[1] + 1)]
+        for block in chain(held, blocks):
+            ranges = _find_ranges(splitters, block[keys])
+            for number, content in split(ranges, *block):
+                files[number].write(len(content).to_bytes(8, "little") + content)
+        held.clear()
+        for number, file in enumerate(files):
+            file.seek(0)
+            restored = _restore(file, columns)
+            # Rows that equal a splitter are in order as they are.
+            yield from restored if number % 2 else put_in_order(restored, keys, held_bytes)
+
+
+def _find_ranges(splitters: Integers, rows: Integers) -> Integers:
+    """Return of each row twice the number of splitters before it, and 1 more if it equals the next."""
+    both = np.concatenate((splitters, rows), axis=1)
+    order = _sort(both)
+    count = splitters.shape[1]
+    is_splitter = order < count
+    before = np.cumsum(is_splitter)
+    # A stable sort has the splitter first among its equals.
+    last = splitters[:, np.maximum(before - 1, 0)]
+    equal = (both[:, order] == last).all(axis=0) & (before > 0)
+    ranges = np.empty_like(order)
+    ranges[order] = 2 * before - equal
+    return ranges[count:]
+
+
+def _restore(file: IO[bytes], columns: int) -> Iterator[Integers]:
+    while size := file.read(8):
+        yield np.frombuffer(file.read(int.from_bytes(size, "little")), dtype="<i8").reshape(columns, -1)
+
+
+def _sort(keys: Integers) -> Integers:
+    """Return the order of rows by the columns of a matrix, stable."""
+    return np.argsort(keys[0], kind="stable") if len(keys) == 1 else np.lexsort(keys[::-1])
+
+
+def _hash(keys: Integers) -> Hashes:
+    hashes = np.zeros(keys.shape[1], dtype=np.uint64)
+    for key in keys:
+        hashes = mix(hashes + key.view(np.uint64))
+    return hashes
+
+
+def _read(batches: Batches) -> Iterator[Integers]:
+    for batch in batches:
+        if batch.num_rows:
+            yield np.stack([column.to_numpy() for column in batch.columns])
+
+
+def _join(blocks: Iterable[Integers]) -> Iterator[Integers]:
+    """Yield the same rows in blocks of SENT_BYTES or more."""
+    held: list[Integers] = []
+    for block in blocks:
+        held.append(block)
+        if sum(each.nbytes for each in held) >= SENT_BYTES:
+            yield np.concatenate(held, axis=1)
+            held = []
+    if held:
+        yield np.concatenate(held, axis=1)
+
+
+def _write(blocks: Iterable[Integers], schema: pa.Schema) -> Batches:
+    for block in blocks:
+        yield pa.RecordBatch.from_arrays(list(map(pa.array, block)), schema=schema)

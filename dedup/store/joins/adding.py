@@ -1,0 +1,243 @@
+"""A batch of documents added to a store by Spark.
+
+On the driver are the files of the store, by name; the keys of buckets over the cap and the edges that these withdraw;
+edges up to `components.driver_edges`, to connect them; near misses and lists of ids up to `placement.BROADCAST_ROWS`.
+All else is with the executors: a task holds whole components of CELL_BYTES, about, or one that is larger.
+"""
+
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from dedup.engines.values import Search
+from dedup.errors import DataError
+from dedup.kernels.text import Contract
+from dedup.stages.components import Connecting, find_parted
+from dedup.stages.documents import Corpus
+from dedup.stages.edges import compare
+from dedup.stages.placement import fits_broadcast
+from dedup.stages.table import Keep, Table
+from dedup.store.arrays import distinct, is_in
+from dedup.store.changing import to_links
+from dedup.store.growth import Links
+from dedup.store.joins.arriving import Arrived, Met, meet, number
+from dedup.store.joins.election import Decided, decide
+from dedup.store.joins.growth import Joined, Step, list_own_rows, settle
+from dedup.store.joins.reading import Reader
+from dedup.store.joins.writing import write_rows, write_sets
+from dedup.store.state import Label, State
+from dedup.store.tables import Tables
+from dedup.store.writing import Writing
+from dedup.tables.counts import Lost, Signed
+from dedup.tables.ids import SHOWN
+
+
+class Stage(Protocol):
+    """What times a part of the work."""
+
+    def __call__(self, name: str, /) -> AbstractContextManager[object]:
+        """Return the context in which it is done."""
+
+
+def _unclocked(_: str) -> AbstractContextManager[object]:
+    return nullcontext()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Arrival:
+    """Documents that have come, signed by Spark."""
+
+    name: str
+    content: str
+    """As `content.name_content`."""
+    corpus: Corpus
+    signed: Table[Signed]
+    id_column: str
+    """Empty where an id is the digest of its row."""
+    contract: Contract
+    shingle_size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Grown:
+    """What a batch brings, before it is committed."""
+
+    state: State
+    """After the batch, but for its number, segments and versions."""
+    met: Met
+    arrived: Arrived
+    joined: Joined
+    decided: Decided
+    lost: Lost
+    reader: Reader
+    """Of the store, with the sets that have come."""
+    writing: Writing
+
+    def finish(self, arrival: Arrival, operation: str) -> State:
+        """Let the batch be in the store, all of it; see `adding.Grown.finish`."""
+        own = self.decided.verdicts.frame.join(
+            self.arrived.documents.frame.select("doc_id"), on="doc_id", how="left_semi"
+        )
+        gone = own.filter(~F.col("kept")).count()
+        count = self.arrived.documents.counts
+        label = Label(
+            operation=operation, batch=arrival.name, content=arrival.content, documents=count, kept=count - gone
+        )
+        return self.writing.finish(self.state, label)
+
+    def drop(self) -> None:
+        """Delete what was written for the batch."""
+        self.writing.drop()
+
+
+def grow(
+    keep: Keep,
+    tables: Tables,
+    state: State,
+    arrival: Arrival,
+    search: Search,
+    *,
+    seed: int,
+    settings: Mapping[str, Any],
+    spec: Mapping[str, Any],
+    anew: bool,
+    connecting: Connecting,
+    cores: int,
+    stage: Stage = _unclocked,
+) -> Grown:
+    """Find what a batch resembles, in it and in the store, and decide who stays: `adding.grow` by joins.
+
+    Parameters
+    ----------
+    keep
+        Of tables that no later try reads.
+    settings, spec
+        For the first batch to be noted.
+    anew
+        Whether components that the batch touches, or that wait for it, elect anew.
+
+    Raises
+    ------
+    DataError
+        When an id is in the store already, though a column names it.
+    """
+    signed = arrival.signed
+    spark = signed.frame.sparkSession
+    if not state.number:
+        kind = signed.frame.schema["id"].dataType
+        id_type = "string" if isinstance(kind, T.StringType) else "int64"
+        state = replace(state, id_type=id_type, spec=spec, settings=settings, searched=asdict(search))
+    writing = Writing(tables, state)
+    reader = Reader.of(spark, writing.snapshot)
+    with stage("meeting"):
+        met = meet(keep, reader, signed, search, seed=seed, sets=state.sets, cores=cores)
+        if arrival.id_column and met.known.counts:
+            raise _refuse_known(arrival, met.known)
+        arrived = number(keep, reader, signed, met, batch=arrival.name, sets=state.sets)
+    with stage("sets"):
+        fresh = arrived.fresh
+        writing.files["sets"] = write_sets(
+            reader.tables,
+            writing.segment,
+            reader.layouts["sets"],
+            arrival.corpus,
+            fresh.frame,
+            contract=arrival.contract,
+            shingle_size=arrival.shingle_size,
+            broadcast=fits_broadcast(fresh.counts),
+        )
+        if sum(file.rows for file in writing.files["sets"]) != fresh.counts:
+            raise DataError("--input: must not change while the job reads it (documents are gone): repeat the command")
+    reader = reader.add("sets", writing.files["sets"])
+    step = Step(
+        keep=keep,
+        reader=reader,
+        state=state,
+        signed=signed,
+        met=met,
+        arrived=arrived,
+        search=search,
+        seed=seed,
+        cores=cores,
+    )
+    before = np.sort(writing.snapshot.read("hot")["key"].to_numpy())
+    with stage("edges"):
+        joined = settle(step, before)
+    with stage("representatives"):
+        decided = decide(step, joined, connecting, anew=anew)
+    lost = _estimate_loss(step, joined, decided)
+    grown = Grown(
+        state=replace(state, sets=step.count),
+        met=met,
+        arrived=arrived,
+        joined=joined,
+        decided=decided,
+        lost=lost,
+        reader=reader,
+        writing=writing,
+    )
+    with stage("store"):
+        _write(grown, step, before)
+    return grown
+
+
+def _refuse_known(arrival: Arrival, known: Table[int]) -> DataError:
+    rows = arrival.signed.frame.join(known.frame.select("doc_id"), on="doc_id", how="left_semi")
+    # In the order of reading, as a run in memory tells them.
+    named = rows.orderBy("split", "file", "row").limit(SHOWN).select("id").toArrow()["id"].to_pylist()
+    shown = ", ".join(map(repr, named))
+    return DataError(
+        f"input.id_column: column {arrival.id_column!r} must hold ids that the store has not (got {known.counts:,} "
+        f"that it has: {shown}); delete these first, or leave them out"
+    )
+
+
+def _write(grown: Grown, step: Step, before: pa.Array) -> None:
+    """Write what the batch makes of all tables but `sets`."""
+    writing, joined = grown.writing, grown.joined
+    if joined.withdrawn.num_rows:
+        lost = distinct(to_links(joined.withdrawn).encode())
+        writing.rewrite("edges", lambda rows: ~is_in(to_links(rows).encode(), lost), Links._fields)
+    own = list_own_rows(grown.arrived.fresh.frame, step.signed.frame)
+    members = grown.decided.verdicts.frame.withColumn("since", F.lit(step.state.number + 1).cast("long"))
+    listed: dict[str, tuple[DataFrame, int]] = {
+        "bands": (own, grown.arrived.fresh.counts * step.search.bands),
+        "edges": (joined.found.frame, joined.found.counts),
+        "members": (members, grown.decided.verdicts.counts.rows),
+        "documents": (grown.arrived.documents.frame, grown.arrived.documents.counts),
+    }
+    for name, (rows, count) in listed.items():
+        layout = step.reader.layouts[name]
+        chosen = rows.select(*from_arrow_schema(layout.schema).names)
+        files = write_rows(step.reader.tables, name, writing.segment, layout, chosen, count=count)
+        writing.files.setdefault(name, []).extend(files)
+    if not np.array_equal(joined.hot, before):
+        writing.write("hot", [pa.table({"key": joined.hot})])
+        writing.replaced["hot"] = list(step.state.segments["hot"])
+
+
+def _estimate_loss(step: Step, joined: Joined, decided: Decided) -> Lost:
+    """Verify a sample of the pairs that the cap on buckets left uncompared."""
+    if joined.drawn is None:
+        return Lost()
+    similar = compare(
+        step.keep,
+        "uncompared",
+        joined.drawn.sample.frame,
+        joined.drawn.sample.counts,
+        joined.sets,
+        threshold=step.search.threshold,
+        cores=step.cores,
+    )
+    parts = decided.connected.frame.select(F.col("doc_id").alias("set"), "component_id")
+    components = joined.heads.join(parts, on="set", how="inner").select("doc_id", "component_id")
+    lost = find_parted(similar.frame, components).count()
+    return replace(joined.drawn.counts, lost=lost)

@@ -1,0 +1,117 @@
+"""A store made anew with other settings."""
+
+import json
+
+import pytest
+
+from dedup.cli import store as cli
+from dedup.store.state import read_state
+from dedup.store.tables import Tables
+from dedup.store.upkeep import check
+from tests.store import list_edges, list_members
+from tests.store.test_batches import Place, numbered
+from tests.test_pipeline import make_texts
+
+TEXTS = make_texts(9, originals=6, copies=4)
+PARTS = {name: numbered(TEXTS[10 * place : 10 * place + 10], 100 * place) for place, name in enumerate("abc")}
+OTHER = {
+    "from its sets": ["--set", "threshold=0.6", "--set", "buckets.max_bucket=20", "--set", "lsh.seed=5"],
+    "from texts": ["--set", "shingles.shingle_size=2", "--set", "text.tokens=punctuation"],
+}
+
+
+@pytest.fixture(autouse=True)
+def no_plots(monkeypatch):
+    monkeypatch.setattr("dedup.run.growing.draw", lambda *_: (None, {}))
+    monkeypatch.setattr("dedup.run.publication.to_html", lambda *_: "a page")
+
+
+@pytest.fixture
+def place(tmp_path):
+    place = Place(tmp_path)
+    for name, texts in PARTS.items():
+        place.add(name, texts, *(["--reelect"] if name == "b" else []))
+    return place
+
+
+def take_down(place, store, ids):
+    (place.folder / "ids").write_text("".join(f"{each}\n" for each in ids))
+    cli.main(["delete", str(store), "--ids", str(place.folder / "ids"), "--readmit"])
+
+
+def migrate(place, *options, to="new"):
+    inputs = [f"--input={name}={place.folder / name}.parquet" for name in PARTS]
+    arguments = ["migrate", str(place.store), "--to", str(place.folder / to), "--id-column", "id"]
+    return cli.main([*arguments, *inputs, *options])
+
+
+def build(place, *options, parts=PARTS) -> Tables:
+    """Add all batches to a store of their own."""
+    other = Place(place.folder / "whole")
+    other.folder.mkdir(exist_ok=True)
+    for name, texts in parts.items():
+        assert other.add(name, texts, *(["--reelect"] if name == "b" else []), *options) == 0
+    return Tables(str(other.store))
+
+
+@pytest.mark.parametrize("way", OTHER)
+def test_a_store_of_other_settings_is_what_its_batches_make_with_them(place, capsys, way):
+    before = place.content()
+    old = Tables(str(place.store))
+    capsys.readouterr()
+    assert migrate(place, *OTHER[way], "--json") == 0
+    told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+    new, whole = Tables(str(place.folder / "new")), build(place, *OTHER[way])
+    assert list_edges(new) == list_edges(whole) != list_edges(old)
+    assert list_members(new) == list_members(whole)
+    assert {**read_state(new).settings} == {**read_state(whole).settings}
+    assert (read_state(new).spec, read_state(new).searched) == (read_state(whole).spec, read_state(whole).searched)
+    assert check(new, mend=False) == []
+    assert place.content() == before
+    lots = [{doc_id: row[1] for doc_id, row in list_members(each).items()} for each in (old, new)]
+    other = {each for each in {**lots[0], **lots[1]} if lots[0].get(each, True) != lots[1].get(each, True)}
+    assert told[0] == {"other_lots": len(other)}
+    assert {row["id"]: row["is_kept"] for row in told[1:]} == {each: lots[1].get(each, True) for each in other}
+    # The batches are the ones that they were.
+    state = read_state(new).number
+    place.store = place.folder / "new"
+    assert place.add("b", PARTS["b"], "--reelect", *OTHER[way], output="again") == 0
+    assert read_state(new).number == state
+
+
+@pytest.mark.parametrize("way", OTHER)
+def test_what_was_deleted_stays_deleted_and_what_comes_meanwhile_is_taken_over(place, way):
+    gone = [*PARTS["b"], 0, 5]
+    take_down(place, place.store, gone)
+    assert migrate(place, *OTHER[way]) == 0
+    left = {name: {key: text for key, text in texts.items() if key not in gone} for name, texts in PARTS.items()}
+    new = Tables(str(place.folder / "new"))
+    parts = {name: texts for name, texts in left.items() if texts}
+    whole = build(place, *OTHER[way], parts=parts)
+    assert list_edges(new) == list_edges(whole)
+    assert {doc_id: row[1] for doc_id, row in list_members(new).items()}.keys() == list_members(whole).keys()
+    assert check(new, mend=False) == []
+
+    late = {"late": numbered(TEXTS[:4], 900)}
+    assert place.add("late", late["late"]) == 0
+    take_down(place, place.store, [200, 7])
+    assert migrate(place, *OTHER[way], f"--input=late={place.folder / 'late.parquet'}") == 0
+    build(place, *OTHER[way], parts=late)
+    take_down(place, whole.path, [200, 7])
+    assert list_edges(new) == list_edges(whole)
+    assert check(new, mend=False) == []
+
+
+def test_texts_that_are_needed_and_not_given_are_asked_for(place, capsys):
+    arguments = ["migrate", str(place.store), "--to", str(place.folder / "new"), "--id-column", "id"]
+    assert cli.main([*arguments, "--set", "shingles.shingle_size=4", f"--input=a={place.folder / 'a.parquet'}"]) == 2
+    assert "since another shingle_size needs their texts (missing: b, c)" in capsys.readouterr().err
+    assert cli.main([*arguments, "--set", 'keep.order=["latest:date"]']) == 2
+    assert "since another keep.order needs their texts (missing: a, b, c)" in capsys.readouterr().err
+    assert cli.main([*arguments[:-1], "other"]) == 2
+    assert "input.id_column must be 'id', as in the store (got 'other')" in capsys.readouterr().err
+    assert not (place.folder / "new").exists()
+    inputs = [f"--input={name}={place.folder / 'a.parquet'}" for name in "abc"]
+    assert cli.main([*arguments, *inputs[:1], "--set", "limits.per_source=2"]) == 2
+    assert "limits.per_source is of single runs" in capsys.readouterr().err
