@@ -7,12 +7,12 @@ from dedup.plan.rates import Rates
 from dedup.plan.rows import Rows
 from dedup.plan.shuffles import AUTO_BROADCAST_BYTES, INPUT_SPLIT_BYTES, PLACE_BYTES, ROW_BYTES, Item, Stage
 
-GRAM_BYTES, SHARED_BYTES, WINDOW_BYTES, REPEATED_BYTES = 18, 10, 22, 24
-"""A gram, one that occurs twice, a window and one that occurs twice after LZ4, of 36 to 52 bytes as Spark stores their
-rows: what it leaves of such rows with random hashes, the ids and places of documents standing together or not."""
+GRAM_BYTES, SHARED_BYTES, WINDOW_BYTES, REPEATED_BYTES = 16, 8, 19, 16
+"""A gram, one that occurs twice, a window and one that occurs twice after LZ4, of 24, 16, 32 and 40 bytes in blocks:
+what it leaves of columns of random hashes and ids, the ids and places of documents standing together or not."""
 RANKED_BYTES = 11
 """A window among those of its document, a hash and its place, after LZ4."""
-RANGE_BYTES, DIGESTED_BYTES = 28, 150
+RANGE_BYTES, DIGESTED_BYTES = 10, 150
 """A place that is to be read, and the digest of what stands there with ids and a beginning of the text, after LZ4."""
 ID_BYTES = 8
 """Integers: their order is that of the documents, which otherwise are ranked with all they bring."""
@@ -46,10 +46,8 @@ def find_passages(rows: Rows, corpus: Profile, cores: int, rates: Rates) -> Stag
         tables=[
             Item(what="documents", count=rows.reaching, each=REGISTER_BYTES + corpus.id_bytes),
             Item(what="grams selected", count=rows.grams, each=12),
-            Item(what="grams that occur twice", count=2 * rows.shared_grams, each=12),
             Item(what="windows in question", count=rows.asked_windows, each=12),
-            Item(what="windows that occur twice", count=rows.repeated_windows, each=REPEATED_BYTES),
-            Item(what="pieces, digests and spans", count=rows.pieces, each=4 * DIGESTED_BYTES),
+            Item(what="digests of pieces, thrice", count=3 * places, each=DIGESTED_BYTES),
         ],
         partitions=max(cores, math.ceil(text_bytes / INPUT_SPLIT_BYTES)),
         core_seconds=rows.tokens * rates.token

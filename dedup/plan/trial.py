@@ -45,10 +45,10 @@ def search_drawn(drawn: Drawn, config: Config, documents: int, *, ranges: bool =
     # Which documents reach the layer hardly depends on the seed.
     kept = searched.found.components == np.arange(drawn.documents)
     told = count_passages(drawn, kept, config) if "passages" in config.layers else {}
-    each = _weigh_rows(drawn, searched)
     others: list[Counts] = []
     for number in range(SEEDS if ranges else 0):
-        families = _count(drawn, config, _search(drawn, config, config.lsh.seed + 1 + number), told)
+        other = _search(drawn, config, config.lsh.seed + 1 + number)
+        families, each = _count(drawn, config, other, told), _weigh_rows(drawn, other)
         # A file that is the whole corpus holds all families there are.
         is_whole = documents == drawn.documents
         chance, size = np.random.default_rng(number), families["documents"].size
@@ -58,7 +58,7 @@ def search_drawn(drawn: Drawn, config: Config, documents: int, *, ranges: bool =
     return Trial(
         documents=drawn.documents,
         share=drawn.documents / drawn.total,
-        point=_rate(families, np.ones(families["documents"].size)) | each,
+        point=_rate(families, np.ones(families["documents"].size)) | _weigh_rows(drawn, searched),
         others=others,
     )
 
