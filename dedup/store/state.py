@@ -108,6 +108,9 @@ def choose_deciding(config: Config) -> dict[str, Any]:
 
 def create(tables: Tables, id_type: pa.DataType) -> None:
     """Make the tables that are missing."""
+    # The one that is made last.
+    if tables.exists():
+        return
     for name, layout in list_layouts(id_type).items():
         tables.create(name, layout.schema)
     tables.create(BATCHES, STATES)
