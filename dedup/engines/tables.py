@@ -159,6 +159,10 @@ class MemoryEngine:
         """See `Engine.turn`."""
         return pa.Table.from_batches(work(iter(rows.to_batches())), schema)
 
+    def select(self, rows: pa.Table, *columns: str) -> pa.Table:
+        """See `Engine.select`."""
+        return rows.select(list(columns))
+
     def unite(self, *tables: pa.Table) -> pa.Table:
         """See `Engine.unite`."""
         return pa.concat_tables(tables)

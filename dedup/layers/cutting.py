@@ -254,12 +254,6 @@ def tell_removals(batches: Batches, *, layer: str, fate: Fate, schema: pa.Schema
         yield pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def select(batches: Batches, *, names: list[str]) -> Batches:
-    """Yield some columns."""
-    for batch in batches:
-        yield batch.select(names)
-
-
 def name_kept(engine: Engine[Rows], rows: Rows) -> Rows:
     """Return REMOVALS of `going`: none of them for a document that goes itself."""
     schema = arrow.removals(engine.id_type)

@@ -76,6 +76,9 @@ class Engine(Protocol[Rows]):
     def turn(self, rows: Rows, work: Work, schema: pa.Schema) -> Rows:
         """Return what the work makes of rows, wherever each stands."""
 
+    def select(self, rows: Rows, *columns: str) -> Rows:
+        """Return rows with these columns alone, so that no others are brought to what is done with them."""
+
     def unite(self, *tables: Rows) -> Rows:
         """Return the rows of tables of one schema."""
 

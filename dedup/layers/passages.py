@@ -70,7 +70,7 @@ class PassagesLayer:
             else:
                 # Of a document that keeps a passage for others, that much is left.
                 plain = arrow.removals(engine.id_type)
-                removals = engine.turn(removals, partial(cutting.select, names=plain.names), plain)
+                removals = engine.select(removals, *plain.names)
         effect: Literal["cut", "mark"] = "mark" if settings.action == "mark" else "cut"
         details = describe(engine, documents, found, schema, length=settings.tokens, fate=fate)
         return Found(documents=documents, removals=removals, spans=spans, effect=effect, details=details)
@@ -80,7 +80,7 @@ class PassagesLayer:
         length = self.settings.tokens
         shared = engine.meet(
             "shared",
-            documents,
+            engine.select(documents, "doc_id", "grams", "places"),
             repeats.emit_grams,
             repeats.find_shared,
             emitted=repeats.GRAMS,

@@ -164,6 +164,10 @@ class SparkEngine:
         """See `Engine.turn`."""
         return rows.mapInArrow(work, from_arrow_schema(schema))
 
+    def select(self, rows: DataFrame, *columns: str) -> DataFrame:
+        """See `Engine.select`."""
+        return rows.select(*columns)
+
     def unite(self, *tables: DataFrame) -> DataFrame:
         """See `Engine.unite`."""
         first, *others = tables

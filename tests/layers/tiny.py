@@ -110,6 +110,10 @@ class TinyEngine:
         self._read(rows)
         return pa.Table.from_batches(work(self._split(rows)), schema)
 
+    def select(self, rows, *columns):
+        self._read(rows)
+        return rows.select(list(columns))
+
     def unite(self, *tables):
         return pa.concat_tables(tables)
 
