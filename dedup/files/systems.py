@@ -59,7 +59,7 @@ def resolve(path: str) -> tuple[fs.FileSystem, str]:
 
     Paths without a scheme and `file:` are on this machine; `s3:`, `s3a:`, `gs:`, `abfs:`, `abfss:` and `hdfs:` take
     credentials from where their own tools do: environment, files of the user, the machine's role. `AWS_ENDPOINT_URL`
-    names another server of S3.
+    names another server of S3, `AZURE_STORAGE_KEY` or `AZURE_STORAGE_SAS_TOKEN` opens an account of Azure.
 
     Raises
     ------
@@ -101,7 +101,9 @@ def _connect(scheme: str, host: str) -> fs.FileSystem:
     if scheme == "gs":
         return fs.GcsFileSystem(retry_time_limit=dt.timedelta(seconds=TRIES * SILENT_SECONDS))
     if scheme == "abfs":
-        return fs.AzureFileSystem(account_name=host)
+        # As the tools of Azure have them; without either pyarrow asks for the identity of the user or the machine.
+        key, token = os.environ.get("AZURE_STORAGE_KEY"), os.environ.get("AZURE_STORAGE_SAS_TOKEN")
+        return fs.AzureFileSystem(account_name=host, account_key=key, sas_token=None if key else token)
     return fs.FileSystem.from_uri(f"{scheme}://{host}/")[0]
 
 

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pyarrow import fs
 
 from dedup.errors import DataError, StorageError
 from dedup.files.listing import list_files
@@ -189,3 +190,26 @@ def test_names_stand_for_themselves(tmp_path, name):
 def test_only_where_no_jvm_is_taken_processes_are_forked():
     assert can_fork(["/a", "file:/b", "s3://c/d", "gs://e/f", "abfss://g@h/i"])
     assert not can_fork(["/a", "hdfs://name/b"])
+
+
+@pytest.mark.parametrize(
+    ("held", "expected"),
+    [
+        ({}, (None, None)),
+        ({"AZURE_STORAGE_KEY": "k"}, ("k", None)),
+        ({"AZURE_STORAGE_SAS_TOKEN": "t"}, (None, "t")),
+        ({"AZURE_STORAGE_KEY": "k", "AZURE_STORAGE_SAS_TOKEN": "t"}, ("k", None)),
+    ],
+)
+def test_an_account_of_azure_is_opened_by_what_its_own_tools_take(monkeypatch, held, expected):
+    for name in ("AZURE_STORAGE_KEY", "AZURE_STORAGE_SAS_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in held.items():
+        monkeypatch.setenv(name, value)
+    asked = []
+    monkeypatch.setattr(fs, "AzureFileSystem", lambda **named: asked.append(named) or fs.LocalFileSystem())
+    resolve(f"abfss://box@account{len(str(held))}.dfs.core.windows.net/a")
+
+    [named] = asked
+    assert named["account_name"].startswith("account")
+    assert (named["account_key"], named["sas_token"]) == expected
