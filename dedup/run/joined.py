@@ -1,5 +1,6 @@
 """What a store says of a batch added by Spark, in the terms of a run's output: `grown` as tables."""
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 from pyspark.sql import DataFrame
@@ -40,7 +41,10 @@ def tell(keep: Keep, grown: Grown, read: Read, threshold: float) -> Told:
     misses = _list_near_misses(grown, threshold)
     repeated = identical.select_repeated(read.shared.frame) if read.shared.counts.repeated else None
     few = fits_broadcast(members.counts + grown.joined.found.counts)
-    counts = _count(grown, read, gone, came=came, same=same, threshold=threshold, members=members.counts)
+    with ThreadPoolExecutor() as beside:
+        naming = beside.submit(_name_ends, keep, grown, signed.frame, found.unionByName(misses))
+        counts = _count(grown, read, gone, came=came, same=same, threshold=threshold, members=members.counts)
+        named = naming.result()
     applied = Applied(
         documents=signed.frame,
         rows=signed.counts.rows,
@@ -57,7 +61,7 @@ def tell(keep: Keep, grown: Grown, read: Read, threshold: float) -> Told:
         few=few and grown.joined.near_misses is not None,
         removes=bool(members.counts) or repeated is not None,
         near_misses=misses,
-        named=_name_ends(keep, grown, signed.frame, found.unionByName(misses)),
+        named=named,
         examples=counts.elected.shown,
     )
     told = verdicts.frame.filter(F.col("was_kept").isNotNull())
@@ -72,7 +76,7 @@ def _keep_members(keep: Keep, grown: Grown, signed: DataFrame, came: DataFrame) 
     A document that was in the store already goes as a copy of itself if it is kept there.
     """
     schema = schemas.removals(signed.schema["id"].dataType)
-    known = grown.met.known.frame.withColumn("is_known", F.expr("true"))
+    known = grown.step.met.known.frame.withColumn("is_known", F.expr("true"))
     own = grown.decided.verdicts.frame.join(came, on="doc_id", how="left_semi")
     own = own.join(known.select("doc_id", "is_known"), on="doc_id", how="left")
     copied = F.col("kept") & F.coalesce("is_known", F.expr("false"))
@@ -108,7 +112,7 @@ def _list_near_misses(grown: Grown, threshold: float) -> DataFrame:
     """Return EDGES of near misses."""
     if grown.joined.near_misses is None:
         return edges.select_near_misses(grown.joined.compared, threshold=threshold)
-    return grown.reader.spark.createDataFrame(grown.joined.near_misses)
+    return grown.step.reader.spark.createDataFrame(grown.joined.near_misses)
 
 
 def _name_ends(keep: Keep, grown: Grown, signed: DataFrame, pairs: DataFrame) -> DataFrame:
@@ -119,7 +123,7 @@ def _name_ends(keep: Keep, grown: Grown, signed: DataFrame, pairs: DataFrame) ->
         return columns
     ends = pairs.select(F.explode(F.array("left_id", "right_id")).alias("doc_id")).distinct()
     listed = keep("pair_ends", schemas.ENDS, lambda _: ends, count_rows)
-    there = grown.reader.select("documents", ["doc_id", "id"], "doc_id", listed.frame, listed.counts)
+    there = grown.step.reader.select("documents", ["doc_id", "id"], "doc_id", listed.frame, listed.counts)
     own = columns.join(listed.frame, on="doc_id", how="left_semi")
     rows = there.unionByName(own).dropDuplicates(["doc_id"])
     return keep("named", columns.schema, lambda _: rows, count_rows).frame

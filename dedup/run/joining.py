@@ -37,7 +37,7 @@ from dedup.stages.placement import sample_share
 from dedup.stages.table import Keep
 from dedup.store.joins.adding import Arrival, Grown, grow
 from dedup.store.joins.arriving import digest_content
-from dedup.store.joins.growth import name_under
+from dedup.store.joins.step import name_under
 from dedup.store.state import choose_deciding, create, read_state
 from dedup.store.tables import Conflict, Tables
 from dedup.tables.counts import Layered, Stored
@@ -55,6 +55,8 @@ class _Batch:
     grown: Grown
     spec: HashSpec
     keep: Keep
+    is_added: bool
+    """False where the store has it."""
     finish: Callable[[], object]
 
 
@@ -135,6 +137,7 @@ def _run(growth: Growth, spark: SparkSession, job: Job, storage: Storage, worksp
             grown=grown,
             spec=spec,
             keep=own,
+            is_added=bool(operation),
             finish=partial(grown.finish, arrival, operation) if operation else grown.drop,
         )
         try:
@@ -148,16 +151,19 @@ def _run(growth: Growth, spark: SparkSession, job: Job, storage: Storage, worksp
 def _publish(job: Job, batch: _Batch, workspace: Workspace, clock: Clock) -> dict[str, Any]:
     """Write the batch's own output, commit the batch, and publish the output."""
     config, given, grown, signed = job.config, batch.given, batch.grown, batch.read.signed
-    writing, spark, writer = grown.writing, grown.reader.spark, given.spread
+    writing, spark, writer = grown.writing, grown.step.reader.spark, given.spread
     assert writer is not None, "a batch is of files"
-    with clock.time("representatives"):
-        told = tell(batch.keep, grown, batch.read, config.threshold)
+    with ThreadPoolExecutor() as beside:
+        storing = beside.submit(grown.write) if batch.is_added else None
+        with clock.time("representatives"):
+            told = tell(batch.keep, grown, batch.read, config.threshold)
+        if storing:
+            storing.result()
     counts = told.counts
-    clock.note("meeting", Stored(rows=grown.met.rows.counts))
-    clock.note("sets", Stored(rows=grown.arrived.fresh.counts))
+    clock.note("meeting", Stored(rows=grown.step.met.rows.counts))
+    clock.note("sets", Stored(rows=grown.step.numbered.fresh.counts))
     clock.note("edges", counts.verified)
     clock.note("representatives", counts.elected)
-    clock.note("store", Stored(rows=grown.arrived.documents.counts))
     tables = TableWriter(workspace=workspace, clock=clock)
     baseline = read_baseline(FileStorage(), job.baseline) or remember(
         writing.tables, writing.snapshot.state, batch.growth, config

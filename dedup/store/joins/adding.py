@@ -5,7 +5,8 @@ edges up to `components.driver_edges`, to connect them; near misses and lists of
 All else is with the executors: a task holds whole components of CELL_BYTES, about, or one that is larger.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Protocol
@@ -15,10 +16,10 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
-from pyspark.sql.pandas.types import from_arrow_schema
 
 from dedup.engines.values import Search
 from dedup.errors import DataError
+from dedup.kernels import Integers
 from dedup.kernels.text import Contract
 from dedup.stages.components import Connecting, find_parted
 from dedup.stages.documents import Corpus
@@ -28,13 +29,14 @@ from dedup.stages.table import Keep, Table
 from dedup.store.arrays import distinct, is_in
 from dedup.store.changing import to_links
 from dedup.store.growth import Links
-from dedup.store.joins.arriving import Arrived, Met, meet, number
+from dedup.store.joins.arriving import list_documents, meet, number
 from dedup.store.joins.election import Decided, decide
-from dedup.store.joins.growth import Joined, Step, list_own_rows, settle
+from dedup.store.joins.growth import Joined, settle
 from dedup.store.joins.reading import Reader
+from dedup.store.joins.step import Step, list_own
 from dedup.store.joins.writing import write_rows, write_sets
 from dedup.store.state import Label, State
-from dedup.store.tables import Tables
+from dedup.store.tables import File, Tables
 from dedup.store.writing import Writing
 from dedup.tables.counts import Lost, Signed
 from dedup.tables.ids import SHOWN
@@ -72,25 +74,49 @@ class Grown:
 
     state: State
     """After the batch, but for its number, segments and versions."""
-    met: Met
-    arrived: Arrived
+    step: Step
     joined: Joined
     decided: Decided
     lost: Lost
-    reader: Reader
-    """Of the store, with the sets that have come."""
+    before: Integers
+    """Keys of the buckets over the cap before the batch, ascending."""
     writing: Writing
 
+    def write(self) -> None:
+        """Write what the batch makes of all tables; nothing of it counts before `finish`."""
+        step, writing, joined = self.step, self.writing, self.joined
+        if joined.withdrawn.num_rows:
+            lost = distinct(to_links(joined.withdrawn).encode())
+            writing.rewrite("edges", lambda rows: ~is_in(to_links(rows).encode(), lost), Links._fields)
+        fresh, verdicts = step.numbered.fresh, self.decided.verdicts
+        listed: dict[str, tuple[DataFrame, int]] = {
+            "bands": (list_own(step), fresh.counts * step.search.bands),
+            "edges": (joined.found.frame, joined.found.counts),
+            "members": (
+                verdicts.frame.withColumn("since", F.lit(step.state.number + 1).cast("long")),
+                verdicts.counts.rows,
+            ),
+            "documents": (step.documents.frame, step.documents.counts),
+        }
+
+        def write(name: str) -> Sequence[File]:
+            layout, (rows, count) = step.reader.layouts[name], listed[name]
+            rows = rows.select(*layout.schema.names)
+            return write_rows(step.reader.tables, name, writing.segment, layout, rows, count=count)
+
+        # All at once: of a small batch each has its share of waiting for the driver.
+        with ThreadPoolExecutor() as writers:
+            for name, files in zip(listed, writers.map(write, listed), strict=True):
+                writing.files.setdefault(name, []).extend(files)
+        if not np.array_equal(joined.hot, self.before):
+            writing.write("hot", [pa.table({"key": joined.hot})])
+            writing.replaced["hot"] = list(step.state.segments["hot"])
+
     def finish(self, arrival: Arrival, operation: str) -> State:
-        """Let the batch be in the store, all of it; see `adding.Grown.finish`."""
-        own = self.decided.verdicts.frame.join(
-            self.arrived.documents.frame.select("doc_id"), on="doc_id", how="left_semi"
-        )
-        gone = own.filter(~F.col("kept")).count()
-        count = self.arrived.documents.counts
-        label = Label(
-            operation=operation, batch=arrival.name, content=arrival.content, documents=count, kept=count - gone
-        )
+        """Let the batch, once it is written, be in the store, all of it; see `adding.Grown.finish`."""
+        count = self.step.documents.counts
+        kept = count - self.decided.removed
+        label = Label(operation=operation, batch=arrival.name, content=arrival.content, documents=count, kept=kept)
         return self.writing.finish(self.state, label)
 
     def drop(self) -> None:
@@ -141,9 +167,10 @@ def grow(
         met = meet(keep, reader, signed, search, seed=seed, sets=state.sets, cores=cores)
         if arrival.id_column and met.known.counts:
             raise _refuse_known(arrival, met.known)
-        arrived = number(keep, reader, signed, met, batch=arrival.name, sets=state.sets)
-    with stage("sets"):
-        fresh = arrived.fresh
+        numbered = number(keep, signed, met, sets=state.sets)
+    with stage("sets"), ThreadPoolExecutor() as beside:
+        listing = beside.submit(list_documents, keep, reader, signed, met, numbered, batch=arrival.name)
+        fresh = numbered.fresh
         writing.files["sets"] = write_sets(
             reader.tables,
             writing.segment,
@@ -154,6 +181,7 @@ def grow(
             shingle_size=arrival.shingle_size,
             broadcast=fits_broadcast(fresh.counts),
         )
+        documents = listing.result()
         if sum(file.rows for file in writing.files["sets"]) != fresh.counts:
             raise DataError("--input: must not change while the job reads it (documents are gone): repeat the command")
     reader = reader.add("sets", writing.files["sets"])
@@ -163,7 +191,8 @@ def grow(
         state=state,
         signed=signed,
         met=met,
-        arrived=arrived,
+        numbered=numbered,
+        documents=documents,
         search=search,
         seed=seed,
         cores=cores,
@@ -173,20 +202,15 @@ def grow(
         joined = settle(step, before)
     with stage("representatives"):
         decided = decide(step, joined, connecting, anew=anew)
-    lost = _estimate_loss(step, joined, decided)
-    grown = Grown(
+    return Grown(
         state=replace(state, sets=step.count),
-        met=met,
-        arrived=arrived,
+        step=step,
         joined=joined,
         decided=decided,
-        lost=lost,
-        reader=reader,
+        lost=_estimate_loss(step, joined, decided),
+        before=before,
         writing=writing,
     )
-    with stage("store"):
-        _write(grown, step, before)
-    return grown
 
 
 def _refuse_known(arrival: Arrival, known: Table[int]) -> DataError:
@@ -198,30 +222,6 @@ def _refuse_known(arrival: Arrival, known: Table[int]) -> DataError:
         f"input.id_column: column {arrival.id_column!r} must hold ids that the store has not (got {known.counts:,} "
         f"that it has: {shown}); delete these first, or leave them out"
     )
-
-
-def _write(grown: Grown, step: Step, before: pa.Array) -> None:
-    """Write what the batch makes of all tables but `sets`."""
-    writing, joined = grown.writing, grown.joined
-    if joined.withdrawn.num_rows:
-        lost = distinct(to_links(joined.withdrawn).encode())
-        writing.rewrite("edges", lambda rows: ~is_in(to_links(rows).encode(), lost), Links._fields)
-    own = list_own_rows(grown.arrived.fresh.frame, step.signed.frame)
-    members = grown.decided.verdicts.frame.withColumn("since", F.lit(step.state.number + 1).cast("long"))
-    listed: dict[str, tuple[DataFrame, int]] = {
-        "bands": (own, grown.arrived.fresh.counts * step.search.bands),
-        "edges": (joined.found.frame, joined.found.counts),
-        "members": (members, grown.decided.verdicts.counts.rows),
-        "documents": (grown.arrived.documents.frame, grown.arrived.documents.counts),
-    }
-    for name, (rows, count) in listed.items():
-        layout = step.reader.layouts[name]
-        chosen = rows.select(*from_arrow_schema(layout.schema).names)
-        files = write_rows(step.reader.tables, name, writing.segment, layout, chosen, count=count)
-        writing.files.setdefault(name, []).extend(files)
-    if not np.array_equal(joined.hot, before):
-        writing.write("hot", [pa.table({"key": joined.hot})])
-        writing.replaced["hot"] = list(step.state.segments["hot"])
 
 
 def _estimate_loss(step: Step, joined: Joined, decided: Decided) -> Lost:

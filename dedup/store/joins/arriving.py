@@ -1,5 +1,7 @@
 """Documents that have come, beside what the store has of them: who was there already, and the numbers of their sets."""
 
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -64,15 +66,13 @@ class Met(NamedTuple):
     """SIGNED, of these rows."""
 
 
-class Arrived(NamedTuple):
-    """What the batch is in the store."""
+class Numbered(NamedTuple):
+    """The shingle sets of the batch."""
 
     fresh: Table[int]
     """CAME, of sets that the store has not, with their numbers."""
     twins: DataFrame
     """CAME, of sets that it has."""
-    documents: Table[int]
-    """Rows of `documents`."""
 
 
 def digest_content(signatures: DataFrame) -> str:
@@ -100,12 +100,15 @@ def meet(keep: Keep, reader: Reader, signed: Table[Signed], search: Search, *, s
     """
     ids = signed.frame.select("doc_id")
     documents = reader.scan("documents", KNOWN.names)
-    known = keep("known", KNOWN, lambda _: documents.join(ids, on="doc_id", how="left_semi"), count_rows)
+    known = partial(keep, "known", KNOWN, lambda _: documents.join(ids, on="doc_id", how="left_semi"), count_rows)
     count = reader.count("bands")
     several = max(place_bands(signed.counts.rows, search.bands, cores), tasks(16 * count, 8 * BAND_BYTES, cores))
     keys = signed.frame.filter(F.col("shingle_count") > 0).select("band_keys").mapInArrow(_list_keys, WANTED)
-    rows = keep("met", MET, lambda _: reader.find_bands(keys, several), count_rows)
-    return Met(known, rows, sign_sets(keep, "met_sets", reader, rows, search, seed=seed, sets=sets, cores=cores))
+    with ThreadPoolExecutor() as beside:
+        knowing = beside.submit(known)
+        rows = keep("met", MET, lambda _: reader.find_bands(keys, several), count_rows)
+        found = sign_sets(keep, "met_sets", reader, rows, search, seed=seed, sets=sets, cores=cores)
+        return Met(knowing.result(), rows, found)
 
 
 def sign_sets(
@@ -139,7 +142,7 @@ def _list_keys(batches: Batches) -> Batches:
         yield pa.record_batch({"wanted": blocks.unlists(batch["band_keys"], "<i8")[0]})
 
 
-def number(keep: Keep, reader: Reader, signed: Table[Signed], met: Met, *, batch: str, sets: int) -> Arrived:
+def number(keep: Keep, signed: Table[Signed], met: Met, *, sets: int) -> Numbered:
     """Give each shingle set its number, that of the store or the next free one in the order of reading.
 
     Takes 16 bytes of the driver's memory a split.
@@ -151,8 +154,14 @@ def number(keep: Keep, reader: Reader, signed: Table[Signed], met: Met, *, batch
     came = keep("came", CAME, lambda _: joined, count_rows)
     unknown = came.frame.filter(F.col("set").isNull())
     fresh = keep("fresh", CAME, lambda _: _count_up(unknown, sets), count_rows)
-    twins = came.frame.filter(F.col("set").isNotNull())
-    numbers = twins.unionByName(fresh.frame).select(*DIGESTS, "set")
+    return Numbered(fresh, came.frame.filter(F.col("set").isNotNull()))
+
+
+def list_documents(
+    keep: Keep, reader: Reader, signed: Table[Signed], met: Met, numbered: Numbered, *, batch: str
+) -> Table[int]:
+    """Keep the rows of `documents` that have come."""
+    numbers = numbered.twins.unionByName(numbered.fresh.frame).select(*DIGESTS, "set")
     unseen = signed.frame.join(met.known.frame.select("doc_id"), on="doc_id", how="left_anti")
     schema = from_arrow_schema(reader.layouts["documents"].schema)
     columns: dict[str, Column] = {
@@ -161,8 +170,7 @@ def number(keep: Keep, reader: Reader, signed: Table[Signed], met: Met, *, batch
         "order_keys": F.coalesce("order_keys", F.array().cast("array<double>")),
     }
     rows = unseen.dropDuplicates(["doc_id"]).join(numbers, on=DIGESTS, how="left").withColumns(columns)
-    documents = keep("arrived", schema, lambda _: rows.select(*schema.names), count_rows)
-    return Arrived(fresh, twins, documents)
+    return keep("arrived", schema, lambda _: rows.select(*schema.names), count_rows)
 
 
 def _count_up(unknown: DataFrame, first: int) -> DataFrame:

@@ -28,8 +28,9 @@ from dedup.store.arrays import look_up
 from dedup.store.election import Verdict, elect, gather
 from dedup.store.growth import Links
 from dedup.store.joins.arriving import SET_BYTES
-from dedup.store.joins.growth import LINKS, Joined, Step
+from dedup.store.joins.growth import Joined
 from dedup.store.joins.reading import as_wanted
+from dedup.store.joins.step import LINKS, Step
 from dedup.store.schemas import NO_SET
 from dedup.tables.counts import Connected, Elected
 
@@ -47,6 +48,8 @@ class Decided:
 
     verdicts: Table[Elected]
     """VERDICTS."""
+    removed: int
+    """Documents of them that have come and are not kept."""
     connected: Table[Connected]
     """Components of the sets of the store that have edges, by their least set."""
 
@@ -109,12 +112,13 @@ def decide(step: Step, joined: Joined, connecting: Connecting, *, anew: bool) ->
         lambda counters: placed.mapInArrow(_elector(step, schema, counters, anew=anew), schema),
         _measure,
     )
-    return Decided(verdicts=elected, connected=connected)
+    counts, removed = elected.counts
+    return Decided(verdicts=Table(frame=elected.frame, counts=counts), removed=removed, connected=connected)
 
 
 def _choose_voting(step: Step, links: Iterable[DataFrame], parts: DataFrame, *, anew: bool) -> Table[int]:
     """Keep VOTING: the components that the batch touches, and with a new election those that wait for one."""
-    touched = step.arrived.documents.frame.select("set").unionByName(step.met.known.frame.select("set"))
+    touched = step.documents.frame.select("set").unionByName(step.met.known.frame.select("set"))
     for each in links:
         touched = touched.unionByName(each.select(F.explode(F.array("left", "right")).alias("set")))
     if anew:
@@ -140,7 +144,7 @@ def _gather_voters(step: Step, voting: Table[int]) -> DataFrame:
     columns = step.reader.layouts["documents"].schema.names
     old = step.reader.select("documents", columns, "set", voting.frame, voting.counts)
     every = old.withColumn("is_new", F.expr("false")).unionByName(
-        step.arrived.documents.frame.withColumn("is_new", F.expr("true"))
+        step.documents.frame.withColumn("is_new", F.expr("true"))
     )
     sizes = F.count(F.lit(1)).over(Window.partitionBy("component"))
     placed = every.join(voting.frame, on="set", how="inner").withColumn("size", sizes)
@@ -193,6 +197,8 @@ def _elector(step: Step, schema: T.StructType, counters: Counters, *, anew: bool
         held = _Held(*_read_sets(pa.Table.from_batches(sets)))
         verdict = elect(held, voters, links, before=before, new=new, search=search, anew=anew, readmit=False, threads=1)
         counters.add_text(TEXT, json.dumps(asdict(verdict.counts)))
+        gone = verdict.members.filter(pc.invert(verdict.members["kept"]))["doc_id"].to_numpy()
+        counters.add("removed", np.count_nonzero(look_up(new, gone) >= 0))
         table = _name(voters.rows, voters.heads, verdict)
         yield from table.select(names).combine_chunks().to_batches()
 
@@ -227,10 +233,10 @@ def _name(rows: pa.Table, heads: Integers, verdict: Verdict) -> pa.Table:
     )
 
 
-def _measure(seen: Seen) -> Elected:
-    """Return the counts of all tasks."""
+def _measure(seen: Seen) -> tuple[Elected, int]:
+    """Return the counts of all tasks, and how many that have come are removed."""
     parts = [json.loads(text) for text, count in seen.get(TEXT, {}).items() for _ in range(count)]
-    return merge_elected(parts)
+    return merge_elected(parts), seen.get("removed", 0)
 
 
 def merge_elected(parts: Iterable[Mapping[str, Any]]) -> Elected:
