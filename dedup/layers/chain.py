@@ -135,8 +135,8 @@ class Chain(Generic[Rows]):
             None,
             partial(_follow, schema=schema),
             emitted=emitted,
-            by=[KEY, ROLE],
-            order=["doc_id"],
+            by=[KEY],
+            order=[ROLE, "doc_id"],
             schema=schema,
         )
         return engine.unite(followed, found.removals)

@@ -1,10 +1,12 @@
 """Pairs of buckets, the filters they pass, and what is counted."""
 
 import random
+from functools import partial
 from itertools import combinations
 
 import pytest
 
+from dedup.kernels import lsh
 from dedup.kernels.curve import least_estimate
 from dedup.stages.candidates import pair_documents
 from dedup.stages.exchange import Counters
@@ -17,7 +19,7 @@ DEFAULTS = {
     "threshold": 0.8,
     "signature_size": SIZE,
     "estimate_sigmas": None,
-    "max_bucket": None,
+    "pairs_of": partial(lsh.pairs, max_bucket=None, most=1 << 20),
     "meeting": Meeting(groups=2, broadcast=True, whole=False),
 }
 
@@ -116,7 +118,9 @@ def test_a_pair_is_dropped_once_its_estimate_is_too_many_errors_below(spark):
 def test_a_hot_bucket_gives_every_member_its_share_of_partners(spark):
     hot, ordinary = range(40), range(100, 107)
 
-    found, counted = pair(spark, [hot, ordinary], alike([*hot, *ordinary]), max_bucket=7)
+    found, counted = pair(
+        spark, [hot, ordinary], alike([*hot, *ordinary]), pairs_of=partial(lsh.pairs, max_bucket=7, most=1 << 20)
+    )
 
     assert [row[:2] for row in found if row[0] >= 100] == list(combinations(ordinary, 2))
     partners = [end for row in found if row[0] < 100 for end in row[:2]]
