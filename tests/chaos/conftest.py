@@ -23,8 +23,9 @@ STAGES = ("signatures", "identical", "buckets", "candidates", "sets", "edges", "
 """Tables of a run, in the order in which they are finished."""
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave the tests of a file to one worker."""
+    """Leave the tests of a file to one worker; before its plugin looks for such marks."""
     for item in items:
         if item.path.stem not in APART:
             item.add_marker(pytest.mark.xdist_group(item.path.stem))
