@@ -17,18 +17,8 @@ from tests.corpora import write_corpus
 
 JOB = ROOT / "jobs" / "deduplicate.py"
 DEADLINE_SECONDS = 300
-APART = ("test_storage_faults",)
-"""Files whose tests share nothing, so that two workers may share them; those of a cluster look for its processes."""
 STAGES = ("signatures", "identical", "buckets", "candidates", "sets", "edges", "components", "members")
 """Tables of a run, in the order in which they are finished."""
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave the tests of a file to one worker; before its plugin looks for such marks."""
-    for item in items:
-        if item.path.stem not in APART:
-            item.add_marker(pytest.mark.xdist_group(item.path.stem))
 
 
 @pytest.fixture(scope="session")
