@@ -617,3 +617,14 @@ def test_what_layers_say_of_themselves_is_in_tables():
     page = to_html(report, draw_plots(report))
     assert "What the layer passages found" in page
     assert "<b>" not in page
+
+
+def test_long_names_leave_the_numbers_of_the_terminal_in_columns():
+    report = make_report()
+    report["stages"]["a-profile-of-chinese_representatives"] = {"rows": 1_234_567, "seconds": 1.0}
+    report["profiles"] = [{"name": "a-profile-of-chinese-pages", "removed": 17}]
+    head, stages = to_table(report).split("\n\n")[-2:]
+
+    assert len({len(line) for line in head.splitlines() if not line.startswith("ALERT")}) == 1
+    assert len({len(line) for line in stages.splitlines()}) == 1
+    assert all("  " in line for line in stages.splitlines()[1:])

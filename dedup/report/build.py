@@ -407,11 +407,11 @@ def to_table(report: Mapping[str, Any]) -> str:
     lines = [f"ALERT: {to_sentence(breach)}" for breach in report["alerts"]]
     if lines:
         lines.append("")
-    lines += [f"{name:<22}{value:>10}" for name, value in rows]
-    lines += ["", f"{'stage':<18}{'rows':>14}{'seconds':>10}"]
-    lines += [
-        f"{name:<18}{measured['rows']:>14,}{measured['seconds']:>10.1f}" for name, measured in report["stages"].items()
-    ]
-    seconds = sum(measured["seconds"] for measured in report["stages"].values())
-    lines.append(f"{'all':<18}{'':>14}{seconds:>10.1f}")
+    width = max([22, *(len(name) for name, _ in rows)])
+    lines += [f"{name:<{width}}{value:>10}" for name, value in rows]
+    stages = report["stages"]
+    width = max([18, *(len(name) + 2 for name in stages)])
+    lines += ["", f"{'stage':<{width}}{'rows':>14}{'seconds':>10}"]
+    lines += [f"{name:<{width}}{each['rows']:>14,}{each['seconds']:>10.1f}" for name, each in stages.items()]
+    lines.append(f"{'all':<{width}}{'':>14}{sum(each['seconds'] for each in stages.values()):>10.1f}")
     return "\n".join(lines)
