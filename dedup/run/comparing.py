@@ -13,6 +13,7 @@ from dedup.files.storage import Storage
 from dedup.report.matrix import to_page
 from dedup.run.growing import Growth, add_batch
 from dedup.run.job import Job
+from dedup.run.opening import list_input
 from dedup.run.overlap import check_apart
 from dedup.settings.options import Alerts, Config, Evaluation, Keep, Limits, Output
 from dedup.store.comparing import Compared, compare
@@ -74,6 +75,9 @@ def compare_snapshots(snapshots: Mapping[str, str], config: Config, output: str 
             raise StorageError(f"--output {output}: must not exist yet")
     with tempfile.TemporaryDirectory(prefix="dedup-") as folder:
         stores = {name: Tables(path) for name, path in snapshots.items()}
+        for name, tables in stores.items():
+            if not tables.exists():
+                _check_files(tables.path, name, config)
         for number, (name, tables) in enumerate(stores.items()):
             if not tables.exists():
                 stores[name] = _store(tables.path, name, _pick(config), Path(folder, f"{number}"))
@@ -82,6 +86,14 @@ def compare_snapshots(snapshots: Mapping[str, str], config: Config, output: str 
             threshold = read_state(next(iter(stores.values()))).search.threshold
             _write(found, threshold, storage, output)
     return found
+
+
+def _check_files(path: str, name: str, config: Config) -> None:
+    """Make sure that there are files, before any is read."""
+    try:
+        list_input(Job(inputs=[path], output="", config=config))
+    except StorageError as error:
+        raise StorageError(f"--against {name}: {error}") from None
 
 
 def _pick(config: Config) -> Config:

@@ -163,6 +163,15 @@ def test_batches_of_a_store_are_compared_by_the_command(tmp_path, capsys):
     assert "threshold must be 0.8, as in the first snapshot (got 0.7)" in capsys.readouterr().err
 
 
+def test_a_snapshot_that_is_not_there_is_refused_before_another_is_read(tmp_path, capsys):
+    torn = tmp_path / "torn.parquet"
+    torn.write_bytes(b"no parquet")
+    arguments = ["--against", str(torn), "--against", str(tmp_path / "gone.parquet"), "--id-column", "id"]
+
+    assert cli.main(arguments) == 2
+    assert capsys.readouterr().err.startswith("dedup: --against gone.parquet: ")
+
+
 def test_snapshots_are_named_by_the_user_or_by_their_path(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "date=2026-11").mkdir()
