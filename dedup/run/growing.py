@@ -4,8 +4,9 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from dedup.engines.tables import MemoryEngine
@@ -25,7 +26,7 @@ from dedup.run.grown import to_changes, to_found, to_members, to_names, to_remov
 from dedup.run.job import Job
 from dedup.run.opening import SPLIT_BYTES, choose_cores, list_input, open_input
 from dedup.run.overlap import check_apart
-from dedup.run.publication import conclude, identify, read_baseline
+from dedup.run.publication import KEY_FILE, conclude, identify, read_baseline
 from dedup.run.searching import KEPT, Reading, Searched, Signatures, choose_signing, to_search
 from dedup.run.sinking import Explained, FileWriter
 from dedup.run.start import choose_engine, run_on_spark
@@ -37,7 +38,7 @@ from dedup.settings.keeping import needs_spark
 from dedup.settings.layers import NEAR
 from dedup.settings.options import Config
 from dedup.settings.profiles import refuse_profiles
-from dedup.store.adding import Batch, Grown, grow
+from dedup.store.adding import Grown, grow
 from dedup.store.state import State, choose_deciding, create, read_rows, read_state
 from dedup.store.tables import Conflict, Tables
 from dedup.tables.counts import Stored
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 LOG = logging.getLogger("dedup")
+Brought = TypeVar("Brought")
 TRIES = 20
 """Other writers that may be first before this one gives up."""
 REMEMBERED = 10
@@ -150,69 +152,90 @@ def _run(job: Job, growth: Growth, storage: Storage, workspace: Workspace) -> di
         signed = clock("signatures", reading.sign)
         batch = to_batch(reading, signed, growth.batch)
         create(tables, source.id_type)
-        for _ in range(TRIES):
-            state, operation = find_base(tables, batch.content, growth)
-            state.check(config, spec, source.id_type)
-            try:
-                grown = _grow(tables, state, batch, job, growth, spec=spec, threads=cores, clock=clock)
-            except StorageError as error:
-                raise error if operation else refuse_again(growth, error) from error
-            finish = partial(grown.finish, batch, operation) if operation else grown.drop
-            try:
-                return _publish(
-                    job,
-                    growth,
-                    workspace,
-                    writer,
-                    reading=reading,
-                    signed=signed,
-                    grown=grown,
-                    clock=clock,
-                    spec=spec,
-                    listing=listing,
-                    finish=finish,
-                )
-            except Conflict:
-                LOG.info("%s: another writer was first; starting over with what it has added", redact(growth.store))
-                storage.delete(workspace.result)
+
+        def bring(state: State) -> Grown:
+            state = begin(state, config, spec, source.id_type)
+            return grow(tables, state, batch, anew=growth.anew, threads=cores, stage=clock.time)
+
+        def publish(grown: Grown, operation: str) -> dict[str, Any]:
+            return _publish(
+                job,
+                growth,
+                workspace,
+                writer,
+                reading=reading,
+                signed=signed,
+                grown=grown,
+                clock=clock,
+                spec=spec,
+                listing=listing,
+                finish=partial(grown.finish, batch, operation) if operation else grown.drop,
+            )
+
+        start_over = partial(storage.delete, workspace.result)
+        return try_until_first(growth, tables, batch.content, bring=bring, publish=publish, start_over=start_over)
+
+
+def begin(state: State, config: Config, spec: HashSpec, id_type: pa.DataType) -> State:
+    """Return the state to which a batch is added.
+
+    Raises
+    ------
+    ConfigError
+        When the settings are not those of the first batch.
+    """
+    state.check(config, spec, id_type)
+    settings = {**choose_deciding(config), KEY_FILE: config.hash.key_file}
+    return state.begin(id_type=id_type, spec=spec, settings=settings, search=to_search(config))
+
+
+def try_until_first(
+    growth: Growth,
+    tables: Tables,
+    content: str,
+    *,
+    bring: Callable[[State], Brought],
+    publish: Callable[[Brought, str], dict[str, Any]],
+    start_over: Callable[[], None],
+) -> dict[str, Any]:
+    """Return the report of a batch that no other writer came before, once it is published.
+
+    Parameters
+    ----------
+    content
+        Digest of its documents, see `content.name_content`.
+    bring
+        Given a state of the store, finds what the batch brings.
+    publish
+        Given that and as which operation, none where the store has it already, lets it be in the store.
+    start_over
+        Deletes what `publish` has left.
+
+    Raises
+    ------
+    StorageError
+        When others have been first each time, or the output of a batch of before vacuum is to be made again.
+    """
+    for _ in range(TRIES):
+        state, operation = _find_base(tables, content, growth)
+        try:
+            brought = bring(state)
+        except StorageError as error:
+            if operation:
+                raise
+            raise StorageError(
+                f"--batch: {growth.batch!r} is in the store, which stays as it is; its output cannot be made again "
+                f"since vacuum has deleted what was there before it ({error})"
+            ) from error
+        try:
+            return publish(brought, operation)
+        except Conflict:
+            LOG.info("%s: another writer was first; starting over with what it has added", redact(growth.store))
+            start_over()
     raise StorageError(f"{redact(growth.store)}: {TRIES} other writers were first; repeat the command")
 
 
-def _grow(
-    tables: Tables,
-    state: State,
-    batch: Batch,
-    job: Job,
-    growth: Growth,
-    *,
-    spec: HashSpec,
-    threads: int,
-    clock: Clock,
-) -> Grown:
-    config = job.config
-    return grow(
-        tables,
-        state,
-        batch,
-        to_search(config),
-        seed=config.lsh.seed,
-        settings={**choose_deciding(config), "hash.key_file": config.hash.key_file},
-        spec=spec.to_dict(),
-        anew=growth.anew,
-        threads=threads,
-        stage=clock.time,
-    )
-
-
-def refuse_again(growth: Growth, error: StorageError) -> StorageError:
-    """Return the error for a batch of the store whose output is to be made again, and cannot."""
-    return StorageError(
-        f"--batch: {growth.batch!r} is in the store, which stays as it is; its output cannot be made again since "
-        f"vacuum has deleted what was there before it ({error})"
-    )
-
-
-def find_base(tables: Tables, content: str, growth: Growth) -> tuple[State, str]:
+def _find_base(tables: Tables, content: str, growth: Growth) -> tuple[State, str]:
     """Return the state that a batch is added to, and as which operation; none where it is in the store already.
 
     Parameters

@@ -11,20 +11,18 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from dedup.errors import ConfigError, StorageError
+from dedup.errors import ConfigError
 from dedup.files.storage import Storage as FileStorage
-from dedup.files.systems import redact
 from dedup.layers.near import NearLayer, Read
 from dedup.report.build import Outcome
 from dedup.report.summary import draw
 from dedup.run.clock import Clock
-from dedup.run.growing import TRIES, Growth, find_base, refuse_again, remember
+from dedup.run.growing import Growth, begin, remember, try_until_first
 from dedup.run.job import Job
 from dedup.run.joined import tell
 from dedup.run.pipeline import Given, count_survival, open_files, read_sample, run
 from dedup.run.publication import conclude, identify, read_baseline
 from dedup.run.reach import find_obstacle_beside
-from dedup.run.searching import to_search
 from dedup.run.storage import Storage
 from dedup.run.tables import Tables as Kept
 from dedup.run.workspace import Workspace
@@ -38,8 +36,8 @@ from dedup.stages.table import Keep
 from dedup.store.joins.adding import Arrival, Grown, grow
 from dedup.store.joins.arriving import digest_content
 from dedup.store.joins.step import name_under
-from dedup.store.state import choose_deciding, create, read_state
-from dedup.store.tables import Conflict, Tables
+from dedup.store.state import State, create, read_state
+from dedup.store.tables import Tables
 from dedup.tables.counts import Layered, Stored
 
 LOG = logging.getLogger("dedup")
@@ -47,7 +45,7 @@ LOG = logging.getLogger("dedup")
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Batch:
-    """A batch that has been decided on, and what ends it."""
+    """A batch that has been decided on."""
 
     growth: Growth
     given: Given
@@ -55,9 +53,6 @@ class _Batch:
     grown: Grown
     spec: HashSpec
     keep: Keep
-    is_added: bool
-    """False where the store has it."""
-    finish: Callable[[], object]
 
 
 def add_batch(spark: SparkSession, job: Job, growth: Growth) -> dict[str, Any]:
@@ -104,57 +99,49 @@ def _run(growth: Growth, spark: SparkSession, job: Job, storage: Storage, worksp
         shingle_size=spec.shingle_size,
     )
     create(tables, id_type)
-    for _ in range(TRIES):
-        state, operation = find_base(tables, arrival.content, growth)
-        state.check(config, spec, id_type)
+
+    def bring(state: State) -> _Batch:
         # Of this try alone: the store may be another in the next.
         own = name_under(keep, secrets.token_hex(4))
-        try:
-            grown = grow(
-                own,
-                tables,
-                state,
-                arrival,
-                to_search(config),
-                seed=config.lsh.seed,
-                settings={**choose_deciding(config), "hash.key_file": config.hash.key_file},
-                spec=spec.to_dict(),
-                anew=growth.anew,
-                connecting=Connecting(
-                    engine=config.components.engine,
-                    driver_edges=config.components.driver_edges,
-                    checkpoints=workspace.checkpoints,
-                ),
-                cores=cores,
-                stage=clock.time,
-            )
-        except StorageError as error:
-            raise error if operation else refuse_again(growth, error) from error
-        batch = _Batch(
-            growth=growth,
-            given=given,
-            read=read,
-            grown=grown,
-            spec=spec,
-            keep=own,
-            is_added=bool(operation),
-            finish=partial(grown.finish, arrival, operation) if operation else grown.drop,
+        grown = grow(
+            own,
+            tables,
+            begin(state, config, spec, id_type),
+            arrival,
+            anew=growth.anew,
+            connecting=Connecting(
+                engine=config.components.engine,
+                driver_edges=config.components.driver_edges,
+                checkpoints=workspace.checkpoints,
+            ),
+            cores=cores,
+            stage=clock.time,
         )
-        try:
-            return _publish(job, batch, workspace, clock)
-        except Conflict:
-            LOG.info("%s: another writer was first; starting over with what it has added", redact(growth.store))
-            storage.delete(workspace.result)
-    raise StorageError(f"{redact(growth.store)}: {TRIES} other writers were first; repeat the command")
+        return _Batch(growth=growth, given=given, read=read, grown=grown, spec=spec, keep=own)
+
+    def publish(batch: _Batch, operation: str) -> dict[str, Any]:
+        finish = partial(batch.grown.finish, arrival, operation) if operation else batch.grown.drop
+        return _publish(job, batch, workspace, clock, is_added=bool(operation), finish=finish)
+
+    start_over = partial(storage.delete, workspace.result)
+    return try_until_first(growth, tables, arrival.content, bring=bring, publish=publish, start_over=start_over)
 
 
-def _publish(job: Job, batch: _Batch, workspace: Workspace, clock: Clock) -> dict[str, Any]:
-    """Write the batch's own output, commit the batch, and publish the output."""
+def _publish(
+    job: Job, batch: _Batch, workspace: Workspace, clock: Clock, *, is_added: bool, finish: Callable[[], object]
+) -> dict[str, Any]:
+    """Write the batch's own output, commit the batch, and publish the output.
+
+    Parameters
+    ----------
+    is_added
+        False where the store has it.
+    """
     config, given, grown, signed = job.config, batch.given, batch.grown, batch.read.signed
     writing, spark, writer = grown.writing, grown.step.reader.spark, given.spread
     assert writer is not None, "a batch is of files"
     with ThreadPoolExecutor() as beside:
-        storing = beside.submit(grown.write) if batch.is_added else None
+        storing = beside.submit(grown.write) if is_added else None
         with clock.time("representatives"):
             told = tell(batch.keep, grown, batch.read, config.threshold)
         if storing:
@@ -205,4 +192,4 @@ def _publish(job: Job, batch: _Batch, workspace: Workspace, clock: Clock) -> dic
         spec=batch.spec.to_dict(),
         format=given.format,
     )
-    return conclude(job, workspace, outcome, plots, first=batch.finish)
+    return conclude(job, workspace, outcome, plots, first=finish)

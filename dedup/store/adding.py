@@ -1,15 +1,15 @@
 """A batch of documents added to a store."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, dataclass, replace
-from typing import Any, NamedTuple, TypeAlias
+from dataclasses import dataclass, replace
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
 from dedup.engines.documents import Documents, collapse
-from dedup.engines.values import Features, Search
+from dedup.engines.values import Features
 from dedup.errors import DataError
 from dedup.kernels import Flags, Hashes, Integers
 from dedup.store.arrays import distinct, is_in, look_up
@@ -101,11 +101,7 @@ def grow(
     tables: Tables,
     state: State,
     batch: Batch,
-    search: Search,
     *,
-    seed: int,
-    settings: Mapping[str, Any],
-    spec: Mapping[str, Any],
     anew: bool,
     threads: int = 1,
     stage: Stage = nullcontext,
@@ -114,10 +110,8 @@ def grow(
 
     Parameters
     ----------
-    seed
-        Of the signatures.
-    settings, spec
-        For the first batch to be noted.
+    state
+        Before the batch, begun.
     anew
         Whether components that the batch touches, or that wait for it, elect anew.
 
@@ -126,9 +120,7 @@ def grow(
     DataError
         When an id is in the store already, though a column names it.
     """
-    kind = "string" if pa.types.is_string(batch.features.ids.type) else "int64"
-    if not state.number:
-        state = replace(state, id_type=kind, spec=spec, settings=settings, searched=asdict(search))
+    search, seed = state.search, state.spec["signature_seed"]
     writing = Writing(tables, state)
     snapshot, features = writing.snapshot, batch.features
     with stage("identical"):

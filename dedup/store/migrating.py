@@ -79,17 +79,8 @@ def take_over(old: Snapshot, new: Tables, past: Past, aim: Aim) -> None:
     def work(state: State) -> None:
         if past.name in {each.name for each in list_batches(new)}:
             return
-        grown = grow(
-            new,
-            state,
-            batch,
-            aim.search,
-            seed=aim.spec.signature_seed,
-            settings=aim.settings,
-            spec=aim.spec.to_dict(),
-            anew=past.operation == "reelect",
-            threads=aim.threads,
-        )
+        begun = state.begin(id_type=old.state.kind, spec=aim.spec, settings=aim.settings, search=aim.search)
+        grown = grow(new, begun, batch, anew=past.operation == "reelect", threads=aim.threads)
         grown.finish(batch, past.operation)
 
     repeat(new, work)

@@ -79,6 +79,12 @@ class State:
         del held["version"]
         return cls(number=number, log=log, **held)
 
+    def begin(self, *, id_type: pa.DataType, spec: HashSpec, settings: Mapping[str, Any], search: Search) -> Self:
+        """Return the state with what the first batch decides for all; as it is where there is one."""
+        if self.number:
+            return self
+        return replace(self, id_type=str(id_type), spec=spec.to_dict(), settings=settings, searched=asdict(search))
+
     def check(self, config: Config, spec: HashSpec, id_type: pa.DataType) -> None:
         """Refuse settings other than those of the first batch.
 

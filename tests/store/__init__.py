@@ -20,9 +20,9 @@ from dedup.store.tables import Tables
 from tests.engines import SEED, Corpus, Row
 
 
-def tell_spec(search: Search) -> dict:
+def tell_spec(search: Search) -> HashSpec:
     config = load_config(settings={"lsh.bands": search.bands, "lsh.rows": search.rows, "lsh.seed": SEED})
-    return HashSpec.of(config, Contract()).to_dict()
+    return HashSpec.of(config, Contract())
 
 
 def prepare(
@@ -40,9 +40,8 @@ def prepare(
     batch = Batch(name=name, content=name, features=features, sets_of=sets_of, id_column="id")
     if not tables.exists():
         create(tables, features.ids.type)
-    return batch, grow(
-        tables, read_state(tables), batch, search, seed=SEED, settings={}, spec=tell_spec(search), anew=anew
-    )
+    state = read_state(tables).begin(id_type=features.ids.type, spec=tell_spec(search), settings={}, search=search)
+    return batch, grow(tables, state, batch, anew=anew)
 
 
 def add(tables: Tables, name: str, rows: Sequence[Row], search: Search, *, anew: bool = False) -> Grown:

@@ -5,19 +5,17 @@ edges up to `components.driver_edges`, to connect them; near misses and lists of
 All else is with the executors: a task holds whole components of CELL_BYTES, about, or one that is larger.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, dataclass, replace
-from typing import Any, Protocol
+from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql import types as T
 
-from dedup.engines.values import Search
 from dedup.errors import DataError
 from dedup.kernels import Integers
 from dedup.kernels.text import Contract
@@ -129,11 +127,7 @@ def grow(
     tables: Tables,
     state: State,
     arrival: Arrival,
-    search: Search,
     *,
-    seed: int,
-    settings: Mapping[str, Any],
-    spec: Mapping[str, Any],
     anew: bool,
     connecting: Connecting,
     cores: int,
@@ -145,8 +139,8 @@ def grow(
     ----------
     keep
         Of tables that no later try reads.
-    settings, spec
-        For the first batch to be noted.
+    state
+        Before the batch, begun.
     anew
         Whether components that the batch touches, or that wait for it, elect anew.
 
@@ -155,14 +149,9 @@ def grow(
     DataError
         When an id is in the store already, though a column names it.
     """
-    signed = arrival.signed
-    spark = signed.frame.sparkSession
-    if not state.number:
-        kind = signed.frame.schema["id"].dataType
-        id_type = "string" if isinstance(kind, T.StringType) else "int64"
-        state = replace(state, id_type=id_type, spec=spec, settings=settings, searched=asdict(search))
+    signed, search, seed = arrival.signed, state.search, state.spec["signature_seed"]
     writing = Writing(tables, state)
-    reader = Reader.of(spark, writing.snapshot)
+    reader = Reader.of(signed.frame.sparkSession, writing.snapshot)
     with stage("meeting"):
         met = meet(keep, reader, signed, search, seed=seed, sets=state.sets, cores=cores)
         if arrival.id_column and met.known.counts:
