@@ -60,9 +60,6 @@ def _session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]
         "spark.sql.shuffle.partitions": "3",
         "spark.ui.showConsoleProgress": "false",
         "spark.python.daemon.module": DAEMON,
-        # A process of tests runs more jobs than Spark remembers, and what stages wrote is counted over all of them.
-        "spark.ui.retainedJobs": "1000000",
-        "spark.ui.retainedStages": "1000000",
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         "spark.local.dir": str(scratch),
     }
