@@ -4,16 +4,6 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from dedup.report import figures  # before what imports matplotlib, to which it tells to be silent
-from dedup.report.axes import (
-    plot_curve,
-    plot_dial,
-    plot_labels,
-    plot_ranks,
-    plot_removals,
-    plot_similarities,
-    plot_sizes,
-)
 from dedup.settings.layers import NEAR
 
 TITLES = {
@@ -45,6 +35,9 @@ def draw_plots(report: Mapping[str, Any], drawn: Mapping[str, str] | None = None
         SVG elements by name: removals, dial, curve, labels, similarities, buckets, components, tokens. What cannot be
         drawn is missing.
     """
+    # Half a second, which a run need not wait for before it begins.
+    from dedup.report import figures  # noqa: PLC0415
+
     found = dict(drawn or {})
     for name, plot in _list_plots(report).items():
         if name not in found:
@@ -54,6 +47,17 @@ def draw_plots(report: Mapping[str, Any], drawn: Mapping[str, str] | None = None
 
 def _list_plots(report: Mapping[str, Any]) -> dict[str, Callable[..., None]]:
     """Return what draws each plot for which there are numbers."""
+    # As `figures`, which comes first, as it tells matplotlib to be silent.
+    from dedup.report.axes import (  # noqa: PLC0415
+        plot_curve,
+        plot_dial,
+        plot_labels,
+        plot_ranks,
+        plot_removals,
+        plot_similarities,
+        plot_sizes,
+    )
+
     settings, earlier = report["settings"], (report.get("baseline") or {}).get("plotted", {})
     threshold, is_lsh = settings["threshold"], settings["mode"] == "lsh"
     # These tell what lies at or above the threshold from what lies below.

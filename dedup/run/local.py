@@ -1,6 +1,7 @@
 """A run without Spark: files in, layers on the memory engine, files out."""
 
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple, Self
@@ -79,13 +80,14 @@ def _run(job: Job, storage: Storage, workspace: Workspace) -> dict[str, Any]:
     labels = _read_labels(config, source)
     parts = list_parts(config)
     spec = parts[-1].spec
-    workspace.open(identify(job, spec, listing.fingerprint), overwrite=job.overwrite)
-    clock = Clock()
-    splits = cut(listing, SPLIT_BYTES)
     cores = choose_cores(listing, [*job.inputs, job.output])
+    # While the lock on the output settles.
     if cores > 1 and NEAR in config.layers:
         for part in parts:
             passes.warm(choose_signing(part.config, part.contract, listing))
+    workspace.open(identify(job, spec, listing.fingerprint), overwrite=job.overwrite)
+    clock = Clock()
+    splits = cut(listing, SPLIT_BYTES)
     with Workers(min(cores, len(splits)), source, watch=clock.watch) as workers:
         engine = MemoryEngine(workers=workers, splits=splits, id_type=source.id_type, id_column=config.input.id_column)
         task = partial(_search, config=config, labels=labels, listing=listing, cores=cores)
@@ -95,12 +97,17 @@ def _run(job: Job, storage: Storage, workspace: Workspace) -> dict[str, Any]:
         if removals is None:
             removals = arrow.removals(source.id_type).empty_table()
         fates = Fates.of(register, removals, _find_repeated(config, engine, found.near))
-        write = partial(_write, writer, found, register, fates)
-        written = clock("output", write)
-    nears = {name: each.count(labels) for name, each in found.near.items()}
-    counts = unite([*nears.values()])
-    sample = [each for searched in found.near.values() for each in searched.signed.list_sample()]
-    token_ranks, plots = draw(config, counts, sample, set(removals["doc_id"].to_pylist()), baseline)
+        nears = {name: each.count(labels) for name, each in found.near.items()}
+        counts = unite([*nears.values()])
+        sample = [each for searched in found.near.values() for each in searched.signed.list_sample()]
+        removed = set(removals["doc_id"].to_pylist())
+        # What the report shows takes a second, in which this process only waits for the workers.
+        with ThreadPoolExecutor() as beside:
+            drawing = beside.submit(draw, config, counts, sample, removed, baseline)
+            reading = beside.submit(writer.read_texts, register, counts.elected.shown if found.near else ())
+            written = clock("output", partial(_write, writer, found, register, fates))
+            token_ranks, plots = drawing.result()
+            texts = reading.result()
     if list_input(job).fingerprint != listing.fingerprint:
         raise DataError("--input: must not change while the job reads it (it did): repeat the command")
     outcome = Outcome(
@@ -110,7 +117,7 @@ def _run(job: Job, storage: Storage, workspace: Workspace) -> dict[str, Any]:
         written=written,
         stages=clock.report(),
         token_ranks=token_ranks,
-        texts=writer.read_texts(register, counts.elected.shown) if found.near else {},
+        texts=texts,
         survival_by_source=fates.count_sources(register) if config.input.source_column else None,
         signature_bytes=sum(each.signed.nbytes for each in found.near.values()),
         baseline=baseline,
