@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from dedup.report.alerts import find_breaches, refuse, to_sentence
+from dedup.settings.alerts import Alerts
 from dedup.settings.files import load_config, to_dict
-from dedup.settings.options import Alerts
 from tests.reports import HOSTILE, LABELED, WRITTEN, make_hostile_report, make_near, make_report
 
 SOURCES = {"web": {"documents": 100, "kept": 40}, "books": {"documents": 10, "kept": 10}}

@@ -27,7 +27,7 @@ PARTS = {
     "dedup/settings/rules.py": {"dedup.errors"},
     "dedup/settings/options.py": {
         *("dedup.errors", "dedup.settings.rules", "dedup.settings.banding", "dedup.settings.keeping"),
-        *("dedup.settings.layers", "dedup.settings.profiles"),
+        *("dedup.settings.alerts", "dedup.settings.layers", "dedup.settings.profiles"),
     },
     # Both engines read and write files with it, where Spark and Numba need not be.
     "dedup/files": {

@@ -1,6 +1,6 @@
 """Components -> members: the one kept of each, and how the others resemble it."""
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from dedup.engines.documents import Documents
 from dedup.engines.parts import Floats
 from dedup.engines.values import Features, Search
-from dedup.engines.verification import Edges, Sets
+from dedup.engines.verification import Edges
 from dedup.kernels import Flags, Integers, keeping, pairs
 from dedup.kernels.charges import charge, spare
 from dedup.kernels.components import connect, take_component
@@ -20,6 +20,13 @@ from dedup.tables.counts import Elected
 
 KINDS = ("kept", "identical", "near")
 KEPT, IDENTICAL, NEAR = range(3)
+
+
+class HasSimilarities(Protocol):
+    """Where documents are compared."""
+
+    def compare(self, left: Integers, right: Integers, /) -> Floats:
+        """Return the exact Jaccard of pairs of positions."""
 
 
 class Components(NamedTuple):
@@ -58,7 +65,7 @@ def elect_members(
     *,
     edges: Edges,
     near_misses: Edges,
-    sets: Sets,
+    sets: HasSimilarities,
     features: Features,
     search: Search,
 ) -> Members:
@@ -141,7 +148,7 @@ def _rank(
 
 
 def _choose(
-    members: keeping.Members, *, edges: Edges, sets: Sets, search: Search
+    members: keeping.Members, *, edges: Edges, sets: HasSimilarities, search: Search
 ) -> tuple[keeping.Kept, keeping.Known]:
     """Choose who stays, comparing pairs that were no candidates as far as the choice depends on them."""
     known = keeping.Known(*edges)
@@ -170,7 +177,7 @@ def _count_joined(
     return complete_joined(joined, further, threshold)
 
 
-def _measure(left: Integers, right: Integers, sets: Sets) -> Floats:
+def _measure(left: Integers, right: Integers, sets: HasSimilarities) -> Floats:
     """Return the exact Jaccard of pairs no edge joins; many members can share one."""
     distinct, places = np.unique(pairs.encode(left, right), return_inverse=True)
     return sets.compare(*pairs.decode(distinct))[places]

@@ -15,7 +15,8 @@ from dedup.run.growing import Growth, add_batch
 from dedup.run.job import Job
 from dedup.run.opening import list_input
 from dedup.run.overlap import check_apart
-from dedup.settings.options import Alerts, Config, Evaluation, Keep, Limits, Output
+from dedup.settings.alerts import Alerts
+from dedup.settings.options import Config, Evaluation, Keep, Limits, Output
 from dedup.store.comparing import Compared, compare
 from dedup.store.state import read_state
 from dedup.store.tables import Tables

@@ -2,13 +2,16 @@
 
 import logging
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dedup.engines import passes
 from dedup.engines.tables import MemoryEngine
 from dedup.engines.values import Register
 from dedup.engines.workers import Workers
@@ -39,7 +42,7 @@ from dedup.settings.layers import NEAR
 from dedup.settings.options import Config
 from dedup.settings.profiles import refuse_profiles
 from dedup.store.adding import Grown, grow
-from dedup.store.state import State, choose_deciding, create, read_rows, read_state
+from dedup.store.state import State, choose_deciding, create, find_state, read_rows, read_state
 from dedup.store.tables import Conflict, Tables
 from dedup.tables.counts import Stored
 
@@ -90,10 +93,21 @@ def add_batch(job: Job, growth: Growth, *, spark: "SparkSession | None" = None) 
     """
     check_apart([*job.inputs, growth.store], job.output)
     check_settings(job.config, growth)
-    if (spark is not None and job.config.engine != "memory") or choose_engine(job) == "spark":
+    if (spark is not None and job.config.engine != "memory") or choose_engine(job, count_known(growth)) == "spark":
         return run_on_spark(
             job, "dedup.run.joining", lambda module, session: module.add_batch(session, job, growth), spark=spark
         )
+    return add_alone(job, growth)
+
+
+def count_known(growth: Growth) -> int:
+    """Return about how many documents the store has."""
+    tables = Tables(growth.store)
+    return read_state(tables).sets if tables.exists() else 0
+
+
+def add_alone(job: Job, growth: Growth) -> dict[str, Any]:
+    """Add documents to a store in the memory of this process; see `add_batch`."""
     job, storage = job.settle(), Storage()
     with Workspace(storage, job.output) as workspace:
         try:
@@ -141,11 +155,13 @@ def _run(job: Job, growth: Growth, storage: Storage, workspace: Workspace) -> di
     spec = HashSpec.of(config, contract)
     if tables.exists():
         read_state(tables).check(config, spec, source.id_type)
+    cores = choose_cores(listing, [*job.inputs, job.output])
+    signing = choose_signing(config, contract, listing)
+    # While the lock on the output settles.
+    passes.warm(signing)
     workspace.open({**identify(job, spec, listing.fingerprint), **growth.identity}, overwrite=job.overwrite)
     clock = Clock()
     splits = cut(listing, SPLIT_BYTES)
-    cores = choose_cores(listing, [*job.inputs, job.output])
-    signing = choose_signing(config, contract, listing)
     with Workers(min(cores, len(splits)), source, watch=clock.watch) as workers:
         engine = MemoryEngine(workers=workers, splits=splits, id_type=source.id_type, id_column=config.input.id_column)
         reading = Reading(engine=engine, config=config, signing=signing, labels=None)
@@ -173,7 +189,10 @@ def _run(job: Job, growth: Growth, storage: Storage, workspace: Workspace) -> di
             )
 
         start_over = partial(storage.delete, workspace.result)
-        return try_until_first(growth, tables, batch.content, bring=bring, publish=publish, start_over=start_over)
+        with ThreadPoolExecutor(1) as beside:
+            # What the report draws with, while the store is read.
+            beside.submit(import_module, "dedup.report.figures")
+            return try_until_first(growth, tables, batch.content, bring=bring, publish=publish, start_over=start_over)
 
 
 def begin(state: State, config: Config, spec: HashSpec, id_type: pa.DataType) -> State:
@@ -249,8 +268,8 @@ def _find_base(tables: Tables, content: str, growth: Growth) -> tuple[State, str
         When other documents are in the store under the batch's name.
     """
     operation = "reelect" if growth.anew else "add"
-    rows, _ = read_rows(tables)
-    for row in rows.select(["number", "operation", "batch", "content"]).to_pylist():
+    rows, log = read_rows(tables)
+    for place, row in enumerate(rows.select(["operation", "batch", "content"]).to_pylist()):
         if row["batch"] == growth.batch:
             if (row["content"], row["operation"]) != (content, operation):
                 raise DataError(
@@ -258,8 +277,8 @@ def _find_base(tables: Tables, content: str, growth: Growth) -> tuple[State, str
                     "--reelect; give these a batch of their own"
                 )
             LOG.info("batch %s is in the store already, which stays as it is", growth.batch)
-            return read_state(tables, row["number"] - 1), ""
-    return read_state(tables), operation
+            return find_state(tables, rows.slice(0, place), log), ""
+    return find_state(tables, rows, log), operation
 
 
 def _publish(

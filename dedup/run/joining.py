@@ -11,15 +11,17 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from dedup.display import size
 from dedup.errors import ConfigError
 from dedup.files.storage import Storage as FileStorage
 from dedup.layers.near import NearLayer, Read
 from dedup.report.build import Outcome
 from dedup.report.summary import draw
 from dedup.run.clock import Clock
-from dedup.run.growing import Growth, begin, remember, try_until_first
+from dedup.run.growing import Growth, add_alone, begin, count_known, remember, try_until_first
 from dedup.run.job import Job
 from dedup.run.joined import tell
+from dedup.run.opening import estimate_need, list_input
 from dedup.run.pipeline import Given, count_survival, open_files, read_sample, run
 from dedup.run.publication import conclude, identify, read_baseline
 from dedup.run.reach import find_obstacle_beside
@@ -57,17 +59,19 @@ class _Batch:
 
 def add_batch(spark: SparkSession, job: Job, growth: Growth) -> dict[str, Any]:
     """Add documents to a store, and publish what becomes of them; see `growing.add_batch`."""
+    if obstacle := find_obstacle_beside(spark, replace(job, inputs=[*job.inputs, growth.store])):
+        raise ConfigError(f"--store: the workers themselves must read and write the files ({obstacle})")
+    need = estimate_need(list_input(job), job.config, count_known(growth))
+    if need <= job.config.batches.driver_bytes:
+        LOG.info("the batch needs about %s of memory: the driver adds it without a job of Spark", size(need))
+        return add_alone(job, growth)
     return run(spark, job, partial(_run, growth))
 
 
 def _run(growth: Growth, spark: SparkSession, job: Job, storage: Storage, workspace: Workspace) -> dict[str, Any]:
     config, tables, clock = job.config, Tables(growth.store), Clock(spark)
-    given = None
-    obstacle = find_obstacle_beside(spark, replace(job, inputs=[*job.inputs, growth.store]))
-    if not obstacle:
-        given = open_files(spark, job, workspace, clock)
-    if given is None:
-        raise ConfigError(f"--store: the workers themselves must read and write the files ({obstacle})")
+    given = open_files(spark, job, workspace, clock)
+    assert given is not None, "nothing stands in the way"
     contract = load_contract(config)
     spec = HashSpec.of(config, contract)
     is_string = given.corpus.id_type.typeName() == "string"

@@ -14,9 +14,10 @@ from dedup.run.job import Job
 from dedup.run.overlap import check_apart
 from dedup.run.publication import KEY_FILE
 from dedup.run.searching import to_search
+from dedup.settings.alerts import Alerts
 from dedup.settings.contract import load_contract
 from dedup.settings.hashspec import HashSpec
-from dedup.settings.options import Alerts, Config, Output
+from dedup.settings.options import Config, Output
 from dedup.store.deleting import delete_ids
 from dedup.store.migrating import Aim, find_changes, find_needs, find_strays, list_batches, take_over
 from dedup.store.snapshot import Snapshot

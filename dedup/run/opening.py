@@ -18,6 +18,8 @@ SPLIT_BYTES = 8 << 20
 """Of a split, as stored: several for each core of a corpus worth more than one, so that cores end together."""
 ALONE_BYTES = 4 << 20
 """Input up to which other processes cost more than they save."""
+KNOWN_BYTES = 400
+"""A document of a store while a batch is added: its place, its set and its component; at a million it is 380."""
 
 
 def list_input(job: Job) -> Listing:
@@ -65,8 +67,13 @@ def choose_cores(listing: Listing, paths: Sequence[str]) -> int:
     return count_cores() if listing.size > ALONE_BYTES and can_fork(paths) else 1
 
 
-def estimate_need(listing: Listing, config: Config) -> int:
+def estimate_need(listing: Listing, config: Config, known: int = 0) -> int:
     """Return the bytes of memory that a run is likely to take, from a look at a few of the files.
+
+    Parameters
+    ----------
+    known
+        Documents of the store that they are added to.
 
     Raises
     ------
@@ -76,10 +83,11 @@ def estimate_need(listing: Listing, config: Config) -> int:
     found = guess(listing, config.input.text_column)
     # Nothing tells how many documents are of each profile: all could be of that which needs most.
     bands, rows = max((own.banding for own in config.by_profile.values()), key=prod)
-    return estimate_bytes(
+    own = estimate_bytes(
         documents=found.documents,
         bands=bands,
         rows=rows,
         mode=config.mode,
         text_bytes=found.text_bytes,
     )
+    return own + known * KNOWN_BYTES

@@ -91,12 +91,17 @@ def find_session() -> "SparkSession | None":
     return SparkSession.builder.getOrCreate()
 
 
-def choose_engine(job: Job) -> str:
+def choose_engine(job: Job, known: int = 0) -> str:
     """Return "memory" or "spark".
 
     Under spark-submit it is Spark. Where "auto" leaves the choice, it is memory if the files are on this machine or on
     stores that its own credentials reach, and the estimate of what the search needs is at most half of the memory that
     is free.
+
+    Parameters
+    ----------
+    known
+        Documents of the store that those of the job are added to.
 
     Raises
     ------
@@ -118,7 +123,7 @@ def choose_engine(job: Job) -> str:
         LOG.info("engine spark: %s", obstacle)
         return "spark"
     listing = list_input(job)
-    need, free = estimate_need(listing, job.config), free_bytes()
+    need, free = estimate_need(listing, job.config, known), free_bytes()
     fits = need * SHARE <= free
     LOG.info(
         "engine %s: %s of input need about %s of memory, %s are free",

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Self
 
 from dedup.errors import ConfigError
+from dedup.settings.alerts import Alerts
 from dedup.settings.banding import MAX_SIGNATURE_SIZE, Banding, choose
 from dedup.settings.keeping import parse_merge, parse_order
 from dedup.settings.layers import (
@@ -21,7 +22,7 @@ from dedup.settings.layers import (
     check_layers,
 )
 from dedup.settings.profiles import DEFAULT, Profile
-from dedup.settings.rules import Count, Limit, Range, Records, Table, Texts
+from dedup.settings.rules import Count, Range, Records, Table, Texts
 
 
 def check_signature_size(where: str, prefix: str, bands: Count, rows: Count) -> None:
@@ -174,6 +175,15 @@ class Components(Table):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Batches(Table):
+    """How Spark adds batches to a store; the result is the same either way."""
+
+    driver_bytes: int = field(default=1_000_000_000, metadata={"range": Range(0)})
+    """Memory that a batch may take of the driver, which then adds it by itself, in seconds and without a job of Spark,
+    a 64-bit integer of at least 0. Larger ones are shared out to the workers; 0 shares out all."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster(Table):
     """What of a component is removed."""
 
@@ -253,63 +263,6 @@ class Evaluation(Table):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Alerts(Table):
-    """Limits of what the report measures; a measurement beyond its limit, or unknown though it has one, is a breach."""
-
-    on_breach: Literal["warn", "fail"] = "warn"
-    """After a breach: "warn" publishes the result and shows the breach first in the report, "fail" ends the job with
-    exit code 3 before anything is published; the same command with other limits goes on from there."""
-
-    removal_rate_above: Limit = field(default="", metadata={"range": Range(0, 1)})
-    """Most of the documents that may be removed, a number of at least 0 and at most 1, or empty for no limit."""
-
-    removal_rate_below: Limit = field(default="", metadata={"range": Range(0, 1)})
-    """Least of the documents that must be removed, a number of at least 0 and at most 1, or empty for no limit."""
-
-    removal_rate_change_above: Limit = field(default="", metadata={"range": Range(0, 1)})
-    """Greatest difference of the removal rate to that of the --baseline, up or down, a number of at least 0 and at most
-    1, or empty for no limit."""
-
-    chained_share_above: Limit = field(default="", metadata={"range": Range(0, 1)})
-    """Most of the removed documents that may be less similar to the one kept than the threshold, a number of at least 0
-    and at most 1, or empty for no limit."""
-
-    least_similarity_below: Limit = field(default="", metadata={"range": Range(0, 1)})
-    """Least similarity that any removed document must have to the one kept, a number of at least 0 and at most 1, or
-    empty for no limit."""
-
-    survival_by_source_below: Limit = field(default="", metadata={"range": Range(0, 1)})
-    """Least of the documents of any source that must be kept, a number of at least 0 and at most 1, or empty for no
-    limit."""
-
-    empty_rate_above: Limit = field(default="", metadata={"range": Range(0, 1)})
-    """Most of the documents that may have no token, a number of at least 0 and at most 1, or empty for no limit."""
-
-    candidate_pairs_per_doc_above: Limit = field(default="", metadata={"range": Range(0)})
-    """Most candidates per document, a finite number of at least 0, or empty for no limit."""
-
-    bucket_size_p99_above: Limit = field(default="", metadata={"range": Range(0)})
-    """Most documents that 99 of 100 buckets may hold, a finite number of at least 0, or empty for no limit."""
-
-    verify_drop_rate_above: Limit = field(default="", metadata={"range": Range(0, 1)})
-    """Most of the candidates that the exact comparison may drop, a number of at least 0 and at most 1, or empty for no
-    limit."""
-
-    recall_on_labeled_set_below: Limit = field(default="", metadata={"range": Range(0, 1)})
-    """Least of the labelled pairs that must be found, a number of at least 0 and at most 1, or empty for no limit."""
-
-    signature_bytes_above: Limit = field(default="", metadata={"range": Range(0)})
-    """Most bytes of the table of signatures, a finite number of at least 0, or empty for no limit."""
-
-    index_bytes_above: Limit = field(default="", metadata={"range": Range(0)})
-    """Most bytes of band rows, a key and an id of 8 bytes each, which are brought together in buckets, a finite number
-    of at least 0, or empty for no limit."""
-
-    stage_seconds_above: Limit = field(default="", metadata={"range": Range(0)})
-    """Most seconds of any one stage, a finite number of at least 0, or empty for no limit."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Config(Table):
     """What counts as a near duplicate, and how the pairs are found."""
 
@@ -359,6 +312,9 @@ class Config(Table):
 
     components: Components = field(default_factory=Components)
     """Table [components]."""
+
+    batches: Batches = field(default_factory=Batches)
+    """Table [batches]."""
 
     cluster: Cluster = field(default_factory=Cluster)
     """Table [cluster]."""

@@ -45,6 +45,23 @@ class HasSets(Protocol):
         """Return the shingle sets of these numbers, distinct and ascending, as from `shingles.shingle`."""
 
 
+class _Held(NamedTuple):
+    """Shingle sets of voters, which are read as far as they are compared: most pairs are edges already."""
+
+    snapshot: HasSets
+    numbers: Integers
+    """Of the set of every voter."""
+    threads: int
+
+    def compare(self, left: Integers, right: Integers) -> Floats:
+        """See `HasSimilarities.compare`."""
+        wanted = distinct(self.numbers[left], self.numbers[right])
+        if not wanted.size:
+            return np.empty(0)
+        held = Sets(wanted, *self.snapshot.find_sets(wanted), np.arange(wanted.size), self.threads)
+        return held.compare(*(np.searchsorted(wanted, self.numbers[ends]) for ends in (left, right)))
+
+
 class Voters(NamedTuple):
     """The documents of some components, by doc_id."""
 
@@ -159,9 +176,7 @@ def _run(
     rows, heads, least = voters
     doc_ids, sets = rows["doc_id"].to_numpy(), rows["set"].to_numpy()
     count = doc_ids.size
-    own = distinct(sets)
-    shingles, offsets = snapshot.find_sets(own)
-    sizes = np.diff(offsets)[np.searchsorted(own, sets)]
+    sizes = rows["shingle_count"].to_numpy()
     order_keys = _to_keys(rows)
     if precedence is not None:
         search = replace(search, rules=(KEPT_BEFORE, *search.rules))
@@ -170,26 +185,25 @@ def _run(
     features = Features(
         doc_ids=doc_ids,
         ids=rows["id"].combine_chunks(),
-        shingle_counts=sizes.astype(np.int32),
+        shingle_counts=sizes,
         digest_high=none,
         digest_low=none,
         sources=rows["source"].combine_chunks(),
         text_bytes=rows["text_bytes"].to_numpy(),
         order_keys=order_keys,
     )
-    documents = Documents(doc_ids, np.arange(count), np.ones(count, np.int64), sizes, heads)
+    documents = Documents(doc_ids, np.arange(count), np.ones(count, np.int64), sizes.astype(np.int64), heads)
     _, members = np.unique(least, return_inverse=True)
     several = np.flatnonzero(np.bincount(members)[members] > 1) if count else none
     left, right = (_place_heads(sets, each) for each in links[:2])
     chosen = (left >= 0) & (right >= 0)
     ends = Edges(np.minimum(left, right)[chosen], np.maximum(left, right)[chosen], links.jaccard[chosen])
-    numbers = np.searchsorted(own, sets)
     found = elect_members(
         documents,
         Components(several, least[several]),
         edges=ends,
         near_misses=Edges(none[:0], none[:0], np.empty(0)),
-        sets=Sets(np.arange(count), shingles, offsets, numbers, threads),
+        sets=_Held(snapshot, sets, threads),
         features=features,
         search=search,
     )

@@ -64,8 +64,8 @@ def list_layouts(id_type: pa.DataType) -> Mapping[str, Layout]:
     return MappingProxyType(
         {
             "documents": Layout(documents, "doc_id", 1 << 16, 8),
-            "sets": Layout(sets, "set", 1 << 6, 1 << 10),
-            "bands": Layout(bands, "key", 1 << 14, 1 << 7),
+            "sets": Layout(sets, "set", 1 << 6, 16),
+            "bands": Layout(bands, "key", 1 << 14, 16),
             "edges": Layout(edges, "left", 1 << 16, 16),
             "members": Layout(members, "doc_id", 1 << 16, 8),
             "hot": Layout(hot, "key", 1 << 16, 16),

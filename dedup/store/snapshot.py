@@ -1,6 +1,7 @@
 """What is in a store at one moment, read as far as it is asked for."""
 
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import NamedTuple
@@ -9,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from dedup.engines.workers import count_cores
 from dedup.kernels import Hashes, Integers
 from dedup.kernels.exact import take
 from dedup.store.arrays import expand
@@ -17,7 +19,9 @@ from dedup.store.state import State
 from dedup.store.tables import FIRSTS, File, Tables
 
 WHOLE = 4
-"""Part of the groups, as a divisor, from which on a file is read as a whole."""
+"""Part of the groups between the first and the last wanted, as a divisor, from which on all of them are read."""
+SHARE = 512
+"""Keys that one thread looks for at least."""
 
 
 class Places(NamedTuple):
@@ -72,11 +76,24 @@ class Snapshot:
         """
         layout = self.layout(name)
         names = list(columns or layout.schema.names)
-        parts = [pa.schema([layout.schema.field(each) for each in names]).empty_table()]
-        for file in self.list_files(name) if wanted.size else ():
-            with self.tables.read(name, file) as found:
-                parts.extend(find_rows(found, layout, wanted, names))
-        return pa.concat_tables(parts)
+        files = self.list_files(name)
+
+        def read(own: Integers) -> list[list[pa.Table]]:
+            parts = []
+            for file in files:
+                with self.tables.read(name, file) as found:
+                    parts.append([*find_rows(found, layout, own, names)])
+            return parts
+
+        none = pa.schema([layout.schema.field(each) for each in names]).empty_table()
+        if not wanted.size:
+            return none
+        shares = np.array_split(wanted, min(count_cores(), -(-wanted.size // SHARE)))
+        with ThreadPoolExecutor(len(shares)) as readers:
+            found = [*readers.map(read, shares)]
+        return pa.concat_tables(
+            [none, *(part for of_file in zip(*found, strict=True) for parts in of_file for part in parts)]
+        )
 
     def find_sets(self, numbers: Integers) -> tuple[Hashes, Integers]:
         """Return the shingle sets of these numbers, distinct and ascending, as from `shingles.shingle`."""
@@ -116,8 +133,8 @@ def find_rows(found: pq.ParquetFile, layout: Layout, wanted: Integers, names: Se
     begins = np.searchsorted(wanted, firsts)
     ends = np.append(np.searchsorted(wanted, firsts[1:], side="right"), wanted.size)
     groups = np.flatnonzero(ends > begins)
-    if groups.size * WHOLE > firsts.size:
-        groups = np.arange(firsts.size)
+    if groups.size and groups.size * WHOLE > groups[-1] - groups[0]:
+        groups = np.arange(groups[0], groups[-1] + 1)
     if layout.key not in names:
         names = [*names, layout.key]
     for begin in range(0, groups.size, layout.together):

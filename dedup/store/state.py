@@ -17,7 +17,7 @@ from dedup.settings.files import flatten, to_dict
 from dedup.settings.hashspec import HashSpec
 from dedup.settings.options import Config
 from dedup.store.schemas import BATCHES, STATES, TABLES, list_layouts
-from dedup.store.tables import File, Tables
+from dedup.store.tables import File, Tables, list_named
 
 FORMAT = 1
 """Version of the tables."""
@@ -125,17 +125,16 @@ def create(tables: Tables, id_type: pa.DataType) -> None:
 def read_rows(tables: Tables) -> tuple[pa.Table, int]:
     """Return the rows of `batches`, ascending, and the version of the table."""
     table = tables.open(BATCHES)
-    version = int(table.version())
     parts = []
-    for file in tables.list_files(BATCHES, version):
+    for file in list_named(table):
         with tables.read(BATCHES, file) as found:
             parts.append(found.read())
     rows = pa.concat_tables(parts) if parts else STATES.empty_table()
-    return rows.sort_by("number"), version
+    return rows.sort_by("number"), int(table.version())
 
 
-def read_state(tables: Tables, number: int | None = None) -> State:
-    """Return what is in a store now, or was after an earlier commit.
+def read_state(tables: Tables) -> State:
+    """Return what is in a store now.
 
     Raises
     ------
@@ -143,15 +142,25 @@ def read_state(tables: Tables, number: int | None = None) -> State:
         When there is no store.
     """
     table = tables.open(BATCHES)
-    version = int(table.version())
-    files = tables.list_files(BATCHES, version)
-    if number is not None:
-        files = [file for file in files if int(file.path.partition("-")[0]) == number]
-    if not files:
-        return State(number=0, log=version, id_type="")
-    with tables.read(BATCHES, files[-1]) as found:
-        [row] = found.read().to_pylist()
-    return State.parse(row["number"], version, row["state"], redact(tables.path))
+    rows = STATES.empty_table()
+    if files := list_named(table):
+        with tables.read(BATCHES, files[-1]) as found:
+            rows = found.read()
+    return find_state(tables, rows, int(table.version()))
+
+
+def find_state(tables: Tables, rows: pa.Table, log: int) -> State:
+    """Return what the last of some rows of `batches` says is in a store; nothing where there is none.
+
+    Parameters
+    ----------
+    log
+        Version of the table.
+    """
+    if not rows.num_rows:
+        return State(number=0, log=log, id_type="")
+    [row] = rows.slice(rows.num_rows - 1).to_pylist()
+    return State.parse(row["number"], log, row["state"], redact(tables.path))
 
 
 def name_segment(number: int) -> str:

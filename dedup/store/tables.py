@@ -132,14 +132,15 @@ class Tables:
         """
         table = self.open(name)
         for _ in range(TRIES) if added or removed else ():
-            held = {file.path for file in self.list_files(name, int(table.version()))} if removed else set()
+            held = {file.path for file in list_named(table)} if removed else set()
             actions: list[AddAction | RemoveAction] = [self._add(each) for each in added]
             actions += [_remove(each) for each in removed if each.path in held]
             try:
                 with self._narrow():
                     if actions:
                         table.create_write_transaction(actions, "append", table.schema(), [SEGMENT])
-                return int(self.open(name).version())
+                table.update_incremental()
+                return int(table.version())
             except CommitFailedError:
                 table = self.open(name)
         if added or removed:
@@ -170,19 +171,7 @@ class Tables:
 
     def list_files(self, name: str, version: int | None = None) -> list[File]:
         """Return the files that a version of a table names, by path."""
-        actions = pa.table(self.open(name, version).get_add_actions(flatten=True))
-        segments = f"partition.{SEGMENT}"
-        found = [
-            File(
-                path=each["path"],
-                size=each["size_bytes"],
-                segment=each.get(segments, ""),
-                rows=each["num_records"] or 0,
-                changed=each["modification_time"],
-            )
-            for each in actions.to_pylist()
-        ]
-        return sorted(found, key=lambda file: file.path)
+        return list_named(self.open(name, version))
 
     @contextlib.contextmanager
     def read(self, name: str, file: File) -> Iterator[pq.ParquetFile]:
@@ -219,6 +208,24 @@ class Tables:
         # No least and greatest values: the log outlives what is deleted.
         stats = json.dumps({"numRecords": file.rows})
         return AddAction(file.path, file.size, _name_segment(file), _now(), data_change=True, stats=stats)
+
+
+def list_named(table: DeltaTable) -> list[File]:
+    """Return the files that an open table names, by path."""
+    segments = f"partition.{SEGMENT}"
+    # pa.table would import pandas first, to see whether it is given a frame of it.
+    actions = pa.RecordBatchReader.from_stream(table.get_add_actions(flatten=True)).read_all()
+    found = [
+        File(
+            path=each["path"],
+            size=each["size_bytes"],
+            segment=each.get(segments, ""),
+            rows=each["num_records"] or 0,
+            changed=each["modification_time"],
+        )
+        for each in actions.to_pylist()
+    ]
+    return sorted(found, key=lambda file: file.path)
 
 
 def _remove(file: File) -> RemoveAction:

@@ -6,6 +6,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from dedup.errors import DataError
+from dedup.run.growing import Growth, count_known
+from dedup.run.job import Job
+from dedup.run.start import choose_engine
+from dedup.settings.files import load_config
+from dedup.store.state import read_state
 from tests.store import list_edges, list_members
 from tests.store.sides import Side, deal, hold_together, write
 from tests.test_pipeline import make_texts
@@ -67,3 +72,26 @@ def test_ids_that_the_store_has_are_refused_by_name_on_spark_too(spark, tmp_path
     with pytest.raises(DataError, match=r"must hold ids that the store has not \(got 1 that it has: 7\)"):
         side.add("b", write(tmp_path / "b.parquet", {100: "other", 7: "another"}), spark)
     assert side.rows() == before
+
+
+@pytest.mark.parametrize(("most", "engine"), [(10**9, "memory"), (10**4, "spark")])
+def test_a_batch_that_takes_little_memory_the_driver_adds_without_a_job(spark, tmp_path, most, engine):
+    settings = {"input.id_column": "id", "batches.driver_bytes": most}
+    side = Side(tmp_path / "side", settings)
+    texts = dict(enumerate(make_texts(3, originals=3, copies=3)))
+
+    assert side.add("a", write(tmp_path / "a.parquet", texts), spark)["engine"] == engine
+
+
+def test_documents_of_the_store_count_among_what_a_batch_takes(tmp_path):
+    settings = {"input.id_column": "id"}
+    side = Side(tmp_path / "side", settings)
+    path = write(tmp_path / "a.parquet", dict(enumerate(make_texts(3, originals=3, copies=3))))
+    side.add("a", path)
+    job = Job(inputs=[str(path)], output=str(tmp_path / "out"), config=load_config(settings=settings))
+
+    known = count_known(Growth(store=side.tables.path, batch="b"))
+
+    assert known == read_state(side.tables).sets > 0
+    assert choose_engine(job, known) == "memory"
+    assert choose_engine(job, 10**12) == "spark"
