@@ -99,7 +99,8 @@ def choose(members: Members, known: Known, policy: Policy) -> Kept:
 def count_parted(members: Members, known: Known, kept: Kept, similarities: Floats, policy: Policy) -> int:
     """Return how many members more linkage by representative would let stay, as far as the pairs known tell.
 
-    Only components are gone through that hold a member less similar than the threshold to the one kept for it.
+    Only components are gone through that hold a member less similar than the threshold to the one kept for it, or a
+    further copy, which is not told how similar it is.
 
     Parameters
     ----------
@@ -108,7 +109,8 @@ def count_parted(members: Members, known: Known, kept: Kept, similarities: Float
     similarities : float64 [n]
         To the one kept, NaN where no pair known tells it; 1 of members that stay.
     """
-    chained = np.unique(members.component_ids[~(similarities >= policy.threshold)])
+    is_further = kept.stays & (kept.owners != np.arange(kept.owners.size))
+    chained = np.unique(members.component_ids[~(similarities >= policy.threshold) | is_further])
     if policy.by_representative or not chained.size:
         return 0
     rows = np.flatnonzero(np.isin(members.component_ids, chained))

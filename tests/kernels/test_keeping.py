@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from dedup.kernels.keeping import Known, Members, Policy, choose, rank_members
+from dedup.kernels.keeping import Known, Members, Policy, choose, count_parted, rank_members
 
 
 @pytest.mark.parametrize(
@@ -77,3 +77,15 @@ def test_what_is_asked_for_grows_as_the_edges_do(monkeypatch):
     assert {*zip(kept.left.tolist(), kept.right.tolist(), strict=True)} == {
         (one, other) for one in (0, 1) for other in range(one + 1, 9)
     }
+
+
+def test_a_further_copy_that_resembles_little_is_parted_too():
+    """Of A, B and G, which resembles both, A and B stay, of two sources; by representative G stays too."""
+    ranks = np.array([[0], [1], [2]])
+    members = Members(np.zeros(3, np.int64), np.arange(3), np.full(3, 10), np.array([0, 1, 1]), ranks)
+    known = Known(np.array([0, 0, 1]), np.array([1, 2, 2]), np.array([0.5, 0.9, 0.9]))
+    policy = Policy(0.8, copies_per_source=1)
+    kept = choose(members, known, policy)
+
+    assert kept.stays.tolist() == [True, True, False]
+    assert count_parted(members, known, kept, np.array([1.0, 1.0, 0.9]), policy) == 1
