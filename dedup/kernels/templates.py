@@ -98,9 +98,6 @@ def link(items: Items, threshold: float, most: int, *, exhaust: bool) -> Links:
         number; otherwise their items are undecided.
     """
     count = items.totals.size
-    if count <= WHOLE * most:
-        left, right = np.triu_indices(count, 1)
-        return Links(left, right, np.empty(0, dtype=np.int64))
     slots = count_slots(items.shingles, most)
     cut = cut_items(items, slots, threshold, most)
     near = pair_shared(cut.values, cut.owners, count)
@@ -129,6 +126,9 @@ def link_centres(select: Callable[[], Items], found: Centres, threshold: float, 
         parts = select()
         if 2 * count > found.items.size and count > WHOLE * most:
             deeper = _link_all(parts, threshold)
+        elif count <= WHOLE * most:
+            left, right = np.triu_indices(count, 1)
+            deeper = Links(left, right, none)
         else:
             deeper = link(parts, threshold, most, exhaust=exhaust)
         best, room = _find_best(parts, deeper, threshold)
