@@ -59,8 +59,8 @@ def remove_copies(
     emitted = pa.schema([*KEYS, *(arrow.register(engine.id_type).field(name) for name in kept)])
     found = engine.meet(
         "copies",
-        documents,
-        partial(_emit, names=emitted.names),
+        engine.select(documents, *emitted.names),
+        _emit,
         partial(_choose, layer=layer, kind=kind, jaccard=jaccard, choice=choice, schema=removals),
         emitted=emitted,
         by=BY,
@@ -81,6 +81,8 @@ def spare(engine: Engine[Rows], found: Rows, most: int) -> Rows:
         0 for any number.
     """
     whole = arrow.removals(engine.id_type)
+    if not most:
+        return engine.select(found, *whole.names)
     return engine.meet(
         "removals",
         found,
@@ -93,10 +95,10 @@ def spare(engine: Engine[Rows], found: Rows, most: int) -> Rows:
     )
 
 
-def _emit(batches: Batches, *, names: list[str]) -> Batches:
+def _emit(batches: Batches) -> Batches:
     """Leave out the documents that are like no other."""
     for batch in batches:
-        yield batch.select(names).filter(pc.is_valid(batch["key_high"]))
+        yield batch.filter(pc.is_valid(batch["key_high"]))
 
 
 def _choose(
@@ -153,10 +155,7 @@ def _spare(batches: Batches, *, most: int, names: list[str]) -> Batches:
     seen, last = 0, None
     for batch in batches:
         owners = batch[OWNER].to_numpy()
-        if batch.num_rows and most:
+        if batch.num_rows:
             before = rank(owners) + np.where(owners == last, seen, 0)
-            batch_names = batch.filter(pa.array((owners == 0) | (before < most))).select(names)
             seen, last = int(before[-1]) + 1, owners[-1]
-            yield batch_names
-        else:
-            yield batch.select(names)
+            yield batch.filter(pa.array((owners == 0) | (before < most))).select(names)

@@ -215,7 +215,9 @@ def place(
     found = signatures.select("doc_id", *CARRIED).join(places, on="doc_id", how="inner")
     members = found.join(identical, on="doc_id", how="left").withColumn("set_id", F.coalesce("set_id", "doc_id"))
     placed = edges.join(places.withColumnRenamed("doc_id", "left_id"), on="left_id", how="inner")
-    rows = members.unionByName(placed.select(*PAIR, "jaccard", "component_id"), allowMissingColumns=True)
+    # Lists that are null cost Spark much more than empty ones: see `files.orders`.
+    no_keys = F.array().cast(members.schema["order_keys"].dataType).alias("order_keys")
+    rows = members.unionByName(placed.select(*PAIR, "jaccard", "component_id", no_keys), allowMissingColumns=True)
     return rows.repartition(partitions, "component_id")
 
 

@@ -50,7 +50,7 @@ def expect(size=5, shingle_seed=4, bands=4, rows=3, signature_seed=9):
         keys = oracles.band_keys([value & 0xFFFFFFFF for value in signature], bands, rows)
         features = (len(found), *digest(found), pack(keys), low_bytes(signature))
         # Rows that Spark reads have no place, and none is of the sample.
-        expected.append((doc_id, name, *features, source, None, None, None, len(text), None, None, None))
+        expected.append((doc_id, name, *features, source, None, None, None, len(text), [], [], None))
     return sorted(expected, key=repr)
 
 
