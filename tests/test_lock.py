@@ -9,6 +9,7 @@ import pytest
 
 import dedup.run.lock
 from dedup.errors import StorageError
+from dedup.files.storage import Storage as FileStorage
 from dedup.run.lock import Lock
 from dedup.run.storage import Storage
 
@@ -51,6 +52,20 @@ def test_a_lock_is_there_while_it_is_held(lock, tmp_path):
 
     held.release()
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("is_left", [False, True])
+def test_only_a_lock_that_two_may_have_taken_is_waited_for(tmp_path, monkeypatch, is_left):
+    monkeypatch.setattr(dedup.run.lock, "SETTLE_SECONDS", 0.3)
+    monkeypatch.setattr(dedup.run.lock, "PATIENCE_SECONDS", 0.1)
+    if is_left:
+        leave(tmp_path)
+    held = Lock(FileStorage(), str(tmp_path / "out.lock"))
+    held.acquire()
+    begin = time.monotonic()
+    held.check()
+    assert (time.monotonic() - begin > 0.2) is is_left
+    held.release()
 
 
 @pytest.mark.usefixtures("quick")

@@ -155,11 +155,11 @@ def _run(job: Job, growth: Growth, storage: Storage, workspace: Workspace) -> di
     spec = HashSpec.of(config, contract)
     if tables.exists():
         read_state(tables).check(config, spec, source.id_type)
+    workspace.open({**identify(job, spec, listing.fingerprint), **growth.identity}, overwrite=job.overwrite)
     cores = choose_cores(listing, [*job.inputs, job.output])
     signing = choose_signing(config, contract, listing)
-    # While the lock on the output settles.
+    # Loading what is compiled is no part of the first stage, as in a run without a store.
     passes.warm(signing)
-    workspace.open({**identify(job, spec, listing.fingerprint), **growth.identity}, overwrite=job.overwrite)
     clock = Clock()
     splits = cut(listing, SPLIT_BYTES)
     with Workers(min(cores, len(splits)), source, watch=clock.watch) as workers:

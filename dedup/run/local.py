@@ -80,14 +80,13 @@ def _run(job: Job, storage: Storage, workspace: Workspace) -> dict[str, Any]:
     labels = _read_labels(config, source)
     parts = list_parts(config)
     spec = parts[-1].spec
-    cores = choose_cores(listing, [*job.inputs, job.output])
-    # While the lock on the output settles.
-    if cores > 1 and NEAR in config.layers:
-        for part in parts:
-            passes.warm(choose_signing(part.config, part.contract, listing))
     workspace.open(identify(job, spec, listing.fingerprint), overwrite=job.overwrite)
     clock = Clock()
     splits = cut(listing, SPLIT_BYTES)
+    cores = choose_cores(listing, [*job.inputs, job.output])
+    if cores > 1 and NEAR in config.layers:
+        for part in parts:
+            passes.warm(choose_signing(part.config, part.contract, listing))
     with Workers(min(cores, len(splits)), source, watch=clock.watch) as workers:
         engine = MemoryEngine(workers=workers, splits=splits, id_type=source.id_type, id_column=config.input.id_column)
         task = partial(_search, config=config, labels=labels, listing=listing, cores=cores)

@@ -14,6 +14,8 @@ from typing import Any, Protocol
 from py4j.protocol import Py4JError
 
 from dedup.errors import StorageError
+from dedup.files.storage import Storage
+from dedup.files.systems import is_local
 
 LOG = logging.getLogger("dedup")
 
@@ -28,7 +30,8 @@ BEATING = threading.Lock()
 """Held amid a beat: who forks while another thread talks to a store leaves the child with locks nobody opens."""
 os.register_at_fork(before=BEATING.acquire, after_in_parent=BEATING.release, after_in_child=BEATING.release)
 SETTLE_SECONDS = 0.3
-"""Where files are not created atomically, two runs that begin at once both find the place free; then the last wins."""
+"""Where files are not created atomically, two runs that begin at once both find the place free; then the last wins, as
+of two that take a dead run's lock."""
 
 
 class TextStorage(Protocol):
@@ -70,10 +73,14 @@ class Lock:
             When another run holds it.
         """
         try:
-            if not self._storage.create_text(self._path, json.dumps({**self._holder, "beat": 0})):
+            content = json.dumps({**self._holder, "beat": 0})
+            is_new = self._storage.create_text(self._path, content)
+            if not is_new:
                 self._await_death()
-                self._storage.write_text(self._path, json.dumps({**self._holder, "beat": 0}))
-            self._taken = time.monotonic()
+                self._storage.write_text(self._path, content)
+            # Of two that create a file of a disk at once one fails, unless it is Hadoop that creates it.
+            is_atomic = isinstance(self._storage, Storage) and is_local(self._path)
+            self._taken = 0.0 if is_new and is_atomic else time.monotonic()
             self._beats.start()
         except BaseException:
             # A signal, for one, may come once the file is written.

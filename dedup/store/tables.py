@@ -213,8 +213,6 @@ class Tables:
 def list_named(table: DeltaTable) -> list[File]:
     """Return the files that an open table names, by path."""
     segments = f"partition.{SEGMENT}"
-    # pa.table would import pandas first, to see whether it is given a frame of it.
-    actions = pa.RecordBatchReader.from_stream(table.get_add_actions(flatten=True)).read_all()
     found = [
         File(
             path=each["path"],
@@ -223,7 +221,7 @@ def list_named(table: DeltaTable) -> list[File]:
             rows=each["num_records"] or 0,
             changed=each["modification_time"],
         )
-        for each in actions.to_pylist()
+        for each in pa.table(table.get_add_actions(flatten=True)).to_pylist()
     ]
     return sorted(found, key=lambda file: file.path)
 
