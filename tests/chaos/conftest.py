@@ -1,6 +1,7 @@
 """Real processes to kill, fill and interrupt: the job as a user starts it, a cluster on loopback, an S3 server."""
 
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import psutil
 import pyarrow.dataset as ds
 import pytest
 
+from dedup.cli.run import STOPS
 from dedup.run.session import ROOT
 from tests.corpora import write_corpus
 
@@ -19,6 +21,15 @@ JOB = ROOT / "jobs" / "deduplicate.py"
 DEADLINE_SECONDS = 300
 STAGES = ("signatures", "identical", "buckets", "candidates", "sets", "edges", "components", "members")
 """Tables of a run, in the order in which they are finished."""
+
+
+@pytest.fixture(autouse=True)
+def signals() -> Iterator[None]:
+    """Undo what a job of this process has done with signals, which the processes of later tests would inherit."""
+    before = {each: signal.getsignal(each) for each in STOPS}
+    yield
+    for each, handler in before.items():
+        signal.signal(each, handler)
 
 
 @pytest.fixture(scope="session")
