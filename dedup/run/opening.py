@@ -19,7 +19,7 @@ SPLIT_BYTES = 8 << 20
 ALONE_BYTES = 4 << 20
 """Input up to which other processes cost more than they save."""
 KNOWN_BYTES = 400
-"""A document of a store while a batch is added: its place, its set and its component; at a million it is 380."""
+"""A document of a store while a batch is added: place, set and component; of 1.15 million a process took 745 MB."""
 
 
 def list_input(job: Job) -> Listing:
