@@ -25,11 +25,12 @@ from dedup.kernels import frequencies
 from dedup.plan.answer import answer
 from dedup.plan.question import Question
 from dedup.report.baseline import parse_baseline
-from dedup.report.build import rank_tokens, to_json, to_table
+from dedup.report.build import rank_tokens, to_json
 from dedup.report.details import LONGEST, list_details
 from dedup.report.metrics import METRICS, to_metrics
 from dedup.report.page import group_by_power_of_two, to_html
 from dedup.report.plots import _list_plots, draw_plots
+from dedup.report.show import to_table
 from dedup.settings.files import load_config
 from dedup.tables.counts import Layered, Near
 from tests.reports import (

@@ -1,0 +1,58 @@
+"""The report of a run as the terminal shows it."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from dedup.report.alerts import to_sentence
+from dedup.settings.layers import NEAR
+
+
+def _list_removed(report: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return the rows of the table that say what each layer found."""
+    names, rows = [layer["layer"] for layer in report["layers"]], []
+    for layer in report["layers"] if names != [NEAR] else ():
+        rows.append((f"removed by {layer['layer']}", f"{layer['removed']:,}"))
+        if layer["spans"]:
+            rows.append((f"spans of {layer['layer']}", f"{layer['spans']:,}"))
+    if NEAR in names:
+        rows += [(name, f"{report[name]:,}") for name in ("identical", "near", "components")]
+        rows.append(("pairs uncompared", f"{report['pairs']['uncompared']:,}"))
+    return rows
+
+
+def to_table(report: Mapping[str, Any]) -> str:
+    """Write breaches of alerts, the headline and the seconds of every stage as plain text."""
+    rows = [
+        ("documents", f"{report['documents']:,}"),
+        ("kept", f"{report['kept']:,}"),
+        *_list_removed(report),
+        *((f"removed of {each['name']}", f"{each['removed']:,}") for each in report["profiles"]),
+    ]
+    if report["spared"]:
+        rows.append(("spared by the limit", f"{report['spared']:,}"))
+    if report["copied"]:
+        rows.append(("further copies kept", f"{report['copied']:,}"))
+    if report["chained"]:
+        rows.append(("removed by chains", f"{report['chained']:,}"))
+        rows.append(("least similarity", f"{report['least_similarity']:.4f}"))
+    if report["relinked"]:
+        rows.append(("giant components", f"{report['relinked']:,}"))
+    if len(report["decided"]) > 1:
+        rows += [(f"decided by {rule}", f"{count:,}") for rule, count in report["decided"].items()]
+    if report["quarantined"]:
+        rows.append(("records quarantined", f"{report['quarantined']:,}"))
+    if report["pairs"]["uncompared"]:
+        rows.append(("lost of them, at most", f"{report['uncompared']['lost_at_most']:,}"))
+    if report["labeled_pairs"]:
+        rows.append(("recall of labelled", f"{report['recall_on_labeled_set']:.4f}"))
+    lines = [f"ALERT: {to_sentence(breach)}" for breach in report["alerts"]]
+    if lines:
+        lines.append("")
+    width = max([22, *(len(name) for name, _ in rows)])
+    lines += [f"{name:<{width}}{value:>10}" for name, value in rows]
+    stages = report["stages"]
+    width = max([18, *(len(name) + 2 for name in stages)])
+    lines += ["", f"{'stage':<{width}}{'rows':>14}{'seconds':>10}"]
+    lines += [f"{name:<{width}}{each['rows']:>14,}{each['seconds']:>10.1f}" for name, each in stages.items()]
+    lines.append(f"{'all':<{width}}{'':>14}{sum(each['seconds'] for each in stages.values()):>10.1f}")
+    return "\n".join(lines)
