@@ -14,7 +14,7 @@ from dedup.kernels.identical import find_repeated
 from dedup.settings.layers import NEAR
 from dedup.store.adding import Grown
 from dedup.store.arrays import distinct, look_up
-from dedup.store.election import list_components
+from dedup.store.election import find_components
 from dedup.store.growth import Links
 from dedup.tables import arrow
 from dedup.tables.counts import Collapsed, Connected, Lost
@@ -116,8 +116,8 @@ def _name(links: Links, heads: Integers) -> pa.Table:
 def _estimate_loss(grown: Grown, threshold: float) -> Lost:
     sample = grown.settled.sample
     similar = sample.select(sample.jaccard >= threshold)
-    parted = list_components(grown.links, similar.left) != list_components(grown.links, similar.right)
-    return replace(grown.settled.lost, lost=int(np.count_nonzero(parted)))
+    left, right = find_components(grown.links, np.stack(similar[:2]))
+    return replace(grown.settled.lost, lost=int(np.count_nonzero(left != right)))
 
 
 def to_names(grown: Grown, part: Part) -> pa.Table:

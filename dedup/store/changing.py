@@ -5,8 +5,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dedup.kernels import Integers
+from dedup.kernels.components import connect
 from dedup.store.arrays import distinct, is_in
-from dedup.store.election import Verdict, Voters, gather, list_components
+from dedup.store.election import Verdict, Voters, gather
 from dedup.store.growth import Links, Settled, join
 from dedup.store.schemas import NO_SET
 from dedup.store.snapshot import Places, Snapshot
@@ -62,21 +63,30 @@ def choose_voters(
     """
     full = everyone.sets != NO_SET
     doc_ids, sets = everyone.doc_ids[full], everyone.sets[full]
-    component = list_components(links, sets)
-    chosen = distinct(list_components(links, distinct(touched[touched != NO_SET])))
+    labels = _label_sets(links, max(each.max(initial=NO_SET) for each in (sets, touched, *links[:2])) + 1)
+    component = labels[sets]
+    chosen = distinct(labels[touched[touched != NO_SET]])
     if anew:
         waiting = before.filter(pc.invert(before["settled"]))["doc_id"].to_numpy()
         chosen = distinct(chosen, component[is_in(doc_ids, distinct(waiting))])
-    is_chosen = np.zeros(max(component.max(initial=0), chosen.max(initial=0)) + 1, dtype=bool)
+    is_chosen = np.zeros(labels.size, dtype=bool)
     is_chosen[chosen] = True
     votes = is_chosen[component]
     doc_ids, component = doc_ids[votes], component[votes]
     _, members, sizes = np.unique(component, return_inverse=True, return_counts=True)
     wanted = np.sort(doc_ids[(sizes[members] > 1) | ~is_in(doc_ids, new)])
     own = documents.filter(pa.array(is_in(documents["doc_id"].to_numpy(), wanted)))
-    return gather(
-        pa.concat_tables([snapshot.find("documents", wanted), own.cast(snapshot.layout("documents").schema)]), links
-    )
+    found = pa.concat_tables([snapshot.find("documents", wanted), own.cast(snapshot.layout("documents").schema)])
+    return gather(found, labels[found["set"].to_numpy()])
+
+
+def _label_sets(links: Links, count: int) -> Integers:
+    """Return the least set of the component of each of so many sets, itself where it has no edge."""
+    labels = np.arange(count)
+    if links.left.size:
+        ids, least = connect(links.left, links.right)
+        labels[ids] = least
+    return labels
 
 
 def write_changes(writing: Writing, added: Links, gone: Links, hot: Integers, verdict: Verdict) -> None:

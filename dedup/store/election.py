@@ -16,7 +16,7 @@ from dedup.engines.members import Components, elect_members
 from dedup.engines.values import Features, Search
 from dedup.engines.verification import Edges, Sets
 from dedup.kernels import Flags, Floats, Hashes, Integers
-from dedup.kernels.components import connect
+from dedup.kernels.components import connect, take_component
 from dedup.store.arrays import distinct, look_up
 from dedup.store.growth import Links
 from dedup.tables.counts import Elected
@@ -83,30 +83,24 @@ class Verdict(NamedTuple):
     counts: Elected
 
 
-def list_components(links: Links, sets: Integers) -> Integers:
+def find_components(links: Links, sets: Integers) -> Integers:
     """Return the least set of the component of each of these sets, itself where it has no edge."""
-    if not links.left.size:
-        return sets
-    ids, least = connect(links.left, links.right)
-    # Sets are numbered from 0: a look into an array costs a tenth of a search.
-    component = np.arange(max(ids[-1], sets.max(initial=0)) + 1)
-    component[ids] = least
-    found: Integers = component[sets]
-    return found
+    return take_component(sets, *connect(links.left, links.right)) if links.left.size and sets.size else sets
 
 
-def gather(documents: pa.Table, links: Links) -> Voters:
+def gather(documents: pa.Table, components: Integers) -> Voters:
     """Order the documents of whole components.
 
     Parameters
     ----------
     documents
         Rows of `documents`, none without a set.
+    components
+        The least set of the component of each.
     """
-    rows = documents.take(pc.sort_indices(documents["doc_id"])).combine_chunks()
-    sets = rows["set"].to_numpy()
-    component = list_components(links, sets)
-    return Voters(rows, _find_first(sets), _find_first(component))
+    order = pc.sort_indices(documents["doc_id"])
+    rows = documents.take(order).combine_chunks()
+    return Voters(rows, _find_first(rows["set"].to_numpy()), _find_first(components[order.to_numpy()]))
 
 
 def _find_first(values: Integers) -> Integers:

@@ -12,7 +12,7 @@ from dedup.settings.hashspec import HashSpec
 from dedup.store.adding import Batch, Grown, grow
 from dedup.store.changing import find_heads, read_links
 from dedup.store.deleting import Deleted, delete
-from dedup.store.election import list_components
+from dedup.store.election import find_components
 from dedup.store.schemas import NO_SET
 from dedup.store.snapshot import Snapshot
 from dedup.store.state import create, read_state
@@ -71,7 +71,7 @@ def list_members(tables: Tables) -> dict[int, tuple]:
     snapshot = Snapshot(tables=tables, state=read_state(tables))
     places, links = snapshot.places(), read_links(snapshot)
     full = places.sets != NO_SET
-    doc_ids, component = places.doc_ids[full], list_components(links, places.sets[full])
+    doc_ids, component = places.doc_ids[full], find_components(links, places.sets[full])
     least = {}
     for doc_id, number in zip(doc_ids.tolist(), component.tolist(), strict=True):
         least[number] = min(least.get(number, doc_id), doc_id)

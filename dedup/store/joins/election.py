@@ -25,7 +25,7 @@ from dedup.stages.exchange import Batches, Counters
 from dedup.stages.placement import CELL_BYTES, tasks
 from dedup.stages.table import Seen, Table, count_rows
 from dedup.store.arrays import look_up
-from dedup.store.election import Verdict, elect, gather
+from dedup.store.election import Verdict, elect, find_components, gather
 from dedup.store.growth import Links
 from dedup.store.joins.arriving import SET_BYTES
 from dedup.store.joins.growth import Joined
@@ -191,7 +191,7 @@ def _elector(step: Step, schema: T.StructType, counters: Counters, *, anew: bool
             return
         pairs = pa.Table.from_batches(edges)
         links = Links(*(pairs[name].to_numpy() for name in pairs.column_names))
-        voters = gather(rows.select(documents.names).cast(documents), links)
+        voters = gather(rows.select(documents.names).cast(documents), find_components(links, rows["set"].to_numpy()))
         before = rows.filter(rows["kept"].is_valid()).select(earlier.names).cast(earlier).sort_by("doc_id")
         new = np.sort(rows.filter(rows["is_new"])["doc_id"].to_numpy())
         held = _Held(*_read_sets(pa.Table.from_batches(sets)))
