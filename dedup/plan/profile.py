@@ -51,6 +51,8 @@ class Drawn:
     """As from `text.tokenise`."""
     total: int
     """Documents of the corpus."""
+    compared: int
+    """Of how many of those drawn every pair was counted."""
 
     @property
     def documents(self) -> int:

@@ -145,13 +145,31 @@ def _take_counts(found: Rows, config: Config, corpus: Profile, trial: Trial, cou
     if trial.share < 1:
         # Of pairs the sample has the square of its share. How it thins the rest is left to the curve.
         more |= {name: more[name] / trial.share for name in PAIRS}
-        more |= {name: getattr(found, name) * _ratio(counts[name], trial.point[name]) for name in (*THINNED, *CHAINED)}
+        thinned = _count_by_curve(config, corpus, _choose_pairs(found, corpus, trial))
+        more |= {
+            name: getattr(thinned, name) * _ratio(counts[name], trial.point[name]) for name in (*THINNED, *CHAINED)
+        }
         more["sets"] = max(more["ends"], more["hot"])
         more["set_shingles"] = more["sets"] * corpus.shingles
     more["heads"] = corpus.documents - more["identical"]
     more |= {name: each for name, each in counts.items() if name.endswith("_bytes")}
     counted = replace(found, **cast("dict[str, Any]", more))
     return _add_chance(counted, config, corpus, trial.documents) if trial.share == 1 else counted
+
+
+def _choose_pairs(found: Rows, corpus: Profile, trial: Trial) -> tuple[float, float] | None:
+    """Return edges and candidates of a search of a sample, as many as in the corpus; None where the curve knows better.
+
+    The curve is of all pairs of a few documents drawn, the search of those of all that share a bucket up to the cap:
+    whichever has seen more pairs.
+    """
+    drawn = corpus.drawn
+    assert drawn is not None, "a trial is of documents drawn"
+    seen = found.edges * drawn.compared**2 / (drawn.total * corpus.documents)
+    if seen >= trial.point["edges"] * trial.documents:
+        return None
+    grown = corpus.documents / trial.share
+    return trial.point["edges"] * grown, trial.point["candidates"] * grown
 
 
 def _ratio(one: float, other: float) -> float:
@@ -181,8 +199,14 @@ def _add_chance(rows: Rows, config: Config, corpus: Profile, searched: int) -> R
     )
 
 
-def _count_by_curve(config: Config, corpus: Profile) -> Rows:
-    """Return rows by the similarities of documents, where no bucket is capped."""
+def _count_by_curve(config: Config, corpus: Profile, counted: tuple[float, float] | None = None) -> Rows:
+    """Return rows by the similarities of documents, where no bucket is capped.
+
+    Parameters
+    ----------
+    counted
+        Edges and candidates, where they are known otherwise.
+    """
     bands, rows = config.banding
     search = Search(threshold=config.threshold, sigmas=config.candidates.estimate_sigmas)
     choice = cost(config.banding, search, corpus, Rates())
@@ -193,10 +217,10 @@ def _count_by_curve(config: Config, corpus: Profile) -> Rows:
     alone = corpus.alone(shared)
     passed = compared(jaccard, bands, rows, search.threshold, search.sigmas)
     at_least, wanted = jaccard >= search.threshold, jaccard >= search.threshold - NEAR_MISS
-    similar = float((passed * partners)[at_least].sum())
+    edges, candidates = counted or (heads * float((passed * partners)[at_least].sum()) / 2, heads * choice.compared)
+    similar = 2 * edges / heads
     linked = 1 - corpus.alone(similar)
-    edges = heads * similar / 2
-    ends = heads * (1 - corpus.alone(2 * choice.compared))
+    ends = heads * (1 - corpus.alone(2 * candidates / heads))
     # The first of identical documents is a member too, unless an edge has made it one.
     members = heads * linked + identical + identical * (1 - corpus.identical) * (1 - linked)
     distant = DISTANT_SHARE * heads * similar**2 / 2
@@ -210,7 +234,7 @@ def _count_by_curve(config: Config, corpus: Profile) -> Rows:
         bucketed=heads * choice.bucketed,
         pairs=heads * choice.bucket_pairs,
         distinct=heads * choice.candidates,
-        candidates=heads * choice.compared,
+        candidates=candidates,
         ends=ends,
         sets=ends,
         set_shingles=ends * corpus.shingles,

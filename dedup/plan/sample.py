@@ -15,7 +15,7 @@ from dedup.errors import DataError
 from dedup.files.listing import list_files
 from dedup.files.source import open_source
 from dedup.files.splits import cut
-from dedup.kernels import Floats, Integers, shingles, text
+from dedup.kernels import Floats, Hashes, Integers, shingles, text
 from dedup.kernels.hashing import mix
 from dedup.plan.profile import Drawn, Profile, Similarities
 
@@ -98,7 +98,7 @@ def measure_corpus(
             share=np.where(related, 0.0, share),
         ),
         evenness=_fit_evenness(relatives),
-        drawn=Drawn(shingles=values, offsets=offsets, tokens=tokens, bounds=bounds, total=whole),
+        drawn=Drawn(shingles=values, offsets=offsets, tokens=tokens, bounds=bounds, total=whole, compared=some.size),
     )
     if whole == size:
         return found
@@ -160,20 +160,48 @@ def _count_pairs(values: npt.NDArray[np.uint64], offsets: Integers, heads: Integ
 
 def _draw(path: str, text_column: str, most: int) -> tuple[pa.Array, int]:
     """Return at most so many texts, and MOST_BYTES, each with equal chance, and how many documents there are."""
-    texts, ranks, total = pa.array([], pa.large_binary()), np.empty(0, dtype=np.uint64), 0
+    pool, total = _Pool(most), 0
     for batch in _read(path, text_column):
-        numbers = np.arange(total + 1, total + 1 + len(batch), dtype=np.uint64)
+        pool.add(batch, mix(np.arange(total + 1, total + 1 + len(batch), dtype=np.uint64)))
         total += len(batch)
-        ranks = np.concatenate((ranks, mix(numbers)))
-        texts = pa.concat_arrays([texts, batch])
-        if texts.nbytes > MOST_BYTES:
-            most = min(most, max(int(len(texts) * MOST_BYTES / texts.nbytes), 2))
-        if len(texts) > most:
-            kept = np.sort(np.argpartition(ranks, most)[:most])
-            texts, ranks = texts.take(pa.array(kept)), ranks[kept]
     if not total:
         raise DataError(f"--sample {path}: must hold documents (it has none)")
-    return texts, total
+    return pool.close(), total
+
+
+class _Pool:
+    """The texts of the least ranks so far, and some more, so that each is copied a few times however many come."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._texts, self._ranks = [pa.array([], pa.large_binary())], [np.empty(0, dtype=np.uint64)]
+        self._held = self._nbytes = 0
+        self._bound = np.uint64(np.iinfo(np.uint64).max)
+        """Above the ranks of all that are kept."""
+
+    def add(self, texts: pa.Array, ranks: Hashes) -> None:
+        """Take what may be among the least."""
+        low = np.flatnonzero(ranks < self._bound)
+        own = texts.take(pa.array(low))
+        self._texts.append(own)
+        self._ranks.append(ranks[low])
+        self._held += low.size
+        self._nbytes += own.nbytes
+        if self._held > 2 * self._most or self._nbytes > 2 * MOST_BYTES:
+            self.close()
+
+    def close(self) -> pa.Array:
+        """Keep the texts of the least ranks, and return them in their order."""
+        texts, ranks = pa.concat_arrays(self._texts), np.concatenate(self._ranks)
+        if texts.nbytes > MOST_BYTES:
+            self._most = min(self._most, max(int(len(texts) * MOST_BYTES / texts.nbytes), 2))
+        if len(texts) > self._most:
+            order = np.argpartition(ranks, self._most)
+            self._bound = ranks[order[self._most]]
+            kept = np.sort(order[: self._most])
+            texts, ranks = texts.take(pa.array(kept)), ranks[kept]
+        self._texts, self._ranks, self._held, self._nbytes = [texts], [ranks], len(texts), texts.nbytes
+        return texts
 
 
 def _read(path: str, text_column: str) -> Iterator[pa.Array]:

@@ -32,7 +32,9 @@ def write(path, texts):
 def draw(texts, total=None):
     tokens, bounds = text.tokenise(pa.array(texts, pa.large_binary()), text.Contract())
     values, offsets = shingles.shingle(tokens, bounds, 5)
-    return Drawn(shingles=values, offsets=offsets, tokens=tokens, bounds=bounds, total=total or len(texts))
+    return Drawn(
+        shingles=values, offsets=offsets, tokens=tokens, bounds=bounds, total=total or len(texts), compared=len(texts)
+    )
 
 
 def ask(path, *settings, **options):
@@ -66,8 +68,9 @@ def test_a_whole_corpus_is_counted_as_a_run_counts_it(tmp_path, make):
         assert counted[name] * 900 == pytest.approx(measured, rel=0.1), name
 
 
-def measure(path, drawn=DOCUMENTS):
-    return measure_corpus(path, text_column="text", drawn=drawn, shingle_size=5, contract=text.Contract(), id_bytes=8)
+def measure(path, drawn=DOCUMENTS, **options):
+    given = {"text_column": "text", "shingle_size": 5, "contract": text.Contract(), "id_bytes": 8, **options}
+    return measure_corpus(path, drawn=drawn, **given)
 
 
 VARIED = ("templates", "candidates", "edges", "representatives", "all", "pairs")
@@ -186,3 +189,18 @@ def test_a_plan_has_a_stage_of_passages_and_names_layers_that_it_does_not_count(
     assert [each["uncounted"] for each in (plain, more, blind)] == [[], ["lines"], ["lines", "passages"]]
     shown = to_text(answer(Question(config=load_config(None, None, [layers]), documents=800)))
     assert "Not counted: the layers lines, passages." in shown
+
+
+def test_of_few_pairs_among_those_compared_the_search_knows_how_many_go(tmp_path):
+    config, corpus = load_config(), Corpus(seed=4, mean_tokens=150)
+    path = write(tmp_path / "a.parquet", corpus.chunk(12_000)[0].to_pylist())
+    found = []
+    for drawn, compared in ((12_000, 12_000), (4000, 300)):
+        profile = measure(path, drawn, compared=compared)
+        found.append(count_rows(config, profile, search_drawn(profile.drawn, config, 12_000, ranges=False)))
+    whole, part = found
+
+    # Of some 500 in the whole the search sees one in nine, all pairs of 300 documents one in 1,600.
+    assert 400 < whole.edges < 700
+    for name in ("removed", "members", "edges"):
+        assert getattr(part, name) == pytest.approx(getattr(whole, name), rel=0.25), name
