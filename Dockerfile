@@ -1,4 +1,4 @@
-# The job with its Spark, from Debian's packages and requirements.lock: docker build -t dedup .
+# The job with its Spark, from Debian's packages and requirements-spark.lock: docker build -t dedup .
 # docker run --rm --volume /data:/data dedup --input /data/corpus --output /data/clean
 FROM debian:trixie-slim
 
@@ -8,7 +8,7 @@ RUN apt-get update \
 
 # What takes minutes comes before what changes often.
 WORKDIR /opt/dedup
-COPY requirements.lock ./
+COPY requirements.lock requirements-spark.lock ./
 COPY scripts/setup scripts/jars scripts/
 RUN scripts/setup && rm -rf /root/.cache
 COPY . .

@@ -33,7 +33,7 @@ def main() -> None:
         with replacing(DIST / "dedup.zip") as part:
             pack_package(part)
         packed = DIST / "environment.tar.gz"
-        if packed.exists() and packed.stat().st_mtime > (ROOT / ".venv" / "requirements.lock").stat().st_mtime:
+        if packed.exists() and packed.stat().st_mtime > (ROOT / ".venv" / "requirements-spark.lock").stat().st_mtime:
             return
         with replacing(packed) as part:
             pack_environment(part)
@@ -81,9 +81,10 @@ def for_all(member: tarfile.TarInfo) -> tarfile.TarInfo:
 
 
 def needed() -> set[Distribution]:
-    """Return the distributions that the package needs at run time, its extra `fast` included."""
+    """Return the distributions that the package needs at run time, its extras `fast` and `spark` included."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    open_names = [*project["dependencies"], *project["optional-dependencies"]["fast"]]
+    extras = project["optional-dependencies"]
+    open_names = [*project["dependencies"], *extras["fast"], *extras["spark"]]
     found: dict[str, Distribution] = {}
     while open_names:
         requirement = Requirement(open_names.pop())

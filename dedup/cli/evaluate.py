@@ -49,6 +49,9 @@ def parse_arguments(arguments: Sequence[str], prog: str = "evaluate") -> argpars
 
 def _evaluate_on_spark(question: "Question") -> dict[str, Any]:
     from dedup.evaluate.evaluation import evaluate  # noqa: PLC0415 - as below
+    from dedup.run.start import check_spark  # noqa: PLC0415 - as below
+
+    check_spark()
     from dedup.run.session import close_session, open_session  # noqa: PLC0415 - as below
 
     spark = open_session()

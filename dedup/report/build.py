@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from hashlib import sha256
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -45,7 +45,15 @@ BAND_ROW_BYTES = 16
 """A band row: key and doc_id."""
 EXAMPLE_LENGTH = 200
 """Characters shown of an example of a component."""
-_find_version = cache(version)
+
+
+@cache
+def _find_version(package: str) -> str | None:
+    """Return the release of a package; None where it is not installed, as Spark's need not be."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,7 +189,7 @@ def build_report(*, config: Config, inputs: Sequence[str], output: str, outcome:
             "spark": outcome.spark,
             "python": platform.python_version(),
             "unicode": unicodedata.unidata_version,
-            **{name: _find_version(name) for name in PACKAGES},
+            **{name: found for name in PACKAGES if (found := _find_version(name))},
             **({"numba": _find_version("numba")} if AVAILABLE else {}),
         },
     }
