@@ -4,6 +4,7 @@ import json
 import os
 import socket
 import time
+from contextlib import nullcontext
 
 import pytest
 
@@ -110,3 +111,26 @@ def test_a_holder_notices_that_its_lock_is_gone(lock, tmp_path, content):
         held.check()
     held.release()
     assert (tmp_path / "out.lock").exists() == bool(content)
+
+
+@pytest.mark.parametrize(("failures", "is_refused"), [(0, False), (2, False), (3, True)])
+def test_a_lock_that_a_beat_replaces_while_it_is_read_is_read_again(tmp_path, monkeypatch, failures, is_refused):
+    storage, left = FileStorage(), []
+    held = Lock(storage, str(tmp_path / "out.lock"))
+    held.acquire()
+    left += [StorageError("the object has changed since it was opened")] * failures
+    read = FileStorage.read_text
+
+    def read_text(self, path):
+        if left:
+            raise left.pop()
+        return read(self, path)
+
+    monkeypatch.setattr(FileStorage, "read_text", read_text)
+    try:
+        with pytest.raises(StorageError, match="it is something else") if is_refused else nullcontext():
+            held.check()
+        assert left == []
+    finally:
+        held.release()
+    assert list(tmp_path.iterdir()) == []

@@ -24,6 +24,8 @@ BEAT_SECONDS = 5
 """Seconds between two writes of the holder to its lock."""
 PATIENCE_SECONDS = 20
 """A lock that stays as it is for so long was left by a run that died."""
+READS = 3
+"""Tries to read a lock: on an object store one fails where a beat comes between its two requests."""
 HOLDER = {"run": str, "host": str, "pid": int}
 """Contents of a lock: its holder."""
 BEATING = threading.Lock()
@@ -125,14 +127,18 @@ class Lock:
         StorageError
             When it is no lock, but somebody else's file or folder.
         """
-        try:
-            content = self._storage.read_text(self._path)
-        except (Py4JError, StorageError) as error:
-            if not self._storage.exists(self._path):
-                return None
-            raise self._refuse() from error
-        except UnicodeDecodeError:
-            return {}
+        content = ""
+        for more in reversed(range(READS)):
+            try:
+                content = self._storage.read_text(self._path)
+                break
+            except (Py4JError, StorageError) as error:
+                if not self._storage.exists(self._path):
+                    return None
+                if not more:
+                    raise self._refuse() from error
+            except UnicodeDecodeError:
+                return {}
         if content and not content.startswith("{"):
             raise self._refuse()
         try:
