@@ -166,7 +166,7 @@ def _draw(path: str, text_column: str, most: int) -> tuple[pa.Array, int]:
         total += len(batch)
     if not total:
         raise DataError(f"--sample {path}: must hold documents (it has none)")
-    return pool.close(), total
+    return pool.prune(), total
 
 
 class _Pool:
@@ -188,9 +188,9 @@ class _Pool:
         self._held += low.size
         self._nbytes += own.nbytes
         if self._held > 2 * self._most or self._nbytes > 2 * MOST_BYTES:
-            self.close()
+            self.prune()
 
-    def close(self) -> pa.Array:
+    def prune(self) -> pa.Array:
         """Keep the texts of the least ranks, and return them in their order."""
         texts, ranks = pa.concat_arrays(self._texts), np.concatenate(self._ranks)
         if texts.nbytes > MOST_BYTES:

@@ -128,14 +128,14 @@ class Lock:
             When it is no lock, but somebody else's file or folder.
         """
         content = ""
-        for more in reversed(range(READS)):
+        for number in range(1, READS + 1):
             try:
                 content = self._storage.read_text(self._path)
                 break
             except (Py4JError, StorageError) as error:
                 if not self._storage.exists(self._path):
                     return None
-                if not more:
+                if number == READS:
                     raise self._refuse() from error
             except UnicodeDecodeError:
                 return {}
