@@ -7,6 +7,7 @@ if TYPE_CHECKING:
     from dedup.api import deduplicate
     from dedup.errors import (
         AlertError,
+        CapacityError,
         ComponentError,
         ConfigError,
         DataError,
@@ -24,6 +25,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "AlertError",
+    "CapacityError",
     "ComponentError",
     "ConfigError",
     "DataError",

@@ -8,6 +8,7 @@
     ├── DataError
     ├── StorageError
     ├── ComponentError
+    ├── CapacityError
     ├── FinishedError
     └── AlertError
 
@@ -38,6 +39,10 @@ class StorageError(DedupError):
 
 class ComponentError(DedupError):
     """The connected components are unavailable or contradict the edges they were computed from."""
+
+
+class CapacityError(DedupError):
+    """One process lacks the memory for a search; Spark's tasks make it in parts."""
 
 
 class FinishedError(DedupError):

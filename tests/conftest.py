@@ -11,7 +11,7 @@ from hypothesis import Phase, settings
 from pyspark.sql import SparkSession
 
 from dedup.report import plots
-from dedup.run import lock
+from dedup.run import lock, opening
 from dedup.run.session import DAEMON, GRAPHFRAMES_JAR, JAVA_OPTIONS, LOCAL_CONF, ROOT, read_conf
 
 # How long an example takes says nothing about a kernel, least of all on a machine whose cores are busy with Spark.
@@ -40,6 +40,14 @@ def _undrawn() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         for module in ("dedup.report.summary", "dedup.run.publication"):
             patch.setattr(f"{module}.draw_plots", leave)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _shared_out() -> Iterator[None]:
+    """No driver searches by itself unless a test says so: what tests ask of Spark are its stages."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(opening, "choose_bytes", lambda _: 0)
         yield
 
 

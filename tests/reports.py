@@ -144,6 +144,7 @@ def make_report(*overrides, near=NEAR, written=WRITTEN, inputs=("in put/",), out
         "signature_bytes": 3_700_000,
         "baseline": None,
         "engine": "spark",
+        "search": "tasks",
         "reader": "files",
         "spark": "4.1.4",
         "spec": {"version": 1, "key": ""},

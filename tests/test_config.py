@@ -54,7 +54,7 @@ RANGES = {
     "input.max_text_bytes": (1, INT64_MAX),
     "candidates.estimate_sigmas": (0, sys.float_info.max),
     "components.driver_edges": (0, INT64_MAX),
-    "batches.driver_bytes": (0, INT64_MAX),
+    "driver.search_bytes": (0, INT64_MAX),
     "lines.documents": (1, INT64_MAX),
     "lines.sources": (0, INT64_MAX),
     "lines.min_characters": (1, INT64_MAX),

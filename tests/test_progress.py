@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from dedup.engines.workers import Workers
+from dedup.engines.workers import Processes
 from dedup.run import progress
 from dedup.run.progress import CLEAR, Progress, describe
 
@@ -73,7 +73,7 @@ def test_no_thread_is_left_when_no_stage_is(monkeypatch):
 @pytest.mark.parametrize("count", [1, 2])
 def test_workers_tell_how_much_is_done(count):
     told = []
-    with Workers(count, 1, watch=lambda *tasks: told.append(tasks)) as workers:
+    with Processes(count, 1, watch=lambda *tasks: told.append(tasks)) as workers:
         assert list(workers.map(max, [0, 5, 3])) == [1, 5, 3]
 
     assert told == [(0, 3), (1, 3), (2, 3), (3, 3)]

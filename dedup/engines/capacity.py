@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from dedup.display import size
-from dedup.errors import DedupError
+from dedup.errors import CapacityError
 
 DOCUMENT_BYTES = 250
 """A document: its ids, digest and size, and its place in the arrays of the search and of members."""
@@ -60,11 +60,11 @@ def check_fits(needed_bytes: int, free_bytes: int | None) -> None:
 
     Raises
     ------
-    DedupError
+    CapacityError
         Says what is needed, what is free, and what to do.
     """
     if free_bytes is not None and needed_bytes > free_bytes:
-        raise DedupError(
+        raise CapacityError(
             f'engine: "memory" must have {size(needed_bytes)} of memory free (got {size(free_bytes)}); '
             'set engine = "spark", which works in parts'
         )

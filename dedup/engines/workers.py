@@ -1,4 +1,4 @@
-"""Processes of this machine that share the splits of a pass."""
+"""Who shares the splits of a pass: processes of this machine, or tasks of Spark (see `dedup.stages.tasks`)."""
 
 import multiprocessing
 import os
@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from typing import Any, Self, TypeVar
+from typing import Any, Protocol, Self, TypeVar
 
 from dedup.errors import DedupError
 
@@ -18,14 +18,34 @@ _CONTEXT = multiprocessing.get_context("fork" if sys.platform == "linux" else "s
 _held: list[Any] = []
 
 
-class Workers:
+class Workers(Protocol):
+    """Whoever shares the splits of a pass, all holding one value, such as a source."""
+
+    def __enter__(self) -> Self:
+        """Begin."""
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        """End, after an error amid the work."""
+
+    def map(self, work: Callable[[Any, Item], Value], items: Sequence[Item]) -> Iterator[Value]:
+        """Yield what the work makes of the value held and of each item, in their order."""
+
+
+class Open(Protocol):
+    """What makes workers that hold a value; `watch` is told after each item how many are done, and of how many."""
+
+    def __call__(self, held: object, *, watch: Callable[[int, int], None]) -> Workers:
+        """Make them."""
+
+
+class Processes:
     """A few processes that all hold one value, such as a source; with one, the work is done in this process.
 
     Processes and not threads: between its compiled loops a split takes Python as long again.
     """
 
     def __init__(self, count: int, held: object, *, watch: Callable[[int, int], None] = lambda *_: None) -> None:
-        """Begin, with `watch` to be told after each item how many are done, and of how many."""
+        """Begin; see `Open`."""
         self._held = held
         self._watch = watch
         self._pool: ProcessPoolExecutor | None = None

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import xxhash
 
-from dedup.engines.workers import Workers
+from dedup.engines.workers import Processes
 from dedup.files.listing import list_files
 from dedup.files.source import FileSource, open_source
 from dedup.files.splits import Split, cut
@@ -111,7 +111,7 @@ class FileCorpus:
             here = splits[chosen] == number
             of = {int(file): np.sort(rows[here & (files == file)]) for file in np.unique(files[here])}
             wanted.append((self.splits[number], of))
-        with Workers(self.cores, self.source) as workers:
+        with Processes(self.cores, self.source) as workers:
             return self._join(list(workers.map(_read_places, wanted)))
 
     def fetch(self, doc_ids: Integers) -> pa.Table:
@@ -127,7 +127,7 @@ class FileCorpus:
             shingle_size=config.shingles.shingle_size,
         )
         # The seeds are what a process begins with: they are too large to go along with every split.
-        with Workers(self.cores, (self.source, seeds)) as workers:
+        with Processes(self.cores, (self.source, seeds)) as workers:
             found = list(workers.map(task, self.splits))
         counts = Counter[str]()
         for each in found:
@@ -137,7 +137,7 @@ class FileCorpus:
         )
 
     def _map(self, work: Callable[[FileSource, Split], Any]) -> list[Any]:
-        with Workers(self.cores, self.source) as workers:
+        with Processes(self.cores, self.source) as workers:
             return list(workers.map(work, self.splits))
 
     def _join(self, tables: Sequence[pa.Table]) -> pa.Table:

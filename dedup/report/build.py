@@ -78,7 +78,9 @@ class Outcome:
     baseline: Mapping[str, Any] | None
     """The result of `parse_baseline`; None without a baseline."""
     engine: str
-    """The engine that searched: spark or memory."""
+    """The engine that made the passes over the texts: spark or memory."""
+    search: str
+    """What searched between the passes over the texts: one `process`, or `tasks` of Spark."""
     reader: str
     """The reader of the input: `files` for this package, or `spark`."""
     spark: str | None
@@ -140,6 +142,7 @@ def build_report(*, config: Config, inputs: Sequence[str], output: str, outcome:
         "component_sizes": elected.sizes,
         "largest_components": show_largest(elected.largest, outcome.texts),
         "engine": outcome.engine,
+        "search": outcome.search,
         "reader": outcome.reader,
         "components_engine": near.connected.engine,
         "pairs": {

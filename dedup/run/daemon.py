@@ -12,6 +12,7 @@ from pyspark.sql.pandas import serializers  # noqa: F401 - and pandas with it
 
 from dedup.kernels import features, jaccard, lsh, minhash, pairs, representatives  # noqa: F401
 from dedup.kernels.text import Contract
+from dedup.run import pipeline  # noqa: F401 - and whatever else a task is made of
 
 
 def warm() -> None:

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from dedup.engines import passes
 from dedup.engines.tables import MemoryEngine
 from dedup.engines.values import Register
-from dedup.engines.workers import Workers
+from dedup.engines.workers import Processes
 from dedup.errors import ConfigError, DataError, SchemaError, StorageError
 from dedup.files.listing import Listing
 from dedup.files.splits import cut
@@ -162,7 +162,7 @@ def _run(job: Job, growth: Growth, storage: Storage, workspace: Workspace) -> di
     passes.warm(signing)
     clock = Clock()
     splits = cut(listing, SPLIT_BYTES)
-    with Workers(min(cores, len(splits)), source, watch=clock.watch) as workers:
+    with Processes(min(cores, len(splits)), source, watch=clock.watch) as workers:
         engine = MemoryEngine(workers=workers, splits=splits, id_type=source.id_type, id_column=config.input.id_column)
         reading = Reading(engine=engine, config=config, signing=signing, labels=None)
         signed = clock("signatures", reading.sign)
@@ -342,6 +342,7 @@ def _publish(
         signature_bytes=signed.nbytes,
         baseline=baseline,
         engine="memory",
+        search="process",
         reader="files",
         spark=None,
         spec=spec.to_dict(),

@@ -21,7 +21,7 @@ from dedup.run.clock import Clock
 from dedup.run.growing import Growth, add_alone, begin, count_known, remember, try_until_first
 from dedup.run.job import Job
 from dedup.run.joined import tell
-from dedup.run.opening import estimate_need, list_input
+from dedup.run.opening import estimate_need, fits_driver, list_input
 from dedup.run.pipeline import Given, count_survival, open_files, read_sample, run
 from dedup.run.publication import conclude, identify, read_baseline
 from dedup.run.reach import find_obstacle_beside
@@ -62,7 +62,7 @@ def add_batch(spark: SparkSession, job: Job, growth: Growth) -> dict[str, Any]:
     if obstacle := find_obstacle_beside(spark, replace(job, inputs=[*job.inputs, growth.store])):
         raise ConfigError(f"--store: the workers themselves must read and write the files ({obstacle})")
     need = estimate_need(list_input(job), job.config, count_known(growth))
-    if need <= job.config.batches.driver_bytes:
+    if fits_driver(spark, job.config, need):
         LOG.info("the batch needs about %s of memory: the driver adds it without a job of Spark", size(need))
         return add_alone(job, growth)
     return run(spark, job, partial(_run, growth))
@@ -70,8 +70,7 @@ def add_batch(spark: SparkSession, job: Job, growth: Growth) -> dict[str, Any]:
 
 def _run(growth: Growth, spark: SparkSession, job: Job, storage: Storage, workspace: Workspace) -> dict[str, Any]:
     config, tables, clock = job.config, Tables(growth.store), Clock(spark)
-    given = open_files(spark, job, workspace, clock)
-    assert given is not None, "nothing stands in the way"
+    given = open_files(spark, job, list_input(job), workspace, clock)
     contract = load_contract(config)
     spec = HashSpec.of(config, contract)
     is_string = given.corpus.id_type.typeName() == "string"
@@ -191,6 +190,7 @@ def _publish(
         signature_bytes=workspace.table_bytes("signatures") - signed.counts.sample_bytes,
         baseline=baseline,
         engine="spark",
+        search="tasks",
         reader=given.reader,
         spark=spark.version,
         spec=batch.spec.to_dict(),

@@ -1,4 +1,4 @@
-"""A run without Spark: files in, layers on the memory engine, files out."""
+"""A run that one process searches: files in, layers on the memory engine, files out, with Spark or without."""
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from dedup.engines import passes
 from dedup.engines.tables import MemoryEngine
 from dedup.engines.values import Register
-from dedup.engines.workers import Workers
+from dedup.engines.workers import Open, Processes, count_cores
 from dedup.errors import ConfigError, DataError, SchemaError
 from dedup.files.listing import Listing
 from dedup.files.source import FileSource
@@ -45,6 +45,13 @@ from dedup.tables import arrow
 from dedup.tables.counts import Layered, Stored, Written
 
 
+class Spark(NamedTuple):
+    """A session whose tasks make the passes over the files."""
+
+    version: str
+    begin: Open
+
+
 def run_in_memory(job: Job) -> dict[str, Any]:
     """Remove the duplicates of files on this machine alone, and publish the result.
 
@@ -62,20 +69,27 @@ def run_in_memory(job: Job) -> dict[str, Any]:
     job, storage = job.settle(), Storage()
     with Workspace(storage, job.output) as workspace:
         try:
-            return _run(job, storage, workspace)
+            return search_files(job, list_input(job), workspace, read_baseline(storage, job.baseline))
         except (DataError, SchemaError):
             workspace.abandon()
             raise
 
 
-def _run(job: Job, storage: Storage, workspace: Workspace) -> dict[str, Any]:
+def search_files(
+    job: Job, listing: Listing, workspace: Workspace, baseline: Mapping[str, Any] | None, spark: Spark | None = None
+) -> dict[str, Any]:
+    """Do the same while no other run works on the output.
+
+    Parameters
+    ----------
+    spark
+        Whose tasks make the passes over the files; None for processes of this machine.
+    """
     config = job.config
     if needs_spark(config.keep.order):
         raise ConfigError('keep.order: an entry "sql:..." needs engine = "spark" (got engine = "memory")')
-    baseline = read_baseline(storage, job.baseline)
-    listing = list_input(job)
     source = open_input(config, listing)
-    writer = FileWriter(config=config, source=source, workspace=workspace, storage=storage)
+    writer = FileWriter(config=config, source=source, workspace=workspace, storage=Storage())
     writer.check()
     labels = _read_labels(config, source)
     parts = list_parts(config)
@@ -83,11 +97,15 @@ def _run(job: Job, storage: Storage, workspace: Workspace) -> dict[str, Any]:
     workspace.open(identify(job, spec, listing.fingerprint), overwrite=job.overwrite)
     clock = Clock()
     splits = cut(listing, SPLIT_BYTES)
-    cores = choose_cores(listing, [*job.inputs, job.output])
-    if cores > 1 and NEAR in config.layers:
-        for part in parts:
-            passes.warm(choose_signing(part.config, part.contract, listing))
-    with Workers(min(cores, len(splits)), source, watch=clock.watch) as workers:
+    if spark is not None:
+        cores, begin = count_cores(), spark.begin
+    else:
+        cores = choose_cores(listing, [*job.inputs, job.output])
+        begin = partial(Processes, min(cores, len(splits)))
+        if cores > 1 and NEAR in config.layers:
+            for part in parts:
+                passes.warm(choose_signing(part.config, part.contract, listing))
+    with begin(source, watch=clock.watch) as workers:
         engine = MemoryEngine(workers=workers, splits=splits, id_type=source.id_type, id_column=config.input.id_column)
         task = partial(_search, config=config, labels=labels, listing=listing, cores=cores)
         found = _Found.of(engine, parts, config, task, clock)
@@ -120,9 +138,10 @@ def _run(job: Job, storage: Storage, workspace: Workspace) -> dict[str, Any]:
         survival_by_source=fates.count_sources(register) if config.input.source_column else None,
         signature_bytes=sum(each.signed.nbytes for each in found.near.values()),
         baseline=baseline,
-        engine="memory",
+        engine="memory" if spark is None else "spark",
+        search="process",
         reader="files",
-        spark=None,
+        spark=spark and spark.version,
         spec=spec.to_dict(),
         format=listing.format,
     )

@@ -2,8 +2,10 @@
 
 from collections.abc import Sequence
 from math import prod
+from typing import TYPE_CHECKING
 
 from dedup.engines.capacity import estimate_bytes
+from dedup.engines.machine import free_bytes
 from dedup.engines.workers import count_cores
 from dedup.files.guess import guess
 from dedup.files.listing import Listing, list_files
@@ -14,6 +16,13 @@ from dedup.run.layers import list_noted
 from dedup.settings.keeping import list_columns
 from dedup.settings.options import Config
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SHARE = 2
+"""Part of the free memory that a search in one process may be expected to need, as a divisor."""
+CLUSTER_BYTES = 1_000_000_000
+"""Memory that the driver of a cluster may take, whose container has room for little but its JVM."""
 SPLIT_BYTES = 8 << 20
 """Of a split, as stored: several for each core of a corpus worth more than one, so that cores end together."""
 ALONE_BYTES = 4 << 20
@@ -91,3 +100,14 @@ def estimate_need(listing: Listing, config: Config, known: int = 0) -> int:
         text_bytes=found.text_bytes,
     )
     return own + known * KNOWN_BYTES
+
+
+def fits_driver(spark: "SparkSession", config: Config, need: int) -> bool:
+    """Tell whether Spark's driver may search what needs so many bytes of memory."""
+    most = config.driver.search_bytes
+    return need <= (choose_bytes(spark) if most == "auto" else most)
+
+
+def choose_bytes(spark: "SparkSession") -> int:
+    """Return the memory that Spark's driver may take where the settings leave it open."""
+    return free_bytes() // SHARE if str(spark.sparkContext.master).startswith("local") else CLUSTER_BYTES

@@ -13,7 +13,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from dedup.errors import AlertError, DataError, DedupError, SchemaError
+from dedup.errors import AlertError, CapacityError, DataError, DedupError, SchemaError
+from dedup.files.listing import Listing
 from dedup.files.splits import cut
 from dedup.files.storage import Storage as FileStorage
 from dedup.files.systems import absolute
@@ -30,7 +31,8 @@ from dedup.run.job import Job
 from dedup.run.labels import read_labels
 from dedup.run.layering import count_removals, search
 from dedup.run.layers import list_noted
-from dedup.run.opening import SPLIT_BYTES, list_input, open_input
+from dedup.run.local import Spark, search_files
+from dedup.run.opening import SPLIT_BYTES, estimate_need, fits_driver, list_input, open_input
 from dedup.run.overlap import check_apart
 from dedup.run.profiles import list_parts, tell_parts
 from dedup.run.publication import conclude, identify, read_baseline
@@ -50,6 +52,7 @@ from dedup.stages.documents import Corpus
 from dedup.stages.files import WAVES, Files
 from dedup.stages.layering import SparkEngine
 from dedup.stages.placement import sample_share
+from dedup.stages.tasks import Tasks
 from dedup.tables.counts import Near
 
 LOG = logging.getLogger("dedup")
@@ -112,12 +115,43 @@ def run(spark: SparkSession, job: Job, work: Work | None = None) -> dict[str, An
 
 
 def _run(spark: SparkSession, job: Job, storage: Storage, workspace: Workspace) -> dict[str, Any]:
-    config = job.config
     baseline = read_baseline(storage, job.baseline)
+    listing = list_readable(spark, job)
+    if listing is not None and _serves_driver(spark, job, listing):
+        tasks = Spark(spark.version, partial(Tasks, spark))
+        try:
+            return search_files(job, listing, workspace, baseline, tasks)
+        except CapacityError as error:
+            LOG.warning("the driver lacks memory for the search, which the tasks make instead (%s)", error)
+    return _search(spark, job, storage, workspace, listing=listing, baseline=baseline)
+
+
+def _serves_driver(spark: SparkSession, job: Job, listing: Listing) -> bool:
+    """Tell whether the driver reaches all that it needs for the search, and has the memory."""
+    labels = job.config.evaluation.labeled_pairs
+    if labels and find_obstacle_beside(spark, replace(job, inputs=[labels])):
+        return False
+    return fits_driver(spark, job.config, estimate_need(listing, job.config))
+
+
+def _search(
+    spark: SparkSession,
+    job: Job,
+    storage: Storage,
+    workspace: Workspace,
+    *,
+    listing: Listing | None,
+    baseline: Mapping[str, Any] | None,
+) -> dict[str, Any]:
+    """Search by tasks of Spark."""
+    config = job.config
     parts = list_parts(config)
     contract, spec = parts[-1].contract, parts[-1].spec
     clock = Clock(spark)
-    given = open_files(spark, job, workspace, clock) or _open_rows(spark, job, storage, workspace, clock)
+    if listing is None:
+        given = _open_rows(spark, job, storage, workspace, clock)
+    else:
+        given = open_files(spark, job, listing, workspace, clock)
     workspace.open(identify(job, spec, given.fingerprint), overwrite=job.overwrite)
     keep = Tables(spark, workspace)
     near = NearLayer(
@@ -158,6 +192,7 @@ def _run(spark: SparkSession, job: Job, storage: Storage, workspace: Workspace) 
         signature_bytes=sum(sizes) - counts.signed.sample_bytes if sizes else 0,
         baseline=baseline,
         engine="spark",
+        search="tasks",
         reader=given.reader,
         spark=spark.version,
         spec=spec.to_dict(),
@@ -214,15 +249,19 @@ class Given:
             )
 
 
-def open_files(spark: SparkSession, job: Job, workspace: Workspace, clock: Clock) -> Given | None:
-    """Return the input as files that the workers read themselves; None where only Spark can reach or read them."""
-    config, chosen = job.config, job.config.input
-    if job.table is not None or needs_spark(config.keep.order):
+def list_readable(spark: SparkSession, job: Job) -> Listing | None:
+    """Return the files that workers read themselves; None where only Spark can reach or read the input."""
+    if job.table is not None or needs_spark(job.config.keep.order):
         return None
     if obstacle := find_obstacle_beside(spark, job):
         LOG.warning("Spark's readers read and write the files, which keeps less of them (%s)", obstacle)
         return None
-    listing = list_input(job)
+    return list_input(job)
+
+
+def open_files(spark: SparkSession, job: Job, listing: Listing, workspace: Workspace, clock: Clock) -> Given:
+    """Return the input as files that the workers read themselves."""
+    config, chosen = job.config, job.config.input
     source = open_input(config, listing)
     files = FileWriter(config=config, source=source, workspace=workspace, storage=FileStorage())
     files.check()

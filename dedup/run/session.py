@@ -8,6 +8,7 @@ import re
 import shutil
 import sys
 import tempfile
+import threading
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +17,7 @@ from typing import IO, Any, NamedTuple
 
 import pyspark
 from py4j.protocol import Py4JError
-from pyspark import SparkContext
+from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -149,21 +150,22 @@ def _start(*, with_delta: bool) -> SparkSession:
     os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
     # Spark asks for the address of this machine's name before it reads its settings, and ends where there is none.
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    builder = SparkSession.builder.appName("dedup")
     settings = read_conf(LOCAL_CONF)
     settings["spark.python.daemon.module"] = DAEMON
     settings[JAVA_OPTIONS] += f' "-Dlog4j2.configurationFile={LOG_CONF.as_uri()}"'
     if with_delta:
         settings |= _choose_delta()
-    for key, value in settings.items():
-        builder = builder.config(key, value)
     if GRAPHFRAMES_JAR.exists():
-        builder = builder.config("spark.jars", str(GRAPHFRAMES_JAR))
+        settings["spark.jars"] = str(GRAPHFRAMES_JAR)
     # Who runs the job sees its own lines; what the JVM says comes with the error if it does not start.
-    builder = builder.config("spark.ui.showConsoleProgress", "false")
+    settings["spark.ui.showConsoleProgress"] = "false"
+    conf = SparkConf().setAppName("dedup").setAll([*settings.items()])
     try:
         with _silenced_stderr():
-            return builder.getOrCreate()
+            context = SparkContext.getOrCreate(conf)
+            # While SQL is loaded, which takes two seconds of one core.
+            threading.Thread(target=_fork_workers, args=(context,), name="forking", daemon=True).start()
+            return SparkSession.builder.getOrCreate()
     except (PySparkException, Py4JError, OSError) as error:
         java = _find_java()
         if java is not None and not _serves(java):
@@ -171,6 +173,14 @@ def _start(*, with_delta: bool) -> SparkSession:
         lines = [line for line in _read_said().splitlines() if not line.startswith(("\t", "WARNING: "))]
         why = " / ".join(filter(None, lines)) or str(error)
         raise DedupError(f"Spark did not start: {why}" + ("" if java else f"; {JAVA_NEEDED}")) from error
+
+
+def _fork_workers(context: SparkContext) -> None:
+    """Let Spark start its Python workers, as many as it has cores."""
+    count = context.defaultParallelism
+    # Whatever is wrong shows once there is work.
+    with contextlib.suppress(Py4JError, PySparkException, OSError):
+        context.parallelize(range(count), count).foreach(lambda _: None)
 
 
 def _serves(java: int) -> bool:

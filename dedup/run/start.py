@@ -12,8 +12,7 @@ from dedup.display import size
 from dedup.engines.machine import free_bytes
 from dedup.errors import ConfigError, DedupError
 from dedup.run.job import Job
-from dedup.run.local import run_in_memory
-from dedup.run.opening import estimate_need, list_input
+from dedup.run.opening import SHARE, estimate_need, list_input
 from dedup.run.reach import find_obstacle
 from dedup.settings.keeping import needs_spark
 
@@ -21,9 +20,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 LOG = logging.getLogger("dedup")
-
-SHARE = 2
-"""Part of the free memory that the memory engine may be expected to need, as a divisor."""
 
 
 def start(job: Job, *, spark: "SparkSession | None" = None) -> dict[str, Any]:
@@ -45,6 +41,8 @@ def start(job: Job, *, spark: "SparkSession | None" = None) -> dict[str, Any]:
         As `run.local.run_in_memory` and `run.pipeline.run`.
     """
     if (spark is None or job.config.engine == "memory") and choose_engine(job) == "memory":
+        from dedup.run.local import run_in_memory  # noqa: PLC0415 - for Spark it is imported while the JVM starts
+
         return run_in_memory(job)
     return run_on_spark(job, "dedup.run.pipeline", lambda module, session: module.run(session, job), spark=spark)
 

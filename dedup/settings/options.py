@@ -175,12 +175,13 @@ class Components(Table):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Batches(Table):
-    """How Spark adds batches to a store; the result is the same either way."""
+class Driver(Table):
+    """What Spark's driver does by itself; the result is the same either way."""
 
-    driver_bytes: int = field(default=1_000_000_000, metadata={"range": Range(0)})
-    """Memory that a batch may take of the driver, which then adds it by itself, in seconds and without a job of Spark,
-    a 64-bit integer of at least 0. Larger ones are shared out to the workers; 0 shares out all."""
+    search_bytes: Count = field(default="auto", metadata={"range": Range(0)})
+    """Memory that the driver may take to search between the passes over files, which Spark's tasks make, or to add a
+    batch to a store, a 64-bit integer of at least 0, or "auto" for half of what is free where Spark runs on one machine
+    and 1 GB on a cluster. What needs more is shared out to the tasks, in some 40 jobs; 0 shares out all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -313,8 +314,8 @@ class Config(Table):
     components: Components = field(default_factory=Components)
     """Table [components]."""
 
-    batches: Batches = field(default_factory=Batches)
-    """Table [batches]."""
+    driver: Driver = field(default_factory=Driver)
+    """Table [driver]."""
 
     cluster: Cluster = field(default_factory=Cluster)
     """Table [cluster]."""

@@ -57,9 +57,9 @@ def read(output: Path) -> dict[str, list]:
 def start(
     source: Path | str, output: Path | str, *arguments: str, program: tuple = (sys.executable, JOB), **environment: str
 ) -> psutil.Popen:
-    """Start the job, on Spark whatever its size; its own words go to stderr of the process object."""
+    """Start the job, on Spark's stages whatever its size; its own words go to stderr of the process object."""
     words = [*map(str, program), "--input", str(source), "--output", str(output), "--id-column", "doc_id"]
-    words += ["--set", "engine=spark", *arguments]
+    words += ["--set", "engine=spark", "--set", "driver.search_bytes=0", *arguments]
     return psutil.Popen(
         words,
         env={**os.environ, **environment},

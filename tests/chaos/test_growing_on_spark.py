@@ -29,7 +29,7 @@ def test_a_batch_of_spark_on_an_object_store_is_that_of_the_memory_engine(tmp_pa
         # Workers have the credentials that Spark was started with.
         command = [*(sys.executable, "jobs/deduplicate.py", "--engine", "spark", "--id-column", "id", "--batch", "1")]
         command += ["--store", other.tables.path, "--input", str(paths[1]), "--output", str(other.folder / "1")]
-        command += ["--set", "batches.driver_bytes=0"]
+        command += ["--set", "driver.search_bytes=0"]
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
 
         assert done.returncode == 0, done.stderr

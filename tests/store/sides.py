@@ -31,7 +31,7 @@ class Side:
     def add(self, name: str, path: Path, spark=None, *, anew: bool = False) -> dict:
         engine = "memory" if spark is None else "spark"
         # All that is to be shared out, however little it is.
-        config = load_config(settings={"batches.driver_bytes": 0, **self.settings, "engine": engine})
+        config = load_config(settings={"driver.search_bytes": 0, **self.settings, "engine": engine})
         job = Job(inputs=[str(path)], output=str(self.folder / name), config=config)
         return add_batch(job, Growth(store=self.tables.path, batch=name, anew=anew), spark=spark)
 

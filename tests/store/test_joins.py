@@ -76,7 +76,7 @@ def test_ids_that_the_store_has_are_refused_by_name_on_spark_too(spark, tmp_path
 
 @pytest.mark.parametrize(("most", "engine"), [(10**9, "memory"), (10**4, "spark")])
 def test_a_batch_that_takes_little_memory_the_driver_adds_without_a_job(spark, tmp_path, most, engine):
-    settings = {"input.id_column": "id", "batches.driver_bytes": most}
+    settings = {"input.id_column": "id", "driver.search_bytes": most}
     side = Side(tmp_path / "side", settings)
     texts = dict(enumerate(make_texts(3, originals=3, copies=3)))
 
