@@ -60,7 +60,8 @@ cd dist/peers/suffixes && cargo build"""
 EXACT = "-exact"
 """Ends the name of an engine that runs the layer `exact` alone."""
 CONTENDERS = (
-    "also rensa, datasketch, incrededup; memory-exact, spark-exact; memory+passages, spark+passages, passages, suffixes"
+    "also tasks, of which Spark's driver searches nothing; rensa, datasketch, incrededup; memory-exact, spark-exact; "
+    "memory+passages, spark+passages, tasks+passages, passages, suffixes"
 )
 PROFILES = "which generated corpora; also copies, footer, and growing: by batches"
 PLANNED, PLANNED_REAL = 100_000, 40_000
@@ -75,7 +76,7 @@ def main() -> None:
     cli.add_argument("--rounds", type=int, default=3)
     cli.add_argument("--sizes", default=",".join(map(str, SIZES)), help="documents of the generated corpora")
     cli.add_argument("--profiles", default="plain,long,skewed,lines", help=PROFILES)
-    cli.add_argument("--contenders", default="copy,memory,spark,graphframes,mllib", help=CONTENDERS)
+    cli.add_argument("--contenders", default="copy,memory,spark,tasks,graphframes,mllib", help=CONTENDERS)
     cli.add_argument("--data", type=Path, help="folder of parquet files with columns doc_id and text, each a corpus")
     cli.add_argument("--work", type=Path, default=Path(tempfile.gettempdir()) / "dedup-bench", help="kept corpora")
     cli.add_argument("--output", type=Path, default=Path("bench.json"))
@@ -263,6 +264,7 @@ def build(contender: str, folder: Path, target: Path) -> list[str]:
     engine = "memory" if contender.startswith("memory") or contender == ALONE else "spark"
     settings = [*["layers=['near', 'passages']"] * contender.endswith(LAYERED), *MARKED * (contender == ALONE)]
     settings += ["layers=['exact']"] * contender.endswith(EXACT)
+    settings += ["driver.search_bytes=0"] * contender.startswith(("tasks", "graphframes"))
     settings += ["components.engine=graphframes"] * (contender == "graphframes")
     return [*command, "--id-column", "doc_id", "--engine", engine, *(f"--set={each}" for each in settings)]
 

@@ -45,6 +45,6 @@ def _collect_sets(corpus: DataFrame) -> DataFrame:
 if __name__ == "__main__":
     _, job, source, target = sys.argv
     shutil.rmtree(target, ignore_errors=True)
-    session = open_session()
+    session = open_session(with_workers=False)
     {"copy": copy, "mllib": mllib}[job](session, source, target)
     session.stop()

@@ -51,8 +51,9 @@ def link_templates(
     is_undecided[members[linked.undecided]] = True
     undecided = Buckets(*lsh.keep_members(*large[:3], is_undecided[large.members]), large.counts)
     circles = pairs.join(*undecided[:3], search.cap, doc_ids=documents.doc_ids)
-    chosen = pairs.sort_distinct(pairs.encode(members[linked.left], members[linked.right]))
-    found = np.setdiff1d(np.union1d(circles, chosen), candidates.distinct, assume_unique=True)
+    chosen = pairs.encode(members[linked.left], members[linked.right])
+    found = pairs.sort_distinct(np.concatenate((circles, chosen)))
+    found = np.setdiff1d(found, candidates.distinct, assume_unique=True)
     compared, uncompared = count_pairs(undecided, search.cap)
     more = select_likely(documents, found, compared, features, search, threads=threads)
     settled = count_pairs(large, None)[0] - compared - uncompared
@@ -61,7 +62,8 @@ def link_templates(
 
 def _merge(one: Candidates, other: Candidates, *, uncompared: int, settled: int) -> Candidates:
     left, right = np.concatenate((one.left, other.left)), np.concatenate((one.right, other.right))
-    order = np.argsort(pairs.encode(left, right))
+    # Both are in order, which a stable sort makes use of.
+    order = np.argsort(pairs.encode(left, right), kind="stable")
     counted = replace(
         one.counts,
         rows=left.size,

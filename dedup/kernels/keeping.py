@@ -130,7 +130,7 @@ def _link(members: Members, places: Integers, known: Known, threshold: float) ->
     similar = exact >= threshold
     owners = _capture(np.argsort(places[firsts]), one[similar], other[similar])
     asked = _pair_staying(owners, one[similar], other[similar], places[firsts])
-    left, right = pairs.decode(asked[~np.isin(asked, pairs.encode(one, other))])
+    left, right = pairs.decode(asked[~pairs.find_known(asked, pairs.encode(one, other))])
     possible = filters.select_possible(members.sizes[firsts[left]], members.sizes[firsts[right]], threshold)
     return firsts[owners][numbers], set_ids[left[possible]], set_ids[right[possible]]
 

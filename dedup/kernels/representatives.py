@@ -7,6 +7,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from dedup.kernels import Integers
+from dedup.kernels.pairs import sort_distinct
 from dedup.kernels.runs import find_bounds
 
 LARGEST = 5
@@ -45,7 +46,7 @@ def look_up(
     edges
         left < right and jaccard of distinct edges.
     """
-    ends = np.unique(np.concatenate((left, right, *edges[:2])))
+    ends = sort_distinct(np.concatenate((left, right, *edges[:2])))
 
     def number(first: Integers, second: Integers) -> Integers:
         return np.searchsorted(ends, first) * ends.size + np.searchsorted(ends, second)

@@ -181,9 +181,9 @@ def cut_items(items: Items, slots: Slots, threshold: float, most: int) -> Cut:
     if compiled.AVAILABLE:
         from dedup.kernels.loops import templates as loops
 
-        positions = np.empty(loops.cut(*items[:2], *slots, most, lengths, hot), dtype=np.int64)
-        if positions.size:
-            loops.collect(*items[:2], *slots, most, lengths, positions)
+        # Of what is never written to, the system makes no memory.
+        positions = np.empty(items.shingles.size, dtype=np.int64)
+        positions = positions[: loops.cut(*items[:2], *slots, most, lengths, hot, positions)].copy()
     else:
         positions = _cut(items, slots, most, lengths, hot)
     frequencies = slots.counts[(items.shingles[positions] >> slots.shift).astype(np.int64)]

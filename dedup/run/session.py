@@ -59,7 +59,7 @@ class End(NamedTuple):
     said: str
 
 
-def open_session(*, with_delta: bool = False) -> SparkSession:
+def open_session(*, with_delta: bool = False, with_workers: bool = True) -> SparkSession:
     """Return the Spark session to work in.
 
     Under spark-submit the session has the settings given there, and the package is sent to the executors unless it is
@@ -70,6 +70,8 @@ def open_session(*, with_delta: bool = False) -> SparkSession:
     ----------
     with_delta
         Whether Spark on this machine downloads the jar of Delta Lake; elsewhere it is the user's to give.
+    with_workers
+        Whether it starts its Python workers at once on this machine, while the JVM loads SQL.
 
     Raises
     ------
@@ -81,7 +83,7 @@ def open_session(*, with_delta: bool = False) -> SparkSession:
         if PACKAGE not in (spark.conf.get("spark.submit.pyFiles", None) or "") and "site-packages" not in __file__:
             _send_package(spark)
     else:
-        spark = _start(with_delta=with_delta)
+        spark = _start(with_delta=with_delta, with_workers=with_workers)
     jvm: Any = spark.sparkContext._jvm  # noqa: SLF001 - the only door to the JVM
     java = jvm.java.lang.Runtime.version().feature()
     if not _serves(java):
@@ -143,7 +145,7 @@ def _choose_delta() -> dict[str, str]:
     return {"spark.jars.packages": package, **DELTA_SETTINGS}
 
 
-def _start(*, with_delta: bool) -> SparkSession:
+def _start(*, with_delta: bool, with_workers: bool) -> SparkSession:
     """Start Spark on this machine."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     # Workers inherit the JVM's environment, and import the package from where the driver has it.
@@ -163,8 +165,9 @@ def _start(*, with_delta: bool) -> SparkSession:
     try:
         with _silenced_stderr():
             context = SparkContext.getOrCreate(conf)
-            # While SQL is loaded, which takes two seconds of one core.
-            threading.Thread(target=_fork_workers, args=(context,), name="forking", daemon=True).start()
+            if with_workers:
+                # SQL takes two seconds of one core to load.
+                threading.Thread(target=_fork_workers, args=(context,), name="forking", daemon=True).start()
             return SparkSession.builder.getOrCreate()
     except (PySparkException, Py4JError, OSError) as error:
         java = _find_java()

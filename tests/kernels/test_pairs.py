@@ -89,3 +89,10 @@ def test_a_shingle_of_one_set_takes_its_place_in_the_prefix_unless_rows_repeat()
     assert (prefixes.tolist(), owners.tolist(), rows) == ([1, 2, 1, 2], [0, 0, 1, 1], 4)
     prefixes, owners, rows = select_prefixes(*sets, np.array([1, 1, 2]), 0.6)
     assert (prefixes.tolist()[-1], owners.tolist()[-1], rows) == (7, 2, 6)
+
+
+@given(numbers=st.lists(st.integers(-5, 5)), known=st.lists(st.integers(-5, 5)))
+def test_known_numbers_are_found(numbers, known):
+    found = pairs.find_known(np.array(numbers, np.int64), np.array(known, np.int64))
+
+    assert found.tolist() == [number in known for number in numbers]

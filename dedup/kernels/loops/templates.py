@@ -28,21 +28,26 @@ def cut(
     most: int,
     lengths: Integers,
     hot: Integers,
+    positions: Integers,
 ) -> int:
     """Take from the lengths of prefixes what is alone in its slot, and count hot shingles.
 
-    Returns how many rare shingles `collect` finds.
+    Fills in the positions of rare shingles that are not alone, where the prefix has room for them; returns how many.
     """
     count = 0
     for item in range(offsets.size - 1):
-        alone, shared = 0, 0
+        alone, shared = 0, count
         for position in range(offsets[item], offsets[item + 1]):
             frequency = counts[shingles[position] >> shift]
-            alone += frequency == 1
-            shared += frequency <= most
+            if frequency == 1:
+                alone += 1
+            elif frequency <= most:
+                positions[shared] = position
+                shared += 1
         lengths[item] -= alone
-        hot[item] = offsets[item + 1] - offsets[item] - shared
-        count += shared - alone if lengths[item] > 0 else 0
+        hot[item] = offsets[item + 1] - offsets[item] - alone - (shared - count)
+        if lengths[item] > 0:
+            count = shared
     return count
 
 
@@ -66,24 +71,3 @@ def mark(
                 first += mix(shingle ^ seeds[0])
                 second += mix(shingle ^ seeds[1])
         marks[number, 0], marks[number, 1] = first, second
-
-
-@compiled
-def collect(
-    shingles: Hashes,
-    offsets: Integers,
-    counts: npt.NDArray[Any],
-    shift: np.uint64,
-    most: int,
-    lengths: Integers,
-    positions: Integers,
-) -> None:
-    """Fill in the positions of rare shingles that are not alone in their slot, where the prefix has room for them."""
-    count = 0
-    for item in range(offsets.size - 1):
-        if lengths[item] > 0:
-            for position in range(offsets[item], offsets[item + 1]):
-                frequency = counts[shingles[position] >> shift]
-                if 1 < frequency <= most:
-                    positions[count] = position
-                    count += 1
