@@ -133,7 +133,11 @@ def test_tasks_give_their_values_in_order_and_tell_how_far_they_are(spark):
         assert list(workers.map(_add, range(9))) == [100 + n for n in range(9)]
         assert list(workers.map(_add, [])) == []
 
-    assert told == [(0, 9), (4, 9), (8, 9), (9, 9), (0, 0)]
+        assert told == [(0, 9), (4, 9), (8, 9), (9, 9), (0, 0)]
+        assert list(workers.map(_add, range(1000))) == [100 + n for n in range(1000)]
+
+    # Many small ones have few jobs.
+    assert len(told) == 5 + 1 + 32
 
 
 def _add(held, item):

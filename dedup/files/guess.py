@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+import pyarrow as pa
+
 from dedup.files.listing import COMPRESSIBLE, File, Listing
 from dedup.files.records import damaged, open_bytes
 from dedup.files.tables import Parquet, open_table
@@ -11,6 +13,8 @@ SAMPLED_BYTES = 1 << 20
 """Read of a file of lines or cells, from its beginning."""
 UNPACKED = 4
 """Bytes of text for a byte of a file whose content is compressed, where nothing tells better."""
+BETTER = 1.25
+"""How much smaller than zstd makes them the bytes of lines may have become by another method or by more effort."""
 DOCUMENT_BYTES = 500
 """Assumed bytes of a document where nothing tells better; short, so that the number guessed is rather too large."""
 
@@ -27,7 +31,7 @@ def guess(listing: Listing, text_column: str) -> Guess:
     """Guess from up to SAMPLED_FILES files, evenly spread over the listing.
 
     Of parquet the footer tells rows and the bytes of the text column, of lines and cells the first megabyte tells their
-    length; other formats are taken for compressed short documents.
+    length and how much compression makes of them; other formats are taken for compressed short documents.
 
     Raises
     ------
@@ -56,10 +60,12 @@ def _look(file: File, text_column: str) -> Guess:
             text_bytes = rows * table.value_bytes(text_column.split("."))
         # A column that is stored as a dictionary decodes to more.
         return Guess(documents=rows, text_bytes=max(round(text_bytes), file.size))
-    text_bytes = file.size * (UNPACKED if file.compression or file.format not in COMPRESSIBLE else 1)
-    length = DOCUMENT_BYTES
-    if file.format in COMPRESSIBLE:
-        with damaged(file), open_bytes(file) as stream:
-            begin = stream.read(SAMPLED_BYTES)
-        length = max(len(begin) // max(begin.count(b"\n"), 1), 1)
+    if file.format not in COMPRESSIBLE:
+        text_bytes = file.size * UNPACKED
+        return Guess(documents=-(-text_bytes // DOCUMENT_BYTES), text_bytes=text_bytes)
+    with damaged(file), open_bytes(file) as stream:
+        begin = stream.read(SAMPLED_BYTES)
+    ratio = BETTER * len(begin) / len(pa.compress(begin, "zstd")) if file.compression else 1
+    text_bytes = round(file.size * ratio)
+    length = max(len(begin) // max(begin.count(b"\n"), 1), 1)
     return Guess(documents=-(-text_bytes // length), text_bytes=text_bytes)

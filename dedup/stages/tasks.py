@@ -6,16 +6,20 @@ from typing import Any, Self, TypeVar
 
 from pyspark.sql import SparkSession
 
+from dedup.stages.placement import ceil_div
+
 Item = TypeVar("Item")
 Value = TypeVar("Value")
 WAVES = 2
-"""Items of a job for each core: what it gives back is on its way to the driver at once."""
-JOBS = 2
+"""Tasks of a job for each core: what a job gives back is on its way to the driver at once."""
+JOBS = 32
+"""A pass over many small items, such as files, has no more jobs: those of a few milliseconds would be all overhead."""
+AT_ONCE = 2
 """Jobs at the same time: where one leaves cores idle, the next has begun."""
 
 
 class Tasks:
-    """Workers (see `dedup.engines.workers`) on the executors, an item to each task."""
+    """Workers (see `dedup.engines.workers`) on the executors."""
 
     def __init__(self, spark: SparkSession, held: object, *, watch: Callable[[int, int], None]) -> None:
         """Begin; see `Open` there."""
@@ -35,14 +39,15 @@ class Tasks:
     def map(self, work: Callable[[Any, Item], Value], items: Sequence[Item]) -> Iterator[Value]:
         """Yield what the work makes of the value held and of each item, in their order."""
         context, held = self._spark.sparkContext, self._held
-        size = WAVES * context.defaultParallelism
+        tasks = WAVES * context.defaultParallelism
+        size = max(tasks, ceil_div(len(items), JOBS))
 
         def run(begin: int) -> list[Value]:
             some = items[begin : begin + size]
             # A function of its own: Spark sends all that it refers to.
-            return context.parallelize(some, len(some)).map(lambda item: work(held.value, item)).collect()
+            return context.parallelize(some, min(len(some), tasks)).map(lambda item: work(held.value, item)).collect()
 
-        done, pool = 0, ThreadPoolExecutor(JOBS)
+        done, pool = 0, ThreadPoolExecutor(AT_ONCE)
         self._watch(done, len(items))
         jobs: list[Future[list[Value]]] = [pool.submit(run, begin) for begin in range(0, len(items), size)]
         # What a job holds is not needed any longer once it has been given.

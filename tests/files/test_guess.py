@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import random
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -34,12 +35,19 @@ def test_documents_and_text_are_guessed_within_a_tenth(tmp_path, kind):
     assert found.text_bytes >= sum(map(len, TEXTS)) * 0.9
 
 
-def test_of_compressed_lines_the_length_is_known(tmp_path):
-    write(tmp_path, "jsonl.gz", TEXTS)
+@pytest.mark.parametrize(
+    # Of text that repeats itself, zstd makes less than gzip does.
+    ("texts", "most"),
+    [(TEXTS, 5), ([random.Random(n).randbytes(200).hex() for n in range(300)], 1.5)],
+)
+def test_of_compressed_lines_length_and_size_are_known(tmp_path, texts, most):
+    write(tmp_path, "jsonl.gz", texts)
 
     found = guess(list_files([str(tmp_path)]), "text")
 
-    assert found.text_bytes / found.documents == pytest.approx(len(json.dumps({"text": TEXTS[0]})), rel=0.1)
+    line = len(json.dumps({"text": texts[0]}))
+    assert found.text_bytes / found.documents == pytest.approx(line, rel=0.1)
+    assert line * len(texts) <= found.text_bytes * 1.02 < most * line * len(texts)
 
 
 def test_files_of_no_bytes_hold_nothing(tmp_path):
