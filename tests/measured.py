@@ -114,7 +114,9 @@ def render_bench(measured: Mapping[str, Any]) -> str:
     rows = [
         (_place(entry), run["commit"], entry, name) for run in runs for entry in run["corpora"] for name in CONTENDERS
     ]
-    shown = [row for row in sorted(rows, key=lambda row: row[0]) if "seconds" in row[2].get(row[3], {})]
+    order = [*CONTENDERS]
+    rows.sort(key=lambda row: (row[0], order.index(row[3])))
+    shown = [row for row in rows if "seconds" in row[2].get(row[3], {})]
     lines += [_bench_row(commit, entry, name) for _, commit, entry, name in shown]
     commits = {commit for _, commit, *_ in shown}
     lines += ["", *[_tell_run(run) for run in runs if run["commit"] in commits]]
@@ -233,7 +235,8 @@ def render_planned(measured: Mapping[str, Any]) -> str:
     keys = {(_place(entry), _key(entry)) for run in measured["bench"]["runs"] for entry in run["corpora"]}
     for _, (corpus, documents) in sorted(keys):
         found = [*_find(measured, corpus, documents, "planned", "removed")]
-        if found:
+        # What a driver searches is not shuffled.
+        if found and any(_find(measured, corpus, documents, "tasks", "removed")):
             planned = found[-1][1]["planned"]
             shuffled, removed = (
                 _latest(measured, corpus, documents, "tasks", name)[1]["tasks"][name]

@@ -24,6 +24,7 @@ from dedup.kernels import Integers
 from dedup.kernels.components import connect, take_component
 from dedup.kernels.ids import apply_renamed
 from dedup.kernels.runs import find_bounds, rank
+from dedup.kernels.shared import find_shared
 from dedup.tables import arrow
 from dedup.tables.ids import refuse_null
 
@@ -99,6 +100,7 @@ class MemoryEngine:
         order: Sequence[str],
         schema: pa.Schema,
         once: bool = False,
+        repeated: bool = False,
     ) -> pa.Table:
         """See `Engine.meet`."""
         del name, once
@@ -107,7 +109,9 @@ class MemoryEngine:
             every = rows.select(emitted.names)
         else:
             every = pa.Table.from_batches(emit(iter(rows.to_batches())), emitted)
-            check_fits(MEETING * every.nbytes, free_bytes())
+        if repeated:
+            every = every.take(pa.array(find_shared(every[by[0]].to_numpy().view(np.uint64))))
+        check_fits(MEETING * every.nbytes, free_bytes())
         # As `np.lexsort` has it, in a third of the time.
         ordered = every.take(pc.sort_indices(every, sort_keys=[(key, "ascending") for key in (*by, *order)]))
         return pa.Table.from_batches(work(iter(ordered.to_batches(BATCH_ROWS))), schema)

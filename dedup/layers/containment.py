@@ -51,6 +51,7 @@ class ContainmentLayer:
             by=["shingle"],
             order=["doc_id"],
             schema=including.SHARED,
+            repeated=True,
         )
         prefixes = engine.meet(
             "prefixes",

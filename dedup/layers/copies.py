@@ -66,6 +66,7 @@ def remove_copies(
         by=BY,
         order=["doc_id"],
         schema=removals,
+        repeated=True,
     )
     return spare(engine, found, choice.per_source)
 

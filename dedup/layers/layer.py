@@ -46,13 +46,15 @@ class Engine(Protocol[Rows]):
         order: Sequence[str],
         schema: pa.Schema,
         once: bool = False,
+        repeated: bool = False,
     ) -> Rows:
         """Bring rows of equal keys together.
 
         `emit` makes rows of the schema `emitted` out of batches of `rows`; None where they have it. `work` receives
         them in ascending order of the columns `by`, then `order`, all int64; rows of equal `by` come to one call,
         though perhaps in several batches: see `dedup.kernels.groups.join_groups`. What it yields has the schema
-        `schema`. With `once` they are read by one table alone, and made for it without being kept.
+        `schema`. With `once` they are read by one table alone, and made for it without being kept. With `repeated` the
+        first of `by` is a hash, and the work makes nothing of a row whose hash no other has: it need not come.
         """
 
     def fetch(self, name: str, wanted: Rows, work: Work, schema: pa.Schema, *, once: bool = False) -> Rows:

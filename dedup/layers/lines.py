@@ -72,6 +72,8 @@ class LinesLayer:
             by=KEY,
             order=["of", "doc_id", "begin"],
             schema=COMMON,
+            # A line that one source has is common where one is enough.
+            repeated=settings.sources != 1,
         )
         spans = engine.turn(common, partial(_to_spans, kind=settings.unit), SPANS)
         return Found(documents=documents, spans=spans, effect=settings.action, details=_describe(engine, common))

@@ -88,6 +88,7 @@ class PassagesLayer:
             order=[],
             schema=repeats.SHARED,
             once=True,
+            repeated=True,
         )
         asked = engine.meet(
             "asked",
@@ -113,6 +114,7 @@ class PassagesLayer:
             order=["rank", "begin"],
             schema=repeats.REPEATED,
             once=True,
+            repeated=True,
         )
         return engine.meet(
             "pieces",

@@ -110,8 +110,10 @@ class SparkEngine:
         order: Sequence[str],
         schema: pa.Schema,
         once: bool = False,
+        repeated: bool = False,
     ) -> DataFrame:
-        """See `Engine.meet`."""
+        """See `Engine.meet`; a row alone is known as such where it would have met others."""
+        del repeated
 
         def build() -> DataFrame:
             given = rows.select(*emitted.names) if emit is None else rows
