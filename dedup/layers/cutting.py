@@ -1,8 +1,6 @@
 """The end of the layer `passages`: pieces -> their characters and digests -> those verified -> spans and removals."""
 
-from collections.abc import Iterator
 from functools import partial
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,7 +11,7 @@ from dedup.kernels import Integers
 from dedup.kernels.blocks import lists, unlists
 from dedup.kernels.groups import bound_groups, drop_repeated, join_groups
 from dedup.kernels.passages import unite
-from dedup.kernels.places import fit, locate
+from dedup.kernels.places import Places, fit, locate
 from dedup.kernels.runs import find_bounds, mark_firsts
 from dedup.kernels.text import Contract
 from dedup.layers.layer import Batches, Engine, Rows
@@ -95,58 +93,92 @@ def describe_ranges(batches: Batches, *, near: int, contract: Contract, schema: 
         places = locate(batch["text"], contract)
         cells, bounds = unlists(batch["ranges"], "<i8")
         rows = cells.reshape(-1, len(COLUMNS))
-        bounds //= len(COLUMNS)
-        raw = pc.cast(batch["text"], pa.large_binary())
-        columns: dict[str, list[Any]] = {name: [] for name in ("first", "last", "cut", "text")}
-        digests = bytearray()
-        for number, (begin, end) in enumerate(pairwise(bounds.tolist())):
-            text = (raw[number].as_py() or b"").decode("utf-8", "replace")
-            ranges = _Ranges(*rows[begin:end].T)
-            own = slice(places.offsets[number], places.offsets[number + 1])
-            for low, count in zip(ranges.begin.tolist(), ranges.tokens.tolist(), strict=True):
-                digests += places.digest(own.start + low, own.start + low + count, contract.key)
-            for row in _read(text, places.begins[own], places.ends[own], ranges, near=near, contract=contract):
-                for column, value in zip(columns.values(), row, strict=True):
-                    column.append(value)
-        counts = np.diff(bounds)
-        halves = np.frombuffer(bytes(digests), dtype="<i8").reshape(-1, 2)
-        found = {name: rows[:, place] for place, name in enumerate(COLUMNS)} | columns
+        counts = np.diff(bounds) // len(COLUMNS)
+        documents = np.repeat(np.arange(counts.size), counts)
+        ranges = _Ranges(*rows.T)
+        begins = (places.offsets[documents] + ranges.begin).tolist()
+        digests = b"".join(
+            places.digest(begin, begin + tokens, contract.key)
+            for begin, tokens in zip(begins, ranges.tokens.tolist(), strict=True)
+        )
+        halves = np.frombuffer(digests, dtype="<i8").reshape(-1, 2)
+        found: dict[str, Any] = {name: rows[:, place] for place, name in enumerate(COLUMNS)}
         found |= {"digest_high": halves[:, 0], "digest_low": halves[:, 1]}
-        found["count"] = np.repeat(np.diff(places.offsets), counts)
-        found |= {
-            name: batch[name].take(pa.array(np.repeat(np.arange(counts.size), counts))) for name in ("doc_id", "id")
-        }
+        found |= _read(_Texts(batch["text"]), places, documents, ranges, near=near, contract=contract)
+        found["count"] = np.diff(places.offsets)[documents]
+        found |= {name: batch[name].take(pa.array(documents)) for name in ("doc_id", "id")}
         arrays = [pa.array(found[field.name], field.type) for field in schema]
         yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
+class _Texts:
+    """Texts of which a few are read, one after another."""
+
+    def __init__(self, texts: pa.Array) -> None:
+        self._raw = pc.cast(texts, pa.large_binary())
+        self._number, self._text = -1, ""
+
+    def __getitem__(self, number: int) -> str:
+        if number != self._number:
+            self._number, self._text = number, (self._raw[number].as_py() or b"").decode("utf-8", "replace")
+        return self._text
+
+
 def _read(
-    text: str, begins: Integers, ends: Integers, ranges: _Ranges, *, near: int, contract: Contract
-) -> Iterator[tuple[int, int, int, str | None]]:
-    """Yield first and last character, tokens and, of a passage, the beginning, of each range of a document."""
-    pieces = ranges.range == PIECE
+    texts: _Texts, places: Places, documents: Integers, ranges: _Ranges, *, near: int, contract: Contract
+) -> dict[str, Any]:
+    """Return first and last character, tokens and, of a passage, the beginning, of each range."""
+    starts = places.offsets[documents]
     lows, highs = ranges.begin, ranges.begin + ranges.tokens
-    spans = unite(lows[pieces], highs[pieces])
-    fitted = [
-        fit(text, begins, ends, span, near=near, contract=contract)
-        for span in zip(*(each.tolist() for each in spans), strict=True)
+    first, last, cut = places.begins[starts + lows], places.ends[starts + highs - 1], highs - lows
+    pieces = np.flatnonzero(ranges.range == PIECE)
+    if pieces.size:
+        taken = _fit_pieces(texts, places, documents[pieces], lows[pieces], highs[pieces], near=near, contract=contract)
+        first[pieces], last[pieces], cut[pieces] = taken
+    beginnings: list[str | None] = [None] * lows.size
+    for row in np.flatnonzero(ranges.range == PASSAGE).tolist():
+        begin, end = int(first[row]), int(last[row])
+        beginnings[row] = texts[int(documents[row])][begin : min(end, begin + BEGINNING)]
+    return {"first": first, "last": last, "cut": cut, "text": beginnings}
+
+
+def _fit_pieces(
+    texts: _Texts,
+    places: Places,
+    documents: Integers,
+    lows: Integers,
+    highs: Integers,
+    *,
+    near: int,
+    contract: Contract,
+) -> tuple[Integers, Integers, Integers]:
+    """Return first and last character and tokens of what may be taken out of each piece; 0 for nothing."""
+    # A place between the documents, so that spans of two do not touch.
+    starts = places.offsets[documents]
+    shifts = starts + documents
+    spans = unite(shifts + lows, shifts + highs)
+    of = np.searchsorted(spans[0], shifts + lows, side="right") - 1
+    heads = np.searchsorted(of, np.arange(spans[0].size))
+    fitted = np.empty((spans[0].size, 4), np.int64)
+    for number, (document, begin, end) in enumerate(
+        zip(documents[heads].tolist(), *((each - shifts[heads]).tolist() for each in spans), strict=True)
+    ):
+        own = slice(places.offsets[document], places.offsets[document + 1])
+        fitted[number] = fit(
+            texts[document], places.begins[own], places.ends[own], (begin, end), near=near, contract=contract
+        )
+    begins, ends, firsts, lasts = fitted[of].T
+    low, high = np.maximum(lows, begins), np.minimum(highs, ends)
+    is_left = low < high
+    one, other = (starts + np.where(is_left, each, 1) for each in (low, high))
+    # Where two pieces of a span touch, what stands between them goes with the first.
+    between = [
+        np.maximum(places.begins[np.minimum(each, places.begins.size - 1)], places.ends[each - 1])
+        for each in (one, other)
     ]
-    of = np.searchsorted(spans[0], lows, side="right") - 1
-    for number, (low, high) in enumerate(zip(lows.tolist(), highs.tolist(), strict=True)):
-        if not pieces[number]:
-            first, last = int(begins[low]), int(ends[high - 1])
-            is_passage = ranges.range[number] == PASSAGE
-            yield first, last, high - low, text[first : min(last, first + BEGINNING)] if is_passage else None
-            continue
-        span = fitted[of[number]]
-        first_token, end_token = max(low, span.begin), min(high, span.end)
-        if first_token >= end_token:
-            yield 0, 0, 0, None
-            continue
-        # Where two pieces of a span touch, what stands between them goes with the first.
-        first = span.first if first_token == span.begin else max(int(begins[first_token]), int(ends[first_token - 1]))
-        last = span.last if end_token == span.end else max(int(begins[end_token]), int(ends[end_token - 1]))
-        yield first, last, end_token - first_token, None
+    first = np.where(low == begins, firsts, between[0])
+    last = np.where(high == ends, lasts, between[1])
+    return np.where(is_left, first, 0), np.where(is_left, last, 0), np.where(is_left, high - low, 0)
 
 
 def verify(batches: Batches, *, schema: pa.Schema) -> Batches:

@@ -1,6 +1,7 @@
 """An engine of a few lines, which parts batches and rows as no other would."""
 
 import random
+from collections import Counter
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -68,12 +69,16 @@ class TinyEngine:
             found.append(pa.RecordBatch.from_arrays(told, schema=whole))
         return self._note(name, pa.Table.from_batches(found, whole))
 
-    def meet(self, name, rows, emit, work, *, emitted, by, order, schema, once=False):
+    def meet(self, name, rows, emit, work, *, emitted, by, order, schema, once=False, repeated=False):
         self._read(rows)
         emit = emit or (lambda batches: (batch.select(emitted.names) for batch in batches))
         every = [pa.Table.from_batches(emit(self._split(part)), emitted) for part in self._part(rows)]
         table = pa.concat_tables(every)
         self.met[name] = table.num_rows
+        if repeated and (self.seed + len(self.met)) % 2:
+            # An engine may leave them out, or not.
+            counts = Counter(table[by[0]].to_pylist())
+            table = table.filter(pa.array([counts[key] > 1 for key in table[by[0]].to_pylist()], pa.bool_()))
         keys = [table[key].to_numpy() for key in (*by, *order)]
         table = table.take(np.lexsort(keys[::-1]))
         groups = sum(table[key].to_numpy() * (3 + 2 * n) for n, key in enumerate(by)) % self.partitions
