@@ -2,6 +2,7 @@
 
 import pytest
 from py4j.protocol import Py4JNetworkError
+from pyspark.errors import PySparkException
 
 from dedup.errors import DedupError
 from dedup.run import faults
@@ -32,3 +33,13 @@ def test_a_jvm_that_lives_or_died_of_something_else_is_not_explained(monkeypatch
 
     assert faults.recognise(Py4JNetworkError("Answer from Java side is empty")) is None
     assert faults.recognise(ValueError("no fault of Spark's")) is None
+
+
+def test_a_python_worker_that_died_is_one_line():
+    said = "Task 2 failed 1 times: org.apache.spark.SparkException: Python worker exited unexpectedly (crashed)."
+
+    known = faults.recognise(PySparkException(said))
+
+    assert str(known).startswith(
+        "a Python worker of Spark ended before its work was done, most likely for lack of memory"
+    )

@@ -133,7 +133,7 @@ def test_spark_submit_from_elsewhere_gives_the_same_result(source, output, tmp_p
 
     # What spark-submit itself says on stderr is not the job's to silence.
     assert done.returncode == 0
-    assert "\nresult   out\n" in done.stdout
+    assert "\nengine   spark, searched by its driver\nresult   out\n" in done.stdout
     for name in ("kept", "duplicates", "edges"):
         assert read(tmp_path / "out", name) == read(output, name)
     assert modes(tmp_path / "out") == ({0o600}, {0o700})

@@ -110,7 +110,10 @@ def main(arguments: Sequence[str], prog: str = "dedup") -> int:
             return 0
         return answer(error, stopped)
     output = hide_secrets(options.output)
-    places = {"engine": report["engine"], "result": output, "report": f"{output}/report.html, report.json"}
+    engine = report["engine"]
+    if engine == "spark" and report["search"] == "process":
+        engine = "spark, searched by its driver"
+    places = {"engine": engine, "result": output, "report": f"{output}/report.html, report.json"}
     show("\n".join([to_table(report), "", *(f"{name:<9}{value}" for name, value in places.items())]))
     return 0
 

@@ -60,6 +60,13 @@ def _no_memory(_: str) -> DedupError:
     )
 
 
+def _dead_worker(_: str) -> DedupError:
+    return DedupError(
+        "a Python worker of Spark ended before its work was done, most likely for lack of memory; free some, on a "
+        f"cluster raise spark.executor.memoryOverheadFactor, and {AGAIN}"
+    )
+
+
 def _unlike(said: str) -> DedupError:
     return SchemaError(f"--input: columns of one name must be alike in all files ({_shorten(said)})")
 
@@ -95,6 +102,7 @@ KNOWN: dict[str, Callable[[str], DedupError]] = {
     TOO_LONG: _too_long,
     r"No space left on device|Disk quota exceeded|DiskOutOfSpaceException|not enough space": _no_space,
     NO_MEMORY: _no_memory,
+    "Python worker exited unexpectedly": _dead_worker,
     r"CANNOT_MERGE_SCHEMA|Failed to merge|CSV header does not conform|PARQUET_COLUMN_DATA_TYPE_MISMATCH": _unlike,
     r"MALFORMED_RECORD|MALFORMED_CSV_RECORD|Malformed records are detected": _malformed,
     r"FAILED_READ_FILE|CANNOT_READ_FILE_FOOTER|ould not read footer|is not a Parquet file|ChecksumException"
