@@ -24,7 +24,7 @@ def test_a_jvm_that_died_of_its_memory_is_one_line(monkeypatch, end, words, erro
 
     assert isinstance(known, DedupError)
     assert str(known).startswith(words)
-    assert str(known).endswith("repeat the command, which goes on from the last finished stage")
+    assert str(known).endswith("repeat the command, which goes on")
 
 
 @pytest.mark.parametrize("end", [None, End(1, "a fault"), End(143, "")])

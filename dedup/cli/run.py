@@ -121,10 +121,10 @@ def main(arguments: Sequence[str], prog: str = "dedup") -> int:
 def answer(error: BaseException, stopped: Sequence[signal.Signals]) -> int:
     """Tell the user why the job ended, and return its status."""
     if isinstance(error, KeyboardInterrupt):
-        print_error("interrupted; the same command goes on from the last finished stage")
+        print_error("interrupted; the same command goes on")
         return 128 + signal.SIGINT
     if stopped:
-        print_error(f"stopped by {stopped[0].name}; the same command goes on from the last finished stage")
+        print_error(f"stopped by {stopped[0].name}; the same command goes on")
         return 128 + stopped[0]
     status = tell_error(error)
     if isinstance(error, FinishedError):

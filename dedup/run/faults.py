@@ -21,7 +21,7 @@ OUT_OF_MEMORY = 52
 """The status with which Spark ends its JVM when a task has run out of memory."""
 OWN = re.compile(r"^dedup\.errors\.(\w+): (.*)$", re.MULTILINE)
 """An error of this package, at the end of a worker's traceback."""
-AGAIN = "repeat the command, which goes on from the last finished stage"
+AGAIN = "repeat the command, which goes on"
 
 
 def recognise(error: BaseException) -> DedupError | None:

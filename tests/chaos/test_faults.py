@@ -78,7 +78,7 @@ def test_a_termination_and_a_killed_jvm_end_the_job_in_a_line_and_leave_what_is_
 
     assert time.monotonic() - begin < 10
     assert status == 128 + signal.SIGTERM
-    assert said.strip() == "dedup: stopped by SIGTERM; the same command goes on from the last finished stage"
+    assert said.strip() == "dedup: stopped by SIGTERM; the same command goes on"
     assert "signatures" in finished(output)
     assert leftovers(output) == {"out.partial"}
 
