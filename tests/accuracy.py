@@ -85,7 +85,8 @@ def main(folder: Path) -> int:
     spark = open_session()
     with tempfile.TemporaryDirectory() as scratch:
         for corpus, mode in product(CORPORA, ("lsh", "exact")):
-            config = load_config(None, None, ["input.id_column=doc_id", f"mode={mode}"])
+            # By tasks, since a driver searches as the memory engine does.
+            config = load_config(None, None, ["input.id_column=doc_id", f"mode={mode}", "driver.search_bytes=0"])
             source = str(folder / "data" / f"{corpus}.parquet")
             outputs = [Path(scratch) / f"{corpus}-{mode}-{engine}" for engine in ("spark", "memory")]
             run(spark, Job(inputs=[source], output=str(outputs[0]), config=config))

@@ -126,9 +126,9 @@ def run_job(python: Path, home: str, scratch: Path, output: Path) -> dict[str, o
     """Return what a run found: planted pairs missed, and a digest of every table; None if it did not end well."""
     source = scratch / "corpus" / "documents"
     # As on a cluster, whatever the size.
-    settings = ("--set", "engine=spark", "--set", "components.engine=graphframes")
-    arguments = ("--input", source, "--output", output, "--id-column", "doc_id", *settings)
-    job = [python, ROOT / "jobs" / "deduplicate.py", *map(str, arguments)]
+    settings = ("engine=spark", "driver.search_bytes=0", "components.engine=graphframes")
+    arguments = ("--input", source, "--output", output, "--id-column", "doc_id")
+    job = [python, ROOT / "jobs" / "deduplicate.py", *map(str, arguments), *(f"--set={each}" for each in settings)]
     done = subprocess.run(job, env=environment(python, home), capture_output=True, text=True, check=False)
     if done.returncode:
         sys.stderr.write(done.stderr[-2000:])

@@ -1,5 +1,6 @@
 """The job on a standalone cluster with packed dependencies, undisturbed and with processes killed."""
 
+import json
 import signal
 import tarfile
 
@@ -57,6 +58,19 @@ def test_workers_and_executors_that_are_killed_change_nothing(master, corpus, un
 
     assert status == 0, said[-2000:]
     assert killed == ["signatures", *SHUFFLING]
+    assert read(tmp_path / "out") == undisturbed
+
+
+def test_a_driver_that_searches_survives_workers_that_are_killed(master, corpus, undisturbed, tmp_path):
+    process = submit(master, corpus, tmp_path / "out", "--set", "driver.search_bytes=auto")
+
+    await_(lambda: find("pyspark.daemon"), process)
+    for worker in find("pyspark.daemon"):
+        worker.send_signal(signal.SIGKILL)
+    status, said = finish(process)
+
+    assert status == 0, said[-2000:]
+    assert json.loads((tmp_path / "out" / "report.json").read_text("utf-8"))["search"] == "process"
     assert read(tmp_path / "out") == undisturbed
 
 
