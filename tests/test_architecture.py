@@ -35,7 +35,7 @@ PARTS = {
         *("dedup.files", "dedup.kernels.ids", "dedup.kernels.moving", "dedup.kernels.runs", "dedup.errors"),
     },
     "dedup/stages": {
-        *("numpy", "pyarrow", "pyspark", "graphframes"),
+        *("numpy", "pyarrow", "pyspark", "py4j", "graphframes"),
         *("dedup.kernels", "dedup.stages", "dedup.files", "dedup.tables", "dedup.errors"),
     },
     "dedup/stages/placement.py": set(),

@@ -1,9 +1,11 @@
 """Tasks of Spark that share the splits of a pass, while one process searches between the passes."""
 
+import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Self, TypeVar
 
+from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 from dedup.stages.placement import ceil_div
@@ -31,9 +33,10 @@ class Tasks:
         """Begin."""
         return self
 
-    def __exit__(self, kind: object, *_: object) -> None:
-        """Let go of the value held; after an error Spark may be gone."""
-        if kind is None:
+    def __exit__(self, *_: object) -> None:
+        """Let go of the value held."""
+        # After an error Spark may be gone.
+        with contextlib.suppress(Py4JError, OSError):
             self._held.destroy()
 
     def map(self, work: Callable[[Any, Item], Value], items: Sequence[Item]) -> Iterator[Value]:
@@ -59,4 +62,5 @@ class Tasks:
                 yield from found
                 self._watch(done, len(items))
         finally:
-            pool.shutdown(wait=False, cancel_futures=True)
+            # Nothing goes on in the caller's session after an error.
+            pool.shutdown(cancel_futures=True)
