@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from dedup.kernels import Flags, Hashes, Integers
+from dedup.kernels import Flags, Hashes, Integers, compiled
 from dedup.kernels.jaccard import jaccard
 from dedup.kernels.prefixes import ROUNDING
 from dedup.kernels.runs import find_bounds
@@ -121,6 +121,12 @@ def take(shingles: Hashes, offsets: Integers, numbers: Integers) -> tuple[Hashes
         return shingles, offsets
     sizes = np.diff(offsets)[numbers]
     bounds = np.concatenate(([0], np.cumsum(sizes)))
+    if compiled.AVAILABLE:
+        from dedup.kernels.loops import sets
+
+        taken = np.empty(bounds[-1], dtype=np.uint64)
+        sets.take(shingles, offsets[numbers], bounds, taken)
+        return taken, bounds
     return shingles[np.arange(bounds[-1]) + np.repeat(offsets[:-1][numbers] - bounds[:-1], sizes)], bounds
 
 

@@ -16,8 +16,9 @@ class Features:
     tokens: Hashes
     """Token hashes, as from `text.tokenise`."""
     token_bounds: Integers
-    shingle_counts: Integers
-    """Distinct shingles, int64 [n]."""
+    shingles: Hashes
+    """Shingle sets, as from `shingles.shingle`."""
+    shingle_bounds: Integers
     digest_high: Integers
     digest_low: Integers
     """Halves of the digest of the shingle set, big-endian, int64 [n]."""
@@ -30,6 +31,11 @@ class Features:
     def token_counts(self) -> Integers:
         """Tokens of each document, int64 [n]."""
         return np.diff(self.token_bounds)
+
+    @property
+    def shingle_counts(self) -> Integers:
+        """Distinct shingles of each document, int64 [n]."""
+        return np.diff(self.shingle_bounds)
 
 
 def compute(texts: pa.Array, contract: Contract, *, shingle_size: int, bands: int, rows: int, seed: int) -> Features:
@@ -56,7 +62,8 @@ def compute(texts: pa.Array, contract: Contract, *, shingle_size: int, bands: in
     return Features(
         tokens=tokens,
         token_bounds=token_bounds,
-        shingle_counts=np.diff(offsets),
+        shingles=values,
+        shingle_bounds=offsets,
         digest_high=digests[::2].copy(),
         digest_low=digests[1::2].copy(),
         keys=lsh.band_keys(signatures, bands, rows),

@@ -3,10 +3,9 @@
 from collections.abc import Iterator
 from functools import partial
 
-import numpy as np
-
 from dedup.kernels import Hashes, Integers
-from dedup.run.searching import Item, Reading, Signatures
+from dedup.kernels.runs import find_bounds
+from dedup.run.searching import Reading, Signatures
 from dedup.store.adding import Batch
 from dedup.store.content import name_content, sum_content
 
@@ -34,19 +33,9 @@ def to_batch(reading: Reading, signed: Signatures, name: str) -> Batch:
 
 
 def _read_sets(reading: Reading, signed: Signatures, rows: Integers) -> Iterator[tuple[Hashes, Integers]]:
-    """Yield the shingle sets of rows in the order of reading, a few splits at a time."""
-    items: list[Item] = []
-    for item in reading.plan(signed, rows):
-        items.append(item)
-        if sum(places.size for *_, wanted in items for places in wanted.values()) >= TOGETHER:
-            yield _shingle(reading, items)
-            items = []
-    if items:
-        yield _shingle(reading, items)
-
-
-def _shingle(reading: Reading, items: list[Item]) -> tuple[Hashes, Integers]:
-    """Return the shingle sets of some work of a plan end to end, and where each begins."""
-    found = reading.shingle(items)
-    sizes = np.concatenate([each for _, each in found])
-    return np.concatenate([values for values, _ in found]), np.concatenate(([0], np.cumsum(sizes)))
+    """Yield the shingle sets of rows in the order of reading, whole splits at a time."""
+    begin = 0
+    for end in find_bounds(signed.splits[rows])[1:].tolist():
+        if end - begin >= TOGETHER or end == rows.size:
+            yield reading.collect(signed, rows[begin:end])
+            begin = end

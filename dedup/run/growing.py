@@ -157,7 +157,7 @@ def _run(job: Job, growth: Growth, storage: Storage, workspace: Workspace) -> di
         read_state(tables).check(config, spec, source.id_type)
     workspace.open({**identify(job, spec, listing.fingerprint), **growth.identity}, overwrite=job.overwrite)
     cores = choose_cores(listing, [*job.inputs, job.output])
-    signing = choose_signing(config, contract, listing)
+    signing = choose_signing(config, contract, listing, asks_all=True)
     # Loading what is compiled is no part of the first stage, as in a run without a store.
     passes.warm(signing)
     clock = Clock()

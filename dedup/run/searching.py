@@ -4,13 +4,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from dedup.engines import memory, passes
+from dedup.engines.held import Held
 from dedup.engines.machine import free_bytes
 from dedup.engines.tables import MemoryEngine
 from dedup.engines.values import Features, Found, Search
@@ -35,6 +36,9 @@ from dedup.tables.counts import Labeled, Layered, Near, Signed
 from dedup.tables.ids import SHOWN
 
 KEPT = "kept"
+HELD_BYTES = 256 << 20
+"""Input up to which shingle sets that will be asked for are held from the first pass on: they take three to four times
+as much memory as texts do on disk."""
 Item: TypeAlias = tuple[Split, Left, Mapping[int, Integers]]
 """Rows of a split to be read again, by the number of their file."""
 
@@ -48,6 +52,8 @@ class Signatures:
     """The split of every document, int64, ascending."""
     begins: Sequence[str]
     """Beginnings of the texts of some documents without an id."""
+    held: dict[int, Held]
+    """Shingle sets of splits; those of others are read again."""
     counts: Signed
 
     def to_register(self) -> pa.Table:
@@ -136,8 +142,15 @@ class Searched:
         )
 
 
-def choose_signing(config: Config, contract: Contract, listing: Listing) -> passes.Signing:
-    """Return the parameters of signing."""
+def choose_signing(config: Config, contract: Contract, listing: Listing, *, asks_all: bool = False) -> passes.Signing:
+    """Return the parameters of signing.
+
+    Parameters
+    ----------
+    asks_all
+        Whether all shingle sets will be asked for, as in exact mode.
+    """
+    holds: Literal["all", "crowds"] = "all" if asks_all or config.mode == "exact" else "crowds"
     return passes.Signing(
         contract=contract,
         shingle_size=config.shingles.shingle_size,
@@ -145,6 +158,7 @@ def choose_signing(config: Config, contract: Contract, listing: Listing) -> pass
         rows=config.banding.rows,
         signature_seed=config.lsh.seed,
         sample_share=sample_share(listing.size),
+        holds="none" if listing.size > HELD_BYTES else holds,
     )
 
 
@@ -197,6 +211,7 @@ class Reading:
             part=part,
             splits=np.repeat(np.arange(len(found)), sizes),
             begins=[begin for each in found for begin in each.begins],
+            held={number: each.held for number, each in enumerate(found) if each.held is not None},
             counts=counts,
         )
         if is_first:
@@ -260,26 +275,52 @@ class Reading:
             split = self.engine.splits[int(signed.splits[rows[begin]])]
             yield split, self.engine.narrow(split), wanted
 
-    def shingle(self, items: Sequence[Item]) -> list[tuple[Hashes, Integers]]:
-        """Return the shingle sets of documents that `plan` names, and their sizes, for each split."""
+    def collect(self, signed: Signatures, rows: Integers) -> tuple[Hashes, Integers]:
+        """Return the shingle sets of some of the documents that were signed, which are held or read again.
+
+        Parameters
+        ----------
+        rows
+            Their rows among those signed, distinct.
+
+        Returns
+        -------
+        As from `shingles.shingle`, in the order of the rows.
+
+        Raises
+        ------
+        DataError
+            When documents are gone.
+        """
+        order = np.argsort(rows)
+        wanted = rows[order]
         task = partial(_shingle_split, contract=self.signing.contract, shingle_size=self.signing.shingle_size)
-        return list(self.engine.workers.map(task, items))
+        splits = signed.splits[wanted]
+        items = list(self.plan(signed, wanted[~np.isin(splits, [*signed.held])]))
+        read = iter(list(self.engine.workers.map(task, items)) if items else ())
+        found = []
+        for begin, end in pairwise(find_bounds(splits).tolist()):
+            number = int(splits[begin])
+            if number in signed.held:
+                first = int(np.searchsorted(signed.splits, number))
+                found.append(signed.held[number].take(wanted[begin:end] - first))
+            else:
+                found.append(next(read))
+        shingles = np.concatenate([np.empty(0, np.uint64), *(values for values, _ in found)])
+        offsets = np.concatenate((np.zeros(1, np.int64), *(sizes for _, sizes in found))).cumsum()
+        if offsets.size - 1 != rows.size:
+            raise DataError("--input: must not change while the job reads it (documents are gone): repeat the command")
+        numbers = np.empty_like(order)
+        numbers[order] = np.arange(order.size)
+        return take(shingles, offsets, numbers)
 
     def _collect_sets(self, signed: Signatures, doc_ids: Integers) -> tuple[Hashes, Integers]:
-        """Read the shingle sets of some documents, in their order."""
-        part = signed.part
-        order = np.argsort(part.doc_ids, kind="stable")
-        places = order[np.searchsorted(part.doc_ids, doc_ids, sorter=order)]
-        as_read = np.argsort(places)
-        ordered = places[as_read]
-        found = self.shingle(list(self.plan(signed, ordered)))
-        shingles = np.concatenate([values for values, _ in found])
-        offsets = np.concatenate(([0], np.cumsum(np.concatenate([sizes for _, sizes in found]))))
-        if offsets.size - 1 != doc_ids.size:
-            raise DataError("--input: must not change while the job reads it (documents are gone): repeat the command")
-        numbers = np.empty_like(as_read)
-        numbers[as_read] = np.arange(as_read.size)
-        return take(shingles, offsets, numbers)
+        """Return the shingle sets of some documents, in their order."""
+        order = np.argsort(signed.part.doc_ids, kind="stable")
+        found = self.collect(signed, order[np.searchsorted(signed.part.doc_ids, doc_ids, sorter=order)])
+        # Nobody asks a second time.
+        signed.held.clear()
+        return found
 
 
 def to_search(config: Config) -> Search:

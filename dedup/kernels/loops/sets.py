@@ -175,3 +175,12 @@ def count_shared(shingles: Hashes, offsets: Integers, left: Integers, right: Int
             first += one <= other
             second += other <= one
         shared[pair] = count
+
+
+@compiled
+def take(shingles: Hashes, begins: Integers, bounds: Integers, taken: Hashes) -> None:
+    """Copy sets to where they are wanted: that which begins at `begins[i]` to `bounds[i]` and up to `bounds[i + 1]`."""
+    for number in range(begins.size):
+        begin, shift = bounds[number], begins[number] - bounds[number]
+        for place in range(begin, bounds[number + 1]):
+            taken[place] = shingles[place + shift]
