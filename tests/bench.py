@@ -30,7 +30,7 @@ from dedup.plan.question import Question
 from dedup.settings.files import load_config
 from tests.bench_growing import measure_growing, to_growing_table
 from tests.bench_processes import read_log, watch
-from tests.corpora import write_corpus
+from tests.corpora import OWN, TEMPLATE, write_corpus
 from tests.machine import describe_machine, describe_run
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -63,7 +63,9 @@ CONTENDERS = (
     "also tasks, of which Spark's driver searches nothing; rensa, datasketch, incrededup; memory-exact, spark-exact; "
     "memory+passages, spark+passages, tasks+passages, passages, suffixes"
 )
-PROFILES = "which generated corpora; also copies, footer, and growing: by batches"
+PROFILES = (
+    "which generated corpora; also copies, footer, template, words (as many as in template), and growing: by batches"
+)
 PLANNED, PLANNED_REAL = 100_000, 40_000
 """Documents of a corpus that a plan looks at."""
 THRESHOLD = 0.8
@@ -119,6 +121,7 @@ def corpora(options: argparse.Namespace, sizes: list[int]) -> Iterator[tuple[str
     """Yield name, folder and documents of every corpus; generated ones are kept for the next time."""
     profiles: dict[str, dict[str, Any]] = {"plain": {}, "long": {"mean_tokens": 400}, "skewed": {"skewed": True}}
     profiles |= {"lines": {}, "copies": {}, "footer": {"footer": True}}
+    profiles |= {"template": {"template": True}, "words": {"mean_tokens": TEMPLATE + OWN}}
     for size in sizes:
         for profile in options.profiles.split(","):
             if profile == "growing":

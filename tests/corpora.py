@@ -6,6 +6,7 @@ lengths are log-normal. One document in ten is an edited copy of another, one in
 
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -23,12 +24,22 @@ TEMPLATES, TEMPLATED, CLUSTER = 10, 0.01, 0.005
 """The skewed profile: one document in a hundred is made from ten templates, one in two hundred from one document."""
 FOOTER = 60
 """The footer profile: words that every document ends with."""
+TEMPLATE, OWN = 400, 60
+"""The template profile: words that every document begins with, and others."""
 
 
 class Corpus:
     """A generator of documents; the same seed and profile always give the same."""
 
-    def __init__(self, *, seed: int = 1, mean_tokens: int = 200, skewed: bool = False, footer: bool = False) -> None:
+    def __init__(
+        self,
+        *,
+        seed: int = 1,
+        mean_tokens: int = 200,
+        skewed: bool = False,
+        footer: bool = False,
+        template: bool = False,
+    ) -> None:
         self.skewed = skewed
         self.mean_tokens = mean_tokens
         self.chance = np.random.default_rng(seed)
@@ -42,6 +53,7 @@ class Corpus:
         self.words = pa.array(words)
         self.shared = [self.draw(100) for _ in range(TEMPLATES)] + [self.draw(mean_tokens)]
         self.footer = self.draw(FOOTER * footer)
+        self.template = self.draw(TEMPLATE * template)
 
     def draw(self, count: int) -> Integers:
         """Draw words by their frequency."""
@@ -55,9 +67,13 @@ class Corpus:
         copies = int(count * NEAR), int(count * IDENTICAL)
         originals = count - sum(copies)
         lengths = self.chance.lognormal(np.log(self.mean_tokens) - 0.18, 0.6, originals).astype(int) + 5
+        if self.template.size:
+            lengths[:] = OWN
         tokens = self.draw(lengths.sum())
         starts = np.cumsum(lengths) - lengths
         pieces = [tokens[start : start + length] for start, length in zip(starts, lengths, strict=True)]
+        if self.template.size:
+            pieces = [np.concatenate((self.template, piece)) for piece in pieces]
         sources = self.chance.integers(0, originals, sum(copies))
         made_from = np.full(count, -1)
         if self.skewed:
@@ -87,14 +103,17 @@ class Corpus:
         return edited
 
 
-def write_corpus(
-    folder: Path, documents: int, *, seed: int = 1, mean_tokens: int = 200, skewed: bool = False, footer: bool = False
-) -> None:
+def write_corpus(folder: Path, documents: int, **profile: Any) -> None:
     """Write `documents/` (doc_id, text) and `truth.parquet` (left, right, jaccard) of the planted pairs.
 
     The skewed profile has also `hot.parquet`, of at most HOT_PAIRS random pairs from each of its large families.
+
+    Parameters
+    ----------
+    profile
+        As for `Corpus`.
     """
-    corpus = Corpus(seed=seed, mean_tokens=mean_tokens, skewed=skewed, footer=footer)
+    corpus = Corpus(**profile)
     (folder / "documents").mkdir(parents=True)
     truth, hot = [], []
     for first in range(0, documents, CHUNK):
@@ -104,7 +123,7 @@ def write_corpus(
         pq.write_table(table, folder / "documents" / f"{first:010}.parquet", compression="zstd")
         truth.append(compare(table, copies, sources))
         hot.append(table.append_column("made_from", pa.array(made_from)).filter(pc.field("made_from") >= 0))
-    if skewed:
+    if corpus.skewed:
         families = pa.concat_tables(hot).sort_by("made_from").combine_chunks()
         sizes = families.group_by("made_from").aggregate([("doc_id", "count")]).sort_by("made_from")["doc_id_count"]
         starts = np.cumsum(sizes) - sizes.to_numpy()
