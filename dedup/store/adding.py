@@ -145,7 +145,7 @@ def grow(
     )
     count = state.sets + numbered.new.size
     old_heads, heads = find_heads(places, count), find_heads(everyone, count)
-    snapshot = Snapshot(tables=tables, state=state, extra={"sets": writing.files["sets"]})
+    snapshot = replace(snapshot, extra={"sets": writing.files["sets"]})
     with stage("edges"):
         known = read_links(snapshot)
         settled = settle(

@@ -1,5 +1,6 @@
 """What is in a store at one moment, read as far as it is asked for."""
 
+import contextlib
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -41,6 +42,8 @@ class Snapshot:
     extra: dict[str, list[File]] = field(default_factory=dict)
     """Files that are not committed yet, to be read with the others."""
     _listed: dict[str, list[File]] = field(default_factory=dict)
+    _footers: dict[str, pq.FileMetaData] = field(default_factory=dict)
+    """Of files that were open before, by their paths."""
 
     def layout(self, name: str) -> Layout:
         """Return how a table lies in its files."""
@@ -60,9 +63,17 @@ class Snapshot:
         schema = pa.schema([self.layout(name).schema.field(each) for each in names])
         parts = [schema.empty_table()]
         for file in self.list_files(name):
-            with self.tables.read(name, file) as found:
-                parts.append(found.read(names).cast(schema))
+            with self._open(name, file) as found:
+                # Threads that share out the columns of small groups spend more than they save.
+                parts.append(found.read(names, use_threads=False).cast(schema))
         return pa.concat_tables(parts)
+
+    @contextlib.contextmanager
+    def _open(self, name: str, file: File) -> Iterator[pq.ParquetFile]:
+        path = f"{name}/{file.path}"
+        with self.tables.read(name, file, self._footers.get(path)) as found:
+            self._footers[path] = found.metadata
+            yield found
 
     def find(self, name: str, wanted: Integers, columns: Sequence[str] | None = None) -> pa.Table:
         """Return the rows whose key is one of those wanted, file by file in the order of their keys.
@@ -81,13 +92,17 @@ class Snapshot:
         def read(own: Integers) -> list[list[pa.Table]]:
             parts = []
             for file in files:
-                with self.tables.read(name, file) as found:
+                with self._open(name, file) as found:
                     parts.append([*find_rows(found, layout, own, names)])
             return parts
 
         none = pa.schema([layout.schema.field(each) for each in names]).empty_table()
         if not wanted.size:
             return none
+        for file in files:
+            # Once, and not by every thread.
+            with self._open(name, file):
+                pass
         shares = np.array_split(wanted, min(count_cores(), -(-wanted.size // SHARE)))
         with ThreadPoolExecutor(len(shares)) as readers:
             found = [*readers.map(read, shares)]
@@ -138,7 +153,7 @@ def find_rows(found: pq.ParquetFile, layout: Layout, wanted: Integers, names: Se
     if layout.key not in names:
         names = [*names, layout.key]
     for begin in range(0, groups.size, layout.together):
-        # Threads that share out the columns of small groups spend more than they save.
+        # As in `Snapshot.read`.
         rows = found.read_row_groups(groups[begin : begin + layout.together].tolist(), names, use_threads=False)
         held = rows[layout.key].to_numpy()
         own = wanted[np.searchsorted(wanted, held[0]) : np.searchsorted(wanted, held[-1], side="right")]

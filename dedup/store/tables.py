@@ -174,9 +174,12 @@ class Tables:
         return list_named(self.open(name, version))
 
     @contextlib.contextmanager
-    def read(self, name: str, file: File) -> Iterator[pq.ParquetFile]:
-        """Open a file."""
-        with self.storage.open(f"{self.path}/{name}/{file.path}") as stream, pq.ParquetFile(stream) as found:
+    def read(self, name: str, file: File, footer: pq.FileMetaData | None = None) -> Iterator[pq.ParquetFile]:
+        """Open a file; one of many groups has a long footer, which need not be read again."""
+        with (
+            self.storage.open(f"{self.path}/{name}/{file.path}") as stream,
+            pq.ParquetFile(stream, metadata=footer) as found,
+        ):
             yield found
 
     def _uri(self, name: str) -> str:
