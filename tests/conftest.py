@@ -10,7 +10,7 @@ import pytest
 from hypothesis import Phase, settings
 from pyspark.sql import SparkSession
 
-from dedup.report import plots
+from dedup.report import figures, plots  # noqa: F401 - what is loaded is drawn with in a thread, not in a process
 from dedup.run import lock, opening
 from dedup.run.session import DAEMON, GRAPHFRAMES_JAR, JAVA_OPTIONS, LOCAL_CONF, ROOT, read_conf
 

@@ -187,9 +187,9 @@ def test_a_folder_without_the_mark_is_refused_and_stays(deduplicate, output, nam
 def test_a_run_whose_lock_is_taken_before_it_publishes_publishes_nothing(deduplicate, output, monkeypatch):
     conclude = local.conclude
 
-    def lose(*args):
+    def lose(*args, **named):
         Path(f"{output}.lock").write_text('{"run": "other", "host": "elsewhere", "pid": 7}')
-        return conclude(*args)
+        return conclude(*args, **named)
 
     monkeypatch.setattr(local, "conclude", lose)
     with pytest.raises(StorageError, match="must stay this run's until it ends"):

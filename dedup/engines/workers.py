@@ -4,9 +4,12 @@ import multiprocessing
 import os
 import signal
 import sys
+import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from importlib import import_module
 from typing import Any, Protocol, Self, TypeVar
 
 from dedup.errors import DedupError
@@ -16,6 +19,8 @@ Value = TypeVar("Value")
 # Elsewhere than on Linux libraries hold threads that do not survive a fork.
 _CONTEXT = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
 _held: list[Any] = []
+FOLLOWING_SECONDS = 1.0
+"""How often a process looks whether that which it works for is still there."""
 
 
 class Workers(Protocol):
@@ -92,10 +97,31 @@ class Processes:
             ) from error
 
 
-def _begin(held: object) -> None:
+def open_beside(module: str) -> Executor:
+    """Return who does work that needs a module while this process goes on.
+
+    That is a process of its own, on another core, which loads the module at once; a thread where the module is there
+    already, or processes are not forked.
+    """
+    if module in sys.modules or sys.platform != "linux":
+        return ThreadPoolExecutor(1)
+    pool = ProcessPoolExecutor(1, mp_context=_CONTEXT, initializer=_begin)
+    pool.submit(import_module, module)
+    return pool
+
+
+def _begin(held: object = None) -> None:
     # Ctrl-C is for the process that waits for this one.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_follow, args=(os.getppid(),), daemon=True).start()
     _held[:] = [held]
+
+
+def _follow(parent: int) -> None:
+    """End this process with the one that it works for, which may be killed and say nothing."""
+    while os.getppid() == parent:
+        time.sleep(FOLLOWING_SECONDS)
+    os._exit(1)
 
 
 def _work(work: Callable[[Any, Item], Value], item: Item) -> Value:

@@ -2,10 +2,9 @@
 
 import logging
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import partial
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
@@ -14,14 +13,14 @@ import pyarrow.compute as pc
 from dedup.engines import passes
 from dedup.engines.tables import MemoryEngine
 from dedup.engines.values import Register
-from dedup.engines.workers import Processes
+from dedup.engines.workers import Processes, open_beside
 from dedup.errors import ConfigError, DataError, SchemaError, StorageError
 from dedup.files.listing import Listing
 from dedup.files.splits import cut
 from dedup.files.storage import Storage
 from dedup.files.systems import redact
 from dedup.report.build import Outcome
-from dedup.report.summary import draw
+from dedup.report.summary import FIGURES, draw
 from dedup.run.arrivals import to_batch
 from dedup.run.clock import Clock
 from dedup.run.fates import Fates, Repeated
@@ -158,11 +157,11 @@ def _run(job: Job, growth: Growth, storage: Storage, workspace: Workspace) -> di
     workspace.open({**identify(job, spec, listing.fingerprint), **growth.identity}, overwrite=job.overwrite)
     cores = choose_cores(listing, [*job.inputs, job.output])
     signing = choose_signing(config, contract, listing, asks_all=True)
-    # Loading what is compiled is no part of the first stage, as in a run without a store.
-    passes.warm(signing)
     clock = Clock()
     splits = cut(listing, SPLIT_BYTES)
-    with Processes(min(cores, len(splits)), source, watch=clock.watch) as workers:
+    with open_beside(FIGURES) as plotting, Processes(min(cores, len(splits)), source, watch=clock.watch) as workers:
+        # Loading what is compiled is no part of the first stage, as in a run without a store.
+        passes.warm(signing)
         engine = MemoryEngine(workers=workers, splits=splits, id_type=source.id_type, id_column=config.input.id_column)
         reading = Reading(engine=engine, config=config, signing=signing, labels=None)
         signed = clock("signatures", reading.sign)
@@ -185,14 +184,12 @@ def _run(job: Job, growth: Growth, storage: Storage, workspace: Workspace) -> di
                 clock=clock,
                 spec=spec,
                 listing=listing,
+                plotting=plotting,
                 finish=partial(grown.finish, batch, operation) if operation else grown.drop,
             )
 
         start_over = partial(storage.delete, workspace.result)
-        with ThreadPoolExecutor(1) as beside:
-            # What the report draws with, while the store is read.
-            beside.submit(import_module, "dedup.report.figures")
-            return try_until_first(growth, tables, batch.content, bring=bring, publish=publish, start_over=start_over)
+        return try_until_first(growth, tables, batch.content, bring=bring, publish=publish, start_over=start_over)
 
 
 def begin(state: State, config: Config, spec: HashSpec, id_type: pa.DataType) -> State:
@@ -293,6 +290,7 @@ def _publish(
     clock: Clock,
     spec: HashSpec,
     listing: Listing,
+    plotting: Executor,
     finish: Callable[[], object],
 ) -> dict[str, Any]:
     """Write the batch's own output, commit the batch, and publish the output."""
@@ -320,14 +318,14 @@ def _publish(
         rejected=reading.engine.known.rejected,
         named=named,
     )
-    written = clock("output", write, reading.engine.workers, reading.engine.splits)
-    counts = searched.count(None)
-    removed = set(part.doc_ids[fates.places].tolist())
-    writing = grown.writing
+    counts, writing, sample = searched.count(None), grown.writing, signed.list_sample()
+    removed = {doc_id for doc_id, _ in sample}.intersection(part.doc_ids[fates.places].tolist())
     baseline = read_baseline(writer.storage, job.baseline) or remember(
         writing.tables, writing.snapshot.state, growth, config
     )
-    token_ranks, plots = draw(config, counts, signed.list_sample(), removed, baseline)
+    drawing = plotting.submit(draw, config, counts, sample, removed, baseline)
+    written = clock("output", write, reading.engine.workers, reading.engine.splits)
+    token_ranks, plots = drawing.result()
     if list_input(job).fingerprint != listing.fingerprint:
         raise DataError("--input: must not change while the job reads it (it did): repeat the command")
     own = set(part.doc_ids.tolist()) if found.elected.shown else set()
@@ -348,7 +346,7 @@ def _publish(
         spec=spec.to_dict(),
         format=listing.format,
     )
-    return conclude(job, workspace, outcome, plots, first=finish)
+    return conclude(job, workspace, outcome, plots, plotting=plotting, first=finish)
 
 
 def remember(tables: Tables, state: State, growth: Growth, config: Config) -> dict[str, Any] | None:

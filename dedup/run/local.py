@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from dedup.engines import passes
 from dedup.engines.tables import MemoryEngine
 from dedup.engines.values import Register
-from dedup.engines.workers import Open, Processes, count_cores
+from dedup.engines.workers import Open, Processes, count_cores, open_beside
 from dedup.errors import ConfigError, DataError, SchemaError
 from dedup.files.listing import Listing
 from dedup.files.source import FileSource
@@ -25,7 +25,7 @@ from dedup.layers.layer import NothingToSearchError
 from dedup.layers.spans import write_spans
 from dedup.report.build import Outcome
 from dedup.report.profiles import unite
-from dedup.report.summary import draw
+from dedup.report.summary import FIGURES, draw
 from dedup.run.clock import Clock
 from dedup.run.fates import Fates, Repeated
 from dedup.run.job import Job
@@ -102,10 +102,14 @@ def search_files(
     else:
         cores = choose_cores(listing, [*job.inputs, job.output])
         begin = partial(Processes, min(cores, len(splits)))
-        if cores > 1 and NEAR in config.layers:
+    with (
+        # A process that talks to a JVM is not forked.
+        ThreadPoolExecutor(1) if spark else open_beside(FIGURES) as plotting,
+        begin(source, watch=clock.watch) as workers,
+    ):
+        if spark is None and cores > 1 and NEAR in config.layers:
             for part in parts:
                 passes.warm(choose_signing(part.config, part.contract, listing))
-    with begin(source, watch=clock.watch) as workers:
         engine = MemoryEngine(workers=workers, splits=splits, id_type=source.id_type, id_column=config.input.id_column)
         task = partial(_search, config=config, labels=labels, listing=listing, cores=cores)
         found = _Found.of(engine, parts, config, task, clock)
@@ -117,35 +121,37 @@ def search_files(
         nears = {name: each.count(labels) for name, each in found.near.items()}
         counts = unite([*nears.values()])
         sample = [each for searched in found.near.values() for each in searched.signed.list_sample()]
-        removed = set(removals["doc_id"].to_pylist())
+        removed = {doc_id for doc_id, _ in sample}.intersection(removals["doc_id"].to_pylist())
         # What the report shows takes a second, in which this process only waits for the workers.
-        with ThreadPoolExecutor() as beside:
-            drawing = beside.submit(draw, config, counts, sample, removed, baseline)
+        drawing = plotting.submit(draw, config, counts, sample, removed, baseline)
+        with ThreadPoolExecutor(1) as beside:
             reading = beside.submit(writer.read_texts, register, counts.elected.shown if found.near else ())
             written = clock("output", partial(_write, writer, found, register, fates))
             token_ranks, plots = drawing.result()
             texts = reading.result()
-    if list_input(job).fingerprint != listing.fingerprint:
-        raise DataError("--input: must not change while the job reads it (it did): repeat the command")
-    outcome = Outcome(
-        layers=found.chain.steps,
-        near=counts,
-        profiles=tell_parts(parts, found.by_profile, nears, _count_removals(found, fates) if config.profile else {}),
-        written=written,
-        stages=clock.report(),
-        token_ranks=token_ranks,
-        texts=texts,
-        survival_by_source=fates.count_sources(register) if config.input.source_column else None,
-        signature_bytes=sum(each.signed.nbytes for each in found.near.values()),
-        baseline=baseline,
-        engine="memory" if spark is None else "spark",
-        search="process",
-        reader="files",
-        spark=spark and spark.version,
-        spec=spec.to_dict(),
-        format=listing.format,
-    )
-    return conclude(job, workspace, outcome, plots)
+        if list_input(job).fingerprint != listing.fingerprint:
+            raise DataError("--input: must not change while the job reads it (it did): repeat the command")
+        outcome = Outcome(
+            layers=found.chain.steps,
+            near=counts,
+            profiles=tell_parts(
+                parts, found.by_profile, nears, _count_removals(found, fates) if config.profile else {}
+            ),
+            written=written,
+            stages=clock.report(),
+            token_ranks=token_ranks,
+            texts=texts,
+            survival_by_source=fates.count_sources(register) if config.input.source_column else None,
+            signature_bytes=sum(each.signed.nbytes for each in found.near.values()),
+            baseline=baseline,
+            engine="memory" if spark is None else "spark",
+            search="process",
+            reader="files",
+            spark=spark and spark.version,
+            spec=spec.to_dict(),
+            format=listing.format,
+        )
+        return conclude(job, workspace, outcome, plots, plotting=plotting)
 
 
 class _Layered(NamedTuple):

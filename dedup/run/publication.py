@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import Executor
 from typing import Any
 
 from dedup import __version__
@@ -58,12 +59,15 @@ def conclude(
     outcome: Outcome,
     plots: Mapping[str, str],
     *,
+    plotting: Executor | None = None,
     first: Callable[[], object] = lambda: None,
 ) -> dict[str, Any]:
     """Make the report and publish the result with it.
 
     Parameters
     ----------
+    plotting
+        Who draws the other plots; None for this process itself.
     first
         Called when nothing but the publication is left to do.
 
@@ -75,9 +79,10 @@ def conclude(
     config = job.config
     report = build_report(config=config, inputs=_name_inputs(job), output=job.output, outcome=outcome)
     fails = bool(report["alerts"]) and config.alerts.on_breach == "fail"
+    drawn = draw_plots(report, plots) if plotting is None else plotting.submit(draw_plots, report, plots).result()
     files = {
         "report.json": to_json(report),
-        "report.html": to_html(report, draw_plots(report, plots)),
+        "report.html": to_html(report, drawn),
         "metrics.prom": to_metrics(report, None if fails else time.time()),
         "dedup.toml": to_toml(hide_passwords(config)),
     }
