@@ -129,7 +129,7 @@ def check(output: str, documents: dict, threshold: float = 0.8, size: int = 5) -
         assert row["representative_id"] < row["id"]
 
 
-@runs(8)
+@runs(3)
 @given(seed=st.integers(0, 2**32))
 def test_a_result_is_true_and_a_copy_more_is_one_removed_more(tmp_path_factory, seed):
     folder = tmp_path_factory.mktemp("corpus")

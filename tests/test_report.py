@@ -488,7 +488,7 @@ bins = st.lists(counts, min_size=20, max_size=20)
 sizes = st.dictionaries(st.sampled_from([2, 3, 10, 5_000_000]), counts.filter(bool))
 
 
-@runs(3)
+@runs(1)
 @given(data=st.data(), threshold=st.sampled_from([0.01, 0.5, 0.77, 1.0]), mode=st.sampled_from(["lsh", "exact"]))
 def test_whatever_a_run_counts_is_drawn(data, threshold, mode):
     def measure():

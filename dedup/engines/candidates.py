@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dedup.engines.capacity import PAIR_BYTES, check_fits
+from dedup.engines.capacity import KEY_BYTES, PAIR_BYTES, check_fits
 from dedup.engines.documents import Documents
 from dedup.engines.parts import Floats, by_part
 from dedup.engines.values import Features, Search
@@ -36,8 +36,14 @@ class Candidates(NamedTuple):
     counts: Paired
 
 
-def bucket_bands(documents: Documents, features: Features) -> Buckets:
-    """Return the buckets of heads that agree in a band."""
+def bucket_bands(documents: Documents, features: Features, free_bytes: int | None) -> Buckets:
+    """Return the buckets of heads that agree in a band.
+
+    Raises
+    ------
+    DedupError
+        When the keys that several have exceed `free_bytes` of memory.
+    """
     keys = features.band_keys
     assert keys is not None, "lsh mode needs band keys"
     heads = np.flatnonzero(documents.is_head)
@@ -48,6 +54,7 @@ def bucket_bands(documents: Documents, features: Features) -> Buckets:
     shared = find_shared(flat)
     members = owners[shared // max(keys.shape[1], 1)]
     shared, members = shared[members >= 0], members[members >= 0]
+    check_fits(shared.size * KEY_BYTES, free_bytes)
     return _bucket(flat[shared], members, keys.shape[1] * int(documents.copies[heads].sum()))
 
 

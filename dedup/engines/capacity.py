@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import NamedTuple
 
 from dedup.display import size
 from dedup.errors import CapacityError
@@ -14,17 +15,34 @@ PAIR_BYTES = 100
 """A distinct pair while it is made distinct, estimated and compared."""
 SHINGLE_BYTES: Mapping[str, int] = MappingProxyType({"lsh": 16, "exact": 16 + KEY_BYTES})
 """A shingle of a set, by mode: twice its size, as sets are read in parts and put together."""
-TEXT_BYTES = 3
-"""Text of one shingle: a character of Chinese or Japanese; European languages have 6 to 7."""
-SHARED = 0.5
-"""Assumed share of documents that have a candidate, and of keys that several have; more where most
-documents resemble others."""
-PAIRS = 8
-"""Assumed distinct pairs of a document."""
+
+
+class Assumed(NamedTuple):
+    """What is not known of a corpus before it is searched."""
+
+    text_bytes: int
+    """Text of one shingle."""
+    shared: float
+    """Share of documents that have a candidate, and of keys that several have."""
+    pairs: int
+    """Distinct pairs of a document."""
+
+
+MOST = Assumed(text_bytes=3, shared=0.5, pairs=8)
+"""Of few corpora more is true. A character of Chinese or Japanese has three bytes."""
+USUAL = Assumed(text_bytes=6, shared=0.2, pairs=1)
+"""A word of European languages has 6 to 7 bytes."""
 
 
 def estimate_bytes(
-    *, documents: int, bands: int, rows: int, mode: str = "lsh", shingles: int | None = None, text_bytes: int = 0
+    *,
+    documents: int,
+    bands: int,
+    rows: int,
+    mode: str = "lsh",
+    shingles: int | None = None,
+    text_bytes: int = 0,
+    assumed: Assumed = MOST,
 ) -> int:
     """Return an estimate of what a search takes at its peak with its features.
 
@@ -41,13 +59,13 @@ def estimate_bytes(
         From which shingles are guessed where they are not known.
     """
     if shingles is None:
-        shingles = text_bytes // TEXT_BYTES
+        shingles = text_bytes // assumed.text_bytes
     if mode == "exact":
-        return documents * (DOCUMENT_BYTES + PAIRS * PAIR_BYTES) + shingles * SHINGLE_BYTES[mode]
+        return documents * (DOCUMENT_BYTES + assumed.pairs * PAIR_BYTES) + shingles * SHINGLE_BYTES[mode]
     # A key is stored, has four bytes of a table in which repetitions are found, and may be brought together.
-    signature = bands * rows + bands * (8 + 4 + SHARED * KEY_BYTES)
-    per_document = DOCUMENT_BYTES + signature + PAIRS * PAIR_BYTES
-    return int(documents * per_document + SHARED * shingles * SHINGLE_BYTES[mode])
+    signature = bands * rows + bands * (8 + 4 + assumed.shared * KEY_BYTES)
+    per_document = DOCUMENT_BYTES + signature + assumed.pairs * PAIR_BYTES
+    return int(documents * per_document + assumed.shared * shingles * SHINGLE_BYTES[mode])
 
 
 def check_fits(needed_bytes: int, free_bytes: int | None) -> None:

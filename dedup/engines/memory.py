@@ -71,7 +71,7 @@ def find(
             sets = collect(documents.is_head)
             buckets = bucket_prefixes(documents, sets, search.threshold)
         else:
-            buckets = bucket_bands(documents, features)
+            buckets = bucket_bands(documents, features, free_bytes)
     small, large = part(buckets, search.cap)
     with stage("candidates"):
         candidates = pair_documents(documents, small, features, search, threads=threads, free_bytes=free_bytes)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import TYPE_CHECKING
 
-from dedup.engines.capacity import estimate_bytes
+from dedup.engines.capacity import MOST, USUAL, Assumed, estimate_bytes
 from dedup.engines.machine import free_bytes
 from dedup.engines.workers import count_cores
 from dedup.files.guess import guess
@@ -76,7 +76,7 @@ def choose_cores(listing: Listing, paths: Sequence[str]) -> int:
     return count_cores() if listing.size > ALONE_BYTES and can_fork(paths) else 1
 
 
-def estimate_need(listing: Listing, config: Config, known: int = 0) -> int:
+def estimate_need(listing: Listing, config: Config, known: int = 0, *, assumed: Assumed = MOST) -> int:
     """Return the bytes of memory that a run is likely to take, from a look at a few of the files.
 
     Parameters
@@ -98,6 +98,7 @@ def estimate_need(listing: Listing, config: Config, known: int = 0) -> int:
         rows=rows,
         mode=config.mode,
         text_bytes=found.text_bytes,
+        assumed=assumed,
     )
     return own + known * KNOWN_BYTES
 
@@ -110,4 +111,13 @@ def fits_driver(spark: "SparkSession", config: Config, need: int) -> bool:
 
 def choose_bytes(spark: "SparkSession") -> int:
     """Return the memory that Spark's driver may take where the settings leave it open."""
-    return free_bytes() // SHARE if str(spark.sparkContext.master).startswith("local") else CLUSTER_BYTES
+    return free_bytes() // SHARE if _is_local(spark) else CLUSTER_BYTES
+
+
+def assume(spark: "SparkSession", config: Config) -> Assumed:
+    """Return what the estimate of a driver's search assumes, where tasks go on if memory does not suffice after all."""
+    return USUAL if config.driver.search_bytes == "auto" and _is_local(spark) else MOST
+
+
+def _is_local(spark: "SparkSession") -> bool:
+    return str(spark.sparkContext.master).startswith("local")

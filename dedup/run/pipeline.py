@@ -32,7 +32,7 @@ from dedup.run.labels import read_labels
 from dedup.run.layering import count_removals, search
 from dedup.run.layers import list_noted
 from dedup.run.local import Spark, search_files
-from dedup.run.opening import SPLIT_BYTES, estimate_need, fits_driver, list_input, open_input
+from dedup.run.opening import SPLIT_BYTES, assume, estimate_need, fits_driver, list_input, open_input
 from dedup.run.overlap import check_apart
 from dedup.run.profiles import list_parts, tell_parts
 from dedup.run.publication import conclude, identify, read_baseline
@@ -131,7 +131,8 @@ def _serves_driver(spark: SparkSession, job: Job, listing: Listing) -> bool:
     labels = job.config.evaluation.labeled_pairs
     if labels and find_obstacle_beside(spark, replace(job, inputs=[labels])):
         return False
-    return fits_driver(spark, job.config, estimate_need(listing, job.config))
+    need = estimate_need(listing, job.config, assumed=assume(spark, job.config))
+    return fits_driver(spark, job.config, need)
 
 
 def _search(

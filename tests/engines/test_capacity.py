@@ -6,7 +6,7 @@ from dataclasses import fields, replace
 import pyarrow as pa
 import pytest
 
-from dedup.engines.capacity import PAIR_BYTES, SHINGLE_BYTES, check_fits, estimate_bytes
+from dedup.engines.capacity import KEY_BYTES, PAIR_BYTES, SHINGLE_BYTES, USUAL, check_fits, estimate_bytes
 from dedup.engines.memory import find
 from dedup.errors import DedupError
 from dedup.kernels import compiled
@@ -48,6 +48,20 @@ def test_a_search_takes_less_than_estimated(texts, mode):
     assert peak < estimate_bytes(**size, text_bytes=sum(len(text.encode()) for text in texts))
     # An estimate of ten times as much would send corpora to Spark that fit.
     assert peak > estimate_bytes(**size, shingles=shingles) / 10
+
+
+def test_keys_that_many_have_are_checked_before_they_are_brought_together():
+    corpus = Corpus([Row(number, f"{' '.join(f'w{place}' for place in range(60))} z{number}") for number in range(60)])
+    search = replace(SEARCH, max_bucket=2)
+
+    with pytest.raises(DedupError, match='set engine = "spark"'):
+        corpus.find(search, free_bytes=60 * 15 * KEY_BYTES)
+
+
+def test_what_most_corpora_take_is_less_than_what_few_exceed():
+    size = {"documents": 1000, "bands": 21, "rows": 6, "text_bytes": 1_400_000}
+
+    assert estimate_bytes(**size, assumed=USUAL) < estimate_bytes(**size) / 2
 
 
 def test_what_does_not_fit_is_refused_in_a_line_that_says_what_to_do():

@@ -16,12 +16,12 @@ from tests.store.sides import Side, deal, hold_together, write
 from tests.test_pipeline import make_texts
 
 
-@pytest.mark.parametrize("engines", [(True, True, True), (False, True, False)], ids=["Spark alone", "both in turn"])
+@pytest.mark.parametrize("engines", [(True, True), (False, True, False)], ids=["Spark alone", "both in turn"])
 def test_batches_added_by_spark_are_those_of_the_memory_engine(spark, tmp_path, engines):
-    batches = deal(make_texts(7, originals=8, copies=4), 3)
+    batches = deal(make_texts(7, originals=8, copies=4), len(engines))
     settings = {"input.id_column": "id"}
 
-    side = hold_together(tmp_path, spark, batches, settings, anew={2}, engines=engines)
+    side = hold_together(tmp_path, spark, batches, settings, anew={len(engines) - 1}, engines=engines)
 
     assert list_edges(side.tables)
     assert {row[1] for row in list_members(side.tables).values()} == {True, False}
@@ -40,9 +40,9 @@ def test_buckets_over_the_cap_are_linked_anew_as_in_memory(spark, tmp_path):
     texts = [template(chance, number, changed=1 + number % 3) for number in range(40)]
     texts += make_texts(5, originals=4, copies=3)
     settings = {"input.id_column": "id", "buckets.max_bucket": 4}
-    batches = deal(texts, 3)
+    batches = deal(texts, 2)
 
-    side = hold_together(tmp_path, spark, batches, settings, engines=(False, True, True))
+    side = hold_together(tmp_path, spark, batches, settings, engines=(False, True))
 
     assert side.rows()["hot"]
 
