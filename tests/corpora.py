@@ -24,8 +24,8 @@ TEMPLATES, TEMPLATED, CLUSTER = 10, 0.01, 0.005
 """The skewed profile: one document in a hundred is made from ten templates, one in two hundred from one document."""
 FOOTER = 60
 """The footer profile: words that every document ends with."""
-TEMPLATE, OWN = 400, 60
-"""The template profile: words that every document begins with, and others."""
+TEMPLATE, OWN, PLANTED = 400, 60, 0.002
+"""The template profile: words that every document begins with, and others; the share of near copies, its only ones."""
 
 
 class Corpus:
@@ -65,6 +65,8 @@ class Corpus:
         Also the number of the text that each document is made from in the skewed profile, -1 for most.
         """
         copies = int(count * NEAR), int(count * IDENTICAL)
+        if self.template.size:
+            copies = int(count * PLANTED), 0
         originals = count - sum(copies)
         lengths = self.chance.lognormal(np.log(self.mean_tokens) - 0.18, 0.6, originals).astype(int) + 5
         if self.template.size:
