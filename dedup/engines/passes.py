@@ -19,7 +19,7 @@ from dedup.kernels.runs import mark_repeated
 from dedup.tables.ids import SHOWN, SHOWN_LENGTH
 
 LOOKED = 8
-"""Band keys of a document by which a crowd is recognised: of documents that are 77 % alike one in five shares a key."""
+"""Band keys of a document by which a crowd is recognised: two documents 77 % alike have one of five in common."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

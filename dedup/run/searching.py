@@ -37,8 +37,8 @@ from dedup.tables.ids import SHOWN
 
 KEPT = "kept"
 HELD_BYTES = 256 << 20
-"""Input up to which shingle sets that will be asked for are held from the first pass on: they take three to four times
-as much memory as texts do on disk."""
+"""Input up to which shingle sets that will be asked for are held from the first pass on: they take two to three times
+as much memory as plain text compressed on disk, more where it is compressed better."""
 Item: TypeAlias = tuple[Split, Left, Mapping[int, Integers]]
 """Rows of a split to be read again, by the number of their file."""
 
