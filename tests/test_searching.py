@@ -71,6 +71,15 @@ def test_what_is_held_from_the_first_pass_need_not_be_read_again(tmp_path, monke
     assert read_all(tmp_path / "held") == read_all(tmp_path / "read")
 
 
+def test_sets_that_memory_has_no_room_for_are_read_again(tmp_path, monkeypatch, read_again):
+    monkeypatch.setattr(searching, "HELD_SHARE", 1 << 60)
+    write(tmp_path / "in", [PLAIN])
+
+    run(tmp_path / "in", tmp_path / "out", "mode=exact")
+
+    assert 0 < sum(read_again) <= len(PLAIN)
+
+
 def test_a_crowd_of_equal_documents_is_none(tmp_path, read_again):
     write(tmp_path / "in", [["the same text over and over again"] * 40 + PLAIN])
 

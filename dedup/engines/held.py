@@ -17,6 +17,11 @@ class Held(NamedTuple):
     shingles: Hashes
     offsets: Integers
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes that they take."""
+        return self.shingles.nbytes + self.offsets.nbytes
+
     def take(self, places: Integers) -> tuple[Hashes, Integers]:
         """Return the sets of some of the documents, and their sizes."""
         shingles, offsets = take(self.shingles, self.offsets, places)

@@ -39,6 +39,8 @@ KEPT = "kept"
 HELD_BYTES = 256 << 20
 """Input up to which shingle sets that will be asked for are held from the first pass on: they take two to three times
 as much memory as plain text compressed on disk, more where it is compressed better."""
+HELD_SHARE = 4
+"""Part of the free memory that they may take, as a divisor: well compressed text can be a hundred times as much."""
 Item: TypeAlias = tuple[Split, Left, Mapping[int, Integers]]
 """Rows of a split to be read again, by the number of their file."""
 
@@ -186,7 +188,11 @@ class Reading:
             When there is none.
         """
         splits = [(split, self.engine.narrow(split)) for split in self.engine.splits]
-        found = list(self.engine.workers.map(partial(_sign_split, signing=self.signing), splits))
+        found, held, room = [], dict[int, Held](), free_bytes() // HELD_SHARE
+        for number, each in enumerate(self.engine.workers.map(partial(_sign_split, signing=self.signing), splits)):
+            if each.held is not None and (room := room - each.held.nbytes) >= 0:
+                held[number] = each.held
+            found.append(each._replace(held=None))
         parts = [part for each in found for part in each.parts]
         if not parts:
             raise layer.NothingToSearchError
@@ -211,7 +217,7 @@ class Reading:
             part=part,
             splits=np.repeat(np.arange(len(found)), sizes),
             begins=[begin for each in found for begin in each.begins],
-            held={number: each.held for number, each in enumerate(found) if each.held is not None},
+            held=held,
             counts=counts,
         )
         if is_first:
