@@ -6,7 +6,6 @@ from typing import NamedTuple
 import numpy as np
 
 from dedup.kernels import Hashes, Integers
-from dedup.kernels.exact import take
 
 _local = threading.local()
 
@@ -21,11 +20,6 @@ class Held(NamedTuple):
     def nbytes(self) -> int:
         """Bytes that they take."""
         return self.shingles.nbytes + self.offsets.nbytes
-
-    def take(self, places: Integers) -> tuple[Hashes, Integers]:
-        """Return the sets of some of the documents, and their sizes."""
-        shingles, offsets = take(self.shingles, self.offsets, places)
-        return shingles, np.diff(offsets)
 
 
 class Room:

@@ -68,7 +68,7 @@ def find(
     sets: Sets | None = None
     with stage("buckets"):
         if search.mode == "exact":
-            sets = collect(documents.is_head)
+            sets = collect(np.flatnonzero(documents.is_head))
             buckets = bucket_prefixes(documents, sets, search.threshold)
         else:
             buckets = bucket_bands(documents, features, free_bytes)
@@ -79,9 +79,12 @@ def find(
         if sets is None:
             labelled = [] if placed is None else placed.list_compared()
             wanted = np.zeros(documents.rows.size, dtype=bool)
-            for ends in (candidates.left, candidates.right, large.members, *labelled):
+            for ends in (candidates.left, candidates.right, *labelled):
                 wanted[ends] = True
-            sets = collect(wanted)
+            # First those that are linked, which is done on all of them at once.
+            linkable = np.unique(large.members)
+            wanted[linkable] = False
+            sets = collect(np.concatenate((linkable, np.flatnonzero(wanted))))
         linked = link_templates(
             documents,
             large,

@@ -13,14 +13,13 @@ from dedup.kernels.jaccard import BINS, bin_similarities, find_near_misses, jacc
 from dedup.tables.counts import Verified
 
 SetsOf: TypeAlias = Callable[[Integers], tuple[Hashes, Integers]]
-"""A pass over the text: doc_ids, ascending and distinct, to their shingle sets in that order, as from `shingle`."""
+"""A pass over the text: doc_ids, distinct, to their shingle sets in that order, as from `shingle`."""
 
 
 class Sets(NamedTuple):
     """Shingle sets of some documents."""
 
     positions: Integers
-    """Ascending."""
     shingles: Hashes
     offsets: Integers
     numbers: Integers
@@ -49,20 +48,19 @@ class Edges(NamedTuple):
 
 
 def collect_sets(
-    documents: Documents, wanted: Flags, sets_of: SetsOf, *, mode: str, threads: int, free_bytes: int | None
+    documents: Documents, positions: Integers, sets_of: SetsOf, *, mode: str, threads: int, free_bytes: int | None
 ) -> Sets:
-    """Read the sets of the documents wanted; nothing is read for none.
+    """Read the sets of the documents at these positions, which are distinct; nothing is read for none.
 
     Raises
     ------
     DedupError
         When they exceed `free_bytes` of memory.
     """
-    positions = np.flatnonzero(wanted)
     check_fits(int(documents.sizes[positions].sum()) * SHINGLE_BYTES[mode], free_bytes)
     none = np.empty(0, dtype=np.uint64), np.zeros(1, dtype=np.int64)
     shingles, offsets = sets_of(documents.doc_ids[positions]) if positions.size else none
-    numbers = np.zeros(wanted.size, dtype=np.int64)
+    numbers = np.zeros(documents.rows.size, dtype=np.int64)
     numbers[positions] = np.arange(positions.size)
     return Sets(positions, shingles, offsets, numbers, threads)
 

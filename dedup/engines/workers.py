@@ -12,6 +12,7 @@ from concurrent.futures.process import BrokenProcessPool
 from importlib import import_module
 from typing import Any, Protocol, Self, TypeVar
 
+from dedup.engines.arena import Arena, Packed, open_arena
 from dedup.errors import DedupError
 
 Item = TypeVar("Item")
@@ -54,8 +55,11 @@ class Processes:
         self._held = held
         self._watch = watch
         self._pool: ProcessPoolExecutor | None = None
+        self._arena: Arena | None = None
         if count > 1:
-            self._pool = ProcessPoolExecutor(count, mp_context=_CONTEXT, initializer=_begin, initargs=(held,))
+            self._arena = open_arena(_CONTEXT)
+            begin = (held, self._arena)
+            self._pool = ProcessPoolExecutor(count, mp_context=_CONTEXT, initializer=_begin, initargs=begin)
 
     def __enter__(self) -> Self:
         """Begin."""
@@ -83,10 +87,11 @@ class Processes:
                 yield work(self._held, item)
                 self._watch(number + 1, len(items))
             return
-        futures: list[Future[Value]] = [self._pool.submit(_work, work, item) for item in items]
+        futures: list[Future[Any]] = [self._pool.submit(_work, work, item) for item in items]
         try:
             for number, future in enumerate(futures):
-                yield future.result()
+                value = future.result()
+                yield self._arena.unpack(value) if self._arena is not None and isinstance(value, Packed) else value
                 self._watch(number + 1, len(items))
                 # What it holds is not needed any longer.
                 futures[number] = None  # type: ignore[call-overload]
@@ -110,11 +115,11 @@ def open_beside(module: str) -> Executor:
     return pool
 
 
-def _begin(held: object = None) -> None:
+def _begin(held: object = None, arena: Arena | None = None) -> None:
     # Ctrl-C is for the process that waits for this one.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_follow, args=(os.getppid(),), daemon=True).start()
-    _held[:] = [held]
+    _held[:] = [held, arena]
 
 
 def _follow(parent: int) -> None:
@@ -124,8 +129,10 @@ def _follow(parent: int) -> None:
     os._exit(1)
 
 
-def _work(work: Callable[[Any, Item], Value], item: Item) -> Value:
-    return work(_held[0], item)
+def _work(work: Callable[[Any, Item], Value], item: Item) -> Value | Packed:
+    held, arena = _held
+    value = work(held, item)
+    return value if arena is None else arena.pack(value)
 
 
 def count_cores() -> int:

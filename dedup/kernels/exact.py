@@ -117,17 +117,24 @@ def compare(
 
 def take(shingles: Hashes, offsets: Integers, numbers: Integers) -> tuple[Hashes, Integers]:
     """Return the sets of these numbers, end to end, and their offsets."""
-    if np.array_equal(numbers, np.arange(offsets.size - 1)):
-        return shingles, offsets
+    if np.array_equal(numbers, np.arange(numbers.size)):
+        return shingles[: offsets[numbers.size]], offsets[: numbers.size + 1]
+    bounds = np.concatenate(([0], np.cumsum(np.diff(offsets)[numbers])))
+    taken = np.empty(bounds[-1], dtype=np.uint64)
+    place(shingles, offsets, numbers, bounds[:-1], taken)
+    return taken, bounds
+
+
+def place(shingles: Hashes, offsets: Integers, numbers: Integers, begins: Integers, placed: Hashes) -> None:
+    """Copy the sets of these numbers into `placed`, each to where it begins there."""
     sizes = np.diff(offsets)[numbers]
-    bounds = np.concatenate(([0], np.cumsum(sizes)))
     if compiled.AVAILABLE:
         from dedup.kernels.loops import sets
 
-        taken = np.empty(bounds[-1], dtype=np.uint64)
-        sets.take(shingles, offsets[numbers], bounds, taken)
-        return taken, bounds
-    return shingles[np.arange(bounds[-1]) + np.repeat(offsets[:-1][numbers] - bounds[:-1], sizes)], bounds
+        sets.place(shingles, offsets[numbers], sizes, begins, placed)
+        return
+    steps = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    placed[np.repeat(begins, sizes) + steps] = shingles[np.repeat(offsets[numbers], sizes) + steps]
 
 
 def _lead(shingles: Hashes, beginnings: Flags) -> Integers:

@@ -1,6 +1,7 @@
 """A corpus of files searched in memory: the passes over the text, and the search between them."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
@@ -21,7 +22,7 @@ from dedup.files.listing import Listing
 from dedup.files.source import FileSource
 from dedup.files.splits import Split
 from dedup.kernels import Hashes, Integers
-from dedup.kernels.exact import take
+from dedup.kernels.exact import place
 from dedup.kernels.ids import apply_renamed
 from dedup.kernels.runs import find_bounds
 from dedup.kernels.text import Contract
@@ -255,7 +256,7 @@ class Reading:
         features = self.describe(signed)
         found = memory.find(
             features,
-            partial(self._collect_sets, signed),
+            partial(self._collect_sets, signed, threads=threads),
             to_search(self.config),
             self.labels,
             threads=threads,
@@ -281,13 +282,15 @@ class Reading:
             split = self.engine.splits[int(signed.splits[rows[begin]])]
             yield split, self.engine.narrow(split), wanted
 
-    def collect(self, signed: Signatures, rows: Integers) -> tuple[Hashes, Integers]:
+    def collect(self, signed: Signatures, rows: Integers, *, threads: int = 1) -> tuple[Hashes, Integers]:
         """Return the shingle sets of some of the documents that were signed, which are held or read again.
 
         Parameters
         ----------
         rows
             Their rows among those signed, distinct.
+        threads
+            Number of threads that copy them.
 
         Returns
         -------
@@ -296,34 +299,42 @@ class Reading:
         Raises
         ------
         DataError
-            When documents are gone.
+            When documents are gone, or have become others.
         """
         order = np.argsort(rows)
-        wanted = rows[order]
+        wanted, sizes = rows[order], signed.part.shingle_counts[rows]
+        bounds = np.concatenate((np.zeros(1, np.int64), np.cumsum(sizes)))
+        shingles = np.empty(bounds[-1], dtype=np.uint64)
         task = partial(_shingle_split, contract=self.signing.contract, shingle_size=self.signing.shingle_size)
         splits = signed.splits[wanted]
         items = list(self.plan(signed, wanted[~np.isin(splits, [*signed.held])]))
-        read = iter(list(self.engine.workers.map(task, items)) if items else ())
-        found = []
-        for begin, end in pairwise(find_bounds(splits).tolist()):
-            number = int(splits[begin])
-            if number in signed.held:
-                first = int(np.searchsorted(signed.splits, number))
-                found.append(signed.held[number].take(wanted[begin:end] - first))
-            else:
-                found.append(next(read))
-        shingles = np.concatenate([np.empty(0, np.uint64), *(values for values, _ in found)])
-        offsets = np.concatenate((np.zeros(1, np.int64), *(sizes for _, sizes in found))).cumsum()
-        if offsets.size - 1 != rows.size:
-            raise DataError("--input: must not change while the job reads it (documents are gone): repeat the command")
-        numbers = np.empty_like(order)
-        numbers[order] = np.arange(order.size)
-        return take(shingles, offsets, numbers)
+        read = iter(self.engine.workers.map(task, items) if items else ())
+        copies = []
+        with ThreadPoolExecutor(threads) as pool:
+            for begin, end in pairwise(find_bounds(splits).tolist()):
+                number, places = int(splits[begin]), order[begin:end]
+                if number in signed.held:
+                    sets = signed.held[number]
+                    numbers = wanted[begin:end] - int(np.searchsorted(signed.splits, number))
+                else:
+                    values, counts = next(read)
+                    if not np.array_equal(counts, sizes[places]):
+                        raise DataError(
+                            "--input: must not change while the job reads it (documents are gone): repeat the command"
+                        )
+                    sets = Held(values, np.concatenate((np.zeros(1, np.int64), np.cumsum(counts))))
+                    numbers = np.arange(counts.size)
+                copies.append(pool.submit(place, *sets, numbers, bounds[:-1][places], shingles))
+        for each in copies:
+            each.result()
+        return shingles, bounds
 
-    def _collect_sets(self, signed: Signatures, doc_ids: Integers) -> tuple[Hashes, Integers]:
+    def _collect_sets(self, signed: Signatures, doc_ids: Integers, *, threads: int) -> tuple[Hashes, Integers]:
         """Return the shingle sets of some documents, in their order."""
         order = np.argsort(signed.part.doc_ids, kind="stable")
-        found = self.collect(signed, order[np.searchsorted(signed.part.doc_ids, doc_ids, sorter=order)])
+        found = self.collect(
+            signed, order[np.searchsorted(signed.part.doc_ids, doc_ids, sorter=order)], threads=threads
+        )
         # Nobody asks a second time.
         signed.held.clear()
         return found

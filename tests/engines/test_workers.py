@@ -1,14 +1,21 @@
 """Processes beside that of a run."""
 
+import errno
+import mmap
 import os
 import signal
 import subprocess
 import sys
 import time
+from multiprocessing import get_context
 
+import numpy as np
 import psutil
+import pyarrow as pa
+import pytest
 
-from dedup.engines.workers import open_beside
+from dedup.engines import arena
+from dedup.engines.workers import Processes, open_beside
 
 WORK = """
 import os, time
@@ -47,3 +54,56 @@ def test_processes_end_with_the_one_that_they_work_for_even_where_it_is_killed()
 def test_a_module_that_is_loaded_is_used_in_a_thread():
     with open_beside("os") as beside:
         assert beside.submit(os.getpid).result() == os.getpid()
+
+
+def give_arrays(held, size):
+    """Return arrays, small and large ones, a view that is not contiguous, and a table."""
+    values = np.arange(size)
+    return {"values": values, "odd": values[1::2], "few": values[:3], "texts": pa.array([f"{held} {size}"] * size)}
+
+
+@pytest.mark.parametrize("room", [arena.SIZE, 3 * arena.LEAST, arena.LEAST])
+def test_arrays_come_as_they_were_whether_or_not_the_arena_has_room(monkeypatch, room):
+    monkeypatch.setattr(arena, "SIZE", room)
+    sizes = [0, 1, 20_000, 50_000, 20_000]
+
+    with Processes(2, "of") as workers:
+        found = list(workers.map(give_arrays, sizes))
+
+    for each, size in zip(found, sizes, strict=True):
+        expected = give_arrays("of", size)
+        assert each["texts"].equals(expected.pop("texts"))
+        for name, values in expected.items():
+            np.testing.assert_array_equal(each[name], values)
+            assert each[name].flags.writeable
+
+
+def test_memory_of_the_arena_is_given_back_with_the_last_view_of_an_array():
+    shared = arena.Arena(get_context("fork"))
+    first, second = np.arange(1 << 20), np.arange(1 << 18)
+
+    one, other = shared.unpack(shared.pack([first, second]))
+    held = os.fstat(shared._file).st_blocks
+    half = one[: 1 << 19]
+    del one
+    assert os.fstat(shared._file).st_blocks == held
+    del half
+    assert os.fstat(shared._file).st_blocks * 512 <= second.nbytes + mmap.PAGESIZE
+    np.testing.assert_array_equal(other, second)
+    del other
+    assert os.fstat(shared._file).st_blocks == 0
+
+
+def test_without_an_arena_arrays_go_through_the_pipe(monkeypatch):
+    monkeypatch.setattr(os, "memfd_create", refuse)
+
+    with Processes(2, "of") as workers:
+        assert workers._arena is None
+        [found] = workers.map(give_arrays, [20_000])
+
+    np.testing.assert_array_equal(found["values"], np.arange(20_000))
+
+
+def refuse(_):
+    """Refuse as a container does whose filter of system calls lets few pass."""
+    raise OSError(errno.ENOSYS, "Function not implemented")

@@ -178,9 +178,9 @@ def count_shared(shingles: Hashes, offsets: Integers, left: Integers, right: Int
 
 
 @compiled
-def take(shingles: Hashes, begins: Integers, bounds: Integers, taken: Hashes) -> None:
-    """Copy sets to where they are wanted: that which begins at `begins[i]` to `bounds[i]` and up to `bounds[i + 1]`."""
-    for number in range(begins.size):
-        begin, shift = bounds[number], begins[number] - bounds[number]
-        for place in range(begin, bounds[number + 1]):
-            taken[place] = shingles[place + shift]
+def place(shingles: Hashes, origins: Integers, sizes: Integers, begins: Integers, placed: Hashes) -> None:
+    """Copy sets to where they are wanted: `sizes[i]` shingles from `origins[i]` on to `begins[i]`."""
+    for number in range(origins.size):
+        origin, begin = origins[number], begins[number]
+        for step in range(sizes[number]):
+            placed[begin + step] = shingles[origin + step]
