@@ -287,7 +287,7 @@ def test_a_file_of_many_blocks_is_read_and_written_as_one_of_few(tmp_path, outpu
         with pa.output_stream(source, compression="detect") as stream:
             stream.write("".join(f"{line}\n" for line in lines).encode())
     monkeypatch.setattr(records, "BLOCK_BYTES", 1000)
-    monkeypatch.setattr(local, "SPLIT_BYTES", 20_000)
+    monkeypatch.setattr(opening, "SPLIT_BYTES", 20_000)
     monkeypatch.setattr(opening, "ALONE_BYTES", 10_000)
     config = load_config(None, None, ["input.id_column=id", f"mode={mode}"])
     report = run_in_memory(Job(inputs=[str(tmp_path / "in")], output=output, config=config))

@@ -13,7 +13,7 @@ from dedup.errors import ConfigError, DataError, StorageError
 from dedup.files.listing import list_files
 from dedup.files.storage import Storage, find_result
 from dedup.files.systems import _connect
-from dedup.run import local, opening, reach
+from dedup.run import opening, reach
 from dedup.run.job import Job
 from dedup.run.local import run_in_memory
 from dedup.run.pipeline import run
@@ -146,7 +146,7 @@ def test_a_store_that_never_answers_is_given_up(silent, monkeypatch):
 @pytest.mark.parametrize("name", ["part-{}.jsonl", "lang=en/{}.jsonl.zst"])
 def test_a_corpus_on_a_store_needs_no_spark(bucket, tmp_path, monkeypatch, name):
     monkeypatch.setattr(opening, "ALONE_BYTES", 0)
-    monkeypatch.setattr(local, "SPLIT_BYTES", 200)
+    monkeypatch.setattr(opening, "SPLIT_BYTES", 200)
     texts = [WORDS, f"{WORDS} end", "something else", WORDS.upper()]
     for number in range(4):
         lines = "".join(json.dumps({"id": 10 * number + at, "text": text}) + "\n" for at, text in enumerate(texts))

@@ -4,7 +4,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dedup.run import local, searching
+from dedup.run import opening, searching
 from dedup.run.job import Job
 from dedup.run.local import run_in_memory
 from dedup.settings.files import load_config
@@ -26,7 +26,7 @@ def read_again(monkeypatch):
         return shingle(source, item, **settings)
 
     monkeypatch.setattr(searching, "_shingle_split", count)
-    monkeypatch.setattr(local, "SPLIT_BYTES", 1)
+    monkeypatch.setattr(opening, "SPLIT_BYTES", 1)
     return found
 
 

@@ -11,7 +11,7 @@ from dedup.kernels import compiled
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 
-PART = 1 << 16
+PART = 1 << 14
 """Pairs of a part: enough to pay for the thread, and few enough that all threads end together."""
 
 

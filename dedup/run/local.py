@@ -30,7 +30,7 @@ from dedup.run.clock import Clock
 from dedup.run.fates import Fates, Repeated
 from dedup.run.job import Job
 from dedup.run.layers import list_noted, make_layer, name_repeated
-from dedup.run.opening import SPLIT_BYTES, choose_cores, list_input, open_input
+from dedup.run.opening import choose_cores, choose_split_bytes, list_input, open_input
 from dedup.run.overlap import check_apart
 from dedup.run.pairs import read_pairs
 from dedup.run.profiles import PROFILE, PROFILES, Part, choose_parts, list_parts, scan, tell_parts
@@ -96,7 +96,7 @@ def search_files(
     spec = parts[-1].spec
     workspace.open(identify(job, spec, listing.fingerprint), overwrite=job.overwrite)
     clock = Clock()
-    splits = cut(listing, SPLIT_BYTES)
+    splits = cut(listing, choose_split_bytes(listing))
     if spark is not None:
         cores, begin = count_cores(), spark.begin
     else:

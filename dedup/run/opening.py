@@ -25,7 +25,9 @@ CLUSTER_BYTES = 1_000_000_000
 """Memory that the driver of a cluster may take, whose container has room for little but its JVM."""
 SPLIT_BYTES = 8 << 20
 """Of a split, as stored: several for each core of a corpus worth more than one, so that cores end together."""
-ALONE_BYTES = 4 << 20
+LEAST_SPLIT_BYTES = 512 << 10
+"""Of a split of a small corpus; well compressed, it can be ten times as much text."""
+ALONE_BYTES = 1 << 20
 """Input up to which other processes cost more than they save."""
 KNOWN_BYTES = 400
 """A document of a store while a batch is added: place, set and component; of 1.15 million a process took 745 MB."""
@@ -74,6 +76,11 @@ def choose_cores(listing: Listing, paths: Sequence[str]) -> int:
         All that is read and written.
     """
     return count_cores() if listing.size > ALONE_BYTES and can_fork(paths) else 1
+
+
+def choose_split_bytes(listing: Listing) -> int:
+    """Return the bytes of a split, so small that every core has two of a small corpus."""
+    return min(SPLIT_BYTES, max(listing.size // (2 * count_cores()), LEAST_SPLIT_BYTES))
 
 
 def estimate_need(listing: Listing, config: Config, known: int = 0, *, assumed: Assumed = MOST) -> int:
