@@ -19,7 +19,15 @@ settings.register_profile("quick", deadline=None, max_examples=30)
 settings.register_profile("full", settings.get_profile("quick"), max_examples=100)
 # That there is an example is all that scripts/mutations asks for.
 settings.register_profile("any", settings.get_profile("quick"), phases=set(Phase) - {Phase.shrink, Phase.explain})
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
+PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "quick")
+settings.load_profile(PROFILE)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave to other profiles than the quick one what is marked for the full one, most of it a second look by Spark."""
+    left = [item for item in items if PROFILE == "quick" and item.get_closest_marker("full")]
+    config.hook.pytest_deselected(items=left)
+    items[:] = [item for item in items if item not in left]
 
 
 @pytest.fixture(scope="session", autouse=True)

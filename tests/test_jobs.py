@@ -124,6 +124,7 @@ def test_files_have_the_rights_that_the_umask_leaves(output):
     assert modes(output) == ({0o640}, {0o750})
 
 
+@pytest.mark.full
 def test_spark_submit_from_elsewhere_gives_the_same_result(source, output, tmp_path):
     submit = (Path(sys.executable).with_name("spark-submit"), "--properties-file", LOCAL_CONF, JOB)
     # Workers run the first python3 of the path unless told otherwise.

@@ -169,6 +169,7 @@ def test_spark_gives_one_result_for_any_order_files_partitions_and_batches(spark
     assert "labels" not in report["stages"]
 
 
+@pytest.mark.full
 def test_cells_partitions_and_graphframes_do_not_change_the_result(spark, tmp_path, monkeypatch):
     documents = [{"id": number, "text": text} for number, text in enumerate(make_texts(5, originals=20))]
     source = write(tmp_path / "in", documents)

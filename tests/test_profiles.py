@@ -144,6 +144,7 @@ def test_a_run_is_the_separate_runs_of_its_profiles(tmp_path, given):
     ]
 
 
+@pytest.mark.full
 def test_engines_agree_on_files_and_tables(spark, tmp_path):
     folder = write(tmp_path / "in", make_rows(Random(2)))
     given = {"layers": ["exact", "near"], "profile": PROFILES[:1]}

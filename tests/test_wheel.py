@@ -103,6 +103,7 @@ def test_the_wheel_has_the_version_and_the_command(unpacked):
     assert [(entry.name, entry.value) for entry in found.entry_points] == [("dedup", "dedup.cli:main")]
 
 
+@pytest.mark.full
 def test_the_command_runs_from_the_wheel_alone(unpacked, tmp_path):
     texts = [TEXT, "something else entirely", TEXT + " end"]
     pq.write_table(pa.table({"id": [1, 2, 3], "text": texts}), tmp_path / "in.parquet")
@@ -117,6 +118,7 @@ def test_the_command_runs_from_the_wheel_alone(unpacked, tmp_path):
     assert (explained.returncode, explained.stderr) == (0, "")
 
 
+@pytest.mark.full
 def test_without_the_packages_of_spark_all_but_spark_runs(unpacked, tmp_path):
     (tmp_path / "sitecustomize.py").write_text(ABSENT)
     texts = [TEXT, "something else entirely", TEXT + " end"]

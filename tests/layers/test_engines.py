@@ -71,7 +71,11 @@ NAMED = {"input.id_column": "key", "input.source_column": "site", "keep.order": 
 @pytest.mark.parametrize(
     ("names", "settings"),
     [
-        ("named", NAMED | {"layers": ["lines", "containment", "contamination"], "lines.sources": 3}),
+        pytest.param(
+            "named",
+            NAMED | {"layers": ["lines", "containment", "contamination"], "lines.sources": 3},
+            marks=pytest.mark.full,
+        ),
         (
             "plain",
             {
@@ -113,6 +117,7 @@ def test_what_is_cut_out_of_texts_can_be_put_back(folder, action):
     assert all(before[row["id"]][row["begin"] : row["end"]] == row["text"] for row in spans)
 
 
+@pytest.mark.full
 def test_nothing_left_is_nothing_to_search(spark, folder):
     (folder / "quiz.jsonl").write_text(json.dumps({"q": "about"}) + "\n")
     pq.write_table(pa.table({"text": ["all about it", "and about that"]}), folder / "plain0.parquet")
@@ -126,6 +131,7 @@ def test_nothing_left_is_nothing_to_search(spark, folder):
     assert told[0]["layers"] == told[1]["layers"]
 
 
+@pytest.mark.full
 def test_rows_that_spark_reads_lose_the_same_spans(spark, folder, tmp_path):
     settings = {"lines.documents": 20, "input.id_column": "key"}
     job = make_job(folder, "files", "named", layers=["lines", "near"], **settings)

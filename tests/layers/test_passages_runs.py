@@ -50,7 +50,9 @@ def tell(output):
     "options",
     [
         # Rows are known by their digests, of which some are equal.
-        ["layers=['passages']", "passages.ends=sentence", "passages.min_tokens_left=8"],
+        pytest.param(
+            ["layers=['passages']", "passages.ends=sentence", "passages.min_tokens_left=8"], marks=pytest.mark.full
+        ),
         [
             *("layers=['near', 'passages']", "input.id_column=name", "passages.keep_first=false"),
             "keep.order=['highest:size', 'longest']",

@@ -122,6 +122,7 @@ def test_a_few_hundred_documents_take_what_was_planned(spark, tmp_path, monkeypa
 
 
 @pytest.mark.parametrize(("make", "over_cap"), [(make_chains, False), (make_templates, True)])
+@pytest.mark.full
 def test_families_take_what_a_search_of_them_says(spark, tmp_path, monkeypatch, make, over_cap):
     planned, weighed, _, moved = compare(spark, monkeypatch, tmp_path, make(900), searched=True)
 
@@ -135,6 +136,7 @@ def test_families_take_what_a_search_of_them_says(spark, tmp_path, monkeypatch, 
                 assert bytes_planned == pytest.approx(measured[stage.name], rel=FAMILY_TOLERANCE), stage.name
 
 
+@pytest.mark.full
 def test_a_large_corpus_takes_what_was_planned(spark, tmp_path, monkeypatch):
     # What is too much for one task and for a broadcast comes to thousands of documents: all paths of large corpora.
     small = {"BROADCAST_ROWS": 0, "WHOLE_BYTES": 0, "BAND_BYTES": 1 << 16, "CELL_BYTES": 1 << 17, "CELL_PAIRS": 500}

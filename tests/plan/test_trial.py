@@ -84,6 +84,7 @@ def list_moved(capacity):
     return {name: told[name] for name in VARIED}
 
 
+@pytest.mark.full
 def test_ranges_over_seeds_hold_for_four_of_five_other_seeds(tmp_path):
     path = write(tmp_path / "a.parquet", make_templates(DOCUMENTS))
     told = [list_moved(ask(path, f"lsh.seed={100 * number}", documents=DOCUMENTS)) for number in range(1, 7)]
@@ -97,6 +98,7 @@ def test_ranges_over_seeds_hold_for_four_of_five_other_seeds(tmp_path):
     assert high > 1.1 * low
 
 
+@pytest.mark.full
 def test_a_range_of_a_sample_holds_for_eight_of_ten_samples(tmp_path):
     corpus = Corpus(seed=5, mean_tokens=150)
     whole = search_drawn(draw(make_chains(10 * DOCUMENTS, corpus)), load_config(), 0, ranges=False).point

@@ -35,6 +35,7 @@ def template(chance, number, *, words=60, changed=1):
     return " ".join(tokens)
 
 
+@pytest.mark.full
 def test_buckets_over_the_cap_are_linked_anew_as_in_memory(spark, tmp_path):
     chance = Random(11)
     texts = [template(chance, number, changed=1 + number % 3) for number in range(40)]
@@ -47,6 +48,7 @@ def test_buckets_over_the_cap_are_linked_anew_as_in_memory(spark, tmp_path):
     assert side.rows()["hot"]
 
 
+@pytest.mark.full
 def test_strings_as_ids_and_sources_are_told_as_in_memory(spark, tmp_path):
     batches = [{f"id{key}": text for key, text in rows.items()} for rows in deal(make_texts(2, originals=6), 2)]
     settings = {"input.id_column": "id", "input.source_column": "site", "keep.order": ["longest"]}
@@ -54,6 +56,7 @@ def test_strings_as_ids_and_sources_are_told_as_in_memory(spark, tmp_path):
     hold_together(tmp_path, spark, batches, settings, engines=(False, True))
 
 
+@pytest.mark.full
 def test_rows_without_ids_and_rows_of_the_store_that_come_again_are_told_as_in_memory(spark, tmp_path):
     texts = ["", "one two three four five six", "one two three four five six", *make_texts(3, originals=3, copies=3)]
     batches = [dict(enumerate(texts[:14])), dict(enumerate(["", *texts[8:], texts[1], texts[1], "new"]))]
