@@ -1,9 +1,11 @@
 """Shingle sets held from the first pass over the text on, in place of a second one."""
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from dedup.errors import DataError
 from dedup.run import opening, searching
 from dedup.run.job import Job
 from dedup.run.local import run_in_memory
@@ -78,6 +80,23 @@ def test_sets_that_memory_has_no_room_for_are_read_again(tmp_path, monkeypatch, 
     run(tmp_path / "in", tmp_path / "out", "mode=exact")
 
     assert 0 < sum(read_again) <= len(PLAIN)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda values, sizes: (values[sizes[0] :], sizes[1:]),
+        lambda values, sizes: (values[1:], sizes - np.eye(1, sizes.size, dtype=int)[0]),
+    ],
+    ids=["gone", "shorter"],
+)
+def test_documents_that_are_others_when_they_are_read_again_end_the_run(tmp_path, monkeypatch, change):
+    shingle = searching._shingle_split
+    monkeypatch.setattr(searching, "_shingle_split", lambda *given, **settings: change(*shingle(*given, **settings)))
+    write(tmp_path / "in", [make_texts(4, originals=3, copies=2)])
+
+    with pytest.raises(DataError, match=r"must not change while the job reads it \(documents are gone or others\)"):
+        run(tmp_path / "in", tmp_path / "out")
 
 
 def test_a_crowd_of_equal_documents_is_none(tmp_path, read_again):

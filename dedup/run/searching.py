@@ -320,7 +320,8 @@ class Reading:
                     values, counts = next(read)
                     if not np.array_equal(counts, sizes[places]):
                         raise DataError(
-                            "--input: must not change while the job reads it (documents are gone): repeat the command"
+                            "--input: must not change while the job reads it (documents are gone or others): repeat "
+                            "the command"
                         )
                     sets = Held(values, np.concatenate((np.zeros(1, np.int64), np.cumsum(counts))))
                     numbers = np.arange(counts.size)
