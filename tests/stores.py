@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import boto3
 import pytest
 
-from dedup.files.systems import _connect
+from dedup.files.systems import _connect_of
 from tests.chaos.conftest import free_port
 
 KEYS = {"AWS_ACCESS_KEY_ID": "user", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_DEFAULT_REGION": "us-east-1"}
@@ -23,10 +23,10 @@ def serve_bucket() -> Iterator[str]:
     with pytest.MonkeyPatch.context() as patch:
         for name, value in {**KEYS, "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}"}.items():
             patch.setenv(name, value)
-        _connect.cache_clear()
+        _connect_of.cache_clear()
         client = boto3.client("s3", config=boto3.session.Config(retries={"max_attempts": 20, "mode": "standard"}))
         client.create_bucket(Bucket="corpora")
         yield "s3a://corpora"
-    _connect.cache_clear()
+    _connect_of.cache_clear()
     server.terminate()
     server.wait(10)

@@ -230,7 +230,7 @@ def test_a_folder_that_is_no_output_is_refused(altered, tmp_path):
     for path in (str(altered), str(tmp_path / "nowhere")):
         with pytest.raises(StorageError, match="must be the output of a finished run"):
             Result(path)
-    with pytest.raises(StorageError, match="must be a folder that pyarrow can read"):
+    with pytest.raises(StorageError, match="must be on a local disk, s3, gs, abfs or hdfs"):
         Result("nonsense://bucket/out")
 
 

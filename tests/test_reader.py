@@ -12,7 +12,7 @@ import pytest
 from dedup.errors import ConfigError, DataError, StorageError
 from dedup.files.listing import list_files
 from dedup.files.storage import Storage, find_result
-from dedup.files.systems import _connect
+from dedup.files.systems import _connect_of
 from dedup.run import opening, reach
 from dedup.run.job import Job
 from dedup.run.local import run_in_memory
@@ -41,9 +41,9 @@ def silent(monkeypatch):
         listener.listen()
         for name, value in {**KEYS, "AWS_ENDPOINT_URL": f"http://127.0.0.1:{listener.getsockname()[1]}"}.items():
             monkeypatch.setenv(name, value)
-        _connect.cache_clear()
+        _connect_of.cache_clear()
         yield "s3://corpora"
-    _connect.cache_clear()
+    _connect_of.cache_clear()
 
 
 def ask(source, output="/out", **options):

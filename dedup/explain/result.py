@@ -20,6 +20,7 @@ from dedup.files.listing import list_files
 from dedup.files.source import FileSource, Piece, Rows, open_source
 from dedup.files.splits import Split, cut
 from dedup.files.storage import CURRENT
+from dedup.files.systems import resolve
 from dedup.files.tables import open_table
 from dedup.kernels.text import Contract
 from dedup.settings.contract import load_contract
@@ -29,8 +30,6 @@ from dedup.settings.layers import NEAR
 from dedup.settings.options import Config
 from dedup.settings.profiles import list_conditioned
 
-SCHEMES = {"s3a": "s3", "s3n": "s3"}
-"""Hadoop's names of file systems that pyarrow calls otherwise."""
 ROWS = {"filter": ("kept", "removed"), "annotate": ("annotated",), "ids": ("kept",)}
 """Folders of the input's rows, or of their ids, by output.mode."""
 ANNOTATIONS = ("dedup_kept", "dedup_representative_id", "dedup_component_id", "dedup_kind", "dedup_jaccard")
@@ -67,7 +66,7 @@ class Result:
     def __init__(self, path: str) -> None:
         self.path = path.rstrip("/") or path
         try:
-            self._files, self._root = _open(self.path)
+            self._files, self._root = resolve(self.path)
             if self._is_there(CURRENT):
                 version = self._read(CURRENT).strip()
                 self.path, self._root = f"{self.path}/{version}", f"{self._root}/{version}"
@@ -294,11 +293,3 @@ class Result:
         """Return the files with data in a folder."""
         listed = self._files.get_file_info(fs.FileSelector(f"{self._root}/{name}", recursive=True))
         return sorted(each.path for each in listed if each.is_file and each.size and each.base_name[0] not in "._")
-
-
-def _open(path: str) -> tuple[fs.FileSystem, str]:
-    scheme, separator, rest = path.partition("://")
-    if not separator:
-        return fs.LocalFileSystem(), path
-    opened: tuple[fs.FileSystem, str] = fs.FileSystem.from_uri(f"{SCHEMES.get(scheme, scheme)}://{rest}")
-    return opened

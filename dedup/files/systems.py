@@ -84,8 +84,14 @@ def resolve(path: str) -> tuple[fs.FileSystem, str]:
     raise StorageError(f"{redact(path)!r}: must be on a local disk, s3, gs, abfs or hdfs (got scheme {scheme!r})")
 
 
-@functools.lru_cache(maxsize=64)
 def _connect(scheme: str, host: str) -> fs.FileSystem:
+    # A client is of the process that made it. A fork of that process keeps it unused: to end one of HDFS there waits
+    # for ever for threads of a JVM that the fork does not have.
+    return _connect_of(os.getpid(), scheme, host)
+
+
+@functools.lru_cache(maxsize=64)
+def _connect_of(_process: int, scheme: str, host: str) -> fs.FileSystem:
     if not scheme:
         return fs.LocalFileSystem()
     if scheme == "s3":
@@ -104,11 +110,16 @@ def _connect(scheme: str, host: str) -> fs.FileSystem:
         # As the tools of Azure have them; without either pyarrow asks for the identity of the user or the machine.
         key, token = os.environ.get("AZURE_STORAGE_KEY"), os.environ.get("AZURE_STORAGE_SAS_TOKEN")
         return fs.AzureFileSystem(account_name=host, account_key=key, sas_token=None if key else token)
-    return fs.FileSystem.from_uri(f"{scheme}://{host}/")[0]
-
-
-# A client is of the process that made it.
-os.register_at_fork(after_in_child=_connect.cache_clear)
+    if not os.environ.get("CLASSPATH"):
+        # Without, libhdfs ends the process.
+        raise OSError('CLASSPATH must name the jars of Hadoop: export CLASSPATH="$(hadoop classpath --glob)"')
+    # Otherwise the JVM of libhdfs takes Ctrl-C and SIGTERM for itself, and ends the process amid its work.
+    os.environ["LIBHDFS_OPTS"] = f"{os.environ.get('LIBHDFS_OPTS', '')} -Xrs".strip()
+    client = fs.FileSystem.from_uri(f"{scheme}://{host}/")[0]
+    # Otherwise all that is asked of a name node that does not answer seems not to exist.
+    if client.get_file_info("/").type is fs.FileType.NotFound:
+        raise OSError("the name node does not answer")
+    return client
 
 
 def redact(path: str) -> str:

@@ -1,9 +1,11 @@
 """Files, folders and listings, on this machine and on an object store."""
 
+import multiprocessing
 import os
 import pickle
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +16,7 @@ from hypothesis import strategies as st
 from pyarrow import fs
 
 from dedup.errors import DataError, StorageError
+from dedup.files import systems
 from dedup.files.listing import list_files
 from dedup.files.sink import write
 from dedup.files.source import open_source
@@ -190,6 +193,59 @@ def test_names_stand_for_themselves(tmp_path, name):
 def test_only_where_no_jvm_is_taken_processes_are_forked():
     assert can_fork(["/a", "file:/b", "s3://c/d", "gs://e/f", "abfss://g@h/i"])
     assert not can_fork(["/a", "hdfs://name/b"])
+
+
+class NameNode:
+    """What libhdfs answers, of a name node that may be silent."""
+
+    def __init__(self, *, answers, ended=None):
+        self.answers, self.ended, self.process = answers, ended, os.getpid()
+
+    def get_file_info(self, path):
+        return fs.FileInfo(path, fs.FileType.Directory if self.answers else fs.FileType.NotFound)
+
+    def __del__(self):
+        if self.ended is not None and os.getpid() != self.process:
+            self.ended.touch()
+
+
+@pytest.fixture
+def hdfs(monkeypatch):
+    """Put a client in the place of the one of libhdfs."""
+
+    def put(client):
+        clients = [client]
+        monkeypatch.setattr(fs, "FileSystem", SimpleNamespace(from_uri=lambda _: (clients.pop(), "/")))
+
+    monkeypatch.setenv("CLASSPATH", "/hadoop/*")
+    monkeypatch.setenv("LIBHDFS_OPTS", "-Xmx1g")
+    systems._connect_of.cache_clear()
+    yield put
+    systems._connect_of.cache_clear()
+
+
+def test_a_fork_leaves_alone_the_clients_of_the_process_it_is_of(hdfs, tmp_path):
+    ended = tmp_path / "ended"
+    hdfs(NameNode(answers=True, ended=ended))
+    assert resolve("hdfs://name:8020/a")[1] == "/a"
+    child = multiprocessing.get_context("fork").Process(target=resolve, args=("/b",))
+    child.start()
+    child.join(10)
+
+    assert (child.exitcode, ended.exists()) == (0, False)
+    assert resolve("hdfs://name:8020/b")[1] == "/b"
+
+
+def test_hdfs_is_asked_whether_it_answers_and_leaves_ctrl_c_to_the_job(hdfs, monkeypatch):
+    hdfs(NameNode(answers=True))
+    resolve("hdfs://name:8020/a")
+    assert os.environ["LIBHDFS_OPTS"] == "-Xmx1g -Xrs"
+    hdfs(NameNode(answers=False))
+    with pytest.raises(StorageError, match=r"hdfs://silent/a: must be a path .*\(the name node does not answer\)"):
+        resolve("hdfs://silent/a")
+    monkeypatch.delenv("CLASSPATH")
+    with pytest.raises(StorageError, match=r"hdfs://other/a: .*CLASSPATH must name the jars of Hadoop"):
+        resolve("hdfs://other/a")
 
 
 @pytest.mark.parametrize(
