@@ -23,6 +23,8 @@ WORDS = " ".join(f"word{number}" for number in range(40))
 TEXTS = [WORDS, WORDS + " end", WORDS.upper() + " END!", "something else entirely", "", None]
 ROWS = [{"id": 10 - number, "text": text} for number, text in enumerate(TEXTS)]
 KEPT, REMOVED = [5, 6, 7, 8], [9, 10]
+BY_DRIVER = {"driver__search_bytes": 10**9}
+"""What spares a run on Spark most of its jobs."""
 
 
 @pytest.fixture
@@ -254,16 +256,16 @@ def test_an_output_amid_the_files_of_a_dataframe_is_refused(spark, source, tmp_p
 
 
 def test_files_with_a_session_give_dataframes(spark, source, tmp_path):
-    result = dedup.deduplicate(source, tmp_path / "o[u]t", spark=spark, id_column="id")
+    result = dedup.deduplicate(source, tmp_path / "o[u]t", spark=spark, id_column="id", **BY_DRIVER)
 
     assert (ids(result.kept), ids(result.removed), result.edges.count()) == (KEPT, REMOVED, 2)
     assert result.report.engine == "spark"
     with pytest.raises(dedup.FinishedError, match="is finished"):
-        dedup.deduplicate(source, tmp_path / "o[u]t", spark=spark, id_column="id")
+        dedup.deduplicate(source, tmp_path / "o[u]t", spark=spark, id_column="id", **BY_DRIVER)
 
 
 def test_the_active_session_serves_and_goes_on(spark, source, tmp_path):
-    result = dedup.deduplicate(source, tmp_path / "out", id_column="id", engine="spark")
+    result = dedup.deduplicate(source, tmp_path / "out", id_column="id", engine="spark", **BY_DRIVER)
 
     assert ids(result.kept) == KEPT
     assert spark.range(2).count() == 2

@@ -197,6 +197,7 @@ def test_an_input_of_no_rows_is_refused(call, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.full
 def test_a_fault_is_shown_with_its_traceback(source, tmp_path):
     done = start(
         "--input",

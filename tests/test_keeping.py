@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from random import Random
 
@@ -255,13 +256,15 @@ def test_both_engines_order_and_merge_alike(spark, tmp_path):
     kept = [ds.dataset(tmp_path / name / "kept").to_table() for name in ("memory", "spark")]
     assert kept[0] == kept[1]
     assert reports[0]["decided"] == reports[1]["decided"]
-    table = deduplicate(spark.read.parquet(source), tmp_path / "table", config=config)
+    searched = replace(config, driver=replace(config.driver, search_bytes=10**9))
+    table = deduplicate(spark.read.parquet(source), tmp_path / "table", config=searched)
     found = {row["id"]: row.asDict() for row in table.kept.collect()}
     assert found == {row["id"]: row for row in kept[0].to_pylist()}
 
 
 def test_an_expression_decides_where_spark_reads(spark, tmp_path):
-    config = load_config(settings={"input.id_column": "id", "keep.order": ["sql:-length(url) + int(site = 'c')"]})
+    order = {"keep.order": ["sql:-length(url) + int(site = 'c')"], "driver.search_bytes": 10**9}
+    config = load_config(settings={"input.id_column": "id", **order})
     job = Job(inputs=[write(tmp_path, "parquet")], output=str(tmp_path / "out"), config=config)
     report = run(spark, job)
 

@@ -93,7 +93,8 @@ def test_a_file_that_is_none_of_labels_is_refused(spark, tmp_path, file, error, 
         read_pairs(str(path), id_type=pa.int64(), where="--pairs")
 
 
-@pytest.mark.parametrize("mode", ["lsh", pytest.param("exact", marks=pytest.mark.full)])
+@pytest.mark.full
+@pytest.mark.parametrize("mode", ["lsh", "exact"])
 def test_recall_is_told_by_similarity_and_empty_documents_resemble_none(spark, tmp_path, mode):
     words = " ".join(f"word{number}" for number in range(40))
     texts = [words, f"{words} end", "", None, "something else that is said of nothing", words]

@@ -64,7 +64,7 @@ def touched(monkeypatch):
 @pytest.mark.parametrize("engine", ["memory", "spark"])
 def test_whatever_is_moved_or_deleted_has_the_mark(request, corpus, output, touched, *, monkeypatch, engine):
     def deduplicate(engine, *settings):
-        config = load_config(None, None, ["input.id_column=id", *settings])
+        config = load_config(None, None, ["input.id_column=id", "driver.search_bytes=1_000_000_000", *settings])
         job = Job(inputs=[corpus], output=str(output), config=config, overwrite=True)
         return run_in_memory(job) if engine == "memory" else run(request.getfixturevalue("spark"), job)
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dedup import deduplicate
@@ -25,6 +25,7 @@ from dedup.run.job import Job
 from dedup.run.local import run_in_memory
 from dedup.run.pipeline import run
 from dedup.settings.files import load_config
+from tests.strategies import runs
 
 WORDS = [f"w{number}" for number in range(400)]
 PROFILES = [
@@ -165,7 +166,7 @@ def test_engines_agree_on_files_and_tables(spark, tmp_path):
         assert reports[0][key] == reports[1][key] == reports[2][key], key
 
 
-@settings(max_examples=20, deadline=None)
+@runs(5)
 @given(seed=st.integers(0, 10**6), families=st.integers(1, 8))
 def test_of_any_documents(tmp_path_factory, seed, families):
     folder = tmp_path_factory.mktemp("any")

@@ -47,7 +47,9 @@ def silent(monkeypatch):
 
 
 def ask(source, output="/out", **options):
-    return Job(inputs=[source], output=output, config=load_config(settings={"input.id_column": "id", **options}))
+    # Who reads and writes is asked here, not who searches: the driver is sooner done with it.
+    settings = {"input.id_column": "id", "driver.search_bytes": 10**9, **options}
+    return Job(inputs=[source], output=output, config=load_config(settings=settings))
 
 
 @pytest.fixture

@@ -21,6 +21,8 @@ JOB = ROOT / "jobs" / "deduplicate.py"
 DEADLINE_SECONDS = 300
 STAGES = ("signatures", "identical", "buckets", "candidates", "sets", "edges", "components", "members")
 """Tables of a run, in the order in which they are finished."""
+STAGED = ("--set", "driver.search_bytes=0")
+"""What leaves the search to Spark's tasks, however little it is."""
 
 
 @pytest.fixture(autouse=True)
@@ -57,9 +59,9 @@ def read(output: Path) -> dict[str, list]:
 def start(
     source: Path | str, output: Path | str, *arguments: str, program: tuple = (sys.executable, JOB), **environment: str
 ) -> psutil.Popen:
-    """Start the job, on Spark's stages whatever its size; its own words go to stderr of the process object."""
+    """Start the job on Spark; its own words go to stderr of the process object."""
     words = [*map(str, program), "--input", str(source), "--output", str(output), "--id-column", "doc_id"]
-    words += ["--set", "engine=spark", "--set", "driver.search_bytes=0", *arguments]
+    words += ["--set", "engine=spark", *arguments]
     return psutil.Popen(
         words,
         env={**os.environ, **environment},

@@ -7,7 +7,7 @@ import tarfile
 import psutil
 
 from dedup.run.session import ROOT
-from tests.chaos.conftest import await_, finish, read, start
+from tests.chaos.conftest import STAGED, await_, finish, read, start
 
 SMALL = (
     "--conf spark.driver.memory=1g --conf spark.executor.memory=1g --conf spark.executor.cores=1 "
@@ -31,7 +31,7 @@ def find(word):
 
 
 def test_a_cluster_with_graphframes_gives_the_result_of_local_mode(master, corpus, undisturbed, tmp_path):
-    status, said = finish(submit(master, corpus, tmp_path / "out", "--set", "components.engine=graphframes"))
+    status, said = finish(submit(master, corpus, tmp_path / "out", *STAGED, "--set", "components.engine=graphframes"))
 
     assert status == 0, said[-2000:]
     assert read(tmp_path / "out") == undisturbed
@@ -40,7 +40,7 @@ def test_a_cluster_with_graphframes_gives_the_result_of_local_mode(master, corpu
 
 def test_workers_and_executors_that_are_killed_change_nothing(master, corpus, undisturbed, tmp_path):
     partial = tmp_path / "out.partial" / "stages"
-    process = submit(master, corpus, tmp_path / "out")
+    process = submit(master, corpus, tmp_path / "out", *STAGED)
     killed = []
 
     await_(lambda: list(partial.glob("signatures-*")), process)
@@ -62,7 +62,7 @@ def test_workers_and_executors_that_are_killed_change_nothing(master, corpus, un
 
 
 def test_a_driver_that_searches_survives_workers_that_are_killed(master, corpus, undisturbed, tmp_path):
-    process = submit(master, corpus, tmp_path / "out", "--set", "driver.search_bytes=auto")
+    process = submit(master, corpus, tmp_path / "out")
 
     await_(lambda: find("pyspark.daemon"), process)
     for worker in find("pyspark.daemon"):

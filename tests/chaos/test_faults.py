@@ -8,7 +8,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.chaos.conftest import STAGES, await_, finish, kill, read, start
+from tests.chaos.conftest import STAGED, STAGES, await_, finish, kill, read, start
 
 
 def finished(output: Path) -> dict[str, int]:
@@ -26,7 +26,7 @@ def test_a_driver_killed_again_and_again_goes_on_where_it_was(corpus, undisturbe
     output = tmp_path / "out"
     before: dict[str, int] = {}
     for stage in STAGES[::2]:
-        process = start(corpus, output)
+        process = start(corpus, output, *STAGED)
         await_(lambda stage=stage: stage in finished(output), process)
         family = process.children(recursive=True)
         process.kill()
@@ -38,7 +38,7 @@ def test_a_driver_killed_again_and_again_goes_on_where_it_was(corpus, undisturbe
         assert before.items() <= now.items()
         assert not output.exists()
         before = now
-    status, said = finish(start(corpus, output))
+    status, said = finish(start(corpus, output, *STAGED))
 
     assert (status, said) == (0, "")
     assert read(output) == undisturbed
@@ -70,7 +70,7 @@ def test_of_two_runs_on_one_output_one_works_and_the_other_says_so(corpus, undis
 
 def test_a_termination_and_a_killed_jvm_end_the_job_in_a_line_and_leave_what_is_finished(corpus, undisturbed, tmp_path):
     output = tmp_path / "out"
-    process = start(corpus, output)
+    process = start(corpus, output, *STAGED)
     await_(lambda: "signatures" in finished(output), process)
     begin = time.monotonic()
     process.send_signal(signal.SIGTERM)
@@ -83,7 +83,7 @@ def test_a_termination_and_a_killed_jvm_end_the_job_in_a_line_and_leave_what_is_
     assert leftovers(output) == {"out.partial"}
 
     # The next try loses its JVM to the system.
-    process = start(corpus, output)
+    process = start(corpus, output, *STAGED)
     await_(lambda: "buckets" in finished(output), process)
     [jvm] = [child for child in process.children(recursive=True) if child.name() == "java"]
     jvm.kill()
@@ -91,7 +91,7 @@ def test_a_termination_and_a_killed_jvm_end_the_job_in_a_line_and_leave_what_is_
     assert (status, said.count("\n")) == (2, 1), said[-2000:]
     assert said.startswith("dedup: Spark was killed")
 
-    assert finish(start(corpus, output)) == (0, "")
+    assert finish(start(corpus, output, *STAGED)) == (0, "")
     assert read(output) == undisturbed
 
 
@@ -116,7 +116,7 @@ def test_a_full_device_is_one_clear_line_and_no_output(corpus, undisturbed, smal
     """First in a stage, then, with more room, in the result."""
     folder = small_device(2 << 20)
     for more in (16 << 20, 200 << 20):
-        status, said = finish(start(corpus, folder / "out"))
+        status, said = finish(start(corpus, folder / "out", *STAGED))
 
         assert status == 2
         assert said.count("\n") == 1
@@ -124,7 +124,7 @@ def test_a_full_device_is_one_clear_line_and_no_output(corpus, undisturbed, smal
         assert not (folder / "out").exists()
         assert ("members" in finished(folder / "out")) == (more > 16 << 20)
         subprocess.run(["mount", "-o", f"remount,size={more}", folder], check=True)
-    assert finish(start(corpus, folder / "out")) == (0, "")
+    assert finish(start(corpus, folder / "out", *STAGED)) == (0, "")
     assert read(folder / "out") == undisturbed
 
 

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from botocore.exceptions import BotoCoreError, ClientError
 
-from tests.chaos.conftest import await_, finish, free_port, kill, start
+from tests.chaos.conftest import STAGED, await_, finish, free_port, kill, start
 from tests.stores import KEYS
 
 HADOOP = "3.4.2"
@@ -54,7 +54,7 @@ def bucket(endpoint, corpus):
     return bucket
 
 
-def begin(endpoint, output, *, scheme="s3a", settings=SECRETS, **environment):
+def begin(endpoint, output, *arguments, scheme="s3a", settings=SECRETS, **environment):
     settings = {
         "spark.jars.packages": ",".join(PACKAGES),
         "spark.jars.excludes": "software.amazon.awssdk:bundle",
@@ -65,7 +65,7 @@ def begin(endpoint, output, *, scheme="s3a", settings=SECRETS, **environment):
     }
     words = " ".join(f"--conf {key}={value}" for key, value in settings.items())
     environment["PYSPARK_SUBMIT_ARGS"] = f"{words} pyspark-shell"
-    return start(f"{scheme}://corpora/in", f"{scheme}://corpora/{output}", **environment)
+    return start(f"{scheme}://corpora/in", f"{scheme}://corpora/{output}", *arguments, **environment)
 
 
 def keys_of(bucket, prefix):
@@ -87,7 +87,7 @@ def read(bucket, output):
 
 
 def test_the_result_on_an_object_store_is_that_of_a_disk(endpoint, bucket, undisturbed):
-    status, said = finish(begin(endpoint, "whole"))
+    status, said = finish(begin(endpoint, "whole", *STAGED))
 
     assert status == 0, said[-3000:]
     assert "Spark's readers read and write the files, which keeps less of them" in said

@@ -201,7 +201,7 @@ def faults(tmp_path, monkeypatch):
         monkeypatch.setattr(pathlib.Path, name, watch(getattr(pathlib.Path, name), faults))
     # A process that was killed is none.
     monkeypatch.setattr(lock, "_is_alive", lambda _: False)
-    for name, seconds in {"SETTLE_SECONDS": 0, "BEAT_SECONDS": 0.5, "PATIENCE_SECONDS": 0.1}.items():
+    for name, seconds in {"SETTLE_SECONDS": 0, "BEAT_SECONDS": 60, "PATIENCE_SECONDS": 0.1}.items():
         monkeypatch.setattr(lock, name, seconds)
     monkeypatch.setattr("dedup.run.local.draw", lambda *_: (None, {}))
     monkeypatch.setattr("dedup.run.publication.to_html", lambda *_: "a page")

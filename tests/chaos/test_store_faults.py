@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from moto.server import DomainDispatcherApplication, create_backend_app
 from pyarrow import fs
-from werkzeug.serving import make_server
+from werkzeug.serving import WSGIRequestHandler, make_server
 
 from dedup.files import systems
 from dedup.files.storage import Storage
@@ -45,7 +45,9 @@ class Server:
 def server() -> Iterator[Server]:
     """Serve on loopback."""
     server = Server(DomainDispatcherApplication(create_backend_app))
-    listening = make_server("127.0.0.1", 0, server, threaded=True)
+    # It answers in two parts, and the second would wait for the client to confirm the first, 40 ms a request.
+    prompt = type("Prompt", (WSGIRequestHandler,), {"disable_nagle_algorithm": True})
+    listening = make_server("127.0.0.1", 0, server, threaded=True, request_handler=prompt)
     thread = threading.Thread(target=listening.serve_forever, daemon=True)
     thread.start()
     server.port = listening.server_port

@@ -171,7 +171,8 @@ def assert_counts_agree(report, found) -> None:
     ]
 
 
-@pytest.mark.parametrize("mode", ["lsh", pytest.param("exact", marks=pytest.mark.full)])
+@pytest.mark.full
+@pytest.mark.parametrize("mode", ["lsh", "exact"])
 def test_both_engines_count_equal_rows_alike(spark, tmp_path, mode):
     # Ids are not Spark's here, so no count may depend on which document is the least.
     texts = make_texts(9, originals=6)[6:]
@@ -190,7 +191,8 @@ def test_both_engines_count_equal_rows_alike(spark, tmp_path, mode):
     assert report["component_sizes"] == {str(size): count for size, count in found.elected.sizes.items()}
 
 
-@pytest.mark.parametrize("mode", ["lsh", pytest.param("exact", marks=pytest.mark.full)])
+@pytest.mark.full
+@pytest.mark.parametrize("mode", ["lsh", "exact"])
 def test_both_engines_find_the_same_in_what_templates_make(spark, tmp_path, monkeypatch, mode):
     monkeypatch.setattr(lsh, "SAMPLED_PAIRS", 2000)
     texts = make_templates(300, common=120, own=18, copies=20).texts
@@ -229,7 +231,8 @@ def forge():
             )
 
 
-@pytest.mark.parametrize("mode", ["lsh", pytest.param("exact", marks=pytest.mark.full)])
+@pytest.mark.full
+@pytest.mark.parametrize("mode", ["lsh", "exact"])
 def test_a_forged_id_costs_no_document(spark, tmp_path, mode):
     texts = make_texts(5, originals=8, copies=4)
     ids = [*forge(), *(f"id {number}" for number in range(len(texts) - 2))]

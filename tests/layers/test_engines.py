@@ -76,7 +76,7 @@ NAMED = {"input.id_column": "key", "input.source_column": "site", "keep.order": 
             NAMED | {"layers": ["lines", "containment", "contamination"], "lines.sources": 3},
             marks=pytest.mark.full,
         ),
-        (
+        pytest.param(
             "plain",
             {
                 "layers": ["contamination", "near", "lines", "containment"],
@@ -85,7 +85,9 @@ NAMED = {"input.id_column": "key", "input.source_column": "site", "keep.order": 
                 "lines.action": "ignore",
                 "lines.compare": "text",
             },
+            marks=pytest.mark.full,
         ),
+        ("named", NAMED | {"layers": ["contamination", "containment"]}),
     ],
 )
 def test_both_engines_find_the_same(spark, folder, monkeypatch, names, settings):

@@ -112,6 +112,7 @@ def test_no_edge_makes_no_component(spark, connect):
     assert rows(connect(contract(as_edges(spark, [])))) == []
 
 
+@pytest.mark.full
 def test_graphframes_leaves_the_session_as_it_was(spark, tmp_path):
     context = spark.sparkContext._jsc
     before = context.sc().checkpointDir(), spark.conf.get("spark.sql.adaptive.enabled"), {*context.getPersistentRDDs()}

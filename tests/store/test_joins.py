@@ -16,7 +16,13 @@ from tests.store.sides import Side, deal, hold_together, write
 from tests.test_pipeline import make_texts
 
 
-@pytest.mark.parametrize("engines", [(True, True), (False, True, False)], ids=["Spark alone", "both in turn"])
+@pytest.mark.parametrize(
+    "engines",
+    [
+        pytest.param((True, True), id="Spark alone", marks=pytest.mark.full),
+        pytest.param((False, True, False), id="both in turn"),
+    ],
+)
 def test_batches_added_by_spark_are_those_of_the_memory_engine(spark, tmp_path, engines):
     batches = deal(make_texts(7, originals=8, copies=4), len(engines))
     settings = {"input.id_column": "id"}
@@ -77,7 +83,7 @@ def test_ids_that_the_store_has_are_refused_by_name_on_spark_too(spark, tmp_path
     assert side.rows() == before
 
 
-@pytest.mark.parametrize(("most", "engine"), [(10**9, "memory"), (10**4, "spark")])
+@pytest.mark.parametrize(("most", "engine"), [(10**9, "memory"), pytest.param(10**4, "spark", marks=pytest.mark.full)])
 def test_a_batch_that_takes_little_memory_the_driver_adds_without_a_job(spark, tmp_path, most, engine):
     settings = {"input.id_column": "id", "driver.search_bytes": most}
     side = Side(tmp_path / "side", settings)
