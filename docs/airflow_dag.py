@@ -53,10 +53,9 @@ with DAG(
         conn_id="spark_cluster",
         application=f"{DEDUP}/jobs/deduplicate.py",
         properties_file=f"{DEDUP}/conf/spark-cluster.conf",
-        py_files=f"{DEDUP}/dist/dedup.zip",
         archives=f"{DEDUP}/dist/environment.tar.gz#environment",
         jars=f"{DEDUP}/jars/graphframes.jar",
-        conf={"spark.pyspark.python": "./environment/bin/python"},
+        conf={"spark.pyspark.python": "./environment/bin/python", "spark.python.daemon.module": "dedup.run.daemon"},
         application_args=["--input", "s3a://corpora/raw", "--output", OUTPUT, "--id-column", "id"],
         # The job stops within seconds and goes on at the next try.
         execution_timeout=timedelta(hours=6),

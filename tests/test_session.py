@@ -1,11 +1,12 @@
 """Spark's settings: how their files are read, and that Spark knows each."""
 
 import gc
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
 
-from dedup.run.session import LOCAL_CONF, ROOT, read_conf
+from dedup.run.session import LOCAL_CONF, ROOT, _has_package, read_conf
 
 CONFS = sorted((ROOT / "conf").glob("*.conf"))
 # Objects whose loading enters the keys they define into Spark's register.
@@ -51,6 +52,20 @@ def test_workers_are_forked_with_all_that_lasts_in_memory(spark):
     [row] = spark.range(1, numPartitions=1).mapInArrow(look, "frozen long").collect()
 
     assert row.frozen > 10_000
+
+
+@pytest.mark.parametrize(
+    ("given", "has"),
+    [
+        ({}, False),
+        ({"spark.submit.pyFiles": "file:/a/other.zip", "spark.archives": "file:/a/data.tar.gz"}, False),
+        ({"spark.submit.pyFiles": "file:/a/other.zip,file:/a/dedup.zip"}, True),
+        ({"spark.archives": "file:/a/dist/environment.tar.gz#environment"}, True),
+        ({"spark.yarn.dist.archives": "file:/a/dist/environment.tar.gz#environment"}, True),
+    ],
+)
+def test_the_package_is_sent_to_executors_unless_what_scripts_package_makes_is(given, has):
+    assert _has_package(SimpleNamespace(conf=given)) is has
 
 
 def test_both_files_are_there_and_no_key_stands_twice_in_one():

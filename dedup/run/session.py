@@ -33,7 +33,8 @@ JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 GRAPHFRAMES_JAR = ROOT / "jars" / "graphframes.jar"
 DAEMON = "dedup.run.daemon"
 """What Python workers are forked from."""
-PACKAGE = "dedup.zip"
+PACKAGE, ENVIRONMENT = "dedup.zip", "environment.tar.gz"
+"""What scripts/package makes: either brings the package to executors."""
 UMASK = "fs.permissions.umask-mode"
 OLDEST_JAVA = 17
 NEWEST_JAVA = 21 if pyspark.__version__.startswith(("4.0.", "4.1.")) else 25
@@ -63,8 +64,8 @@ def open_session(*, with_delta: bool = False, with_workers: bool = True) -> Spar
     """Return the Spark session to work in.
 
     Under spark-submit the session has the settings given there, and the package is sent to the executors unless it is
-    among --py-files or installed. Otherwise Spark starts on this machine with conf/spark-local.conf and the jar that
-    scripts/jars fetched.
+    among --py-files, in --archives or installed. Otherwise Spark starts on this machine with conf/spark-local.conf and
+    the jar that scripts/jars fetched.
 
     Parameters
     ----------
@@ -80,7 +81,7 @@ def open_session(*, with_delta: bool = False, with_workers: bool = True) -> Spar
     """
     if "PYSPARK_GATEWAY_PORT" in os.environ:
         spark = SparkSession.builder.appName("dedup").getOrCreate()
-        if PACKAGE not in (spark.conf.get("spark.submit.pyFiles", None) or "") and "site-packages" not in __file__:
+        if "site-packages" not in __file__ and not _has_package(spark):
             _send_package(spark)
     else:
         spark = _start(with_delta=with_delta, with_workers=with_workers)
@@ -231,6 +232,14 @@ def _follow_umask(spark: SparkSession) -> None:
     conf = spark.sparkContext._jsc.hadoopConfiguration()  # noqa: SLF001 - as above
     # The file system is there since the JVM started, with settings of its own.
     jvm.org.apache.hadoop.fs.FileSystem.getLocal(conf).getConf().set(UMASK, f"{umask:03o}")
+
+
+def _has_package(spark: SparkSession) -> bool:
+    """Tell whether spark-submit was given the package for the executors."""
+    given = [
+        spark.conf.get(f"spark.{name}", None) or "" for name in ("submit.pyFiles", "archives", "yarn.dist.archives")
+    ]
+    return PACKAGE in given[0] or any(ENVIRONMENT in each for each in given[1:])
 
 
 def _send_package(spark: SparkSession) -> None:

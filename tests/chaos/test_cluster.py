@@ -6,7 +6,7 @@ import tarfile
 
 import psutil
 
-from dedup.run.session import ROOT
+from dedup.run.session import DAEMON, ROOT
 from tests.chaos.conftest import STAGED, await_, finish, read, start
 
 SMALL = (
@@ -44,8 +44,8 @@ def test_workers_and_executors_that_are_killed_change_nothing(master, corpus, un
     killed = []
 
     await_(lambda: list(partial.glob("signatures-*")), process)
-    await_(lambda: find("pyspark.daemon"), process)
-    for worker in find("pyspark.daemon"):
+    await_(lambda: find(DAEMON), process)
+    for worker in find(DAEMON):
         worker.send_signal(signal.SIGKILL)
     killed.append("signatures")
     for stage in SHUFFLING:
@@ -64,8 +64,8 @@ def test_workers_and_executors_that_are_killed_change_nothing(master, corpus, un
 def test_a_driver_that_searches_survives_workers_that_are_killed(master, corpus, undisturbed, tmp_path):
     process = submit(master, corpus, tmp_path / "out")
 
-    await_(lambda: find("pyspark.daemon"), process)
-    for worker in find("pyspark.daemon"):
+    await_(lambda: find(DAEMON), process)
+    for worker in find(DAEMON):
         worker.send_signal(signal.SIGKILL)
     status, said = finish(process)
 
@@ -76,9 +76,11 @@ def test_a_driver_that_searches_survives_workers_that_are_killed(master, corpus,
 
 def test_the_archive_holds_what_executors_import_and_not_spark(master):
     with tarfile.open(ROOT / "dist" / "environment.tar.gz") as archive:
-        packages = {
-            name.split("site-packages/")[1].split("/")[0] for name in archive.getnames() if "site-packages/" in name
-        }
+        names = [name.split("site-packages/")[1] for name in archive.getnames() if "site-packages/" in name]
+    packages = {name.split("/")[0] for name in names}
 
     assert {"numpy", "pyarrow", "scipy", "pandas", "xxhash", "numba", "jinja2", "prometheus_client"} <= packages, master
+    # As compiled here, which executors would do anew for each run.
+    loops = {name.rsplit("/")[-1].split("-")[0] for name in names if name.endswith(".nbi")}
+    assert {"sets.shingle", "sets.count_shared", "pairs.join", "templates.mark"} <= loops
     assert not {"pyspark", "mypy", "pytest", "moto"} & packages
