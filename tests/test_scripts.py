@@ -169,6 +169,30 @@ def test_the_packed_environment_runs_where_it_is_unpacked(project, tmp_path):
     assert [Path(each).is_relative_to(folder) for each in done.stdout.split()] == [True, True, True], done.stderr
 
 
+@pytest.mark.parametrize(
+    ("options", "driver"),
+    [
+        ("", "{root}/.venv/bin/python"),
+        ("--deploy-mode client --conf spark.executor.memory=8g", "{root}/.venv/bin/python"),
+        ("--deploy-mode cluster --queue batch", "./environment/bin/python"),
+        ("--queue batch --conf spark.submit.deployMode=cluster", "./environment/bin/python"),
+    ],
+)
+def test_a_driver_on_the_cluster_has_the_python_of_the_archive(bare, options, driver):
+    for name in LOCKS:
+        (bare / ".venv" / "bin").mkdir(parents=True, exist_ok=True)
+        shutil.copy(bare / name, bare / ".venv" / name)
+    (bare / ".venv" / "bin" / "python").symlink_to("/bin/true")
+    (bare / ".venv" / "bin" / "spark-submit").write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
+    (bare / ".venv" / "bin" / "spark-submit").chmod(0o755)
+    done = run(bare / "scripts" / "submit", "--input", "a b", MASTER="yarn", SUBMIT_OPTIONS=options)
+
+    words = done.stdout.splitlines()
+    assert f"spark.pyspark.driver.python={driver.format(root=bare)}" in words, done.stderr
+    assert {"spark.pyspark.python=./environment/bin/python", "spark.python.daemon.module=dedup.run.daemon"} <= {*words}
+    assert words[-3:] == [f"{bare}/jobs/deduplicate.py", "--input", "a b"]
+
+
 def test_no_script_names_a_host():
     texts = {name: (ROOT / "scripts" / name).read_text("utf-8") for name in [*SCRIPTS, "package.py"]}
     hosts = {(name, host) for name, text in texts.items() for host in re.findall(r"https?://([^\s:/\"]+)", text)}
