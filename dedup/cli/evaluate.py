@@ -76,7 +76,9 @@ def main(arguments: Sequence[str], prog: str = "evaluate") -> int:
         # What evaluates takes a second to import, which a mistake in the settings need not wait for.
         from dedup.evaluate.evaluation import Question, check_comparable, evaluate, needs_spark  # noqa: PLC0415
         from dedup.evaluate.show import to_table  # noqa: PLC0415
+        from dedup.files.hiding import hide_pandas  # noqa: PLC0415
 
+        hide_pandas()
         question = Question(
             inputs=options.input,
             config=config,

@@ -43,8 +43,10 @@ def main(arguments: Sequence[str], prog: str = "lookup") -> int:
     options = parse_arguments(arguments, prog)
     try:
         # NumPy and pyarrow take a third of a second to import, which --help need not wait for.
+        from dedup.files.hiding import hide_pandas  # noqa: PLC0415
         from dedup.store.lookup import Store  # noqa: PLC0415
 
+        hide_pandas()
         store = Store.open(options.store, key_file=options.key_file)
         with open(sys.stdin.fileno() if options.input == "-" else options.input, encoding="utf-8") as stream:  # noqa: PTH123 - a number
             rows = _read(stream)
