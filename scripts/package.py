@@ -94,13 +94,10 @@ def pack_environment(target: Path) -> None:
                 # What lies outside site-packages are commands and headers; nobody runs the tests of others.
                 if ".." in file.parts or {"__pycache__", "tests"} & {*file.parts}:
                     continue
-                source = Path(str(file.locate()))
-                compiled = Path(cache_from_source(str(source)))
-                for each in (source, compiled):
-                    if each is source or each.exists():
-                        archive.add(
-                            each, str((packages / file).parent / each.relative_to(source.parent)), filter=for_all
-                        )
+                archive.add(str(file.locate()), str(packages / file), filter=for_all)
+                compiled = Path(cache_from_source(str(file.locate())))
+                if file.suffix == ".py" and compiled.exists():
+                    archive.add(compiled, str(packages / cache_from_source(str(file))), filter=for_all)
 
 
 def install_package(folder: Path, *, compiles: bool) -> None:
