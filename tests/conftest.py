@@ -12,7 +12,8 @@ from pyspark.sql import SparkSession
 
 from dedup.report import figures, plots  # noqa: F401 - what is loaded is drawn with in a thread, not in a process
 from dedup.run import lock, opening
-from dedup.run.session import DAEMON, GRAPHFRAMES_JAR, JAVA_OPTIONS, LOCAL_CONF, ROOT, read_conf
+from dedup.run.session import DAEMON, GRAPHFRAMES_JAR, LOCAL_CONF, ROOT, read_conf
+from tests.classes import share_classes
 
 # How long an example takes says nothing about a kernel, least of all on a machine whose cores are busy with Spark.
 settings.register_profile("quick", deadline=None, max_examples=30)
@@ -21,6 +22,12 @@ settings.register_profile("full", settings.get_profile("quick"), max_examples=10
 settings.register_profile("any", settings.get_profile("quick"), phases=set(Phase) - {Phase.shrink, Phase.explain})
 PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "quick")
 settings.load_profile(PROFILE)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Let every JVM of the tests, in this process, its workers and those they start, share the classes of Spark."""
+    if not hasattr(config, "workerinput"):
+        os.environ["JDK_JAVA_OPTIONS"] = share_classes()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -65,7 +72,6 @@ def _session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYTHONPATH"] = str(ROOT)
     settings = read_conf(LOCAL_CONF)
-    settings[JAVA_OPTIONS] += " -XX:+UseSerialGC"
     settings |= {
         "spark.master": "local[2]",
         # Tables of a few rows, and a hundred plans a run: what adapts or compiles plans costs more than it saves.

@@ -38,7 +38,7 @@ def signals() -> Iterator[None]:
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a corpus whose stages take long enough to be hit."""
     folder = tmp_path_factory.mktemp("corpus")
-    write_corpus(folder, 20_000)
+    write_corpus(folder, 5_000)
     return folder / "documents"
 
 

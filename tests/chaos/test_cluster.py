@@ -1,4 +1,4 @@
-"""The job on a standalone cluster with packed dependencies, undisturbed and with processes killed."""
+"""The job on a standalone cluster with packed dependencies, with processes killed."""
 
 import json
 import signal
@@ -30,17 +30,11 @@ def find(word):
     return [each for each in at_work if word in (each.info["cmdline"] or ())]
 
 
-def test_a_cluster_with_graphframes_gives_the_result_of_local_mode(master, corpus, undisturbed, tmp_path):
-    status, said = finish(submit(master, corpus, tmp_path / "out", *STAGED, "--set", "components.engine=graphframes"))
-
-    assert status == 0, said[-2000:]
-    assert read(tmp_path / "out") == undisturbed
-    assert [path.name for path in tmp_path.iterdir()] == ["out"]
-
-
-def test_workers_and_executors_that_are_killed_change_nothing(master, corpus, undisturbed, tmp_path):
+def test_with_workers_and_executors_killed_and_graphframes_a_cluster_gives_the_result_of_local_mode(
+    master, corpus, undisturbed, tmp_path
+):
     partial = tmp_path / "out.partial" / "stages"
-    process = submit(master, corpus, tmp_path / "out", *STAGED)
+    process = submit(master, corpus, tmp_path / "out", *STAGED, "--set", "components.engine=graphframes")
     killed = []
 
     await_(lambda: list(partial.glob("signatures-*")), process)
@@ -59,6 +53,7 @@ def test_workers_and_executors_that_are_killed_change_nothing(master, corpus, un
     assert status == 0, said[-2000:]
     assert killed == ["signatures", *SHUFFLING]
     assert read(tmp_path / "out") == undisturbed
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
 def test_a_driver_that_searches_survives_workers_that_are_killed(master, corpus, undisturbed, tmp_path):

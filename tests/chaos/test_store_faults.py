@@ -1,4 +1,7 @@
-"""A server of S3 that refuses its n-th request, or is out from there on, for every n of a small run."""
+"""A server of S3 that refuses its n-th request, or is out from there on, for n all over a small run.
+
+Every step of a run on such a store fails in tests/chaos/test_storage_faults.py.
+"""
 
 import json
 import threading
@@ -91,7 +94,8 @@ def test_whatever_request_fails_nothing_is_lost_and_a_rerun_gives_the_same(serve
     whole, count = result(BUCKET), server.count
     assert count > 60
     ends = set()
-    for number in range(1, count + 1, 10 if lasts else 1):
+    # An upload is three requests, of which each fourth is each in turn.
+    for number in range(1, count + 1, 10 if lasts else 4):
         Storage().delete(f"{BUCKET}/out")
         server.reset(number, lasts=lasts)
         status = deduplicate(BUCKET)

@@ -1,0 +1,60 @@
+"""Class data of Spark's JVM, loaded and checked once for all JVMs that tests start: a quarter of a small run.
+
+python -m tests.classes FILE writes it (JEP 350), as found in a run on Spark. A JVM that it does not fit, as it has
+another classpath or is of another release, goes without.
+"""
+
+import hashlib
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from pyspark import SparkContext
+
+from dedup.run.job import Job
+from dedup.run.pipeline import run
+from dedup.run.session import ROOT, open_session
+from dedup.settings.files import load_config
+from tests.corpora import write_corpus
+
+DOCUMENTS = 1_000
+OPTIONS = "-XX:SharedArchiveFile={} -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xlog:disable -Xlog:all=error:stderr"
+"""JVMs that live for seconds on busy cores also compile and collect as little as they can; none says what it left."""
+
+
+def share_classes() -> str:
+    """Return the options of a JVM that shares classes; they are written first if this environment has none.
+
+    Raises
+    ------
+    subprocess.CalledProcessError
+        When Spark does not run.
+    """
+    told = subprocess.run(["java", "-version"], capture_output=True, text=True, check=True).stderr
+    file = Path(sys.prefix, f"classes-{hashlib.sha256(told.encode()).hexdigest()[:8]}.jsa")
+    if not file.exists():
+        part = file.with_suffix(f".{os.getpid()}")
+        subprocess.run([sys.executable, "-m", "tests.classes", part], cwd=ROOT, check=True)
+        part.rename(file)
+    return OPTIONS.format(file)
+
+
+def write_classes(file: Path) -> None:
+    os.environ["SPARK_SUBMIT_OPTS"] = f"-XX:ArchiveClassesAtExit={file} -Xlog:disable -Xlog:all=error:stderr"
+    with tempfile.TemporaryDirectory() as scratch:
+        write_corpus(Path(scratch), DOCUMENTS)
+        config = load_config(None, None, ["input.id_column=doc_id", "driver.search_bytes=0"])
+        spark = open_session()
+        run(spark, Job(inputs=[f"{scratch}/documents"], output=f"{scratch}/out", config=config))
+        spark.stop()
+    # It writes as it ends.
+    gateway: Any = SparkContext._gateway
+    gateway.proc.stdin.close()
+    gateway.proc.wait()
+
+
+if __name__ == "__main__":
+    write_classes(Path(sys.argv[1]))
