@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 
 from dedup.report import figures, plots  # noqa: F401 - what is loaded is drawn with in a thread, not in a process
 from dedup.run import lock, opening
+from dedup.run.gateway import remember_names
 from dedup.run.session import DAEMON, GRAPHFRAMES_JAR, LOCAL_CONF, ROOT, read_conf
 from tests.classes import share_classes
 
@@ -91,6 +92,7 @@ def _session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]
     for key, value in settings.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
+    remember_names(session)
     session.sparkContext.setCheckpointDir(str(scratch / "checkpoints"))
     yield session
     session.stop()

@@ -22,6 +22,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from dedup.errors import DedupError
+from dedup.run.gateway import remember_names
 
 ROOT = Path(__file__).resolve().parents[2]
 _INSTALLED = Path(__file__).resolve().parents[1] / "conf"
@@ -85,6 +86,7 @@ def open_session(*, with_delta: bool = False, with_workers: bool = True) -> Spar
             _send_package(spark)
     else:
         spark = _start(with_delta=with_delta, with_workers=with_workers)
+    remember_names(spark)
     jvm: Any = spark.sparkContext._jvm  # noqa: SLF001 - the only door to the JVM
     java = jvm.java.lang.Runtime.version().feature()
     if not _serves(java):
