@@ -12,6 +12,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import pyspark
 from pyspark import SparkContext
 
 from dedup.run.job import Job
@@ -26,19 +27,21 @@ OPTIONS = "-XX:SharedArchiveFile={} -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xl
 
 
 def share_classes() -> str:
-    """Return the options of a JVM that shares classes; they are written first if this environment has none.
+    """Return the options of a JVM that shares classes, which are written first if this environment has none.
 
-    Raises
-    ------
-    subprocess.CalledProcessError
-        When Spark does not run.
+    Empty where there is no Java, or Spark does not run: whatever needs it says so.
     """
-    told = subprocess.run(["java", "-version"], capture_output=True, text=True, check=True).stderr
-    file = Path(sys.prefix, f"classes-{hashlib.sha256(told.encode()).hexdigest()[:8]}.jsa")
-    if not file.exists():
-        part = file.with_suffix(f".{os.getpid()}")
-        subprocess.run([sys.executable, "-m", "tests.classes", part], cwd=ROOT, check=True)
-        part.rename(file)
+    java = Path(os.environ["JAVA_HOME"], "bin", "java") if "JAVA_HOME" in os.environ else "java"
+    try:
+        told = subprocess.run([java, "-version"], capture_output=True, text=True, check=True).stderr
+        digest = hashlib.sha256(f"{pyspark.__version__} {told}".encode()).hexdigest()
+        file = Path(sys.prefix, f"classes-{digest[:8]}.jsa")
+        if not file.exists():
+            part = file.with_suffix(f".{os.getpid()}")
+            subprocess.run([sys.executable, "-m", "tests.classes", part], cwd=ROOT, check=True)
+            part.rename(file)
+    except (OSError, subprocess.CalledProcessError):
+        return ""
     return OPTIONS.format(file)
 
 

@@ -28,7 +28,7 @@ settings.load_profile(PROFILE)
 def pytest_configure(config: pytest.Config) -> None:
     """Let every JVM of the tests, in this process, its workers and those they start, share the classes of Spark."""
     if not hasattr(config, "workerinput"):
-        os.environ["JDK_JAVA_OPTIONS"] = share_classes()
+        os.environ["JDK_JAVA_OPTIONS"] = f"{os.environ.get('JDK_JAVA_OPTIONS', '')} {share_classes()}"
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -69,12 +69,12 @@ def edges(draw: st.DrawFn, max_size: int = 40) -> list[tuple[int, int]]:
 
 
 def runs(count: int) -> settings:
-    """Return the settings of examples that are runs of the job: so many, in the full profile six times as many.
+    """Return the settings of examples that are runs of the job: so many, in the full profile twice as many.
 
     None is shrunk; they share nothing but the Spark session.
     """
     return settings(
-        max_examples=count * (6 if settings().max_examples > 30 else 1),
+        max_examples=count * (2 if settings().max_examples > 30 else 1),
         phases=[Phase.explicit, Phase.reuse, Phase.generate],
         suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
     )

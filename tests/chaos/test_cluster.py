@@ -15,7 +15,7 @@ SMALL = (
     # Executors that die are started again at once.
     "--conf spark.task.maxFailures=20 --conf spark.driver.bindAddress=127.0.0.1 --conf spark.driver.host=127.0.0.1"
 )
-SHUFFLING = ("identical", "buckets", "candidates", "edges", "members")
+SHUFFLING = ("identical", "candidates", "members")
 
 
 def submit(master, source, output, *arguments):
