@@ -5,7 +5,7 @@ from functools import partial
 
 from dedup.kernels import Hashes, Integers
 from dedup.kernels.runs import find_bounds
-from dedup.run.searching import Reading, Signatures
+from dedup.run.signing import Reading, Signatures
 from dedup.store.adding import Batch
 from dedup.store.content import name_content, sum_content
 

@@ -29,7 +29,8 @@ from dedup.run.job import Job
 from dedup.run.opening import SPLIT_BYTES, choose_cores, list_input, open_input
 from dedup.run.overlap import check_apart
 from dedup.run.publication import KEY_FILE, conclude, identify, read_baseline
-from dedup.run.searching import KEPT, Reading, Searched, Signatures, choose_signing, to_search
+from dedup.run.searching import KEPT, Searched, to_search
+from dedup.run.signing import Reading, Signatures, choose_signing
 from dedup.run.sinking import Explained, FileWriter
 from dedup.run.start import choose_engine, run_on_spark
 from dedup.run.workspace import Workspace
@@ -163,7 +164,7 @@ def _run(job: Job, growth: Growth, storage: Storage, workspace: Workspace) -> di
         # Loading what is compiled is no part of the first stage, as in a run without a store.
         passes.warm(signing)
         engine = MemoryEngine(workers=workers, splits=splits, id_type=source.id_type, id_column=config.input.id_column)
-        reading = Reading(engine=engine, config=config, signing=signing, labels=None)
+        reading = Reading(engine=engine, config=config, signing=signing)
         signed = clock("signatures", reading.sign)
         batch = to_batch(reading, signed, growth.batch)
         create(tables, source.id_type)

@@ -35,7 +35,8 @@ from dedup.run.overlap import check_apart
 from dedup.run.pairs import read_pairs
 from dedup.run.profiles import PROFILE, PROFILES, Part, choose_parts, list_parts, scan, tell_parts
 from dedup.run.publication import conclude, identify, read_baseline
-from dedup.run.searching import Reading, Searched, choose_signing
+from dedup.run.searching import Searched, search
+from dedup.run.signing import Reading, choose_signing
 from dedup.run.sinking import Explained, FileWriter
 from dedup.run.workspace import Workspace
 from dedup.settings.keeping import needs_spark
@@ -224,9 +225,9 @@ def _search(
         assert isinstance(rest, MemoryEngine)
         if name == NEAR:
             signing = choose_signing(part.config, part.contract, listing)
-            reading = Reading(engine=rest, config=part.config, signing=signing, labels=labels)
+            reading = Reading(engine=rest, config=part.config, signing=signing)
             try:
-                searched = reading.search(clock, cores)
+                searched = search(reading, labels, clock, cores)
             except NothingToSearchError:
                 chain = chain.skip(name)
             else:

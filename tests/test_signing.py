@@ -6,7 +6,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dedup.errors import DataError
-from dedup.run import opening, searching
+from dedup.run import opening, signing
 from dedup.run.job import Job
 from dedup.run.local import run_in_memory
 from dedup.settings.files import load_config
@@ -21,13 +21,13 @@ from tests.test_pipeline import make_texts
 def read_again(monkeypatch):
     """List the rows that a second pass reads, split by split."""
     found = []
-    shingle = searching._shingle_split
+    shingle = signing._shingle_split
 
     def count(source, item, **settings):
         found.append(sum(rows.size for rows in item[-1].values()))
         return shingle(source, item, **settings)
 
-    monkeypatch.setattr(searching, "_shingle_split", count)
+    monkeypatch.setattr(signing, "_shingle_split", count)
     monkeypatch.setattr(opening, "SPLIT_BYTES", 1)
     return found
 
@@ -64,7 +64,7 @@ def test_what_is_held_from_the_first_pass_need_not_be_read_again(tmp_path, monke
 
     run(tmp_path / "in", tmp_path / "held", *settings)
     held, read_again[:] = [*read_again], []
-    monkeypatch.setattr(searching, "HELD_BYTES", 0)
+    monkeypatch.setattr(signing, "HELD_BYTES", 0)
     run(tmp_path / "in", tmp_path / "read", *settings)
 
     assert bool(held) == again
@@ -74,7 +74,7 @@ def test_what_is_held_from_the_first_pass_need_not_be_read_again(tmp_path, monke
 
 
 def test_sets_that_memory_has_no_room_for_are_read_again(tmp_path, monkeypatch, read_again):
-    monkeypatch.setattr(searching, "HELD_SHARE", 1 << 60)
+    monkeypatch.setattr(signing, "HELD_SHARE", 1 << 60)
     write(tmp_path / "in", [PLAIN])
 
     run(tmp_path / "in", tmp_path / "out", "mode=exact")
@@ -91,8 +91,8 @@ def test_sets_that_memory_has_no_room_for_are_read_again(tmp_path, monkeypatch, 
     ids=["gone", "shorter"],
 )
 def test_documents_that_are_others_when_they_are_read_again_end_the_run(tmp_path, monkeypatch, change):
-    shingle = searching._shingle_split
-    monkeypatch.setattr(searching, "_shingle_split", lambda *given, **settings: change(*shingle(*given, **settings)))
+    shingle = signing._shingle_split
+    monkeypatch.setattr(signing, "_shingle_split", lambda *given, **settings: change(*shingle(*given, **settings)))
     write(tmp_path / "in", [make_texts(4, originals=3, copies=2)])
 
     with pytest.raises(DataError, match=r"must not change while the job reads it \(documents are gone or others\)"):
@@ -110,14 +110,14 @@ def test_a_crowd_of_equal_documents_is_none(tmp_path, read_again):
 @pytest.mark.parametrize("held", [True, False])
 def test_a_batch_of_a_store_is_read_once(tmp_path, monkeypatch, read_again, held):
     if not held:
-        monkeypatch.setattr(searching, "HELD_BYTES", 0)
+        monkeypatch.setattr(signing, "HELD_BYTES", 0)
     side, other = (Side(tmp_path / name, {"input.id_column": "id"}) for name in ("one", "other"))
     for number, texts in enumerate([PLAIN[:20], PLAIN[20:]]):
         write(tmp_path / f"{number}", [texts[::2], texts[1::2]], f"{number}/")
         side.add(f"batch {number}", tmp_path / f"{number}")
     assert (not read_again) == held
 
-    monkeypatch.setattr(searching, "HELD_BYTES", 0)
+    monkeypatch.setattr(signing, "HELD_BYTES", 0)
     for number in range(2):
         other.add(f"batch {number}", tmp_path / f"{number}")
 
