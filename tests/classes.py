@@ -4,7 +4,6 @@ python -m tests.classes FILE writes it (JEP 350), as found in a run on Spark. A 
 another classpath or is of another release, goes without.
 """
 
-import hashlib
 import os
 import subprocess
 import sys
@@ -20,6 +19,7 @@ from dedup.run.pipeline import run
 from dedup.run.session import ROOT, open_session
 from dedup.settings.files import load_config
 from tests.corpora import write_corpus
+from tests.machine import describe_java
 
 DOCUMENTS = 1_000
 OPTIONS = "-XX:SharedArchiveFile={} -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xlog:disable -Xlog:all=error:stderr"
@@ -31,14 +31,13 @@ def share_classes() -> str:
 
     Empty where there is no Java, or Spark does not run: whatever needs it says so.
     """
-    java = Path(os.environ["JAVA_HOME"], "bin", "java") if "JAVA_HOME" in os.environ else "java"
+    file = Path(sys.prefix, f"classes-{pyspark.__version__}-{describe_java()}.jsa")
+    part = file.with_suffix(f".{os.getpid()}")
+    # A JVM that shares classes writes none.
+    own = {name: value for name, value in os.environ.items() if name != "JDK_JAVA_OPTIONS"}
     try:
-        told = subprocess.run([java, "-version"], capture_output=True, text=True, check=True).stderr
-        digest = hashlib.sha256(f"{pyspark.__version__} {told}".encode()).hexdigest()
-        file = Path(sys.prefix, f"classes-{digest[:8]}.jsa")
         if not file.exists():
-            part = file.with_suffix(f".{os.getpid()}")
-            subprocess.run([sys.executable, "-m", "tests.classes", part], cwd=ROOT, check=True)
+            subprocess.run([sys.executable, "-m", "tests.classes", part], cwd=ROOT, env=own, check=True)
             part.rename(file)
     except (OSError, subprocess.CalledProcessError):
         return ""

@@ -1,5 +1,6 @@
 """Where and when a measurement was made."""
 
+import os
 import platform
 import re
 import subprocess
@@ -15,19 +16,26 @@ PACKAGES = ("pyspark", "numpy", "pyarrow", "numba")
 
 
 def describe_machine() -> dict[str, Any]:
-    """Return what the numbers depend on besides the code; Java is "none" where there is none."""
-    try:
-        told = subprocess.run(["java", "-version"], capture_output=True, text=True, check=True).stderr
-    except FileNotFoundError:
-        told = ""
-    java = re.search(r'version "([^"]+)"', told)
+    """Return what the numbers depend on besides the code."""
     return {
         "cores": psutil.cpu_count(),
         "memory_bytes": psutil.virtual_memory().total,
         "python": platform.python_version(),
-        "java": java[1] if java else "none",
+        "java": describe_java(),
         **{name: version(name) for name in PACKAGES},
     }
+
+
+def describe_java() -> str:
+    """Return the version of the Java that Spark starts; "none" where there is none."""
+    home = os.environ.get("JAVA_HOME")
+    program = Path(home, "bin", "java") if home else "java"
+    try:
+        told = subprocess.run([program, "-version"], capture_output=True, text=True, check=True).stderr
+    except OSError:
+        return "none"
+    found = re.search(r'version "([^"]+)"', told)
+    return found[1] if found else "none"
 
 
 def describe_run() -> dict[str, str]:

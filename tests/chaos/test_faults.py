@@ -57,6 +57,7 @@ def test_a_driver_ended_again_and_again_in_every_way_goes_on_where_it_was(corpus
         now = finished(output)
         # What earlier tries finished was not made again.
         assert before.items() <= now.items()
+        assert not output.exists()
         # Who ends by himself gives the lock back.
         assert leftovers(output) == {"out.partial", *(["out.lock"] if end is kill_driver else [])}
         before = now
