@@ -39,6 +39,8 @@ with tempfile.TemporaryDirectory() as folder:
     deduplicate(f"{folder}/in.jsonl", f"{folder}/out", engine="memory")
 """
 """A program that calls what tasks call."""
+ELSEWHERE = ("PYTHONDONTWRITEBYTECODE", "PYTHONPYCACHEPREFIX")
+"""What keeps compiled modules from lying beside their sources."""
 
 
 def main() -> None:
@@ -97,7 +99,8 @@ def pack_environment(target: Path) -> None:
                 archive.add(str(file.locate()), str(packages / file), filter=for_all)
                 compiled = Path(cache_from_source(str(file.locate())))
                 if file.suffix == ".py" and compiled.exists():
-                    archive.add(compiled, str(packages / cache_from_source(str(file))), filter=for_all)
+                    # Beside its source there, wherever it lies here.
+                    archive.add(compiled, str(packages / file.parent / "__pycache__" / compiled.name), filter=for_all)
 
 
 def install_package(folder: Path, *, compiles: bool) -> None:
@@ -110,7 +113,8 @@ def install_package(folder: Path, *, compiles: bool) -> None:
         os.utime(copy, (int(file.stat().st_mtime),) * 2)
     if compiles:
         # In the folder, from where it is imported first.
-        subprocess.run([sys.executable, "-c", COMPILE], check=True, cwd=folder)  # noqa: S603 - this program
+        beside = {name: value for name, value in os.environ.items() if name not in ELSEWHERE}
+        subprocess.run([sys.executable, "-c", COMPILE], check=True, cwd=folder, env=beside)  # noqa: S603 - this program
 
 
 def for_all(member: tarfile.TarInfo) -> tarfile.TarInfo:

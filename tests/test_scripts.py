@@ -52,6 +52,24 @@ def test_help_says_what_a_script_does_and_sets_nothing_up(bare, script, word):
     assert sorted(bare.rglob("*")) == before
 
 
+def test_modules_are_compiled_once_where_the_shell_forbids_it_and_not_beside_their_sources(bare):
+    # As after a set-up.
+    (bare / ".venv" / "bin").mkdir(parents=True)
+    (bare / ".venv" / "bin" / "python").symlink_to(sys.executable)
+    for name in LOCKS:
+        shutil.copy(ROOT / name, bare / ".venv")
+    (bare / "jars").mkdir()
+    (bare / "jars" / "graphframes.jar").touch()
+    (bare / "chosen.py").touch()
+    script = bare / "scripts" / "each"
+    script.write_text('. "$(dirname "$0")/setup"\n"$PYSPARK_PYTHON" -c "import chosen; print(chosen.__cached__)"\n')
+    done = run("sh", script, PYTHONDONTWRITEBYTECODE="1")
+
+    [compiled] = (bare / ".venv").rglob("chosen.*.pyc")
+    assert (done.stderr, done.stdout) == ("", f"{compiled}\n")
+    assert [*bare.rglob("__pycache__")] == []
+
+
 @pytest.fixture
 def no_java(tmp_path):
     """Return a PATH on which no program is named java, for a user who may not install one."""

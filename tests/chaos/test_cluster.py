@@ -1,10 +1,12 @@
 """The job on a standalone cluster with packed dependencies, with processes killed."""
 
 import json
+import re
 import signal
 import tarfile
 
 import psutil
+import pytest
 
 from dedup.run.session import DAEMON, ROOT
 from tests.chaos.conftest import STAGED, await_, finish, read, start
@@ -15,7 +17,6 @@ SMALL = (
     # Executors that die are started again at once.
     "--conf spark.task.maxFailures=20 --conf spark.driver.bindAddress=127.0.0.1 --conf spark.driver.host=127.0.0.1"
 )
-SHUFFLING = ("identical", "candidates", "members")
 
 
 def submit(master, source, output, *arguments):
@@ -30,11 +31,18 @@ def find(word):
     return [each for each in at_work if word in (each.info["cmdline"] or ())]
 
 
-def test_with_workers_and_executors_killed_and_graphframes_a_cluster_gives_the_result_of_local_mode(
-    master, corpus, undisturbed, tmp_path
+@pytest.mark.parametrize(
+    ("shuffling", "components"),
+    [
+        (["candidates"], "auto"),
+        pytest.param(["identical", "candidates", "members"], "graphframes", marks=pytest.mark.full),
+    ],
+)
+def test_with_workers_and_executors_killed_a_cluster_gives_the_result_of_local_mode(
+    master, corpus, undisturbed, tmp_path, *, shuffling, components
 ):
     partial = tmp_path / "out.partial" / "stages"
-    process = submit(master, corpus, tmp_path / "out", *STAGED, "--set", "components.engine=graphframes")
+    process = submit(master, corpus, tmp_path / "out", *STAGED, "--set", f"components.engine={components}")
     killed = []
 
     await_(lambda: list(partial.glob("signatures-*")), process)
@@ -42,7 +50,7 @@ def test_with_workers_and_executors_killed_and_graphframes_a_cluster_gives_the_r
     for worker in find(DAEMON):
         worker.send_signal(signal.SIGKILL)
     killed.append("signatures")
-    for stage in SHUFFLING:
+    for stage in shuffling:
         await_(lambda stage=stage: list(partial.glob(f"{stage}[-.]*")), process)
         executors = find("org.apache.spark.executor.CoarseGrainedExecutorBackend")
         if executors and not (partial / f"{stage}.json").exists():
@@ -51,11 +59,12 @@ def test_with_workers_and_executors_killed_and_graphframes_a_cluster_gives_the_r
     status, said = finish(process)
 
     assert status == 0, said[-2000:]
-    assert killed == ["signatures", *SHUFFLING]
+    assert killed == ["signatures", *shuffling]
     assert read(tmp_path / "out") == undisturbed
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
+@pytest.mark.full
 def test_a_driver_that_searches_survives_workers_that_are_killed(master, corpus, undisturbed, tmp_path):
     process = submit(master, corpus, tmp_path / "out")
 
@@ -78,4 +87,6 @@ def test_the_archive_holds_what_executors_import_and_not_spark(master):
     # As compiled here, which executors would do anew for each run.
     loops = {name.rsplit("/")[-1].split("-")[0] for name in names if name.endswith(".nbi")}
     assert {"sets.shingle", "sets.count_shared", "pairs.join", "templates.mark"} <= loops
+    compiled = {re.sub(r"__pycache__/|\.cpython-\d+", "", name) for name in names if name.endswith(".pyc")}
+    assert {"dedup/kernels/lsh.pyc", "numpy/__init__.pyc", "pyarrow/compute.pyc"} <= compiled
     assert not {"pyspark", "mypy", "pytest", "moto"} & packages
