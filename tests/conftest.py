@@ -1,5 +1,6 @@
 """One Spark session for all tests of a process, made when the first asks for it."""
 
+import json
 import os
 import sys
 from collections.abc import Iterator, Mapping
@@ -93,9 +94,21 @@ def _session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     remember_names(session)
+    _forget_defaults(session)
     session.sparkContext.setCheckpointDir(str(scratch / "checkpoints"))
     yield session
     session.stop()
+
+
+def _forget_defaults(session: SparkSession) -> None:
+    """Take Hadoop's defaults out of what each task unpacks, a seventh of a run of a few documents; half are YARN's."""
+    jvm: Any = session.sparkContext._jvm
+    settings: Any = session.sparkContext._jsc.hadoopConfiguration()
+    told = jvm.java.io.StringWriter()
+    jvm.org.apache.hadoop.conf.Configuration.dumpConfiguration(settings, told)
+    for each in json.loads(told.toString())["properties"]:
+        if each["resource"].endswith("-default.xml") and not each["key"].startswith("fs."):
+            settings.unset(each["key"])
 
 
 @pytest.fixture
