@@ -33,8 +33,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave to other profiles than the quick one what is marked for the full one, most of it a second look by Spark."""
-    left = [item for item in items if PROFILE == "quick" and item.get_closest_marker("full")]
+    """Leave to the full profile what is marked for it, most of it a second look by Spark."""
+    left = [item for item in items if PROFILE != "full" and item.get_closest_marker("full")]
     config.hook.pytest_deselected(items=left)
     items[:] = [item for item in items if item not in left]
 

@@ -13,6 +13,8 @@ from dedup.run.session import ENVIRONMENT, PACKAGE, ROOT
 from tests.documented import find_commands
 
 RUNS_THIS = {"scripts/test"}
+MINUTE = ("scripts/submit", "site-packages")
+"""What takes one, on a cluster or with thousands of files."""
 WORDS = " ".join(f"word{number}" for number in range(60))
 ROWS = [{"id": number, "text": f"{WORDS} {number // 2}"} for number in range(400)]
 
@@ -52,7 +54,15 @@ def type_in(folder, text):
     return done.returncode
 
 
-@pytest.mark.parametrize("shown", [each for each in find_commands() if each.text not in RUNS_THIS], ids=str)
+@pytest.mark.parametrize(
+    "shown",
+    [
+        pytest.param(each, marks=pytest.mark.full if any(word in each.text for word in MINUTE) else ())
+        for each in find_commands()
+        if each.text not in RUNS_THIS
+    ],
+    ids=str,
+)
 def test_a_command_does_what_the_page_says(checkout, shown):
     # Several write to one folder.
     text = shown.text.replace("\nspark-submit", "\nrm -r clean\nspark-submit")

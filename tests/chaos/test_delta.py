@@ -23,11 +23,3 @@ def test_a_table_of_delta_lake_is_read_as_it_is_now(corpus, tmp_path):
     ]
     assert sorted(row["doc_id"] for row in written) == sorted(given[given % 7 > 0].tolist())
     assert {row["part"] for row in written} == {1, 2, 3}
-
-
-def test_a_folder_that_is_no_table_of_delta_lake_is_refused(corpus, tmp_path):
-    status, said = finish(start(corpus, tmp_path / "out", "--format", "delta"))
-
-    assert status == 2
-    [line] = said.splitlines()
-    assert line.startswith(f"dedup: --input {corpus}: must be Delta Lake, with its jar among Spark's (")

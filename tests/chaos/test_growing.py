@@ -57,7 +57,7 @@ def steps(monkeypatch):
         for name in names:
             monkeypatch.setattr(owner, name, steps.watch(name, getattr(owner, name)))
     monkeypatch.setattr(lock, "_is_alive", lambda _: False)
-    for name, seconds in {"SETTLE_SECONDS": 0, "BEAT_SECONDS": 60, "PATIENCE_SECONDS": 0.01}.items():
+    for name, seconds in {"SETTLE_SECONDS": 0, "BEAT_SECONDS": 60, "PATIENCE_SECONDS": 0}.items():
         monkeypatch.setattr(lock, name, seconds)
     monkeypatch.setattr("dedup.run.growing.draw", lambda *_: (None, {}))
     monkeypatch.setattr("dedup.run.publication.to_html", lambda *_: "a page")

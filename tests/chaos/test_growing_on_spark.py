@@ -41,6 +41,7 @@ class Killed(Exception):  # noqa: N818 - no error of the program
     """What ends a run in the middle of it."""
 
 
+@pytest.mark.full
 def test_a_batch_of_spark_that_dies_leaves_the_store_as_it_was_and_is_finished_by_the_same_command(
     spark, tmp_path, monkeypatch
 ):
@@ -73,6 +74,7 @@ def test_a_batch_of_spark_that_dies_leaves_the_store_as_it_was_and_is_finished_b
     assert check(side.tables, mend=False, hours=0) == []
 
 
+@pytest.mark.full
 def test_files_of_tasks_are_no_wider_open_than_the_folder_of_the_store(spark, tmp_path):
     side = Side(tmp_path / "side", {"input.id_column": "id"})
     store = Path(side.tables.path)
@@ -82,6 +84,7 @@ def test_files_of_tasks_are_no_wider_open_than_the_folder_of_the_store(spark, tm
     assert [path for path in store.rglob("*") if path.stat().st_mode & 0o077] == []
 
 
+@pytest.mark.full
 def test_a_batch_of_spark_starts_over_where_another_writer_was_first(spark, tmp_path, monkeypatch):
     first, second = deal(make_texts(7, originals=4, copies=3), 2)
     settings = {"input.id_column": "id"}

@@ -101,7 +101,7 @@ def test_the_result_on_an_object_store_is_that_of_a_disk(endpoint, bucket, undis
     assert bucket.Object("whole/_SUCCESS").last_modified == newest.last_modified
 
 
-@pytest.mark.parametrize("scheme", ["s3", "s3a"])
+@pytest.mark.parametrize("scheme", ["s3a", pytest.param("s3", marks=pytest.mark.full)])
 def test_workers_with_the_machines_own_credentials_read_and_write_file_by_file(endpoint, bucket, undisturbed, scheme):
     output = f"own-{scheme}"
     own = {**KEYS, "AWS_ENDPOINT_URL": endpoint}
@@ -116,6 +116,7 @@ def test_workers_with_the_machines_own_credentials_read_and_write_file_by_file(e
     assert [key for key in keys_of(bucket, output) if not key.startswith(f"{output}/")] == []
 
 
+@pytest.mark.full
 def test_a_driver_killed_while_it_publishes_leaves_no_whole_output(endpoint, bucket, undisturbed):
     process = begin(endpoint, "cut")
     await_(lambda: keys_of(bucket, "cut/"), process)

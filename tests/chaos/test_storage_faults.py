@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import shutil
+from itertools import product
 from pathlib import Path
 
 import pyarrow as pa
@@ -21,6 +22,8 @@ from dedup.run import lock
 FAULTS = {"EIO": errno.EIO, "ENOSPC": errno.ENOSPC, "time-out": errno.ETIMEDOUT}
 TEXTS = [f"a page about {subject} that says {number}" for number in range(5) for subject in ("rain", "rain", "snow")]
 STORE = "s3://corpora"
+PLACES = ("a disk", "an object store")
+OTHERS = {("EIO", "a disk"), ("time-out", "a disk")}
 
 
 class Killed(BaseException):
@@ -201,14 +204,14 @@ def faults(tmp_path, monkeypatch):
         monkeypatch.setattr(pathlib.Path, name, watch(getattr(pathlib.Path, name), faults))
     # A process that was killed is none.
     monkeypatch.setattr(lock, "_is_alive", lambda _: False)
-    for name, seconds in {"SETTLE_SECONDS": 0, "BEAT_SECONDS": 60, "PATIENCE_SECONDS": 0.1}.items():
+    for name, seconds in {"SETTLE_SECONDS": 0, "BEAT_SECONDS": 60, "PATIENCE_SECONDS": 0}.items():
         monkeypatch.setattr(lock, name, seconds)
     monkeypatch.setattr("dedup.run.local.draw", lambda *_: (None, {}))
     monkeypatch.setattr("dedup.run.publication.to_html", lambda *_: "a page")
     return faults
 
 
-@pytest.fixture(params=["a disk", "an object store"])
+@pytest.fixture
 def root(request, tmp_path):
     """Return where the corpus lies, and its output will."""
     (tmp_path / "store" / "corpora").mkdir(parents=True)
@@ -245,7 +248,15 @@ def bystanders(folder):
 
 
 @pytest.mark.parametrize("overwrite", [False, True], ids=["new", "replaced"])
-@pytest.mark.parametrize("fault", [*FAULTS, "killed"])
+@pytest.mark.parametrize(
+    ("fault", "root"),
+    [
+        # A disk has three times as many steps, and one error is handled as another.
+        pytest.param(fault, place, marks=pytest.mark.full if (fault, place) in OTHERS else ())
+        for fault, place in product([*FAULTS, "killed"], PLACES)
+    ],
+    indirect=["root"],
+)
 def test_whatever_step_fails_nothing_is_lost_and_a_rerun_gives_the_same(faults, root, fault, overwrite, capsys):
     root, folder = root
     more = ["--overwrite"] if overwrite else []

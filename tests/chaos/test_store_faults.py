@@ -68,7 +68,7 @@ def bucket(server, monkeypatch):
         endpoint_override=f"127.0.0.1:{server.port}", allow_bucket_creation=True, retry_strategy=retry, **options
     )
     monkeypatch.setattr(systems, "_connect", lambda scheme, _: store if scheme else fs.LocalFileSystem())
-    for name, seconds in {"SETTLE_SECONDS": 0, "BEAT_SECONDS": 5, "PATIENCE_SECONDS": 0.1}.items():
+    for name, seconds in {"SETTLE_SECONDS": 0, "BEAT_SECONDS": 5, "PATIENCE_SECONDS": 0}.items():
         monkeypatch.setattr(lock, name, seconds)
     monkeypatch.setattr(lock, "_is_alive", lambda _: False)
     monkeypatch.setattr("dedup.run.local.draw", lambda *_: (None, {}))
@@ -85,7 +85,9 @@ def list_all(root: str) -> list[str]:
     return [entry.path for entry in Storage().list(root, recursive=True) if not entry.is_folder]
 
 
-@pytest.mark.parametrize("lasts", [False, True], ids=["refused", "out of order"])
+@pytest.mark.parametrize(
+    "lasts", [pytest.param(False, id="refused", marks=pytest.mark.full), pytest.param(True, id="out of order")]
+)
 def test_whatever_request_fails_nothing_is_lost_and_a_rerun_gives_the_same(server, lasts, capsys):
     begin = Storage().open(f"{BUCKET}/in/a.jsonl").readall()
     Storage().delete(f"{BUCKET}/out")

@@ -27,7 +27,11 @@ def make_rows(rng):
         lines = [" ".join(rng.choices(WORDS, k=rng.randint(4, 12))) for _ in range(rng.randint(1, 8))]
         if number % 6 == 0:
             lines.insert(rng.randint(0, len(lines)), f"é «{QUESTION.upper()}»")
-        texts.append("\n".join(["Home | About | Contact all of us", *lines, "\uff21ll rights reserved.\r"]))
+        texts.append(
+            "\n".join(
+                ["Home | About | Contact all of us | What we do with your data", *lines, "\uff21ll rights reserved.\r"]
+            )
+        )
     texts += ["\n".join(text.split("\n")[1:-1]) for text in texts[:12]]
     texts += [text.rsplit("\n", 3)[0] for text in texts[12:24]]
     texts += [*texts[:3], "", ""]
@@ -87,7 +91,7 @@ NAMED = {"input.id_column": "key", "input.source_column": "site", "keep.order": 
             },
             marks=pytest.mark.full,
         ),
-        ("named", NAMED | {"layers": ["contamination", "containment"]}),
+        ("named", NAMED | {"layers": ["contamination", "containment", "passages"], "passages.tokens": 10}),
     ],
 )
 def test_both_engines_find_the_same(spark, folder, monkeypatch, names, settings):

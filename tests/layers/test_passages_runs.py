@@ -53,10 +53,13 @@ def tell(output):
         pytest.param(
             ["layers=['passages']", "passages.ends=sentence", "passages.min_tokens_left=8"], marks=pytest.mark.full
         ),
-        [
-            *("layers=['near', 'passages']", "input.id_column=name", "passages.keep_first=false"),
-            "keep.order=['highest:size', 'longest']",
-        ],
+        pytest.param(
+            [
+                *("layers=['near', 'passages']", "input.id_column=name", "passages.keep_first=false"),
+                "keep.order=['highest:size', 'longest']",
+            ],
+            marks=pytest.mark.full,
+        ),
     ],
     ids=["alone", "after near"],
 )
