@@ -352,7 +352,7 @@ MUTATIONS = (
         "kernels/charges.py",
         "rank(sources[order]) >= most",
         "rank(sources[order]) > most",
-        (MEMORY,),
+        ("kernels/test_charges.py",),
     ),
     Mutation(
         "per-source-own",
@@ -636,7 +636,7 @@ MUTATIONS = (
         "kernels/keeping.py",
         "~(similarities >= policy.threshold) | is_further",
         "(similarities < policy.threshold) | is_further",
-        (MEMORY,),
+        ("kernels/test_keeping.py",),
     ),
     Mutation(
         "parted-copies",

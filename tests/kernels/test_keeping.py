@@ -65,6 +65,16 @@ def test_what_was_asked_for_and_is_unlike_stays():
     assert (second.owners.tolist(), second.left.size) == ([0, 0, 2], 0)
 
 
+def test_components_with_a_member_whose_pair_nobody_told_are_parted_too():
+    known = Known(np.array([0, 1, 0]), np.array([1, 2, 2]), np.array([0.9, 0.9, 0.75]))
+    members, policy = make_copies(3), Policy(0.8)
+    kept = choose(members, known, policy)
+    assert kept.stays.tolist() == [True, False, False]
+
+    for similarity, more in ((np.nan, 1), (0.75, 1), (0.8, 0)):
+        assert count_parted(members, known, kept, np.array([1, 0.9, similarity]), policy) == more
+
+
 def test_what_is_asked_for_grows_as_the_edges_do(monkeypatch):
     # All resemble the last, which goes for the first; the others stay.
     left, right = np.arange(9), np.full(9, 9)
