@@ -69,7 +69,7 @@ def corpora(draw: st.DrawFn) -> list[Row]:
     return draw(st.permutations(rows + again))
 
 
-# An example takes 20 ms, and a rule that few corpora meet is broken unseen by one test in two of 30.
+# A corpus takes 25 ms, and 30 of them met a rule that few need in one run of two.
 @settings(max_examples=4 * settings().max_examples)
 @given(corpora(), searches, st.integers(1, 3))
 def test_finds_what_plain_python_finds(rows, search, shingle_size):
