@@ -1,6 +1,7 @@
 """What becomes of input that is odd, malformed or damaged: an answer that names it, and nothing lost."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 
 import pyarrow as pa
 import pyarrow.dataset as ds
@@ -9,6 +10,7 @@ import pytest
 
 from dedup.errors import DataError, DedupError, SchemaError, StorageError
 from dedup.run.faults import recognise
+from dedup.run.growing import Growth, add_alone
 from dedup.run.job import Job
 from dedup.run.local import run_in_memory
 from dedup.run.pipeline import run
@@ -208,13 +210,48 @@ def test_one_document_stays(deduplicate, tmp_path):
     assert (deduplicate()["kept"], read(tmp_path, "duplicates")) == (1, [])
 
 
-@pytest.mark.parametrize("text", ["", "  \n", None, "...!"])
-def test_documents_without_a_token_all_stay_and_are_counted(deduplicate, tmp_path, text):
-    write_parquet(tmp_path, id=list(range(50)), text=pa.array([text] * 50, pa.string()))
+EMPTY = pa.array(["", "  \n", None, "...!", "\u200b"] * 10)
 
-    report = deduplicate()
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        [],
+        ["mode=exact"],
+        ["mode=exact", "output.mode=annotate"],
+        ["mode=exact", "layers=['exact', 'near']", "exact.compare=text"],
+    ],
+)
+def test_documents_without_a_token_all_stay_and_are_counted(deduplicate, tmp_path, settings):
+    write_parquet(tmp_path, id=list(range(50)), text=EMPTY)
+
+    # Nothing that an earlier run has left in this thread is there.
+    with ThreadPoolExecutor(1) as anew:
+        report = anew.submit(deduplicate, *settings).result()
 
     assert (report["kept"], report["documents_empty"], report["empty_rate"]) == (50, 50, 1.0)
+
+
+def test_a_batch_without_a_token_stays(tmp_path):
+    write_parquet(tmp_path, id=list(range(50)), text=EMPTY)
+    job = Job(
+        inputs=[str(tmp_path / "in")],
+        output=str(tmp_path / "out"),
+        config=load_config(settings={"input.id_column": "id"}),
+    )
+    with ThreadPoolExecutor(1) as anew:
+        report = anew.submit(add_alone, job, Growth(store=str(tmp_path / "store"), batch="a")).result()
+
+    assert report["kept"] == 50
+
+
+@pytest.mark.parametrize("search_bytes", [0, 10**9])
+def test_documents_without_a_token_all_stay_on_spark(spark, tmp_path, search_bytes):
+    write_parquet(tmp_path, id=list(range(50)), text=EMPTY)
+    settings = {"input.id_column": "id", "mode": "exact", "driver.search_bytes": search_bytes}
+    job = Job(inputs=[str(tmp_path / "in")], output=str(tmp_path / "out"), config=load_config(settings=settings))
+
+    assert run(spark, job)["kept"] == 50
 
 
 def test_documents_of_one_token_are_compared(deduplicate, tmp_path):

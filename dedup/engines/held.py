@@ -7,8 +7,6 @@ import numpy as np
 
 from dedup.kernels import Hashes, Integers
 
-_local = threading.local()
-
 
 class Held(NamedTuple):
     """Shingle sets of all documents of a split, as from `shingles.shingle`."""
@@ -20,6 +18,15 @@ class Held(NamedTuple):
     def nbytes(self) -> int:
         """Bytes that they take."""
         return self.shingles.nbytes + self.offsets.nbytes
+
+
+class _Local(threading.local):
+    """The array of each thread, empty before its first shingle."""
+
+    values: Hashes = np.empty(0, np.uint64)
+
+
+_local = _Local()
 
 
 class Room:
@@ -35,7 +42,7 @@ class Room:
     def put(self, shingles: Hashes, sizes: Integers) -> None:
         """Add documents."""
         begin, self._end = self._end, self._end + shingles.size
-        values = getattr(_local, "values", shingles[:0])
+        values = _local.values
         if self._end > values.size:
             _local.values = np.empty(max(self._end, 2 * values.size), dtype=np.uint64)
             _local.values[:begin] = values[:begin]
@@ -45,4 +52,4 @@ class Room:
     def hold(self) -> Held:
         """Return a copy of all of them."""
         offsets = np.concatenate((np.zeros(1, np.int64), *self._sizes)).cumsum()
-        return Held(_local.values[: self._end].copy() if self._sizes else np.empty(0, np.uint64), offsets)
+        return Held(_local.values[: self._end].copy(), offsets)
