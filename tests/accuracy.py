@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dedup.kernels.ids import to_doc_ids
-from dedup.kernels.text import Contract
+from dedup.kernels.text.tokenizer import Contract
 from dedup.layers.passages import PassagesLayer
 from dedup.run.job import Job
 from dedup.run.local import run_in_memory

@@ -8,7 +8,8 @@ from pyspark.ml.feature import HashingTF, MinHashLSH
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from dedup.kernels import shingles, text
+from dedup.kernels.sets import shingles
+from dedup.kernels.text import tokenizer
 from dedup.run.session import open_session
 from dedup.stages.exchange import by_piece
 
@@ -34,7 +35,7 @@ def mllib(spark: SparkSession, source: str, target: str) -> None:
 
 def _collect_sets(corpus: DataFrame) -> DataFrame:
     def collect(batch: pa.RecordBatch) -> pa.RecordBatch:
-        values, offsets = shingles.shingle(*text.tokenise(batch["text"], text.Contract()), 5)
+        values, offsets = shingles.shingle(*tokenizer.tokenise(batch["text"], tokenizer.Contract()), 5)
         listed = pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), pa.array(values).cast(pa.string()))
         return pa.record_batch({"doc_id": batch["doc_id"], "shingles": listed})
 

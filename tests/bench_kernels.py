@@ -12,7 +12,9 @@ from itertools import pairwise
 
 import pyarrow as pa
 
-from dedup.kernels import compiled, features, lsh, minhash, shingles, text
+from dedup.kernels import compiled, features
+from dedup.kernels.sets import lsh, minhash, shingles
+from dedup.kernels.text import tokenizer
 
 BYTES, DOCUMENTS, ROUNDS = 1400, 300, 7
 BANDS, ROWS, SHINGLE_SIZE = 21, 6, 5
@@ -55,7 +57,7 @@ def run_chain(texts, contract):
         marks.append(time.perf_counter())
         return result
 
-    tokens, bounds = mark(text.tokenise(texts, contract))
+    tokens, bounds = mark(tokenizer.tokenise(texts, contract))
     values, offsets = mark(shingles.shingle(tokens, bounds, SHINGLE_SIZE))
     mark(shingles.digest(values, offsets))
     signatures = mark(minhash.sign(values, offsets, BANDS * ROWS, 1))
@@ -70,7 +72,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--without-numba", action="store_true")
     compiled.AVAILABLE &= not parser.parse_args().without_numba
-    contract = text.Contract()
+    contract = tokenizer.Contract()
     texts = {name: write(sample) for name, sample in LANGUAGES.items()}
     measured = {name: [] for name in texts}
     for _ in range(ROUNDS):

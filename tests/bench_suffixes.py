@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow.dataset as ds
 
-from dedup.kernels.text import Contract, tokenise
+from dedup.kernels.text.tokenizer import Contract, tokenise
 
 LENGTH = 50
 """Tokens of a window."""

@@ -13,8 +13,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from dedup.kernels import Integers, shingles, text
-from dedup.kernels.jaccard import jaccard
+from dedup.kernels import Integers
+from dedup.kernels.sets import shingles
+from dedup.kernels.sets.jaccard import jaccard
+from dedup.kernels.text import tokenizer
 
 VOCABULARY = 500_000
 CHUNK = 50_000
@@ -141,7 +143,7 @@ def write_corpus(folder: Path, documents: int, **profile: Any) -> None:
 
 def compare(documents: pa.Table, left: Integers, right: Integers) -> pa.Table:
     """Return the ids of the documents at these positions, and the exact Jaccard of each pair."""
-    tokens, bounds = text.tokenise(documents["text"].combine_chunks(), text.Contract())
+    tokens, bounds = tokenizer.tokenise(documents["text"].combine_chunks(), tokenizer.Contract())
     exact = jaccard(*shingles.shingle(tokens, bounds, 5), left, right)
     ids = documents["doc_id"].to_numpy()
     return pa.table({"left": ids[left], "right": ids[right], "jaccard": exact})

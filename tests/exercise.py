@@ -11,8 +11,9 @@ from itertools import combinations, pairwise
 import numpy as np
 import pyarrow as pa
 
-from dedup.kernels import lsh, minhash, shingles, text
-from dedup.kernels.jaccard import jaccard
+from dedup.kernels.sets import lsh, minhash, shingles
+from dedup.kernels.sets.jaccard import jaccard
+from dedup.kernels.text import tokenizer
 
 BANDS, ROWS, SHINGLE_SIZE = 21, 6, 5
 CLUSTERS, NOISE = 200, 500
@@ -52,7 +53,7 @@ def cluster_pairs() -> tuple[np.ndarray, np.ndarray]:
 
 def measure(documents: Sequence[str]) -> list[dict[str, float]]:
     """Return pairs, misses measured over all SEEDS and misses by the formula, for every bin of similarity."""
-    tokens, bounds = text.tokenise(pa.array(documents), text.Contract())
+    tokens, bounds = tokenizer.tokenise(pa.array(documents), tokenizer.Contract())
     values, offsets = shingles.shingle(tokens, bounds, SHINGLE_SIZE)
     left, right = cluster_pairs()
     exact = jaccard(values, offsets, left, right)

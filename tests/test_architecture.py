@@ -23,7 +23,7 @@ PARTS = {
     "dedup/kernels": {"llvmlite", "numba", "numpy", "scipy", "pyarrow", "xxhash", "dedup.kernels"},
     "dedup/tables": {"pyarrow", "pyspark", "dedup.errors"},
     "dedup/tables/counts.py": set(),
-    "dedup/settings": {"dedup.settings", "dedup.kernels.text", "dedup.errors"},
+    "dedup/settings": {"dedup.settings", "dedup.kernels.text.tokenizer", "dedup.errors"},
     "dedup/settings/rules.py": {"dedup.errors"},
     "dedup/settings/options.py": {
         *("dedup.errors", "dedup.settings.rules", "dedup.settings.banding", "dedup.settings.keeping"),
@@ -32,7 +32,7 @@ PARTS = {
     # Both engines read and write files with it, where Spark and Numba need not be.
     "dedup/files": {
         *("numpy", "orjson", "pyarrow", "xxhash"),
-        *("dedup.files", "dedup.kernels.ids", "dedup.kernels.moving", "dedup.kernels.runs", "dedup.errors"),
+        *("dedup.files", "dedup.kernels.ids", "dedup.kernels.runs", "dedup.errors"),
     },
     "dedup/stages": {
         *("numpy", "pyarrow", "pyspark", "py4j", "graphframes"),

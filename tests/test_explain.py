@@ -18,7 +18,7 @@ from dedup.explain.comparison import compare, tell_verdict
 from dedup.explain.explanation import explain, list_top
 from dedup.explain.result import Result
 from dedup.explain.show import Style, to_json, to_tables, to_text
-from dedup.kernels.text import Contract
+from dedup.kernels.text.tokenizer import Contract
 from dedup.run.job import Job
 from dedup.run.local import run_in_memory
 from dedup.run.session import ROOT

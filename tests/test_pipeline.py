@@ -27,7 +27,7 @@ from dedup.errors import AlertError, StorageError
 from dedup.explain.result import Result
 from dedup.files.storage import Storage as FileStorage
 from dedup.kernels.curve import NEAR_MISS
-from dedup.kernels.text import key_fingerprint
+from dedup.kernels.text.tokenizer import key_fingerprint
 from dedup.run.job import Job
 from dedup.run.local import run_in_memory
 from dedup.run.pipeline import run

@@ -8,7 +8,7 @@ import pytest
 
 from dedup.errors import DataError
 from dedup.evaluate.sample import assemble, plant
-from dedup.kernels import exact
+from dedup.kernels.sets import exact
 from dedup.settings.files import load_config
 
 CONFIG = load_config(None, None, ["input.id_column=id"])

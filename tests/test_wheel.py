@@ -93,7 +93,7 @@ def test_the_wheel_holds_every_file_of_the_package_and_of_conf(wheel):
     wanted |= {f"dedup/conf/{path.name}" for path in (ROOT / "conf").iterdir()}
 
     assert held == wanted
-    assert {"dedup/py.typed", "dedup/conf/spark-local.conf", "dedup/kernels/unicode_classes.txt"} <= held
+    assert {"dedup/py.typed", "dedup/conf/spark-local.conf", "dedup/kernels/text/unicode_classes.txt"} <= held
 
 
 def test_the_wheel_has_the_version_and_the_command(unpacked):

@@ -9,9 +9,10 @@ from dedup.engines.documents import Documents
 from dedup.engines.parts import Floats, by_part
 from dedup.engines.values import Features, Search
 from dedup.engines.verification import Sets
-from dedup.kernels import Hashes, Integers, curve, filters, lsh, pairs
-from dedup.kernels.prefixes import select_prefixes
-from dedup.kernels.shared import find_shared
+from dedup.kernels import Hashes, Integers, curve
+from dedup.kernels.runs.shared import find_shared
+from dedup.kernels.sets import filters, lsh, pairs
+from dedup.kernels.sets.prefixes import select_prefixes
 from dedup.tables.counts import Bucketed, Paired
 
 

@@ -9,8 +9,8 @@ import pyarrow.compute as pc
 
 from dedup.engines.values import Features
 from dedup.kernels import Flags, Integers
-from dedup.kernels.identical import find_identical, find_repeated
 from dedup.kernels.ids import rename
+from dedup.kernels.sets.identical import find_identical, find_repeated
 from dedup.tables.ids import SHOWN, refuse_null, refuse_repeated
 
 

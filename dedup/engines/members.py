@@ -10,12 +10,21 @@ from dedup.engines.documents import Documents
 from dedup.engines.parts import Floats
 from dedup.engines.values import Features, Search
 from dedup.engines.verification import Edges
-from dedup.kernels import Flags, Integers, keeping, pairs
-from dedup.kernels.charges import charge, spare
+from dedup.kernels import Flags, Integers, election
 from dedup.kernels.components import connect, take_component
-from dedup.kernels.doubts import REMOVERS, TOLD, complete_joined, count_joined, list_own, list_reached, tell_removals
-from dedup.kernels.keeping import name_decided
+from dedup.kernels.election import name_decided
+from dedup.kernels.removal_statistics import (
+    REMOVERS,
+    TOLD,
+    complete_joined,
+    count_joined,
+    list_own,
+    list_reached,
+    tell_removals,
+)
 from dedup.kernels.representatives import look_up, tell_largest
+from dedup.kernels.sets import pairs
+from dedup.kernels.source_limits import charge, spare
 from dedup.tables.counts import Elected
 
 KINDS = ("kept", "identical", "near")
@@ -81,7 +90,7 @@ def elect_members(
     left, right = np.minimum(heads, heads[chosen]), np.maximum(heads, heads[chosen])
     kinds = np.where(kept.stays, KEPT, np.where(left == right, IDENTICAL, NEAR))
     similarities = np.where(kept.stays, 1.0, look_up(left, right, known))
-    parted = keeping.count_parted(members, known, kept, similarities, search.policy)
+    parted = election.count_parted(members, known, kept, similarities, search.policy)
     distant = np.flatnonzero(np.isnan(similarities))
     similarities[distant] = _measure(left[distant], right[distant], sets)
     component_ids = documents.doc_ids[least]
@@ -133,28 +142,28 @@ def elect_members(
 
 def _rank(
     documents: Documents, components: Components, *, sources: pa.Array, features: Features, search: Search
-) -> keeping.Members:
+) -> election.Members:
     """Return the members of components in the order that the rules give them."""
     positions, least = components
     rows, heads = documents.rows[positions], documents.heads[positions]
-    ranks = keeping.rank_members(
+    ranks = election.rank_members(
         search.rules,
         ids=features.ids.take(pa.array(rows)),
         sources=sources,
         text_bytes=np.zeros(rows.size, np.int64) if features.text_bytes is None else features.text_bytes[rows],
         keys=np.empty((rows.size, 0)) if features.order_keys is None else features.order_keys[rows],
     )
-    return keeping.Members(least, heads, documents.sizes[positions], keeping.number_sources(sources), ranks)
+    return election.Members(least, heads, documents.sizes[positions], election.number_sources(sources), ranks)
 
 
 def _choose(
-    members: keeping.Members, *, edges: Edges, sets: HasSimilarities, search: Search
-) -> tuple[keeping.Kept, keeping.Known]:
+    members: election.Members, *, edges: Edges, sets: HasSimilarities, search: Search
+) -> tuple[election.Kept, election.Known]:
     """Choose who stays, comparing pairs that were no candidates as far as the choice depends on them."""
-    known = keeping.Known(*edges)
-    while (kept := keeping.choose(members, known, search.policy)).left.size:
-        asked = keeping.Known(kept.left, kept.right, sets.compare(kept.left, kept.right))
-        known = keeping.Known(*(np.concatenate(columns) for columns in zip(known, asked, strict=True)))
+    known = election.Known(*edges)
+    while (kept := election.choose(members, known, search.policy)).left.size:
+        asked = election.Known(kept.left, kept.right, sets.compare(kept.left, kept.right))
+        known = election.Known(*(np.concatenate(columns) for columns in zip(known, asked, strict=True)))
     return kept, known
 
 
@@ -168,7 +177,7 @@ def _list_removers(removed: pa.Table) -> list[dict[str, Any]]:
 
 
 def _count_joined(
-    known: keeping.Known, near_misses: Edges, components: Components, threshold: float
+    known: election.Known, near_misses: Edges, components: Components, threshold: float
 ) -> list[int | None]:
     """Count the shingle sets joined at each threshold, below the run's own as far as near misses tell."""
     joined = count_joined(*known, list_own(threshold))
@@ -184,7 +193,7 @@ def _measure(left: Integers, right: Integers, sets: HasSimilarities) -> Floats:
 
 
 def _charge(
-    kept: keeping.Kept, heads: Integers, sources: pa.Array, positions: Integers, edges: Edges
+    kept: election.Kept, heads: Integers, sources: pa.Array, positions: Integers, edges: Edges
 ) -> tuple[Integers, Integers, pa.Array]:
     """Return the documents that are removed, the numbers of the sources that answer for each, and their names."""
     # Null is a source like others.

@@ -18,7 +18,8 @@ from dedup.engines.recall import measure_recall, place_labels
 from dedup.engines.templates import link_templates
 from dedup.engines.values import Features, Found, Search
 from dedup.engines.verification import Edges, Sets, SetsOf, collect_sets, verify
-from dedup.kernels import Integers, lsh
+from dedup.kernels import Integers
+from dedup.kernels.sets import lsh
 from dedup.tables.counts import Collapsed, Connected, Lost
 
 __all__ = ["Features", "Found", "Search", "SetsOf", "check_ids", "find", "find_renamed"]

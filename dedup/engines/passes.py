@@ -13,9 +13,11 @@ from dedup.files.left import Left
 from dedup.files.records import Rejected
 from dedup.files.source import FileSource, Piece
 from dedup.files.splits import Split
-from dedup.kernels import Bytes, Hashes, Integers, features, frequencies, shingles, text
+from dedup.kernels import Bytes, Hashes, Integers, features, frequencies
 from dedup.kernels.ids import to_doc_ids
-from dedup.kernels.runs import mark_repeated
+from dedup.kernels.runs.bounds import mark_repeated
+from dedup.kernels.sets import shingles
+from dedup.kernels.text import tokenizer
 from dedup.tables.ids import SHOWN, SHOWN_LENGTH
 
 LOOKED = 8
@@ -26,7 +28,7 @@ LOOKED = 8
 class Signing:
     """Parameters of signing texts."""
 
-    contract: text.Contract
+    contract: tokenizer.Contract
     shingle_size: int
     bands: int
     """0: no signature."""
@@ -163,7 +165,7 @@ def shingle_split(
     left: Left,
     rows: Mapping[int, Integers],
     *,
-    contract: text.Contract,
+    contract: tokenizer.Contract,
     shingle_size: int,
 ) -> tuple[Hashes, Integers]:
     """Read some rows of a split again.
@@ -181,7 +183,7 @@ def shingle_split(
     """
     found: list[tuple[Hashes, Integers]] = []
     for piece in left.read(source, split, rows):
-        tokens, bounds = text.tokenise(piece.batch["text"], contract)
+        tokens, bounds = tokenizer.tokenise(piece.batch["text"], contract)
         values, offsets = shingles.shingle(tokens, bounds, shingle_size, contract)
         found.append((values, np.diff(offsets)))
     if not found:

@@ -10,7 +10,7 @@ from dedup.engines.documents import Documents
 from dedup.engines.members import Components, find_parted
 from dedup.engines.verification import Sets
 from dedup.kernels import Flags, Integers
-from dedup.kernels.intervals import SIMILARITY_BINS, measure_share
+from dedup.kernels.confidence import SIMILARITY_BINS, measure_share
 from dedup.tables.ids import refuse_labels
 
 

@@ -23,8 +23,8 @@ from dedup.files.splits import Split
 from dedup.kernels import Integers
 from dedup.kernels.components import connect, take_component
 from dedup.kernels.ids import apply_renamed
-from dedup.kernels.runs import find_bounds, rank
-from dedup.kernels.shared import find_shared
+from dedup.kernels.runs.bounds import find_bounds, rank
+from dedup.kernels.runs.shared import find_shared
 from dedup.tables import arrow
 from dedup.tables.ids import refuse_null
 

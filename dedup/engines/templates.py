@@ -9,9 +9,9 @@ from dedup.engines.candidates import Buckets, Candidates, count_pairs, select_li
 from dedup.engines.documents import Documents
 from dedup.engines.values import Features, Search
 from dedup.engines.verification import Sets
-from dedup.kernels import lsh, pairs
-from dedup.kernels.exact import take
-from dedup.kernels.templates import Items, link
+from dedup.kernels.sets import lsh, pairs
+from dedup.kernels.sets.exact import take
+from dedup.kernels.sets.templates import Items, link
 
 
 class Linked(NamedTuple):

@@ -9,8 +9,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from dedup.kernels import Floats, Hashes, Integers
-from dedup.kernels.keeping import Policy
-from dedup.kernels.templates import choose_cap
+from dedup.kernels.election import Policy
+from dedup.kernels.sets.templates import choose_cap
 from dedup.tables.counts import Bucketed, Collapsed, Connected, Elected, Lost, Paired, Verified
 
 

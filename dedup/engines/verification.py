@@ -9,7 +9,7 @@ from dedup.engines.capacity import SHINGLE_BYTES, check_fits
 from dedup.engines.documents import Documents
 from dedup.engines.parts import Floats, by_part
 from dedup.kernels import Flags, Hashes, Integers
-from dedup.kernels.jaccard import BINS, bin_similarities, find_near_misses, jaccard
+from dedup.kernels.sets.jaccard import BINS, bin_similarities, find_near_misses, jaccard
 from dedup.tables.counts import Verified
 
 SetsOf: TypeAlias = Callable[[Integers], tuple[Hashes, Integers]]

@@ -15,9 +15,10 @@ from dedup.engines.workers import Processes
 from dedup.files.listing import list_files
 from dedup.files.source import FileSource, open_source
 from dedup.files.splits import Split, cut
-from dedup.kernels import Integers, neighbours, text
+from dedup.kernels import Integers, neighbours
 from dedup.kernels.ids import SEED, to_doc_ids
 from dedup.kernels.neighbours import Seeds, select_least
+from dedup.kernels.text import tokenizer
 from dedup.run.opening import SPLIT_BYTES, choose_cores
 from dedup.run.pairs import read_pairs
 from dedup.settings.contract import load_contract
@@ -199,7 +200,7 @@ def _fetch(source: FileSource, split: Split, *, wanted: Integers) -> pa.Table:
 
 
 def _find_neighbours(
-    held: tuple[FileSource, Seeds], split: Split, *, most: int, contract: text.Contract, shingle_size: int
+    held: tuple[FileSource, Seeds], split: Split, *, most: int, contract: tokenizer.Contract, shingle_size: int
 ) -> Neighbours:
     source, seeds = held
     counts = Counter[str]()

@@ -1,6 +1,6 @@
 """How well settings find the duplicates of a corpus: held against labels, an exact search, or planted copies.
 
-Everything is measured on a sample (see `sample`), at settings that share its signatures (see `kernels.trial`).
+Everything is measured on a sample (see `sample`), at settings that share its signatures (see `kernels.sample_search`).
 """
 
 import json
@@ -20,7 +20,7 @@ from dedup.evaluate.pairs import find_alike
 from dedup.evaluate.sample import NEIGHBOURS, Sample, assemble, bring_along, complete_components, plant
 from dedup.evaluate.truth import find_truth
 from dedup.files.storage import Storage
-from dedup.kernels import trial
+from dedup.kernels import sample_search
 from dedup.kernels.representatives import elect
 from dedup.run.job import Job
 from dedup.run.lock import TextStorage
@@ -199,8 +199,8 @@ def _answer(corpus: Corpus, question: Question) -> dict[str, Any]:
     }
 
 
-def _choose(config: Config) -> trial.Setting:
-    return trial.Setting(
+def _choose(config: Config) -> sample_search.Setting:
+    return sample_search.Setting(
         threshold=config.threshold,
         bands=config.banding.bands,
         rows=config.banding.rows,
@@ -218,13 +218,13 @@ def _read_labels(corpus: Corpus, path: str) -> Labelled:
     return labels
 
 
-def _try(sample: Sample, config: Config, setting: trial.Setting) -> Trial:
+def _try(sample: Sample, config: Config, setting: sample_search.Setting) -> Trial:
     """Search at one setting, twice, since the first search also pays for what is loaded when it is first called."""
-    prepared = trial.Documents(sample.doc_ids, *sample.sets, sample.heads, sample.signatures)
+    prepared = sample_search.Documents(sample.doc_ids, *sample.sets, sample.heads, sample.signatures)
     seconds = []
     for _ in range(2):
         begin = time.perf_counter()
-        found = trial.search(prepared, setting)
+        found = sample_search.search(prepared, setting)
         seconds.append(time.perf_counter() - begin)
     representatives = elect(found.components, sample.rank())
     return Trial(config=config, setting=setting, found=found, seconds=min(seconds), representatives=representatives)

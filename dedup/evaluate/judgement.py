@@ -11,10 +11,11 @@ import numpy.typing as npt
 from dedup.evaluate.pairs import Pairs
 from dedup.evaluate.sample import Sample
 from dedup.evaluate.truth import Truth
-from dedup.kernels import Flags, Integers, exact, filters, minhash, trial
+from dedup.kernels import Flags, Integers, sample_search
+from dedup.kernels.confidence import measure_share
 from dedup.kernels.curve import probability
-from dedup.kernels.intervals import measure_share
 from dedup.kernels.representatives import elect
+from dedup.kernels.sets import exact, filters, minhash
 from dedup.settings.options import Config
 
 BINS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 1.0)
@@ -32,8 +33,8 @@ class Trial:
     """A setting and what it found."""
 
     config: Config
-    setting: trial.Setting
-    found: trial.Found
+    setting: sample_search.Setting
+    found: sample_search.Found
     seconds: float
     representatives: Integers
     """Position of the document kept of the component of each."""

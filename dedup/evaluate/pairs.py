@@ -6,8 +6,9 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from dedup.kernels import Flags, Hashes, Integers, exact
+from dedup.kernels import Flags, Hashes, Integers
 from dedup.kernels.components import connect
+from dedup.kernels.sets import exact
 
 Sets: TypeAlias = tuple[Hashes, Integers]
 """Shingle sets, end to end, and their offsets."""

@@ -17,9 +17,11 @@ from dedup.errors import DataError
 from dedup.evaluate.corpus import Corpus
 from dedup.evaluate.pairs import find_alike
 from dedup.evaluate.planting import edit, split_words
-from dedup.kernels import Flags, Hashes, Integers, exact, minhash, shingles, text, trial
+from dedup.kernels import Flags, Hashes, Integers, sample_search
 from dedup.kernels.hashing import expand, mix
 from dedup.kernels.neighbours import Seeds, select_least
+from dedup.kernels.sets import exact, minhash, shingles
+from dedup.kernels.text import tokenizer
 from dedup.settings.contract import load_contract
 from dedup.settings.options import Config
 
@@ -56,7 +58,7 @@ class Sample:
     def sets(self) -> tuple[Hashes, Integers]:
         """Shingle sets, end to end, and their offsets."""
         contract = load_contract(self.config)
-        return shingles.shingle(*text.tokenise(self.texts, contract), self.config.shingles.shingle_size, contract)
+        return shingles.shingle(*tokenizer.tokenise(self.texts, contract), self.config.shingles.shingle_size, contract)
 
     @cached_property
     def signatures(self) -> Hashes:
@@ -65,8 +67,8 @@ class Sample:
 
     @cached_property
     def heads(self) -> Integers:
-        """The result of `trial.find_heads`."""
-        return trial.find_heads(self.doc_ids, *self.sets)
+        """The result of `sample_search.find_heads`."""
+        return sample_search.find_heads(self.doc_ids, *self.sets)
 
     def rank(self) -> Integers:
         """Return the order of documents by their ids; planted copies come last."""
@@ -88,7 +90,7 @@ class Sample:
 
 
 def bring_along(
-    corpus: Corpus, drawn: Sample, *, settings: Sequence[trial.Setting], floor: float
+    corpus: Corpus, drawn: Sample, *, settings: Sequence[sample_search.Setting], floor: float
 ) -> tuple[Sample, Mapping[str, int]]:
     """Return the documents drawn and those of the corpus that resemble them, and what was counted on the way.
 

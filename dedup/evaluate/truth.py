@@ -7,8 +7,9 @@ import pyarrow as pa
 
 from dedup.evaluate.pairs import Pairs
 from dedup.evaluate.sample import Sample
-from dedup.kernels import Flags, Integers, exact
+from dedup.kernels import Flags, Integers
 from dedup.kernels.components import connect
+from dedup.kernels.sets import exact
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -6,9 +6,9 @@ import numpy as np
 import pyarrow as pa
 
 from dedup.explain.differ import Piece, align
-from dedup.kernels import lsh, minhash, shingles
 from dedup.kernels.curve import least_estimate, probability
-from dedup.kernels.text import Contract, tokenise
+from dedup.kernels.sets import lsh, minhash, shingles
+from dedup.kernels.text.tokenizer import Contract, tokenise
 from dedup.settings.options import Config
 
 

@@ -11,7 +11,7 @@ from zlib import crc32
 
 import numpy as np
 
-from dedup.kernels.characters import MARK, SEPARATOR, UNSPACED, UNSPACED_MARK, WORD, unicode_classes
+from dedup.kernels.text.characters import MARK, SEPARATOR, UNSPACED, UNSPACED_MARK, WORD, unicode_classes
 
 LONG = 2000
 """Words up to which the shortest way is worth its time, a few tenths of a second at most."""

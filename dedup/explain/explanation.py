@@ -15,7 +15,7 @@ from dedup.explain.graph import PAIR, Graph
 from dedup.explain.result import Result
 from dedup.explain.spans import part
 from dedup.explain.values import Component, Explanation, Pair, Removal, Span, Top
-from dedup.kernels.jaccard import CLOSEST
+from dedup.kernels.sets.jaccard import CLOSEST
 from dedup.settings.layers import NEAR
 
 LISTED = 10

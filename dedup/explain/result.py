@@ -22,7 +22,7 @@ from dedup.files.splits import Split, cut
 from dedup.files.storage import CURRENT
 from dedup.files.systems import resolve
 from dedup.files.tables import open_table
-from dedup.kernels.text import Contract
+from dedup.kernels.text.tokenizer import Contract
 from dedup.settings.contract import load_contract
 from dedup.settings.files import parse_config
 from dedup.settings.hashspec import HashSpec

@@ -9,7 +9,7 @@ import numpy as np
 
 from dedup.explain.differ import Piece
 from dedup.files.left import cut_text
-from dedup.kernels.moving import unite_spans
+from dedup.kernels.runs.span_offsets import unite_spans
 
 WORD = re.compile(r"\s*\S+\s*")
 

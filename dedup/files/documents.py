@@ -11,7 +11,7 @@ from dedup.files.left import Left
 from dedup.files.source import FileSource, Piece
 from dedup.files.splits import Split
 from dedup.kernels.ids import apply_renamed, to_doc_ids
-from dedup.kernels.runs import find_bounds
+from dedup.kernels.runs.bounds import find_bounds
 
 NAMES = ["doc_id", "id", "source", "split", "file", "row", "text_bytes", "order_keys", "merged", "text"]
 """Columns, see `dedup.tables.arrow.documents`."""

@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 from dedup.files.chosen import Chosen
 from dedup.files.source import FileSource, Piece, Rows
 from dedup.files.splits import Split
-from dedup.kernels.moving import unite_spans
-from dedup.kernels.runs import find_bounds
+from dedup.kernels.runs.bounds import find_bounds
+from dedup.kernels.runs.span_offsets import unite_spans
 
 
 class Cuts(NamedTuple):

@@ -5,8 +5,10 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from dedup.kernels import Bytes, Hashes, Integers, lsh, minhash, shingles, text
-from dedup.kernels.text import Contract
+from dedup.kernels import Bytes, Hashes, Integers
+from dedup.kernels.sets import lsh, minhash, shingles
+from dedup.kernels.text import tokenizer
+from dedup.kernels.text.tokenizer import Contract
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -55,7 +57,7 @@ def compute(texts: pa.Array, contract: Contract, *, shingle_size: int, bands: in
     seed
         Seed of the signature, 0 to 2^63 - 1.
     """
-    tokens, token_bounds = text.tokenise(texts, contract)
+    tokens, token_bounds = tokenizer.tokenise(texts, contract)
     values, offsets = shingles.shingle(tokens, token_bounds, shingle_size, contract)
     signatures = minhash.sign(values, offsets, bands * rows, seed)
     digests = np.frombuffer(b"".join(shingles.digest(values, offsets)), dtype=">i8").astype(np.int64)

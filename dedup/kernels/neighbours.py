@@ -8,9 +8,11 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
-from dedup.kernels import Bytes, Hashes, Integers, exact, minhash, shingles, text, trial
+from dedup.kernels import Bytes, Hashes, Integers, sample_search
 from dedup.kernels.hashing import mix
-from dedup.kernels.runs import rank
+from dedup.kernels.runs.bounds import rank
+from dedup.kernels.sets import exact, minhash, shingles
+from dedup.kernels.text import tokenizer
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -22,12 +24,12 @@ class Seeds:
     signatures: Hashes
     """uint64 [n, K]."""
     signature_seed: int
-    settings: Sequence[trial.Setting]
+    settings: Sequence[sample_search.Setting]
 
     @cached_property
     def keys(self) -> list[tuple[Hashes, Integers]]:
         """For every setting all band keys, ascending, and the document of each."""
-        return [_sort_keys(trial.band_keys(self.signatures, setting)) for setting in self.settings]
+        return [_sort_keys(sample_search.band_keys(self.signatures, setting)) for setting in self.settings]
 
     @cached_property
     def low(self) -> Bytes:
@@ -40,7 +42,7 @@ def look(
     doc_ids: Integers,
     texts: pa.Array,
     *,
-    contract: text.Contract,
+    contract: tokenizer.Contract,
     shingle_size: int,
     counts: Counter[str],
 ) -> tuple[Integers, Integers]:
@@ -56,7 +58,7 @@ def look(
     seeds, doc_ids : int64 [m]
         Positions of seeds, and documents that resemble them.
     """
-    tokens, bounds = text.tokenise(texts, contract)
+    tokens, bounds = tokenizer.tokenise(texts, contract)
     values, offsets = shingles.shingle(tokens, bounds, shingle_size, contract)
     counts["documents"] += doc_ids.size
     if seeds.settings:
@@ -72,12 +74,12 @@ def _count_met(seeds: Seeds, doc_ids: Integers, values: Hashes, offsets: Integer
     signatures = minhash.sign(*exact.take(values, offsets, full), seeds.signatures.shape[1], seeds.signature_seed)
     low, sizes = minhash.low_bytes(signatures), np.diff(offsets)[full]
     for number, (setting, (keys, owners)) in enumerate(zip(seeds.settings, seeds.keys, strict=True)):
-        held = trial.band_keys(signatures, setting).reshape(-1)
+        held = sample_search.band_keys(signatures, setting).reshape(-1)
         for left, right in exact.meet(keys, owners, held, np.repeat(np.arange(full.size), setting.bands)):
             other = seeds.doc_ids[left] != doc_ids[full][right]
             left, right = left[other], right[other] + seed_sizes.size  # noqa: PLW2901 - what is left of them
             both = np.concatenate((seeds.low, low))[:, : setting.size]
-            likely = trial.select_likely(np.concatenate((seed_sizes, sizes)), both, left, right, setting)
+            likely = sample_search.select_likely(np.concatenate((seed_sizes, sizes)), both, left, right, setting)
             counts[f"paired {number}"] += left.size
             counts[f"compared {number}"] += likely.size
 

@@ -7,8 +7,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from dedup.kernels import Integers
-from dedup.kernels.pairs import sort_distinct
-from dedup.kernels.runs import find_bounds
+from dedup.kernels.runs.bounds import find_bounds
+from dedup.kernels.sets.pairs import sort_distinct
 
 LARGEST = 5
 """Number of the largest components that are reported in detail."""

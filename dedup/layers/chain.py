@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dedup.kernels.groups import bound_groups, join_groups
 from dedup.kernels.ids import to_doc_ids
-from dedup.kernels.moving import move_back, unite_spans
+from dedup.kernels.runs.groups import bound_groups, join_groups
+from dedup.kernels.runs.span_offsets import move_back, unite_spans
 from dedup.layers.layer import Batches, Engine, Found, NothingToSearchError, Rows
 from dedup.tables import arrow
 from dedup.tables.counts import Layered

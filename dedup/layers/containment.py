@@ -6,11 +6,12 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
-from dedup.kernels import containment, keeping
-from dedup.kernels.counting import add_groups
-from dedup.kernels.groups import join_groups
-from dedup.kernels.jaccard import BINS
-from dedup.kernels.text import Contract
+from dedup.kernels import election
+from dedup.kernels.runs.counting import add_groups
+from dedup.kernels.runs.groups import join_groups
+from dedup.kernels.sets import containment
+from dedup.kernels.sets.jaccard import BINS
+from dedup.kernels.text.tokenizer import Contract
 from dedup.layers import including
 from dedup.layers.copies import OWNER, Choice, name_owners, spare
 from dedup.layers.including import LARGER, RANKED
@@ -36,8 +37,8 @@ class ContainmentLayer:
         """Search the documents: DOCUMENTS -> REMOVALS.
 
         Every shingle is shuffled once, as 24 bytes, and those that several documents have twice more; then the shingles
-        of documents that may be contained, once for each other that may contain them. See `dedup.kernels.containment`
-        for why no pair is missed but those that are counted.
+        of documents that may be contained, once for each other that may contain them.
+        `dedup.kernels.sets.containment` says why no pair is missed but those that are counted.
         """
         settings = self.settings
         shingle = partial(including.shingle_batch, shingle_size=self.shingle_size, contract=self.contract)
@@ -183,7 +184,7 @@ def elect(edges: pa.RecordBatch, choice: Choice, schema: pa.Schema) -> pa.Record
     ends = pa.concat_batches([edges.select(names), others])
     doc_ids, firsts, numbers = np.unique(ends["doc_id"].to_numpy(), return_index=True, return_inverse=True)
     members = ends.take(pa.array(firsts))
-    ranks = keeping.rank_members(
+    ranks = election.rank_members(
         choice.rules,
         ids=members["id"],
         sources=members["source"],
@@ -196,7 +197,7 @@ def elect(edges: pa.RecordBatch, choice: Choice, schema: pa.Schema) -> pa.Record
     elected = containment.elect(left, right, members["size"].to_numpy(), places)
     gone = np.flatnonzero(elected.edges >= 0)
     owners = elected.owners[gone]
-    sources = keeping.number_sources(members["source"])
+    sources = election.number_sources(members["source"])
     least = np.arange(doc_ids.size)
     np.minimum.at(least, owners, gone)
     taken = elected.edges[gone]

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from dedup.kernels.counting import add_groups
-from dedup.kernels.grams import Index
-from dedup.kernels.matches import Known
-from dedup.kernels.text import Contract
+from dedup.kernels.runs.counting import add_groups
+from dedup.kernels.text.grams import Index
+from dedup.kernels.text.matches import Known
+from dedup.kernels.text.tokenizer import Contract
 from dedup.layers import matching
 from dedup.layers.layer import Engine, Found, Rows, Work
 from dedup.layers.prompts import Prompts, choose, tell_common, tell_sets

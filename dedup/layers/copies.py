@@ -8,10 +8,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dedup.kernels import keeping
-from dedup.kernels.groups import bound_groups, join_groups
+from dedup.kernels import election
 from dedup.kernels.hashing import digest_each
-from dedup.kernels.runs import mark_firsts, rank
+from dedup.kernels.runs.bounds import mark_firsts, rank
+from dedup.kernels.runs.groups import bound_groups, join_groups
 from dedup.layers.layer import Batches, Engine, Rows
 from dedup.tables import arrow
 
@@ -115,17 +115,17 @@ def _choose(
             continue
         groups = np.repeat(np.arange(np.count_nonzero(sizes > 1)), sizes[sizes > 1])
         keys = batch["order_keys"].flatten().to_numpy(zero_copy_only=False).reshape(batch.num_rows, -1)
-        ranks = keeping.rank_members(
+        ranks = election.rank_members(
             choice.rules,
             ids=batch["id"],
             sources=batch["source"],
             text_bytes=batch["text_bytes"].to_numpy(),
             keys=keys,
         )
-        sources = keeping.number_sources(batch["source"])
-        members = keeping.Members(groups, groups, np.ones_like(groups), sources, ranks)
-        policy = keeping.Policy(1.0, copies=choice.copies, copies_per_source=choice.copies_per_source)
-        kept = keeping.choose(members, keeping.Known(_EMPTY, _EMPTY, np.empty(0)), policy)
+        sources = election.number_sources(batch["source"])
+        members = election.Members(groups, groups, np.ones_like(groups), sources, ranks)
+        policy = election.Policy(1.0, copies=choice.copies, copies_per_source=choice.copies_per_source)
+        kept = election.choose(members, election.Known(_EMPTY, _EMPTY, np.empty(0)), policy)
         gone = np.flatnonzero(~kept.stays)
         owners = kept.owners[gone]
         least = bound_groups(batch, BY)[groups[gone]]

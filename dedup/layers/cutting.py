@@ -8,12 +8,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dedup.kernels import Integers
-from dedup.kernels.blocks import lists, unlists
-from dedup.kernels.groups import bound_groups, drop_repeated, join_groups
-from dedup.kernels.passages import unite
-from dedup.kernels.places import Places, fit, locate
-from dedup.kernels.runs import find_bounds, mark_firsts
-from dedup.kernels.text import Contract
+from dedup.kernels.runs.blocks import lists, unlists
+from dedup.kernels.runs.bounds import find_bounds, mark_firsts
+from dedup.kernels.runs.groups import bound_groups, drop_repeated, join_groups
+from dedup.kernels.text.passages import unite
+from dedup.kernels.text.places import Places, fit, locate
+from dedup.kernels.text.tokenizer import Contract
 from dedup.layers.layer import Batches, Engine, Rows
 from dedup.tables import arrow
 

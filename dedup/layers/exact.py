@@ -7,7 +7,7 @@ from itertools import pairwise
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dedup.kernels.text import Contract, tokenise
+from dedup.kernels.text.tokenizer import Contract, tokenise
 from dedup.layers.copies import KEYS, Choice, remove_copies, to_keys
 from dedup.layers.layer import Engine, Found, Rows
 

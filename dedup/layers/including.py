@@ -6,13 +6,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dedup.kernels import Hashes, Integers, containment
-from dedup.kernels.counting import count_groups, drop_repeated
-from dedup.kernels.groups import bound_groups, join_groups
-from dedup.kernels.jaccard import bin_similarities, count_shared
-from dedup.kernels.runs import mark_firsts
-from dedup.kernels.shingles import shingle
-from dedup.kernels.text import Contract, tokenise
+from dedup.kernels import Hashes, Integers
+from dedup.kernels.runs.bounds import mark_firsts
+from dedup.kernels.runs.counting import count_groups, drop_repeated
+from dedup.kernels.runs.groups import bound_groups, join_groups
+from dedup.kernels.sets import containment
+from dedup.kernels.sets.jaccard import bin_similarities, count_shared
+from dedup.kernels.sets.shingles import shingle
+from dedup.kernels.text.tokenizer import Contract, tokenise
 from dedup.layers.layer import Batches
 from dedup.tables import arrow
 

@@ -52,7 +52,7 @@ class Engine(Protocol[Rows]):
 
         `emit` makes rows of the schema `emitted` out of batches of `rows`; None where they have it. `work` receives
         them in ascending order of the columns `by`, then `order`, all int64; rows of equal `by` come to one call,
-        though perhaps in several batches: see `dedup.kernels.groups.join_groups`. What it yields has the schema
+        though perhaps in several batches: see `dedup.kernels.runs.groups.join_groups`. What it yields has the schema
         `schema`. With `once` they are read by one table alone, and made for it without being kept. With `repeated` the
         first of `by` is a hash, and the work makes nothing of a row whose hash no other has: it need not come.
         """

@@ -9,11 +9,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dedup.kernels import lines
-from dedup.kernels.counting import UNBOUNDED, add_groups, count_groups, drop_repeated
 from dedup.kernels.ids import to_doc_ids
-from dedup.kernels.runs import mark_firsts
-from dedup.kernels.text import Contract
+from dedup.kernels.runs.bounds import mark_firsts
+from dedup.kernels.runs.counting import UNBOUNDED, add_groups, count_groups, drop_repeated
+from dedup.kernels.text import lines
+from dedup.kernels.text.tokenizer import Contract
 from dedup.layers.layer import Batches, Engine, Found, Rows
 from dedup.settings.layers import Lines
 from dedup.tables.arrow import SPANS, integer_lists, integers

@@ -7,14 +7,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dedup.kernels import grams
-from dedup.kernels.counting import add_groups, drop_repeated
-from dedup.kernels.grams import Filter, Index
-from dedup.kernels.groups import bound_groups, join_groups
-from dedup.kernels.matches import Known, match
-from dedup.kernels.places import locate
-from dedup.kernels.runs import mark_firsts
-from dedup.kernels.text import Contract, tokenise
+from dedup.kernels.runs.bounds import mark_firsts
+from dedup.kernels.runs.counting import add_groups, drop_repeated
+from dedup.kernels.runs.groups import bound_groups, join_groups
+from dedup.kernels.text import grams
+from dedup.kernels.text.grams import Filter, Index
+from dedup.kernels.text.matches import Known, match
+from dedup.kernels.text.places import locate
+from dedup.kernels.text.tokenizer import Contract, tokenise
 from dedup.layers.layer import Batches
 from dedup.tables import arrow
 

@@ -8,9 +8,9 @@ from typing import NamedTuple, ParamSpec, Protocol, TypeVar
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from dedup.kernels.keeping import Policy
-from dedup.kernels.templates import choose_cap
-from dedup.kernels.text import Contract
+from dedup.kernels.election import Policy
+from dedup.kernels.sets.templates import choose_cap
+from dedup.kernels.text.tokenizer import Contract
 from dedup.layers.layer import NothingToSearchError
 from dedup.settings.hashspec import HashSpec
 from dedup.settings.keeping import parse_order

@@ -15,10 +15,10 @@ import numpy as np
 import pyarrow as pa
 
 from dedup.kernels import Integers
-from dedup.kernels.groups import bound_groups, join_groups
+from dedup.kernels.election import rank_members
 from dedup.kernels.hashing import mix
-from dedup.kernels.keeping import rank_members
-from dedup.kernels.runs import mark_firsts
+from dedup.kernels.runs.bounds import mark_firsts
+from dedup.kernels.runs.groups import bound_groups, join_groups
 from dedup.layers.layer import Batches, Engine, Rows
 from dedup.tables import arrow
 

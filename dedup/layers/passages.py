@@ -5,7 +5,7 @@
 
 Rows that travel: (hash, document, place) of each gram selected, 4 to 7 of 100 tokens, and of each window in question,
 never pairs, so that what occurs n times costs n rows. The text of a document is read again if it holds a gram that
-occurs twice, and once more if it holds or keeps a piece. See `dedup.kernels.passages` for why no window is missed.
+occurs twice, and once more if it holds or keeps a piece. See `dedup.kernels.text.passages` for why no window is missed.
 
 A window is told by a 64-bit hash of 64-bit hashes of tokens. Before anything is taken out, the tokens themselves of
 each piece and of the place that it is held against have had equal digests of 128 bits.
@@ -17,7 +17,7 @@ from typing import Literal
 
 import pyarrow as pa
 
-from dedup.kernels.text import Contract
+from dedup.kernels.text.tokenizer import Contract
 from dedup.layers import cutting, repeats
 from dedup.layers.cutting import Fate
 from dedup.layers.layer import Engine, Found, Rows

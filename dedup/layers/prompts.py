@@ -8,11 +8,11 @@ import numpy as np
 import pyarrow as pa
 
 from dedup.kernels import Integers
-from dedup.kernels.grams import Index, Occurrences, index
-from dedup.kernels.matches import Known
-from dedup.kernels.places import locate
-from dedup.kernels.runs import mark_firsts
-from dedup.kernels.text import Contract, tokenise
+from dedup.kernels.runs.bounds import mark_firsts
+from dedup.kernels.text.grams import Index, Occurrences, index
+from dedup.kernels.text.matches import Known
+from dedup.kernels.text.places import locate
+from dedup.kernels.text.tokenizer import Contract, tokenise
 
 SHOWN = 20
 """Items of a set, and common runs of tokens, that the report shows."""

@@ -4,7 +4,7 @@ from functools import partial
 
 import pyarrow as pa
 
-from dedup.kernels.groups import bound_groups, join_groups
+from dedup.kernels.runs.groups import bound_groups, join_groups
 from dedup.layers.chain import WHOLE
 from dedup.layers.layer import Batches, Engine, Rows
 from dedup.tables import arrow

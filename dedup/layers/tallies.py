@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from dedup.kernels import Integers
-from dedup.kernels.groups import bound_groups, join_groups
+from dedup.kernels.runs.groups import bound_groups, join_groups
 from dedup.layers.cutting import PASSAGE, PIECE, Fate
 from dedup.layers.layer import Batches, Engine, Rows
 

@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from dedup.kernels import compiled, lsh, minhash, shingles, text
+from dedup.kernels import compiled
+from dedup.kernels.sets import lsh, minhash, shingles
+from dedup.kernels.text import tokenizer
 from dedup.plan.rates import Rates
 
 DOCUMENTS, TOKENS, WORDS = 10_000, 200, 50_000
@@ -55,7 +57,7 @@ def _run_kernels(texts: pa.Array) -> dict[str, float]:
         seconds[name] = time.process_time() - begin
         return result
 
-    tokens, bounds = timed("tokens", partial(text.tokenise, texts, text.Contract()))
+    tokens, bounds = timed("tokens", partial(tokenizer.tokenise, texts, tokenizer.Contract()))
     values, offsets = timed("shingles", partial(shingles.shingle, tokens, bounds, 5))
     signatures = timed("signatures", partial(minhash.sign, values, offsets, 126, 1))
     doc_ids = np.repeat(np.arange(len(texts)), 21)

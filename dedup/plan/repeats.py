@@ -5,9 +5,9 @@ from collections.abc import Mapping
 import numpy as np
 
 from dedup.kernels import Flags, Floats, Integers
-from dedup.kernels.exact import take
-from dedup.kernels.passages import find_asked, find_pieces, roll, select_grams
-from dedup.kernels.runs import find_bounds, mark_repeated
+from dedup.kernels.runs.bounds import find_bounds, mark_repeated
+from dedup.kernels.sets.exact import take
+from dedup.kernels.text.passages import find_asked, find_pieces, roll, select_grams
 from dedup.plan.profile import Drawn
 from dedup.settings.contract import load_contract
 from dedup.settings.options import Config

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from dedup.kernels.curve import NEAR_MISS, probability
-from dedup.kernels.lsh import DRAWN_PAIRS, SAMPLED_PAIRS
+from dedup.kernels.sets.lsh import DRAWN_PAIRS, SAMPLED_PAIRS
 from dedup.plan.choice import Choice, cost
 from dedup.plan.curve import compared
 from dedup.plan.profile import Counts, Profile, Trial

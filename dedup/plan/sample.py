@@ -15,8 +15,10 @@ from dedup.errors import DataError
 from dedup.files.listing import list_files
 from dedup.files.source import open_source
 from dedup.files.splits import cut
-from dedup.kernels import Floats, Hashes, Integers, shingles, text
+from dedup.kernels import Floats, Hashes, Integers
 from dedup.kernels.hashing import mix
+from dedup.kernels.sets import shingles
+from dedup.kernels.text import tokenizer
 from dedup.plan.profile import Drawn, Profile, Similarities
 
 CHANCE = 0.1
@@ -41,7 +43,7 @@ def measure_corpus(
     text_column: str,
     drawn: int,
     shingle_size: int,
-    contract: text.Contract,
+    contract: tokenizer.Contract,
     id_bytes: float,
     sample_of: int | None = None,
     compared: int = COMPARED,
@@ -70,7 +72,7 @@ def measure_corpus(
         When there are fewer than two documents.
     """
     texts, total = _draw(path, text_column, drawn)
-    tokens, bounds = text.tokenise(texts, contract)
+    tokens, bounds = tokenizer.tokenise(texts, contract)
     values, offsets = shingles.shingle(tokens, bounds, shingle_size, contract)
     digests = np.frombuffer(b"".join(shingles.digest(values, offsets)), dtype="V16")
     full = np.flatnonzero(np.diff(offsets))

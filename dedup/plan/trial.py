@@ -13,12 +13,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from dedup.kernels import Floats, Hashes, Integers, exact, lsh, minhash, trial
+from dedup.kernels import Floats, Hashes, Integers, sample_search
 from dedup.kernels.components import connect
 from dedup.kernels.hashing import mix
-from dedup.kernels.jaccard import find_near_misses
-from dedup.kernels.pairs import decode
-from dedup.kernels.templates import Items, count_slots, cut_items
+from dedup.kernels.sets import exact, lsh, minhash
+from dedup.kernels.sets.jaccard import find_near_misses
+from dedup.kernels.sets.pairs import decode
+from dedup.kernels.sets.templates import Items, count_slots, cut_items
 from dedup.plan.profile import Counts, Drawn, Trial
 from dedup.plan.repeats import count_passages
 from dedup.settings.options import Config
@@ -70,8 +71,8 @@ def _rate(families: Mapping[str, Floats], weights: Floats | Integers) -> dict[st
 
 
 class _Searched(NamedTuple):
-    setting: trial.Setting
-    found: trial.Found
+    setting: sample_search.Setting
+    found: sample_search.Found
     signatures: Hashes
     hot: Integers
     """Members of buckets over the cap."""
@@ -81,7 +82,7 @@ class _Searched(NamedTuple):
 
 def _search(drawn: Drawn, config: Config, seed: int) -> _Searched:
     shingles, offsets = drawn.shingles, drawn.offsets
-    setting = trial.Setting(
+    setting = sample_search.Setting(
         threshold=config.threshold,
         bands=config.banding.bands,
         rows=config.banding.rows,
@@ -91,8 +92,8 @@ def _search(drawn: Drawn, config: Config, seed: int) -> _Searched:
     )
     doc_ids = np.arange(drawn.documents)
     signatures = minhash.sign(shingles, offsets, setting.size, seed)
-    heads = trial.find_heads(doc_ids, shingles, offsets)
-    found = trial.search(trial.Documents(doc_ids, shingles, offsets, heads, signatures), setting)
+    heads = sample_search.find_heads(doc_ids, shingles, offsets)
+    found = sample_search.search(sample_search.Documents(doc_ids, shingles, offsets, heads, signatures), setting)
     _, members, bounds = found.buckets
     sizes = np.diff(bounds)
     return _Searched(
@@ -199,7 +200,7 @@ def _list_rare(drawn: Drawn, searched: _Searched) -> tuple[Integers, Integers]:
     return np.repeat(hot, sizes)[(frequencies > 1) & (frequencies <= most)], hot[cut.owners]
 
 
-def _list_distant(found: trial.Found) -> tuple[Integers, Integers]:
+def _list_distant(found: sample_search.Found) -> tuple[Integers, Integers]:
     """Return the pairs of shingle sets of documents removed and of those kept for them that no edge joins."""
     places = np.arange(found.heads.size)
     removed = np.flatnonzero(found.components != places)

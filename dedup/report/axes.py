@@ -14,7 +14,7 @@ from matplotlib.axis import Axis
 from matplotlib.ticker import EngFormatter, LogLocator, NullLocator
 
 from dedup.kernels.curve import probability
-from dedup.kernels.jaccard import BINS
+from dedup.kernels.sets.jaccard import BINS
 
 BLUE, ORANGE = "#1f78c8", "#d1600a"
 """Colours that the colour-blind can tell apart, legible on white and on black."""

@@ -6,7 +6,7 @@ from typing import Any, TypeGuard
 
 from dedup.display import duration, hide_secrets, printable, share
 from dedup.errors import StorageError
-from dedup.kernels.jaccard import BINS
+from dedup.kernels.sets.jaccard import BINS
 from dedup.report.metrics import METRICS
 from dedup.settings.files import flatten
 

@@ -19,7 +19,7 @@ from dedup.display import hide_secrets
 from dedup.kernels import frequencies
 from dedup.kernels.compiled import AVAILABLE
 from dedup.kernels.curve import probability
-from dedup.kernels.lsh import verified_share
+from dedup.kernels.sets.lsh import verified_share
 from dedup.report.alerts import find_breaches
 from dedup.report.baseline import hold_against
 from dedup.report.decisions import show_doubtful, turn_dial

@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from itertools import zip_longest
 from typing import Any
 
-from dedup.kernels.doubts import DOUBTFUL, REMOVERS
+from dedup.kernels.removal_statistics import DOUBTFUL, REMOVERS
 from dedup.kernels.representatives import LARGEST
 from dedup.settings.options import Config
 from dedup.tables.counts import Layered, Near, Written

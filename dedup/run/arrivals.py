@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from dedup.kernels import Hashes, Integers
-from dedup.kernels.runs import find_bounds
+from dedup.kernels.runs.bounds import find_bounds
 from dedup.run.signing import Reading, Signatures
 from dedup.store.adding import Batch
 from dedup.store.content import name_content, sum_content

@@ -12,8 +12,9 @@ import pyarrow as pa
 from pyspark import daemon
 from pyspark.sql.pandas import serializers  # noqa: F401 - and pandas with it
 
-from dedup.kernels import features, jaccard, lsh, minhash, pairs, representatives  # noqa: F401
-from dedup.kernels.text import Contract
+from dedup.kernels import features, representatives  # noqa: F401
+from dedup.kernels.sets import jaccard, lsh, minhash, pairs  # noqa: F401
+from dedup.kernels.text.tokenizer import Contract
 from dedup.run import pipeline  # noqa: F401 - and whatever else a task is made of
 
 

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from dedup.engines.values import Register
 from dedup.kernels import Flags, Integers
-from dedup.kernels.runs import find_bounds, rank
+from dedup.kernels.runs.bounds import find_bounds, rank
 
 SOURCES = 50
 """Sources counted on their own."""

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from dedup.engines.passes import Part
 from dedup.engines.values import Found
 from dedup.kernels import Integers
-from dedup.kernels.identical import find_repeated
+from dedup.kernels.sets.identical import find_repeated
 from dedup.settings.layers import NEAR
 from dedup.store.adding import Grown
 from dedup.store.arrays import distinct, look_up

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from dedup.errors import ConfigError
 from dedup.files.chosen import Condition
-from dedup.kernels.text import Contract
+from dedup.kernels.text.tokenizer import Contract
 from dedup.layers.containment import ContainmentLayer
 from dedup.layers.contamination import ContaminationLayer
 from dedup.layers.copies import Choice

@@ -19,7 +19,7 @@ from dedup.files.listing import Listing
 from dedup.files.source import FileSource
 from dedup.files.splits import cut
 from dedup.files.storage import Storage
-from dedup.kernels.identical import find_repeated
+from dedup.kernels.sets.identical import find_repeated
 from dedup.layers.chain import Chain
 from dedup.layers.layer import NothingToSearchError
 from dedup.layers.spans import write_spans

@@ -8,7 +8,7 @@ from functools import partial
 import pyarrow as pa
 
 from dedup.files.chosen import Chosen, Condition, number_profiles
-from dedup.kernels.text import Contract
+from dedup.kernels.text.tokenizer import Contract
 from dedup.layers.layer import Engine, NothingToSearchError, Rows
 from dedup.report.profiles import Profiled
 from dedup.run.layers import list_conditions

@@ -22,10 +22,10 @@ from dedup.files.listing import Listing
 from dedup.files.source import FileSource
 from dedup.files.splits import Split
 from dedup.kernels import Hashes, Integers
-from dedup.kernels.exact import place
 from dedup.kernels.ids import apply_renamed
-from dedup.kernels.runs import find_bounds
-from dedup.kernels.text import Contract
+from dedup.kernels.runs.bounds import find_bounds
+from dedup.kernels.sets.exact import place
+from dedup.kernels.text.tokenizer import Contract
 from dedup.layers import layer
 from dedup.settings.options import Config
 from dedup.stages.placement import sample_share

@@ -6,7 +6,7 @@ from hashlib import blake2b
 from pathlib import Path
 
 from dedup.errors import ConfigError
-from dedup.kernels.text import Contract
+from dedup.kernels.text.tokenizer import Contract
 from dedup.settings.options import Config
 
 KEY_BYTES = 16

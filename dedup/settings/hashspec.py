@@ -4,7 +4,7 @@ import unicodedata
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Self
 
-from dedup.kernels.text import VERSION, Contract, key_fingerprint
+from dedup.kernels.text.tokenizer import VERSION, Contract, key_fingerprint
 from dedup.settings.options import Config
 
 

@@ -8,8 +8,9 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import types as T
 
-from dedup.kernels import Hashes, Integers, lsh
-from dedup.kernels.blocks import lists, routes, split, unlists, unpack
+from dedup.kernels import Hashes, Integers
+from dedup.kernels.runs.blocks import lists, routes, split, unlists, unpack
+from dedup.kernels.sets import lsh
 from dedup.stages.exchange import Batches, Counters, gather
 from dedup.stages.table import Keep, Seen, Table, read_histogram
 from dedup.tables.counts import Bucketed

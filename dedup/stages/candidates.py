@@ -8,9 +8,10 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from dedup.kernels import Hashes, Integers, filters, lsh
-from dedup.kernels.blocks import unlists, unrows
+from dedup.kernels import Hashes, Integers
 from dedup.kernels.curve import least_estimate
+from dedup.kernels.runs.blocks import unlists, unrows
+from dedup.kernels.sets import filters, lsh
 from dedup.stages.exchange import Counters, Pairs, meet
 from dedup.stages.placement import Meeting, place_pairs
 from dedup.stages.table import Keep, Seen, Table

@@ -8,9 +8,10 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from dedup.kernels import shingles, text
-from dedup.kernels.blocks import lists, unlists
-from dedup.kernels.jaccard import BINS, CLOSEST, bin_similarities, find_near_misses, jaccard
+from dedup.kernels.runs.blocks import lists, unlists
+from dedup.kernels.sets import shingles
+from dedup.kernels.sets.jaccard import BINS, CLOSEST, bin_similarities, find_near_misses, jaccard
+from dedup.kernels.text import tokenizer
 from dedup.stages.documents import Corpus
 from dedup.stages.exchange import Counters, Pairs, by_piece, meet
 from dedup.stages.placement import Meeting, fits_broadcast, place_comparison
@@ -35,7 +36,7 @@ def collect(
     wanted: DataFrame,
     *,
     most: int,
-    contract: text.Contract,
+    contract: tokenizer.Contract,
     shingle_size: int,
 ) -> Table[Sets]:
     """Keep, under a name, SETS of the wanted documents, of which there are at most so many."""
@@ -76,7 +77,7 @@ def collect_sets(
     signatures: DataFrame,
     wanted: DataFrame,
     *,
-    contract: text.Contract,
+    contract: tokenizer.Contract,
     shingle_size: int,
     broadcast: bool,
 ) -> DataFrame:
@@ -86,7 +87,7 @@ def collect_sets(
     """
 
     def collect_piece(batch: pa.RecordBatch) -> pa.RecordBatch:
-        tokens, bounds = text.tokenise(batch["text"], contract)
+        tokens, bounds = tokenizer.tokenise(batch["text"], contract)
         values, offsets = shingles.shingle(tokens, bounds, shingle_size, contract)
         return pa.record_batch({"doc_id": batch["doc_id"], "shingles": lists(values, offsets)})
 

@@ -17,7 +17,7 @@ from dedup.files.documents import read_with, to_documents
 from dedup.files.left import Left
 from dedup.files.source import FileSource
 from dedup.files.splits import Split
-from dedup.kernels.blocks import routes
+from dedup.kernels.runs.blocks import routes
 from dedup.stages.exchange import Batches
 from dedup.tables.schemas import PLACE, QUARANTINE
 

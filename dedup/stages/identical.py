@@ -8,9 +8,9 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from dedup.kernels import Integers
-from dedup.kernels.blocks import routes, split, unpack
 from dedup.kernels.hashing import mix
-from dedup.kernels.identical import find_identical, find_repeated
+from dedup.kernels.runs.blocks import routes, split, unpack
+from dedup.kernels.sets.identical import find_identical, find_repeated
 from dedup.stages.exchange import Batches, gather
 from dedup.stages.placement import place_identical
 from dedup.stages.table import Keep, Seen, Table

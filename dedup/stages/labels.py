@@ -7,7 +7,7 @@ import numpy as np
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from dedup.kernels.intervals import SIMILARITY_BINS, measure_share
+from dedup.kernels.confidence import SIMILARITY_BINS, measure_share
 from dedup.stages.components import find_parted
 from dedup.stages.edges import Sets, compare
 from dedup.stages.table import Keep, Table, count_rows

@@ -7,14 +7,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
-from dedup.kernels import Integers, neighbours, text
+from dedup.kernels import Integers, neighbours
 from dedup.kernels.neighbours import Seeds, select_least
+from dedup.kernels.text import tokenizer
 from dedup.stages.exchange import Batches, Counters, by_piece
 from dedup.tables.schemas import NEIGHBOURS
 
 
 def find_neighbours(
-    documents: DataFrame, seeds: Seeds, *, most: int, contract: text.Contract, shingle_size: int, counters: Counters
+    documents: DataFrame,
+    seeds: Seeds,
+    *,
+    most: int,
+    contract: tokenizer.Contract,
+    shingle_size: int,
+    counters: Counters,
 ) -> DataFrame:
     """DOCUMENTS -> NEIGHBOURS: documents that resemble a document drawn; one pass over the text, no shuffle.
 

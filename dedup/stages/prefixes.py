@@ -6,7 +6,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from dedup.kernels.blocks import unlists
+from dedup.kernels.runs.blocks import unlists
 from dedup.stages.exchange import Batches
 
 EXPLODED = T.StructType().add("doc_id", T.LongType()).add("size", T.IntegerType()).add("shingle", T.LongType())

@@ -14,19 +14,8 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from dedup.kernels.charges import charge
 from dedup.kernels.components import take_component
-from dedup.kernels.doubts import (
-    REMOVERS,
-    TOLD,
-    complete_joined,
-    count_joined,
-    list_own,
-    list_reached,
-    merge_removals,
-    tell_removals,
-)
-from dedup.kernels.keeping import (
+from dedup.kernels.election import (
     Kept,
     Known,
     Members,
@@ -37,8 +26,19 @@ from dedup.kernels.keeping import (
     number_sources,
     rank_members,
 )
+from dedup.kernels.removal_statistics import (
+    REMOVERS,
+    TOLD,
+    complete_joined,
+    count_joined,
+    list_own,
+    list_reached,
+    merge_removals,
+    tell_removals,
+)
 from dedup.kernels.representatives import LARGEST, look_up, tell_largest
-from dedup.kernels.runs import mark_firsts
+from dedup.kernels.runs.bounds import mark_firsts
+from dedup.kernels.source_limits import charge
 from dedup.stages.edges import Sets, compare
 from dedup.stages.exchange import Batches, Counters, gather
 from dedup.stages.placement import fits_broadcast, place_members

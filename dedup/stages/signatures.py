@@ -9,7 +9,9 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from dedup.kernels import blocks, features, frequencies, text
+from dedup.kernels import features, frequencies
+from dedup.kernels.runs import blocks
+from dedup.kernels.text import tokenizer
 from dedup.stages.documents import Corpus
 from dedup.stages.exchange import Counters, by_piece
 from dedup.stages.table import Keep, Seen, Table
@@ -35,7 +37,7 @@ def measure(seen: Seen) -> Signed:
 def sign_documents(
     corpus: Corpus,
     *,
-    contract: text.Contract,
+    contract: tokenizer.Contract,
     hashed: Mapping[str, Any] | None = None,
     shingle_size: int,
     bands: int,

@@ -20,9 +20,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from dedup.kernels import Hashes, Integers
-from dedup.kernels.blocks import routes, split
 from dedup.kernels.hashing import mix
-from dedup.kernels.runs import mark_firsts
+from dedup.kernels.runs.blocks import routes, split
+from dedup.kernels.runs.bounds import mark_firsts
 from dedup.stages.exchange import Batches
 
 SENT = pa.schema([("target", pa.int32()), ("block", pa.binary())])

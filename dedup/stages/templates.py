@@ -9,11 +9,12 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from dedup.kernels import Hashes, Integers, lsh
-from dedup.kernels.blocks import lists, pack, routes, split, unlists, unpack
+from dedup.kernels import Hashes, Integers
 from dedup.kernels.hashing import mix
-from dedup.kernels.runs import find_bounds, mark_firsts
-from dedup.kernels.templates import (
+from dedup.kernels.runs.blocks import lists, pack, routes, split, unlists, unpack
+from dedup.kernels.runs.bounds import find_bounds, mark_firsts
+from dedup.kernels.sets import lsh
+from dedup.kernels.sets.templates import (
     Items,
     Links,
     choose_bits,

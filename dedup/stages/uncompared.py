@@ -7,7 +7,8 @@ from typing import NamedTuple
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from dedup.kernels import Hashes, Integers, lsh
+from dedup.kernels import Hashes, Integers
+from dedup.kernels.sets import lsh
 from dedup.stages.candidates import pair_documents
 from dedup.stages.components import find_parted
 from dedup.stages.exchange import Batches, Counters, Pairs, distinct

@@ -3,7 +3,7 @@
 import numpy as np
 
 from dedup.kernels import Flags, Integers
-from dedup.kernels.pairs import sort_distinct
+from dedup.kernels.sets.pairs import sort_distinct
 
 
 def distinct(*values: Integers) -> Integers:

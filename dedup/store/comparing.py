@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 from dedup.errors import ConfigError
 from dedup.files.systems import redact
 from dedup.kernels import Flags, Integers
-from dedup.kernels.exact import compare as compare_sets
-from dedup.kernels.pairs import decode, encode
+from dedup.kernels.sets.exact import compare as compare_sets
+from dedup.kernels.sets.pairs import decode, encode
 from dedup.settings.hashspec import HashSpec
 from dedup.store.arrays import distinct, expand, is_in, look_up
 from dedup.store.changing import read_links

@@ -19,8 +19,9 @@ from dedup.engines.parts import Floats
 from dedup.engines.templates import link_templates
 from dedup.engines.values import Features, Search
 from dedup.engines.verification import Edges, Sets, verify
-from dedup.kernels import Bytes, Flags, Hashes, Integers, lsh, minhash, pairs
-from dedup.kernels.shared import find_shared
+from dedup.kernels import Bytes, Flags, Hashes, Integers
+from dedup.kernels.runs.shared import find_shared
+from dedup.kernels.sets import lsh, minhash, pairs
 from dedup.store.arrays import distinct, is_in
 from dedup.store.snapshot import Snapshot
 from dedup.tables.counts import Bucketed, Lost, Paired, Verified

@@ -9,10 +9,11 @@ import numpy as np
 import pyarrow as pa
 
 from dedup.errors import ConfigError
-from dedup.kernels import Integers, features, pairs
-from dedup.kernels.exact import compare
-from dedup.kernels.shingles import shingle
-from dedup.kernels.text import Contract
+from dedup.kernels import Integers, features
+from dedup.kernels.sets import pairs
+from dedup.kernels.sets.exact import compare
+from dedup.kernels.sets.shingles import shingle
+from dedup.kernels.text.tokenizer import Contract
 from dedup.settings.contract import load_contract
 from dedup.settings.files import load_config
 from dedup.settings.hashspec import HashSpec

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from dedup.engines.workers import count_cores
 from dedup.kernels import Hashes, Integers
-from dedup.kernels.exact import take
+from dedup.kernels.sets.exact import take
 from dedup.store.arrays import expand
 from dedup.store.schemas import Layout, list_layouts
 from dedup.store.state import State

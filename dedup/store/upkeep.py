@@ -11,7 +11,7 @@ import pyarrow as pa
 from dedup.errors import StorageError
 from dedup.files.systems import is_local, redact, resolve
 from dedup.kernels import Flags, Integers
-from dedup.kernels.shingles import digest
+from dedup.kernels.sets.shingles import digest
 from dedup.store.arrays import distinct, is_in
 from dedup.store.schemas import BATCHES, NO_SET, SEGMENT, TABLES
 from dedup.store.snapshot import Snapshot, to_sets

@@ -88,5 +88,5 @@ def test_the_archive_holds_what_executors_import_and_not_spark(master):
     loops = {name.rsplit("/")[-1].split("-")[0] for name in names if name.endswith(".nbi")}
     assert {"sets.shingle", "sets.count_shared", "pairs.join", "templates.mark"} <= loops
     compiled = {re.sub(r"__pycache__/|\.cpython-\d+", "", name) for name in names if name.endswith(".pyc")}
-    assert {"dedup/kernels/lsh.pyc", "numpy/__init__.pyc", "pyarrow/compute.pyc"} <= compiled
+    assert {"dedup/kernels/sets/lsh.pyc", "numpy/__init__.pyc", "pyarrow/compute.pyc"} <= compiled
     assert not {"pyspark", "mypy", "pytest", "moto"} & packages

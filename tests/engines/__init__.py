@@ -7,9 +7,9 @@ import pyarrow as pa
 import xxhash
 
 from dedup.engines.memory import Features, Search, find
-from dedup.kernels import lsh, minhash
-from dedup.kernels.shingles import digest, shingle
-from dedup.kernels.text import Contract, tokenise
+from dedup.kernels.sets import lsh, minhash
+from dedup.kernels.sets.shingles import digest, shingle
+from dedup.kernels.text.tokenizer import Contract, tokenise
 
 SEED = 1
 SEARCH = Search(threshold=0.8, bands=21, rows=6, max_bucket=150, estimate_sigmas=4.0)

@@ -8,8 +8,9 @@ from itertools import combinations
 import numpy as np
 
 from dedup.engines.memory import Search
-from dedup.kernels import doubts, lsh, templates
+from dedup.kernels import removal_statistics
 from dedup.kernels.curve import least_estimate
+from dedup.kernels.sets import lsh, templates
 from dedup.tables.counts import Lost
 from tests import oracles
 from tests.engines import SEED, Row
@@ -283,7 +284,8 @@ class Expected:
         )
         self.parted = 0 if search.by_representative else len(strict[1]) - staying
         self.joined = [
-            self._count_joined(each, {*self.edges, *known}) for each in doubts.choose_thresholds(search.threshold)
+            self._count_joined(each, {*self.edges, *known})
+            for each in removal_statistics.choose_thresholds(search.threshold)
         ]
 
     def _count_joined(self, threshold: float, known: set) -> int | None:

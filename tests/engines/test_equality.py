@@ -13,7 +13,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from dedup.kernels import lsh
+from dedup.kernels.sets import lsh
 from dedup.run.job import Job
 from dedup.run.local import run_in_memory
 from dedup.run.pipeline import run

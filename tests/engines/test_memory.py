@@ -14,7 +14,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from dedup.engines.members import Components, find_parted
 from dedup.errors import DataError
-from dedup.kernels import lsh
+from dedup.kernels.sets import lsh
 from dedup.tables import schemas
 from tests.engines import SEARCH, Corpus, Row, rows_of
 from tests.engines.oracle import Expected

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dedup.kernels.jaccard import jaccard
+from dedup.kernels.sets.jaccard import jaccard
 from tests.engines import SEARCH, Corpus, Row
 from tests.templates import Planted, make_family, make_templates
 

@@ -16,7 +16,7 @@ from dedup.files.listing import list_files
 from dedup.files.sink import write
 from dedup.files.source import open_source
 from dedup.files.splits import cut
-from dedup.kernels.moving import move_back, unite_spans
+from dedup.kernels.runs.span_offsets import move_back, unite_spans
 
 TEXTS = ["one two three", "\u00e9l\u00e8ve \U0001f600 fin", "nothing goes", "", 'quo"ted, "cells"\nof two lines']
 SPANS = {0: [(4, 8)], 1: [(0, 2), (6, 8)], 4: [(3, 4), (9, 20)]}

@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from dedup.kernels.minhash import sign
+from dedup.kernels.sets.minhash import sign
 
 
 def ragged(lists):

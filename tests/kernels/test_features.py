@@ -8,8 +8,10 @@ import xxhash
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dedup.kernels import features, lsh, minhash, shingles, text
-from dedup.kernels.text import Contract
+from dedup.kernels import features
+from dedup.kernels.sets import lsh, minhash, shingles
+from dedup.kernels.text import tokenizer
+from dedup.kernels.text.tokenizer import Contract
 from tests import strategies
 
 
@@ -17,7 +19,7 @@ from tests import strategies
 @given(strategies.cells(), st.integers(1, 6), st.sampled_from([(21, 6), (2, 3), (0, 6)]), strategies.seeds)
 def test_features_are_those_of_the_kernels(cells, shingle_size, banding, seed):
     texts, contract, (bands, rows) = pa.array(cells, pa.binary()), Contract(seed=seed), banding
-    tokens, token_bounds = text.tokenise(texts, contract)
+    tokens, token_bounds = tokenizer.tokenise(texts, contract)
     values, offsets = shingles.shingle(tokens, token_bounds, shingle_size, contract)
     signatures = minhash.sign(values, offsets, bands * rows, seed)
 

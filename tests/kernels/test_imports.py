@@ -25,6 +25,8 @@ def test_the_ground_floor_imports_neither_numba_nor_scipy_nor_pyarrow(module):
     assert packages & COSTLY == set()
 
 
-@pytest.mark.parametrize("module", ["kernels.features", "kernels.text", "plan.answer", "plan.sample", "explain.result"])
+@pytest.mark.parametrize(
+    "module", ["kernels.features", "kernels.text.tokenizer", "plan.answer", "plan.sample", "explain.result"]
+)
 def test_nothing_imports_numba_before_a_kernel_runs(module):
     assert "numba" not in imported(f"dedup.{module}")

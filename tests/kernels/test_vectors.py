@@ -5,10 +5,10 @@ import json
 import pyarrow as pa
 import pytest
 
-from dedup.kernels.lsh import band_keys
-from dedup.kernels.minhash import low_bytes, sign
-from dedup.kernels.shingles import digest, shingle
-from dedup.kernels.text import VERSION, Contract, tokenise
+from dedup.kernels.sets.lsh import band_keys
+from dedup.kernels.sets.minhash import low_bytes, sign
+from dedup.kernels.sets.shingles import digest, shingle
+from dedup.kernels.text.tokenizer import VERSION, Contract, tokenise
 from tests.vectors import FILE, make
 
 VECTORS = json.loads(FILE.read_text("utf-8"))

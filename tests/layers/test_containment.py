@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dedup.kernels.text import Contract
+from dedup.kernels.text.tokenizer import Contract
 from dedup.layers.containment import ContainmentLayer
 from dedup.layers.copies import Choice
 from dedup.settings.layers import Containment

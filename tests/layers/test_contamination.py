@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dedup.kernels.text import Contract
+from dedup.kernels.text.tokenizer import Contract
 from dedup.layers.contamination import ContaminationLayer
 from dedup.layers.prompts import Prompts
 from dedup.settings.layers import Contamination

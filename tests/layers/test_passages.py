@@ -11,8 +11,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dedup.files.left import cut_text
-from dedup.kernels.passages import gram_size
-from dedup.kernels.text import Contract
+from dedup.kernels.text.passages import gram_size
+from dedup.kernels.text.tokenizer import Contract
 from dedup.layers import repeats
 from dedup.layers.passages import PassagesLayer
 from dedup.settings.layers import Passages

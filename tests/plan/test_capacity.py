@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dedup.kernels.text import Contract
+from dedup.kernels.text.tokenizer import Contract
 from dedup.plan import shuffles
 from dedup.plan.answer import answer
 from dedup.plan.capacity import Cluster, plan

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from scipy.integrate import quad
 
-from dedup.kernels import minhash
 from dedup.kernels.curve import least_estimate, probability
+from dedup.kernels.sets import minhash
 from dedup.plan.curve import compared, cross, integral_optimum
 
 

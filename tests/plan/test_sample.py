@@ -11,7 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from dedup.errors import DataError, SchemaError, StorageError
-from dedup.kernels import lsh, minhash, shingles, text
+from dedup.kernels.sets import lsh, minhash, shingles
+from dedup.kernels.text import tokenizer
 from dedup.plan import sample
 from dedup.plan.answer import answer
 from dedup.plan.choice import cost
@@ -37,7 +38,13 @@ TEXTS = [
 
 
 def measured(path, **options):
-    defaults = {"text_column": "text", "drawn": 100, "shingle_size": SIZE, "contract": text.Contract(), "id_bytes": 8}
+    defaults = {
+        "text_column": "text",
+        "drawn": 100,
+        "shingle_size": SIZE,
+        "contract": tokenizer.Contract(),
+        "id_bytes": 8,
+    }
     return measure_corpus(str(path), **defaults | options)
 
 
@@ -156,7 +163,7 @@ def test_families_are_told_from_chance(tmp_path):
 def test_candidates_are_as_many_as_the_kernels_find(tmp_path, bands, rows):
     texts = Corpus(seed=2, mean_tokens=60).chunk(3000)[0]
     corpus = measured(write_parquet(tmp_path / "a.parquet", texts), drawn=3000)
-    values, offsets = shingles.shingle(*text.tokenise(texts, text.Contract()), SIZE)
+    values, offsets = shingles.shingle(*tokenizer.tokenise(texts, tokenizer.Contract()), SIZE)
     heads = np.unique(np.frombuffer(b"".join(shingles.digest(values, offsets)), dtype="V16"), return_index=True)[1]
     signatures = minhash.sign(values, offsets, bands * rows, 1)[heads]
     keys = lsh.band_keys(signatures, bands, rows)

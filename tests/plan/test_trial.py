@@ -9,7 +9,8 @@ import pytest
 
 from dedup import deduplicate
 from dedup.display import size
-from dedup.kernels import shingles, text
+from dedup.kernels.sets import shingles
+from dedup.kernels.text import tokenizer
 from dedup.plan.answer import answer
 from dedup.plan.profile import Drawn
 from dedup.plan.question import Question
@@ -30,7 +31,7 @@ def write(path, texts):
 
 
 def draw(texts, total=None):
-    tokens, bounds = text.tokenise(pa.array(texts, pa.large_binary()), text.Contract())
+    tokens, bounds = tokenizer.tokenise(pa.array(texts, pa.large_binary()), tokenizer.Contract())
     values, offsets = shingles.shingle(tokens, bounds, 5)
     return Drawn(
         shingles=values, offsets=offsets, tokens=tokens, bounds=bounds, total=total or len(texts), compared=len(texts)
@@ -69,7 +70,7 @@ def test_a_whole_corpus_is_counted_as_a_run_counts_it(tmp_path, make):
 
 
 def measure(path, drawn=DOCUMENTS, **options):
-    given = {"text_column": "text", "shingle_size": 5, "contract": text.Contract(), "id_bytes": 8, **options}
+    given = {"text_column": "text", "shingle_size": 5, "contract": tokenizer.Contract(), "id_bytes": 8, **options}
     return measure_corpus(path, drawn=drawn, **given)
 
 

@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 from pyspark.sql import functions as F
 
-from dedup.kernels.blocks import routes
+from dedup.kernels.runs.blocks import routes
 from dedup.stages.buckets import bucket_bands, bucket_prefixes
 from dedup.stages.exchange import Counters
 from tests import oracles

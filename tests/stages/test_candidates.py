@@ -6,8 +6,8 @@ from itertools import combinations
 
 import pytest
 
-from dedup.kernels import lsh
 from dedup.kernels.curve import least_estimate
+from dedup.kernels.sets import lsh
 from dedup.stages.candidates import pair_documents
 from dedup.stages.exchange import Counters
 from dedup.stages.placement import Meeting

@@ -12,8 +12,8 @@ from pyspark.sql import types as T
 
 import dedup.stages.exchange
 from dedup.kernels.curve import NEAR_MISS
-from dedup.kernels.jaccard import BINS, CLOSEST
-from dedup.kernels.text import Contract
+from dedup.kernels.sets.jaccard import BINS, CLOSEST
+from dedup.kernels.text.tokenizer import Contract
 from dedup.stages.documents import Rows
 from dedup.stages.edges import collect_near_misses, collect_sets, select_edges, select_near_misses, verify
 from dedup.stages.exchange import Counters, meet

@@ -5,11 +5,12 @@ import pyarrow as pa
 import pytest
 
 import dedup.stages.exchange
-from dedup.kernels import exact, minhash, trial
+from dedup.kernels import sample_search
 from dedup.kernels.hashing import mix
 from dedup.kernels.neighbours import Seeds, select_least
-from dedup.kernels.shingles import shingle
-from dedup.kernels.text import Contract, tokenise
+from dedup.kernels.sets import exact, minhash
+from dedup.kernels.sets.shingles import shingle
+from dedup.kernels.text.tokenizer import Contract, tokenise
 from dedup.stages.exchange import Counters
 from dedup.stages.neighbours import find_neighbours
 from tests import oracles
@@ -17,8 +18,8 @@ from tests.stages import settings
 from tests.test_pipeline import make_texts
 
 SETTINGS = [
-    trial.Setting(threshold=0.8, bands=21, rows=6, max_bucket=150, estimate_sigmas=4.0),
-    trial.Setting(threshold=0.5, bands=30, rows=2, max_bucket=150, estimate_sigmas=1.0),
+    sample_search.Setting(threshold=0.8, bands=21, rows=6, max_bucket=150, estimate_sigmas=4.0),
+    sample_search.Setting(threshold=0.5, bands=30, rows=2, max_bucket=150, estimate_sigmas=1.0),
 ]
 
 
@@ -67,7 +68,7 @@ def test_neighbours_are_those_at_the_floor_and_pairs_are_counted(spark, monkeypa
     low, sizes = minhash.low_bytes(signatures), np.diff(sets[1])
     assert counters.values()["documents"] == len(texts)
     for number, setting in enumerate(SETTINGS):
-        keys = trial.band_keys(signatures, setting)
+        keys = sample_search.band_keys(signatures, setting)
         shared = [
             (place, other)
             for place in drawn
@@ -75,7 +76,7 @@ def test_neighbours_are_those_at_the_floor_and_pairs_are_counted(spark, monkeypa
             if place != other and oracle[place] and oracle[other] and (keys[place] == keys[other]).any()
         ]
         left, right = np.array(shared).T
-        likely = trial.select_likely(sizes, low[:, : setting.size], left, right, setting)
+        likely = sample_search.select_likely(sizes, low[:, : setting.size], left, right, setting)
         assert 0 < likely.size < left.size
         assert counters.values()[f"paired {number}"] == left.size
         assert counters.values()[f"compared {number}"] == likely.size

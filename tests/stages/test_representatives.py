@@ -5,7 +5,7 @@ import json
 import pytest
 from pyspark.sql import types as T
 
-from dedup.kernels.keeping import Policy
+from dedup.kernels.election import Policy
 from dedup.stages import representatives
 from dedup.stages.exchange import Counters
 from dedup.stages.representatives import Choice, find_distant, measure, select_removals

@@ -3,7 +3,7 @@
 import pytest
 
 import dedup.stages.exchange
-from dedup.kernels.text import Contract
+from dedup.kernels.text.tokenizer import Contract
 from dedup.stages.documents import Rows
 from dedup.stages.exchange import Counters
 from dedup.stages.signatures import select_sample, sign_documents

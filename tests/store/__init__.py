@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from dedup.engines.values import Found, Search
-from dedup.kernels.text import Contract
+from dedup.kernels.text.tokenizer import Contract
 from dedup.settings.files import load_config
 from dedup.settings.hashspec import HashSpec
 from dedup.store.adding import Batch, Grown, grow

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import dedup
 from dedup.cli import lookup as cli
 from dedup.errors import ConfigError, StorageError
-from dedup.kernels.jaccard import jaccard
+from dedup.kernels.sets.jaccard import jaccard
 from dedup.store.lookup import Store
 from dedup.store.tables import Tables
 from tests.engines import SEARCH, Corpus, Row

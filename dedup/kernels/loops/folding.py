@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 
 from dedup.kernels import Bytes, Integers
-from dedup.kernels.folding import (
+from dedup.kernels.loops import compiled
+from dedup.kernels.text.folding import (
     COMPOSED,
     INERT,
     JOINING,
@@ -18,7 +19,6 @@ from dedup.kernels.folding import (
     UNSAFE,
     Folding,
 )
-from dedup.kernels.loops import compiled
 
 
 @compiled

@@ -8,10 +8,10 @@ from numba import types
 from numba.extending import intrinsic
 
 from dedup.kernels import Bytes, Hashes, Integers
-from dedup.kernels.characters import MARK, SEPARATOR, UNSPACED, UNSPACED_MARK, WORD
 from dedup.kernels.hashing import GOLDEN
 from dedup.kernels.loops import compiled
 from dedup.kernels.loops.hashing import mix
+from dedup.kernels.text.characters import MARK, SEPARATOR, UNSPACED, UNSPACED_MARK, WORD
 
 PADDING = 8
 """Zero bytes behind the folded text, so that eight can be read from anywhere in it."""

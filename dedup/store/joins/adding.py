@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 
 from dedup.errors import DataError
 from dedup.kernels import Integers
-from dedup.kernels.text import Contract
+from dedup.kernels.text.tokenizer import Contract
 from dedup.stages.components import Connecting, find_parted
 from dedup.stages.documents import Corpus
 from dedup.stages.edges import compare

@@ -12,7 +12,7 @@ from pyspark.sql import types as T
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from dedup.engines.values import Search
-from dedup.kernels import blocks
+from dedup.kernels.runs import blocks
 from dedup.stages.exchange import Batches
 from dedup.stages.placement import BAND_BYTES, CELL_BYTES, place_bands, tasks
 from dedup.stages.table import Keep, Table, count_rows

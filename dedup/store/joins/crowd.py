@@ -6,7 +6,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from dedup.kernels import Integers, blocks
+from dedup.kernels import Integers
+from dedup.kernels.runs import blocks
 from dedup.stages import edges, templates
 from dedup.stages.exchange import Batches
 from dedup.stages.placement import CELL_BYTES, place_prefixes, tasks

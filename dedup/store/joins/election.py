@@ -16,10 +16,11 @@ from pyspark.sql import types as T
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from dedup.engines.values import Search
-from dedup.kernels import Hashes, Integers, blocks
-from dedup.kernels.doubts import REMOVERS, merge_removals
-from dedup.kernels.exact import take
+from dedup.kernels import Hashes, Integers
+from dedup.kernels.removal_statistics import REMOVERS, merge_removals
 from dedup.kernels.representatives import LARGEST
+from dedup.kernels.runs import blocks
+from dedup.kernels.sets.exact import take
 from dedup.stages.components import Connecting, connect_documents
 from dedup.stages.exchange import Batches, Counters
 from dedup.stages.placement import CELL_BYTES, tasks

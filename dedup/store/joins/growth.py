@@ -9,8 +9,10 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from dedup.kernels import Integers, blocks, lsh
-from dedup.kernels.filters import PAIRS_AT_A_TIME
+from dedup.kernels import Integers
+from dedup.kernels.runs import blocks
+from dedup.kernels.sets import lsh
+from dedup.kernels.sets.filters import PAIRS_AT_A_TIME
 from dedup.stages import candidates, edges, uncompared
 from dedup.stages.exchange import Batches
 from dedup.stages.placement import CELL_BYTES, fits_broadcast, place_bands, tasks

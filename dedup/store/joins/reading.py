@@ -13,7 +13,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from dedup.files.systems import absolute
 from dedup.kernels import Flags, Integers
-from dedup.kernels.blocks import routes, split, unpack
+from dedup.kernels.runs.blocks import routes, split, unpack
 from dedup.stages.exchange import Batches, gather
 from dedup.stages.placement import ceil_div, fits_broadcast
 from dedup.store.arrays import distinct, is_in

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from dedup.engines.values import Search
-from dedup.kernels import blocks
+from dedup.kernels.runs import blocks
 from dedup.stages import buckets
 from dedup.stages.edges import Sets
 from dedup.stages.exchange import Batches

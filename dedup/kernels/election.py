@@ -1,0 +1,253 @@
+"""Which documents of a component stay: the order of its members, linkage, and further copies."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dedup.kernels import Flags, Floats, Integers
+from dedup.kernels.representatives import elect
+from dedup.kernels.runs.bounds import find_bounds, rank
+from dedup.kernels.sets import filters, pairs
+
+FIRST = 100
+"""Of the documents that stay and are similar to one that goes, those that each other such is compared with."""
+
+
+class Policy(NamedTuple):
+    """What the settings say."""
+
+    threshold: float
+    by_representative: bool = False
+    max_component: int = 0
+    """0: no limit."""
+    copies: int = 1
+    copies_per_source: int = 0
+
+
+class Members(NamedTuple):
+    """The n documents that resemble others, in any order."""
+
+    component_ids: Integers
+    set_ids: Integers
+    """Documents of one shingle set share it; all of a component's sets have edges."""
+    sizes: Integers
+    """Shingles."""
+    sources: Integers
+    """Numbers of the sources."""
+    ranks: Integers
+    """int64 [n, rules]: less is better, the last rule is of distinct ids."""
+
+
+class Known(NamedTuple):
+    """Distinct pairs left < right of set ids with exact Jaccard."""
+
+    left: Integers
+    right: Integers
+    jaccard: Floats
+
+
+class Kept(NamedTuple):
+    """What becomes of every member."""
+
+    owners: Integers
+    """Position of the document that is kept for it; its own of those."""
+    stays: Flags
+    """The documents kept, further copies among them."""
+    decided: Integers
+    """How many choices each of the rules has decided: int64 [rules]."""
+    relinked: int
+    """Components beyond the limit, which had linkage by representative."""
+    left: Integers
+    """Set ids of pairs whose Jaccard must be known for the result to hold; then all is asked again."""
+    right: Integers
+
+
+def choose(members: Members, known: Known, policy: Policy) -> Kept:
+    """Choose the documents that stay.
+
+    With linkage by component one stands for all of it, the first in the order. By representative the order is gone
+    through: a document that is similar to one that stays is removed in favour of the first such, any other stays. What
+    the edges do not tell, since a pair was no candidate, is asked for between documents that would both stay and are
+    both similar to one that goes, unless their sizes rule it out.
+    """
+    order = np.lexsort((*members.ranks.T[::-1], members.component_ids))
+    places = np.empty_like(order)
+    places[order] = np.arange(order.size)
+    first = elect(members.component_ids, places)
+    by_star = np.full(order.size, policy.by_representative)
+    relinked = 0
+    if policy.max_component and not policy.by_representative:
+        _, inverse, sizes = np.unique(members.component_ids, return_inverse=True, return_counts=True)
+        by_star = sizes[inverse] > policy.max_component
+        relinked = int(np.count_nonzero(sizes > policy.max_component))
+    left = right = np.empty(0, dtype=np.int64)
+    owners = first
+    if by_star.any():
+        rows = np.flatnonzero(by_star)
+        taken = Members(*(column[rows] for column in members))
+        owned, left, right = _link(taken, places[rows], known, policy.threshold)
+        owners = first.copy()
+        owners[rows] = rows[owned]
+    own = np.arange(owners.size)
+    stays = (owners == own) | _find_copies(owners, places, members.sources, policy)
+    decided = _count_decided(owners, places, members.ranks)
+    return Kept(owners, stays, decided, relinked, left, right)
+
+
+def count_parted(members: Members, known: Known, kept: Kept, similarities: Floats, policy: Policy) -> int:
+    """Return how many members more linkage by representative would let stay, as far as the pairs known tell.
+
+    Only components are gone through that hold a member less similar than the threshold to the one kept for it, or a
+    further copy, which is not told how similar it is.
+
+    Parameters
+    ----------
+    kept
+        Of `choose` with this policy.
+    similarities : float64 [n]
+        To the one kept, NaN where no pair known tells it; 1 of members that stay.
+    """
+    is_further = kept.stays & (kept.owners != np.arange(kept.owners.size))
+    chained = np.unique(members.component_ids[~(similarities >= policy.threshold) | is_further])
+    if policy.by_representative or not chained.size:
+        return 0
+    rows = np.flatnonzero(np.isin(members.component_ids, chained))
+    taken = Members(*(column[rows] for column in members))
+    strict = choose(taken, known, policy._replace(by_representative=True))
+    return int(np.count_nonzero(strict.stays) - np.count_nonzero(kept.stays[rows]))
+
+
+def _link(members: Members, places: Integers, known: Known, threshold: float) -> tuple[Integers, Integers, Integers]:
+    """Return the position of the document kept for each, and pairs of sets that are to be known."""
+    set_ids, numbers = np.unique(members.set_ids, return_inverse=True)
+    # The first document of each set; a set's later ones share its fate.
+    firsts = np.lexsort((places, numbers))[find_bounds(np.sort(numbers))[:-1]]
+    ends = [np.minimum(np.searchsorted(set_ids, each), set_ids.size - 1) for each in known[:2]]
+    here = (set_ids[ends[0]] == known.left) & (set_ids[ends[1]] == known.right)
+    one, other, exact = ends[0][here], ends[1][here], known.jaccard[here]
+    similar = exact >= threshold
+    owners = _capture(np.argsort(places[firsts]), one[similar], other[similar])
+    asked = _pair_staying(owners, one[similar], other[similar], places[firsts])
+    left, right = pairs.decode(asked[~pairs.find_known(asked, pairs.encode(one, other))])
+    possible = filters.select_possible(members.sizes[firsts[left]], members.sizes[firsts[right]], threshold)
+    return firsts[owners][numbers], set_ids[left[possible]], set_ids[right[possible]]
+
+
+def _capture(order: Integers, left: Integers, right: Integers) -> Integers:
+    """Go through vertices in order: one that has no owner owns itself and all neighbours without one.
+
+    Returns
+    -------
+    int64 [vertices]
+        The owner of each.
+    """
+    tails, heads = np.concatenate((left, right)), np.concatenate((right, left))
+    heads = heads[np.argsort(tails, kind="stable")]
+    bounds = np.concatenate(([0], np.cumsum(np.bincount(tails, minlength=order.size)))).tolist()
+    owners = np.full(order.size, -1)
+    for vertex in order.tolist():
+        if owners[vertex] < 0:
+            owners[vertex] = vertex
+            around = heads[bounds[vertex] : bounds[vertex + 1]]
+            owners[around[owners[around] < 0]] = vertex
+    return owners
+
+
+def _pair_staying(owners: Integers, left: Integers, right: Integers, places: Integers) -> Integers:
+    """Return the pairs of vertices that stay and have a neighbour in common that goes, as `pairs.encode` has them.
+
+    Of the many that a neighbour may have, each is paired with the FIRST in order, so that pairs grow as edges do.
+    """
+    stays = owners == np.arange(owners.size)
+    tails, heads = np.concatenate((left, right)), np.concatenate((right, left))
+    chosen = ~stays[tails] & stays[heads]
+    tails, heads = tails[chosen], heads[chosen]
+    order = np.lexsort((places[heads], tails))
+    tails, heads = tails[order], heads[order]
+    ranks = rank(tails)
+    later = np.repeat(np.arange(tails.size), np.minimum(ranks, FIRST))
+    earlier = later - ranks[later] + rank(later)
+    one, other = heads[later], heads[earlier]
+    return pairs.sort_distinct(pairs.encode(np.minimum(one, other), np.maximum(one, other)))
+
+
+def _find_copies(owners: Integers, places: Integers, sources: Integers, policy: Policy) -> Flags:
+    """Return which are among the first of their group, or of their source in it, that may stay."""
+    if policy.copies == 1 and not policy.copies_per_source:
+        return np.zeros(owners.size, dtype=bool)
+    stays = np.zeros(owners.size, dtype=bool)
+    order = np.lexsort((places, owners))
+    stays[order] = rank(owners[order]) < policy.copies
+    order = np.lexsort((places, sources, owners))
+    stays[order] |= rank(owners[order], sources[order]) < policy.copies_per_source
+    return stays
+
+
+def _count_decided(owners: Integers, places: Integers, ranks: Integers) -> Integers:
+    """Count the rules that tell the first of every group of several from the second."""
+    order = np.lexsort((places, owners))
+    bounds = find_bounds(owners[order])
+    begins = bounds[:-1][np.diff(bounds) > 1]
+    differs = ranks[order[begins]] != ranks[order[begins + 1]]
+    return np.bincount(differs.argmax(axis=1), minlength=ranks.shape[1])
+
+
+def rank_members(
+    rules: Sequence[tuple[str, str]],
+    *,
+    ids: pa.Array,
+    sources: pa.Array,
+    text_bytes: Integers,
+    keys: Floats,
+) -> Integers:
+    """Return the ranks that `Members` has, of rules by their name and what follows its colon; nulls rank last.
+
+    Parameters
+    ----------
+    ids
+        The user's own.
+    text_bytes : int64 [n]
+    keys : float64 [n, columns]
+        For each rule of a column, in their order, as from `dedup.files.orders.to_key`: less is better.
+    """
+    columns = iter(keys.T)
+    by_id: Integers = pc.rank(ids, tiebreaker="dense").to_numpy().astype(np.int64)
+    ranks = []
+    for name, of in rules:
+        if name == "smallest_id":
+            ranks.append(by_id)
+        elif name == "source":
+            ranks.append(_rank_sources(sources, [each.strip() for each in of.split(",")]))
+        elif name in {"longest", "shortest"}:
+            ranks.append(text_bytes if name == "shortest" else -text_bytes)
+        else:
+            ranks.append(np.unique(next(columns), return_inverse=True)[1].astype(np.int64))
+    return np.stack([*ranks, by_id], axis=1)
+
+
+def _rank_sources(sources: pa.Array, listed: list[str]) -> Integers:
+    """Return the place of each source in the list; others come behind, and null last."""
+    found = pc.index_in(sources, pa.array(listed, pa.string())).fill_null(len(listed))
+    is_null = sources.is_null()
+    places: Integers = found.to_numpy(zero_copy_only=False).astype(np.int64)
+    places += is_null.to_numpy(zero_copy_only=False)
+    return places
+
+
+def number_sources(sources: pa.Array) -> Integers:
+    """Return a number for each source; null is a source like others."""
+    numbers: Integers = pc.dictionary_encode(sources, null_encoding="encode").indices.to_numpy().astype(np.int64)
+    return numbers
+
+
+def name_decided(decided: Integers, rules: Sequence[tuple[str, str]]) -> dict[str, int]:
+    """Return how many choices each rule has decided, by its name; the smallest id decides at the end."""
+    names = [":".join(filter(None, rule)) for rule in rules] + ["smallest_id"]
+    found: dict[str, int] = {}
+    for name, count in zip(names, decided.tolist(), strict=True):
+        if count:
+            found[name] = found.get(name, 0) + count
+    return found

@@ -1,0 +1,1 @@
+"""Sorted columns of numbers: runs of equal values, groups and spans."""

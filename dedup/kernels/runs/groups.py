@@ -1,0 +1,63 @@
+"""Groups of rows of equal keys in a stream of batches that is ordered by them."""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import pyarrow as pa
+
+from dedup.kernels import Integers
+from dedup.kernels.runs.bounds import find_bounds, mark_firsts
+
+
+def join_groups(batches: Iterable[pa.RecordBatch], by: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """Yield the same rows in the same order, in batches that each hold whole groups.
+
+    Parameters
+    ----------
+    by
+        Columns, int64 without nulls, by which the rows are in ascending order.
+    """
+    held: list[pa.RecordBatch] = []
+    for batch in batches:
+        if not batch.num_rows:
+            continue
+        bounds = bound_groups(batch, by)
+        begin, last = 0, int(bounds[-2])
+        if held and _is_next(held[-1], batch, by):
+            begin = int(bounds[1])
+            held.append(batch.slice(0, begin))
+            if begin == batch.num_rows:
+                continue
+        if held:
+            yield _join(held)
+        if last > begin:
+            yield batch.slice(begin, last - begin)
+        held = [batch.slice(last)]
+    if held:
+        yield _join(held)
+
+
+def drop_repeated(batches: Iterable[pa.RecordBatch], by: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """Yield of rows that are equal in some columns, int64 without nulls, the first; equal rows lie side by side."""
+    last: tuple[object, ...] | None = None
+    for batch in batches:
+        if not batch.num_rows:
+            continue
+        columns = [batch[name].to_numpy() for name in by]
+        firsts = mark_firsts(*columns)
+        firsts[0] = tuple(column[0] for column in columns) != last
+        last = tuple(column[-1] for column in columns)
+        yield batch.filter(pa.array(firsts))
+
+
+def bound_groups(batch: pa.RecordBatch, by: Sequence[str]) -> Integers:
+    """Return where the groups of a batch begin, and its length: int64 [groups + 1]."""
+    return find_bounds(*(batch[name].to_numpy() for name in by))
+
+
+def _is_next(before: pa.RecordBatch, batch: pa.RecordBatch, by: Sequence[str]) -> bool:
+    """Tell whether a batch begins with the group that the one before ends with."""
+    return all(before[name][-1] == batch[name][0] for name in by)
+
+
+def _join(held: list[pa.RecordBatch]) -> pa.RecordBatch:
+    return held[0] if len(held) == 1 else pa.concat_batches(held)

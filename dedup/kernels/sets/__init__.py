@@ -1,0 +1,1 @@
+"""Sets of shingle hashes: signatures, band keys, pairs, and exact comparison."""

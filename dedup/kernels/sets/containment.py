@@ -1,0 +1,120 @@
+"""Containment: the share of a set's elements that another, of as many or more, has too.
+
+All sets that have at least the share c of a set A are found without comparing all with all. Let m = ceil(c |A|), and P
+be any |A| - m + 1 elements of A. A set B that has none of P has at most |A| - |P| = m - 1 elements of A, fewer than
+c |A|. So whoever compares A with all sets that hold an element of P misses none: a prefix filter [1]_ on the side of A
+alone, as it suits a measure that is not symmetric. Which elements P has is free: the rarest make the fewest pairs, and
+those that no other set has make none.
+
+References
+----------
+.. [1] S. Chaudhuri, V. Ganti, R. Kaushik: A primitive operator for similarity joins in data cleaning. ICDE 2006.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from dedup.kernels import Flags, Integers
+from dedup.kernels.runs.bounds import find_bounds, rank
+from dedup.kernels.sets.prefixes import ROUNDING
+
+
+def count_needed(sizes: Integers, threshold: float) -> Integers:
+    """Return how many elements of sets of these sizes another must have: int64 [n], at least 1."""
+    needed: Integers = np.ceil(threshold * sizes - ROUNDING).astype(np.int64)
+    return np.maximum(needed, 1)
+
+
+def mark_prefixes(owners: Integers, sizes: Integers, threshold: float, least: int) -> Flags:
+    """Tell which elements make the pairs of their set.
+
+    Parameters
+    ----------
+    owners : int64 [elements]
+        The set of each, in runs; of a set's elements those that others have too, and of a run the rarest first.
+    sizes : int64 [elements]
+        All elements of that set.
+    least
+        Elements of the smallest set that makes pairs.
+
+    Returns
+    -------
+    bool [elements]
+        The elements that no other set has, rarer than all of these, have taken their places before.
+    """
+    bounds = find_bounds(owners)
+    shared = np.repeat(np.diff(bounds), np.diff(bounds))
+    taken = sizes - count_needed(sizes, threshold) + 1 - (sizes - shared)
+    marked: Flags = (rank(owners) < taken) & (sizes >= least)
+    return marked
+
+
+def pair_holders(keys: Integers, chosen: Flags, before: int, most: int) -> tuple[Integers, Integers, Integers]:
+    """Pair each chosen holder of an element with the first holders of it before.
+
+    Parameters
+    ----------
+    keys : int64 [n]
+        The element that each has, in runs; of a run the largest sets first.
+    chosen : bool [n]
+        Those that are paired with others.
+    before
+        Holders that the first run has had before and that are not given.
+    most
+        Others that one is paired with, at least 1.
+
+    Returns
+    -------
+    ones, others : int64 [pairs]
+        Positions.
+    missed : int64 [n]
+        The others before each that it's not paired with.
+    """
+    places = rank(keys)
+    counts = np.where(chosen, np.minimum(places, most), 0)
+    ones = np.repeat(np.arange(keys.size), counts)
+    others = ones - places[ones] + rank(ones)
+    whole = places + np.where(keys == keys[:1], before, 0)
+    return ones, others, np.where(chosen, np.maximum(whole - most, 0), 0)
+
+
+class Elected(NamedTuple):
+    """What becomes of n sets."""
+
+    owners: Integers
+    """Position of the set that each goes in favour of; its own of those that stay."""
+    edges: Integers
+    """Number of the edge that says so, -1 of those that stay."""
+
+
+def elect(left: Integers, right: Integers, sizes: Integers, ranks: Integers) -> Elected:
+    """Choose the sets that go, each in favour of one that stays and contains it.
+
+    Larger sets decide first, of equal sizes the first in rank: a set that one of those before it that stay contains
+    goes, in favour of the first of these in rank. So no circle of sets removes them all, and none goes for the sake of
+    one that is gone, which contains less of it than the threshold asks for.
+
+    Parameters
+    ----------
+    left, right : int64 [edges]
+        Positions of sets; the smaller of both is contained in the other, of equal sizes each in the other.
+    sizes : int64 [n]
+    ranks : int64 [n]
+        Less is better; distinct.
+    """
+    order = np.lexsort((ranks, -sizes))
+    turns = np.empty_like(order)
+    turns[order] = np.arange(order.size)
+    later = np.where(turns[left] > turns[right], left, right)
+    earlier = left + right - later
+    by_turn = np.lexsort((ranks[earlier], turns[later]))
+    owners, edges = np.arange(sizes.size), np.full(sizes.size, -1)
+    stays = [True] * sizes.size
+    columns = (column[by_turn].tolist() for column in (later, earlier))
+    for edge, one, other in zip(by_turn.tolist(), *columns, strict=True):
+        # The first edge of a set to one that stays decides, and all of those have had their turn.
+        if stays[one] and stays[other]:
+            stays[one] = False
+            owners[one], edges[one] = other, edge
+    return Elected(owners, edges)

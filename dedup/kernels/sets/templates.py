@@ -1,0 +1,296 @@
+"""Which pairs of very many sets that share a template must be compared, so that components lose none.
+
+The proof is in docs/templates.md, whose words stand here: an item is a part of a set, and the size of the whole set. A
+shingle is hot if too many items hold it, rare otherwise. Items that share a rare shingle are paired. Items that share
+none can be similar through their hot parts alone: of one and the same hot part the item with the least besides, the
+centre, is similar to all that any other is similar to, so all others need it only; and unlike hot parts are items
+again, each with the size of its centre.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from dedup.kernels import Flags, Floats, Hashes, Integers, compiled
+from dedup.kernels.hashing import expand, mix
+from dedup.kernels.runs.bounds import find_bounds, rank
+from dedup.kernels.sets import lsh, pairs
+from dedup.kernels.sets.exact import take
+from dedup.kernels.sets.jaccard import count_shared
+from dedup.kernels.sets.prefixes import ROUNDING
+
+SPARSITY = 2
+"""Bits by which slots, in which shingles are counted, outnumber them."""
+MARK_SEED = 0x686F74
+"""Seed of the two sums by which hot parts are told apart."""
+WHOLE = 2
+"""Items of which all pairs are compared, in terms of what makes a shingle hot."""
+EXACT = 8
+"""How much larger a bucket of exact mode may be: it is for small corpora, and edges left out would be missed there."""
+
+
+def choose_cap(max_bucket: int, mode: str) -> int:
+    """Return the members of the largest bucket of which all pairs are compared."""
+    return max_bucket * EXACT if mode == "exact" else max_bucket
+
+
+class Items(NamedTuple):
+    """Parts of sets."""
+
+    shingles: Hashes
+    """Ascending and distinct within a part."""
+    offsets: Integers
+    totals: Integers
+    """Sizes of the whole sets."""
+
+
+class Slots(NamedTuple):
+    """How many shingles fall into each slot, by their leading bits; counts end where shingles are hot."""
+
+    counts: npt.NDArray[Any]
+    shift: np.uint64
+
+
+class Cut(NamedTuple):
+    """What the slots make of n items."""
+
+    values: Hashes
+    """The rare shingles of all prefixes, as many as may be shared."""
+    owners: Integers
+    hot: Integers
+    """Hot shingles of every item: int64 [n]."""
+
+
+class Centres(NamedTuple):
+    """Items whose hot parts may make them similar to others, and the centre of each hot part."""
+
+    items: Integers
+    """Ascending."""
+    centres: Integers
+    """Ascending, those of all hot parts."""
+    places: Integers
+    """Which of the centres each item has."""
+    room: Floats
+    """What two items may have besides this hot part and still be similar."""
+    extra: Integers
+    """What each item has besides it."""
+
+
+class Links(NamedTuple):
+    """Pairs of items, perhaps with repetitions."""
+
+    left: Integers
+    right: Integers
+    undecided: Integers
+    """Items among which similar pairs may be missing, ascending."""
+
+
+def link(items: Items, threshold: float, most: int, *, exhaust: bool) -> Links:
+    """Return pairs of items, which hold all that is needed to connect those that reach the threshold.
+
+    Parameters
+    ----------
+    most
+        Items that hold a rare shingle.
+    exhaust
+        Whether all pairs of hot parts that differ in too many ways are compared, which takes the square of their
+        number; otherwise their items are undecided.
+    """
+    count = items.totals.size
+    slots = count_slots(items.shingles, most)
+    cut = cut_items(items, slots, threshold, most)
+    near = pair_shared(cut.values, cut.owners, count)
+    able = find_able(cut.hot, items.totals, threshold)
+    found = find_centres(able, cut.hot, mark_hot(items, able, slots, most), items.totals, threshold)
+    deeper = link_centres(
+        lambda: select_hot(items, found.centres, slots, most), found, threshold, most, exhaust=exhaust
+    )
+    left, right = pairs.decode(near)
+    return Links(np.concatenate((left, deeper.left)), np.concatenate((right, deeper.right)), deeper.undecided)
+
+
+def link_centres(select: Callable[[], Items], found: Centres, threshold: float, most: int, *, exhaust: bool) -> Links:
+    """Return the pairs of items that need their hot parts to meet.
+
+    Parameters
+    ----------
+    select
+        Returns the hot parts of the centres, of which it is not asked where they are undecided.
+    """
+    none, count = np.empty(0, dtype=np.int64), found.centres.size
+    best, room, deeper = np.full(count, -1), np.full(count, -np.inf), Links(none, none, none)
+    if 2 * count > found.items.size and count > WHOLE * most and not exhaust:
+        deeper = Links(none, none, np.arange(count))
+    elif count:
+        parts = select()
+        if 2 * count > found.items.size and count > WHOLE * most:
+            deeper = _link_all(parts, threshold)
+        elif count <= WHOLE * most:
+            left, right = np.triu_indices(count, 1)
+            deeper = Links(left, right, none)
+        else:
+            deeper = link(parts, threshold, most, exhaust=exhaust)
+        best, room = _find_best(parts, deeper, threshold)
+    besides = found.extra[np.searchsorted(found.items, found.centres)]
+    own, centre = found.items, found.centres[found.places]
+    tight = (found.extra + besides[found.places] <= found.room + ROUNDING) & (own != centre)
+    roomy = (best[found.places] >= 0) & (found.extra <= room[found.places] + ROUNDING) & (own != centre)
+    left = np.concatenate((found.centres[deeper.left], own[tight], own[roomy]))
+    right = np.concatenate((found.centres[deeper.right], centre[tight], found.centres[best[found.places][roomy]]))
+    undecided = own[np.isin(found.places, deeper.undecided) & ~tight]
+    return Links(np.minimum(left, right), np.maximum(left, right), undecided)
+
+
+def _link_all(parts: Items, threshold: float) -> Links:
+    """Return all pairs of parts that may reach the threshold: those whose prefixes share a shingle."""
+    count = parts.totals.size
+    cut = cut_items(parts, count_slots(parts.shingles, count), threshold, count)
+    return Links(*pairs.decode(pair_shared(cut.values, cut.owners, count)), np.empty(0, dtype=np.int64))
+
+
+def choose_bits(shingles: int) -> int:
+    """Return how many leading bits tell the slots of so many shingles."""
+    return max(shingles.bit_length() + SPARSITY, 6)
+
+
+def count_slots(shingles: Hashes, most: int) -> Slots:
+    """Count shingles by their leading bits, up to `most + 1`."""
+    bits = choose_bits(shingles.size)
+    shift = np.uint64(64 - bits)
+    kind = np.min_scalar_type(most + 1)
+    if not compiled.AVAILABLE:
+        counts = np.bincount((shingles >> shift).astype(np.int64), minlength=1 << bits)
+        return Slots(np.minimum(counts, most + 1).astype(kind), shift)
+    from dedup.kernels.loops import templates as loops
+
+    counts = np.zeros(1 << bits, dtype=kind)
+    loops.count_slots(shingles, shift, most, counts)
+    return Slots(counts, shift)
+
+
+def cut_items(items: Items, slots: Slots, threshold: float, most: int) -> Cut:
+    """Return the rare shingles of prefixes, the fewest of their slot first, and how many are hot.
+
+    Two items that reach the threshold and share a rare shingle share one of the first
+    `part - ceil(threshold * total) + 1` of each, hot ones last. Those that are alone in their slot are left out.
+    """
+    sizes = np.diff(items.offsets)
+    lengths = sizes - least_shared(items.totals, threshold) + 1
+    hot = np.zeros(sizes.size, dtype=np.int64)
+    if compiled.AVAILABLE:
+        from dedup.kernels.loops import templates as loops
+
+        # Of what is never written to, the system makes no memory.
+        positions = np.empty(items.shingles.size, dtype=np.int64)
+        positions = positions[: loops.cut(*items[:2], *slots, most, lengths, hot, positions)].copy()
+    else:
+        positions = _cut(items, slots, most, lengths, hot)
+    frequencies = slots.counts[(items.shingles[positions] >> slots.shift).astype(np.int64)]
+    owners = np.searchsorted(items.offsets, positions, side="right") - 1
+    values, owners = shorten(items.shingles[positions], owners, frequencies, lengths)
+    return Cut(values, owners, hot)
+
+
+def shorten(values: Hashes, owners: Integers, frequencies: Hashes, lengths: Integers) -> tuple[Hashes, Integers]:
+    """Return of the rare shingles of every owner as many as `lengths` says, the rarest."""
+    order = np.lexsort((values, frequencies, owners))
+    values, owners = values[order], owners[order]
+    taken = rank(owners) < lengths[owners] if owners.size else owners.astype(bool)
+    return values[taken], owners[taken]
+
+
+def least_shared(totals: Integers, threshold: float) -> Integers:
+    """Return how many shingles a set must share with any that reaches the threshold."""
+    least: Integers = np.ceil(threshold * totals - ROUNDING).astype(np.int64)
+    return least
+
+
+def pair_shared(values: Hashes, owners: Integers, count: int) -> Integers:
+    """Return the distinct pairs of owners, below `count`, of one value, as from `pairs.encode`."""
+    keys, members, offsets = lsh.group(values, owners)
+    return pairs.join(keys, members, offsets, None, doc_ids=np.arange(count))
+
+
+def sum_marks(shingles: Hashes, owners: Integers, count: int) -> Hashes:
+    """Return the marks of hot parts, or what some of their shingles add to them: uint64 [count, 2]."""
+    marks = np.zeros((count, 2), dtype=np.uint64)
+    for column, seed in enumerate(expand(MARK_SEED, 2)):
+        np.add.at(marks[:, column], owners, mix(shingles ^ seed))
+    return marks
+
+
+def has_enough(hot: Integers, totals: Integers, threshold: float) -> Flags:
+    """Tell whose hot shingles are as many as a similar pair shares."""
+    enough: Flags = hot >= np.maximum(least_shared(totals, threshold), 1)
+    return enough
+
+
+def find_able(hot: Integers, totals: Integers, threshold: float) -> Integers:
+    """Return the items that can be similar to another through hot shingles alone.
+
+    An item is left out that, with the least that any other has besides its hot part, has too much.
+    """
+    extra, room = totals - hot, hot * (1 / threshold - 1)
+    able = np.flatnonzero(has_enough(hot, totals, threshold))
+    if able.size:
+        able = able[extra[able] + extra[able].min() <= room[able] + ROUNDING]
+    return able
+
+
+def mark_hot(items: Items, chosen: Integers, slots: Slots, most: int) -> Hashes:
+    """Return what is equal for equal hot parts of the chosen items: uint64 [chosen, 2]."""
+    if compiled.AVAILABLE:
+        from dedup.kernels.loops import templates as loops
+
+        marks = np.empty((chosen.size, 2), dtype=np.uint64)
+        loops.mark(*items[:2], *slots, most, expand(MARK_SEED, 2), chosen, marks)
+        return marks
+    parts = select_hot(items, chosen, slots, most)
+    return sum_marks(parts.shingles, np.repeat(np.arange(chosen.size), np.diff(parts.offsets)), chosen.size)
+
+
+def find_centres(able: Integers, hot: Integers, marks: Hashes, totals: Integers, threshold: float) -> Centres:
+    """Return the centres of the hot parts of the able items, `marks` being theirs."""
+    extra: Integers = (totals - hot)[able]
+    room: Floats = hot[able] * np.float64(1 / threshold - 1)
+    order = np.lexsort((extra, marks[:, 1], marks[:, 0]))
+    bounds = find_bounds(marks[order, 0], marks[order, 1]) if order.size else np.zeros(1, dtype=np.int64)
+    centres = np.empty_like(able)
+    centres[order] = np.repeat(able[order[bounds[:-1]]], np.diff(bounds))
+    distinct, places = np.unique(centres, return_inverse=True)
+    return Centres(able, distinct, places, room, extra)
+
+
+def select_hot(items: Items, chosen: Integers, slots: Slots, most: int) -> Items:
+    """Return the hot parts of some items."""
+    shingles, offsets = take(*items[:2], chosen)
+    is_hot: Flags = slots.counts[(shingles >> slots.shift).astype(np.int64)] > most
+    return Items(shingles[is_hot], np.concatenate(([0], np.cumsum(is_hot)))[offsets], items.totals[chosen])
+
+
+def _find_best(parts: Items, links: Links, threshold: float) -> tuple[Integers, Floats]:
+    """Return the item that leaves every item the most room for what it has besides, -1 for none, and that room."""
+    best, room = np.full(parts.totals.size, -1), np.full(parts.totals.size, -np.inf)
+    if links.left.size:
+        sizes = np.diff(parts.offsets)
+        shared = count_shared(*parts[:2], links.left, links.right)
+        free = shared / threshold - (sizes[links.left] + sizes[links.right] - shared)
+        ends, others = np.concatenate((links.left, links.right)), np.concatenate((links.right, links.left))
+        found = np.tile(free, 2) - (parts.totals - sizes)[others]
+        order = np.lexsort((others, -found, ends))
+        first = order[find_bounds(ends[order])[:-1]]
+        best[ends[first]], room[ends[first]] = others[first], found[first]
+    return best, room
+
+
+def _cut(items: Items, slots: Slots, most: int, lengths: Integers, hot: Integers) -> Integers:
+    """Do in place what both loops do, and return the positions."""
+    sizes = np.diff(items.offsets)
+    owners = np.repeat(np.arange(sizes.size), sizes)
+    frequencies = slots.counts[(items.shingles >> slots.shift).astype(np.int64)]
+    is_hot = frequencies > most
+    hot[:] = np.bincount(owners[is_hot], minlength=sizes.size)
+    lengths -= np.bincount(owners[frequencies == 1], minlength=sizes.size)
+    return np.flatnonzero((frequencies > 1) & ~is_hot & (lengths[owners] > 0))

@@ -1,0 +1,81 @@
+"""Which sources answer for the removal of a document: those without which nothing would join it to another."""
+
+import numpy as np
+
+from dedup.kernels import Flags, Floats, Integers
+from dedup.kernels.chains import count_steps
+from dedup.kernels.representatives import look_up
+from dedup.kernels.runs.bounds import find_bounds, mark_firsts, rank
+
+
+def charge(
+    chosen: Integers,
+    heads: Integers,
+    sources: Integers,
+    edges: tuple[Integers, Integers, Floats],
+    stays: Flags | None = None,
+) -> tuple[Integers, Integers]:
+    """Return the documents that are removed and the sources that answer for each.
+
+    The shortest chain of edges from a document to the one kept decides; at every step it takes the greatest similarity.
+    The sources of the documents between the two answer, but the document's own; where there are none, that of the one
+    kept. So whoever puts a bridge between documents of others answers for what it joins, and they do not.
+
+    Parameters
+    ----------
+    chosen, heads : int64 [n]
+        Positions of the document kept for each, and of the one that stands for each shingle set.
+    sources : int64 [n]
+    edges
+        Positions of heads, left and right, and similarities.
+    stays : bool [n]
+        Which documents are not removed; None: those that are kept for themselves.
+
+    Returns
+    -------
+    documents, sources : int64 [charges]
+        Distinct, ascending.
+    """
+    count = chosen.size
+    nearer = _find_nearer(edges, count, heads[chosen])
+    removed = np.flatnonzero(chosen != np.arange(count) if stays is None else ~stays)
+    ends = heads[removed], heads[chosen[removed]]
+    # What is similar to the one kept needs no bridge, wherever others lead.
+    is_apart = np.isnan(look_up(np.minimum(*ends), np.maximum(*ends), edges))
+    own, bridge = removed, np.where(is_apart, nearer[heads[removed]], -1)
+    charged: list[tuple[Integers, Integers]] = []
+    while own.size:
+        # The set of the one kept has none nearer.
+        is_between = (bridge >= 0) & (bridge != heads[chosen[own]])
+        own, bridge = own[is_between], bridge[is_between]
+        is_foreign = sources[bridge] != sources[own]
+        charged.append((own[is_foreign], sources[bridge[is_foreign]]))
+        bridge = nearer[bridge]
+    free = np.setdiff1d(removed, np.concatenate([documents for documents, _ in charged] or [removed[:0]]))
+    free = free[sources[free] != sources[chosen[free]]]
+    charged.append((free, sources[chosen[free]]))
+    documents, owners = (np.concatenate(column) for column in zip(*charged, strict=True))
+    order = np.lexsort((owners, documents))
+    documents, owners = documents[order], owners[order]
+    distinct = mark_firsts(documents, owners)
+    return documents[distinct], owners[distinct]
+
+
+def _find_nearer(edges: tuple[Integers, Integers, Floats], count: int, ends: Integers) -> Integers:
+    """Return for every document the next on its chain to the nearest of the ends; -1 for these and where none leads."""
+    left, right, similarities = edges
+    steps = count_steps(left, right, count, np.unique(ends))
+    tails, tips = np.concatenate((left, right)), np.concatenate((right, left))
+    on = np.flatnonzero((steps[tips] == steps[tails] - 1) & (steps[tips] >= 0))
+    order = on[np.lexsort((tips[on], -np.tile(similarities, 2)[on], tails[on]))]
+    best = order[find_bounds(tails[order])[:-1]] if order.size else order
+    nearer = np.full(count, -1)
+    nearer[tails[best]] = tips[best]
+    return nearer
+
+
+def spare(documents: Integers, sources: Integers, most: int) -> Integers:
+    """Return the documents that are beyond the first `most` of a source that answers for them, ascending."""
+    order = np.lexsort((documents, sources))
+    beyond = rank(sources[order]) >= most if order.size else order.astype(bool)
+    return np.unique(documents[order[beyond]])

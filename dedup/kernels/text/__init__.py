@@ -1,0 +1,1 @@
+"""Texts to tokens, lines and passages: where each stands, and its hash."""

@@ -1,0 +1,78 @@
+"""Which tokens of documents match texts, once it is known which grams count."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from dedup.kernels import Flags, Integers
+from dedup.kernels.runs.bounds import find_bounds
+
+
+class Known(NamedTuple):
+    """The grams that some document has."""
+
+    numbers: Integers
+    """In the index, ascending."""
+    sizes: Integers
+    """Tokens of each."""
+    is_common: Flags
+    """Whether more documents have it than may."""
+    offsets: Integers
+    """int64 [grams + 1]: gram i is of `texts[offsets[i]:offsets[i + 1]]`."""
+    texts: Integers
+
+
+class Span(NamedTuple):
+    """Tokens of a document."""
+
+    begin: int
+    end: int
+    texts: tuple[int, ...]
+    """Those that they match, ascending; of common grams none."""
+
+
+def match(numbers: Integers, places: Integers, known: Known, margin: int, *, with_common: bool) -> list[Span]:
+    """Return the spans of one document, which neither overlap nor touch.
+
+    Parameters
+    ----------
+    numbers, places : int64 [hits]
+        Grams of the index and their first tokens, in any order.
+    margin
+        Tokens on both sides of a match that belong to it; they may lie outside the document.
+    with_common
+        Whether common grams make spans of their own, where they reach into no other.
+    """
+    rows = np.searchsorted(known.numbers, numbers)
+    ends = places + known.sizes[rows]
+    common = known.is_common[rows]
+    spans = [
+        Span(begin, end, tuple(sorted({text for row in owned for text in _list_texts(known, row)})))
+        for begin, end, owned in _unite(places[~common] - margin, ends[~common] + margin, rows[~common])
+    ]
+    if with_common:
+        taken = [(span.begin, span.end) for span in spans]
+        spans += [
+            Span(begin, end, ())
+            for begin, end, _ in _unite(places[common], ends[common], rows[common])
+            if all(end < low or begin > high for low, high in taken)
+        ]
+    return sorted(spans)
+
+
+def _list_texts(known: Known, row: int) -> Sequence[int]:
+    texts: list[int] = known.texts[known.offsets[row] : known.offsets[row + 1]].tolist()
+    return texts
+
+
+def _unite(begins: Integers, ends: Integers, rows: Integers) -> list[tuple[int, int, list[int]]]:
+    """Unite intervals that overlap or touch, each with the distinct rows of all."""
+    order = np.argsort(begins, kind="stable")
+    begins, reach, rows = begins[order], np.maximum.accumulate(ends[order]), rows[order]
+    apart = np.concatenate(([True], begins[1:] > reach[:-1]))[: begins.size]
+    bounds = find_bounds(np.cumsum(apart))
+    return [
+        (int(begins[low]), int(reach[high - 1]), np.unique(rows[low:high]).tolist())
+        for low, high in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True)
+    ]

@@ -1,0 +1,47 @@
+"""Counts of groups, whatever the batches."""
+
+import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dedup.kernels.runs.counting import UNBOUNDED, count_groups
+
+NAMES = ("key", "source", "doc_id")
+ROWS = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2), st.integers(0, 3)), max_size=40).map(sorted)
+
+
+def in_batches(rows, cuts, names=NAMES):
+    columns = [*zip(*rows, strict=True)] or [()] * len(names)
+    table = pa.table({name: pa.array(column, pa.int64()) for name, column in zip(names, columns, strict=True)})
+    return (
+        batch
+        for begin, end in zip([0, *cuts], [*cuts, len(rows)], strict=True)
+        for batch in table.slice(begin, max(end - begin, 0)).to_batches()
+    )
+
+
+@given(rows=ROWS, cuts=st.lists(st.integers(0, 40), max_size=9).map(sorted), enough=st.integers(1, 9))
+def test_every_row_comes_with_what_its_group_counts(rows, cuts, enough):
+    found = []
+    for batch, counts in count_groups(in_batches(rows, cuts), ["key"], ["source", "doc_id"], [UNBOUNDED, enough]):
+        found += zip(map(tuple, batch.to_pandas().to_numpy().tolist()), counts.T.tolist(), strict=True)
+    assert [row for row, _ in found] == rows
+    for (key, _, _), (sources, documents) in found:
+        every = {row[1:] for row in rows if row[0] == key}
+        assert documents == min(len(every), enough)
+        if documents < enough:
+            assert sources == len({source for source, _ in every})
+
+
+def test_a_group_is_held_back_no_longer_than_its_count_is_open():
+    batches = in_batches([(0, 0, n) for n in range(100)], range(1, 100))
+    taken = 0
+
+    def watch():
+        nonlocal taken
+        for batch in batches:
+            taken += 1
+            yield batch
+
+    for number, _ in enumerate(count_groups(watch(), ["key"], ["doc_id"], [3])):
+        assert taken <= max(number + 1, 3)

@@ -1,0 +1,109 @@
+"""Exact Jaccard against fractions."""
+
+import tracemalloc
+from itertools import combinations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dedup.kernels import compiled
+from dedup.kernels.curve import NEAR_MISS
+from dedup.kernels.sets import jaccard as kernel
+from dedup.kernels.sets.jaccard import CLOSEST, find_near_misses, jaccard
+from dedup.kernels.sets.shingles import shingle
+from dedup.kernels.text.tokenizer import Contract, tokenise
+from tests import oracles, strategies
+from tests.kernels import ragged
+
+
+@st.composite
+def sets_and_pairs(draw):
+    sets = draw(strategies.hash_sets())
+    numbers = st.integers(0, max(len(sets) - 1, 0))
+    return sets, draw(st.lists(st.tuples(numbers, numbers), max_size=30 if sets else 0))
+
+
+def measure(sets, pairs):
+    left, right = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
+    similarities = jaccard(*ragged(map(sorted, sets)), left, right)
+    assert similarities.dtype == np.float64
+    return similarities.tolist()
+
+
+@given(sets_and_pairs(), st.sampled_from([1, 7, kernel.CHUNK]))
+def test_similarities_are_the_fractions_rounded_once_whatever_the_chunk(drawn, chunk):
+    sets, pairs = drawn
+    members = [frozenset(each) for each in sets]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kernel, "CHUNK", chunk)
+        similarities = measure(sets, pairs)
+
+    assert similarities == [float(oracles.jaccard(members[left], members[right])) for left, right in pairs]
+
+
+@given(strategies.near_copies(), st.integers(1, 5), st.sampled_from([0.5, 0.8, 0.9, 1]))
+def test_similar_pairs_of_near_copies_are_those_of_their_texts(copies, size, threshold):
+    numbered = list(combinations(range(len(copies)), 2))
+    left, right = np.array(numbered, dtype=np.int64).reshape(-1, 2).T
+    expected = oracles.similar_pairs({n: oracles.shingle_set(text, size) for n, text in enumerate(copies)}, threshold)
+
+    similarities = jaccard(*shingle(*tokenise(pa.array(copies, pa.string()), Contract()), size), left, right)
+
+    found = {pair: value for pair, value in zip(numbered, similarities.tolist(), strict=True) if value >= threshold}
+    assert found == {pair: float(fraction) for pair, fraction in expected.items()}
+
+
+def test_a_set_without_members_is_like_nothing_not_even_itself():
+    assert measure([[], [1], []], [(0, 1), (1, 0), (0, 2), (0, 0), (1, 1)]) == [0, 0, 0, 0, 1]
+
+
+def test_four_fifths_is_the_threshold_that_users_write():
+    # 1,600 of 2,000: the quotient of the counts, not something a rounding below it.
+    sets = [range(1800), range(200, 2000), range(4), range(5)]
+
+    assert measure(sets, [(0, 1), (2, 3)]) == [0.8, 0.8]
+
+
+@given(
+    st.dictionaries(
+        st.tuples(st.integers(-3, 5), st.integers(6, 12)), st.sampled_from([0.0, 0.5, 0.55, 0.6, 0.7, 0.79, 0.8, 1.0])
+    ),
+    st.sampled_from([0.1, 0.7, 0.8]),
+)
+def test_near_misses_are_the_closest_of_either_document_below_the_threshold(similarities, threshold):
+    ordered = sorted(similarities)
+    below = [pair for pair in ordered if threshold > similarities[pair] >= threshold - NEAR_MISS]
+    expected = set()
+    for doc_id in {end for pair in below for end in pair}:
+        # sorted is stable: of equals the first are closest.
+        own = sorted((pair for pair in below if doc_id in pair), key=lambda pair: -similarities[pair])
+        expected |= set(own[:CLOSEST])
+
+    left, right = np.array(ordered, dtype=np.int64).reshape(-1, 2).T
+    values = np.array([similarities[pair] for pair in ordered])
+    found = find_near_misses(left, right, values, threshold)
+
+    assert {pair for pair, chosen in zip(ordered, found.tolist(), strict=True) if chosen} == expected
+    assert len(expected) <= CLOSEST * len({end for pair in below for end in pair})
+
+
+def test_chunks_bound_the_memory(monkeypatch):
+    monkeypatch.setattr(compiled, "AVAILABLE", False)
+    sets = [range(start, start + 1000) for start in range(50)]
+    pairs = [(0, other) for other in range(50)] * 40
+
+    def peak_bytes(chunk):
+        monkeypatch.setattr(kernel, "CHUNK", chunk)
+        tracemalloc.start()
+        try:
+            measure(sets, pairs)
+            return tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+    # 4 million elements of at least 8 bytes at once, or about 1 % of them.
+    assert peak_bytes(1 << 30) > 32e6
+    assert peak_bytes(1 << 15) < 8e6

@@ -1,0 +1,98 @@
+"""Distinct pairs of buckets, and numbers that occur twice, whichever loop finds them."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dedup.kernels.runs.shared import find_shared
+from dedup.kernels.sets import filters, lsh, pairs
+from dedup.kernels.sets.prefixes import select_prefixes
+from tests.kernels import ragged
+from tests.strategies import int64s, uint64s
+
+keyed = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 30)), max_size=120)
+
+
+def spread(number: int) -> int:
+    """Return a hash: keys differ in their leading bits."""
+    return number * 0x9E3779B97F4A7C15 % 2**64
+
+
+@given(keyed, st.lists(int64s, min_size=31, max_size=31, unique=True), st.sampled_from([None, 2, 3, 7, 150]))
+def test_pairs_of_positions_are_the_distinct_pairs_of_the_buckets_of_ids(rows, doc_ids, max_bucket):
+    doc_ids = np.sort(np.array(doc_ids))
+    keys = np.array([spread(key) for key, _ in rows], dtype=np.uint64)
+    places = np.array([place for _, place in rows], dtype=np.int64)
+    counted = []
+    found = pairs.join(*lsh.group(keys, places), max_bucket, doc_ids=doc_ids, check=counted.append)
+
+    expected = set()
+    for left, right in lsh.pairs(*lsh.group(keys, doc_ids[places]), max_bucket, 3):
+        expected |= set(zip(left.tolist(), right.tolist(), strict=True))
+    left, right = pairs.decode(found)
+    assert list(zip(doc_ids[left].tolist(), doc_ids[right].tolist(), strict=True)) == sorted(expected)
+    assert max(counted, default=0) >= len(expected)
+
+
+@pytest.mark.parametrize("waiting", [1, 5, 1 << 23])
+def test_pairs_of_many_batches_are_told_apart(monkeypatch, waiting):
+    monkeypatch.setattr(pairs, "WAITING", waiting)
+    chance = np.random.default_rng(waiting)
+    batches = [tuple(chance.integers(0, 40, (2, 9))) for _ in range(40)]
+
+    found = pairs.select_distinct(batches)
+
+    every = {pair for left, right in batches for pair in zip(left.tolist(), right.tolist(), strict=True)}
+    assert list(zip(*(side.tolist() for side in pairs.decode(found)), strict=True)) == sorted(every)
+
+
+@given(st.lists(uint64s, max_size=60))
+def test_every_number_that_occurs_twice_is_found(numbers):
+    found = find_shared(np.array([spread(number) for number in numbers], dtype=np.uint64)).tolist()
+
+    assert {place for place, number in enumerate(numbers) if numbers.count(number) > 1} <= set(found)
+    assert found == sorted(set(found))
+
+
+def test_few_numbers_that_occur_once_are_taken_for_others():
+    numbers = np.random.default_rng(1).integers(0, 2**64, 10_000, dtype=np.uint64)
+
+    assert find_shared(numbers).size < 1500
+
+
+@given(st.integers(0, 2**32), st.integers(1, 40))
+def test_estimates_of_pairs_are_those_of_their_rows(seed, size):
+    chance = np.random.default_rng(seed)
+    low = chance.integers(0, 3, (20, size), dtype=np.uint8)
+    left, right = chance.integers(0, 20, (2, 30))
+
+    agreed = [np.count_nonzero(low[one] == low[other]) / size for one, other in zip(left, right, strict=True)]
+    assert filters.estimate_pairs(low, left, right).tolist() == [(share - 1 / 256) / (1 - 1 / 256) for share in agreed]
+
+
+def test_a_product_a_little_above_a_whole_number_does_not_shorten_a_prefix():
+    # .56 x 25 is 14.000000000000002: the prefix has 25 - 14 + 1 shingles.
+    sets = ragged([range(25), range(25)])
+
+    prefixes, owners, rows = select_prefixes(*sets, np.ones(2, dtype=np.int64), 0.56)
+
+    assert owners.tolist() == [0] * 12 + [1] * 12
+    assert prefixes.tolist() == [*range(12), *range(12)]
+    assert rows == 24
+
+
+def test_a_shingle_of_one_set_takes_its_place_in_the_prefix_unless_rows_repeat():
+    sets = ragged([[1, 2, 3, 4, 5], [1, 2, 3, 4, 9], [7]])
+
+    prefixes, owners, rows = select_prefixes(*sets, np.array([1, 1, 1]), 0.6)
+    assert (prefixes.tolist(), owners.tolist(), rows) == ([1, 2, 1, 2], [0, 0, 1, 1], 4)
+    prefixes, owners, rows = select_prefixes(*sets, np.array([1, 1, 2]), 0.6)
+    assert (prefixes.tolist()[-1], owners.tolist()[-1], rows) == (7, 2, 6)
+
+
+@given(numbers=st.lists(st.integers(-5, 5)), known=st.lists(st.integers(-5, 5)))
+def test_known_numbers_are_found(numbers, known):
+    found = pairs.find_known(np.array(numbers, np.int64), np.array(known, np.int64))
+
+    assert found.tolist() == [number in known for number in numbers]

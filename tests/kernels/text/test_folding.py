@@ -1,0 +1,135 @@
+"""Text beyond ASCII by tables: the same bytes as from the Unicode database, character by character and together."""
+# ruff: noqa: RUF001 - letters that look alike are what must be told apart
+
+import random
+import unicodedata
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dedup.kernels.text import tokenizer
+from dedup.kernels.text.folding import UNSAFE
+from dedup.kernels.text.tokenizer import Contract
+
+CONTRACTS = [
+    Contract(),
+    Contract(accents="drop"),
+    Contract(case="keep", digits="zero"),
+    Contract(tokens="punctuation"),
+    Contract(tokens="whitespace", accents="drop", digits="zero", case="keep"),
+]
+CHARACTERS = [char for char in map(chr, range(0x110000)) if not "\ud800" <= char < "\ue000"]
+ASSIGNED = [char for char in CHARACTERS if unicodedata.category(char) not in {"Cn", "Co"}]
+MARKS = [char for char in ASSIGNED if unicodedata.combining(char)]
+DECOMPOSED = [
+    (char, [chr(int(part, 16)) for part in parts])
+    for char in ASSIGNED
+    if (parts := unicodedata.decomposition(char).split()) and not parts[0].startswith("<") and len(parts) == 2
+]
+SECONDS = sorted({second for _, (_, second) in DECOMPOSED} | set("\u1161\u1175\u11a8\u11c2"))
+FIRSTS = sorted({first for _, (first, _) in DECOMPOSED} | set("\u1100\u1112가각힣"))
+SCRIPTS = [
+    "aZ é\u0301\u0327ﬁ½İẞ",
+    "ΟΔΣσςά.'Σ\u0301 ϹͅΑ",
+    "سلام\u064e\u0651\u0654\u0653ﻻأ ",
+    "हिनदी\u093c\u094d\u0928\u0933क़ ",
+    "\u1100\u1161\u11a8가각\u1112\u1175\u11c2 ",
+    "かがｶﾞ\u3099ﾟパー漢　",
+    "ＡｂＣ１２３！ｱ",
+    "😀👨\u200d👩\ufe0f🏽🇫🇷",
+    "\u0c46\u0c56\u0cc6\u0cc2\u0cd5ো\u09c7\u09be\u09bc",
+    "a\n\t\x00 !._-",
+]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _loops():
+    """Run once: the tables are of no use to the oracles."""
+
+
+def check(documents, contract):
+    """Fold documents, str or bytes, and compare with the database."""
+    cells = [each.encode() if isinstance(each, str) else each for each in documents]
+    folded, bounds = tokenizer.fold(*tokenizer.read_buffers(pa.array(cells, pa.binary())), contract)
+    content, offsets, table = folded.tobytes(), bounds.tolist(), tokenizer._ascii_table(contract)
+    normalise = tokenizer.normaliser(contract)
+    differing = [
+        (cell, found)
+        for cell, start, end in zip(cells, offsets, offsets[1:], strict=False)
+        if (found := content[start:end]) != normalise(cell.decode("utf-8", "replace")).encode().translate(table) + b"\0"
+    ]
+    assert differing == []
+
+
+@pytest.mark.parametrize(
+    "contract",
+    [
+        pytest.param(contract, id=str(number), marks=pytest.mark.full if number else ())
+        for number, contract in enumerate(CONTRACTS)
+    ],
+)
+def test_every_character_folds_alone_and_between_letters(contract):
+    check(CHARACTERS, contract)
+    check([f"A{char}B" for char in ASSIGNED], contract)
+
+
+@pytest.mark.parametrize("contract", CONTRACTS, ids=range(len(CONTRACTS)))
+def test_every_mark_folds_behind_letters_and_whatever_composes_behind_all_that_it_may(contract):
+    bases = ["a", "E", "é", "ậ", "=", "漢", "ﬁ", "´", "ा", "ا", "か", "ｶ", "가", "a\u0301", "x\u05b0", "न\u093c", ""]
+    check([base + mark for base in bases for mark in MARKS + SECONDS], contract)
+    check([f"{first}{second}a" for first in FIRSTS for second in SECONDS], contract)
+    check([f"{char}{second}" for char, _ in DECOMPOSED for second in SECONDS], contract)
+
+
+@pytest.mark.parametrize("contract", CONTRACTS, ids=range(len(CONTRACTS)))
+def test_random_strings_of_what_meets_fold_as_one(contract):
+    chance = random.Random(repr(contract))
+    pool = [*MARKS, *SECONDS * 4, *FIRSTS * 2, *"aAEé \nΣσ.'!" * 30, *"".join(SCRIPTS) * 5]
+    check(["".join(chance.choices(pool, k=chance.randint(2, 9))) for _ in range(40_000)], contract)
+
+
+@pytest.mark.parametrize("contract", CONTRACTS, ids=range(len(CONTRACTS)))
+def test_random_bytes_fold_as_what_replaces_them(contract):
+    chance = random.Random(2)
+    pool = [*"aé漢😀 \nΣ\u0301".encode(), 0x80, 0xBF, 0xC0, 0xE0, 0xED, 0xA0, 0xF0, 0x90, 0xF4, 0xF5, 0xFF]
+    check([bytes(chance.choices(pool, k=chance.randint(1, 9))) for _ in range(40_000)], contract)
+
+
+mixed = st.lists(st.sampled_from(SCRIPTS).flatmap(lambda script: st.text(script, max_size=8)), max_size=6).map("".join)
+
+
+@settings(max_examples=300)
+@given(st.lists(st.text(max_size=20) | mixed, max_size=5), st.sampled_from(CONTRACTS))
+def test_documents_fold_as_by_the_database(documents, contract):
+    check(documents, contract)
+
+
+@settings(max_examples=100)
+@given(st.lists(st.binary(max_size=12) | mixed.map(str.encode), max_size=5), st.sampled_from(CONTRACTS))
+def test_bytes_of_any_kind_fold_as_by_the_database(cells, contract):
+    check(cells, contract)
+
+
+@pytest.mark.parametrize(
+    "plain",
+    [
+        *("École naïve cafe\u0301", "Съёмка Ёлка", "ὁδός", "مدرسة", "हिन्दी बड़े क़", "漢字かなガｶﾞ", "ไทย", "đã Việt"),
+        *("한국어\u1112\u1161\u11ab", "👨\u200d👩🏽❤\ufe0f", "ﬁ½Ⅷ", "বাংলা ড়া", "தமிழ் கொ"),
+    ],
+)
+def test_texts_of_living_languages_do_not_need_the_database(plain):
+    check([plain], Contract())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tokenizer, "normaliser", None)
+        tokenizer.fold(*tokenizer.read_buffers(pa.array([plain])), Contract())
+        with pytest.raises(TypeError):
+            tokenizer.fold(*tokenizer.read_buffers(pa.array(["Σ"])), Contract())
+
+
+def test_a_word_that_needs_the_database_takes_no_other_along():
+    tables = tokenizer.folding_of(Contract())
+
+    assert tables.kinds[ord("Σ")] == UNSAFE
+    check(["é ΟΔΟΣ é", "ΟΔΟΣ", "", "Σ", "ΣΑ ΣΑΣ", "a\u0301\u0316 b"], Contract())
