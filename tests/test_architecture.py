@@ -34,20 +34,22 @@ PARTS = {
         *("numpy", "orjson", "pyarrow", "xxhash"),
         *("dedup.files", "dedup.kernels.ids", "dedup.kernels.runs", "dedup.errors"),
     },
+    # Layers and engines agree on it.
+    "dedup/engine": {"pyarrow"},
     "dedup/stages": {
-        *("numpy", "pyarrow", "pyspark", "py4j", "graphframes"),
+        *("numpy", "pyarrow", "pyspark", "py4j", "graphframes", "dedup.engine"),
         *("dedup.kernels", "dedup.stages", "dedup.files", "dedup.tables", "dedup.errors"),
     },
     "dedup/stages/placement.py": set(),
     # Spark is the business of the stages.
     "dedup/engines": {
-        *("numpy", "pyarrow"),
+        *("numpy", "pyarrow", "dedup.engine"),
         *("dedup.engines", "dedup.files", "dedup.kernels", "dedup.tables", "dedup.display", "dedup.errors"),
     },
     # Where documents come from is the business of others.
     "dedup/engines/memory.py": {"numpy", "pyarrow", "dedup.engines", "dedup.kernels", "dedup.tables"},
     "dedup/layers": {
-        *("ada_url", "numpy", "pyarrow", "pyspark"),
+        *("ada_url", "numpy", "pyarrow", "pyspark", "dedup.engine"),
         *("dedup.layers", "dedup.stages", "dedup.settings", "dedup.tables", "dedup.kernels", "dedup.errors"),
     },
     # What a plan says must be known before Spark is.
@@ -82,7 +84,7 @@ PARTS = {
         *("dedup.kernels", "dedup.errors", "dedup.__version__"),
     },
     "dedup/run": {
-        *("numpy", "pyarrow", "pyspark", "py4j"),
+        *("numpy", "pyarrow", "pyspark", "py4j", "dedup.engine"),
         *("dedup.run", "dedup.report", "dedup.store", "dedup.layers", "dedup.engines", "dedup.stages", "dedup.files"),
         *("dedup.settings", "dedup.tables", "dedup.kernels", "dedup.display", "dedup.errors", "dedup.__version__"),
     },

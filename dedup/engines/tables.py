@@ -1,15 +1,16 @@
-"""The engine that layers search with in memory: see `dedup.layers.layer.Engine`."""
+"""The engine that layers search with in memory: see `dedup.engine.engine.Engine`."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import pairwise
-from typing import NamedTuple, Self, TypeAlias
+from typing import NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dedup.engine.engine import Describe, Shuffle, Work
 from dedup.engines.capacity import check_fits
 from dedup.engines.documents import check_repeated, find_renamed
 from dedup.engines.machine import free_bytes
@@ -28,12 +29,10 @@ from dedup.kernels.runs.shared import find_shared
 from dedup.tables import arrow
 from dedup.tables.ids import refuse_null
 
-Batches: TypeAlias = Iterable[pa.RecordBatch]
-Work: TypeAlias = Callable[[Batches], Batches]
 BATCH_ROWS = 1 << 16
-"""Of a batch of rows that meet."""
-MEETING = 3
-"""Memory for rows that meet, in terms of their own bytes: what they turn into, their order, what is made of them."""
+"""Rows of a batch that `group` hands over."""
+GROUP_MEMORY = 3
+"""Peak memory of `group` as a multiple of its input: emitted rows, sort order, output."""
 
 
 class _Scanned(NamedTuple):
@@ -73,9 +72,7 @@ class MemoryEngine:
     left: Left = field(default_factory=Left)
     known: Known = field(default_factory=Known)
 
-    def scan(
-        self, name: str, describe: Callable[[pa.RecordBatch], Mapping[str, pa.Array]], schema: pa.Schema
-    ) -> pa.Table:
+    def scan(self, name: str, describe: Describe, schema: pa.Schema) -> pa.Table:
         """See `Engine.scan`."""
         del name
         whole = pa.schema([*arrow.register(self.id_type), *schema])
@@ -88,33 +85,21 @@ class MemoryEngine:
             rows = self._begin(rows)
         return rows
 
-    def meet(
-        self,
-        name: str,
-        rows: pa.Table,
-        emit: Work | None,
-        work: Work,
-        *,
-        emitted: pa.Schema,
-        by: Sequence[str],
-        order: Sequence[str],
-        schema: pa.Schema,
-        once: bool = False,
-        repeated: bool = False,
-    ) -> pa.Table:
-        """See `Engine.meet`."""
+    def group(self, name: str, rows: pa.Table, shuffle: Shuffle, *, once: bool = False) -> pa.Table:
+        """See `Engine.group`."""
         del name, once
-        check_fits(MEETING * rows.nbytes, free_bytes())
-        if emit is None:
-            every = rows.select(emitted.names)
+        check_fits(GROUP_MEMORY * rows.nbytes, free_bytes())
+        if shuffle.emit is None:
+            every = rows.select(shuffle.emitted.names)
         else:
-            every = pa.Table.from_batches(emit(iter(rows.to_batches())), emitted)
-        if repeated:
-            every = every.take(pa.array(find_shared(every[by[0]].to_numpy().view(np.uint64))))
-        check_fits(MEETING * every.nbytes, free_bytes())
+            every = pa.Table.from_batches(shuffle.emit(iter(rows.to_batches())), shuffle.emitted)
+        if shuffle.repeated:
+            every = every.take(pa.array(find_shared(every[shuffle.by[0]].to_numpy().view(np.uint64))))
+        check_fits(GROUP_MEMORY * every.nbytes, free_bytes())
         # As `np.lexsort` has it, in a third of the time.
-        ordered = every.take(pc.sort_indices(every, sort_keys=[(key, "ascending") for key in (*by, *order)]))
-        return pa.Table.from_batches(work(iter(ordered.to_batches(BATCH_ROWS))), schema)
+        keys = [(key, "ascending") for key in (*shuffle.by, *shuffle.order)]
+        ordered = every.take(pc.sort_indices(every, sort_keys=keys))
+        return pa.Table.from_batches(shuffle.work(iter(ordered.to_batches(BATCH_ROWS))), shuffle.schema)
 
     def fetch(self, name: str, wanted: pa.Table, work: Work, schema: pa.Schema, *, once: bool = False) -> pa.Table:
         """See `Engine.fetch`."""
@@ -165,20 +150,20 @@ class MemoryEngine:
         ids = self.known.documents["id"].take(places)
         return rows.set_column(rows.schema.get_field_index(to), to, ids).select(schema.names)
 
-    def turn(self, rows: pa.Table, work: Work, schema: pa.Schema) -> pa.Table:
-        """See `Engine.turn`."""
+    def map(self, rows: pa.Table, work: Work, schema: pa.Schema) -> pa.Table:
+        """See `Engine.map`."""
         return pa.Table.from_batches(work(iter(rows.to_batches())), schema)
 
     def select(self, rows: pa.Table, *columns: str) -> pa.Table:
         """See `Engine.select`."""
         return rows.select(list(columns))
 
-    def unite(self, *tables: pa.Table) -> pa.Table:
-        """See `Engine.unite`."""
+    def concat(self, *tables: pa.Table) -> pa.Table:
+        """See `Engine.concat`."""
         return pa.concat_tables(tables)
 
-    def spread(self, name: str, table: pa.Table) -> pa.Table:
-        """See `Engine.spread`."""
+    def parallelise(self, name: str, table: pa.Table) -> pa.Table:
+        """See `Engine.parallelise`."""
         del name
         return table
 
@@ -190,8 +175,8 @@ class MemoryEngine:
         """See `Engine.collect`."""
         return rows
 
-    def leave(self, removals: pa.Table | None, spans: pa.Table | None, layer: str) -> Self:
-        """See `Engine.leave`."""
+    def without(self, removals: pa.Table | None, spans: pa.Table | None, layer: str) -> Self:
+        """See `Engine.without`."""
         del layer
         if removals is None and spans is None:
             return self
@@ -225,7 +210,7 @@ def _scan_split(
     source: FileSource,
     item: tuple[int, Split, Left],
     *,
-    describe: Callable[[pa.RecordBatch], Mapping[str, pa.Array]],
+    describe: Describe,
     schema: pa.Schema,
     renamed: Mapping[str, int],
 ) -> _Scanned:

@@ -10,10 +10,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dedup.engine.engine import Batches, Engine, Rows, Shuffle
 from dedup.kernels.ids import to_doc_ids
 from dedup.kernels.runs.groups import bound_groups, join_groups
 from dedup.kernels.runs.span_offsets import move_back, unite_spans
-from dedup.layers.layer import Batches, Engine, Found, NothingToSearchError, Rows
+from dedup.layers.layer import Found, NothingToSearchError
 from dedup.tables import arrow
 from dedup.tables.counts import Layered
 
@@ -45,8 +46,8 @@ class Chain(Generic[Rows]):
 
     def rest(self, layer: str) -> Engine[Rows]:
         """Return the engine for the next layer, which this is."""
-        lost = None if self.spans is None else self.engine.turn(self.spans, lose, CUTS)
-        return self.engine.leave(self.removals, lost, layer)
+        lost = None if self.spans is None else self.engine.map(self.spans, lose, CUTS)
+        return self.engine.without(self.removals, lost, layer)
 
     def add(self, layer: str, found: Found[Rows], step: Layered | None = None, components: Rows | None = None) -> Self:
         """Add what a layer has found.
@@ -91,7 +92,7 @@ class Chain(Generic[Rows]):
 
         def join(tables: Iterable[Rows | None]) -> Rows | None:
             found = [each for each in tables if each is not None]
-            return engine.unite(*found) if found else None
+            return engine.concat(*found) if found else None
 
         chains = parts.values()
         return replace(
@@ -124,52 +125,50 @@ class Chain(Generic[Rows]):
         engine = self.engine
         schema = arrow.removals(engine.id_type)
         emitted = pa.schema([(KEY, pa.int64()), (ROLE, pa.int64()), *schema])
-        known = found.removals if components is None else engine.unite(found.removals, components)
+        known = found.removals if components is None else engine.concat(found.removals, components)
         roles = [
-            engine.turn(rows, partial(_note_role, role=role, schema=emitted), emitted)
+            engine.map(rows, partial(_note_role, role=role, schema=emitted), emitted)
             for rows, role in ((self.removals, WAITING), (known, FOUND))
         ]
-        followed = engine.meet(
+        followed = engine.group(
             f"{layer}_followed",
-            engine.unite(*roles),
-            None,
-            partial(_follow, schema=schema),
-            emitted=emitted,
-            by=[KEY],
-            order=[ROLE, "doc_id"],
-            schema=schema,
+            engine.concat(*roles),
+            Shuffle(
+                emitted=emitted, by=[KEY], order=[ROLE, "doc_id"], work=partial(_follow, schema=schema), schema=schema
+            ),
         )
-        return engine.unite(followed, found.removals)
+        return engine.concat(followed, found.removals)
 
     def _add_edges(self, found: Found[Rows]) -> Rows | None:
         if found.removals is None or not found.edges:
             return self.edges
         engine = self.engine
-        edges = engine.turn(found.removals, _to_edges, arrow.EDGES)
-        return edges if self.edges is None else engine.unite(self.edges, edges)
+        edges = engine.map(found.removals, _to_edges, arrow.EDGES)
+        return edges if self.edges is None else engine.concat(self.edges, edges)
 
     def _add_spans(self, layer: str, found: Found[Rows]) -> Rows | None:
         """Return all spans, in characters of the whole texts."""
         if found.spans is None:
             return self.spans
         engine = self.engine
-        spans = engine.turn(found.spans, partial(_note_effect, effect=found.effect), WHOLE)
+        spans = engine.map(found.spans, partial(_note_effect, effect=found.effect), WHOLE)
         if self.spans is None:
             return spans
         for name, columns in (("own", ("doc_id", "begin", "end")), ("kept", ("kept_doc_id", "kept_begin", "kept_end"))):
-            earlier = engine.turn(self.spans, partial(_note_time, time=EARLIER, column="doc_id"), TIMED)
-            later = engine.turn(spans, partial(_note_time, time=LATER, column=columns[0]), TIMED)
-            spans = engine.meet(
+            earlier = engine.map(self.spans, partial(_note_time, time=EARLIER, column="doc_id"), TIMED)
+            later = engine.map(spans, partial(_note_time, time=LATER, column=columns[0]), TIMED)
+            spans = engine.group(
                 f"{layer}_{name}",
-                engine.unite(earlier, later),
-                None,
-                partial(_move, begin=columns[1], end=columns[2]),
-                emitted=TIMED,
-                by=[KEY],
-                order=[ROLE, "begin"],
-                schema=WHOLE,
+                engine.concat(earlier, later),
+                Shuffle(
+                    emitted=TIMED,
+                    by=[KEY],
+                    order=[ROLE, "begin"],
+                    work=partial(_move, begin=columns[1], end=columns[2]),
+                    schema=WHOLE,
+                ),
             )
-        return engine.unite(self.spans, spans)
+        return engine.concat(self.spans, spans)
 
 
 def _add_up(steps: Mapping[str, Layered]) -> Layered:

@@ -6,6 +6,7 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
+from dedup.engine.engine import Batches, Engine, Rows, Shuffle
 from dedup.kernels import election
 from dedup.kernels.runs.counting import add_groups
 from dedup.kernels.runs.groups import join_groups
@@ -15,7 +16,7 @@ from dedup.kernels.text.tokenizer import Contract
 from dedup.layers import including
 from dedup.layers.copies import OWNER, Choice, name_owners, spare
 from dedup.layers.including import LARGER, RANKED
-from dedup.layers.layer import Batches, Engine, Found, Rows
+from dedup.layers.layer import Found
 from dedup.settings.layers import Containment
 from dedup.tables import arrow
 
@@ -37,52 +38,58 @@ class ContainmentLayer:
         """Search the documents: DOCUMENTS -> REMOVALS.
 
         Every shingle is shuffled once, as 24 bytes, and those that several documents have twice more; then the shingles
-        of documents that may be contained, once for each other that may contain them.
-        `dedup.kernels.sets.containment` says why no pair is missed but those that are counted.
+        of documents that may be contained, once for each other that may contain them. For
+        why no pair is missed but those that are counted see `dedup.kernels.sets.containment`.
         """
         settings = self.settings
         shingle = partial(including.shingle_batch, shingle_size=self.shingle_size, contract=self.contract)
         documents = engine.scan("documents", shingle, including.SETS)
-        shared = engine.meet(
+        shared = engine.group(
             "shared",
             documents,
-            including.list_shingles,
-            including.count_holders,
-            emitted=including.HELD,
-            by=["shingle"],
-            order=["doc_id"],
-            schema=including.SHARED,
-            repeated=True,
+            Shuffle(
+                emit=including.list_shingles,
+                emitted=including.HELD,
+                by=["shingle"],
+                order=["doc_id"],
+                work=including.count_holders,
+                schema=including.SHARED,
+                repeated=True,
+            ),
         )
-        prefixes = engine.meet(
+        prefixes = engine.group(
             "prefixes",
             shared,
-            None,
-            partial(including.choose_prefixes, threshold=settings.threshold, least=settings.min_shingles),
-            emitted=including.SHARED,
-            by=["doc_id"],
-            order=["holders", "shingle"],
-            schema=including.PREFIXES,
+            Shuffle(
+                emitted=including.SHARED,
+                by=["doc_id"],
+                order=["holders", "shingle"],
+                work=partial(including.choose_prefixes, threshold=settings.threshold, least=settings.min_shingles),
+                schema=including.PREFIXES,
+            ),
         )
-        paired = engine.meet(
+        paired = engine.group(
             "paired",
             prefixes,
-            None,
-            partial(including.pair, most=settings.max_larger),
-            emitted=including.PREFIXES,
-            by=["shingle"],
-            order=["turn", "doc_id"],
-            schema=including.PAIRED,
+            Shuffle(
+                emitted=including.PREFIXES,
+                by=["shingle"],
+                order=["turn", "doc_id"],
+                work=partial(including.pair, most=settings.max_larger),
+                schema=including.PAIRED,
+            ),
         )
-        asked = engine.meet(
+        asked = engine.group(
             "asked",
             paired,
-            including.name_both,
-            including.join_pairs,
-            emitted=including.PAIRED,
-            by=["doc_id"],
-            order=["other_id"],
-            schema=including.ASKED,
+            Shuffle(
+                emit=including.name_both,
+                emitted=including.PAIRED,
+                by=["doc_id"],
+                order=["other_id"],
+                work=including.join_pairs,
+                schema=including.ASKED,
+            ),
         )
         return self._compare(engine, documents, asked)
 
@@ -97,53 +104,59 @@ class ContainmentLayer:
             ),
             sets_schema,
         )
-        compared = engine.meet(
+        compared = engine.group(
             "compared",
             sets,
-            partial(including.send_sets, schema=sent),
-            partial(including.compare, schema=compared_schema),
-            emitted=sent,
-            by=["to"],
-            order=["turn", "doc_id"],
-            schema=compared_schema,
+            Shuffle(
+                emit=partial(including.send_sets, schema=sent),
+                emitted=sent,
+                by=["to"],
+                order=["turn", "doc_id"],
+                work=partial(including.compare, schema=compared_schema),
+                schema=compared_schema,
+            ),
         )
         threshold = self.settings.threshold
-        edges = engine.turn(compared, partial(including.select_edges, threshold=threshold), compared_schema)
-        binned = engine.meet(
+        edges = engine.map(compared, partial(including.select_edges, threshold=threshold), compared_schema)
+        binned = engine.group(
             "bins",
             compared,
-            including.bin_pairs,
-            partial(add_groups, by=["bin"], sums=["pairs"], firsts=[]),
-            emitted=including.BINNED,
-            by=["bin"],
-            order=["pairs"],
-            schema=including.BINNED,
+            Shuffle(
+                emit=including.bin_pairs,
+                emitted=including.BINNED,
+                by=["bin"],
+                order=["pairs"],
+                work=partial(add_groups, by=["bin"], sums=["pairs"], firsts=[]),
+                schema=including.BINNED,
+            ),
         )
         connected = engine.connect("components", edges, ("doc_id", f"{LARGER}doc_id"))
         schema = arrow.removals(engine.id_type)
         owned = schema.append(pa.field(OWNER, pa.int64()))
-        elected = engine.meet(
+        elected = engine.group(
             "elected",
             connected,
-            None,
-            partial(elect_batches, choice=self.choice, schema=owned),
-            emitted=compared_schema.append(pa.field("component", pa.int64())),
-            by=["component"],
-            order=["doc_id", f"{LARGER}doc_id"],
-            schema=owned,
+            Shuffle(
+                emitted=compared_schema.append(pa.field("component", pa.int64())),
+                by=["component"],
+                order=["doc_id", f"{LARGER}doc_id"],
+                work=partial(elect_batches, choice=self.choice, schema=owned),
+                schema=owned,
+            ),
         )
         removals = spare(engine, elected, self.choice.per_source)
-        missing = engine.turn(asked, including.select_missing, including.MISSING)
-        gone = engine.turn(removals, including.note_gone, including.MISSING)
-        left = engine.meet(
+        missing = engine.map(asked, including.select_missing, including.MISSING)
+        gone = engine.map(removals, including.note_gone, including.MISSING)
+        left = engine.group(
             "uncompared",
-            engine.unite(missing, gone),
-            None,
-            including.take_left,
-            emitted=including.MISSING,
-            by=["doc_id"],
-            order=["missed"],
-            schema=including.MISSING,
+            engine.concat(missing, gone),
+            Shuffle(
+                emitted=including.MISSING,
+                by=["doc_id"],
+                order=["missed"],
+                work=including.take_left,
+                schema=including.MISSING,
+            ),
         )
         bins = [0] * BINS
         for row in engine.collect(binned).to_pylist():

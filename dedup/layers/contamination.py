@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from dedup.engine.engine import Engine, Rows, Shuffle, Work
 from dedup.kernels.runs.counting import add_groups
 from dedup.kernels.text.grams import Index
 from dedup.kernels.text.matches import Known
 from dedup.kernels.text.tokenizer import Contract
 from dedup.layers import matching
-from dedup.layers.layer import Engine, Found, Rows, Work
+from dedup.layers.layer import Found
 from dedup.layers.prompts import Prompts, choose, tell_common, tell_sets
 from dedup.settings.layers import Contamination
 from dedup.tables import arrow
@@ -42,15 +43,17 @@ class ContaminationLayer:
         index, occurrences, token_counts = prompts.index(settings.match_tokens, self.contract)
         documents, hits, emit = self._search(engine, index)
         counted = engine.collect(
-            engine.meet(
+            engine.group(
                 "grams",
                 hits,
-                emit,
-                matching.count_documents,
-                emitted=matching.HITS,
-                by=["number"],
-                order=["doc_id"],
-                schema=matching.COUNTED,
+                Shuffle(
+                    emit=emit,
+                    emitted=matching.HITS,
+                    by=["number"],
+                    order=["doc_id"],
+                    work=matching.count_documents,
+                    schema=matching.COUNTED,
+                ),
             )
         )
         known = choose(counted, index, occurrences, settings.common)
@@ -63,11 +66,11 @@ class ContaminationLayer:
             "common_count": int(np.count_nonzero(known.is_common)),
         }
         names = {text: prompts.name(text) for text in np.unique(known.texts).tolist()}
-        spans = engine.turn(placed, partial(matching.list_spans, names=names), arrow.SPANS)
+        spans = engine.map(placed, partial(matching.list_spans, names=names), arrow.SPANS)
         removals = None
         if settings.action == "drop":
             schema = arrow.removals(engine.id_type)
-            removals = engine.turn(placed, partial(matching.list_removals, schema=schema), schema)
+            removals = engine.map(placed, partial(matching.list_removals, schema=schema), schema)
         return Found(
             documents=documents,
             removals=removals,
@@ -84,15 +87,17 @@ class ContaminationLayer:
             return documents, documents, partial(matching.flatten, schema=matching.HITS)
         documents = engine.scan("documents", partial(read, index=None), matching.HASHED)
         whole = matching.to_rows(index, pa.schema([*arrow.register(engine.id_type), *matching.HASHED]))
-        hits = engine.meet(
+        hits = engine.group(
             "hits",
-            engine.unite(documents, engine.spread("index", whole)),
-            matching.send,
-            matching.join,
-            emitted=matching.SENT,
-            by=["high", "low"],
-            order=["is_document", "doc_id", "place"],
-            schema=matching.HITS,
+            engine.concat(documents, engine.parallelise("index", whole)),
+            Shuffle(
+                emit=matching.send,
+                emitted=matching.SENT,
+                by=["high", "low"],
+                order=["is_document", "doc_id", "place"],
+                work=matching.join,
+                schema=matching.HITS,
+            ),
         )
         return documents, hits, matching.select
 
@@ -102,15 +107,12 @@ class ContaminationLayer:
         find = partial(
             matching.match_documents, known=known, margin=self.settings.margin * is_cut, with_common=not is_cut
         )
-        matched = engine.meet(
+        matched = engine.group(
             "matched",
             hits,
-            emit,
-            find,
-            emitted=matching.HITS,
-            by=["doc_id"],
-            order=["place"],
-            schema=matching.MATCHED,
+            Shuffle(
+                emit=emit, emitted=matching.HITS, by=["doc_id"], order=["place"], work=find, schema=matching.MATCHED
+            ),
         )
         schema = matching.placed_schema(engine.id_type)
         return engine.fetch("placed", matched, partial(matching.place, contract=self.contract, schema=schema), schema)
@@ -121,14 +123,16 @@ class ContaminationLayer:
         sets = dict(zip(texts.tolist(), (-2 - self.prompts.sets[texts]).tolist(), strict=True))
         emitted = pa.schema([*arrow.integers("text", "doc_id", "documents"), ("id", engine.id_type)])
         schema = pa.schema([*arrow.integers("text", "documents"), ("id", engine.id_type)])
-        counted = engine.meet(
+        counted = engine.group(
             "texts",
             placed,
-            partial(matching.list_texts, sets=sets, schema=emitted),
-            partial(add_groups, by=["text"], sums=["documents"], firsts=["id"]),
-            emitted=emitted,
-            by=["text"],
-            order=["doc_id"],
-            schema=schema,
+            Shuffle(
+                emit=partial(matching.list_texts, sets=sets, schema=emitted),
+                emitted=emitted,
+                by=["text"],
+                order=["doc_id"],
+                work=partial(add_groups, by=["text"], sums=["documents"], firsts=["id"]),
+                schema=schema,
+            ),
         )
         return {row.pop("text"): row for row in engine.collect(counted).to_pylist()}

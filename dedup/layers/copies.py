@@ -8,11 +8,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dedup.engine.engine import Batches, Engine, Rows, Shuffle
 from dedup.kernels import election
 from dedup.kernels.hashing import digest_each
 from dedup.kernels.runs.bounds import mark_firsts, rank
 from dedup.kernels.runs.groups import bound_groups, join_groups
-from dedup.layers.layer import Batches, Engine, Rows
 from dedup.tables import arrow
 
 KEYS = pa.schema([("key_high", pa.int64()), ("key_low", pa.int64())])
@@ -57,16 +57,18 @@ def remove_copies(
     removals = arrow.removals(engine.id_type).append(pa.field(OWNER, pa.int64()))
     kept = ["doc_id", "id", "source", "text_bytes", "order_keys"]
     emitted = pa.schema([*KEYS, *(arrow.register(engine.id_type).field(name) for name in kept)])
-    found = engine.meet(
+    found = engine.group(
         "copies",
         engine.select(documents, *emitted.names),
-        _emit,
-        partial(_choose, layer=layer, kind=kind, jaccard=jaccard, choice=choice, schema=removals),
-        emitted=emitted,
-        by=BY,
-        order=["doc_id"],
-        schema=removals,
-        repeated=True,
+        Shuffle(
+            emit=_emit,
+            emitted=emitted,
+            by=BY,
+            order=["doc_id"],
+            work=partial(_choose, layer=layer, kind=kind, jaccard=jaccard, choice=choice, schema=removals),
+            schema=removals,
+            repeated=True,
+        ),
     )
     return spare(engine, found, choice.per_source)
 
@@ -84,15 +86,16 @@ def spare(engine: Engine[Rows], found: Rows, most: int) -> Rows:
     whole = arrow.removals(engine.id_type)
     if not most:
         return engine.select(found, *whole.names)
-    return engine.meet(
+    return engine.group(
         "removals",
         found,
-        None,
-        partial(_spare, most=most, names=whole.names),
-        emitted=whole.append(pa.field(OWNER, pa.int64())),
-        by=[OWNER],
-        order=["doc_id"],
-        schema=whole,
+        Shuffle(
+            emitted=whole.append(pa.field(OWNER, pa.int64())),
+            by=[OWNER],
+            order=["doc_id"],
+            work=partial(_spare, most=most, names=whole.names),
+            schema=whole,
+        ),
     )
 
 

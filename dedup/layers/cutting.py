@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dedup.engine.engine import Batches, Engine, Rows, Shuffle
 from dedup.kernels import Integers
 from dedup.kernels.runs.blocks import lists, unlists
 from dedup.kernels.runs.bounds import find_bounds, mark_firsts
@@ -14,7 +15,6 @@ from dedup.kernels.runs.groups import bound_groups, drop_repeated, join_groups
 from dedup.kernels.text.passages import unite
 from dedup.kernels.text.places import Places, fit, locate
 from dedup.kernels.text.tokenizer import Contract
-from dedup.layers.layer import Batches, Engine, Rows
 from dedup.tables import arrow
 
 BEGINNING = 200
@@ -290,15 +290,17 @@ def name_kept(engine: Engine[Rows], rows: Rows) -> Rows:
     """Return REMOVALS of `going`: none of them for a document that goes itself."""
     schema = arrow.removals(engine.id_type)
     keyed = pa.schema([("key", pa.int64()), ("asks", pa.int64()), *schema])
-    return engine.meet(
+    return engine.group(
         "removals",
         rows,
-        partial(_emit_ends, schema=keyed),
-        partial(_drop_names, schema=schema),
-        emitted=keyed,
-        by=["key"],
-        order=["asks", "doc_id"],
-        schema=schema,
+        Shuffle(
+            emit=partial(_emit_ends, schema=keyed),
+            emitted=keyed,
+            by=["key"],
+            order=["asks", "doc_id"],
+            work=partial(_drop_names, schema=schema),
+            schema=schema,
+        ),
     )
 
 

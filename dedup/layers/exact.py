@@ -7,9 +7,10 @@ from itertools import pairwise
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dedup.engine.engine import Engine, Rows
 from dedup.kernels.text.tokenizer import Contract, tokenise
 from dedup.layers.copies import KEYS, Choice, remove_copies, to_keys
-from dedup.layers.layer import Engine, Found, Rows
+from dedup.layers.layer import Found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dedup.engine.engine import Batches
 from dedup.kernels import Hashes, Integers
 from dedup.kernels.runs.bounds import mark_firsts
 from dedup.kernels.runs.counting import count_groups, drop_repeated
@@ -14,7 +15,6 @@ from dedup.kernels.sets import containment
 from dedup.kernels.sets.jaccard import bin_similarities, count_shared
 from dedup.kernels.sets.shingles import shingle
 from dedup.kernels.text.tokenizer import Contract, tokenise
-from dedup.layers.layer import Batches
 from dedup.tables import arrow
 
 MOST_HOLDERS = 1 << 16

@@ -9,12 +9,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dedup.engine.engine import Batches, Engine, Rows, Shuffle
 from dedup.kernels.ids import to_doc_ids
 from dedup.kernels.runs.bounds import mark_firsts
 from dedup.kernels.runs.counting import UNBOUNDED, add_groups, count_groups, drop_repeated
 from dedup.kernels.text import lines
 from dedup.kernels.text.tokenizer import Contract
-from dedup.layers.layer import Batches, Engine, Found, Rows
+from dedup.layers.layer import Found
 from dedup.settings.layers import Lines
 from dedup.tables.arrow import SPANS, integer_lists, integers
 
@@ -63,19 +64,20 @@ class LinesLayer:
         """
         settings = self.settings
         documents = engine.scan("documents", partial(_read, settings=settings, contract=self.contract), HELD)
-        common = engine.meet(
+        common = engine.group(
             "common",
             documents,
-            _list,
-            partial(_select, enough=(settings.sources or UNBOUNDED, settings.documents + 1)),
-            emitted=EMITTED,
-            by=KEY,
-            order=["of", "doc_id", "begin"],
-            schema=COMMON,
-            # A line that one source has is common where one is enough.
-            repeated=settings.sources != 1,
+            Shuffle(
+                emit=_list,
+                emitted=EMITTED,
+                by=KEY,
+                order=["of", "doc_id", "begin"],
+                work=partial(_select, enough=(settings.sources or UNBOUNDED, settings.documents + 1)),
+                schema=COMMON,
+                repeated=settings.sources != 1,
+            ),
         )
-        spans = engine.turn(common, partial(_to_spans, kind=settings.unit), SPANS)
+        spans = engine.map(common, partial(_to_spans, kind=settings.unit), SPANS)
         return Found(documents=documents, spans=spans, effect=settings.action, details=_describe(engine, common))
 
 
@@ -131,18 +133,13 @@ def _to_spans(batches: Batches, *, kind: str) -> Batches:
 
 def _describe(engine: Engine[Rows], common: Rows) -> dict[str, Any]:
     """Return what the report says of the common lines."""
-    counted = engine.meet(
-        "counted", common, _open, _add, emitted=COUNTED, by=KEY, order=["doc_id", "begin"], schema=COUNTED
+    counted = engine.group(
+        "counted",
+        common,
+        Shuffle(emit=_open, emitted=COUNTED, by=KEY, order=["doc_id", "begin"], work=_add, schema=COUNTED),
     )
-    shown = engine.meet(
-        "shown",
-        counted,
-        _choose,
-        _join,
-        emitted=CHOSEN,
-        by=["one"],
-        order=KEY,
-        schema=SHOWN,
+    shown = engine.group(
+        "shown", counted, Shuffle(emit=_choose, emitted=CHOSEN, by=["one"], order=KEY, work=_join, schema=SHOWN)
     )
     totals = engine.collect(shown).select(list(TOTALS)).to_pylist()
     texts = engine.collect(engine.fetch("texts", shown, _show, TEXTS)).to_pylist()

@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dedup.engine.engine import Batches
 from dedup.kernels.runs.bounds import mark_firsts
 from dedup.kernels.runs.counting import add_groups, drop_repeated
 from dedup.kernels.runs.groups import bound_groups, join_groups
@@ -15,7 +16,6 @@ from dedup.kernels.text.grams import Filter, Index
 from dedup.kernels.text.matches import Known, match
 from dedup.kernels.text.places import locate
 from dedup.kernels.text.tokenizer import Contract, tokenise
-from dedup.layers.layer import Batches
 from dedup.tables import arrow
 
 NAME = "contamination"

@@ -14,12 +14,12 @@ from typing import TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from dedup.engine.engine import Batches, Engine, Rows, Shuffle
 from dedup.kernels import Integers
 from dedup.kernels.election import rank_members
 from dedup.kernels.hashing import mix
 from dedup.kernels.runs.bounds import mark_firsts
 from dedup.kernels.runs.groups import bound_groups, join_groups
-from dedup.layers.layer import Batches, Engine, Rows
 from dedup.tables import arrow
 
 Rules: TypeAlias = Sequence[tuple[str, str]]
@@ -46,29 +46,33 @@ def rank_documents(engine: Engine[Rows], rows: Rows, schema: pa.Schema, rules: R
     """
     ranked = schema.append(pa.field("rank", pa.int64()))
     if engine.id_type == pa.int64() and all(name == "smallest_id" for name, _ in rules):
-        return engine.turn(rows, partial(_rank_by_id, schema=ranked), ranked)
+        return engine.map(rows, partial(_rank_by_id, schema=ranked), ranked)
     keys = ordered(engine.id_type)
     drawn = pa.schema([("group", pa.int64()), ("draw", pa.int64()), *keys])
-    sample = engine.meet(
+    sample = engine.group(
         "sample",
         rows,
-        partial(_draw, schema=drawn),
-        partial(_thin, names=keys.names),
-        emitted=drawn,
-        by=["group"],
-        order=["draw"],
-        schema=keys,
+        Shuffle(
+            emit=partial(_draw, schema=drawn),
+            emitted=drawn,
+            by=["group"],
+            order=["draw"],
+            work=partial(_thin, names=keys.names),
+            schema=keys,
+        ),
     )
     chosen = engine.collect(sample).combine_chunks().to_batches()
-    return engine.meet(
+    return engine.group(
         "ranked",
         rows,
-        partial(_find_ranges, splitters=chosen[0] if chosen else None, rules=tuple(rules)),
-        partial(_rank_ranges, rules=tuple(rules)),
-        emitted=schema.append(pa.field("range", pa.int64())),
-        by=["range"],
-        order=["doc_id"],
-        schema=ranked,
+        Shuffle(
+            emit=partial(_find_ranges, splitters=chosen[0] if chosen else None, rules=tuple(rules)),
+            emitted=schema.append(pa.field("range", pa.int64())),
+            by=["range"],
+            order=["doc_id"],
+            work=partial(_rank_ranges, rules=tuple(rules)),
+            schema=ranked,
+        ),
     )
 
 

@@ -17,10 +17,11 @@ from typing import Literal
 
 import pyarrow as pa
 
+from dedup.engine.engine import Engine, Rows, Shuffle
 from dedup.kernels.text.tokenizer import Contract
 from dedup.layers import cutting, repeats
 from dedup.layers.cutting import Fate
-from dedup.layers.layer import Engine, Found, Rows
+from dedup.layers.layer import Found
 from dedup.layers.ordering import Rules, ordered, rank_documents
 from dedup.layers.tallies import describe
 from dedup.settings.layers import Passages
@@ -56,15 +57,15 @@ class PassagesLayer:
             keep_first=settings.keep_first,
         )
         emitted, order = cutting.emit_pieces, ["first", "last"]
-        tell = partial(engine.meet, rows=found, emit=emitted, emitted=schema, by=["doc_id"], order=order)
+        by_place = partial(Shuffle, emit=emitted, emitted=schema, by=["doc_id"], order=order)
         spans = removals = None
         if settings.action != "drop":
             work = partial(cutting.tell_spans, layer=self.name, kind="repeated", fate=fate)
-            spans = tell("spans", work=work, schema=arrow.SPANS)
+            spans = engine.group("spans", found, by_place(work=work, schema=arrow.SPANS))
         if settings.action != "mark":
             gone = cutting.going(engine.id_type)
             work = partial(cutting.tell_removals, layer=self.name, fate=fate, schema=gone)
-            removals = tell("going", work=work, schema=gone)
+            removals = engine.group("going", found, by_place(work=work, schema=gone))
             if settings.action == "drop" or settings.min_tokens_left > settings.tokens:
                 removals = cutting.name_kept(engine, removals)
             else:
@@ -78,79 +79,83 @@ class PassagesLayer:
     def _find_pieces(self, engine: Engine[Rows], documents: Rows) -> Rows:
         """REGISTER with SELECTED -> PIECES."""
         length = self.settings.tokens
-        shared = engine.meet(
+        shared = engine.group(
             "shared",
             engine.select(documents, "doc_id", "grams", "places"),
-            repeats.emit_grams,
-            repeats.find_shared,
-            emitted=repeats.GRAMS,
-            by=["gram"],
-            order=[],
-            schema=repeats.SHARED,
+            Shuffle(
+                emit=repeats.emit_grams,
+                emitted=repeats.GRAMS,
+                by=["gram"],
+                work=repeats.find_shared,
+                schema=repeats.SHARED,
+                repeated=True,
+            ),
             once=True,
-            repeated=True,
         )
-        asked = engine.meet(
+        asked = engine.group(
             "asked",
             shared,
-            None,
-            repeats.gather_places,
-            emitted=repeats.SHARED,
-            by=["doc_id"],
-            order=["place"],
-            schema=repeats.ASKED,
+            Shuffle(
+                emitted=repeats.SHARED, by=["doc_id"], order=["place"], work=repeats.gather_places, schema=repeats.ASKED
+            ),
             once=True,
         )
         schema = pa.schema([*ordered(engine.id_type), *repeats.COMPARED])
         work = partial(repeats.describe_windows, length=length, contract=self.contract, schema=schema)
         ranked = rank_documents(engine, engine.fetch("windows", asked, work, schema), schema, self.rules)
-        repeated = engine.meet(
+        repeated = engine.group(
             "occurrences",
             ranked,
-            repeats.emit_windows,
-            repeats.find_repeated,
-            emitted=repeats.WINDOWS,
-            by=["window"],
-            order=["rank", "begin"],
-            schema=repeats.REPEATED,
+            Shuffle(
+                emit=repeats.emit_windows,
+                emitted=repeats.WINDOWS,
+                by=["window"],
+                order=["rank", "begin"],
+                work=repeats.find_repeated,
+                schema=repeats.REPEATED,
+                repeated=True,
+            ),
             once=True,
-            repeated=True,
         )
-        return engine.meet(
+        return engine.group(
             "pieces",
             repeated,
-            None,
-            partial(repeats.unite_windows, length=length, keep_first=self.settings.keep_first),
-            emitted=repeats.REPEATED,
-            by=["doc_id"],
-            order=["begin"],
-            schema=repeats.PIECES,
+            Shuffle(
+                emitted=repeats.REPEATED,
+                by=["doc_id"],
+                order=["begin"],
+                work=partial(repeats.unite_windows, length=length, keep_first=self.settings.keep_first),
+                schema=repeats.PIECES,
+            ),
             once=True,
         )
 
     def _verify(self, engine: Engine[Rows], pieces: Rows, schema: pa.Schema) -> Rows:
         """PIECES -> those of the same tokens as the place that they are held against."""
-        ranges = engine.meet(
+        ranges = engine.group(
             "ranges",
             pieces,
-            cutting.emit_ranges,
-            cutting.gather_ranges,
-            emitted=cutting.RANGES,
-            by=["doc_id"],
-            order=cutting.COLUMNS,
-            schema=cutting.READ,
+            Shuffle(
+                emit=cutting.emit_ranges,
+                emitted=cutting.RANGES,
+                by=["doc_id"],
+                order=cutting.COLUMNS,
+                work=cutting.gather_ranges,
+                schema=cutting.READ,
+            ),
             once=True,
         )
         read = cutting.digested(engine.id_type)
         near = self.settings.tokens // NEAR if self.settings.ends == "sentence" else 0
         work = partial(cutting.describe_ranges, near=near, contract=self.contract, schema=read)
-        return engine.meet(
+        return engine.group(
             "verified",
             engine.fetch("digests", ranges, work, read, once=True),
-            None,
-            partial(cutting.verify, schema=schema),
-            emitted=read,
-            by=cutting.KEY,
-            order=["range", "doc_id", "begin"],
-            schema=schema,
+            Shuffle(
+                emitted=read,
+                by=cutting.KEY,
+                order=["range", "doc_id", "begin"],
+                work=partial(cutting.verify, schema=schema),
+                schema=schema,
+            ),
         )

@@ -8,13 +8,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dedup.engine.engine import Batches
 from dedup.kernels import Integers
 from dedup.kernels.runs.blocks import lists, unlists
 from dedup.kernels.runs.bounds import find_bounds, mark_firsts, mark_repeated
 from dedup.kernels.runs.groups import bound_groups, drop_repeated, join_groups
 from dedup.kernels.text.passages import find_asked, find_pieces, roll, select_grams
 from dedup.kernels.text.tokenizer import Contract, tokenise
-from dedup.layers.layer import Batches
 
 CELL_BYTES = 1 << 24
 SELECTED = pa.schema([("tokens", pa.int64()), ("grams", pa.binary()), ("places", pa.binary())])
@@ -47,8 +47,8 @@ PIECES = pa.schema(
         ("times", pa.int64()),
     ]
 )
-"""Parts of documents that are repeated, none overlapping: see `dedup.kernels.text.passages.find_pieces`. With times
-above 0, also those whose windows are all the first of so many; they may overlap, and the other place is their own."""
+"""Parts of documents that are repeated, none overlapping: see `dedup.kernels.text.passages.find_pieces`. And, with
+times above 0, those whose windows are all the first of so many; they may overlap, and the other place is their own."""
 Columns: TypeAlias = tuple[Integers, ...]
 
 

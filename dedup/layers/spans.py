@@ -4,9 +4,9 @@ from functools import partial
 
 import pyarrow as pa
 
+from dedup.engine.engine import Batches, Engine, Rows, Shuffle
 from dedup.kernels.runs.groups import bound_groups, join_groups
 from dedup.layers.chain import WHOLE
-from dedup.layers.layer import Batches, Engine, Rows
 from dedup.tables import arrow
 
 
@@ -22,15 +22,12 @@ def write_spans(engine: Engine[Rows], spans: Rows) -> Rows:
     """
     listed = pa.list_(pa.struct(list(WHOLE)))
     grouped = pa.schema([("doc_id", pa.int64()), ("spans", listed)])
-    whole = engine.meet(
+    whole = engine.group(
         "spans_grouped",
         spans,
-        None,
-        partial(_group, schema=grouped),
-        emitted=WHOLE,
-        by=["doc_id"],
-        order=["begin", "end"],
-        schema=grouped,
+        Shuffle(
+            emitted=WHOLE, by=["doc_id"], order=["begin", "end"], work=partial(_group, schema=grouped), schema=grouped
+        ),
         once=True,
     )
     named = pa.schema([*arrow.spans_written(engine.id_type), ("kept_doc_id", pa.int64())])

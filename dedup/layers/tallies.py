@@ -8,10 +8,10 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from dedup.engine.engine import Batches, Engine, Rows, Shuffle
 from dedup.kernels import Integers
 from dedup.kernels.runs.groups import bound_groups, join_groups
 from dedup.layers.cutting import PASSAGE, PIECE, Fate
-from dedup.layers.layer import Batches, Engine, Rows
 
 MOST = 20
 """Passages and documents that the report names."""
@@ -109,7 +109,9 @@ def describe(
     schema = tallies(engine.id_type)
     work = partial(tally, length=length, fate=fate, schema=schema)
     order = ["range", "first", "last", "cut"]
-    told = engine.meet("tallies", found, None, work, emitted=found_schema, by=["doc_id"], order=order, schema=schema)
+    told = engine.group(
+        "tallies", found, Shuffle(emitted=found_schema, by=["doc_id"], order=order, work=work, schema=schema)
+    )
     counts: dict[str, Counter[int]] = {name: Counter() for name in ("occurrences", "span_tokens")}
     sums = Counter(touched_documents=0, repeated_tokens=0, removed_documents=0)
     most: dict[str, list[Row]] = {PASSAGES: [], DOCUMENTS: []}

@@ -8,8 +8,9 @@ from functools import partial
 import ada_url
 import pyarrow as pa
 
+from dedup.engine.engine import Engine, Rows
 from dedup.layers.copies import KEYS, Choice, remove_copies, to_keys
-from dedup.layers.layer import Engine, Found, Rows
+from dedup.layers.layer import Found
 
 WEB = ("http:", "https:")
 

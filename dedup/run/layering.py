@@ -121,11 +121,11 @@ def _conclude(chain: Chain[DataFrame], engine: SparkEngine, near: Mapping[str, N
         removals = spark.createDataFrame([], from_arrow_schema(arrow.removals(engine.id_type)))
     members = removals.limit(0)
     if near:
-        members = engine.unite(*map(_list_kept, near.values()))
+        members = engine.concat(*map(_list_kept, near.values()))
     members = members.select("doc_id", "component_id")
     spans = cuts = None
     if chain.spans is not None:
-        whole = engine.leave(None, None, "output")
+        whole = engine.without(None, None, "output")
         spans = write_spans(whole, chain.spans)
         cuts = chain.spans.filter(F.col("effect") == "cut").select("doc_id", "begin", "end")
     gone = sum(step.removed for step in chain.steps)

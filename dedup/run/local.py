@@ -278,7 +278,7 @@ def _write(writer: FileWriter, found: _Found, register: Register, fates: Fates) 
         register=register,
         fates=fates,
         explained=Explained(pa.concat_tables([none, *edges]), pa.concat_tables([none, *near_misses]), spans),
-        cuts=engine.leave(None, of_text, "output").left.cuts,
+        cuts=engine.without(None, of_text, "output").left.cuts,
         rejected=engine.known.rejected,
     )
 

@@ -7,9 +7,10 @@ from functools import partial
 
 import pyarrow as pa
 
+from dedup.engine.engine import Engine, Rows
 from dedup.files.chosen import Chosen, Condition, number_profiles
 from dedup.kernels.text.tokenizer import Contract
-from dedup.layers.layer import Engine, NothingToSearchError, Rows
+from dedup.layers.layer import NothingToSearchError
 from dedup.report.profiles import Profiled
 from dedup.run.layers import list_conditions
 from dedup.settings.contract import load_contract
@@ -55,7 +56,7 @@ def list_parts(config: Config) -> list[Part]:
 
 def scan(engine: Engine[Rows], config: Config) -> Rows:
     """Read all documents: REGISTER with the number of the `profile` of each."""
-    return engine.leave(None, None, PROFILES).scan(
+    return engine.without(None, None, PROFILES).scan(
         "documents", partial(_describe, conditions=list_conditions(config)), SCHEMA
     )
 

@@ -1,6 +1,6 @@
-"""The engine that layers search with on Spark: see `dedup.layers.layer.Engine`."""
+"""The engine that layers search with on Spark: see `dedup.engine.engine.Engine`."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Self
@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from dedup.engine.engine import Describe, Shuffle, Work
 from dedup.files.chosen import Chosen
 from dedup.stages import documents
 from dedup.stages.components import Connecting, connect_documents
@@ -20,8 +21,6 @@ from dedup.stages.sorting import bring_together
 from dedup.stages.table import Counts, Keep, Seen, Table, count_rows
 from dedup.tables import arrow
 from dedup.tables.schemas import PAIRS, REPEATED
-
-Work = Callable[[Batches], Batches]
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -64,9 +63,7 @@ class SparkEngine:
         """See `Engine.id_type`."""
         return pa.string() if isinstance(self.corpus.id_type, T.StringType) else pa.int64()
 
-    def scan(
-        self, name: str, describe: Callable[[pa.RecordBatch], Mapping[str, pa.Array]], schema: pa.Schema
-    ) -> DataFrame:
+    def scan(self, name: str, describe: Describe, schema: pa.Schema) -> DataFrame:
         """See `Engine.scan`."""
         whole = pa.schema([*arrow.register(self.id_type), *schema])
         work = partial(_describe, describe=describe, schema=whole)
@@ -98,32 +95,19 @@ class SparkEngine:
         self.known.note(rows, renamed, repeated.frame if repeated.counts else None)
         return rows
 
-    def meet(
-        self,
-        name: str,
-        rows: DataFrame,
-        emit: Work | None,
-        work: Work,
-        *,
-        emitted: pa.Schema,
-        by: Sequence[str],
-        order: Sequence[str],
-        schema: pa.Schema,
-        once: bool = False,
-        repeated: bool = False,
-    ) -> DataFrame:
-        """See `Engine.meet`; a row alone is known as such where it would have met others."""
-        del repeated
+    def group(self, name: str, rows: DataFrame, shuffle: Shuffle, *, once: bool = False) -> DataFrame:
+        """See `Engine.group`; unique hashes are dropped where they arrive."""
 
         def build() -> DataFrame:
+            emit, emitted = shuffle.emit, shuffle.emitted
             given = rows.select(*emitted.names) if emit is None else rows
             if all(field.type == pa.int64() for field in emitted):
-                return bring_together(given, emit, work, emitted=emitted, by=by, order=order, schema=schema)
+                return bring_together(given, shuffle)
             sent = given if emit is None else given.mapInArrow(emit, from_arrow_schema(emitted))
-            met = sent.repartition(*by).sortWithinPartitions(*by, *order)
-            return met.mapInArrow(work, from_arrow_schema(schema))
+            sorted_rows = sent.repartition(*shuffle.by).sortWithinPartitions(*shuffle.by, *shuffle.order)
+            return sorted_rows.mapInArrow(shuffle.work, from_arrow_schema(shuffle.schema))
 
-        return build() if once else self._keep(name, schema, build)
+        return build() if once else self._keep(name, shuffle.schema, build)
 
     def fetch(self, name: str, wanted: DataFrame, work: Work, schema: pa.Schema, *, once: bool = False) -> DataFrame:
         """See `Engine.fetch`."""
@@ -162,23 +146,23 @@ class SparkEngine:
         components = found.frame.select(F.col("doc_id").alias(ends[0]), F.col("component_id").alias("component"))
         return rows.join(components, on=ends[0], how="inner").select(*rows.columns, "component")
 
-    def turn(self, rows: DataFrame, work: Work, schema: pa.Schema) -> DataFrame:
-        """See `Engine.turn`."""
+    def map(self, rows: DataFrame, work: Work, schema: pa.Schema) -> DataFrame:
+        """See `Engine.map`."""
         return rows.mapInArrow(work, from_arrow_schema(schema))
 
     def select(self, rows: DataFrame, *columns: str) -> DataFrame:
         """See `Engine.select`."""
         return rows.select(*columns)
 
-    def unite(self, *tables: DataFrame) -> DataFrame:
-        """See `Engine.unite`."""
+    def concat(self, *tables: DataFrame) -> DataFrame:
+        """See `Engine.concat`."""
         first, *others = tables
         for table in others:
             first = first.unionByName(table)
         return first
 
-    def spread(self, name: str, table: pa.Table) -> DataFrame:
-        """See `Engine.spread`."""
+    def parallelise(self, name: str, table: pa.Table) -> DataFrame:
+        """See `Engine.parallelise`."""
         return self._keep(name, table.schema, lambda: self.known.documents.sparkSession.createDataFrame(table))
 
     def measure(self, rows: DataFrame, *columns: str) -> Mapping[str, int]:
@@ -190,8 +174,8 @@ class SparkEngine:
         """See `Engine.collect`."""
         return rows.toArrow()
 
-    def leave(self, removals: DataFrame | None, spans: DataFrame | None, layer: str) -> Self:
-        """See `Engine.leave`."""
+    def without(self, removals: DataFrame | None, spans: DataFrame | None, layer: str) -> Self:
+        """See `Engine.without`."""
         corpus = self.corpus.rename(self.known.renamed) if self.known.renamed else self.corpus
         if removals is None and spans is None:
             return replace(self, corpus=corpus, layer=layer)
@@ -208,9 +192,7 @@ class SparkEngine:
         return table.frame
 
 
-def _describe(
-    batches: Batches, *, describe: Callable[[pa.RecordBatch], Mapping[str, pa.Array]], schema: pa.Schema
-) -> Batches:
+def _describe(batches: Batches, *, describe: Describe, schema: pa.Schema) -> Batches:
     """Describe documents, a piece at a time."""
     for batch in batches:
         columns = {name: batch[name] for name in batch.schema.names} | dict(describe(batch))

@@ -8,7 +8,7 @@ References
 """
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from itertools import chain
 from tempfile import TemporaryFile
@@ -19,11 +19,11 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from dedup.engine.engine import Batches, Shuffle
 from dedup.kernels import Hashes, Integers
 from dedup.kernels.hashing import mix
 from dedup.kernels.runs.blocks import routes, split
 from dedup.kernels.runs.bounds import mark_firsts
-from dedup.stages.exchange import Batches
 
 SENT = pa.schema([("target", pa.int32()), ("block", pa.binary())])
 SENT_BYTES = 4 << 20
@@ -34,29 +34,13 @@ RANGES = 32
 BATCH_ROWS = 1 << 16
 
 
-def bring_together(
-    rows: DataFrame,
-    emit: Callable[[Batches], Batches] | None,
-    work: Callable[[Batches], Batches],
-    *,
-    emitted: pa.Schema,
-    by: Sequence[str],
-    order: Sequence[str],
-    schema: pa.Schema,
-) -> DataFrame:
-    """Return what the work makes of rows that are in order, those of equal keys in one call; see `Engine.meet`.
-
-    Parameters
-    ----------
-    emit
-        None where the rows have the schema `emitted`.
-    emitted
-        Columns of int64 alone, without nulls.
-    """
+def bring_together(rows: DataFrame, shuffle: Shuffle) -> DataFrame:
+    """Return what a shuffle of int64 columns makes of rows; see `Engine.group`."""
+    emit, work, emitted = shuffle.emit, shuffle.work, shuffle.emitted
     count = int(rows.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)
     targets = routes(count)
-    keys = [emitted.get_field_index(name) for name in (*by, *order)]
-    groups = keys[: len(by)]
+    keys = [emitted.get_field_index(name) for name in (*shuffle.by, *shuffle.order)]
+    groups = keys[: len(shuffle.by)]
 
     def send(batches: Batches) -> Batches:
         for held in _join(_read(emit(batches) if emit else batches)):
@@ -70,7 +54,7 @@ def bring_together(
         return work(_write(put_in_order(blocks, keys), emitted))
 
     sent = rows.mapInArrow(send, from_arrow_schema(SENT)).repartition("target")
-    return sent.mapInArrow(receive, from_arrow_schema(schema))
+    return sent.mapInArrow(receive, from_arrow_schema(shuffle.schema))
 
 
 def put_in_order(blocks: Iterable[Integers], keys: Sequence[int], held_bytes: int = HELD_BYTES) -> Iterator[Integers]:

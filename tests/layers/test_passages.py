@@ -248,7 +248,7 @@ def test_where_hashes_collide_nothing_is_taken_out_that_stands_nowhere_else(monk
 
     found, engine = search(texts)
 
-    assert engine.met["verified"] > engine.counted["verified"].num_rows > 0
+    assert engine.emitted["verified"] > engine.counted["verified"].num_rows > 0
     for row in found.spans.to_pylist():
         kept = texts[row["kept_doc_id"]][row["kept_begin"] : row["kept_end"]]
         assert texts[row["doc_id"]][row["begin"] : row["end"]] == kept
@@ -266,7 +266,7 @@ def select_all(_tokens, offsets, length, _contract):
 def test_what_stands_in_every_document_costs_a_row_for_each():
     def travelled(count):
         _, engine = search([f"{passage(n + 100)} {passage(1, 20)}" for n in range(count)], size=100)
-        return {name: engine.met[name] for name in ("occurrences", "pieces", "ranges", "verified", "spans")}
+        return {name: engine.emitted[name] for name in ("occurrences", "pieces", "ranges", "verified", "spans")}
 
     few, many = travelled(20), travelled(80)
 

@@ -22,7 +22,7 @@ class TinyEngine:
     size: int = 3
     """Rows of the largest batch."""
     partitions: int = 2
-    met: dict = field(default_factory=dict)
+    emitted: dict = field(default_factory=dict)
     """Rows that have travelled, by the name of the table."""
     counted: dict = field(default_factory=dict)
     """Tables by name."""
@@ -69,21 +69,22 @@ class TinyEngine:
             found.append(pa.RecordBatch.from_arrays(told, schema=whole))
         return self._note(name, pa.Table.from_batches(found, whole))
 
-    def meet(self, name, rows, emit, work, *, emitted, by, order, schema, once=False, repeated=False):
+    def group(self, name, rows, shuffle, *, once=False):
         self._read(rows)
-        emit = emit or (lambda batches: (batch.select(emitted.names) for batch in batches))
+        emitted, by, schema = shuffle.emitted, shuffle.by, shuffle.schema
+        emit = shuffle.emit or (lambda batches: (batch.select(emitted.names) for batch in batches))
         every = [pa.Table.from_batches(emit(self._split(part)), emitted) for part in self._part(rows)]
         table = pa.concat_tables(every)
-        self.met[name] = table.num_rows
-        if repeated and (self.seed + len(self.met)) % 2:
+        self.emitted[name] = table.num_rows
+        if shuffle.repeated and (self.seed + len(self.emitted)) % 2:
             # An engine may leave them out, or not.
             counts = Counter(table[by[0]].to_pylist())
             table = table.filter(pa.array([counts[key] > 1 for key in table[by[0]].to_pylist()], pa.bool_()))
-        keys = [table[key].to_numpy() for key in (*by, *order)]
+        keys = [table[key].to_numpy() for key in (*by, *shuffle.order)]
         table = table.take(np.lexsort(keys[::-1]))
         groups = sum(table[key].to_numpy() * (3 + 2 * n) for n, key in enumerate(by)) % self.partitions
         parts = [table.filter(pa.array(groups == part)) for part in range(self.partitions)]
-        found = [pa.Table.from_batches(work(self._split(part)), schema) for part in parts]
+        found = [pa.Table.from_batches(shuffle.work(self._split(part)), schema) for part in parts]
         return self._note(name, pa.concat_tables(found), once=once)
 
     def fetch(self, name, wanted, work, schema, *, once=False):
@@ -111,7 +112,7 @@ class TinyEngine:
         components = [component[each] for each in rows[ends[0]].to_pylist()]
         return self._note(name, rows.append_column("component", pa.array(components, pa.int64())))
 
-    def turn(self, rows, work, schema):
+    def map(self, rows, work, schema):
         self._read(rows)
         return pa.Table.from_batches(work(self._split(rows)), schema)
 
@@ -119,10 +120,10 @@ class TinyEngine:
         self._read(rows)
         return rows.select(list(columns))
 
-    def unite(self, *tables):
+    def concat(self, *tables):
         return pa.concat_tables(tables)
 
-    def spread(self, name, table):
+    def parallelise(self, name, table):
         return self._note(name, table)
 
     def measure(self, rows, *columns):

@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import types as T
 
+from dedup.engine.engine import Shuffle
 from dedup.stages import sorting
 from dedup.stages.sorting import bring_together, put_in_order
 from tests.stages import make_table, signed
@@ -43,9 +44,8 @@ def test_rows_of_equal_keys_come_to_one_call(spark, monkeypatch):
             yield batch.append_column("call", pa.array([call] * batch.num_rows, pa.int64()))
 
     table = make_table(spark, rows, T.StructType([T.StructField(name, T.LongType()) for name in names]))
-    found = bring_together(
-        table.repartition(3), None, note, emitted=schema, by=["key", "part"], order=["number"], schema=told
-    ).toArrow()
+    shuffle = Shuffle(emitted=schema, by=["key", "part"], order=["number"], work=note, schema=told)
+    found = bring_together(table.repartition(3), shuffle).toArrow()
     places = {}
     for place, row in enumerate(found.to_pylist()):
         places.setdefault((row["key"], row["part"]), []).append((row["call"], place, row["number"]))

@@ -1,0 +1,1 @@
+"""The verbs by which layers search, on one machine or on Spark."""
