@@ -12,6 +12,8 @@ import time
 
 import pytest
 
+from dedup import cli
+from dedup.cli.common import command
 from dedup.run.session import ROOT
 
 JOB = [sys.executable, str(ROOT / "jobs" / "deduplicate.py"), "--engine", "memory", "--id-column", "id"]
@@ -68,3 +70,58 @@ def test_an_output_that_takes_no_more_makes_no_failure(words, tmp_path, shell):
 
     assert (done.returncode, done.stderr) == (0, b"")
     assert (tmp_path / "out" / "_SUCCESS").exists()
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """Return a folder with a corpus, an output of it and a store that it was added to."""
+    folder = tmp_path_factory.mktemp("finished")
+    rows = [{"id": number, "text": f"some words and number {number // 2}"} for number in range(20)]
+    (folder / "in.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    given = ("--input", f"{folder}/in.jsonl", "--output", f"{folder}/out", "--store", f"{folder}/store", "--batch", "a")
+    assert cli.main(["run", *given, "--engine", "memory", "--id-column", "id"]) == 0
+    return folder
+
+
+ANSWERS = {
+    "plan": "plan --documents 1e6",
+    "explain": "explain out --id 1",
+    "evaluate": "evaluate --exact --input in.jsonl --id-column id",
+    "store": "store history store",
+    "compare": "compare --against store --against in.jsonl --id-column id",
+    "lookup": "lookup store --input in.jsonl",
+    "help": "--help",
+    "version": "--version",
+    **{f"help of {verb}": f"{verb} --help" for verb in cli.VERBS},
+}
+
+
+def answer_nobody(folder, words, **environment):
+    """Run a verb whose output has no reader; return its status and what it said on stderr."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    others = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"} | environment
+    verb = [sys.executable, "-m", "dedup", *words.split()]
+    done = subprocess.run(verb, stdout=writer, stderr=subprocess.PIPE, check=False, cwd=folder, env=others)
+    os.close(writer)
+    return done.returncode, done.stderr
+
+
+@pytest.mark.parametrize("words", ANSWERS.values(), ids=ANSWERS)
+def test_an_answer_that_nobody_reads_any_more_makes_no_failure(finished, words):
+    assert {*ANSWERS} >= {*cli.VERBS} - {"run"}
+    assert answer_nobody(finished, words, PYTHONUNBUFFERED="1") == (0, b"")
+
+
+@pytest.mark.parametrize("verb", ["plan", "help"])
+def test_an_answer_that_is_written_as_python_ends_makes_no_failure_either(finished, verb):
+    assert answer_nobody(finished, ANSWERS[verb]) == (0, b"")
+
+
+def test_a_connection_that_breaks_elsewhere_is_a_fault(capsys):
+    @command
+    def main():
+        raise BrokenPipeError
+
+    assert main() == 1
+    assert "BrokenPipeError" in capsys.readouterr().err

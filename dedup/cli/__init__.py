@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from dedup import __version__
+from dedup.cli.common import command
 
 VERBS = {
     "run": "remove near-duplicate documents from a corpus",
@@ -18,6 +19,7 @@ VERBS = {
 }
 
 
+@command
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a verb and return its exit status.
 

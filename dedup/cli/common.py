@@ -1,18 +1,23 @@
-"""What the command lines have in common: how settings are given, and how an error is told."""
+"""What the command lines have in common: how settings are given, how an error is told, and how each ends."""
 
 import argparse
 import atexit
 import contextlib
 import gc
+import os
+import select
 import sys
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
+from typing import ParamSpec
 
 from dedup.display import hide_secrets, printable
 from dedup.errors import DedupError
 from dedup.settings.files import load_config
 from dedup.settings.options import Config
 
+Given = ParamSpec("Given")
 OPTIONS = {
     "format": "input.format",
     "table": "input.table",
@@ -26,6 +31,46 @@ OPTIONS = {
 
 # As it ends, Python looks through half a million objects for cycles, which takes it a third of a second.
 atexit.register(gc.freeze)
+
+
+def command(main: Callable[Given, int]) -> Callable[Given, int]:
+    """Let the main function of a command tell its errors, and end in order where nobody reads its output any more.
+
+    Parameters
+    ----------
+    main
+        Returns the exit status. A reader that has gone, such as `head`, has read enough: the status is 0 then.
+    """
+
+    @wraps(main)
+    def answer(*given: Given.args, **named: Given.kwargs) -> int:
+        try:
+            try:
+                return main(*given, **named)
+            except DedupError as error:
+                return tell_error(error)
+            finally:
+                # --help too: as Python ends there is nobody to tell.
+                if sys.stdout is not None:
+                    sys.stdout.flush()
+        except Exception as error:  # noqa: BLE001 - whatever it is, the user gets an answer and the exit code says so
+            status = 0 if isinstance(error, OSError) and not _is_read() else tell_error(error)
+            mute()
+            return status
+
+    return answer
+
+
+def _is_read() -> bool:
+    """Tell whether the reader of stdout, if it has one, is still there; a broken connection to others is a fault."""
+    poll = select.poll()
+    poll.register(1, 0)
+    return not any(event & (select.POLLERR | select.POLLHUP) for _, event in poll.poll(0))
+
+
+def mute() -> None:
+    """Let stdout take whatever is still to be written: Python would try it as it ends, and fail."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
 def add_settings(cli: argparse._ActionsContainer) -> None:

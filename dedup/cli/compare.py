@@ -9,7 +9,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dedup.cli.common import add_settings, print_table, read_settings, tell_error
+from dedup.cli.common import add_settings, command, print_table, read_settings
 from dedup.display import hide_secrets, log_to_stderr, printable
 
 
@@ -36,26 +36,22 @@ def parse_arguments(arguments: Sequence[str], prog: str = "compare") -> argparse
     return cli.parse_args(arguments)
 
 
+@command
 def main(arguments: Sequence[str], prog: str = "compare") -> int:
     """Answer; return 0, 2 after a user's mistake, 1 after a fault."""
     options = parse_arguments(arguments, prog)
     log_to_stderr()
     logging.getLogger("dedup").setLevel("WARNING")
-    try:
-        config = read_settings(options)
-        # The engine takes a second to import, which a mistake in the settings need not wait for.
-        from dedup.files.hiding import hide_pandas  # noqa: PLC0415
-        from dedup.run.comparing import compare_snapshots, name_snapshots  # noqa: PLC0415
+    config = read_settings(options)
+    # The engine takes a second to import, which a mistake in the settings need not wait for.
+    from dedup.files.hiding import hide_pandas  # noqa: PLC0415
+    from dedup.run.comparing import compare_snapshots, name_snapshots  # noqa: PLC0415
 
-        hide_pandas()
-        found = compare_snapshots(name_snapshots(options.against), config, options.output)
-        _show(found.matrix, as_json=options.json)
-        if options.output and not options.json:
-            print(f"\nreport   {hide_secrets(options.output)}/matrix.html, matrix.json, duplicates")
-    except BrokenPipeError:
-        return 0
-    except Exception as error:  # noqa: BLE001 - whatever it is, the user gets an answer and the exit code says so
-        return tell_error(error)
+    hide_pandas()
+    found = compare_snapshots(name_snapshots(options.against), config, options.output)
+    _show(found.matrix, as_json=options.json)
+    if options.output and not options.json:
+        print(f"\nreport   {hide_secrets(options.output)}/matrix.html, matrix.json, duplicates")
     return 0
 
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from dedup import __version__
-from dedup.cli.common import add_settings, read_settings, tell_error
+from dedup.cli.common import add_settings, command, read_settings
 from dedup.display import hide_secrets, log_to_stderr
 
 if TYPE_CHECKING:
@@ -61,38 +61,36 @@ def _evaluate_on_spark(question: "Question") -> dict[str, Any]:
         close_session(spark)
 
 
+@command
 def main(arguments: Sequence[str], prog: str = "evaluate") -> int:
     """Run the job; return 0, 2 after a user's mistake, 1 after a fault."""
     options = parse_arguments(arguments, prog)
     log_to_stderr()
-    try:
-        config, other = read_settings(options), None
-        if options.other_config:
-            changed = {"config": options.other_config, "preset": None, "set": options.against}
-            other = read_settings(argparse.Namespace(**vars(options) | changed))
-        elif options.against:
-            other = read_settings(options, options.against)
+    config, other = read_settings(options), None
+    if options.other_config:
+        changed = {"config": options.other_config, "preset": None, "set": options.against}
+        other = read_settings(argparse.Namespace(**vars(options) | changed))
+    elif options.against:
+        other = read_settings(options, options.against)
 
-        # What evaluates takes a second to import, which a mistake in the settings need not wait for.
-        from dedup.evaluate.evaluation import Question, check_comparable, evaluate, needs_spark  # noqa: PLC0415
-        from dedup.evaluate.show import to_table  # noqa: PLC0415
-        from dedup.files.hiding import hide_pandas  # noqa: PLC0415
+    # What evaluates takes a second to import, which a mistake in the settings need not wait for.
+    from dedup.evaluate.evaluation import Question, check_comparable, evaluate, needs_spark  # noqa: PLC0415
+    from dedup.evaluate.show import to_table  # noqa: PLC0415
+    from dedup.files.hiding import hide_pandas  # noqa: PLC0415
 
-        hide_pandas()
-        question = Question(
-            inputs=options.input,
-            config=config,
-            other=other,
-            pairs=options.pairs,
-            planted=options.planted,
-            sample=options.sample,
-            output=options.output,
-            overwrite=options.overwrite,
-        )
-        check_comparable(question.config, question.other)
-        answer = _evaluate_on_spark(question) if needs_spark(question) else evaluate(None, question)
-    except Exception as error:  # noqa: BLE001 - whatever it is, the user gets an answer and the exit code says so
-        return tell_error(error)
+    hide_pandas()
+    question = Question(
+        inputs=options.input,
+        config=config,
+        other=other,
+        pairs=options.pairs,
+        planted=options.planted,
+        sample=options.sample,
+        output=options.output,
+        overwrite=options.overwrite,
+    )
+    check_comparable(question.config, question.other)
+    answer = _evaluate_on_spark(question) if needs_spark(question) else evaluate(None, question)
     print(to_table(answer))
     if options.output:
         print(f"\nwritten      {hide_secrets(options.output)}/evaluation.json")

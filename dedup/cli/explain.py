@@ -6,7 +6,7 @@ import shutil
 import sys
 from collections.abc import Sequence
 
-from dedup.cli.common import tell_error
+from dedup.cli.common import command
 
 
 def parse_arguments(arguments: Sequence[str], prog: str = "explain") -> argparse.Namespace:
@@ -33,34 +33,29 @@ def parse_arguments(arguments: Sequence[str], prog: str = "explain") -> argparse
     return options
 
 
+@command
 def main(arguments: Sequence[str], prog: str = "explain") -> int:
     """Answer; return 0, 2 after a user's mistake, 1 after a fault."""
     options = parse_arguments(arguments, prog)
-    try:
-        # pyarrow and SciPy take half a second to import, which --help need not wait for.
-        from dedup.explain.explanation import explain, list_top  # noqa: PLC0415
-        from dedup.explain.result import Result  # noqa: PLC0415
-        from dedup.explain.show import Style, to_json, to_tables, to_text  # noqa: PLC0415
-        from dedup.files.hiding import hide_pandas  # noqa: PLC0415
+    # pyarrow and SciPy take half a second to import, which --help need not wait for.
+    from dedup.explain.explanation import explain, list_top  # noqa: PLC0415
+    from dedup.explain.result import Result  # noqa: PLC0415
+    from dedup.explain.show import Style, to_json, to_tables, to_text  # noqa: PLC0415
+    from dedup.files.hiding import hide_pandas  # noqa: PLC0415
 
-        hide_pandas()
-        result = Result(options.output)
-        terminal = sys.stdout.isatty()
-        style = Style(
-            width=shutil.get_terminal_size().columns if terminal else Style().width,
-            colour=terminal and not os.environ.get("NO_COLOR"),
-            full=options.full,
-        )
-        if options.top is not None:
-            top = list_top(result, options.top)
-            text = to_json(top) if options.json else to_tables(top)
-        else:
-            found = explain(result, options.id, options.other)
-            text = to_json(found) if options.json else to_text(found, style)
-    except Exception as error:  # noqa: BLE001 - whatever it is, the user gets an answer and the exit code says so
-        return tell_error(error)
-    try:
-        print(text, flush=True)
-    except BrokenPipeError:  # as by head: what was read was enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    hide_pandas()
+    result = Result(options.output)
+    terminal = sys.stdout.isatty()
+    style = Style(
+        width=shutil.get_terminal_size().columns if terminal else Style().width,
+        colour=terminal and not os.environ.get("NO_COLOR"),
+        full=options.full,
+    )
+    if options.top is not None:
+        top = list_top(result, options.top)
+        text = to_json(top) if options.json else to_tables(top)
+    else:
+        found = explain(result, options.id, options.other)
+        text = to_json(found) if options.json else to_text(found, style)
+    print(text)
     return 0

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from dedup.cli.common import tell_error
+from dedup.cli.common import command
 
 if TYPE_CHECKING:
     from dedup.store.lookup import Match
@@ -38,27 +38,23 @@ def parse_arguments(arguments: Sequence[str], prog: str = "lookup") -> argparse.
     return cli.parse_args(arguments)
 
 
+@command
 def main(arguments: Sequence[str], prog: str = "lookup") -> int:
     """Answer; return 0, 2 after a user's mistake, 1 after a fault."""
     options = parse_arguments(arguments, prog)
-    try:
-        # NumPy and pyarrow take a third of a second to import, which --help need not wait for.
-        from dedup.files.hiding import hide_pandas  # noqa: PLC0415
-        from dedup.store.lookup import Store  # noqa: PLC0415
+    # NumPy and pyarrow take a third of a second to import, which --help need not wait for.
+    from dedup.files.hiding import hide_pandas  # noqa: PLC0415
+    from dedup.store.lookup import Store  # noqa: PLC0415
 
-        hide_pandas()
-        store = Store.open(options.store, key_file=options.key_file)
-        with open(sys.stdin.fileno() if options.input == "-" else options.input, encoding="utf-8") as stream:  # noqa: PTH123 - a number
-            rows = _read(stream)
-            while part := list(islice(rows, TOGETHER)):
-                found = store.look_up((text for _, text in part), threshold=options.threshold)
-                for (name, _), matches in zip(part, found, strict=True):
-                    print(_to_json(name, matches) if options.json else _to_line(name, matches))
-                sys.stdout.flush()
-    except BrokenPipeError:
-        return 0
-    except Exception as error:  # noqa: BLE001 - whatever it is, the user gets an answer and the exit code says so
-        return tell_error(error)
+    hide_pandas()
+    store = Store.open(options.store, key_file=options.key_file)
+    with open(sys.stdin.fileno() if options.input == "-" else options.input, encoding="utf-8") as stream:  # noqa: PTH123 - a number
+        rows = _read(stream)
+        while part := list(islice(rows, TOGETHER)):
+            found = store.look_up((text for _, text in part), threshold=options.threshold)
+            for (name, _), matches in zip(part, found, strict=True):
+                print(_to_json(name, matches) if options.json else _to_line(name, matches))
+            sys.stdout.flush()
     return 0
 
 

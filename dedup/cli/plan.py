@@ -5,7 +5,7 @@ import json
 from collections.abc import Sequence
 
 from dedup import __version__
-from dedup.cli.common import add_settings, read_settings, tell_error
+from dedup.cli.common import add_settings, command, read_settings
 from dedup.plan.answer import answer
 from dedup.plan.question import Question
 from dedup.plan.show import to_text
@@ -61,14 +61,12 @@ def parse_arguments(arguments: Sequence[str], prog: str = "plan") -> argparse.Na
     return cli.parse_args(arguments)
 
 
+@command
 def main(arguments: Sequence[str], prog: str = "plan") -> int:
     """Answer; return 0, 2 after a user's mistake, 1 after a fault."""
     options = parse_arguments(arguments, prog)
-    try:
-        config = read_settings(options)
-        asked = {name: value for name, value in vars(options).items() if name not in OWN}
-        found = answer(Question(config=config, **asked))
-    except Exception as error:  # noqa: BLE001 - whatever it is, the user gets an answer and the exit code says so
-        return tell_error(error)
+    config = read_settings(options)
+    asked = {name: value for name, value in vars(options).items() if name not in OWN}
+    found = answer(Question(config=config, **asked))
     print(json.dumps(found, indent=1) if options.json else to_text(found))
     return 0

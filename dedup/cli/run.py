@@ -3,7 +3,6 @@
 import argparse
 import contextlib
 import logging
-import os
 import signal
 import sys
 import threading
@@ -11,7 +10,7 @@ import time
 from collections.abc import Sequence
 
 from dedup import __version__
-from dedup.cli.common import add_settings, print_error, read_settings, tell_error
+from dedup.cli.common import add_settings, command, mute, print_error, read_settings, tell_error
 from dedup.display import hide_secrets, log_to_stderr
 from dedup.errors import AlertError, ConfigError, DedupError, FinishedError
 
@@ -75,6 +74,7 @@ def stop_on_signals() -> list[signal.Signals]:
     return stopped
 
 
+@command
 def main(arguments: Sequence[str], prog: str = "dedup") -> int:
     """Run the job; return 0, 2 after a user's mistake, 3 after an alert, 1 after a fault."""
     options = parse_arguments(arguments, prog)
@@ -149,5 +149,4 @@ def show(text: str) -> None:
     try:
         print(text, flush=True)
     except OSError:
-        # Python would try once more as it ends.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        mute()

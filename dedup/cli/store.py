@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from dedup.cli.common import add_settings, print_table, read_settings, tell_error
+from dedup.cli.common import add_settings, command, print_table, read_settings
 from dedup.display import log_to_stderr
 
 
@@ -67,17 +67,13 @@ def parse_arguments(arguments: Sequence[str], prog: str = "store") -> argparse.N
     return cli.parse_args(arguments)
 
 
+@command
 def main(arguments: Sequence[str], prog: str = "store") -> int:
     """Do what is asked; return 0, 1 if a check found something or after a fault, 2 after a user's mistake."""
     options = parse_arguments(arguments, prog)
     log_to_stderr()
     logging.getLogger("dedup").setLevel("WARNING")
-    try:
-        return _VERBS[options.verb](options)
-    except BrokenPipeError:
-        return 0
-    except Exception as error:  # noqa: BLE001 - whatever it is, the user gets an answer and the exit code says so
-        return tell_error(error)
+    return _VERBS[options.verb](options)
 
 
 def _history(options: argparse.Namespace) -> int:
