@@ -37,6 +37,12 @@ def test_csv_json_lines_and_parquet_say_the_same(spark, tmp_path):
         assert read(spark, tmp_path / name) == [(3, 9, True), (4, 5, False)]
 
 
+def test_only_line_feeds_end_lines_of_json(spark, tmp_path):
+    (tmp_path / "a.jsonl").write_bytes(b'{"left_id": 1,\r"right_id": 2}\r\n\r\n{"left_id": 3, "right_id": 4}')
+
+    assert read(spark, tmp_path / "a.jsonl") == [(1, 2, True), (3, 4, True)]
+
+
 def test_without_a_label_a_pair_is_one_of_duplicates_and_unreadable_ids_are_null(spark, tmp_path):
     (tmp_path / "a.csv").write_text("left_id,right_id\n2,1\nx,3\n 4,+5\n1_0,6\n1.5,7\n9223372036854775808,8\n,\n")
 

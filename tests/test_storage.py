@@ -153,6 +153,15 @@ def test_a_folder_of_folders_is_read_whole(spark, storage, tmp_path, kind, folde
     assert read(spark, storage, tmp_path / folder, kind=kind).count() == 2
 
 
+def test_a_line_ends_at_a_line_feed_and_the_carriage_return_before_it(spark, storage, tmp_path):
+    (tmp_path / "a.jsonl").write_bytes(b'{"id": 1,\r"text": "a"}\r\n{"id":\r2\r\n')
+
+    found = read_corpus(spark, storage, [str(tmp_path)], kind="jsonl", on_bad_record="quarantine")
+
+    assert [row["id"] for row in found.rows.collect()] == [1]
+    assert [row["record"] for row in found.rejected.collect()] == ['{"id":\r2']
+
+
 def test_the_fingerprint_tells_files_that_came_went_or_were_written_again(spark, storage, tmp_path):
     def fingerprint():
         return read_corpus(spark, storage, [str(tmp_path)], kind="text").fingerprint

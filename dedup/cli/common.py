@@ -4,16 +4,17 @@ import argparse
 import atexit
 import contextlib
 import gc
+import json
 import os
 import select
 import sys
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import wraps
-from typing import ParamSpec
+from typing import Any, ParamSpec
 
 from dedup.display import hide_secrets, printable
-from dedup.errors import DedupError
+from dedup.errors import DataError, DedupError, StorageError
 from dedup.settings.files import load_config
 from dedup.settings.options import Config
 
@@ -93,6 +94,53 @@ def read_settings(options: argparse.Namespace, overrides: Sequence[str] = ()) ->
     return load_config(options.config, options.preset, [*options.set, *overrides], chosen)
 
 
+def read_lines(option: str, path: str) -> Iterator[str]:
+    r"""Yield the lines of a UTF-8 file, or of standard input for "-", with their ends: a line feed ends one.
+
+    Raises
+    ------
+    StorageError
+        When the file cannot be read.
+    DataError
+        When a line is not UTF-8.
+    """
+    number = 0
+    try:
+        with open(sys.stdin.fileno() if path == "-" else path, "rb") as stream:  # noqa: PTH123 - a number
+            for number, line in enumerate(stream, 1):
+                yield line.decode("utf-8-sig" if number == 1 else "utf-8")
+    except OSError as error:
+        raise StorageError(f"{option} {path}: must be a file that can be read ({error.strerror})") from error
+    except UnicodeDecodeError as error:
+        raise DataError(f"{option} {path}: line {number:,} must be UTF-8 ({error.reason})") from error
+
+
+def cut_end(line: str) -> str:
+    """Return a line without its line feed and the carriage return before it; any other is a character of its own."""
+    return line.removesuffix("\r\n").removesuffix("\n")
+
+
+def read_entry(line: str, number: int, *, option: str, name: str) -> dict[str, Any]:
+    """Return the JSON object of a line that begins with a brace, and of any other an object of this one name.
+
+    Raises
+    ------
+    DataError
+        When it begins with a brace and is no object.
+    """
+    from dedup.files.jsonlines import parse  # noqa: PLC0415 - --help need not wait for pyarrow
+
+    if not line.startswith("{"):
+        return {name: cut_end(line)}
+    entry = parse(line.encode())
+    if entry is None:
+        raise DataError(
+            f"{option}: line {number:,} must be a JSON object, since it begins with a brace (got {cut_end(line)!r}); "
+            f"write {json.dumps({name: cut_end(line)})} if it is {name} itself"
+        )
+    return entry
+
+
 def tell_error(error: BaseException) -> int:
     """Print one line for what a user can mend and the traceback of anything else; return the exit status, 2 or 1."""
     if isinstance(error, DedupError):
@@ -112,7 +160,7 @@ def print_error(text: str) -> None:
 def print_table(rows: Sequence[Mapping[str, object]]) -> None:
     """Print rows of the same columns below their names."""
     if rows:
-        cells = [[*rows[0]], *([str(each) for each in row.values()] for row in rows)]
+        cells = [[*rows[0]], *([printable(str(each)) for each in row.values()] for row in rows)]
         widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
         for line in cells:
             print("  ".join(f"{cell:<{width}}" for cell, width in zip(line, widths, strict=True)).rstrip())

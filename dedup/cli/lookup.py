@@ -3,11 +3,12 @@
 import argparse
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from dedup.cli.common import command
+from dedup.cli.common import command, read_entry, read_lines
+from dedup.display import printable
 
 if TYPE_CHECKING:
     from dedup.store.lookup import Match
@@ -48,31 +49,22 @@ def main(arguments: Sequence[str], prog: str = "lookup") -> int:
 
     hide_pandas()
     store = Store.open(options.store, key_file=options.key_file)
-    with open(sys.stdin.fileno() if options.input == "-" else options.input, encoding="utf-8") as stream:  # noqa: PTH123 - a number
-        rows = _read(stream)
-        while part := list(islice(rows, TOGETHER)):
-            found = store.look_up((text for _, text in part), threshold=options.threshold)
-            for (name, _), matches in zip(part, found, strict=True):
-                print(_to_json(name, matches) if options.json else _to_line(name, matches))
-            sys.stdout.flush()
+    rows = _read(read_lines("--input", options.input))
+    while part := list(islice(rows, TOGETHER)):
+        found = store.look_up((text for _, text in part), threshold=options.threshold)
+        for (name, _), matches in zip(part, found, strict=True):
+            print(_to_json(name, matches) if options.json else _to_line(name, matches))
+        sys.stdout.flush()
     return 0
 
 
-def _read(lines: Iterator[str]) -> Iterator[tuple[object, str]]:
+def _read(lines: Iterable[str]) -> Iterator[tuple[object, str]]:
     """Yield a name and the text of every line."""
-    from dedup.errors import DataError  # noqa: PLC0415 - as above
+    from dedup.files.jsonlines import mend  # noqa: PLC0415 - as above
 
     for number, line in enumerate(lines, 1):
-        held: object = line.rstrip("\n")
-        if line.startswith("{"):
-            try:
-                held = json.loads(line)
-            except ValueError as error:
-                raise DataError(f"--input: line {number} must be a text or a JSON object ({error})") from error
-        if isinstance(held, dict):
-            yield held.get("id", number), str(held.get("text") or "")
-        else:
-            yield number, str(held)
+        entry = read_entry(line, number, option="--input", name="text")
+        yield entry.get("id", number), mend(str(entry.get("text") or ""))
 
 
 def _to_json(name: object, matches: "Sequence[Match]") -> str:
@@ -81,4 +73,4 @@ def _to_json(name: object, matches: "Sequence[Match]") -> str:
 
 def _to_line(name: object, matches: "Sequence[Match]") -> str:
     told = [f"{each.id} ({each.jaccard:.4f}, {each.batch}, {'kept' if each.kept else 'removed'})" for each in matches]
-    return f"{name}\t{', '.join(told) or '-'}"
+    return f"{printable(str(name))}\t{printable(', '.join(told)) or '-'}"

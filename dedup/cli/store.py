@@ -3,12 +3,12 @@
 import argparse
 import json
 import logging
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from dedup.cli.common import add_settings, command, print_table, read_settings
+from dedup.cli.common import add_settings, command, cut_end, print_table, read_entry, read_lines, read_settings
 from dedup.display import log_to_stderr
+from dedup.errors import DataError
 
 
 def hours(text: str) -> int:
@@ -48,7 +48,9 @@ def parse_arguments(arguments: Sequence[str], prog: str = "store") -> argparse.N
         "--hours", type=hours, default=168, help="age from which on; more than any writer takes; default: 168, a week"
     )
     delete = add("delete", "take documents out of all tables; vacuum makes it final")
-    delete.add_argument("--ids", required=True, metavar="FILE", help="an id a line; - for standard input")
+    delete.add_argument(
+        "--ids", required=True, metavar="FILE", help='an id a line, or a JSON object with "id"; - for standard input'
+    )
     delete.add_argument("--readmit", action="store_true", help="keep documents that were removed in their favour")
     migrate = add("migrate", "make another store of its batches, of other settings; it stays as it is")
     migrate.add_argument("--to", required=True, metavar="NEW", help="the other store; what it has already stays")
@@ -119,15 +121,30 @@ def _vacuum(options: argparse.Namespace) -> int:
 
 
 def _delete(options: argparse.Namespace) -> int:
-    from dedup.store.deleting import delete_ids  # noqa: PLC0415 - as above
+    from dedup.store.deleting import delete_ids, find_spelled  # noqa: PLC0415 - as above
     from dedup.store.tables import Tables  # noqa: PLC0415 - as above
 
-    with open(sys.stdin.fileno() if options.ids == "-" else options.ids, encoding="utf-8") as stream:  # noqa: PTH123 - a number
-        ids = [line.rstrip("\n") for line in stream if line.strip()]
-    found = delete_ids(Tables(options.store), ids, readmit=options.readmit)
+    lines, tables = [*read_lines("--ids", options.ids)], Tables(options.store)
+    ids = [_read_id(line, number) for number, line in enumerate(lines, 1) if cut_end(line)]
+    spelled = find_spelled(tables, "".join(lines))
+    if spelled is not None:
+        raise DataError(
+            f"--ids: must hold an id a line (got lines that spell {spelled!r}, an id of {options.store} that no line "
+            f"can be); write {json.dumps({'id': spelled})} for it, or such an object for each id that they are"
+        )
+    found = delete_ids(tables, ids, readmit=options.readmit)
     _tell(options, {"deleted": found.documents, "not_there": found.absent, "displaced": found.displaced.num_rows})
     _show(options, found.displaced.to_pylist(), ("id", "batch", "is_kept"))
     return 0
+
+
+def _read_id(line: str, number: int) -> str:
+    from dedup.files.jsonlines import mend  # noqa: PLC0415 - as above
+
+    found = read_entry(line, number, option="--ids", name="id").get("id")
+    if type(found) not in {str, int}:
+        raise DataError(f'--ids: line {number:,} must have a string or an integer as "id" (got {found!r})')
+    return mend(str(found))
 
 
 def _migrate(options: argparse.Namespace) -> int:

@@ -180,9 +180,12 @@ def _to_array(values: list[Any], kind: pa.DataType) -> pa.Array:
     try:
         return pa.array(values, kind)
     except UnicodeEncodeError:
-        # Halves of surrogate pairs, which JSON can escape.
-        whole = [value and value.encode("utf-16", "surrogatepass").decode("utf-16", "replace") for value in values]
-        return pa.array(whole, kind)
+        return pa.array([value and mend(value) for value in values], kind)
+
+
+def mend(text: str) -> str:
+    """Return a text with U+FFFD for every half of a surrogate pair, which JSON can escape."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def peek(file: File, columns: Columns) -> tuple[pa.DataType | None, set[str]]:

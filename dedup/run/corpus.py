@@ -115,7 +115,8 @@ def read_corpus(
     if kind == "parquet":
         rows = files = reader.option("mergeSchema", "true").parquet(*paths)
     elif kind == "jsonl":
-        reader = reader.options(mode="PERMISSIVE", columnNameOfCorruptRecord=MALFORMED)
+        # By itself Spark ends a line at a carriage return too, which may stand between the members of an object.
+        reader = reader.options(mode="PERMISSIVE", columnNameOfCorruptRecord=MALFORMED, lineSep="\n")
         # The schema is that of all lines, so only a line that does not parse has this column.
         rows = files = reader.json(paths)
         if MALFORMED in rows.columns:
@@ -153,7 +154,7 @@ def _part(parsed: DataFrame, on_bad_record: str, reason: str) -> tuple[DataFrame
     """Part the rows that have a column MALFORMED into whole ones and QUARANTINE."""
     if parsed.columns == [MALFORMED]:
         raise DataError(f"--input: must hold records (got none but such as have {reason})")
-    malformed = F.col(MALFORMED)
+    malformed = F.rtrim(MALFORMED, F.lit("\r\n"))
 
     def strip(batches: Batches) -> Batches:
         for batch in batches:

@@ -16,7 +16,7 @@ from dedup.store.changing import choose_voters, find_heads, merge, read_links, w
 from dedup.store.election import Verdict, Voters, elect
 from dedup.store.growth import Rows, Step, join, settle, sign
 from dedup.store.schemas import NO_SET
-from dedup.store.snapshot import Places
+from dedup.store.snapshot import Places, Snapshot
 from dedup.store.state import Label, State, read_state
 from dedup.store.tables import Tables
 from dedup.store.upkeep import repeat
@@ -141,6 +141,29 @@ def _list_displaced(voters: Voters, verdict: Verdict, before: pa.Table) -> pa.Ta
     was_kept = pc.fill_null(before["kept"].take(pa.array(places, mask=places < 0)), True)  # noqa: FBT003 - who is alone
     told = pc.and_(pc.invert(was_kept), pc.or_(members["kept"], pc.equal(members["kind"], "displaced")))
     return voters.rows.select(["id", "batch"]).append_column("is_kept", members["kept"]).filter(told)
+
+
+def find_spelled(tables: Tables, content: str) -> str | None:
+    r"""Return an id of a store that no line can be, though lines spell it; None where there is none.
+
+    A file of the ids "a\nb" and "c\r", written by who thinks of no such ids, reads as "a", "b" and "c".
+
+    Raises
+    ------
+    StorageError
+        When there is no store.
+    """
+    state = read_state(tables)
+    if pa.types.is_integer(state.kind):
+        return None
+    ids = Snapshot(tables=tables, state=state).read("documents", ["id"])["id"]
+    odd = ids.filter(pc.or_(pc.match_substring(ids, "\n"), pc.ends_with(ids, "\r"))).to_pylist()
+    forms = [f"\n{each}\n" for each in (content, content.replace("\r\n", "\n"))]
+    begins = {line for form in forms for line in form.split("\n")}
+    return next(
+        (each for each in odd if each.partition("\n")[0] in begins and any(f"\n{each}\n" in form for form in forms)),
+        None,
+    )
 
 
 def delete_ids(tables: Tables, ids: Sequence[str], *, readmit: bool) -> Deleted:

@@ -102,11 +102,23 @@ def test_the_command_reads_lines_and_json(tables, tmp_path, capsys):
     assert told[1] == {"id": "x", "matches": [{"id": 1, "jaccard": 1.0, "batch": "first", "kept": True}]}
 
 
+def test_only_a_line_feed_and_the_carriage_return_before_it_end_a_line(tables, tmp_path, capsys):
+    lines = [TEXTS[0].replace(" ", "\r"), f"{TEXTS[1]}\r", '{"id": "a\\tb\\ud800", "text": "\\ud800"}']
+    (tmp_path / "in").write_text("\n".join(lines), "utf-8", newline="")
+
+    assert cli.main([tables.path, "--input", str(tmp_path / "in")]) == 0
+    assert [line.partition(" (")[0] for line in capsys.readouterr().out.splitlines()] == [
+        "1\t0",
+        "2\t1",
+        "a\\tb\\ud800\t-",
+    ]
+
+
 def test_the_command_says_what_is_wrong_in_one_line(tables, tmp_path, capsys):
     (tmp_path / "in.jsonl").write_text("{no json\n", "utf-8")
 
     assert cli.main([tables.path, "--input", str(tmp_path / "in.jsonl")]) == 2
-    assert "line 1 must be a text or a JSON object" in capsys.readouterr().err
+    assert "line 1 must be a JSON object, since it begins with a brace (got '{no json')" in capsys.readouterr().err
     assert cli.main([str(tmp_path / "none"), "--input", str(tmp_path / "in.jsonl")]) == 2
     assert "must be a store" in capsys.readouterr().err
 

@@ -159,6 +159,60 @@ def test_the_commands_tell_what_they_did(tables, tmp_path, capsys):
     assert "must be a store" in capsys.readouterr().err
 
 
+NAMES = ["a", "b", "a\rb", "a\nb", "c\r", "c", "{d}", "", " "]
+
+
+@pytest.fixture
+def named(tmp_path):
+    """Return a store of ids that are hard to write, and a function that deletes those of a file from it."""
+    tables = Tables(str(tmp_path / "store"))
+    add(tables, "a", [Row(name, f"text number {place}") for place, name in enumerate(NAMES)], SEARCH)
+
+    def act(content):
+        (tmp_path / "ids").write_bytes(content)
+        code = cli.main(["delete", tables.path, "--ids", str(tmp_path / "ids")])
+        left = Snapshot(tables=tables, state=read_state(tables)).read("documents", ["id"])["id"].to_pylist()
+        return code, {*NAMES} - {*left}
+
+    return act
+
+
+@pytest.mark.parametrize(
+    ("content", "gone"),
+    [
+        (b"a\rb\n", {"a\rb"}),
+        (b"\xef\xbb\xbfa\r\n\r\n\nc", {"a", "c"}),
+        (b"b\na\n", {"a", "b"}),
+        (b" \n", {" "}),
+        (b'{"id": "a\\nb", "text": "x"}\n{"id": "{d}"}\n{"id": ""}\n', {"a\nb", "{d}", ""}),
+        (b'{"id": "a"}\nb\nx\xc2\x85b\n', {"a", "b"}),
+    ],
+)
+def test_a_line_deletes_the_id_that_it_is_and_no_other(named, content, gone):
+    assert named(content) == (0, gone)
+
+
+@pytest.mark.parametrize(
+    ("content", "way"),
+    [
+        (b"b\na\nb\n", '\'a\\nb\', an id of {store} that no line can be); write {{"id": "a\\nb"}}'),
+        (b"a\r\nb", '\'a\\nb\', an id of {store} that no line can be); write {{"id": "a\\nb"}}'),
+        (b"b\nc\r\n", '\'c\\r\', an id of {store} that no line can be); write {{"id": "c\\r"}}'),
+        (b"a\n{d}\n", '(got \'{{d}}\'); write {{"id": "{{d}}"}}'),
+        (b'a\n{"id": 1.5}', 'line 2 must have a string or an integer as "id" (got 1.5)'),
+        (b"a\n\xff\n", "line 2 must be UTF-8"),
+    ],
+)
+def test_an_id_that_no_line_can_be_is_refused_by_name_with_the_way_that_can(named, content, way, tmp_path, capsys):
+    assert named(content) == (2, set())
+    assert way.format(store=tmp_path / "store") in capsys.readouterr().err
+
+
+def test_a_file_of_ids_that_is_not_there_is_one_line(tables, capsys):
+    assert cli.main(["delete", tables.path, "--ids", "none"]) == 2
+    assert capsys.readouterr().err == "dedup: --ids none: must be a file that can be read (No such file or directory)\n"
+
+
 @pytest.mark.parametrize("readmit", [False, True])
 def test_what_a_deleted_document_had_displaced_is_listed_and_can_be_readmitted(tmp_path, readmit):
     tables = Tables(str(tmp_path / "store"))
