@@ -272,6 +272,14 @@ def test_settings_that_share_signatures_may_differ_in_all_else():
         check_comparable(dataclasses.replace(load_config(), mode="exact"), None)
 
 
+def test_an_answer_is_not_written_into_what_is_read(tmp_path):
+    pq.write_table(pa.table({"id": [1], "text": ["a text"]}), tmp_path / "a.parquet")
+    for inputs in ([str(tmp_path)], [f"{tmp_path}/*.json", f"{tmp_path}/a.parquet"]):
+        question = Question(inputs=inputs, config=load_config(None, None, SETTINGS), output=str(tmp_path))
+        with pytest.raises(StorageError, match=r"evaluation\.json: must lie apart from every input"):
+            evaluate(None, question)
+
+
 def test_pairs_are_counted_alike_in_components_of_both_groupings():
     from dedup.evaluate.judgement import _count_agreeing  # noqa: PLC0415
 

@@ -129,6 +129,18 @@ def test_an_input_that_the_output_would_replace_is_refused_and_stays(spark, corp
     assert content(Path(corpus)) == before
 
 
+@pytest.mark.parametrize("engine", ["memory", "spark"])
+def test_an_output_in_a_store_is_refused_and_nothing_is_written(request, corpus, tmp_path, engine):
+    store = tmp_path / "store"
+    (store / "batches" / "_delta_log").mkdir(parents=True)
+    job = Job(inputs=[corpus], output=str(store / "out"), config=load_config(None, None, ["input.id_column=id"]))
+
+    with pytest.raises(StorageError, match=r"^--output .*: must lie outside of every store"):
+        run(request.getfixturevalue("spark"), job) if engine == "spark" else run_in_memory(job)
+
+    assert [path.name for path in store.iterdir()] == ["batches"]
+
+
 def test_a_folder_is_deleted_mark_last(spark, output, monkeypatch):
     storage = Storage(spark)
     with Workspace(storage, output) as workspace:

@@ -24,6 +24,7 @@ from dedup.kernels import sample_search
 from dedup.kernels.representatives import elect
 from dedup.run.job import Job
 from dedup.run.lock import TextStorage
+from dedup.run.overlap import check_apart, check_outside
 from dedup.run.reach import find_obstacle
 from dedup.settings.files import flatten, to_dict
 from dedup.settings.options import Config
@@ -125,11 +126,13 @@ def check_target(storage: TextStorage, question: Question) -> str:
     Raises
     ------
     StorageError
-        When it exists and is not to be replaced.
+        When it exists and is not to be replaced, or lies in the input or a store.
     """
     if not question.output:
         return ""
     target = f"{question.output.rstrip('/')}/evaluation.json"
+    check_apart([*question.inputs, *filter(None, [question.pairs])], target, suffixes=("",))
+    check_outside(storage, target)
     if storage.exists(target) and not question.overwrite:
         raise StorageError(f"--output {target}: must not exist yet (it does); pass --overwrite to replace it")
     return target

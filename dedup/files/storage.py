@@ -24,6 +24,9 @@ COPIES = 16
 """Objects that are copied at a time: the store does the work."""
 MOST_COPIED = 5 << 30
 """Bytes of the largest object that S3 copies by itself."""
+MARK = "_DEDUP"
+"""File that tells a folder of the job from one of the user, with what its run depended on; the first to be written and
+the last to be deleted."""
 CURRENT = "_CURRENT"
 """File of an output on an object store that names the folder of its published version."""
 

@@ -14,7 +14,7 @@ from dedup.report.matrix import to_page
 from dedup.run.growing import Growth, add_batch
 from dedup.run.job import Job
 from dedup.run.opening import list_input
-from dedup.run.overlap import check_apart
+from dedup.run.overlap import check_apart, check_outside
 from dedup.settings.alerts import Alerts
 from dedup.settings.options import Config, Evaluation, Keep, Limits, Output
 from dedup.store.comparing import Compared, compare
@@ -72,6 +72,7 @@ def compare_snapshots(snapshots: Mapping[str, str], config: Config, output: str 
     storage = Storage()
     if output is not None:
         check_apart([*snapshots.values()], output)
+        check_outside(storage, output)
         if storage.exists(output):
             raise StorageError(f"--output {output}: must not exist yet")
     with tempfile.TemporaryDirectory(prefix="dedup-") as folder:

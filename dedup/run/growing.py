@@ -27,7 +27,7 @@ from dedup.run.fates import Fates, Repeated
 from dedup.run.grown import to_changes, to_found, to_members, to_names, to_removals
 from dedup.run.job import Job
 from dedup.run.opening import SPLIT_BYTES, choose_cores, list_input, open_input
-from dedup.run.overlap import check_apart
+from dedup.run.overlap import check_apart, check_store
 from dedup.run.publication import KEY_FILE, conclude, identify, read_baseline
 from dedup.run.searching import KEPT, Searched, to_search
 from dedup.run.signing import Reading, Signatures, choose_signing
@@ -92,6 +92,7 @@ def add_batch(job: Job, growth: Growth, *, spark: "SparkSession | None" = None) 
         the store is what it was.
     """
     check_apart([*job.inputs, growth.store], job.output)
+    check_store(job.inputs, growth.store)
     check_settings(job.config, growth)
     if (spark is not None and job.config.engine != "memory") or choose_engine(job, count_known(growth)) == "spark":
         return run_on_spark(

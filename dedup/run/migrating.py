@@ -11,7 +11,7 @@ from dedup.errors import ConfigError, DataError
 from dedup.files.systems import redact
 from dedup.run.growing import Growth, add_batch, check_settings
 from dedup.run.job import Job
-from dedup.run.overlap import check_apart
+from dedup.run.overlap import check_store
 from dedup.run.publication import KEY_FILE
 from dedup.run.searching import to_search
 from dedup.settings.alerts import Alerts
@@ -49,7 +49,7 @@ def migrate(store: str, target: str, inputs: Mapping[str, str], config: Config) 
         When the settings, an input or a store do not allow it.
     """
     check_settings(config, Growth(store=target, batch="all"))
-    check_apart([store], target)
+    check_store([store, *inputs.values()], target, option="--to")
     old, new = Tables(store), Tables(target)
     config = Job(inputs=[], output=target, config=config).settle().config
     spec = HashSpec.of(config, load_contract(config))

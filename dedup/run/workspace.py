@@ -30,14 +30,12 @@ from collections.abc import Mapping
 from typing import Any, Protocol, Self
 
 from dedup.errors import FinishedError, StorageError
-from dedup.files.storage import CURRENT, Entry, find_result
+from dedup.files.storage import CURRENT, MARK, Entry, find_result
 from dedup.run.lock import UNREACHABLE, Lock, TextStorage
+from dedup.run.overlap import check_outside
 
 LOG = logging.getLogger("dedup")
 
-MARK = "_DEDUP"
-"""File that tells a folder of the job from one of the user, with what its run depended on; the first to be written and
-the last to be deleted."""
 BEGUN = re.compile(rf"\.[0-9a-f]+\.tmp|\.{MARK}\.crc")
 """Names of files of which a mark is made."""
 
@@ -93,10 +91,18 @@ class Workspace:
         """The version that was published when this run published its own; empty until then, and without versions."""
         self._is_open = False
         self._identity: Mapping[str, Any] = {}
-        self._lock = Lock(locks or storage, f"{self.output}.lock")
+        self._locks = locks or storage
+        self._lock = Lock(self._locks, f"{self.output}.lock")
 
     def __enter__(self) -> Self:
-        """Keep other runs away from the output."""
+        """Keep other runs away from the output.
+
+        Raises
+        ------
+        StorageError
+            When another run is at work on it, or no output may be there.
+        """
+        check_outside(self._locks, self.output)
         self._lock.acquire()
         return self
 

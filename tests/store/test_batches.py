@@ -1,6 +1,7 @@
 """Batches of files added to a store by the command."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pyarrow as pa
@@ -219,6 +220,30 @@ def test_a_batch_needs_a_store_and_a_store_a_batch(place, capsys):
     assert "need --store" in capsys.readouterr().err
     assert cli.main([*arguments, "--store", str(place.store)]) == 2
     assert "--batch: must name the batch" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("engine", ["memory", "spark"])
+def test_a_store_where_others_read_or_write_is_refused_and_nothing_is_written(tmp_path, capsys, engine):
+    place = Place(tmp_path)
+    assert place.add("a", numbered(TEXTS[:20])) == 0
+    folder = tmp_path / "in"
+    folder.mkdir()
+    source = shutil.move(place.write("b", numbered(TEXTS[20:], 20)), folder)
+    before = sorted(tmp_path.rglob("*"))
+    arguments = ["--input", str(folder), "--batch", "b", "--engine", engine]
+    for store, output, words in (
+        (folder / "store", "out", f"--store {folder}/store: must lie apart from every input ({folder} and "),
+        (folder, "out", f"--store {folder}: must lie apart from every input"),
+        (place.store / "more", "out", f"--store {place.store}/more: must lie outside of every store"),
+        (tmp_path / "out-a" / "more", "out", "must lie outside of every output"),
+        (tmp_path / "more", "more/out", f"--output {tmp_path}/more/out: must lie apart from every input"),
+        (tmp_path / "out" / "more", "out", "must lie apart from every input"),
+        (tmp_path / "more", "store/out", "must lie outside of every store"),
+    ):
+        assert cli.main([*arguments, "--store", str(store), "--output", str(tmp_path / output)]) == 2
+        assert words in capsys.readouterr().err
+    assert sorted(tmp_path.rglob("*")) == before
+    assert source in map(str, before)
 
 
 def test_a_store_that_another_writer_is_about_to_make_is_none_yet(place):

@@ -140,6 +140,9 @@ def test_files_and_stores_are_compared_by_the_command_and_stay_as_they_are(tmp_p
     assert "70.0%)" in page
     assert cli.main([*arguments, "--output", str(output)]) == 2
     assert "must not exist yet" in capsys.readouterr().err
+    (output / "batches" / "_delta_log").mkdir(parents=True)
+    assert cli.main([*arguments, "--output", str(output / "inner")]) == 2
+    assert "must lie outside of every store" in capsys.readouterr().err
     assert sorted(path.name for path in tmp_path.iterdir()) == ["new.parquet", "old.parquet", "out"]
 
 

@@ -115,3 +115,13 @@ def test_texts_that_are_needed_and_not_given_are_asked_for(place, capsys):
     inputs = [f"--input={name}={place.folder / 'a.parquet'}" for name in "abc"]
     assert cli.main([*arguments, *inputs[:1], "--set", "limits.per_source=2"]) == 2
     assert "limits.per_source is of single runs" in capsys.readouterr().err
+
+
+def test_a_store_is_not_made_where_it_reads_or_in_another(place, capsys):
+    for to, words in (("store", "must lie apart from every input"), ("store/new", "must lie apart from every input")):
+        assert migrate(place, to=to) == 2
+        assert f"--to {place.folder}/{to}: {words}" in capsys.readouterr().err
+    assert migrate(place, to="") == 2
+    assert "must lie apart from every input" in capsys.readouterr().err
+    assert migrate(place, to="out-a/new") == 2
+    assert "must lie outside of every output" in capsys.readouterr().err
