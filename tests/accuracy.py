@@ -1,14 +1,14 @@
-"""Judge the job against an exact oracle on real corpora: python -m tests.accuracy FOLDER [--all].
+"""Judge the job against the exact answer on real corpora: python -m tests.accuracy [FOLDER] [--all].
 
-FOLDER holds oracle/judge.py, data/NAME.parquet, and data/truth/NAME_pairs.parquet and NAME_groups.parquet.
+The corpora are tests/data, which every engine searches, and those of FOLDER/data, laid out as tests/truth.py says.
 With default settings every pair at the threshold must be found but one in a thousand, and nothing be removed without
 reason; exact mode must keep exactly as many documents as there are components. The layer of passages must find exactly
-the windows that a suffix array of the corpus finds. Both engines must agree to the row; exact mode by Spark's tasks
-takes longest, and is compared on one corpus, with --all on each.
+the windows that a suffix array of the corpus finds. The engines must agree to the row. On the corpora of FOLDER drivers
+search as the memory engine does, and exact mode by Spark's tasks takes longest: both with --all.
 """
 
-import re
-import subprocess
+import argparse
+import json
 import sys
 import tempfile
 from concurrent.futures import ProcessPoolExecutor
@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyspark.sql import SparkSession
 
 from dedup.kernels.ids import to_doc_ids
 from dedup.kernels.text.tokenizer import Contract
@@ -30,40 +31,27 @@ from dedup.settings.files import load_config
 from dedup.settings.layers import Passages
 from tests.layers.tiny import TinyEngine
 from tests.suffixes import find_repeated
+from tests.truth import DATA, judge, read_truth
 
 TABLES = ("kept", "removed", "duplicates", "edges", "near_misses")
-CORPORA = ("powershell_docs", "tldr_pages", "license_rules")
-BY_TASKS = {*product(CORPORA, ["lsh"]), ("tldr_pages", "exact")}
+ENGINES = {"memory": ("auto", "process"), "driver": (1_000_000_000, "process"), "tasks": (0, "tasks")}
+"""The bytes that a driver may search in, and who searched by the report."""
 LENGTH = 50
 """Tokens of a window."""
-VERDICT = re.compile(
-    r"kept (\d+) \(exact answer (\d+)\) of (\d+) \| missed (\d+) of .*"
-    r"recall ([\d.]+) of \d+ \| false (\d+) \| bereft (\d+) \| strangers (\d+)"
-)
 
 
-def judge(folder: Path, corpus: str, kept: Path) -> str:
-    truth = folder / "data" / "truth"
-    command = [folder / "oracle" / "judge.py", folder / "data" / f"{corpus}.parquet", kept]
-    command += [truth / f"{corpus}_pairs.parquet", truth / f"{corpus}_groups.parquet"]
-    judged = subprocess.run([sys.executable, *map(str, command)], capture_output=True, text=True, check=True)
-    return judged.stdout.strip()
+def search(spark: SparkSession, source: Path, mode: str, engine: str, output: Path) -> None:
+    search_bytes, searched = ENGINES[engine]
+    settings = ["input.id_column=doc_id", f"mode={mode}", f"driver.search_bytes={search_bytes}"]
+    job = Job(inputs=[str(source)], output=str(output), config=load_config(None, None, settings))
+    if engine == "memory":
+        run_in_memory(job)
+    else:
+        run(spark, job)
+    assert json.loads((output / "report.json").read_text("utf-8"))["search"] == searched
 
 
-def holds(verdict: str, mode: str) -> bool:
-    found = VERDICT.match(verdict)
-    if found is None:
-        return False
-    kept, exact, _, missed, *rest = found.groups()
-    recall, *faults = rest
-    if int(missed) or any(map(int, faults)):
-        return False
-    if mode == "exact":
-        return kept == exact and float(recall) == 1
-    return abs(int(kept) - int(exact)) <= 0.001 * int(exact) and float(recall) >= 0.999
-
-
-def finds_passages(source: str) -> str:
+def finds_passages(source: Path) -> str:
     """Return the number of windows that occur twice, and how many the layer has not found, or besides."""
     rows = sorted(pq.read_table(source, columns=["doc_id", "text"]).to_pylist(), key=lambda row: row["doc_id"].encode())
     expected = find_repeated([row["text"] for row in rows], LENGTH)
@@ -79,33 +67,37 @@ def finds_passages(source: str) -> str:
     return f"windows {len(expected)} | differ {len(expected.items() ^ found.items())}"
 
 
-def main(folder: Path, *, all_by_tasks: bool) -> int:
-    passed = failed = 0
+def main(folder: Path | None, *, everything: bool) -> int:
+    others = sorted((folder / "data").glob("*.parquet")) if folder else []
+    sources = [*sorted(DATA.glob("*.parquet")), *others]
+    results = []
+
+    def say(good: bool, checked: str) -> None:
+        results.append(good)
+        print(f"{'passed' if good else 'FAILED'}  {checked}", flush=True)
+
     # Suffix arrays take one core, and most of Spark's runs wait for one.
     with tempfile.TemporaryDirectory() as scratch, ProcessPoolExecutor(1, get_context("spawn")) as beside:
-        repeated = [beside.submit(finds_passages, str(folder / "data" / f"{corpus}.parquet")) for corpus in CORPORA]
+        repeated = [beside.submit(finds_passages, source) for source in sources]
         spark = open_session()
-        for corpus, mode in product(CORPORA, ("lsh", "exact")):
-            # By tasks, since a driver searches as the memory engine does.
-            config = load_config(None, None, ["input.id_column=doc_id", f"mode={mode}", "driver.search_bytes=0"])
-            source = str(folder / "data" / f"{corpus}.parquet")
-            outputs = [Path(scratch) / f"{corpus}-{mode}-{engine}" for engine in ("memory", "spark")]
-            run_in_memory(Job(inputs=[source], output=str(outputs[0]), config=config))
-            verdict = judge(folder, corpus, outputs[0] / "kept")
-            good, engines = holds(verdict, mode), "in memory"
-            if all_by_tasks or (corpus, mode) in BY_TASKS:
-                run(spark, Job(inputs=[source], output=str(outputs[1]), config=config))
-                good, engines = good and tell(outputs[0]) == tell(outputs[1]), "both engines"
-            passed, failed = passed + good, failed + (not good)
-            print(f"{'passed' if good else 'FAILED'}  {corpus}, mode {mode}, {engines}: {verdict}", flush=True)
+        for source, mode in product(sources, ("lsh", "exact")):
+            engines = list(ENGINES)
+            if source in others and not everything:
+                engines = ["memory", "tasks"] if mode == "lsh" else ["memory"]
+            outputs = [Path(scratch, source.stem, mode, engine) for engine in engines]
+            for engine, output in zip(engines, outputs, strict=True):
+                search(spark, source, mode, engine, output)
+            doc_ids, kept = (pq.read_table(file)["doc_id"].to_pylist() for file in (source, outputs[0] / "kept"))
+            verdict = judge(doc_ids, kept, *read_truth(source))
+            agreed = all(tell(output) == tell(outputs[0]) for output in outputs[1:])
+            found = " | ".join(f"{name} {value:.6g}" for name, value in verdict._asdict().items())
+            said = f"{source.stem}, mode {mode}, {', '.join(engines)}{'' if agreed else ' differ'}: {found}"
+            say(agreed and verdict.holds(exact=mode == "exact"), said)
         spark.stop()
-        for corpus, found in zip(CORPORA, repeated, strict=True):
-            verdict = found.result()
-            good = verdict.endswith("| differ 0")
-            passed, failed = passed + good, failed + (not good)
-            print(f"{'passed' if good else 'FAILED'}  {corpus}, passages: {verdict}", flush=True)
-    print(f"{passed} passed, {failed} failed")
-    return 1 if failed else 0
+        for source, found in zip(sources, repeated, strict=True):
+            say(found.result().endswith("| differ 0"), f"{source.stem}, passages: {found.result()}")
+    print(f"{sum(results)} passed, {len(results) - sum(results)} failed")
+    return int(not all(results))
 
 
 def tell(output: Path) -> list[list[tuple[object, ...]]]:
@@ -115,4 +107,8 @@ def tell(output: Path) -> list[list[tuple[object, ...]]]:
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1]).resolve(), all_by_tasks="--all" in sys.argv[2:]))
+    cli = argparse.ArgumentParser(prog="accuracy", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    cli.add_argument("folder", nargs="?", type=Path, metavar="FOLDER")
+    cli.add_argument("--all", action="store_true")
+    options = cli.parse_args()
+    sys.exit(main(options.folder, everything=options.all))

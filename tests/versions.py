@@ -42,7 +42,9 @@ def main() -> int:
     """Run every cell, print the table, and return 1 if one failed or differs from the first."""
     cli = argparse.ArgumentParser(prog="versions", description=__doc__)
     cli.add_argument("releases", nargs="*", default=RELEASES, metavar="RELEASE[:JAVA]")
-    cli.add_argument("--data", help="folder with oracle/ and data/, as tests/accuracy.py has it")
+    cli.add_argument(
+        "--data", help="folder of further corpora, as tests/accuracy.py takes it, to judge the accuracy on"
+    )
     options = cli.parse_args()
     homes = find_javas()
     good, first = True, None
