@@ -1,7 +1,6 @@
 """Where two texts differ, word by word, as the job compares them: in lower case and without punctuation."""
 
 import re
-import unicodedata
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
@@ -12,6 +11,7 @@ from zlib import crc32
 import numpy as np
 
 from dedup.kernels.text.characters import MARK, SEPARATOR, UNSPACED, UNSPACED_MARK, WORD, unicode_classes
+from dedup.kernels.text.marks import to_nfkc
 
 LONG = 2000
 """Words up to which the shortest way is worth its time, a few tenths of a second at most."""
@@ -73,7 +73,7 @@ def split_words(text: str) -> list[tuple[str, str]]:
     What stands before the first token belongs to it.
     """
     found = [(match[1], match[0]) for match in _pattern().finditer(text)]
-    return [(unicodedata.normalize("NFKC", token).lower(), whole) for token, whole in found]
+    return [(to_nfkc(token).lower(), whole) for token, whole in found]
 
 
 @cache

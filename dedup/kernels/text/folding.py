@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dedup.kernels import Bytes, Flags, Integers
+from dedup.kernels.text.marks import BLOCK, BLOCKS, POINT_COUNT, mark_orders
 
 PLAIN, MAPPED, INERT, JOINING, UNSAFE = range(5)
 """Kinds of characters: what folds to itself, or to something else, and begins anew; a mark that composes with nothing;
@@ -27,12 +28,8 @@ GROWTH = 3
 NO_CODE = 0xFFFF
 """Mark in the table of bytes for what is not plain ASCII."""
 LINE_FEED, SPACE, SIGMA = 0x0A, 0x20, 0x3A3
-POINT_COUNT = 0x110000
 SECOND = 0x1FFFFF
 """Mask of the bits of a pair that hold its second character."""
-BLOCK = 0x400
-BLOCKS = *range(0, 0xD800, BLOCK), *range(0xE000, 0x40000, BLOCK), *range(0xE0000, 0xE1000, BLOCK)
-"""Blocks in which Unicode has characters; characters elsewhere are unsafe."""
 HANGUL = (0x1161, 0x1176), (0x11A8, 0x11C3)
 """Vowels and final consonants, which compose by arithmetic instead of by pairs."""
 
@@ -96,10 +93,12 @@ def tabulate(normalise: Callable[[str], str], table: bytes, *, lower: bool) -> F
     lower
         Whether it includes lower case, for which a sigma needs its neighbours.
     """
+    # Characters in no block of Unicode's are unsafe.
     every = np.full(POINT_COUNT, UNSAFE, dtype=np.uint8)
     for block in BLOCKS:
         every[block : block + BLOCK] = PLAIN
-    blocks = [block for block in BLOCKS if not _is_plain("".join(map(chr, range(block, block + BLOCK))), normalise)]
+    orders = mark_orders()
+    blocks = [block for block in BLOCKS if orders[block : block + BLOCK].any() or not _is_plain(block, normalise)]
     # Control characters of ASCII, line feed among them, are plain.
     points = (np.array(blocks)[:, None] + np.arange(BLOCK)).reshape(-1)[SPACE:]
     lines = np.full((points.size, 2), LINE_FEED)
@@ -112,8 +111,6 @@ def tabulate(normalise: Callable[[str], str], table: bytes, *, lower: bool) -> F
     decomposed = _read_lines(unicodedata.normalize("NFD", separate))
     composed = ~decomposed.single | (decomposed.first != points)
     pairs, composites = _find_pairs(points[composed])
-    orders = np.zeros(POINT_COUNT, dtype=np.int64)
-    orders[points] = np.fromiter(map(unicodedata.combining, separate[::2]), np.uint8, points.size)
     kinds = _sort_kinds(points, forms, folds, orders, pairs)
     if lower:
         kinds[np.searchsorted(forms.starts, np.flatnonzero(forms.points == SIGMA), side="right") - 1] = UNSAFE
@@ -136,19 +133,19 @@ def tabulate(normalise: Callable[[str], str], table: bytes, *, lower: bool) -> F
         ends=np.cumsum([0, *map(len, encoded)]),
         pool=np.frombuffer(b"".join(encoded).translate(table), dtype=np.uint8),
         normals=np.append(0, np.where(forms.single, forms.first, -1)[slotted]),
-        orders=np.append(0, orders[forms.last[slotted]]),
+        orders=np.append(0, orders[forms.last[slotted]]).astype(np.int64),
         pairs=pairs,
         composites=composites,
     )
 
 
-def _is_plain(text: str, normalise: Callable[[str], str]) -> bool:
-    """Tell whether a text, of which nearly all of Unicode is made, has neither marks nor what normalising changes."""
-    same = normalise(text) == text == unicodedata.normalize("NFD", text)
-    return same and not any(map(unicodedata.combining, text))
+def _is_plain(block: int, normalise: Callable[[str], str]) -> bool:
+    """Tell whether normalising changes nothing of a block without marks, as of nearly all of Unicode."""
+    text = "".join(map(chr, range(block, block + BLOCK)))
+    return normalise(text) == text == unicodedata.normalize("NFD", text)
 
 
-def _sort_kinds(points: Integers, forms: _Lines, folds: _Lines, orders: Integers, pairs: Integers) -> Integers:
+def _sort_kinds(points: Integers, forms: _Lines, folds: _Lines, orders: Bytes, pairs: Integers) -> Integers:
     """Return the kind of each of these points, sigmas aside."""
     joining = np.zeros(POINT_COUNT, dtype=bool)
     joining[pairs & SECOND] = True

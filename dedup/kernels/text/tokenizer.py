@@ -25,6 +25,7 @@ from dedup.kernels import Bytes, Hashes, Integers, compiled
 from dedup.kernels.hashing import expand
 from dedup.kernels.text.characters import SEPARATOR, WORD, unicode_classes
 from dedup.kernels.text.folding import GROWTH, LINE_FEED, Folding, tabulate
+from dedup.kernels.text.marks import to_nfkc
 from dedup.kernels.text.spans import find_spans, hash_keyed, hash_spans, separate
 
 VERSION = 2
@@ -119,7 +120,7 @@ def normaliser(contract: Contract) -> Callable[[str], str]:
     translation = _Translation(contract)
 
     def normalise(text: str) -> str:
-        text = unicodedata.normalize("NFKC", text)
+        text = to_nfkc(text)
         if contract.case == "lower":
             text = text.lower()
         if contract.accents == "drop":
