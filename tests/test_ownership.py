@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dedup.errors import AlertError, StorageError
+from dedup.errors import AlertError, FinishedError, StorageError
 from dedup.files.storage import Storage as FileStorage
 from dedup.run.job import Job
 from dedup.run.local import run_in_memory
@@ -29,6 +29,12 @@ def corpus(tmp_path):
 def deduplicate(spark, corpus, output, *settings, overwrite=False):
     config = load_config(None, None, ["input.id_column=id", *settings])
     return run(spark, Job(inputs=[corpus], output=str(output), config=config, overwrite=overwrite))
+
+
+def begin(request, engine, corpus, output, *, overwrite=False):
+    config = load_config(None, None, ["input.id_column=id"])
+    job = Job(inputs=[corpus], output=str(output), config=config, overwrite=overwrite)
+    return run(request.getfixturevalue("spark"), job) if engine == "spark" else run_in_memory(job)
 
 
 def content(folder: Path) -> dict[str, bytes]:
@@ -133,12 +139,50 @@ def test_an_input_that_the_output_would_replace_is_refused_and_stays(spark, corp
 def test_an_output_in_a_store_is_refused_and_nothing_is_written(request, corpus, tmp_path, engine):
     store = tmp_path / "store"
     (store / "batches" / "_delta_log").mkdir(parents=True)
-    job = Job(inputs=[corpus], output=str(store / "out"), config=load_config(None, None, ["input.id_column=id"]))
 
     with pytest.raises(StorageError, match=r"^--output .*: must lie outside of every store"):
-        run(request.getfixturevalue("spark"), job) if engine == "spark" else run_in_memory(job)
+        begin(request, engine, corpus, store / "out")
 
     assert [path.name for path in store.iterdir()] == ["batches"]
+
+
+@pytest.mark.parametrize("engine", ["memory", "spark"])
+@pytest.mark.parametrize("link", ["latest", "here/latest/", "file:{folder}/latest"])
+def test_a_link_to_an_output_stays_and_what_it_leads_to_is_replaced(request, corpus, *, tmp_path, link, engine):
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "here").symlink_to(".")
+    (tmp_path / "latest").symlink_to("disk/out")
+    output = link.format(folder=tmp_path) if ":" in link else tmp_path / link
+
+    for overwrite in (False, True):
+        begin(request, engine, corpus, output, overwrite=overwrite)
+        (tmp_path / "disk" / "out" / "kept").rename(tmp_path / "disk" / "out" / "changed")
+    with pytest.raises(FinishedError):
+        begin(request, engine, corpus, tmp_path / "disk" / "out")
+
+    assert (tmp_path / "latest").readlink() == Path("disk/out")
+    assert (tmp_path / "latest" / "changed").is_dir()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["corpus", "disk", "here", "latest"]
+    assert [path.name for path in (tmp_path / "disk").iterdir()] == ["out"]
+
+
+@pytest.mark.parametrize("engine", ["memory", "spark"])
+@pytest.mark.parametrize("suffix", ["", ".partial", ".replaced"])
+def test_a_mount_point_is_refused_before_any_work(request, corpus, *, tmp_path, monkeypatch, suffix, engine):
+    output = tmp_path / "a b\\é"
+    Path(f"{output}{suffix}").mkdir()
+    escaped = bytes(tmp_path) + rb"/a\040b\134" + f"é{suffix}".encode()
+    mounts = tmp_path / "mounts"
+    mounts.write_bytes(b"63 43 254:0 /a " + escaped + b" rw,relatime - ext4 /dev/vda rw\n")
+    monkeypatch.setattr("dedup.files.systems.MOUNTS", str(mounts))
+    (tmp_path / "link").symlink_to(output)
+
+    for given in (output, tmp_path / "link"):
+        with pytest.raises(StorageError, match=r"^--output .*: must not be a mount point \(.*é.* is one\)"):
+            begin(request, engine, corpus, given, overwrite=True)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a b\\é" + suffix, "corpus", "link", "mounts"]
+    with pytest.raises(StorageError, match="must not be a mount point"):
+        begin(request, engine, corpus, "/")
 
 
 def test_a_folder_is_deleted_mark_last(spark, output, monkeypatch):

@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pyarrow as pa
 from pyarrow import fs
@@ -21,6 +22,8 @@ NO_RENAME = {*OBJECT_STORES, "oss", "cos", "cosn", "obs", "swift", "wasb", "wasb
 FULL = (errno.ENOSPC, errno.EDQUOT)
 NAME_BYTES = 255
 """Longest name of a file or folder that common file systems take."""
+MOUNTS = "/proc/self/mountinfo"
+"""What is mounted where, as Linux tells it; spaces in names are escaped."""
 CONNECT_SECONDS = 5.0
 SILENT_SECONDS = 15.0
 """How long a store may send nothing amid an answer."""
@@ -144,6 +147,29 @@ def absolute(path: str) -> str:
     """Return a path as a process in another folder must have it; URLs as they are."""
     scheme, rest = split_url(path)
     return path if scheme else os.path.join(os.getcwd(), rest)  # noqa: PTH109, PTH118 - keeps what a Path tidies away
+
+
+def follow(path: str) -> str:
+    """Return the place that a link on this machine leads to; any other path as it is, unless its last name is a dot."""
+    scheme, rest = split_url(path)
+    place = rest.rstrip("/")
+    if scheme or not (os.path.islink(place) or os.path.basename(place) in {"", ".", ".."}):  # noqa: PTH114, PTH119
+        return path
+    return os.path.realpath(rest)
+
+
+def is_mount(path: str) -> bool:
+    """Tell whether a path of this machine is where a file system is mounted, or a folder of another place."""
+    place = os.path.realpath(split_url(path)[1])
+    if os.path.ismount(place):
+        return True
+    try:
+        lines = Path(MOUNTS).read_bytes().splitlines()
+    except OSError:  # not Linux
+        return False
+    # A folder mounted on another of its own file system has nothing else to tell it.
+    shown = re.sub(rb"[\\ \t\n]", lambda found: b"\\%03o" % found[0][0], os.fsencode(place))
+    return any(line.split(b" ")[4] == shown for line in lines)
 
 
 def can_rename(path: str) -> bool:

@@ -33,7 +33,7 @@ from dedup.run.searching import KEPT, Searched, to_search
 from dedup.run.signing import Reading, Signatures, choose_signing
 from dedup.run.sinking import Explained, FileWriter
 from dedup.run.start import choose_engine, run_on_spark
-from dedup.run.workspace import Workspace
+from dedup.run.workspace import Workspace, locate
 from dedup.settings.contract import load_contract
 from dedup.settings.files import to_dict
 from dedup.settings.hashspec import HashSpec
@@ -110,7 +110,7 @@ def count_known(growth: Growth) -> int:
 def add_alone(job: Job, growth: Growth) -> dict[str, Any]:
     """Add documents to a store in the memory of this process; see `add_batch`."""
     job, storage = job.settle(), Storage()
-    with Workspace(storage, job.output) as workspace:
+    with Workspace(storage, locate(job.output)) as workspace:
         try:
             return _run(job, growth, storage, workspace)
         except (DataError, SchemaError):

@@ -38,7 +38,7 @@ from dedup.run.publication import conclude, identify, read_baseline
 from dedup.run.searching import Searched, search
 from dedup.run.signing import Reading, choose_signing
 from dedup.run.sinking import Explained, FileWriter
-from dedup.run.workspace import Workspace
+from dedup.run.workspace import Workspace, locate
 from dedup.settings.keeping import needs_spark
 from dedup.settings.layers import NEAR
 from dedup.settings.options import Config
@@ -68,7 +68,7 @@ def run_in_memory(job: Job) -> dict[str, Any]:
     """
     check_apart(job.read, job.output)
     job, storage = job.settle(), Storage()
-    with Workspace(storage, job.output) as workspace:
+    with Workspace(storage, locate(job.output)) as workspace:
         try:
             return search_files(job, list_input(job), workspace, read_baseline(storage, job.baseline))
         except (DataError, SchemaError):

@@ -42,7 +42,7 @@ from dedup.run.sinking import FileWriter
 from dedup.run.spreading import SpreadWriter
 from dedup.run.storage import Storage
 from dedup.run.tables import Tables
-from dedup.run.workspace import Workspace
+from dedup.run.workspace import Workspace, locate
 from dedup.run.writing import Result, RowWriter, TableWriter, list_copies
 from dedup.settings.keeping import list_columns, needs_spark
 from dedup.settings.options import Config
@@ -92,13 +92,15 @@ def run(spark: SparkSession, job: Job, work: Work | None = None) -> dict[str, An
     if table is not None:
         job = replace(job, table=table, inputs=[*job.inputs, *list_folders(table)])
     check_apart(job.read, job.output)
-    # Hadoop takes what stands before a colon for a scheme.
-    output = absolute(job.output) if is_on_disk(spark, job.output) and ":" in job.output else job.output
-    job = replace(job.settle(), output=output)
-    storage = Storage(spark)
+    is_local = is_on_disk(spark, job.output)
+    output = locate(job.output) if is_local else job.output
+    if is_local and ":" in output:
+        # Hadoop takes what stands before a colon for a scheme.
+        output = absolute(output)
+    job, storage = job.settle(), Storage(spark)
     # A lock on a disk is given up even where Spark has died.
-    locks = FileStorage() if is_on_disk(spark, job.output) else storage.without_checksums()
-    with Workspace(storage, job.output, locks=locks) as workspace:
+    locks = FileStorage() if is_local else storage.without_checksums()
+    with Workspace(storage, output, locks=locks) as workspace:
         try:
             return (work or _run)(spark, job, storage, workspace)
         except (DedupError, PySparkException, Py4JError, ConnectionError) as error:

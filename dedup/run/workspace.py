@@ -31,6 +31,7 @@ from typing import Any, Protocol, Self
 
 from dedup.errors import FinishedError, StorageError
 from dedup.files.storage import CURRENT, MARK, Entry, find_result
+from dedup.files.systems import follow, is_mount
 from dedup.run.lock import UNREACHABLE, Lock, TextStorage
 from dedup.run.overlap import check_outside
 
@@ -38,6 +39,24 @@ LOG = logging.getLogger("dedup")
 
 BEGUN = re.compile(rf"\.[0-9a-f]+\.tmp|\.{MARK}\.crc")
 """Names of files of which a mark is made."""
+
+
+def locate(output: str) -> str:
+    """Return where an output on this machine is to be: the place that a link leads to, so that the link stays.
+
+    Raises
+    ------
+    StorageError
+        When a folder that is to be renamed is where a file system is mounted.
+    """
+    place = follow(output)
+    for own in (place, *(f"{place.rstrip('/')}{suffix}" for suffix in (".partial", ".replaced"))):
+        if is_mount(own):
+            raise StorageError(
+                f"--output {output}: must not be a mount point ({own} is one), which cannot be renamed; choose a "
+                "folder in it"
+            )
+    return place
 
 
 class Storage(Protocol):
