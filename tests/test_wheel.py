@@ -20,26 +20,22 @@ from dedup.run.session import ROOT
 
 PARTS = ("dedup", "conf", "pyproject.toml", "setup.py", "README.md")
 ABSENT = """
-import importlib.metadata, sys
+import importlib.metadata
+from importlib.machinery import PathFinder
 
-NAMES = ["graphframes", "graphframes-py", "pandas", "pyspark"]
-known = importlib.metadata.distribution
+NAMES = {names}
+known, find = importlib.metadata.distribution, PathFinder.find_spec
 
 def distribution(name):
     if name in NAMES:
         raise importlib.metadata.PackageNotFoundError(name)
     return known(name)
 
-class Finder:
-    def find_spec(self, name, path=None, target=None):
-        if name == "pandas":
-            raise ModuleNotFoundError(name)
-
-sys.meta_path.insert(0, Finder())
-sys.modules |= dict.fromkeys(["graphframes", "pyspark"])
 importlib.metadata.distribution = distribution
+PathFinder.find_spec = lambda name, *rest: None if name in NAMES else find(name, *rest)
 """
-"""What lets a Python be without Spark's packages; pyarrow looks for pandas in a way of its own."""
+"""What lets a Python be without some packages."""
+SPARK, STORE = ("graphframes", "graphframes-py", "pandas", "pyspark"), ("deltalake",)
 TEXT = " ".join(f"word{number}" for number in range(40))
 
 
@@ -85,6 +81,16 @@ def run(unpacked, *arguments, before=""):
     )
 
 
+def leave_out(names, folder):
+    """Let a Python that looks for modules in this folder first be without some packages."""
+    (folder / "sitecustomize.py").write_text(ABSENT.replace("{names}", str(names)))
+
+
+def assert_advice(line, wheel, extra):
+    assert "scripts/setup adds" in line
+    assert f"pip install '{wheel.name}[{extra}]'" in line
+
+
 def test_the_wheel_holds_every_file_of_the_package_and_of_conf(wheel):
     with zipfile.ZipFile(wheel) as archive:
         held = {name for name in archive.namelist() if ".dist-info/" not in name}
@@ -99,7 +105,7 @@ def test_the_wheel_holds_every_file_of_the_package_and_of_conf(wheel):
 def test_the_wheel_has_the_version_and_the_command(unpacked):
     [found] = importlib.metadata.distributions(path=[str(unpacked)])
 
-    assert found.version == __version__
+    assert (found.name, found.version) == ("corpus-dedup", __version__)
     assert [(entry.name, entry.value) for entry in found.entry_points] == [("dedup", "dedup.cli:main")]
 
 
@@ -119,8 +125,8 @@ def test_the_command_runs_from_the_wheel_alone(unpacked, tmp_path):
 
 
 @pytest.mark.full
-def test_without_the_packages_of_spark_all_but_spark_runs(unpacked, tmp_path):
-    (tmp_path / "sitecustomize.py").write_text(ABSENT)
+def test_without_the_packages_of_spark_all_but_spark_runs(wheel, unpacked, tmp_path):
+    leave_out(SPARK, tmp_path)
     texts = [TEXT, "something else entirely", TEXT + " end"]
     pq.write_table(pa.table({"id": [1, 2, 3], "text": texts}), tmp_path / "in.parquet")
     dedup = partial(run, unpacked, "-m", "dedup", before=tmp_path)
@@ -143,8 +149,51 @@ def test_without_the_packages_of_spark_all_but_spark_runs(unpacked, tmp_path):
         done = dedup(*verb, *given, "--output", tmp_path / "refused", "--set", "engine=spark")
         assert done.returncode == 2
         [line] = done.stderr.splitlines()
-        assert "engine spark: needs Spark's Python packages" in line
-        assert "pip install 'dedup[spark]'" in line
+        assert "engine spark: pyspark and pandas must be installed (got no pyspark and no pandas)" in line
+        assert_advice(line, wheel, "spark")
+
+
+def test_without_the_package_of_stores_all_but_stores_runs(wheel, unpacked, tmp_path):
+    leave_out(STORE, tmp_path)
+    for name, texts in {"old": [TEXT, "something else"], "new": [TEXT + " end"]}.items():
+        pq.write_table(pa.table({"id": range(len(texts)), "text": texts}), tmp_path / f"{name}.parquet")
+    pairs = ("--against", tmp_path / "old.parquet", "--against", tmp_path / "new.parquet", "--id-column", "id")
+
+    done = run(unpacked, "-m", "dedup", "compare", *pairs, before=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert [line.split() for line in done.stdout.splitlines()[1:]] == [
+        ["old.parquet", "2", "0.0%", "50.0%"],
+        ["new.parquet", "1", "100.0%", "0.0%"],
+    ]
+    done = run(unpacked, "-c", "from dedup import Match, lookup; lookup('gone', ['a'])", before=tmp_path)
+    line = done.stderr.splitlines()[-1]
+    assert line.startswith("dedup.errors.DedupError: gone: deltalake must be installed (got no deltalake); ")
+    assert_advice(line, wheel, "store")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "run --input in.jsonl --output out --store store --batch b",
+        "store check store",
+        "store migrate store --to new",
+        "lookup store --input in.jsonl",
+        "compare --against in.jsonl --against store",
+    ],
+)
+def test_a_store_without_its_package_is_refused_in_a_line_before_anything_is_done(words, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "in.jsonl").write_text('{"text": "a b c"}\n')
+    given = ["--input", "in.jsonl", "--output", "first", "--store", "store", "--batch", "a", "--engine", "memory"]
+    assert cli.main(["run", *given]) == 0
+    before = sorted(tmp_path.rglob("*"))
+    capsys.readouterr()
+    monkeypatch.setitem(sys.modules, "deltalake", None)
+
+    assert cli.main(words.split()) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert re.match("dedup: (--store|store): deltalake must be installed", line)
+    assert sorted(tmp_path.rglob("*")) == before
 
 
 def test_spark_finds_its_settings_in_the_wheel(unpacked):

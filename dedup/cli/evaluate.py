@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from dedup import __version__
 from dedup.cli.common import add_settings, command, read_settings
 from dedup.display import hide_secrets, log_to_stderr
+from dedup.extras import check_extra
 
 if TYPE_CHECKING:
     from dedup.evaluate.evaluation import Question
@@ -49,9 +50,8 @@ def parse_arguments(arguments: Sequence[str], prog: str = "evaluate") -> argpars
 
 def _evaluate_on_spark(question: "Question") -> dict[str, Any]:
     from dedup.evaluate.evaluation import evaluate  # noqa: PLC0415 - as below
-    from dedup.run.start import check_spark  # noqa: PLC0415 - as below
 
-    check_spark()
+    check_extra("engine spark", "spark")
     from dedup.run.session import close_session, open_session  # noqa: PLC0415 - as below
 
     spark = open_session()

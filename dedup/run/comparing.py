@@ -11,14 +11,19 @@ import pyarrow.parquet as pq
 from dedup.errors import ConfigError, StorageError
 from dedup.files.storage import Storage
 from dedup.report.matrix import to_page
-from dedup.run.growing import Growth, add_batch
+from dedup.run.arrivals import to_batch
+from dedup.run.growing import Growth, begin, check_settings, check_unchanged, open_reading
 from dedup.run.job import Job
-from dedup.run.opening import list_input
+from dedup.run.opening import choose_cores, list_input, open_input
 from dedup.run.overlap import check_apart, check_outside
 from dedup.settings.alerts import Alerts
+from dedup.settings.contract import load_contract
+from dedup.settings.hashspec import HashSpec
 from dedup.settings.options import Config, Evaluation, Keep, Limits, Output
+from dedup.store.adding import grow
 from dedup.store.comparing import Compared, compare
-from dedup.store.state import read_state
+from dedup.store.snapshot import Snapshot
+from dedup.store.state import State
 from dedup.store.tables import Tables
 
 
@@ -53,7 +58,7 @@ def name_snapshots(given: Sequence[str]) -> dict[str, str]:
 def compare_snapshots(snapshots: Mapping[str, str], config: Config, output: str | None = None) -> Compared:
     """Say how much of each snapshot is in each other.
 
-    Files are made a store first, in the folder for temporary files, of about 2 kB a document.
+    Files are made the tables of a store first, in the folder for temporary files, of about 2 kB a document.
 
     Parameters
     ----------
@@ -76,17 +81,15 @@ def compare_snapshots(snapshots: Mapping[str, str], config: Config, output: str 
         if storage.exists(output):
             raise StorageError(f"--output {output}: must not exist yet")
     with tempfile.TemporaryDirectory(prefix="dedup-") as folder:
-        stores = {name: Tables(path) for name, path in snapshots.items()}
-        for name, tables in stores.items():
-            if not tables.exists():
-                _check_files(tables.path, name, config)
-        for number, (name, tables) in enumerate(stores.items()):
-            if not tables.exists():
-                stores[name] = _store(tables.path, name, _pick(config), Path(folder, f"{number}"))
-        found = compare(stores)
+        opened = {name: Snapshot.open(Tables(path)) for name, path in snapshots.items() if Tables(path).exists()}
+        files = {name: path for name, path in snapshots.items() if name not in opened}
+        for name, path in files.items():
+            _check_files(path, name, config)
+        for number, (name, path) in enumerate(files.items()):
+            opened[name] = _read(path, name, _pick(config), Path(folder, f"{number}"))
+        found = compare({name: opened[name] for name in snapshots})
         if output is not None:
-            threshold = read_state(next(iter(stores.values()))).search.threshold
-            _write(found, threshold, storage, output)
+            _write(found, next(iter(opened.values())).state.search.threshold, storage, output)
     return found
 
 
@@ -114,11 +117,20 @@ def _pick(config: Config) -> Config:
     )
 
 
-def _store(path: str, name: str, config: Config, folder: Path) -> Tables:
-    """Return a store that has the documents of a path."""
-    growth = Growth(store=str(folder / "store"), batch=name)
-    add_batch(Job(inputs=[path], output=str(folder / "output"), config=config), growth)
-    return Tables(growth.store)
+def _read(path: str, name: str, config: Config, folder: Path) -> Snapshot:
+    """Return the documents of files as what is in a store, whose tables lie in a new folder and have no log."""
+    check_settings(config, Growth(store="", batch=name))
+    job = Job(inputs=[path], output="", config=config).settle()
+    contract, listing = load_contract(job.config), list_input(job)
+    source, cores = open_input(job.config, listing), choose_cores(listing, job.inputs)
+    state = State(number=0, log=0, id_type="")
+    state = begin(state, job.config, HashSpec.of(job.config, contract), source.id_type)
+    folder.mkdir()
+    with open_reading(job.config, contract, listing, source, cores) as reading:
+        batch = to_batch(reading, reading.sign(), name)
+        grown = grow(Tables(str(folder)), state, batch, anew=False, threads=cores)
+    check_unchanged(job, listing)
+    return Snapshot(tables=grown.writing.tables, state=grown.state, extra=grown.writing.files)
 
 
 def _write(found: Compared, threshold: float, storage: Storage, output: str) -> None:

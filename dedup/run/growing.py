@@ -1,7 +1,8 @@
 """A batch added to a store: files in, the memory engine, the store, files out; `joining.py` is the same on Spark."""
 
+import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import partial
@@ -15,10 +16,13 @@ from dedup.engines.tables import MemoryEngine
 from dedup.engines.values import Register
 from dedup.engines.workers import Processes, open_beside
 from dedup.errors import ConfigError, DataError, SchemaError, StorageError
+from dedup.extras import check_extra
 from dedup.files.listing import Listing
+from dedup.files.source import FileSource
 from dedup.files.splits import cut
 from dedup.files.storage import Storage
 from dedup.files.systems import redact
+from dedup.kernels.text.tokenizer import Contract
 from dedup.report.build import Outcome
 from dedup.report.summary import FIGURES, draw
 from dedup.run.arrivals import to_batch
@@ -91,6 +95,7 @@ def add_batch(job: Job, growth: Growth, *, spark: "SparkSession | None" = None) 
         When the input, the settings, the output, the store or the memory do not allow it; nothing is published, and
         the store is what it was.
     """
+    check_extra("--store", "store")
     check_apart([*job.inputs, growth.store], job.output)
     check_store(job.inputs, growth.store)
     check_settings(job.config, growth)
@@ -158,14 +163,11 @@ def _run(job: Job, growth: Growth, storage: Storage, workspace: Workspace) -> di
         read_state(tables).check(config, spec, source.id_type)
     workspace.open({**identify(job, spec, listing.fingerprint), **growth.identity}, overwrite=job.overwrite)
     cores = choose_cores(listing, [*job.inputs, job.output])
-    signing = choose_signing(config, contract, listing, asks_all=True)
     clock = Clock()
-    splits = cut(listing, SPLIT_BYTES)
-    with open_beside(FIGURES) as plotting, Processes(min(cores, len(splits)), source, watch=clock.watch) as workers:
-        # Loading what is compiled is no part of the first stage, as in a run without a store.
-        passes.warm(signing)
-        engine = MemoryEngine(workers=workers, splits=splits, id_type=source.id_type, id_column=config.input.id_column)
-        reading = Reading(engine=engine, config=config, signing=signing)
+    with (
+        open_beside(FIGURES) as plotting,
+        open_reading(config, contract, listing, source, cores, watch=clock.watch) as reading,
+    ):
         signed = clock("signatures", reading.sign)
         batch = to_batch(reading, signed, growth.batch)
         create(tables, source.id_type)
@@ -192,6 +194,37 @@ def _run(job: Job, growth: Growth, storage: Storage, workspace: Workspace) -> di
 
         start_over = partial(storage.delete, workspace.result)
         return try_until_first(growth, tables, batch.content, bring=bring, publish=publish, start_over=start_over)
+
+
+@contextlib.contextmanager
+def open_reading(
+    config: Config,
+    contract: Contract,
+    listing: Listing,
+    source: FileSource,
+    cores: int,
+    *,
+    watch: Callable[[int, int], None] = lambda *_: None,
+) -> Iterator[Reading]:
+    """Yield the reader of a batch's documents, with the processes that share its work."""
+    signing, splits = choose_signing(config, contract, listing, asks_all=True), cut(listing, SPLIT_BYTES)
+    with Processes(min(cores, len(splits)), source, watch=watch) as workers:
+        # Loading what is compiled is no part of the first stage, as in a run without a store.
+        passes.warm(signing)
+        engine = MemoryEngine(workers=workers, splits=splits, id_type=source.id_type, id_column=config.input.id_column)
+        yield Reading(engine=engine, config=config, signing=signing)
+
+
+def check_unchanged(job: Job, listing: Listing) -> None:
+    """Make sure that the files are those that were listed.
+
+    Raises
+    ------
+    DataError
+        When one has come, gone, or been written again.
+    """
+    if list_input(job).fingerprint != listing.fingerprint:
+        raise DataError("--input: must not change while the job reads it (it did): repeat the command")
 
 
 def begin(state: State, config: Config, spec: HashSpec, id_type: pa.DataType) -> State:
@@ -328,8 +361,7 @@ def _publish(
     drawing = plotting.submit(draw, config, counts, sample, removed, baseline)
     written = clock("output", write, reading.engine.workers, reading.engine.splits)
     token_ranks, plots = drawing.result()
-    if list_input(job).fingerprint != listing.fingerprint:
-        raise DataError("--input: must not change while the job reads it (it did): repeat the command")
+    check_unchanged(job, listing)
     own = set(part.doc_ids.tolist()) if found.elected.shown else set()
     outcome = Outcome(
         layers=[searched.to_step()],

@@ -5,12 +5,12 @@ import os
 import sys
 from collections.abc import Callable
 from importlib import import_module
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from dedup.display import size
 from dedup.engines.machine import free_bytes
-from dedup.errors import ConfigError, DedupError
+from dedup.errors import ConfigError
+from dedup.extras import check_extra
 from dedup.run.job import Job
 from dedup.run.opening import SHARE, estimate_need, list_input
 from dedup.run.reach import find_obstacle
@@ -66,7 +66,7 @@ def run_on_spark(
     spark = spark or find_session()
     if spark is not None:
         return work(import_module(name), spark)
-    check_spark()
+    check_extra("engine spark", "spark")
     # Spark's modules take a second to import, and the stages another half, in which the JVM starts.
     from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415
 
@@ -79,21 +79,6 @@ def run_on_spark(
         return work(import_module(name), spark)
     finally:
         close_session(spark)
-
-
-def check_spark() -> None:
-    """Make sure that Spark's Python packages are installed.
-
-    Raises
-    ------
-    DedupError
-        When they are not.
-    """
-    if find_spec("pyspark") is None:
-        raise DedupError(
-            "engine spark: needs Spark's Python packages, which are not installed; once there is a Java 17 or 21, "
-            "scripts/setup adds them to a checkout, and pip install 'dedup[spark]' to another Python"
-        )
 
 
 def find_session() -> "SparkSession | None":

@@ -3,6 +3,7 @@
 import contextlib
 import logging
 from collections.abc import Iterator
+from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -119,7 +120,7 @@ def choose_engine(engine: str, edge_count: int, driver_edges: int) -> str:
 
 
 def available_engine(spark: SparkSession, engine: str, *, required: bool) -> str:
-    """Return the engine, or the driver where GraphFrames' classes are missing and it is not required.
+    """Return the engine, or the driver where GraphFrames is missing and it is not required.
 
     Raises
     ------
@@ -131,16 +132,16 @@ def available_engine(spark: SparkSession, engine: str, *, required: bool) -> str
     if not required:
         return "driver"
     raise ComponentError(
-        'components.engine: "graphframes" must find its classes in Spark (it does not); run scripts/jars, '
-        'pass its jar with --jars, or set components.engine = "driver"'
+        'components.engine: "graphframes" must find its classes in Spark and be installed as graphframes-py (it does '
+        'or is not); run scripts/jars, pass its jar with --jars, or set components.engine = "driver"'
     )
 
 
 def graphframes_is_present(spark: SparkSession) -> bool:
-    """Tell whether Spark can load the classes of GraphFrames."""
+    """Tell whether its Python package is installed and Spark can load its classes."""
     jvm: Any = spark.sparkContext._jvm  # noqa: SLF001 - class loaders have no other door from Python
     loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
-    return loader.getResource(GRAPHFRAME) is not None
+    return find_spec("graphframes") is not None and loader.getResource(GRAPHFRAME) is not None
 
 
 def connect_on_driver(links: DataFrame) -> DataFrame:

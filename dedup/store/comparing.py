@@ -9,7 +9,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dedup.errors import ConfigError
-from dedup.files.systems import redact
 from dedup.kernels import Flags, Integers
 from dedup.kernels.sets.exact import compare as compare_sets
 from dedup.kernels.sets.pairs import decode, encode
@@ -19,8 +18,6 @@ from dedup.store.changing import read_links
 from dedup.store.growth import Links, join, sign
 from dedup.store.schemas import NO_SET
 from dedup.store.snapshot import Snapshot, to_sets
-from dedup.store.state import read_state
-from dedup.store.tables import Tables
 
 TOGETHER = 1 << 15
 """Shingle sets searched at a time, which meet `cap` others in a band at most: bounds memory."""
@@ -56,23 +53,21 @@ class Compared(NamedTuple):
     """For every document found: snapshot, id, of, other_id, jaccard. The other is the most similar that was met."""
 
 
-def compare(stores: Mapping[str, Tables]) -> Compared:
+def compare(snapshots: Mapping[str, Snapshot]) -> Compared:
     """Search every batch in every other and in itself, at the threshold, by exact Jaccard similarity.
 
     Parameters
     ----------
-    stores
-        By the names under which their snapshots are told: NAME of the only batch of a store, NAME/BATCH of several, and
-        BATCH where there is one store. Only read.
+    snapshots
+        Stores by the names under which their batches are told: NAME of the only batch of one, NAME/BATCH of several,
+        and BATCH where there is one store.
 
     Raises
     ------
     ConfigError
         When two have other hash specifications or thresholds.
-    StorageError
-        When one is no store.
     """
-    sides = _open(stores)
+    sides = _open(snapshots)
     rows, matrix = [_DUPLICATES.empty_table()], []
     for one, other in combinations_with_replacement(sides, 2):
         related = _read_related(one) if one is other else _find_related(one, other)
@@ -96,13 +91,11 @@ _DUPLICATES = pa.schema(
 )
 
 
-def _open(stores: Mapping[str, Tables]) -> list[Side]:
+def _open(snapshots: Mapping[str, Snapshot]) -> list[Side]:
     sides: list[Side] = []
     first: tuple[HashSpec, float] | None = None
-    for name, tables in stores.items():
-        state, where = read_state(tables), redact(tables.path)
-        if not state.number:
-            raise ConfigError(f"{where}: must hold a batch (it has none yet)")
+    for name, snapshot in snapshots.items():
+        state, where = snapshot.state, f"--against {name}"
         spec, threshold = HashSpec(**state.spec), state.search.threshold
         first = first or (spec, threshold)
         for each, (ours, theirs) in first[0].difference(spec).items():
@@ -111,12 +104,11 @@ def _open(stores: Mapping[str, Tables]) -> list[Side]:
             )
         if threshold != first[1]:
             raise ConfigError(f"{where}: threshold must be {first[1]:g}, as in the first snapshot (got {threshold:g})")
-        snapshot = Snapshot(tables=tables, state=state)
         rows = snapshot.read("documents", ["doc_id", "set", "batch"]).sort_by("doc_id")
         batches = pc.unique(rows["batch"]).sort()
         rows = rows.set_column(2, "batch", pc.cast(pc.index_in(rows["batch"], batches), pa.int64()))
         names = batches.to_pylist()
-        if len(stores) > 1:
+        if len(snapshots) > 1:
             names = [name] if len(names) == 1 else [f"{name}/{batch}" for batch in names]
         sides.append(Side(snapshot, names, rows))
     return sides

@@ -20,7 +20,6 @@ from dedup.settings.hashspec import HashSpec
 from dedup.store.arrays import distinct, expand
 from dedup.store.schemas import NO_SET
 from dedup.store.snapshot import Snapshot
-from dedup.store.state import read_state
 from dedup.store.tables import Tables
 
 KEY_FILE = "hash.key_file"
@@ -66,16 +65,13 @@ class Store:
         ConfigError
             When the key, or Unicode's data, are others than the store's.
         """
-        tables = Tables(path)
-        state = read_state(tables)
-        if not state.number:
-            raise ConfigError(f"{path}: must hold a batch (it has none yet)")
+        snapshot = Snapshot.open(Tables(path))
+        state = snapshot.state
         held = HashSpec(**state.spec)
         config = load_config(settings=_to_settings(held, key_file or state.settings.get(KEY_FILE, "")))
         contract = load_contract(config)
         for name, (theirs, mine) in held.difference(HashSpec.of(config, contract)).items():
             raise ConfigError(f"{path}: hash specification: {name} must be {theirs!r}, as in the store (got {mine!r})")
-        snapshot = Snapshot(tables=tables, state=state)
         documents = snapshot.read("documents", ["doc_id", "set"])
         documents = documents.filter(pa.array(documents["set"].to_numpy() != NO_SET)).sort_by("set")
         return cls(

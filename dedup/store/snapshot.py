@@ -5,18 +5,20 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dedup.engines.workers import count_cores
+from dedup.errors import ConfigError
+from dedup.files.systems import redact
 from dedup.kernels import Hashes, Integers
 from dedup.kernels.sets.exact import take
 from dedup.store.arrays import expand
 from dedup.store.schemas import Layout, list_layouts
-from dedup.store.state import State
+from dedup.store.state import State, read_state
 from dedup.store.tables import FIRSTS, File, Tables
 
 WHOLE = 4
@@ -44,6 +46,22 @@ class Snapshot:
     _listed: dict[str, list[File]] = field(default_factory=dict)
     _footers: dict[str, pq.FileMetaData] = field(default_factory=dict)
     """Of files that were open before, by their paths."""
+
+    @classmethod
+    def open(cls, tables: Tables) -> Self:
+        """Return what is in a store now.
+
+        Raises
+        ------
+        StorageError
+            When there is no store.
+        ConfigError
+            When it is empty.
+        """
+        state = read_state(tables)
+        if not state.number:
+            raise ConfigError(f"{redact(tables.path)}: must hold a batch (it has none yet)")
+        return cls(tables=tables, state=state)
 
     def layout(self, name: str) -> Layout:
         """Return how a table lies in its files."""

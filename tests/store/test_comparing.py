@@ -13,6 +13,7 @@ from dedup.cli import compare as cli
 from dedup.errors import ConfigError
 from dedup.run.comparing import name_snapshots
 from dedup.store.comparing import compare
+from dedup.store.snapshot import Snapshot
 from dedup.store.tables import Tables
 from tests.engines import SEARCH, Row
 from tests.oracles import jaccard, shingle_set
@@ -58,7 +59,7 @@ def test_what_is_found_of_batches_and_of_stores_is_what_all_pairs_say(tmp_path, 
     stores = {name: Tables(str(tmp_path / name)) for name in snapshots}
     for name, rows in snapshots.items():
         add(stores[name], "all", rows, SURE)
-    found = compare(stores)
+    found = compare({name: Snapshot.open(tables) for name, tables in stores.items()})
     assert tell(found) == expect(snapshots)
     assert [cell["documents"] for cell in found.matrix] == [14] * 9
 
@@ -69,8 +70,8 @@ def test_what_is_found_of_batches_and_of_stores_is_what_all_pairs_say(tmp_path, 
     tables = Tables(str(tmp_path / "one"))
     for name, rows in batches.items():
         add(tables, name, rows, SURE)
-    assert tell(compare({"x": tables})) == expect(batches)
-    both = tell(compare({"x": tables, "a": stores["a"]}))
+    assert tell(compare({"x": Snapshot.open(tables)})) == expect(batches)
+    both = tell(compare({"x": Snapshot.open(tables), "a": Snapshot.open(stores["a"])}))
     assert both == expect({**{f"x/{name}": rows for name, rows in batches.items()}, "a": snapshots["a"]})
 
 
@@ -79,7 +80,7 @@ def test_the_other_that_is_told_resembles_most(tmp_path):
     add(one, "a", [Row(1, TEXT)], SEARCH)
     add(other, "b", [Row(3, f"{TEXT} eleven"), Row(4, TEXT), Row(5, TEXT)], SEARCH)
 
-    rows = compare({"new": one, "old": other}).duplicates.to_pylist()
+    rows = compare({"new": Snapshot.open(one), "old": Snapshot.open(other)}).duplicates.to_pylist()
     assert rows[0] == {"snapshot": "new", "id": "1", "of": "old", "other_id": "4", "jaccard": 1.0}
     assert [(row["id"], row["of"], row["other_id"]) for row in rows[1:]] == [
         ("3", "new", "1"),
@@ -103,7 +104,7 @@ def test_documents_in_full_buckets_that_are_not_found_are_counted_as_unsure(tmp_
     add(stores["a"], "", [*one, Row(2, "nothing of the kind here at all")], search)
     add(stores["b"], "", other, search)
 
-    matrix = compare(stores).matrix
+    matrix = compare({name: Snapshot.open(tables) for name, tables in stores.items()}).matrix
     found = {(cell["snapshot"], cell["of"]): (cell["found"], cell["unsure"]) for cell in matrix}
     assert found == {("a", "a"): (0, 0), ("a", "b"): (0, 1), ("b", "a"): (0, 13), ("b", "b"): (0, 13)}
     assert [len(best) for best in expect({"a": one, "b": other}).values()] == [0, 1, 1, 0]

@@ -19,7 +19,6 @@ def test_rows_are_found_by_their_keys_wherever_groups_begin(tmp_path, monkeypatc
     monkeypatch.setattr(module, "list_layouts", lambda _: layouts)
     chance, tables, rows = np.random.default_rng(seed), Tables(str(tmp_path)), []
     snapshot = Snapshot(tables=tables, state=State(number=1, log=0, id_type="int64"))
-    tables._make_folder("bands")
     for number in range(3):
         # Many rows of one key, over several groups.
         keys = np.sort(np.repeat(chance.choice(40, 8, replace=False), chance.integers(1, 9, 8)))

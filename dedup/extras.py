@@ -1,0 +1,35 @@
+"""Packages that only some work needs: the extras of pyproject.toml."""
+
+from importlib.util import find_spec
+
+from dedup import __version__
+from dedup.errors import DedupError
+
+WHEEL = f"corpus_dedup-{__version__}-py3-none-any.whl"
+"""The package's own file: its name on an index may be a stranger's."""
+SETUP = {
+    "spark": "scripts/setup adds them to a checkout once there is a Java 17 or 21",
+    "store": "scripts/setup adds it to a checkout",
+}
+PACKAGES = {"spark": ("pyspark", "pandas"), "store": ("deltalake",)}
+
+
+def check_extra(where: str, extra: str) -> None:
+    """Make sure that the packages of an extra are installed.
+
+    Parameters
+    ----------
+    where
+        Setting, option or path that asks for them.
+
+    Raises
+    ------
+    DedupError
+        When one is not.
+    """
+    missing = [name for name in PACKAGES[extra] if find_spec(name) is None]
+    if missing:
+        raise DedupError(
+            f"{where}: {' and '.join(PACKAGES[extra])} must be installed (got no {' and no '.join(missing)}); "
+            f"{SETUP[extra]}, and pip install '{WHEEL}[{extra}]' to another Python"
+        )

@@ -1,0 +1,131 @@
+"""The logs of a store's tables, by Delta Lake: the one module that its package must be installed for."""
+
+import contextlib
+import json
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+from deltalake import CommitProperties, DeltaTable, Transaction
+from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
+from deltalake.transaction import AddAction, RemoveAction
+
+from dedup.errors import StorageError
+from dedup.files.systems import absolute, redact, split_url
+from dedup.store.schemas import BATCHES, SEGMENT
+from dedup.store.tables import TRIES, Conflict, File, list_named, narrow
+
+TRANSACTION = "dedup"
+"""Name of the one line of commits to `batches`: two that follow the same commit exclude each other."""
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """The logs in the folder of a store."""
+
+    path: str
+
+    def open(self, name: str, version: int | None = None) -> DeltaTable:
+        """Open a table.
+
+        Raises
+        ------
+        StorageError
+            When there is none, or not in this version any more.
+        """
+        try:
+            return DeltaTable(self._uri(name), version=version, storage_options=_list_options(self.path))
+        except TableNotFoundError as error:
+            raise StorageError(f"{redact(self.path)}: must be a store (it has no table {name!r})") from error
+        except (DeltaError, OSError) as error:
+            reason = " ".join(str(error).split())
+            raise StorageError(f"{redact(self.path)}/{name}: must be a table of Delta Lake ({reason})") from error
+
+    def create(self, name: str, schema: pa.Schema) -> None:
+        """Make an empty table, unless there is one."""
+        partition_by = []
+        if name != BATCHES:
+            schema, partition_by = schema.append(pa.field(SEGMENT, pa.string())), [SEGMENT]
+        with narrow(self.path), contextlib.suppress(CommitFailedError):  # another process makes it in this very moment
+            DeltaTable.create(
+                self._uri(name),
+                schema,
+                mode="ignore",
+                partition_by=partition_by,
+                storage_options=_list_options(self.path),
+            )
+
+    def commit(self, name: str, added: Sequence[File], removed: Sequence[File]) -> int:
+        """Add files to a table, and take others away; see `Tables.commit`."""
+        table = self.open(name)
+        for _ in range(TRIES) if added or removed else ():
+            held = {file.path for file in list_named(table)} if removed else set()
+            actions: list[AddAction | RemoveAction] = [_add(each) for each in added]
+            actions += [_remove(each) for each in removed if each.path in held]
+            try:
+                with narrow(self.path):
+                    if actions:
+                        table.create_write_transaction(actions, "append", table.schema(), [SEGMENT])
+                table.update_incremental()
+                return int(table.version())
+            except CommitFailedError:
+                table = self.open(name)
+        if added or removed:
+            raise StorageError(f"{redact(self.path)}/{name}: {TRIES} other writers were first; repeat the command")
+        return int(table.version())
+
+    def commit_state(self, version: int, number: int, file: File) -> None:
+        """Add a file to `batches`, if nobody has added one since its version was read.
+
+        Raises
+        ------
+        Conflict
+            When somebody has.
+        """
+        once = CommitProperties(max_commit_retries=0, app_transactions=[Transaction(TRANSACTION, number)])
+        table = self.open(BATCHES, version)
+        try:
+            with narrow(self.path):
+                table.create_write_transaction([_add(file)], "append", table.schema(), [], commit_properties=once)
+        except CommitFailedError as error:
+            raise Conflict from error
+
+    def _uri(self, name: str) -> str:
+        return f"{absolute(self.path).rstrip('/')}/{name}"
+
+
+def _add(file: File) -> AddAction:
+    # No least and greatest values: the log outlives what is deleted.
+    stats = json.dumps({"numRecords": file.rows})
+    return AddAction(file.path, file.size, _name_segment(file), _now(), data_change=True, stats=stats)
+
+
+def _remove(file: File) -> RemoveAction:
+    return RemoveAction(file.path, True, _now(), file.size, _name_segment(file))  # noqa: FBT003 - data_change
+
+
+def _name_segment(file: File) -> dict[str, str | None]:
+    return {SEGMENT: file.segment} if file.segment else {}
+
+
+def _now() -> int:
+    """Return milliseconds since 1970."""
+    return time.time_ns() // 1_000_000
+
+
+def _list_options(path: str) -> dict[str, str]:
+    """Return what a store's own client must be told besides the environment."""
+    scheme = split_url(path)[0]
+    if scheme not in {"s3", "s3a"}:
+        return {}
+    endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL") or ""
+    # One of two writers of an object must fail.
+    options = {"AWS_CONDITIONAL_PUT": "etag"}
+    if endpoint:
+        options |= {"AWS_ENDPOINT_URL": endpoint, "AWS_ALLOW_HTTP": str(endpoint.startswith("http:")).lower()}
+        options.setdefault(
+            "AWS_REGION", os.environ.get("AWS_REGION", os.environ.get("AWS_DEFAULT_REGION", "us-east-1"))
+        )
+    return options
