@@ -126,10 +126,10 @@ def for_all(member: tarfile.TarInfo) -> tarfile.TarInfo:
 
 
 def needed() -> set[Distribution]:
-    """Return the distributions that the package needs at run time, its extras `fast` and `spark` included."""
+    """Return the distributions that the package needs at run time, its extra `spark` included."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     extras = project["optional-dependencies"]
-    open_names = [*project["dependencies"], *extras["fast"], *extras["spark"]]
+    open_names = [*project["dependencies"], *extras["spark"]]
     found: dict[str, Distribution] = {}
     while open_names:
         requirement = Requirement(open_names.pop())

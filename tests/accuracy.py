@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from dedup.kernels.ids import to_doc_ids
-from dedup.kernels.text.tokenizer import Contract
+from dedup.kernels.text.unicode_words import UnicodeWords
 from dedup.layers.passages import PassagesLayer
 from dedup.run.job import Job
 from dedup.run.local import run_in_memory
@@ -57,7 +57,7 @@ def finds_passages(source: Path) -> str:
     expected = find_repeated([row["text"] for row in rows], LENGTH)
     engine = TinyEngine([(row["doc_id"], row["text"]) for row in rows], pa.string(), size=4000)
     settings = Passages(tokens=LENGTH, action="mark")
-    PassagesLayer(settings=settings, contract=Contract(), rules=()).find(engine)
+    PassagesLayer(settings=settings, tokenizer=UnicodeWords(), rules=()).find(engine)
     numbers = {each: number for number, each in enumerate(to_doc_ids(pa.array([r["doc_id"] for r in rows])).tolist())}
     found = {}
     windows = engine.counted["occurrences"].to_pydict()

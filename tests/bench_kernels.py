@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from dedup.kernels import compiled, features
 from dedup.kernels.sets import lsh, minhash, shingles
-from dedup.kernels.text import tokenizer
+from dedup.kernels.text.unicode_words import UnicodeWords
 
 BYTES, DOCUMENTS, ROUNDS = 1400, 300, 7
 BANDS, ROWS, SHINGLE_SIZE = 21, 6, 5
@@ -49,7 +49,7 @@ def write(sample, seed=1):
     return pa.array([space.join(chance.choices(words, k=size)) for _ in range(DOCUMENTS)], pa.large_string())
 
 
-def run_chain(texts, contract):
+def run_chain(texts, tokenizer):
     """Run the kernels one after the other; return the seconds of each."""
     marks = [time.perf_counter()]
 
@@ -57,13 +57,13 @@ def run_chain(texts, contract):
         marks.append(time.perf_counter())
         return result
 
-    tokens, bounds = mark(tokenizer.tokenise(texts, contract))
-    values, offsets = mark(shingles.shingle(tokens, bounds, SHINGLE_SIZE))
+    tokens, bounds = mark(tokenizer.hash(texts))
+    values, offsets = mark(shingles.shingle(tokens, bounds, SHINGLE_SIZE, tokenizer))
     mark(shingles.digest(values, offsets))
     signatures = mark(minhash.sign(values, offsets, BANDS * ROWS, 1))
     mark(lsh.band_keys(signatures, BANDS, ROWS))
     mark(minhash.low_bytes(signatures))
-    mark(features.compute(texts, contract, shingle_size=SHINGLE_SIZE, bands=BANDS, rows=ROWS, seed=1))
+    mark(features.compute(texts, tokenizer, shingle_size=SHINGLE_SIZE, bands=BANDS, rows=ROWS, seed=1))
     return [end - start for start, end in pairwise(marks)]
 
 
@@ -72,12 +72,12 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--without-numba", action="store_true")
     compiled.AVAILABLE &= not parser.parse_args().without_numba
-    contract = tokenizer.Contract()
+    tokenizer = UnicodeWords()
     texts = {name: write(sample) for name, sample in LANGUAGES.items()}
     measured = {name: [] for name in texts}
     for _ in range(ROUNDS):
         for name, documents in texts.items():
-            measured[name].append(run_chain(documents, contract))
+            measured[name].append(run_chain(documents, tokenizer))
     steps = "tokens", "shingles", "digest", "sign", "keys", "low bytes", "at once"
     print(f"{'us a document':13} {'bytes':>6}", *(f"{step:>9}" for step in (*steps, "ns a byte")))
     plain = None

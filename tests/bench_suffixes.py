@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow.dataset as ds
 
-from dedup.kernels.text.tokenizer import Contract, tokenise
+from dedup.kernels.text.unicode_words import UnicodeWords
 
 LENGTH = 50
 """Tokens of a window."""
@@ -50,7 +50,7 @@ def write_tokens(source: Path, work: Path) -> None:
     parted = 0
     with work.open("wb") as stream:
         for batch in ds.dataset(source).to_batches(columns=["text"]):
-            tokens, bounds = tokenise(batch["text"], Contract())
+            tokens, bounds = UnicodeWords().hash(batch["text"])
             known, places = np.unique(tokens, return_inverse=True)
             table = np.array([numbers.setdefault(token, len(numbers)) for token in known.tolist()], np.uint32)
             ends = parted + np.arange(batch.num_rows, dtype=np.uint32)

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from dedup.kernels import Integers
 from dedup.kernels.sets import shingles
 from dedup.kernels.sets.jaccard import jaccard
-from dedup.kernels.text import tokenizer
+from dedup.kernels.text.unicode_words import UnicodeWords
 
 VOCABULARY = 500_000
 CHUNK = 50_000
@@ -143,7 +143,7 @@ def write_corpus(folder: Path, documents: int, **profile: Any) -> None:
 
 def compare(documents: pa.Table, left: Integers, right: Integers) -> pa.Table:
     """Return the ids of the documents at these positions, and the exact Jaccard of each pair."""
-    tokens, bounds = tokenizer.tokenise(documents["text"].combine_chunks(), tokenizer.Contract())
-    exact = jaccard(*shingles.shingle(tokens, bounds, 5), left, right)
+    tokens, bounds = UnicodeWords().hash(documents["text"].combine_chunks())
+    exact = jaccard(*shingles.shingle(tokens, bounds, 5, UnicodeWords()), left, right)
     ids = documents["doc_id"].to_numpy()
     return pa.table({"left": ids[left], "right": ids[right], "jaccard": exact})

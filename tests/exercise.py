@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from dedup.kernels.sets import lsh, minhash, shingles
 from dedup.kernels.sets.jaccard import jaccard
-from dedup.kernels.text import tokenizer
+from dedup.kernels.text.unicode_words import UnicodeWords
 
 BANDS, ROWS, SHINGLE_SIZE = 21, 6, 5
 CLUSTERS, NOISE = 200, 500
@@ -53,8 +53,8 @@ def cluster_pairs() -> tuple[np.ndarray, np.ndarray]:
 
 def measure(documents: Sequence[str]) -> list[dict[str, float]]:
     """Return pairs, misses measured over all SEEDS and misses by the formula, for every bin of similarity."""
-    tokens, bounds = tokenizer.tokenise(pa.array(documents), tokenizer.Contract())
-    values, offsets = shingles.shingle(tokens, bounds, SHINGLE_SIZE)
+    tokens, bounds = UnicodeWords().hash(pa.array(documents))
+    values, offsets = shingles.shingle(tokens, bounds, SHINGLE_SIZE, UnicodeWords())
     left, right = cluster_pairs()
     exact = jaccard(values, offsets, left, right)
     missed = np.array(

@@ -586,8 +586,8 @@ MUTATIONS = (
         "key-written",
         "The key of hashes is never written, only its fingerprint.",
         "settings/hashspec.py",
-        "key=key_fingerprint(contract.key)",
-        'key=contract.key.decode("latin-1")',
+        "key=key_fingerprint(tokenizer.key)",
+        'key=tokenizer.key.decode("latin-1")',
         (GUARANTEES,),
     ),
     Mutation(
@@ -771,10 +771,10 @@ MUTATIONS = (
     Mutation(
         "passage-mark",
         "No cut parts a character from the marks on it.",
-        "kernels/text/places.py",
+        "kernels/text/cuts.py",
         "begins[1:] &= points[:-1] != JOINER",
         "begins[1:] |= False",
-        ("kernels/text/test_places.py",),
+        ("kernels/text/test_cuts.py",),
     ),
     # Layers.
     Mutation(

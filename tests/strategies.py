@@ -4,6 +4,8 @@
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 
+from dedup.kernels.text.unicode_words import UnicodeWords
+
 MARKS = "\u0301\u0308\u0345\u20dd\ufe0f\u093f\u0e31\u0e34\u0e48\u0eb1\u0ec8\u17b6\u17d2\u102c\u1039\u3099\u302a\u0307"
 UNSPACED = "漢字々〆\u3007\u2e80かなカナーｶﾞﾊﾟ\u30fbไทยฯ๑ລາວ໑ខ្មែរ។៣မြန်မာ၊၃\U00020000\U0001b000"
 SEPARATORS = " \t\n\r\0\x7f.,-'’·\u00a0\u00ad\u200b\u200d\u2028\u3000\ufeff\ufffd\ufffe€😀\U0010ffff"
@@ -78,3 +80,16 @@ def runs(count: int) -> settings:
         phases=[Phase.explicit, Phase.reuse, Phase.generate],
         suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
     )
+
+
+word_settings = st.fixed_dictionaries(
+    {},
+    optional={
+        "case": st.just("keep"),
+        "accents": st.just("drop"),
+        "digits": st.just("zero"),
+        "tokens": st.sampled_from(["punctuation", "whitespace"]),
+    },
+)
+"""Settings of `UnicodeWords`."""
+words = word_settings.map(lambda chosen: UnicodeWords(**chosen))

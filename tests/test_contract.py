@@ -3,7 +3,7 @@
 import pytest
 
 from dedup.errors import ConfigError
-from dedup.settings.contract import load_contract
+from dedup.settings.contract import load_tokenizer
 from dedup.settings.files import load_config
 
 
@@ -18,7 +18,7 @@ def key_file(tmp_path):
 def test_a_key_of_the_owners_is_read(key_file, mode):
     key_file.chmod(mode)
 
-    assert load_contract(load_config(None, None, [f"hash.key_file={key_file}"])).key == b"sixteen bytes ok"
+    assert load_tokenizer(load_config(None, None, [f"hash.key_file={key_file}"])).key == b"sixteen bytes ok"
 
 
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o644, 0o660, 0o602, 0o610])
@@ -26,5 +26,5 @@ def test_a_key_that_others_can_reach_is_refused_with_the_command_that_mends_it(k
     key_file.chmod(mode)
 
     with pytest.raises(ConfigError, match=rf"owner's alone .*got mode {mode:04o}\); chmod 600 {key_file}$") as caught:
-        load_contract(load_config(None, None, [f"hash.key_file={key_file}"]))
+        load_tokenizer(load_config(None, None, [f"hash.key_file={key_file}"]))
     assert "sixteen" not in str(caught.value)

@@ -245,7 +245,7 @@ def test_the_alert_rules_are_of_metrics_that_are_written():
 def test_every_dependency_is_listed_with_a_licence():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     extras = project["optional-dependencies"]
-    open_names = [*project["dependencies"], *extras["fast"], *extras["spark"], *extras["store"]]
+    open_names = [*project["dependencies"], *extras["spark"], *extras["store"]]
     needed = set()
     while open_names:
         requirement = Requirement(open_names.pop())

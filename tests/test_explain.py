@@ -18,7 +18,7 @@ from dedup.explain.comparison import compare, tell_verdict
 from dedup.explain.explanation import explain, list_top
 from dedup.explain.result import Result
 from dedup.explain.show import Style, to_json, to_tables, to_text
-from dedup.kernels.text.tokenizer import Contract
+from dedup.kernels.text.unicode_words import UnicodeWords
 from dedup.run.job import Job
 from dedup.run.local import run_in_memory
 from dedup.run.session import ROOT
@@ -237,14 +237,14 @@ def test_a_folder_that_is_no_output_is_refused(altered, tmp_path):
 def test_verdicts_name_what_kept_similar_documents_apart():
     config = Config()
     text = " ".join(WORDS)
-    comparison = compare(config, Contract(), text, text + " end")
+    comparison = compare(config, UnicodeWords(), text, text + " end")
     apart, misjudged = replace(comparison, bands=()), replace(comparison, estimate=0.6)
     assert tell_verdict(config, 0.9, comparison, is_edge=True) == "Jaccard 0.9000 >= 0.8"
     assert "share no band, as 0.17% of pairs" in tell_verdict(config, 0.8, apart, is_edge=False)
     assert "estimate it as 0.60, below 0.65" in tell_verdict(config, 0.8, misjudged, is_edge=False)
     assert "more than 150 documents" in tell_verdict(config, 0.9, comparison, is_edge=False)
-    assert "without a token" in tell_verdict(config, 0.0, compare(config, Contract(), text, "!"), is_edge=False)
-    assert compare(load_config(None, None, ["mode=exact"]), Contract(), text, text).bands is None
+    assert "without a token" in tell_verdict(config, 0.0, compare(config, UnicodeWords(), text, "!"), is_edge=False)
+    assert compare(load_config(None, None, ["mode=exact"]), UnicodeWords(), text, text).bands is None
     assert tell_verdict(config, None, None, is_edge=False).startswith("not recorded")
 
 

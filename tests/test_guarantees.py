@@ -13,7 +13,7 @@ from dedup.engines import memory
 from dedup.errors import AlertError, DataError, DedupError, FinishedError, StorageError
 from dedup.files import records, sink
 from dedup.files.storage import Storage
-from dedup.kernels.text.tokenizer import key_fingerprint
+from dedup.kernels.hashing import key_fingerprint
 from dedup.run import local, opening, start
 from dedup.run.fates import Fates
 from dedup.run.job import Job

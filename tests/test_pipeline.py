@@ -27,12 +27,12 @@ from dedup.errors import AlertError, StorageError
 from dedup.explain.result import Result
 from dedup.files.storage import Storage as FileStorage
 from dedup.kernels.curve import NEAR_MISS
-from dedup.kernels.text.tokenizer import key_fingerprint
+from dedup.kernels.hashing import key_fingerprint
 from dedup.run.job import Job
 from dedup.run.local import run_in_memory
 from dedup.run.pipeline import run
 from dedup.run.workspace import Workspace
-from dedup.settings.contract import load_contract
+from dedup.settings.contract import load_tokenizer
 from dedup.settings.files import load_config
 from dedup.settings.hashspec import HashSpec
 from dedup.stages import edges, placement, representatives, signatures
@@ -456,7 +456,7 @@ def test_signatures_of_another_key_are_not_gone_on_with(spark, crashed, keyed, c
     report = run(spark, dataclasses.replace(job, config=keyed))
 
     assert "signatures: the table of an earlier try is damaged; it is made again" in caplog.messages
-    assert report["hash"] == HashSpec.of(keyed, load_contract(keyed)).to_dict()
+    assert report["hash"] == HashSpec.of(keyed, load_tokenizer(keyed)).to_dict()
     assert report["hash"]["key"] == key_fingerprint(KEY.encode())
     assert rows(job.output, "kept") == kept
     assert not [path for path in Path(job.output).rglob("*") if path.is_file() and KEY.encode() in path.read_bytes()]

@@ -140,7 +140,7 @@ def project(bare):
 def need(project, package):
     """Let the project need this package alone."""
     (project / "pyproject.toml").write_text(
-        f'[project]\ndependencies = ["{package}"]\noptional-dependencies = {{fast = [], spark = []}}\n'
+        f'[project]\ndependencies = ["{package}"]\noptional-dependencies = {{spark = []}}\n'
     )
 
 
@@ -148,7 +148,7 @@ def need(project, package):
 def test_packages_follow_the_umask_and_are_whole_when_six_are_made_at_once(project, umask):
     # numpy alone stands for the environment, which takes half a minute.
     (project / "pyproject.toml").write_text(
-        '[project]\ndependencies = ["numpy"]\noptional-dependencies = {fast = [], spark = []}\n'
+        '[project]\ndependencies = ["numpy"]\noptional-dependencies = {spark = []}\n'
     )
     program = (sys.executable, project / "scripts" / "package.py")
     runs = [subprocess.Popen(program, stderr=subprocess.PIPE, umask=umask) for _ in range(6)]
@@ -175,7 +175,7 @@ def test_packages_follow_the_umask_and_are_whole_when_six_are_made_at_once(proje
 
 def test_the_packed_environment_runs_where_it_is_unpacked(project, tmp_path):
     (project / "pyproject.toml").write_text(
-        '[project]\ndependencies = ["xxhash"]\noptional-dependencies = {fast = [], spark = []}\n'
+        '[project]\ndependencies = ["xxhash"]\noptional-dependencies = {spark = []}\n'
     )
     subprocess.run([sys.executable, project / "scripts" / "package.py"], check=True, capture_output=True)
     with tarfile.open(project / "dist" / "environment.tar.gz") as archive:

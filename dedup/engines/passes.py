@@ -17,7 +17,7 @@ from dedup.kernels import Bytes, Hashes, Integers, features, frequencies
 from dedup.kernels.ids import to_doc_ids
 from dedup.kernels.runs.bounds import mark_repeated
 from dedup.kernels.sets import shingles
-from dedup.kernels.text import tokenizer
+from dedup.kernels.text.tokenizer import Tokenizer
 from dedup.tables.ids import SHOWN, SHOWN_LENGTH
 
 LOOKED = 8
@@ -28,7 +28,7 @@ LOOKED = 8
 class Signing:
     """Parameters of signing texts."""
 
-    contract: tokenizer.Contract
+    tokenizer: Tokenizer
     shingle_size: int
     bands: int
     """0: no signature."""
@@ -108,7 +108,7 @@ def _sign(piece: Piece, signing: Signing, room: Room | None) -> Part:
     batch, doc_ids = piece.batch, to_doc_ids(piece.batch["id"])
     found = features.compute(
         batch["text"],
-        signing.contract,
+        signing.tokenizer,
         shingle_size=signing.shingle_size,
         bands=signing.bands,
         rows=signing.rows,
@@ -139,7 +139,7 @@ def warm(signing: Signing) -> None:
     """Load or compile what the passes call, so that processes forked from this one need not do it each."""
     features.compute(
         pa.array(["a few words, \u00e9t\u00e9 \u4e2d"]),
-        signing.contract,
+        signing.tokenizer,
         shingle_size=signing.shingle_size,
         bands=signing.bands,
         rows=signing.rows,
@@ -165,7 +165,7 @@ def shingle_split(
     left: Left,
     rows: Mapping[int, Integers],
     *,
-    contract: tokenizer.Contract,
+    tokenizer: Tokenizer,
     shingle_size: int,
 ) -> tuple[Hashes, Integers]:
     """Read some rows of a split again.
@@ -183,8 +183,8 @@ def shingle_split(
     """
     found: list[tuple[Hashes, Integers]] = []
     for piece in left.read(source, split, rows):
-        tokens, bounds = tokenizer.tokenise(piece.batch["text"], contract)
-        values, offsets = shingles.shingle(tokens, bounds, shingle_size, contract)
+        tokens, bounds = tokenizer.hash(piece.batch["text"])
+        values, offsets = shingles.shingle(tokens, bounds, shingle_size, tokenizer)
         found.append((values, np.diff(offsets)))
     if not found:
         return np.empty(0, np.uint64), np.empty(0, np.int64)

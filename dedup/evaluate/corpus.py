@@ -18,10 +18,10 @@ from dedup.files.splits import Split, cut
 from dedup.kernels import Integers, neighbours
 from dedup.kernels.ids import SEED, to_doc_ids
 from dedup.kernels.neighbours import Seeds, select_least
-from dedup.kernels.text import tokenizer
+from dedup.kernels.text.tokenizer import Tokenizer
 from dedup.run.opening import SPLIT_BYTES, choose_cores
 from dedup.run.pairs import read_pairs
-from dedup.settings.contract import load_contract
+from dedup.settings.contract import load_tokenizer
 from dedup.settings.options import Config
 
 NAMES = ("doc_id", "id", "text")
@@ -124,7 +124,7 @@ class FileCorpus:
         task = partial(
             _find_neighbours,
             most=most,
-            contract=load_contract(config),
+            tokenizer=load_tokenizer(config),
             shingle_size=config.shingles.shingle_size,
         )
         # The seeds are what a process begins with: they are too large to go along with every split.
@@ -200,14 +200,14 @@ def _fetch(source: FileSource, split: Split, *, wanted: Integers) -> pa.Table:
 
 
 def _find_neighbours(
-    held: tuple[FileSource, Seeds], split: Split, *, most: int, contract: tokenizer.Contract, shingle_size: int
+    held: tuple[FileSource, Seeds], split: Split, *, most: int, tokenizer: Tokenizer, shingle_size: int
 ) -> Neighbours:
     source, seeds = held
     counts = Counter[str]()
     taken: tuple[Integers, Integers] = np.empty(0, np.int64), np.empty(0, np.int64)
     for _, doc_ids, batch in _read(source, split):
         near, others = neighbours.look(
-            seeds, doc_ids, batch["text"], contract=contract, shingle_size=shingle_size, counts=counts
+            seeds, doc_ids, batch["text"], tokenizer=tokenizer, shingle_size=shingle_size, counts=counts
         )
         taken = select_least(np.concatenate((taken[0], near)), np.concatenate((taken[1], others)), most)
     return Neighbours(*taken, counts)

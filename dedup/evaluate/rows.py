@@ -15,7 +15,7 @@ from dedup.kernels.neighbours import Seeds
 from dedup.run.input import load_table, read_input, take_table
 from dedup.run.labels import read_labels
 from dedup.run.storage import Storage
-from dedup.settings.contract import load_contract
+from dedup.settings.contract import load_tokenizer
 from dedup.settings.options import Config
 from dedup.stages import documents, neighbours
 from dedup.stages.exchange import Counters
@@ -69,7 +69,7 @@ class RowCorpus:
             self.rows,
             seeds,
             most=most,
-            contract=load_contract(config),
+            tokenizer=load_tokenizer(config),
             shingle_size=config.shingles.shingle_size,
             counters=counters,
         ).toArrow()

@@ -21,8 +21,7 @@ from dedup.kernels import Flags, Hashes, Integers, sample_search
 from dedup.kernels.hashing import expand, mix
 from dedup.kernels.neighbours import Seeds, select_least
 from dedup.kernels.sets import exact, minhash, shingles
-from dedup.kernels.text import tokenizer
-from dedup.settings.contract import load_contract
+from dedup.settings.contract import load_tokenizer
 from dedup.settings.options import Config
 
 NEIGHBOURS = 50
@@ -57,8 +56,8 @@ class Sample:
     @cached_property
     def sets(self) -> tuple[Hashes, Integers]:
         """Shingle sets, end to end, and their offsets."""
-        contract = load_contract(self.config)
-        return shingles.shingle(*tokenizer.tokenise(self.texts, contract), self.config.shingles.shingle_size, contract)
+        tokenizer = load_tokenizer(self.config)
+        return shingles.shingle(*tokenizer.hash(self.texts), self.config.shingles.shingle_size, tokenizer)
 
     @cached_property
     def signatures(self) -> Hashes:

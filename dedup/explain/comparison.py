@@ -8,7 +8,7 @@ import pyarrow as pa
 from dedup.explain.differ import Piece, align
 from dedup.kernels.curve import least_estimate, probability
 from dedup.kernels.sets import lsh, minhash, shingles
-from dedup.kernels.text.tokenizer import Contract, tokenise
+from dedup.kernels.text.tokenizer import Tokenizer
 from dedup.settings.options import Config
 
 
@@ -28,10 +28,10 @@ class Comparison:
     pieces: tuple[Piece, ...]
 
 
-def compare(config: Config, contract: Contract, left: str, right: str) -> Comparison:
+def compare(config: Config, tokenizer: Tokenizer, left: str, right: str) -> Comparison:
     """Compare two texts with the settings of a run."""
-    tokens, bounds = tokenise(pa.array([left, right]), contract)
-    values, offsets = shingles.shingle(tokens, bounds, config.shingles.shingle_size, contract)
+    tokens, bounds = tokenizer.hash(pa.array([left, right]))
+    values, offsets = shingles.shingle(tokens, bounds, config.shingles.shingle_size, tokenizer)
     one, other = values[: offsets[1]], values[offsets[1] :]
     shared = np.intersect1d(one, other, assume_unique=True).size
     bands = estimate = None
@@ -52,9 +52,9 @@ def compare(config: Config, contract: Contract, left: str, right: str) -> Compar
     )
 
 
-def has_tokens(contract: Contract, text: str) -> bool:
+def has_tokens(tokenizer: Tokenizer, text: str) -> bool:
     """Tell whether a text can resemble another at all."""
-    return bool(tokenise(pa.array([text]), contract)[0].size)
+    return bool(tokenizer.hash(pa.array([text]))[0].size)
 
 
 def tell_verdict(config: Config, jaccard: float | None, comparison: Comparison | None, *, is_edge: bool) -> str:

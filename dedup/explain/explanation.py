@@ -179,7 +179,7 @@ def _explain_kept(result: Result, found: Explanation) -> Explanation:
     ]
     notes = _notes(result, texts, [found.id, *closest], near_misses)
     chosen = result.choose_settings([found.id]) if found.id in texts else None
-    if chosen and not has_tokens(chosen.contract, texts[found.id]):
+    if chosen and not has_tokens(chosen.tokenizer, texts[found.id]):
         notes = (*notes, "it has no token, and such a document is never a duplicate")
     graph = Graph(_component_edges(result, found.component_id))
     steps = graph.steps(members["id"], members["representative_id"])

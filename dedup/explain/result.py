@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Collection
-from dataclasses import asdict, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -22,8 +21,8 @@ from dedup.files.splits import Split, cut
 from dedup.files.storage import CURRENT
 from dedup.files.systems import resolve
 from dedup.files.tables import open_table
-from dedup.kernels.text.tokenizer import Contract
-from dedup.settings.contract import load_contract
+from dedup.kernels.text.tokenizer import Tokenizer
+from dedup.settings.contract import load_tokenizer, make_tokenizer
 from dedup.settings.files import parse_config
 from dedup.settings.hashspec import HashSpec
 from dedup.settings.layers import NEAR
@@ -44,7 +43,7 @@ class Settings(NamedTuple):
     """Settings by which documents were compared."""
 
     config: Config
-    contract: Contract
+    tokenizer: Tokenizer
 
 
 class Result:
@@ -93,7 +92,7 @@ class Result:
         """Of the documents whose texts were found, by id; empty where there are no profiles."""
 
     def choose_settings(self, ids: Collection[Any]) -> Settings | None:
-        """Return the settings by which documents that `find` has found were compared, and their contract.
+        """Return the settings by which documents that `find` has found were compared, and their tokenizer.
 
         None where profiles have settings of their own, and those of the documents are not known, or several.
 
@@ -103,14 +102,14 @@ class Result:
             When the key is not where it was, or is another, or the version is.
         """
         if not self.config.profile:
-            return Settings(self.config, self._contract)
+            return Settings(self.config, self._tokenizer)
         names = {self.profiles.get(each) for each in ids}
         name = names.pop()
         if names or name is None:
             return None
         own = self.config.by_profile[name]
         # The key is of all profiles.
-        return Settings(own, replace(self._contract, **asdict(own.text)))
+        return Settings(own, make_tokenizer(own, self._tokenizer.key))
 
     def name_profile(self, doc_id: Any) -> str:  # noqa: ANN401 - an integer or a string
         """Return the profile of a document; empty where there are none, or its row is not there to tell."""
@@ -119,16 +118,16 @@ class Result:
         return self.profiles.get(doc_id, "")
 
     @cached_property
-    def _contract(self) -> Contract:
-        contract = load_contract(self.config)
-        found = HashSpec.of(self.config, contract).to_dict()
+    def _tokenizer(self) -> Tokenizer:
+        tokenizer = load_tokenizer(self.config)
+        found = HashSpec.of(self.config, tokenizer).to_dict()
         for name, held in self.report["hash"].items():
             # A text that another version of Unicode reads differently is found by its similarity.
             if name != "unicode" and held != found.get(name):
                 raise ConfigError(
                     f"{self.path}: hash {name} must be that of the run, {held!r} (got {found.get(name)!r})"
                 )
-        return contract
+        return tokenizer
 
     def parse_id(self, option: str, given: str) -> Any:  # noqa: ANN401 - an integer or a string
         """Return the id that a user means.

@@ -42,7 +42,7 @@ def sample(doc_ids: Integers, tokens: Hashes, bounds: Integers, share: float) ->
     Parameters
     ----------
     tokens, bounds
-        As from `text.tokenise`.
+        As from `Tokenizer.hash`.
     """
     drawn = draw(doc_ids, share)
     noted: list[bytes | None] = [None] * drawn.size

@@ -7,6 +7,8 @@ import numpy as np
 
 from dedup.kernels import Hashes, Integers
 
+VERSION = 2
+"""Version of the steps from a text to a band key (docs/hash-spec.md); hashes of two versions are never compared."""
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 """2^64 / golden ratio: the odd constant that spreads consecutive numbers (Steele, Lea, Flood 2014)."""
 WEIGHT_SEED = 0x776569676874
@@ -38,8 +40,29 @@ def expand(seed: int, count: int) -> Hashes:
     return mix(steps + np.uint64(seed & 0xFFFFFFFFFFFFFFFF))
 
 
+def weigh(count: int, seed: int, key: bytes) -> Hashes:
+    """Return the weights of consecutive tokens, the last token's first: odd numbers, uint64 [count].
+
+    With a key BLAKE2b of the place decides, 8 bytes little-endian, the seed for its salt and `weight` for its
+    personalisation: nobody without the key knows which sums are equal. Otherwise the seed expands to them.
+    """
+    if not key:
+        return expand(seed ^ WEIGHT_SEED, count) | np.uint64(1)
+    salt = seed.to_bytes(16, "little")
+    hashed = [
+        blake2b(place.to_bytes(8, "little"), digest_size=8, key=key, salt=salt, person=b"weight").digest()
+        for place in range(count)
+    ]
+    return np.frombuffer(b"".join(hashed), dtype="<u8") | np.uint64(1)
+
+
 def digest_each(values: Iterable[bytes | memoryview | None], key: bytes = b"") -> Integers:
     """Return BLAKE2b (RFC 7693) of 128 bits of each value, with a key: int64 [n, 2], zeros of None."""
     nothing = bytes(16)
     whole = b"".join(nothing if value is None else blake2b(value, digest_size=16, key=key).digest() for value in values)
     return np.frombuffer(whole, np.int64).reshape(-1, 2)
+
+
+def key_fingerprint(key: bytes) -> str:
+    """Return 8 bytes in hexadecimal that tell keys apart and say nothing else about them; of no key the empty text."""
+    return blake2b(b"fingerprint", digest_size=8, key=key, person=b"dedup").hexdigest() if key else ""

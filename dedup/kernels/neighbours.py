@@ -12,7 +12,7 @@ from dedup.kernels import Bytes, Hashes, Integers, sample_search
 from dedup.kernels.hashing import mix
 from dedup.kernels.runs.bounds import rank
 from dedup.kernels.sets import exact, minhash, shingles
-from dedup.kernels.text import tokenizer
+from dedup.kernels.text.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -42,7 +42,7 @@ def look(
     doc_ids: Integers,
     texts: pa.Array,
     *,
-    contract: tokenizer.Contract,
+    tokenizer: Tokenizer,
     shingle_size: int,
     counts: Counter[str],
 ) -> tuple[Integers, Integers]:
@@ -58,8 +58,8 @@ def look(
     seeds, doc_ids : int64 [m]
         Positions of seeds, and documents that resemble them.
     """
-    tokens, bounds = tokenizer.tokenise(texts, contract)
-    values, offsets = shingles.shingle(tokens, bounds, shingle_size, contract)
+    tokens, bounds = tokenizer.hash(texts)
+    values, offsets = shingles.shingle(tokens, bounds, shingle_size, tokenizer)
     counts["documents"] += doc_ids.size
     if seeds.settings:
         _count_met(seeds, doc_ids, values, offsets, counts)

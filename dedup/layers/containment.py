@@ -12,7 +12,7 @@ from dedup.kernels.runs.counting import add_groups
 from dedup.kernels.runs.groups import join_groups
 from dedup.kernels.sets import containment
 from dedup.kernels.sets.jaccard import BINS
-from dedup.kernels.text.tokenizer import Contract
+from dedup.kernels.text.tokenizer import Tokenizer
 from dedup.layers import including
 from dedup.layers.copies import OWNER, Choice, name_owners, spare
 from dedup.layers.including import LARGER, RANKED
@@ -29,7 +29,7 @@ class ContainmentLayer:
     """The layer with its settings."""
 
     settings: Containment
-    contract: Contract
+    tokenizer: Tokenizer
     shingle_size: int
     choice: Choice
     name: str = NAME
@@ -42,7 +42,7 @@ class ContainmentLayer:
         why no pair is missed but those that are counted see `dedup.kernels.sets.containment`.
         """
         settings = self.settings
-        shingle = partial(including.shingle_batch, shingle_size=self.shingle_size, contract=self.contract)
+        shingle = partial(including.shingle_batch, shingle_size=self.shingle_size, tokenizer=self.tokenizer)
         documents = engine.scan("documents", shingle, including.SETS)
         shared = engine.group(
             "shared",
@@ -100,7 +100,7 @@ class ContainmentLayer:
             "sets",
             asked,
             partial(
-                including.shingle_again, shingle_size=self.shingle_size, contract=self.contract, schema=sets_schema
+                including.shingle_again, shingle_size=self.shingle_size, tokenizer=self.tokenizer, schema=sets_schema
             ),
             sets_schema,
         )

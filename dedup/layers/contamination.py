@@ -11,7 +11,7 @@ from dedup.engine.engine import Engine, Rows, Shuffle, Work
 from dedup.kernels.runs.counting import add_groups
 from dedup.kernels.text.grams import Index
 from dedup.kernels.text.matches import Known
-from dedup.kernels.text.tokenizer import Contract
+from dedup.kernels.text.tokenizer import Tokenizer
 from dedup.layers import matching
 from dedup.layers.layer import Found
 from dedup.layers.prompts import Prompts, choose, tell_common, tell_sets
@@ -27,7 +27,7 @@ class ContaminationLayer:
     """The layer with its settings and the texts to search for."""
 
     settings: Contamination
-    contract: Contract
+    tokenizer: Tokenizer
     prompts: Prompts
     broadcast: int = BROADCAST_GRAMS
     name: str = matching.NAME
@@ -40,7 +40,7 @@ class ContaminationLayer:
         read a second time, for the places of their tokens.
         """
         settings, prompts = self.settings, self.prompts
-        index, occurrences, token_counts = prompts.index(settings.match_tokens, self.contract)
+        index, occurrences, token_counts = prompts.index(settings.match_tokens, self.tokenizer)
         documents, hits, emit = self._search(engine, index)
         counted = engine.collect(
             engine.group(
@@ -62,7 +62,7 @@ class ContaminationLayer:
         details = {
             "documents": matched.get(matching.EVERY, {"documents": 0})["documents"],
             "sets": tell_sets(prompts, token_counts, matched, settings.match_tokens),
-            "common": tell_common(prompts, known, counted, occurrences, self.contract),
+            "common": tell_common(prompts, known, counted, occurrences, self.tokenizer),
             "common_count": int(np.count_nonzero(known.is_common)),
         }
         names = {text: prompts.name(text) for text in np.unique(known.texts).tolist()}
@@ -81,7 +81,7 @@ class ContaminationLayer:
 
     def _search(self, engine: Engine[Rows], index: Index) -> tuple[Rows, Rows, Work]:
         """Return all documents, their grams that are in the index, and what makes HITS of these."""
-        read = partial(matching.read, known=index.filter, size=self.settings.match_tokens, contract=self.contract)
+        read = partial(matching.read, known=index.filter, size=self.settings.match_tokens, tokenizer=self.tokenizer)
         if index.high.size <= self.broadcast:
             documents = engine.scan("documents", partial(read, index=index), matching.NUMBERED)
             return documents, documents, partial(matching.flatten, schema=matching.HITS)
@@ -115,7 +115,7 @@ class ContaminationLayer:
             ),
         )
         schema = matching.placed_schema(engine.id_type)
-        return engine.fetch("placed", matched, partial(matching.place, contract=self.contract, schema=schema), schema)
+        return engine.fetch("placed", matched, partial(matching.place, tokenizer=self.tokenizer, schema=schema), schema)
 
     def _count_texts(self, engine: Engine[Rows], placed: Rows, known: Known) -> dict[int, dict[str, Any]]:
         """Return how many documents match a text, a set, known by -2 less its number, and any: and the id of one."""

@@ -12,9 +12,9 @@ from dedup.kernels import Integers
 from dedup.kernels.runs.blocks import lists, unlists
 from dedup.kernels.runs.bounds import find_bounds, mark_firsts
 from dedup.kernels.runs.groups import bound_groups, drop_repeated, join_groups
+from dedup.kernels.text.cuts import fit
 from dedup.kernels.text.passages import unite
-from dedup.kernels.text.places import Places, fit, locate
-from dedup.kernels.text.tokenizer import Contract
+from dedup.kernels.text.tokenizer import Places, Tokenizer
 from dedup.tables import arrow
 
 BEGINNING = 200
@@ -87,10 +87,10 @@ class _Ranges(NamedTuple):
     times: Integers
 
 
-def describe_ranges(batches: Batches, *, near: int, contract: Contract, schema: pa.Schema) -> Batches:
+def describe_ranges(batches: Batches, *, near: int, tokenizer: Tokenizer, schema: pa.Schema) -> Batches:
     """Documents with READ -> `digested`."""
     for batch in batches:
-        places = locate(batch["text"], contract)
+        places = tokenizer.locate(batch["text"])
         cells, bounds = unlists(batch["ranges"], "<i8")
         rows = cells.reshape(-1, len(COLUMNS))
         counts = np.diff(bounds) // len(COLUMNS)
@@ -98,13 +98,13 @@ def describe_ranges(batches: Batches, *, near: int, contract: Contract, schema: 
         ranges = _Ranges(*rows.T)
         begins = (places.offsets[documents] + ranges.begin).tolist()
         digests = b"".join(
-            places.digest(begin, begin + tokens, contract.key)
+            places.digest(begin, begin + tokens, tokenizer.key)
             for begin, tokens in zip(begins, ranges.tokens.tolist(), strict=True)
         )
         halves = np.frombuffer(digests, dtype="<i8").reshape(-1, 2)
         found: dict[str, Any] = {name: rows[:, place] for place, name in enumerate(COLUMNS)}
         found |= {"digest_high": halves[:, 0], "digest_low": halves[:, 1]}
-        found |= _read(_Texts(batch["text"]), places, documents, ranges, near=near, contract=contract)
+        found |= _read(_Texts(batch["text"]), places, documents, ranges, near=near, tokenizer=tokenizer)
         found["count"] = np.diff(places.offsets)[documents]
         found |= {name: batch[name].take(pa.array(documents)) for name in ("doc_id", "id")}
         arrays = [pa.array(found[field.name], field.type) for field in schema]
@@ -125,7 +125,7 @@ class _Texts:
 
 
 def _read(
-    texts: _Texts, places: Places, documents: Integers, ranges: _Ranges, *, near: int, contract: Contract
+    texts: _Texts, places: Places, documents: Integers, ranges: _Ranges, *, near: int, tokenizer: Tokenizer
 ) -> dict[str, Any]:
     """Return first and last character, tokens and, of a passage, the beginning, of each range."""
     starts = places.offsets[documents]
@@ -133,7 +133,9 @@ def _read(
     first, last, cut = places.begins[starts + lows], places.ends[starts + highs - 1], highs - lows
     pieces = np.flatnonzero(ranges.range == PIECE)
     if pieces.size:
-        taken = _fit_pieces(texts, places, documents[pieces], lows[pieces], highs[pieces], near=near, contract=contract)
+        taken = _fit_pieces(
+            texts, places, documents[pieces], lows[pieces], highs[pieces], near=near, tokenizer=tokenizer
+        )
         first[pieces], last[pieces], cut[pieces] = taken
     beginnings: list[str | None] = [None] * lows.size
     for row in np.flatnonzero(ranges.range == PASSAGE).tolist():
@@ -150,7 +152,7 @@ def _fit_pieces(
     highs: Integers,
     *,
     near: int,
-    contract: Contract,
+    tokenizer: Tokenizer,
 ) -> tuple[Integers, Integers, Integers]:
     """Return first and last character and tokens of what may be taken out of each piece; 0 for nothing."""
     # A place between the documents, so that spans of two do not touch.
@@ -165,7 +167,7 @@ def _fit_pieces(
     ):
         own = slice(places.offsets[document], places.offsets[document + 1])
         fitted[number] = fit(
-            texts[document], places.begins[own], places.ends[own], (begin, end), near=near, contract=contract
+            texts[document], places.begins[own], places.ends[own], (begin, end), near=near, tokenizer=tokenizer
         )
     begins, ends, firsts, lasts = fitted[of].T
     low, high = np.maximum(lows, begins), np.minimum(highs, ends)

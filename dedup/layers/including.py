@@ -14,7 +14,7 @@ from dedup.kernels.runs.groups import bound_groups, join_groups
 from dedup.kernels.sets import containment
 from dedup.kernels.sets.jaccard import bin_similarities, count_shared
 from dedup.kernels.sets.shingles import shingle
-from dedup.kernels.text.tokenizer import Contract, tokenise
+from dedup.kernels.text.tokenizer import Tokenizer
 from dedup.tables import arrow
 
 MOST_HOLDERS = 1 << 16
@@ -54,14 +54,14 @@ def name_schemas(id_type: pa.DataType) -> tuple[pa.Schema, pa.Schema, pa.Schema]
     return sets, sent, pa.schema([*arrow.integers("shared"), *side, *larger])
 
 
-def _shingle(texts: pa.Array, shingle_size: int, contract: Contract) -> pa.Array:
-    shingles, offsets = shingle(*tokenise(texts, contract), shingle_size, contract)
+def _shingle(texts: pa.Array, shingle_size: int, tokenizer: Tokenizer) -> pa.Array:
+    shingles, offsets = shingle(*tokenizer.hash(texts), shingle_size, tokenizer)
     return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), pa.array(shingles.view(np.int64)))
 
 
-def shingle_batch(batch: pa.RecordBatch, *, shingle_size: int, contract: Contract) -> Mapping[str, pa.Array]:
+def shingle_batch(batch: pa.RecordBatch, *, shingle_size: int, tokenizer: Tokenizer) -> Mapping[str, pa.Array]:
     """Return the shingles of documents."""
-    return {"shingles": _shingle(batch["text"], shingle_size, contract)}
+    return {"shingles": _shingle(batch["text"], shingle_size, tokenizer)}
 
 
 def list_shingles(batches: Batches) -> Batches:
@@ -136,10 +136,10 @@ def join_pairs(batches: Batches) -> Batches:
         yield pa.RecordBatch.from_arrays([pa.array(doc_ids[bounds[:-1]]), pa.array(sums), lists], schema=ASKED)
 
 
-def shingle_again(batches: Batches, *, shingle_size: int, contract: Contract, schema: pa.Schema) -> Batches:
+def shingle_again(batches: Batches, *, shingle_size: int, tokenizer: Tokenizer, schema: pa.Schema) -> Batches:
     """Return the sets of documents that are to be compared."""
     for batch in batches:
-        shingles = _shingle(batch["text"], shingle_size, contract)
+        shingles = _shingle(batch["text"], shingle_size, tokenizer)
         columns = [shingles if name == "shingles" else batch[name] for name in schema.names]
         yield pa.RecordBatch.from_arrays(columns, schema=schema)
 

@@ -14,7 +14,7 @@ from dedup.kernels.ids import to_doc_ids
 from dedup.kernels.runs.bounds import mark_firsts
 from dedup.kernels.runs.counting import UNBOUNDED, add_groups, count_groups, drop_repeated
 from dedup.kernels.text import lines
-from dedup.kernels.text.tokenizer import Contract
+from dedup.kernels.text.tokenizer import Tokenizer
 from dedup.layers.layer import Found
 from dedup.settings.layers import Lines
 from dedup.tables.arrow import SPANS, integer_lists, integers
@@ -52,7 +52,7 @@ class LinesLayer:
     """
 
     settings: Lines
-    contract: Contract
+    tokenizer: Tokenizer
     name: str = NAME
 
     def find(self, engine: Engine[Rows]) -> Found[Rows]:
@@ -63,7 +63,7 @@ class LinesLayer:
         exactly.
         """
         settings = self.settings
-        documents = engine.scan("documents", partial(_read, settings=settings, contract=self.contract), HELD)
+        documents = engine.scan("documents", partial(_read, settings=settings, tokenizer=self.tokenizer), HELD)
         common = engine.group(
             "common",
             documents,
@@ -81,10 +81,10 @@ class LinesLayer:
         return Found(documents=documents, spans=spans, effect=settings.action, details=_describe(engine, common))
 
 
-def _read(batch: pa.RecordBatch, *, settings: Lines, contract: Contract) -> Mapping[str, pa.Array]:
+def _read(batch: pa.RecordBatch, *, settings: Lines, tokenizer: Tokenizer) -> Mapping[str, pa.Array]:
     found = lines.read_lines(
         batch["text"],
-        contract,
+        tokenizer,
         by_paragraph=settings.unit == "paragraph",
         by_tokens=settings.compare == "text",
         min_characters=settings.min_characters,

@@ -14,8 +14,7 @@ from dedup.kernels.runs.groups import bound_groups, join_groups
 from dedup.kernels.text import grams
 from dedup.kernels.text.grams import Filter, Index
 from dedup.kernels.text.matches import Known, match
-from dedup.kernels.text.places import locate
-from dedup.kernels.text.tokenizer import Contract, tokenise
+from dedup.kernels.text.tokenizer import Tokenizer
 from dedup.tables import arrow
 
 NAME = "contamination"
@@ -46,11 +45,11 @@ def placed_schema(id_type: pa.DataType) -> pa.Schema:
 
 
 def read(
-    batch: pa.RecordBatch, *, known: Filter, index: Index | None, size: int, contract: Contract
+    batch: pa.RecordBatch, *, known: Filter, index: Index | None, size: int, tokenizer: Tokenizer
 ) -> Mapping[str, pa.Array]:
     """Return the grams of documents that are in the index, or without one, those that pass its filter."""
-    tokens, offsets = tokenise(batch["text"], contract)
-    hits = grams.find(tokens, offsets, known, size, contract)
+    tokens, offsets = tokenizer.hash(batch["text"])
+    hits = grams.find(tokens, offsets, known, size, tokenizer)
     if index is None:
         columns = {"high": hits.high.view(np.int64), "low": hits.low.view(np.int64), "place": hits.places}
         owners = hits.documents
@@ -155,10 +154,10 @@ def match_documents(batches: Batches, *, known: Known, margin: int, with_common:
         yield pa.RecordBatch.from_pylist(rows, MATCHED)
 
 
-def place(batches: Batches, *, contract: Contract, schema: pa.Schema) -> Batches:
+def place(batches: Batches, *, tokenizer: Tokenizer, schema: pa.Schema) -> Batches:
     """Turn tokens into characters."""
     for batch in batches:
-        places = locate(batch["text"], contract)
+        places = tokenizer.locate(batch["text"])
         rows = []
         for number, row in enumerate(batch.select(["id", *MATCHED.names]).to_pylist()):
             own = slice(places.offsets[number], places.offsets[number + 1])

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 
 from dedup.kernels.election import Policy
 from dedup.kernels.sets.templates import choose_cap
-from dedup.kernels.text.tokenizer import Contract
+from dedup.kernels.text.tokenizer import Tokenizer
 from dedup.layers.layer import NothingToSearchError
 from dedup.settings.hashspec import HashSpec
 from dedup.settings.keeping import parse_order
@@ -106,7 +106,7 @@ class NearLayer:
     """The layer with its settings, and what keeps its tables and times its stages."""
 
     config: Config
-    contract: Contract
+    tokenizer: Tokenizer
     spec: HashSpec
     id_column: str
     """Empty where an id is the digest of its row."""
@@ -219,7 +219,7 @@ class NearLayer:
         build = partial(
             signatures.sign_documents,
             corpus,
-            contract=self.contract,
+            tokenizer=self.tokenizer,
             hashed=self.spec.to_dict(),
             shingle_size=self.spec.shingle_size,
             bands=self.spec.bands,
@@ -295,7 +295,7 @@ class NearLayer:
             signed.frame,
             wanted,
             most=most,
-            contract=self.contract,
+            tokenizer=self.tokenizer,
             shingle_size=self.spec.shingle_size,
         )
 

@@ -18,7 +18,7 @@ from typing import Literal
 import pyarrow as pa
 
 from dedup.engine.engine import Engine, Rows, Shuffle
-from dedup.kernels.text.tokenizer import Contract
+from dedup.kernels.text.tokenizer import Tokenizer
 from dedup.layers import cutting, repeats
 from dedup.layers.cutting import Fate
 from dedup.layers.layer import Found
@@ -37,7 +37,7 @@ class PassagesLayer:
     """The layer with its settings."""
 
     settings: Passages
-    contract: Contract
+    tokenizer: Tokenizer
     rules: Rules
     """By which the first of several occurrences is chosen; in one document it is the first from its beginning."""
     name: str = NAME
@@ -45,7 +45,7 @@ class PassagesLayer:
     def find(self, engine: Engine[Rows]) -> Found[Rows]:
         """Search the documents."""
         settings = self.settings
-        describe_grams = partial(repeats.describe_grams, length=settings.tokens, contract=self.contract)
+        describe_grams = partial(repeats.describe_grams, length=settings.tokens, tokenizer=self.tokenizer)
         documents = engine.scan("documents", describe_grams, repeats.SELECTED)
         pieces = self._find_pieces(engine, documents)
         schema = cutting.verified(engine.id_type)
@@ -101,7 +101,7 @@ class PassagesLayer:
             once=True,
         )
         schema = pa.schema([*ordered(engine.id_type), *repeats.COMPARED])
-        work = partial(repeats.describe_windows, length=length, contract=self.contract, schema=schema)
+        work = partial(repeats.describe_windows, length=length, tokenizer=self.tokenizer, schema=schema)
         ranked = rank_documents(engine, engine.fetch("windows", asked, work, schema), schema, self.rules)
         repeated = engine.group(
             "occurrences",
@@ -147,7 +147,7 @@ class PassagesLayer:
         )
         read = cutting.digested(engine.id_type)
         near = self.settings.tokens // NEAR if self.settings.ends == "sentence" else 0
-        work = partial(cutting.describe_ranges, near=near, contract=self.contract, schema=read)
+        work = partial(cutting.describe_ranges, near=near, tokenizer=self.tokenizer, schema=read)
         return engine.group(
             "verified",
             engine.fetch("digests", ranges, work, read, once=True),

@@ -11,8 +11,7 @@ from dedup.kernels import Integers
 from dedup.kernels.runs.bounds import mark_firsts
 from dedup.kernels.text.grams import Index, Occurrences, index
 from dedup.kernels.text.matches import Known
-from dedup.kernels.text.places import locate
-from dedup.kernels.text.tokenizer import Contract, tokenise
+from dedup.kernels.text.tokenizer import Tokenizer
 
 SHOWN = 20
 """Items of a set, and common runs of tokens, that the report shows."""
@@ -36,10 +35,10 @@ class Prompts:
         """Return what a text is called."""
         return f"{self.names[self.sets[text]]}:{self.items[text]}"
 
-    def index(self, size: int, contract: Contract) -> tuple[Index, Occurrences, Integers]:
+    def index(self, size: int, tokenizer: Tokenizer) -> tuple[Index, Occurrences, Integers]:
         """Return what is searched for, where it stands, and how many tokens each text has."""
-        tokens, offsets = tokenise(self.texts, contract)
-        return *index(tokens, offsets, size, contract), np.diff(offsets)
+        tokens, offsets = tokenizer.hash(self.texts)
+        return *index(tokens, offsets, size, tokenizer), np.diff(offsets)
 
 
 def choose(counted: pa.Table, known: Index, occurrences: Occurrences, common: int) -> Known:
@@ -96,7 +95,7 @@ def tell_sets(
 
 
 def tell_common(
-    prompts: Prompts, known: Known, counted: pa.Table, occurrences: Occurrences, contract: Contract
+    prompts: Prompts, known: Known, counted: pa.Table, occurrences: Occurrences, tokenizer: Tokenizer
 ) -> list[dict[str, Any]]:
     """Return what the report says of common grams: those of most documents, as their first text has them."""
     documents = counted.sort_by("number")["documents"].to_numpy()
@@ -105,7 +104,7 @@ def tell_common(
     for row in rows[np.argsort(-documents[rows], kind="stable")][:SHOWN].tolist():
         first = int(np.searchsorted(occurrences.grams, known.numbers[row]))
         text, place = int(occurrences.texts[first]), int(occurrences.places[first])
-        places = locate(prompts.texts.slice(text, 1), contract)
+        places = tokenizer.locate(prompts.texts.slice(text, 1))
         begin, end = places.begins[place], places.ends[place + known.sizes[row] - 1]
         told.append(
             {

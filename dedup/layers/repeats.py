@@ -14,7 +14,7 @@ from dedup.kernels.runs.blocks import lists, unlists
 from dedup.kernels.runs.bounds import find_bounds, mark_firsts, mark_repeated
 from dedup.kernels.runs.groups import bound_groups, drop_repeated, join_groups
 from dedup.kernels.text.passages import find_asked, find_pieces, roll, select_grams
-from dedup.kernels.text.tokenizer import Contract, tokenise
+from dedup.kernels.text.tokenizer import Tokenizer
 
 CELL_BYTES = 1 << 24
 SELECTED = pa.schema([("tokens", pa.int64()), ("grams", pa.binary()), ("places", pa.binary())])
@@ -78,10 +78,10 @@ def _by_size(batches: Batches, name: str) -> Iterator[pa.RecordBatch]:
             yield batch.slice(begin, end - begin)
 
 
-def describe_grams(batch: pa.RecordBatch, *, length: int, contract: Contract) -> dict[str, pa.Array]:
+def describe_grams(batch: pa.RecordBatch, *, length: int, tokenizer: Tokenizer) -> dict[str, pa.Array]:
     """Return SELECTED of documents."""
-    tokens, offsets = tokenise(batch["text"], contract)
-    hashes, places, bounds = select_grams(tokens, offsets, length, contract)
+    tokens, offsets = tokenizer.hash(batch["text"])
+    hashes, places, bounds = select_grams(tokens, offsets, length, tokenizer)
     return {
         "tokens": pa.array(np.diff(offsets)),
         "grams": lists(hashes.view(np.int64), bounds),
@@ -120,14 +120,14 @@ def gather_places(batches: Batches) -> Batches:
         yield pa.RecordBatch.from_arrays([batch["doc_id"].take(pa.array(bounds[:-1])), places], schema=ASKED)
 
 
-def describe_windows(batches: Batches, *, length: int, contract: Contract, schema: pa.Schema) -> Batches:
+def describe_windows(batches: Batches, *, length: int, tokenizer: Tokenizer, schema: pa.Schema) -> Batches:
     """Documents with ASKED -> their columns of the schema and COMPARED."""
     for batch in batches:
-        tokens, offsets = tokenise(batch["text"], contract)
+        tokens, offsets = tokenizer.hash(batch["text"])
         places, bounds = unlists(batch["places"], "<i4")
         documents = np.repeat(np.arange(batch.num_rows), np.diff(bounds))
         begins, of = find_asked(places.astype(np.int64), documents, np.diff(offsets), length)
-        windows = roll(tokens, offsets, length, contract)[offsets[of] + begins]
+        windows = roll(tokens, offsets, length, tokenizer)[offsets[of] + begins]
         owned = np.searchsorted(of, np.arange(batch.num_rows + 1))
         columns = {"windows": lists(windows.view(np.int64), owned), "begins": lists(begins.astype(np.int32), owned)}
         yield pa.RecordBatch.from_arrays(

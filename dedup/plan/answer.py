@@ -128,14 +128,14 @@ def _know_corpus(question: Question, config: Config) -> Profile:
     if question.sample is not None:
         # The kernels take a third of a second to import, which a plan without a sample need not wait for.
         from dedup.plan.sample import measure_corpus  # noqa: PLC0415
-        from dedup.settings.contract import load_contract  # noqa: PLC0415
+        from dedup.settings.contract import load_tokenizer  # noqa: PLC0415
 
         corpus = measure_corpus(
             question.sample,
             text_column=config.input.text_column,
             drawn=question.sample_documents,
             shingle_size=config.shingles.shingle_size,
-            contract=load_contract(config),
+            tokenizer=load_tokenizer(config),
             id_bytes=question.id_bytes,
             sample_of=question.sample_of,
         )

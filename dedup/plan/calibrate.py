@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from dedup.kernels import compiled
 from dedup.kernels.sets import lsh, minhash, shingles
-from dedup.kernels.text import tokenizer
+from dedup.kernels.text.unicode_words import UnicodeWords
 from dedup.plan.rates import Rates
 
 DOCUMENTS, TOKENS, WORDS = 10_000, 200, 50_000
@@ -57,8 +57,9 @@ def _run_kernels(texts: pa.Array) -> dict[str, float]:
         seconds[name] = time.process_time() - begin
         return result
 
-    tokens, bounds = timed("tokens", partial(tokenizer.tokenise, texts, tokenizer.Contract()))
-    values, offsets = timed("shingles", partial(shingles.shingle, tokens, bounds, 5))
+    tokenizer = UnicodeWords()
+    tokens, bounds = timed("tokens", partial(tokenizer.hash, texts))
+    values, offsets = timed("shingles", partial(shingles.shingle, tokens, bounds, 5, tokenizer))
     signatures = timed("signatures", partial(minhash.sign, values, offsets, 126, 1))
     doc_ids = np.repeat(np.arange(len(texts)), 21)
     timed("keys", lambda: lsh.group(lsh.band_keys(signatures, 21, 6).reshape(-1), doc_ids))

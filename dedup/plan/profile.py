@@ -48,7 +48,7 @@ class Drawn:
     """As from `shingles.shingle`, in the order of the files."""
     tokens: Hashes
     bounds: Integers
-    """As from `text.tokenise`."""
+    """As from `Tokenizer.hash`."""
     total: int
     """Documents of the corpus."""
     compared: int

@@ -9,7 +9,7 @@ from dedup.kernels.runs.bounds import find_bounds, mark_repeated
 from dedup.kernels.sets.exact import take
 from dedup.kernels.text.passages import find_asked, find_pieces, roll, select_grams
 from dedup.plan.profile import Drawn
-from dedup.settings.contract import load_contract
+from dedup.settings.contract import load_tokenizer
 from dedup.settings.options import Config
 
 
@@ -24,14 +24,14 @@ def count_passages(drawn: Drawn, kept: Flags, config: Config) -> Mapping[str, Fl
         that are held against another place.
     """
     documents = np.flatnonzero(kept)
-    length, contract = config.passages.tokens, load_contract(config)
+    length, tokenizer = config.passages.tokens, load_tokenizer(config)
     tokens, offsets = take(drawn.tokens, drawn.bounds, documents)
     counts = np.diff(offsets)
-    grams, places, bounds = select_grams(tokens, offsets, length, contract)
+    grams, places, bounds = select_grams(tokens, offsets, length, tokenizer)
     owners = np.repeat(np.arange(documents.size), np.diff(bounds))
     shared = _mark_shared(grams)
     begins, of = find_asked(places[shared], owners[shared], counts, length)
-    windows = roll(tokens, offsets, length, contract)[offsets[of] + begins]
+    windows = roll(tokens, offsets, length, tokenizer)[offsets[of] + begins]
     repeated = _mark_shared(windows)
 
     def tally(places: Integers) -> Floats:

@@ -18,7 +18,7 @@ from dedup.files.splits import cut
 from dedup.kernels import Floats, Hashes, Integers
 from dedup.kernels.hashing import mix
 from dedup.kernels.sets import shingles
-from dedup.kernels.text import tokenizer
+from dedup.kernels.text.tokenizer import Tokenizer
 from dedup.plan.profile import Drawn, Profile, Similarities
 
 CHANCE = 0.1
@@ -43,7 +43,7 @@ def measure_corpus(
     text_column: str,
     drawn: int,
     shingle_size: int,
-    contract: tokenizer.Contract,
+    tokenizer: Tokenizer,
     id_bytes: float,
     sample_of: int | None = None,
     compared: int = COMPARED,
@@ -72,8 +72,8 @@ def measure_corpus(
         When there are fewer than two documents.
     """
     texts, total = _draw(path, text_column, drawn)
-    tokens, bounds = tokenizer.tokenise(texts, contract)
-    values, offsets = shingles.shingle(tokens, bounds, shingle_size, contract)
+    tokens, bounds = tokenizer.hash(texts)
+    values, offsets = shingles.shingle(tokens, bounds, shingle_size, tokenizer)
     digests = np.frombuffer(b"".join(shingles.digest(values, offsets)), dtype="V16")
     full = np.flatnonzero(np.diff(offsets))
     _, firsts, copies = np.unique(digests[full], return_index=True, return_counts=True)

@@ -17,7 +17,7 @@ from dedup.run.job import Job
 from dedup.run.opening import choose_cores, list_input, open_input
 from dedup.run.overlap import check_apart, check_outside
 from dedup.settings.alerts import Alerts
-from dedup.settings.contract import load_contract
+from dedup.settings.contract import load_tokenizer
 from dedup.settings.hashspec import HashSpec
 from dedup.settings.options import Config, Evaluation, Keep, Limits, Output
 from dedup.store.adding import grow
@@ -121,12 +121,12 @@ def _read(path: str, name: str, config: Config, folder: Path) -> Snapshot:
     """Return the documents of files as what is in a store, whose tables lie in a new folder and have no log."""
     check_settings(config, Growth(store="", batch=name))
     job = Job(inputs=[path], output="", config=config).settle()
-    contract, listing = load_contract(job.config), list_input(job)
+    tokenizer, listing = load_tokenizer(job.config), list_input(job)
     source, cores = open_input(job.config, listing), choose_cores(listing, job.inputs)
     state = State(number=0, log=0, id_type="")
-    state = begin(state, job.config, HashSpec.of(job.config, contract), source.id_type)
+    state = begin(state, job.config, HashSpec.of(job.config, tokenizer), source.id_type)
     folder.mkdir()
-    with open_reading(job.config, contract, listing, source, cores) as reading:
+    with open_reading(job.config, tokenizer, listing, source, cores) as reading:
         batch = to_batch(reading, reading.sign(), name)
         grown = grow(Tables(str(folder)), state, batch, anew=False, threads=cores)
     check_unchanged(job, listing)

@@ -14,13 +14,13 @@ from pyspark.sql.pandas import serializers  # noqa: F401 - and pandas with it
 
 from dedup.kernels import features, representatives  # noqa: F401
 from dedup.kernels.sets import jaccard, lsh, minhash, pairs  # noqa: F401
-from dedup.kernels.text.tokenizer import Contract
+from dedup.kernels.text.unicode_words import UnicodeWords
 from dedup.run import pipeline  # noqa: F401 - and whatever else a task is made of
 
 
 def warm() -> None:
     """Load the compiled loops of the signatures, and take all that is in memory for lasting."""
-    features.compute(pa.array(["a b c"]), Contract(), shingle_size=2, bands=2, rows=2, seed=1)
+    features.compute(pa.array(["a b c"]), UnicodeWords(), shingle_size=2, bands=2, rows=2, seed=1)
     gc.collect()
     gc.freeze()
     zipimport.zipimporter.invalidate_caches = _keep  # type: ignore[assignment, method-assign]

@@ -22,7 +22,7 @@ from dedup.files.source import FileSource
 from dedup.files.splits import cut
 from dedup.files.storage import Storage
 from dedup.files.systems import redact
-from dedup.kernels.text.tokenizer import Contract
+from dedup.kernels.text.tokenizer import Tokenizer
 from dedup.report.build import Outcome
 from dedup.report.summary import FIGURES, draw
 from dedup.run.arrivals import to_batch
@@ -38,7 +38,7 @@ from dedup.run.signing import Reading, Signatures, choose_signing
 from dedup.run.sinking import Explained, FileWriter
 from dedup.run.start import choose_engine, run_on_spark
 from dedup.run.workspace import Workspace, locate
-from dedup.settings.contract import load_contract
+from dedup.settings.contract import load_tokenizer
 from dedup.settings.files import to_dict
 from dedup.settings.hashspec import HashSpec
 from dedup.settings.keeping import needs_spark
@@ -157,8 +157,8 @@ def _run(job: Job, growth: Growth, storage: Storage, workspace: Workspace) -> di
     source = open_input(config, listing)
     writer = FileWriter(config=config, source=source, workspace=workspace, storage=storage)
     writer.check()
-    contract = load_contract(config)
-    spec = HashSpec.of(config, contract)
+    tokenizer = load_tokenizer(config)
+    spec = HashSpec.of(config, tokenizer)
     if tables.exists():
         read_state(tables).check(config, spec, source.id_type)
     workspace.open({**identify(job, spec, listing.fingerprint), **growth.identity}, overwrite=job.overwrite)
@@ -166,7 +166,7 @@ def _run(job: Job, growth: Growth, storage: Storage, workspace: Workspace) -> di
     clock = Clock()
     with (
         open_beside(FIGURES) as plotting,
-        open_reading(config, contract, listing, source, cores, watch=clock.watch) as reading,
+        open_reading(config, tokenizer, listing, source, cores, watch=clock.watch) as reading,
     ):
         signed = clock("signatures", reading.sign)
         batch = to_batch(reading, signed, growth.batch)
@@ -199,7 +199,7 @@ def _run(job: Job, growth: Growth, storage: Storage, workspace: Workspace) -> di
 @contextlib.contextmanager
 def open_reading(
     config: Config,
-    contract: Contract,
+    tokenizer: Tokenizer,
     listing: Listing,
     source: FileSource,
     cores: int,
@@ -207,7 +207,7 @@ def open_reading(
     watch: Callable[[int, int], None] = lambda *_: None,
 ) -> Iterator[Reading]:
     """Yield the reader of a batch's documents, with the processes that share its work."""
-    signing, splits = choose_signing(config, contract, listing, asks_all=True), cut(listing, SPLIT_BYTES)
+    signing, splits = choose_signing(config, tokenizer, listing, asks_all=True), cut(listing, SPLIT_BYTES)
     with Processes(min(cores, len(splits)), source, watch=watch) as workers:
         # Loading what is compiled is no part of the first stage, as in a run without a store.
         passes.warm(signing)

@@ -29,7 +29,7 @@ from dedup.run.storage import Storage
 from dedup.run.tables import Tables as Kept
 from dedup.run.workspace import Workspace
 from dedup.run.writing import TableWriter
-from dedup.settings.contract import load_contract
+from dedup.settings.contract import load_tokenizer
 from dedup.settings.hashspec import HashSpec
 from dedup.settings.layers import NEAR
 from dedup.stages.components import Connecting
@@ -71,8 +71,8 @@ def add_batch(spark: SparkSession, job: Job, growth: Growth) -> dict[str, Any]:
 def _run(growth: Growth, spark: SparkSession, job: Job, storage: Storage, workspace: Workspace) -> dict[str, Any]:
     config, tables, clock = job.config, Tables(growth.store), Clock(spark)
     given = open_files(spark, job, list_input(job), workspace, clock)
-    contract = load_contract(config)
-    spec = HashSpec.of(config, contract)
+    tokenizer = load_tokenizer(config)
+    spec = HashSpec.of(config, tokenizer)
     is_string = given.corpus.id_type.typeName() == "string"
     id_type = pa.string() if is_string else pa.int64()
     if tables.exists():
@@ -81,7 +81,7 @@ def _run(growth: Growth, spark: SparkSession, job: Job, storage: Storage, worksp
     keep, cores = Kept(spark, workspace), spark.sparkContext.defaultParallelism
     near = NearLayer(
         config=config,
-        contract=contract,
+        tokenizer=tokenizer,
         spec=spec,
         id_column=given.id_column,
         sample_share=sample_share(given.size),
@@ -98,7 +98,7 @@ def _run(growth: Growth, spark: SparkSession, job: Job, storage: Storage, worksp
         corpus=read.corpus,
         signed=read.signed,
         id_column=config.input.id_column,
-        contract=contract,
+        tokenizer=tokenizer,
         shingle_size=spec.shingle_size,
     )
     create(tables, id_type)

@@ -58,7 +58,7 @@ def search(
     for part in choose_parts(parts, sizes):
         assert part.chosen is not None
         tables, stage = keep.of(part.prefix), clock.of(part.prefix)
-        own = replace(near, config=part.config, contract=part.contract, spec=part.spec, keep=tables, stage=stage)
+        own = replace(near, config=part.config, tokenizer=part.tokenizer, spec=part.spec, keep=tables, stage=stage)
         chain, found = _search(engine.choose(part.chosen, tables), own, part, config, stage)
         chains[part.name] = chain
         if found is not None:
@@ -89,7 +89,7 @@ def _search(
             chain = chain.add(name, _to_found(found), _count(found), _list_kept(found))
         else:
             with clock.time(name):
-                chain = chain.add(name, make_layer(name, part.config, part.contract, noted).find(rest))
+                chain = chain.add(name, make_layer(name, part.config, part.tokenizer, noted).find(rest))
             clock.note(name, chain.steps[-1])
     return chain, found
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from dedup.errors import ConfigError
 from dedup.files.chosen import Condition
-from dedup.kernels.text.tokenizer import Contract
+from dedup.kernels.text.tokenizer import Tokenizer
 from dedup.layers.containment import ContainmentLayer
 from dedup.layers.contamination import ContaminationLayer
 from dedup.layers.copies import Choice
@@ -23,7 +23,7 @@ KINDS = {"url": "url", "exact": "equal", NEAR: "identical"}
 """What a layer that removes copies calls wholly equal rows."""
 
 
-def make_layer(name: str, config: Config, contract: Contract, noted: int) -> Layer:
+def make_layer(name: str, config: Config, tokenizer: Tokenizer, noted: int) -> Layer:
     """Return a layer.
 
     Parameters
@@ -38,17 +38,17 @@ def make_layer(name: str, config: Config, contract: Contract, noted: int) -> Lay
         per_source=config.limits.per_source,
     )
     if name == "exact":
-        return ExactLayer(contract=contract if config.exact.compare == "text" else None, choice=choice)
+        return ExactLayer(tokenizer=tokenizer if config.exact.compare == "text" else None, choice=choice)
     if name == PASSAGES:
-        return PassagesLayer(settings=config.passages, contract=contract, rules=choice.rules)
+        return PassagesLayer(settings=config.passages, tokenizer=tokenizer, rules=choice.rules)
     if name == "lines":
-        return LinesLayer(settings=config.lines, contract=contract)
+        return LinesLayer(settings=config.lines, tokenizer=tokenizer)
     if name == "containment":
         size = config.shingles.shingle_size
-        return ContainmentLayer(settings=config.containment, contract=contract, shingle_size=size, choice=choice)
+        return ContainmentLayer(settings=config.containment, tokenizer=tokenizer, shingle_size=size, choice=choice)
     if name == "contamination":
         prompts = read_prompts(parse_sets(config.contamination.sets, "contamination"))
-        return ContaminationLayer(settings=config.contamination, contract=contract, prompts=prompts)
+        return ContaminationLayer(settings=config.contamination, tokenizer=tokenizer, prompts=prompts)
     from dedup.layers.url import Form, UrlLayer  # noqa: PLC0415 - its parser is loaded where it is used
 
     form = Form(

@@ -110,7 +110,7 @@ def search_files(
     ):
         if spark is None and cores > 1 and NEAR in config.layers:
             for part in parts:
-                passes.warm(choose_signing(part.config, part.contract, listing))
+                passes.warm(choose_signing(part.config, part.tokenizer, listing))
         engine = MemoryEngine(workers=workers, splits=splits, id_type=source.id_type, id_column=config.input.id_column)
         task = partial(_search, config=config, labels=labels, listing=listing, cores=cores)
         found = _Found.of(engine, parts, config, task, clock)
@@ -224,7 +224,7 @@ def _search(
         rest = chain.rest(name)
         assert isinstance(rest, MemoryEngine)
         if name == NEAR:
-            signing = choose_signing(part.config, part.contract, listing)
+            signing = choose_signing(part.config, part.tokenizer, listing)
             reading = Reading(engine=rest, config=part.config, signing=signing)
             try:
                 searched = search(reading, labels, clock, cores)
@@ -234,7 +234,7 @@ def _search(
                 chain = chain.add(name, searched.to_found(), searched.to_step(), searched.list_kept())
         else:
             with clock.time(name):
-                chain = chain.add(name, make_layer(name, part.config, part.contract, noted).find(rest))
+                chain = chain.add(name, make_layer(name, part.config, part.tokenizer, noted).find(rest))
             clock.note(name, chain.steps[-1])
     return _Layered(chain, searched)
 

@@ -15,7 +15,7 @@ from dedup.run.overlap import check_store
 from dedup.run.publication import KEY_FILE
 from dedup.run.searching import to_search
 from dedup.settings.alerts import Alerts
-from dedup.settings.contract import load_contract
+from dedup.settings.contract import load_tokenizer
 from dedup.settings.hashspec import HashSpec
 from dedup.settings.options import Config, Output
 from dedup.store.deleting import delete_ids
@@ -52,7 +52,7 @@ def migrate(store: str, target: str, inputs: Mapping[str, str], config: Config) 
     check_store([store, *inputs.values()], target, option="--to")
     old, new = Tables(store), Tables(target)
     config = Job(inputs=[], output=target, config=config).settle().config
-    spec = HashSpec.of(config, load_contract(config))
+    spec = HashSpec.of(config, load_tokenizer(config))
     settings = {**choose_deciding(config), KEY_FILE: config.hash.key_file}
     aim = Aim(search=to_search(config), spec=spec, settings=settings, threads=count_cores())
     while True:

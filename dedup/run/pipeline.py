@@ -149,7 +149,7 @@ def _search(
     """Search by tasks of Spark."""
     config = job.config
     parts = list_parts(config)
-    contract, spec = parts[-1].contract, parts[-1].spec
+    tokenizer, spec = parts[-1].tokenizer, parts[-1].spec
     clock = Clock(spark)
     if listing is None:
         given = _open_rows(spark, job, storage, workspace, clock)
@@ -159,7 +159,7 @@ def _search(
     keep = Tables(spark, workspace)
     near = NearLayer(
         config=config,
-        contract=contract,
+        tokenizer=tokenizer,
         spec=spec,
         id_column=given.id_column,
         sample_share=sample_share(given.size),

@@ -9,11 +9,11 @@ import pyarrow as pa
 
 from dedup.engine.engine import Engine, Rows
 from dedup.files.chosen import Chosen, Condition, number_profiles
-from dedup.kernels.text.tokenizer import Contract
+from dedup.kernels.text.tokenizer import Tokenizer
 from dedup.layers.layer import NothingToSearchError
 from dedup.report.profiles import Profiled
 from dedup.run.layers import list_conditions
-from dedup.settings.contract import load_contract
+from dedup.settings.contract import load_tokenizer
 from dedup.settings.hashspec import HashSpec
 from dedup.settings.options import Config
 from dedup.settings.profiles import DEFAULT
@@ -31,7 +31,7 @@ class Part:
     name: str
     """Of the profile; empty where there are none."""
     config: Config
-    contract: Contract
+    tokenizer: Tokenizer
     spec: HashSpec
     chosen: Chosen | None = None
     """None where all documents are meant."""
@@ -47,10 +47,10 @@ def list_parts(config: Config) -> list[Part]:
     conditions = list_conditions(config)
     parts = []
     for number, (name, own) in enumerate(config.by_profile.items()):
-        contract = load_contract(own)
+        tokenizer = load_tokenizer(own)
         chosen = Chosen(conditions, number) if conditions else None
         named = name if conditions else ""
-        parts.append(Part(name=named, config=own, contract=contract, spec=HashSpec.of(own, contract), chosen=chosen))
+        parts.append(Part(name=named, config=own, tokenizer=tokenizer, spec=HashSpec.of(own, tokenizer), chosen=chosen))
     return parts
 
 

@@ -25,7 +25,7 @@ from dedup.kernels import Hashes, Integers
 from dedup.kernels.ids import apply_renamed
 from dedup.kernels.runs.bounds import find_bounds
 from dedup.kernels.sets.exact import place
-from dedup.kernels.text.tokenizer import Contract
+from dedup.kernels.text.tokenizer import Tokenizer
 from dedup.layers import layer
 from dedup.settings.options import Config
 from dedup.stages.placement import sample_share
@@ -85,7 +85,7 @@ class Signatures:
         return list(zip(self.part.doc_ids[drawn].tolist(), tokens, strict=True))
 
 
-def choose_signing(config: Config, contract: Contract, listing: Listing, *, asks_all: bool = False) -> passes.Signing:
+def choose_signing(config: Config, tokenizer: Tokenizer, listing: Listing, *, asks_all: bool = False) -> passes.Signing:
     """Return the parameters of signing.
 
     Parameters
@@ -95,7 +95,7 @@ def choose_signing(config: Config, contract: Contract, listing: Listing, *, asks
     """
     holds: Literal["all", "crowds"] = "all" if asks_all or config.mode == "exact" else "crowds"
     return passes.Signing(
-        contract=contract,
+        tokenizer=tokenizer,
         shingle_size=config.shingles.shingle_size,
         bands=config.banding.bands if config.mode == "lsh" else 0,
         rows=config.banding.rows,
@@ -222,7 +222,7 @@ class Reading:
         wanted, sizes = rows[order], signed.part.shingle_counts[rows]
         bounds = np.concatenate((np.zeros(1, np.int64), np.cumsum(sizes)))
         shingles = np.empty(bounds[-1], dtype=np.uint64)
-        task = partial(_shingle_split, contract=self.signing.contract, shingle_size=self.signing.shingle_size)
+        task = partial(_shingle_split, tokenizer=self.signing.tokenizer, shingle_size=self.signing.shingle_size)
         splits = signed.splits[wanted]
         items = list(self.plan(signed, wanted[~np.isin(splits, [*signed.held])]))
         read = iter(self.engine.workers.map(task, items) if items else ())
@@ -252,5 +252,7 @@ def _sign_split(source: FileSource, item: tuple[Split, Left], *, signing: passes
     return passes.sign_split(source, *item, signing)
 
 
-def _shingle_split(source: FileSource, item: Item, *, contract: Contract, shingle_size: int) -> tuple[Hashes, Integers]:
-    return passes.shingle_split(source, *item, contract=contract, shingle_size=shingle_size)
+def _shingle_split(
+    source: FileSource, item: Item, *, tokenizer: Tokenizer, shingle_size: int
+) -> tuple[Hashes, Integers]:
+    return passes.shingle_split(source, *item, tokenizer=tokenizer, shingle_size=shingle_size)

@@ -1,4 +1,4 @@
-"""The contract under which texts are hashed, from the settings."""
+"""The text contract: the tokenizer that the settings ask for."""
 
 import stat
 from dataclasses import asdict
@@ -6,15 +6,16 @@ from hashlib import blake2b
 from pathlib import Path
 
 from dedup.errors import ConfigError
-from dedup.kernels.text.tokenizer import Contract
+from dedup.kernels.text.tokenizer import Tokenizer
+from dedup.kernels.text.unicode_words import UnicodeWords
 from dedup.settings.options import Config
 
 KEY_BYTES = 16
 """Least length of a key: 128 random bits are out of reach of guessing."""
 
 
-def load_contract(config: Config) -> Contract:
-    """Return the contract of the settings, with the key if one is set.
+def load_tokenizer(config: Config) -> Tokenizer:
+    """Return the tokenizer of the settings, with the key if one is set.
 
     Raises
     ------
@@ -22,7 +23,12 @@ def load_contract(config: Config) -> Contract:
         When the file of the key cannot be read or is too short, or others may read it; no message has its content.
     """
     path = config.hash.key_file
-    return Contract(seed=config.shingles.seed, key=_read_key(path) if path else b"", **asdict(config.text))
+    return make_tokenizer(config, _read_key(path) if path else b"")
+
+
+def make_tokenizer(config: Config, key: bytes) -> Tokenizer:
+    """Return the tokenizer of the settings with a key that has been read; empty for none."""
+    return UnicodeWords(seed=config.shingles.seed, key=key, **asdict(config.text))
 
 
 def _read_key(path: str) -> bytes:

@@ -4,7 +4,8 @@ import unicodedata
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Self
 
-from dedup.kernels.text.tokenizer import VERSION, Contract, key_fingerprint
+from dedup.kernels.hashing import VERSION, key_fingerprint
+from dedup.kernels.text.tokenizer import Tokenizer
 from dedup.settings.options import Config
 
 
@@ -30,12 +31,12 @@ class HashSpec:
     signature_seed: int
 
     @classmethod
-    def of(cls, config: Config, contract: Contract) -> Self:
-        """Return the specification that the settings and the text contract made of them ask for."""
+    def of(cls, config: Config, tokenizer: Tokenizer) -> Self:
+        """Return the specification that the settings and their tokenizer ask for."""
         return cls(
             version=VERSION,
             unicode=unicodedata.unidata_version,
-            key=key_fingerprint(contract.key),
+            key=key_fingerprint(tokenizer.key),
             **asdict(config.text),
             shingle_size=config.shingles.shingle_size,
             shingle_seed=config.shingles.seed,

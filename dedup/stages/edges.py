@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from dedup.kernels.runs.blocks import lists, unlists
 from dedup.kernels.sets import shingles
 from dedup.kernels.sets.jaccard import BINS, CLOSEST, bin_similarities, find_near_misses, jaccard
-from dedup.kernels.text import tokenizer
+from dedup.kernels.text.tokenizer import Tokenizer
 from dedup.stages.documents import Corpus
 from dedup.stages.exchange import Counters, Pairs, by_piece, meet
 from dedup.stages.placement import Meeting, fits_broadcast, place_comparison
@@ -36,7 +36,7 @@ def collect(
     wanted: DataFrame,
     *,
     most: int,
-    contract: tokenizer.Contract,
+    tokenizer: Tokenizer,
     shingle_size: int,
 ) -> Table[Sets]:
     """Keep, under a name, SETS of the wanted documents, of which there are at most so many."""
@@ -44,7 +44,7 @@ def collect(
         name,
         SETS,
         lambda _: collect_sets(
-            corpus, signatures, wanted, contract=contract, shingle_size=shingle_size, broadcast=fits_broadcast(most)
+            corpus, signatures, wanted, tokenizer=tokenizer, shingle_size=shingle_size, broadcast=fits_broadcast(most)
         ),
         lambda seen: Sets(rows=seen["rows"], bytes=seen["bytes"]),
         summed={"bytes": "octet_length(shingles)"},
@@ -77,7 +77,7 @@ def collect_sets(
     signatures: DataFrame,
     wanted: DataFrame,
     *,
-    contract: tokenizer.Contract,
+    tokenizer: Tokenizer,
     shingle_size: int,
     broadcast: bool,
 ) -> DataFrame:
@@ -87,8 +87,8 @@ def collect_sets(
     """
 
     def collect_piece(batch: pa.RecordBatch) -> pa.RecordBatch:
-        tokens, bounds = tokenizer.tokenise(batch["text"], contract)
-        values, offsets = shingles.shingle(tokens, bounds, shingle_size, contract)
+        tokens, bounds = tokenizer.hash(batch["text"])
+        values, offsets = shingles.shingle(tokens, bounds, shingle_size, tokenizer)
         return pa.record_batch({"doc_id": batch["doc_id"], "shingles": lists(values, offsets)})
 
     return corpus.fetch(signatures, wanted, by_piece(collect_piece), SETS, broadcast=broadcast)

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame
 
 from dedup.kernels import Integers, neighbours
 from dedup.kernels.neighbours import Seeds, select_least
-from dedup.kernels.text import tokenizer
+from dedup.kernels.text.tokenizer import Tokenizer
 from dedup.stages.exchange import Batches, Counters, by_piece
 from dedup.tables.schemas import NEIGHBOURS
 
@@ -19,7 +19,7 @@ def find_neighbours(
     seeds: Seeds,
     *,
     most: int,
-    contract: tokenizer.Contract,
+    tokenizer: Tokenizer,
     shingle_size: int,
     counters: Counters,
 ) -> DataFrame:
@@ -45,7 +45,7 @@ def find_neighbours(
             seeds,
             named["doc_id"].to_numpy(),
             named["text"],
-            contract=contract,
+            tokenizer=tokenizer,
             shingle_size=shingle_size,
             counts=counts,
         )

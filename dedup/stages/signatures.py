@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from dedup.kernels import features, frequencies
 from dedup.kernels.runs import blocks
-from dedup.kernels.text import tokenizer
+from dedup.kernels.text.tokenizer import Tokenizer
 from dedup.stages.documents import Corpus
 from dedup.stages.exchange import Counters, by_piece
 from dedup.stages.table import Keep, Seen, Table
@@ -37,7 +37,7 @@ def measure(seen: Seen) -> Signed:
 def sign_documents(
     corpus: Corpus,
     *,
-    contract: tokenizer.Contract,
+    tokenizer: Tokenizer,
     hashed: Mapping[str, Any] | None = None,
     shingle_size: int,
     bands: int,
@@ -64,7 +64,7 @@ def sign_documents(
 
     def sign_piece(batch: pa.RecordBatch) -> pa.RecordBatch:
         found = features.compute(
-            batch["text"], contract, shingle_size=shingle_size, bands=bands, rows=rows, seed=signature_seed
+            batch["text"], tokenizer, shingle_size=shingle_size, bands=bands, rows=rows, seed=signature_seed
         )
         token_counts = found.token_counts
         text_bytes = pc.binary_length(batch["text"]).fill_null(0).cast(pa.int64())

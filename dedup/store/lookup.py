@@ -13,8 +13,8 @@ from dedup.kernels import Integers, features
 from dedup.kernels.sets import pairs
 from dedup.kernels.sets.exact import compare
 from dedup.kernels.sets.shingles import shingle
-from dedup.kernels.text.tokenizer import Contract
-from dedup.settings.contract import load_contract
+from dedup.kernels.text.tokenizer import Tokenizer
+from dedup.settings.contract import load_tokenizer
 from dedup.settings.files import load_config
 from dedup.settings.hashspec import HashSpec
 from dedup.store.arrays import distinct, expand
@@ -43,7 +43,7 @@ class Store:
     """A store opened to be looked into, as it was at this moment."""
 
     snapshot: Snapshot
-    contract: Contract
+    tokenizer: Tokenizer
     spec: HashSpec
     threshold: float
     documents: pa.Table
@@ -69,13 +69,13 @@ class Store:
         state = snapshot.state
         held = HashSpec(**state.spec)
         config = load_config(settings=_to_settings(held, key_file or state.settings.get(KEY_FILE, "")))
-        contract = load_contract(config)
-        for name, (theirs, mine) in held.difference(HashSpec.of(config, contract)).items():
+        tokenizer = load_tokenizer(config)
+        for name, (theirs, mine) in held.difference(HashSpec.of(config, tokenizer)).items():
             raise ConfigError(f"{path}: hash specification: {name} must be {theirs!r}, as in the store (got {mine!r})")
         documents = snapshot.read("documents", ["doc_id", "set"])
         documents = documents.filter(pa.array(documents["set"].to_numpy() != NO_SET)).sort_by("set")
         return cls(
-            snapshot=snapshot, contract=contract, spec=held, threshold=state.search.threshold, documents=documents
+            snapshot=snapshot, tokenizer=tokenizer, spec=held, threshold=state.search.threshold, documents=documents
         )
 
     def look_up(self, texts: Iterable[str], *, threshold: float | None = None) -> Iterator[list[Match]]:
@@ -96,7 +96,7 @@ class Store:
         spec, column = self.spec, pa.array(texts, pa.string())
         found = features.compute(
             column,
-            self.contract,
+            self.tokenizer,
             shingle_size=spec.shingle_size,
             bands=spec.bands,
             rows=spec.rows,
@@ -105,7 +105,7 @@ class Store:
         full = np.flatnonzero(found.shingle_counts)
         keys = np.ascontiguousarray(found.keys[full]).view(np.int64)
         numbers, sets = self._meet(keys, full)
-        own = shingle(found.tokens, found.token_bounds, spec.shingle_size, self.contract)
+        own = shingle(found.tokens, found.token_bounds, spec.shingle_size, self.tokenizer)
         known = distinct(sets)
         exact = compare(own, self.snapshot.find_sets(known), numbers, np.searchsorted(known, sets))
         similar = exact >= least

@@ -9,7 +9,7 @@ import xxhash
 from dedup.engines.memory import Features, Search, find
 from dedup.kernels.sets import lsh, minhash
 from dedup.kernels.sets.shingles import digest, shingle
-from dedup.kernels.text.tokenizer import Contract, tokenise
+from dedup.kernels.text.unicode_words import UnicodeWords
 
 SEED = 1
 SEARCH = Search(threshold=0.8, bands=21, rows=6, max_bucket=150, estimate_sigmas=4.0)
@@ -41,7 +41,7 @@ class Corpus:
         self.calls: list[list[int]] = []
 
     def sets(self, texts: list[str]) -> tuple[np.ndarray, np.ndarray]:
-        return shingle(*tokenise(pa.array(texts, pa.string()), Contract()), self.shingle_size)
+        return shingle(*UnicodeWords().hash(pa.array(texts, pa.string())), self.shingle_size, UnicodeWords())
 
     def features(self, search: Search) -> Features:
         shingles, offsets = self.sets([row.text for row in self.rows])

@@ -10,20 +10,19 @@ from hypothesis import strategies as st
 
 from dedup.kernels import features
 from dedup.kernels.sets import lsh, minhash, shingles
-from dedup.kernels.text import tokenizer
-from dedup.kernels.text.tokenizer import Contract
+from dedup.kernels.text.unicode_words import UnicodeWords
 from tests import strategies
 
 
 @settings(max_examples=100)
 @given(strategies.cells(), st.integers(1, 6), st.sampled_from([(21, 6), (2, 3), (0, 6)]), strategies.seeds)
 def test_features_are_those_of_the_kernels(cells, shingle_size, banding, seed):
-    texts, contract, (bands, rows) = pa.array(cells, pa.binary()), Contract(seed=seed), banding
-    tokens, token_bounds = tokenizer.tokenise(texts, contract)
-    values, offsets = shingles.shingle(tokens, token_bounds, shingle_size, contract)
+    texts, tokenizer, (bands, rows) = pa.array(cells, pa.binary()), UnicodeWords(seed=seed), banding
+    tokens, token_bounds = tokenizer.hash(texts)
+    values, offsets = shingles.shingle(tokens, token_bounds, shingle_size, tokenizer)
     signatures = minhash.sign(values, offsets, bands * rows, seed)
 
-    found = features.compute(texts, contract, shingle_size=shingle_size, bands=bands, rows=rows, seed=seed)
+    found = features.compute(texts, tokenizer, shingle_size=shingle_size, bands=bands, rows=rows, seed=seed)
 
     assert found.token_counts.tolist() == np.diff(token_bounds).tolist()
     assert found.shingle_counts.tolist() == np.diff(offsets).tolist()

@@ -10,7 +10,7 @@ from dedup.kernels import sample_search
 from dedup.kernels.curve import probability
 from dedup.kernels.sets import filters, minhash
 from dedup.kernels.sets.shingles import shingle
-from dedup.kernels.text.tokenizer import Contract, tokenise
+from dedup.kernels.text.unicode_words import UnicodeWords
 from tests import oracles
 from tests.kernels import draw_pairs, sign_sets
 from tests.test_pipeline import make_texts
@@ -19,7 +19,7 @@ SETTING = sample_search.Setting(threshold=0.8, bands=21, rows=6, max_bucket=150,
 
 
 def search(texts, setting, size):
-    sets = shingle(*tokenise(pa.array(texts), Contract()), 5)
+    sets = shingle(*UnicodeWords().hash(pa.array(texts)), 5, UnicodeWords())
     doc_ids = np.arange(len(texts)) * 3 - 50
     heads = sample_search.find_heads(doc_ids, *sets)
     return sample_search.search(sample_search.Documents(doc_ids, *sets, heads, minhash.sign(*sets, size, 1)), setting)

@@ -5,10 +5,11 @@ import json
 import pyarrow as pa
 import pytest
 
+from dedup.kernels.hashing import VERSION
 from dedup.kernels.sets.lsh import band_keys
 from dedup.kernels.sets.minhash import low_bytes, sign
 from dedup.kernels.sets.shingles import digest, shingle
-from dedup.kernels.text.tokenizer import VERSION, Contract, tokenise
+from dedup.kernels.text.unicode_words import UnicodeWords
 from tests.vectors import FILE, make
 
 VECTORS = json.loads(FILE.read_text("utf-8"))
@@ -24,9 +25,9 @@ def test_the_file_is_of_this_version():
 
 @pytest.mark.parametrize("vector", VECTORS, ids=range(len(VECTORS)))
 def test_kernels_give_the_vectors(vector):
-    contract = Contract(seed=vector["shingles"]["seed"], key=bytes.fromhex(vector["key"]), **vector["settings"])
-    hashes, bounds = tokenise(pa.array([vector["text"]]), contract)
-    shingles, offsets = shingle(hashes, bounds, vector["shingles"]["shingle_size"], contract)
+    tokenizer = UnicodeWords(seed=vector["shingles"]["seed"], key=bytes.fromhex(vector["key"]), **vector["settings"])
+    hashes, bounds = tokenizer.hash(pa.array([vector["text"]]))
+    shingles, offsets = shingle(hashes, bounds, vector["shingles"]["shingle_size"], tokenizer)
     bands, rows, seed = (vector["lsh"][name] for name in ("bands", "rows", "seed"))
     signatures = sign(shingles, offsets, bands * rows, seed)
 

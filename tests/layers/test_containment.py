@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dedup.kernels.text.tokenizer import Contract
+from dedup.kernels.text.unicode_words import UnicodeWords
 from dedup.layers.containment import ContainmentLayer
 from dedup.layers.copies import Choice
 from dedup.settings.layers import Containment
@@ -21,7 +21,7 @@ DOCUMENTS = st.lists(st.one_of(WORDS, st.lists(st.sampled_from("abc"), max_size=
 def find(texts, choice=CHOICE, shingle_size=1, sources=None, ids=None, **settings):
     layer = ContainmentLayer(
         settings=Containment(**{"min_shingles": 1} | settings),
-        contract=Contract(),
+        tokenizer=UnicodeWords(),
         shingle_size=shingle_size,
         choice=choice,
     )

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dedup.kernels.text.tokenizer import Contract
+from dedup.kernels.text.unicode_words import UnicodeWords
 from dedup.layers.contamination import ContaminationLayer
 from dedup.layers.prompts import Prompts
 from dedup.settings.layers import Contamination
@@ -29,7 +29,10 @@ def make_prompts(**sets):
 
 def find(texts, prompts, broadcast=1 << 20, ids=None, **settings):
     layer = ContaminationLayer(
-        settings=Contamination(**settings), contract=Contract(), prompts=make_prompts(**prompts), broadcast=broadcast
+        settings=Contamination(**settings),
+        tokenizer=UnicodeWords(),
+        prompts=make_prompts(**prompts),
+        broadcast=broadcast,
     )
     return run(layer, texts, ids=ids)
 

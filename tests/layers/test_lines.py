@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dedup.kernels.text.tokenizer import Contract
+from dedup.kernels.text.unicode_words import UnicodeWords
 from dedup.layers.lines import LinesLayer
 from dedup.settings.layers import Lines
 from tests import oracles
@@ -20,7 +20,7 @@ DOCUMENTS = st.lists(st.lists(PIECES, max_size=9).map("".join), max_size=7)
 
 
 def find(texts, sources=None, least=0, ids=None, **settings):
-    layer = LinesLayer(settings=Lines(**{"sources": least, "min_characters": 1} | settings), contract=Contract())
+    layer = LinesLayer(settings=Lines(**{"sources": least, "min_characters": 1} | settings), tokenizer=UnicodeWords())
     return run(layer, texts, sources=sources, ids=ids)
 
 
@@ -75,7 +75,7 @@ def select_common(texts, sources, settings):
 )
 def test_spans_are_the_lines_that_enough_documents_have(texts, settings, data):
     sources = data.draw(st.lists(st.sampled_from(["a", "b", None]), min_size=len(texts), max_size=len(texts)))
-    layer = LinesLayer(settings=settings, contract=Contract())
+    layer = LinesLayer(settings=settings, tokenizer=UnicodeWords())
     found = run(layer, texts, sources=sources)
     spans = sorted((row["doc_id"], row["begin"], row["end"]) for row in found.spans.to_pylist())
     expected = select_common(texts, sources, settings)
@@ -136,6 +136,6 @@ def test_action_is_the_effect():
 
 
 def test_without_the_key_nobody_knows_the_digests():
-    layers = [LinesLayer(settings=Lines(min_characters=1), contract=Contract(key=key)) for key in (b"", b"secret")]
+    layers = [LinesLayer(settings=Lines(min_characters=1), tokenizer=UnicodeWords(key=key)) for key in (b"", b"secret")]
     highs = [run(layer, ["line"]).documents["high"].to_pylist() for layer in layers]
     assert highs[0] != highs[1]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from dedup.files.left import cut_text
 from dedup.kernels.text.passages import gram_size
-from dedup.kernels.text.tokenizer import Contract
+from dedup.kernels.text.unicode_words import UnicodeWords
 from dedup.layers import repeats
 from dedup.layers.passages import PassagesLayer
 from dedup.settings.layers import Passages
@@ -31,7 +31,7 @@ def search(texts, *, seed=0, rules=(), id_type=None, size=3, keys=None, **option
     rows = list(texts.items()) if isinstance(texts, dict) else list(enumerate(texts))
     engine = TinyEngine(rows, id_type or pa.int64(), keys or {}, seed, size)
     settings = Passages(**({"tokens": LENGTH, "min_tokens_left": 0} | options))
-    return PassagesLayer(settings=settings, contract=Contract(), rules=rules).find(engine), engine
+    return PassagesLayer(settings=settings, tokenizer=UnicodeWords(), rules=rules).find(engine), engine
 
 
 def spans_of(found):
@@ -181,7 +181,7 @@ def test_a_passage_stays_in_the_document_that_is_first_by_the_order():
 def test_equal_rows_are_one_document():
     found, _ = search({1: f"{passage(1)} a", 2: f"{passage(1)} b"})
     twice = TinyEngine([(1, f"{passage(1)} a"), (2, f"{passage(1)} b"), (1, f"{passage(1)} a"), (2, f"{passage(1)} b")])
-    layer = PassagesLayer(settings=Passages(tokens=LENGTH, min_tokens_left=0), contract=Contract(), rules=())
+    layer = PassagesLayer(settings=Passages(tokens=LENGTH, min_tokens_left=0), tokenizer=UnicodeWords(), rules=())
 
     again = layer.find(twice)
 
@@ -255,7 +255,7 @@ def test_where_hashes_collide_nothing_is_taken_out_that_stands_nowhere_else(monk
     assert whole.num_rows == 9
 
 
-def select_all(_tokens, offsets, length, _contract):
+def select_all(_tokens, offsets, length, _tokenizer):
     """Select every gram, all of one hash."""
     counts = np.diff(offsets) - gram_size(length) + 1
     bounds = np.concatenate(([0], np.cumsum(counts)))

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dedup.kernels.text.tokenizer import Contract
+from dedup.kernels.text.unicode_words import UnicodeWords
 from dedup.plan import shuffles
 from dedup.plan.answer import answer
 from dedup.plan.capacity import Cluster, plan
@@ -98,7 +98,7 @@ def compare(spark, monkeypatch, tmp_path, texts, *, searched=False):
     config = load_config(None, None, ["input.id_column=id"])
     source = write(tmp_path / "in", texts)
     corpus = measure_corpus(
-        source, text_column="text", drawn=len(texts), contract=Contract(), shingle_size=5, id_bytes=12
+        source, text_column="text", drawn=len(texts), tokenizer=UnicodeWords(), shingle_size=5, id_bytes=12
     )
     trial = search_drawn(corpus.drawn, config, len(texts), ranges=False) if searched else None
     planned = plan(config, corpus, Cluster(executors=1, cores=2, efficiency=1.0), Rates(), trial=trial)

@@ -12,7 +12,7 @@ import pytest
 
 from dedup.errors import DataError, SchemaError, StorageError
 from dedup.kernels.sets import lsh, minhash, shingles
-from dedup.kernels.text import tokenizer
+from dedup.kernels.text.unicode_words import UnicodeWords
 from dedup.plan import sample
 from dedup.plan.answer import answer
 from dedup.plan.choice import cost
@@ -42,7 +42,7 @@ def measured(path, **options):
         "text_column": "text",
         "drawn": 100,
         "shingle_size": SIZE,
-        "contract": tokenizer.Contract(),
+        "tokenizer": UnicodeWords(),
         "id_bytes": 8,
     }
     return measure_corpus(str(path), **defaults | options)
@@ -163,7 +163,7 @@ def test_families_are_told_from_chance(tmp_path):
 def test_candidates_are_as_many_as_the_kernels_find(tmp_path, bands, rows):
     texts = Corpus(seed=2, mean_tokens=60).chunk(3000)[0]
     corpus = measured(write_parquet(tmp_path / "a.parquet", texts), drawn=3000)
-    values, offsets = shingles.shingle(*tokenizer.tokenise(texts, tokenizer.Contract()), SIZE)
+    values, offsets = shingles.shingle(*UnicodeWords().hash(texts), SIZE, UnicodeWords())
     heads = np.unique(np.frombuffer(b"".join(shingles.digest(values, offsets)), dtype="V16"), return_index=True)[1]
     signatures = minhash.sign(values, offsets, bands * rows, 1)[heads]
     keys = lsh.band_keys(signatures, bands, rows)

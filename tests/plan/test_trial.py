@@ -10,7 +10,7 @@ import pytest
 from dedup import deduplicate
 from dedup.display import size
 from dedup.kernels.sets import shingles
-from dedup.kernels.text import tokenizer
+from dedup.kernels.text.unicode_words import UnicodeWords
 from dedup.plan.answer import answer
 from dedup.plan.profile import Drawn
 from dedup.plan.question import Question
@@ -31,8 +31,8 @@ def write(path, texts):
 
 
 def draw(texts, total=None):
-    tokens, bounds = tokenizer.tokenise(pa.array(texts, pa.large_binary()), tokenizer.Contract())
-    values, offsets = shingles.shingle(tokens, bounds, 5)
+    tokens, bounds = UnicodeWords().hash(pa.array(texts, pa.large_binary()))
+    values, offsets = shingles.shingle(tokens, bounds, 5, UnicodeWords())
     return Drawn(
         shingles=values, offsets=offsets, tokens=tokens, bounds=bounds, total=total or len(texts), compared=len(texts)
     )
@@ -70,7 +70,7 @@ def test_a_whole_corpus_is_counted_as_a_run_counts_it(tmp_path, make):
 
 
 def measure(path, drawn=DOCUMENTS, **options):
-    given = {"text_column": "text", "shingle_size": 5, "contract": tokenizer.Contract(), "id_bytes": 8, **options}
+    given = {"text_column": "text", "shingle_size": 5, "tokenizer": UnicodeWords(), "id_bytes": 8, **options}
     return measure_corpus(path, drawn=drawn, **given)
 
 

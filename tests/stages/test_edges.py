@@ -13,7 +13,7 @@ from pyspark.sql import types as T
 import dedup.stages.exchange
 from dedup.kernels.curve import NEAR_MISS
 from dedup.kernels.sets.jaccard import BINS, CLOSEST
-from dedup.kernels.text.tokenizer import Contract
+from dedup.kernels.text.unicode_words import UnicodeWords
 from dedup.stages.documents import Rows
 from dedup.stages.edges import collect_near_misses, collect_sets, select_edges, select_near_misses, verify
 from dedup.stages.exchange import Counters, meet
@@ -66,7 +66,12 @@ def test_sets_are_made_of_the_wanted_documents_alone(spark, monkeypatch, broadca
         # An id that is wanted twice is of one set.
         ids = spark.createDataFrame([(doc_id,) for doc_id in [*wanted, wanted[0]]], "doc_id long")
         table = collect_sets(
-            Rows(documents=documents), documents, ids, contract=Contract(seed=3), shingle_size=4, broadcast=broadcast
+            Rows(documents=documents),
+            documents,
+            ids,
+            tokenizer=UnicodeWords(seed=3),
+            shingle_size=4,
+            broadcast=broadcast,
         )
         found = [(row.doc_id, unpack(row.shingles)) for row in table.collect()]
         assert sorted(found) == sorted((doc_id, shingles(TEXTS[doc_id], 4, 3)) for doc_id in wanted)

@@ -10,7 +10,7 @@ from dedup.kernels.hashing import mix
 from dedup.kernels.neighbours import Seeds, select_least
 from dedup.kernels.sets import exact, minhash
 from dedup.kernels.sets.shingles import shingle
-from dedup.kernels.text.tokenizer import Contract, tokenise
+from dedup.kernels.text.unicode_words import UnicodeWords
 from dedup.stages.exchange import Counters
 from dedup.stages.neighbours import find_neighbours
 from tests import oracles
@@ -28,7 +28,7 @@ def test_neighbours_are_those_at_the_floor_and_pairs_are_counted(spark, monkeypa
     texts = [*make_texts(6, originals=20), None]
     doc_ids = np.arange(len(texts)) * 5 - 40
     drawn = np.arange(0, len(texts), 3)
-    sets = shingle(*tokenise(pa.array(texts), Contract()), 5)
+    sets = shingle(*UnicodeWords().hash(pa.array(texts)), 5, UnicodeWords())
     taken = exact.take(*sets, drawn)
     seeds = Seeds(
         doc_ids=doc_ids[drawn],
@@ -44,7 +44,7 @@ def test_neighbours_are_those_at_the_floor_and_pairs_are_counted(spark, monkeypa
     monkeypatch.setattr(dedup.stages.exchange, "PIECE_BYTES", 2000)
     with settings(spark, **{"spark.sql.execution.arrow.maxRecordsPerBatch": 7}):
         found = find_neighbours(
-            documents, seeds, most=most, contract=Contract(), shingle_size=5, counters=counters
+            documents, seeds, most=most, tokenizer=UnicodeWords(), shingle_size=5, counters=counters
         ).toArrow()
 
     oracle = [oracles.shingle_set(text, 5) for text in texts]

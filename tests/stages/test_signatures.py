@@ -3,7 +3,7 @@
 import pytest
 
 import dedup.stages.exchange
-from dedup.kernels.text.tokenizer import Contract
+from dedup.kernels.text.unicode_words import UnicodeWords
 from dedup.stages.documents import Rows
 from dedup.stages.exchange import Counters
 from dedup.stages.signatures import select_sample, sign_documents
@@ -38,7 +38,7 @@ def sign(spark, partitions=1, documents=DOCUMENTS, **changes):
         partitions
     )
     counters = Counters(spark)
-    chosen = {**SIZES, "contract": Contract(seed=4), **changes}
+    chosen = {**SIZES, "tokenizer": UnicodeWords(seed=4), **changes}
     return rows(sign_documents(Rows(documents=frame), **chosen, counters=counters)), counters.values()
 
 
@@ -75,7 +75,7 @@ def test_signatures_are_those_of_the_oracle(spark, changes):
 
 
 def test_signatures_are_those_of_the_contract(spark):
-    assert sign(spark, contract=Contract(seed=5))[0] == expect(shingle_seed=5)
+    assert sign(spark, tokenizer=UnicodeWords(seed=5))[0] == expect(shingle_seed=5)
 
 
 def test_a_signature_of_no_rows_leaves_sizes_and_digests(spark):
@@ -86,7 +86,7 @@ def test_a_signature_of_no_rows_leaves_sizes_and_digests(spark):
 
 def test_a_sample_keeps_the_tokens_of_its_documents(spark):
     frame = spark.createDataFrame(DOCUMENTS[:-2], "doc_id long, id string, text binary, source string")
-    chosen = {**SIZES, "contract": Contract(seed=4), "counters": Counters(spark)}
+    chosen = {**SIZES, "tokenizer": UnicodeWords(seed=4), "counters": Counters(spark)}
     tokens = {
         doc_id: pack([oracles.token_hash(token, 4) % 2**32 for token in oracles.tokens(text)][:1024], "<u4")
         for doc_id, _, text, _ in DOCUMENTS[:-2]
@@ -122,7 +122,7 @@ def test_partitions_batches_and_pieces_change_nothing(spark, monkeypatch, partit
 
 def test_ids_of_any_type_come_through_and_no_documents_give_no_signatures(spark):
     frame = spark.createDataFrame([(5, 5, b"text", None)], "doc_id long, id smallint, text binary, source string")
-    chosen = {**SIZES, "contract": Contract(seed=4), "counters": Counters(spark)}
+    chosen = {**SIZES, "tokenizer": UnicodeWords(seed=4), "counters": Counters(spark)}
 
     assert sign_documents(Rows(documents=frame), **chosen).schema["id"].dataType.simpleString() == "smallint"
     assert rows(sign_documents(Rows(documents=frame.limit(0)), **chosen)) == []

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from dedup.engines.values import Found, Search
-from dedup.kernels.text.tokenizer import Contract
+from dedup.kernels.text.unicode_words import UnicodeWords
 from dedup.settings.files import load_config
 from dedup.settings.hashspec import HashSpec
 from dedup.store.adding import Batch, Grown, grow
@@ -22,7 +22,7 @@ from tests.engines import SEED, Corpus, Row
 
 def tell_spec(search: Search) -> HashSpec:
     config = load_config(settings={"lsh.bands": search.bands, "lsh.rows": search.rows, "lsh.seed": SEED})
-    return HashSpec.of(config, Contract())
+    return HashSpec.of(config, UnicodeWords())
 
 
 def prepare(

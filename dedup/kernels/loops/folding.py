@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from dedup.kernels import Bytes, Integers
-from dedup.kernels.loops import compiled
+from dedup.kernels.loops.compiler import compiled
 from dedup.kernels.text.folding import (
     COMPOSED,
     INERT,

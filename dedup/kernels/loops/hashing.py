@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from dedup.kernels.loops import compiled
+from dedup.kernels.loops.compiler import compiled
 
 
 @compiled

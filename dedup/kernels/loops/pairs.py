@@ -3,7 +3,7 @@
 import numpy as np
 
 from dedup.kernels import Bytes, Hashes, Integers
-from dedup.kernels.loops import compiled
+from dedup.kernels.loops.compiler import compiled
 
 
 @compiled

@@ -4,7 +4,7 @@ import numpy as np
 
 from dedup.kernels import Hashes, Integers
 from dedup.kernels.hashing import EMPTY, GOLDEN, LOW
-from dedup.kernels.loops import compiled
+from dedup.kernels.loops.compiler import compiled
 from dedup.kernels.loops.hashing import mix
 
 HALF = np.uint64(32)

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dedup.kernels import Hashes, Integers
-from dedup.kernels.loops import compiled
+from dedup.kernels.loops.compiler import compiled
 from dedup.kernels.loops.hashing import mix
 
 

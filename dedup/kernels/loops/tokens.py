@@ -1,4 +1,4 @@
-"""Hashing the tokens of folded text."""
+"""Tokens of folded text: hashed, or cut out."""
 
 from typing import Any
 
@@ -9,12 +9,11 @@ from numba.extending import intrinsic
 
 from dedup.kernels import Bytes, Hashes, Integers
 from dedup.kernels.hashing import GOLDEN
-from dedup.kernels.loops import compiled
+from dedup.kernels.loops.compiler import compiled
+from dedup.kernels.loops.folding import read_point
 from dedup.kernels.loops.hashing import mix
 from dedup.kernels.text.characters import MARK, SEPARATOR, UNSPACED, UNSPACED_MARK, WORD
 
-PADDING = 8
-"""Zero bytes behind the folded text, so that eight can be read from anywhere in it."""
 BLOCK = np.uint64(64)
 ONES = np.uint64(0x0101010101010101)
 TOPS = np.uint64(0x8080808080808080)
@@ -48,12 +47,12 @@ _count_zeros: Any = intrinsic(_trailing_zeros)
 
 @compiled
 def hash_tokens(folded: Bytes, start: int, end: int, classes: Bytes, key: np.uint64, hashes: Hashes, count: int) -> int:
-    """Hash the tokens of one folded document; return the number of the first hash after it. See `text.tokenise`.
+    """Hash the tokens of one folded document; return the number of the first hash after it.
 
     Parameters
     ----------
     folded
-        As `fold` leaves it: a zero byte where ASCII separates tokens and behind every document, PADDING behind all.
+        As from `unicode_words.fold`.
     classes
         Class of every code point.
     hashes
@@ -152,5 +151,47 @@ def hash_documents(
     count = 0
     for document in range(offsets.size - 1):
         count = hash_tokens(folded, offsets[document], offsets[document + 1] - 1, classes, key, hashes, count)
+        bounds[document + 1] = count
+    return count
+
+
+@compiled
+def cut_documents(
+    folded: Bytes, offsets: Integers, classes: Bytes, starts: Integers, ends: Integers, bounds: Integers
+) -> int:
+    """Find the tokens of folded documents, a zero byte behind each; return how many there are.
+
+    Parameters
+    ----------
+    starts, ends
+        Take the first and the past-the-end byte of each; as many as there are bytes are enough.
+    bounds
+        Takes for every document the number of the first token after it, behind a zero.
+    """
+    count = 0
+    for document in range(offsets.size - 1):
+        position, end = offsets[document], offsets[document + 1] - 1
+        inside = False
+        anchor: Any = SEPARATOR
+        while position < end:
+            point: Any = np.int64(folded[position])
+            width = 1
+            if point >= 0x80:
+                point, width = read_point(folded, position, end)
+            kind = np.int64(classes[point]) if point >= 0x80 else np.int64(WORD if point else SEPARATOR)
+            follows = anchor >= UNSPACED
+            if inside and (kind in (SEPARATOR, UNSPACED) or kind == (WORD if follows else UNSPACED_MARK)):
+                ends[count] = position
+                count += 1
+                inside = False
+            if kind != MARK:
+                anchor = kind
+            if kind != SEPARATOR and not inside:
+                starts[count] = position
+                inside = True
+            position += width
+        if inside:
+            ends[count] = end
+            count += 1
         bounds[document + 1] = count
     return count

@@ -1,20 +1,17 @@
 """Token hashes to sets of shingle hashes, and the digest that tells equal sets."""
 
-from hashlib import blake2b
 from itertools import pairwise
 
 import numpy as np
 import xxhash
 
 from dedup.kernels import Hashes, Integers, compiled
-from dedup.kernels.hashing import GOLDEN, WEIGHT_SEED, expand, mix
+from dedup.kernels.hashing import GOLDEN, mix, weigh
 from dedup.kernels.runs.bounds import mark_firsts
-from dedup.kernels.text.tokenizer import Contract
+from dedup.kernels.text.tokenizer import Tokenizer
 
 
-def shingle(
-    tokens: Hashes, offsets: Integers, shingle_size: int, contract: Contract | None = None
-) -> tuple[Hashes, Integers]:
+def shingle(tokens: Hashes, offsets: Integers, shingle_size: int, tokenizer: Tokenizer) -> tuple[Hashes, Integers]:
     """Return the set of shingles of every document.
 
     Parameters
@@ -24,8 +21,8 @@ def shingle(
         Document i owns `tokens[offsets[i]:offsets[i + 1]]`.
     shingle_size
         Consecutive tokens in a shingle, at least 1.
-    contract
-        What the tokens were hashed by, whose key or seed decides what each place weighs; None for the default.
+    tokenizer
+        Source of the tokens; its seed and key decide the weight of each place.
 
     Returns
     -------
@@ -35,7 +32,7 @@ def shingle(
         has one shingle of them all, one without tokens has none.
     offsets : int64 [n + 1]
     """
-    weights = weigh(shingle_size, contract or Contract())
+    weights = weigh(shingle_size, tokenizer.seed, tokenizer.key)
     if compiled.AVAILABLE:
         return _shingle_compiled(tokens, offsets, weights)
     counts = np.diff(offsets)
@@ -62,22 +59,6 @@ def _shingle_compiled(tokens: Hashes, offsets: Integers, weights: Hashes) -> tup
     shingles, bounds = np.empty(tokens.size, dtype=np.uint64), np.zeros_like(offsets)
     sets.shingle(tokens, offsets, weights, shingles, bounds)
     return shingles[: bounds[-1]], bounds
-
-
-def weigh(shingle_size: int, contract: Contract) -> Hashes:
-    """Return what the tokens of a shingle weigh, the last token's first: odd numbers, uint64 [size].
-
-    With a key BLAKE2b of the place decides, 8 bytes little-endian, the seed for its salt and `weight` for its
-    personalisation: nobody without the key knows which sums are equal. Otherwise the seed expands to them.
-    """
-    if not contract.key:
-        return expand(contract.seed ^ WEIGHT_SEED, shingle_size) | np.uint64(1)
-    salt = contract.seed.to_bytes(16, "little")
-    hashed = [
-        blake2b(place.to_bytes(8, "little"), digest_size=8, key=contract.key, salt=salt, person=b"weight").digest()
-        for place in range(shingle_size)
-    ]
-    return np.frombuffer(b"".join(hashed), dtype="<u8") | np.uint64(1)
 
 
 def _rolling_sums(tokens: Hashes, weights: Hashes) -> Hashes:

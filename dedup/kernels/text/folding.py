@@ -87,7 +87,7 @@ def tabulate(normalise: Callable[[str], str], table: bytes, *, lower: bool) -> F
     Parameters
     ----------
     normalise
-        NFKC, then anything that acts on single characters, save what `tokenizer.Contract` can ask for.
+        NFKC, then anything that acts on single characters, save what `UnicodeWords` can ask for.
     table
         What stands for each byte of ASCII in a token, 0 for separators; a normalisation may leave that open.
     lower

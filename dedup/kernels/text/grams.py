@@ -7,10 +7,9 @@ import numpy as np
 import numpy.typing as npt
 
 from dedup.kernels import Bytes, Flags, Hashes, Integers
-from dedup.kernels.hashing import GOLDEN, mix
+from dedup.kernels.hashing import GOLDEN, mix, weigh
 from dedup.kernels.runs.bounds import find_bounds, mark_firsts
-from dedup.kernels.sets.shingles import weigh
-from dedup.kernels.text.tokenizer import Contract
+from dedup.kernels.text.tokenizer import Tokenizer
 
 SPARSITY = 4
 """Bits by which the bits of a filter outnumber its grams: each sets two, so one in eight is set at most."""
@@ -65,17 +64,17 @@ class Hits(NamedTuple):
     low: Hashes
 
 
-def index(tokens: Hashes, offsets: Integers, size: int, contract: Contract) -> tuple[Index, Occurrences]:
+def index(tokens: Hashes, offsets: Integers, size: int, tokenizer: Tokenizer) -> tuple[Index, Occurrences]:
     """Prepare texts to be found: all their runs of `size` tokens, or all tokens of a shorter text as one.
 
     Parameters
     ----------
     tokens : uint64 [tokens]
-        As from `text.tokenise`.
+        As from `Tokenizer.hash`.
     offsets : int64 [n + 1]
     size
         From 1 to 64.
-    contract
+    tokenizer
         Its seed or key decides what each place weighs.
     """
     counts = np.diff(offsets)
@@ -84,7 +83,7 @@ def index(tokens: Hashes, offsets: Integers, size: int, contract: Contract) -> t
     texts = np.repeat(np.arange(counts.size), owned)
     places = np.arange(bounds[-1]) - bounds[texts]
     sizes = np.minimum(counts, size)[texts]
-    high, low = (_hash(tokens, offsets[texts] + places, sizes, weights) for weights in _weigh(size, contract))
+    high, low = (_hash(tokens, offsets[texts] + places, sizes, weights) for weights in _weigh(size, tokenizer))
     order = np.lexsort((places, texts, low, high))
     firsts = mark_firsts(high[order], low[order])
     chosen = order[firsts]
@@ -98,12 +97,12 @@ def index(tokens: Hashes, offsets: Integers, size: int, contract: Contract) -> t
     return found, Occurrences(np.cumsum(firsts) - 1, texts[order], places[order])
 
 
-def find(tokens: Hashes, offsets: Integers, known: Filter, size: int, contract: Contract) -> Hits:
-    """Return the grams of documents that pass a filter; `size` and `contract` as for `index`.
+def find(tokens: Hashes, offsets: Integers, known: Filter, size: int, tokenizer: Tokenizer) -> Hits:
+    """Return the grams of documents that pass a filter; `size` and `tokenizer` as for `index`.
 
     It takes a multiplication a token for each of `size` tokens at most, and a look at a bit for each size there is.
     """
-    first_weights, second_weights = _weigh(size, contract)
+    first_weights, second_weights = _weigh(size, tokenizer)
     integers, hashes = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.uint64)
     found = [Hits(integers, integers, integers, hashes, hashes)]
     for tried, high in _roll(tokens, known.sizes, first_weights):
@@ -135,9 +134,9 @@ def look_up(known: Index, high: Hashes, low: Hashes) -> Integers:
     return numbers
 
 
-def _weigh(size: int, contract: Contract) -> tuple[Hashes, Hashes]:
+def _weigh(size: int, tokenizer: Tokenizer) -> tuple[Hashes, Hashes]:
     """Return what the tokens of a gram weigh in either half of its hash."""
-    weights = weigh(2 * size, contract)
+    weights = weigh(2 * size, tokenizer.seed, tokenizer.key)
     return weights[:size], weights[size:]
 
 

@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 
 from dedup.kernels import Bytes, Flags, Integers
 from dedup.kernels.hashing import digest_each
-from dedup.kernels.text.tokenizer import Contract, read_buffers, tokenise
+from dedup.kernels.text.tokenizer import Tokenizer, read_buffers
 
 LINE_FEED = 0x0A
 
@@ -28,7 +28,7 @@ class Lines(NamedTuple):
 
 
 def read_lines(
-    texts: pa.Array, contract: Contract, *, by_paragraph: bool, by_tokens: bool, min_characters: int
+    texts: pa.Array, tokenizer: Tokenizer, *, by_paragraph: bool, by_tokens: bool, min_characters: int
 ) -> Lines:
     r"""Return the lines of texts that have enough characters, white space at both ends not counted.
 
@@ -42,15 +42,15 @@ def read_lines(
     by_paragraph
         Paragraphs, which blank lines separate, instead of lines.
     by_tokens
-        The digest is of the token hashes, so that what the contract takes for equal is; a line without any does not
-        count. Otherwise it is of the line without white space at both ends.
+        The digest is of the token hashes, and a line without tokens does not count. Otherwise it is of the line without
+        white space at both ends.
     min_characters
         At least 1.
 
     Returns
     -------
     Lines
-        The digest is BLAKE2b (RFC 7693) with the contract's key: nobody writes two lines of one digest.
+        The digest is BLAKE2b (RFC 7693) with the tokenizer's key: nobody writes two lines of one digest.
     """
     raw, offsets = read_buffers(texts)
     bounds, owned = _cut_lines(raw, offsets)
@@ -60,7 +60,7 @@ def read_lines(
         trimmed = pc.utf8_trim_whitespace(_slice(raw, bounds))
     counts = pc.utf8_length(trimmed).to_numpy() >= max(min_characters, 1)
     if by_tokens:
-        tokens, token_bounds = tokenise(trimmed, contract)
+        tokens, token_bounds = tokenizer.hash(trimmed)
         counts &= np.diff(token_bounds) > 0
         content, limits = tokens.astype("<u8", copy=False).data.cast("B"), token_bounds * 8
     else:
@@ -68,7 +68,7 @@ def read_lines(
         content = said.data
     chosen = np.flatnonzero(counts)
     spans = zip(limits[chosen].tolist(), limits[chosen + 1].tolist(), strict=True)
-    digests = digest_each((content[begin:end] for begin, end in spans), contract.key)
+    digests = digest_each((content[begin:end] for begin, end in spans), tokenizer.key)
     places = _count_characters(raw, np.concatenate((offsets, bounds)))
     firsts, places = places[: offsets.size], places[offsets.size :]
     numbers = np.searchsorted(owned, chosen, side="right") - 1

@@ -24,10 +24,9 @@ from typing import NamedTuple
 import numpy as np
 
 from dedup.kernels import Flags, Hashes, Integers, compiled
-from dedup.kernels.hashing import mix
+from dedup.kernels.hashing import mix, weigh
 from dedup.kernels.runs.bounds import find_bounds, mark_firsts
-from dedup.kernels.sets.shingles import weigh
-from dedup.kernels.text.tokenizer import Contract
+from dedup.kernels.text.tokenizer import Tokenizer
 
 LOWEST = np.uint64(7)
 FIVE = np.uint64(5)
@@ -53,7 +52,7 @@ def gram_size(length: int) -> int:
 
 
 def select_grams(
-    tokens: Hashes, offsets: Integers, length: int, contract: Contract
+    tokens: Hashes, offsets: Integers, length: int, tokenizer: Tokenizer
 ) -> tuple[Hashes, Integers, Integers]:
     """Select grams of every document such that every window of `length` tokens holds one.
 
@@ -75,7 +74,7 @@ def select_grams(
     """
     size = gram_size(length)
     width = length - size + 1
-    grams = roll(tokens, offsets, size, contract)
+    grams = roll(tokens, offsets, size, tokenizer)
     places, bounds = np.empty(tokens.size, dtype=np.int64), np.zeros_like(offsets)
     if compiled.AVAILABLE:
         from dedup.kernels.loops import passages
@@ -99,10 +98,10 @@ def _winnow(grams: Hashes, width: int) -> Integers:
     return np.unique(np.arange(grams.size - width + 1) + width - 1 - backwards.argmin(axis=1))
 
 
-def roll(tokens: Hashes, offsets: Integers, size: int, contract: Contract) -> Hashes:
+def roll(tokens: Hashes, offsets: Integers, size: int, tokenizer: Tokenizer) -> Hashes:
     """Hash every `size` consecutive tokens of a document.
 
-    The polynomial of the tokens modulo 2^64, the last token's power 0, mixed; the contract's seed or key chooses its
+    The polynomial of the tokens modulo 2^64, the last token's power 0, mixed; the tokenizer's seed or key chooses its
     base [2]_. It takes one step a token, however long the windows.
 
     Returns
@@ -110,7 +109,7 @@ def roll(tokens: Hashes, offsets: Integers, size: int, contract: Contract) -> Ha
     uint64 [tokens]
         Of the window that begins at each token; 0 where none does.
     """
-    base = (weigh(1, contract)[0] & ~LOWEST) | FIVE
+    base = (weigh(1, tokenizer.seed, tokenizer.key)[0] & ~LOWEST) | FIVE
     hashes = np.zeros(tokens.size, dtype=np.uint64)
     if compiled.AVAILABLE:
         from dedup.kernels.loops import passages

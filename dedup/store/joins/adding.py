@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 
 from dedup.errors import DataError
 from dedup.kernels import Integers
-from dedup.kernels.text.tokenizer import Contract
+from dedup.kernels.text.tokenizer import Tokenizer
 from dedup.stages.components import Connecting, find_parted
 from dedup.stages.documents import Corpus
 from dedup.stages.edges import compare
@@ -62,7 +62,7 @@ class Arrival:
     signed: Table[Signed]
     id_column: str
     """Empty where an id is the digest of its row."""
-    contract: Contract
+    tokenizer: Tokenizer
     shingle_size: int
 
 
@@ -166,7 +166,7 @@ def grow(
             reader.layouts["sets"],
             arrival.corpus,
             fresh.frame,
-            contract=arrival.contract,
+            tokenizer=arrival.tokenizer,
             shingle_size=arrival.shingle_size,
             broadcast=fits_broadcast(fresh.counts),
         )

@@ -10,7 +10,7 @@ from pyspark.sql import types as T
 
 from dedup.kernels.runs.blocks import lists
 from dedup.kernels.sets import shingles
-from dedup.kernels.text import tokenizer
+from dedup.kernels.text.tokenizer import Tokenizer
 from dedup.stages.documents import Corpus
 from dedup.stages.exchange import Batches, by_piece
 from dedup.store.schemas import Layout
@@ -45,7 +45,7 @@ def write_sets(
     corpus: Corpus,
     numbered: DataFrame,
     *,
-    contract: tokenizer.Contract,
+    tokenizer: Tokenizer,
     shingle_size: int,
     broadcast: bool,
 ) -> list[File]:
@@ -58,7 +58,7 @@ def write_sets(
     """
 
     def shingle(batch: pa.RecordBatch) -> pa.RecordBatch:
-        values, offsets = shingles.shingle(*tokenizer.tokenise(batch["text"], contract), shingle_size, contract)
+        values, offsets = shingles.shingle(*tokenizer.hash(batch["text"]), shingle_size, tokenizer)
         columns = {name: batch[name] for name in ("split", "set", "digest_high", "digest_low")}
         return pa.record_batch({**columns, "shingles": lists(values, offsets)})
 

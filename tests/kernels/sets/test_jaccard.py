@@ -14,7 +14,7 @@ from dedup.kernels.curve import NEAR_MISS
 from dedup.kernels.sets import jaccard as kernel
 from dedup.kernels.sets.jaccard import CLOSEST, find_near_misses, jaccard
 from dedup.kernels.sets.shingles import shingle
-from dedup.kernels.text.tokenizer import Contract, tokenise
+from dedup.kernels.text.unicode_words import UnicodeWords
 from tests import oracles, strategies
 from tests.kernels import ragged
 
@@ -50,7 +50,9 @@ def test_similar_pairs_of_near_copies_are_those_of_their_texts(copies, size, thr
     left, right = np.array(numbered, dtype=np.int64).reshape(-1, 2).T
     expected = oracles.similar_pairs({n: oracles.shingle_set(text, size) for n, text in enumerate(copies)}, threshold)
 
-    similarities = jaccard(*shingle(*tokenise(pa.array(copies, pa.string()), Contract()), size), left, right)
+    similarities = jaccard(
+        *shingle(*UnicodeWords().hash(pa.array(copies, pa.string())), size, UnicodeWords()), left, right
+    )
 
     found = {pair: value for pair, value in zip(numbered, similarities.tolist(), strict=True) if value >= threshold}
     assert found == {pair: float(fraction) for pair, fraction in expected.items()}

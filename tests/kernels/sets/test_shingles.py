@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from dedup.kernels.loops import sets
 from dedup.kernels.sets.shingles import digest, shingle
-from dedup.kernels.text.tokenizer import Contract, tokenise
+from dedup.kernels.text.unicode_words import UnicodeWords
 from tests import oracles, strategies
 from tests.kernels import ragged, unragged
 
@@ -20,7 +20,7 @@ documents = st.lists(st.lists(st.one_of(st.integers(1, 3), strategies.uint64s), 
 
 def shingles_of(tokens, size):
     """Return the shingle hashes of every document as lists."""
-    hashes, offsets = shingle(*ragged(tokens), size)
+    hashes, offsets = shingle(*ragged(tokens), size, UnicodeWords())
     assert (hashes.dtype, offsets.dtype) == (np.uint64, np.int64)
     return unragged(hashes, offsets)
 
@@ -41,7 +41,7 @@ def test_shingles_do_not_depend_on_the_neighbours(tokens, size):
 
 @given(strategies.documents(), st.integers(1, 6))
 def test_hashes_stand_for_the_shingles_of_the_texts(texts, size):
-    hashes, offsets = shingle(*tokenise(pa.array(texts, pa.string()), Contract()), size)
+    hashes, offsets = shingle(*UnicodeWords().hash(pa.array(texts, pa.string())), size, UnicodeWords())
     names: dict[int, tuple[str, ...]] = {
         oracles.shingle_hash([oracles.token_hash(token, 1) for token in words]): words
         for text in texts
@@ -64,7 +64,7 @@ KEYS = st.sampled_from([b"", b"a secret of 16 bytes", b"another of 16 bytes."])
 
 @given(documents, st.integers(1, 7), st.integers(0, 2**63), KEYS)
 def test_seed_and_key_weigh_the_places(tokens, size, seed, key):
-    hashes, offsets = shingle(*ragged(tokens), size, Contract(seed=seed, key=key))
+    hashes, offsets = shingle(*ragged(tokens), size, UnicodeWords(seed=seed, key=key))
 
     assert unragged(hashes, offsets) == [oracles.shingle_hashes(each, size, seed, key) for each in tokens]
 
@@ -81,7 +81,7 @@ def test_relations_between_powers_of_one_number_make_no_two_windows_equal(key):
 
 
 def shingles_of_keyed(tokens, size, key):
-    return unragged(*shingle(*ragged(tokens), size, Contract(key=key)))
+    return unragged(*shingle(*ragged(tokens), size, UnicodeWords(key=key)))
 
 
 def test_order_and_number_of_tokens_count():
@@ -92,7 +92,7 @@ def test_order_and_number_of_tokens_count():
 
 def test_shingling_leaves_the_tokens_alone():
     tokens, offsets = ragged([[5, 4, 3], [2, 1]])
-    shingle(tokens, offsets, 2)
+    shingle(tokens, offsets, 2, UnicodeWords())
 
     assert (tokens.tolist(), offsets.tolist()) == ([5, 4, 3, 2, 1], [0, 3, 5])
 

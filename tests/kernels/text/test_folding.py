@@ -9,16 +9,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dedup.kernels.text import tokenizer
+from dedup.kernels.text import unicode_words
 from dedup.kernels.text.folding import UNSAFE
-from dedup.kernels.text.tokenizer import Contract
+from dedup.kernels.text.tokenizer import read_buffers
+from dedup.kernels.text.unicode_words import UnicodeWords
 
-CONTRACTS = [
-    Contract(),
-    Contract(accents="drop"),
-    Contract(case="keep", digits="zero"),
-    Contract(tokens="punctuation"),
-    Contract(tokens="whitespace", accents="drop", digits="zero", case="keep"),
+WORDS = [
+    UnicodeWords(),
+    UnicodeWords(accents="drop"),
+    UnicodeWords(case="keep", digits="zero"),
+    UnicodeWords(tokens="punctuation"),
+    UnicodeWords(tokens="whitespace", accents="drop", digits="zero", case="keep"),
 ]
 CHARACTERS = [char for char in map(chr, range(0x110000)) if not "\ud800" <= char < "\ue000"]
 ASSIGNED = [char for char in CHARACTERS if unicodedata.category(char) not in {"Cn", "Co"}]
@@ -49,12 +50,12 @@ def _loops():
     """Run once: the tables are of no use to the oracles."""
 
 
-def check(documents, contract):
+def check(documents, words):
     """Fold documents, str or bytes, and compare with the database."""
     cells = [each.encode() if isinstance(each, str) else each for each in documents]
-    folded, bounds = tokenizer.fold(*tokenizer.read_buffers(pa.array(cells, pa.binary())), contract)
-    content, offsets, table = folded.tobytes(), bounds.tolist(), tokenizer._ascii_table(contract)
-    normalise = tokenizer.normaliser(contract)
+    folded, bounds = unicode_words.fold(*read_buffers(pa.array(cells, pa.binary())), words)
+    content, offsets, table = folded.tobytes(), bounds.tolist(), unicode_words._ascii_table(words)
+    normalise = unicode_words.normaliser(words)
     differing = [
         (cell, found)
         for cell, start, end in zip(cells, offsets, offsets[1:], strict=False)
@@ -64,52 +65,52 @@ def check(documents, contract):
 
 
 @pytest.mark.parametrize(
-    "contract",
+    "words",
     [
-        pytest.param(contract, id=str(number), marks=pytest.mark.full if number else ())
-        for number, contract in enumerate(CONTRACTS)
+        pytest.param(words, id=str(number), marks=pytest.mark.full if number else ())
+        for number, words in enumerate(WORDS)
     ],
 )
-def test_every_character_folds_alone_and_between_letters(contract):
-    check(CHARACTERS, contract)
-    check([f"A{char}B" for char in ASSIGNED], contract)
+def test_every_character_folds_alone_and_between_letters(words):
+    check(CHARACTERS, words)
+    check([f"A{char}B" for char in ASSIGNED], words)
 
 
-@pytest.mark.parametrize("contract", CONTRACTS, ids=range(len(CONTRACTS)))
-def test_every_mark_folds_behind_letters_and_whatever_composes_behind_all_that_it_may(contract):
+@pytest.mark.parametrize("words", WORDS, ids=range(len(WORDS)))
+def test_every_mark_folds_behind_letters_and_whatever_composes_behind_all_that_it_may(words):
     bases = ["a", "E", "é", "ậ", "=", "漢", "ﬁ", "´", "ा", "ا", "か", "ｶ", "가", "a\u0301", "x\u05b0", "न\u093c", ""]
-    check([base + mark for base in bases for mark in MARKS + SECONDS], contract)
-    check([f"{first}{second}a" for first in FIRSTS for second in SECONDS], contract)
-    check([f"{char}{second}" for char, _ in DECOMPOSED for second in SECONDS], contract)
+    check([base + mark for base in bases for mark in MARKS + SECONDS], words)
+    check([f"{first}{second}a" for first in FIRSTS for second in SECONDS], words)
+    check([f"{char}{second}" for char, _ in DECOMPOSED for second in SECONDS], words)
 
 
-@pytest.mark.parametrize("contract", CONTRACTS, ids=range(len(CONTRACTS)))
-def test_random_strings_of_what_meets_fold_as_one(contract):
-    chance = random.Random(repr(contract))
+@pytest.mark.parametrize("words", WORDS, ids=range(len(WORDS)))
+def test_random_strings_of_what_meets_fold_as_one(words):
+    chance = random.Random(repr(words))
     pool = [*MARKS, *SECONDS * 4, *FIRSTS * 2, *"aAEé \nΣσ.'!" * 30, *"".join(SCRIPTS) * 5]
-    check(["".join(chance.choices(pool, k=chance.randint(2, 9))) for _ in range(40_000)], contract)
+    check(["".join(chance.choices(pool, k=chance.randint(2, 9))) for _ in range(40_000)], words)
 
 
-@pytest.mark.parametrize("contract", CONTRACTS, ids=range(len(CONTRACTS)))
-def test_random_bytes_fold_as_what_replaces_them(contract):
+@pytest.mark.parametrize("words", WORDS, ids=range(len(WORDS)))
+def test_random_bytes_fold_as_what_replaces_them(words):
     chance = random.Random(2)
     pool = [*"aé漢😀 \nΣ\u0301".encode(), 0x80, 0xBF, 0xC0, 0xE0, 0xED, 0xA0, 0xF0, 0x90, 0xF4, 0xF5, 0xFF]
-    check([bytes(chance.choices(pool, k=chance.randint(1, 9))) for _ in range(40_000)], contract)
+    check([bytes(chance.choices(pool, k=chance.randint(1, 9))) for _ in range(40_000)], words)
 
 
 mixed = st.lists(st.sampled_from(SCRIPTS).flatmap(lambda script: st.text(script, max_size=8)), max_size=6).map("".join)
 
 
 @settings(max_examples=300)
-@given(st.lists(st.text(max_size=20) | mixed, max_size=5), st.sampled_from(CONTRACTS))
-def test_documents_fold_as_by_the_database(documents, contract):
-    check(documents, contract)
+@given(st.lists(st.text(max_size=20) | mixed, max_size=5), st.sampled_from(WORDS))
+def test_documents_fold_as_by_the_database(documents, words):
+    check(documents, words)
 
 
 @settings(max_examples=100)
-@given(st.lists(st.binary(max_size=12) | mixed.map(str.encode), max_size=5), st.sampled_from(CONTRACTS))
-def test_bytes_of_any_kind_fold_as_by_the_database(cells, contract):
-    check(cells, contract)
+@given(st.lists(st.binary(max_size=12) | mixed.map(str.encode), max_size=5), st.sampled_from(WORDS))
+def test_bytes_of_any_kind_fold_as_by_the_database(cells, words):
+    check(cells, words)
 
 
 @pytest.mark.parametrize(
@@ -120,16 +121,16 @@ def test_bytes_of_any_kind_fold_as_by_the_database(cells, contract):
     ],
 )
 def test_texts_of_living_languages_do_not_need_the_database(plain):
-    check([plain], Contract())
+    check([plain], UnicodeWords())
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tokenizer, "normaliser", None)
-        tokenizer.fold(*tokenizer.read_buffers(pa.array([plain])), Contract())
+        patch.setattr(unicode_words, "normaliser", None)
+        unicode_words.fold(*read_buffers(pa.array([plain])), UnicodeWords())
         with pytest.raises(TypeError):
-            tokenizer.fold(*tokenizer.read_buffers(pa.array(["Σ"])), Contract())
+            unicode_words.fold(*read_buffers(pa.array(["Σ"])), UnicodeWords())
 
 
 def test_a_word_that_needs_the_database_takes_no_other_along():
-    tables = tokenizer.folding_of(Contract())
+    tables = unicode_words.folding_of(UnicodeWords())
 
     assert tables.kinds[ord("Σ")] == UNSAFE
-    check(["é ΟΔΟΣ é", "ΟΔΟΣ", "", "Σ", "ΣΑ ΣΑΣ", "a\u0301\u0316 b"], Contract())
+    check(["é ΟΔΟΣ é", "ΟΔΟΣ", "", "Σ", "ΣΑ ΣΑΣ", "a\u0301\u0316 b"], UnicodeWords())

@@ -6,15 +6,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dedup.kernels.text import grams
-from dedup.kernels.text.tokenizer import Contract, tokenise
+from dedup.kernels.text.unicode_words import UnicodeWords
 
 WORDS = st.lists(st.sampled_from("abc"), max_size=9)
 TEXTS = st.lists(WORDS, max_size=6)
-CONTRACT = Contract()
+CONTRACT = UnicodeWords()
 
 
 def hash_texts(texts):
-    return tokenise(pa.array([" ".join(words) for words in texts], pa.string()), CONTRACT)
+    return CONTRACT.hash(pa.array([" ".join(words) for words in texts], pa.string()))
 
 
 def cut(words, size):

@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dedup.kernels.text import passages
-from dedup.kernels.text.tokenizer import Contract
+from dedup.kernels.text.unicode_words import UnicodeWords
 from tests import oracles, strategies
 from tests.kernels import ragged, unragged
 
@@ -39,7 +39,7 @@ def windows_of(texts, length):
 def test_windows_have_equal_hashes_as_they_are_equal(texts, size, seed, key):
     tokens, offsets = spread(texts)
 
-    hashes = passages.roll(tokens, offsets, size, Contract(seed=seed, key=key))
+    hashes = passages.roll(tokens, offsets, size, UnicodeWords(seed=seed, key=key))
 
     begins = passages.find_windows(offsets, size)
     assert set(np.flatnonzero(hashes).tolist()) <= set(begins.tolist())
@@ -61,7 +61,7 @@ def test_a_hash_is_the_polynomial_of_its_tokens(tokens, seed, key):
 
     expected = oracles.mix(sum(token * base**power for power, token in enumerate(reversed(tokens))) & oracles.MASK)
 
-    hashes = passages.roll(*ragged([tokens]), len(tokens), Contract(seed=seed, key=key))
+    hashes = passages.roll(*ragged([tokens]), len(tokens), UnicodeWords(seed=seed, key=key))
     assert int(hashes[0]) == expected
 
 
@@ -72,10 +72,10 @@ def test_every_window_holds_a_gram_that_depends_on_it_alone(texts, length):
     tokens, offsets = spread(texts)
     size = passages.gram_size(length)
 
-    hashes, places, bounds = passages.select_grams(tokens, offsets, length, Contract())
+    hashes, places, bounds = passages.select_grams(tokens, offsets, length, UnicodeWords())
 
     chosen = unragged(places, bounds)
-    grams = passages.roll(tokens, offsets, size, Contract())
+    grams = passages.roll(tokens, offsets, size, UnicodeWords())
     assert hashes.tolist() == [int(grams[offsets[n] + place]) for n, of in enumerate(chosen) for place in of]
     for same in windows_of(texts, length).values():
         # The last of those inside is not always that of the window, which further grams on either side do not change.
@@ -87,7 +87,7 @@ def test_every_window_holds_a_gram_that_depends_on_it_alone(texts, length):
 def test_a_twelfth_of_the_grams_of_common_text_is_selected():
     tokens = np.random.default_rng(1).integers(0, 2**63, 100_000, dtype=np.uint64)
 
-    hashes, _, _ = passages.select_grams(tokens, np.array([0, tokens.size]), 50, Contract())
+    hashes, _, _ = passages.select_grams(tokens, np.array([0, tokens.size]), 50, UnicodeWords())
 
     assert 0.06 < hashes.size / tokens.size < 0.09
 
@@ -95,7 +95,7 @@ def test_a_twelfth_of_the_grams_of_common_text_is_selected():
 def ask(texts, length):
     """Return the windows in question as the layer finds them."""
     tokens, offsets = spread(texts)
-    hashes, places, bounds = passages.select_grams(tokens, offsets, length, Contract())
+    hashes, places, bounds = passages.select_grams(tokens, offsets, length, UnicodeWords())
     numbers = np.repeat(np.arange(offsets.size - 1), np.diff(bounds))
     shared = np.isin(hashes, [value for value in hashes.tolist() if hashes.tolist().count(value) > 1])
     begins, of = passages.find_asked(places[shared], numbers[shared], np.diff(offsets), length)

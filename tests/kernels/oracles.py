@@ -1,17 +1,43 @@
-"""Tokens in NumPy, the oracle of the compiled loops: separated, found as spans of bytes, and hashed."""
+"""Oracles of the compiled loops in NumPy: the same bits by another way, fast enough for large arrays.
 
-from hashlib import blake2b
+tests/oracles.py says the same more slowly and shares nothing with the kernels; these share the tables of Unicode.
+"""
+
 from itertools import pairwise
 
 import numpy as np
-import pyarrow as pa
 
-from dedup.kernels import Bytes, Flags, Hashes, Integers
 from dedup.kernels.hashing import GOLDEN, expand, mix
 from dedup.kernels.text.characters import MARK, SEPARATOR, UNSPACED, UNSPACED_MARK, WORD
+from dedup.kernels.text.tokenizer import read_buffers
+from dedup.kernels.text.unicode_words import _ascii_table, classes_of, normaliser
 
 
-def separate(texts: list[str], table: Bytes) -> list[bytes]:
+def hash_tokens(texts, words):
+    """Return what `UnicodeWords.hash` returns without a key."""
+    folded, offsets, starts, ends = find_tokens(texts, words)
+    return hash_spans(folded, starts, ends, words.seed), np.searchsorted(starts, offsets)
+
+
+def find_tokens(texts, words):
+    """Return folded bytes, zeros between tokens, offsets of documents, and the bytes at which tokens begin and end."""
+    raw, offsets = read_buffers(texts)
+    raw, offsets = _fold(raw, offsets, words)
+    folded = np.frombuffer(raw.tobytes().translate(_ascii_table(words)) + bytes(8), dtype=np.uint8)
+    return folded, offsets, *find_spans(folded[: raw.size] != SEPARATOR, offsets)
+
+
+def _fold(raw, offsets, words):
+    """Normalise each document by the Unicode database, and put separators between its tokens."""
+    content = raw.tobytes()
+    documents = [content[start:end] for start, end in pairwise(offsets.tolist())]
+    normalise = normaliser(words)
+    documents = separate([normalise(each.decode("utf-8", "replace")) for each in documents], classes_of(words))
+    joined = np.frombuffer(b"".join(documents), dtype=np.uint8)
+    return joined, np.cumsum([0, *map(len, documents)], dtype=np.int64)
+
+
+def separate(texts, table):
     """Return the tokens of normalised texts as UTF-8 with at least one separator between two tokens."""
     points = np.frombuffer("\0".join(texts).encode("utf-32-le"), dtype=np.uint32)
     classes = table[points]
@@ -27,7 +53,7 @@ def separate(texts: list[str], table: Bytes) -> list[bytes]:
     return [encoded[start:end] for start, end in pairwise(cuts)]
 
 
-def mark_breaks(classes: Bytes) -> Flags:
+def mark_breaks(classes):
     """Tell at which code points of these classes a token begins whatever stands before: bool [n].
 
     Inside a run of token characters that is at an unspaced letter, at an unspaced mark that follows no unspaced letter,
@@ -38,11 +64,10 @@ def mark_breaks(classes: Bytes) -> Flags:
     unspaced = (np.where(anchors < 0, SEPARATOR, classes[anchors]) >= UNSPACED) & (classes != SEPARATOR)
     follows = np.zeros(classes.size, dtype=bool)
     follows[1:] = unspaced[:-1]
-    breaks: Flags = (classes == UNSPACED) | ((classes == UNSPACED_MARK) & ~follows) | ((classes == WORD) & follows)
-    return breaks
+    return (classes == UNSPACED) | ((classes == UNSPACED_MARK) & ~follows) | ((classes == WORD) & follows)
 
 
-def find_spans(inside: Flags, offsets: Integers) -> tuple[Integers, Integers]:
+def find_spans(inside, offsets):
     """Return the first and the past-the-end position of every run of `inside` that crosses no document boundary."""
     outside_before = np.ones(inside.size + 1, dtype=bool)
     np.logical_not(inside, out=outside_before[1:])
@@ -55,12 +80,11 @@ def find_spans(inside: Flags, offsets: Integers) -> tuple[Integers, Integers]:
     return starts, ends
 
 
-def hash_spans(padded: Bytes, starts: Integers, ends: Integers, seed: int) -> Hashes:
-    """Hash the bytes of every span; `padded` has 16 bytes more than the last span needs."""
-    aligned = padded[: padded.size // 8 * 8].view(np.uint64)
+def hash_spans(padded, starts, ends, seed):
+    """Hash the bytes of every span; `padded` has 8 bytes more than the last span needs."""
     key = expand(seed, 1)[0]
     lengths = ends - starts
-    hashes = mix(_blocks(aligned, starts, np.minimum(lengths, 8)) ^ key)
+    hashes = mix(_blocks(padded, starts, np.minimum(lengths, 8)) ^ key)
     long = np.flatnonzero(lengths > 8)
     if long.size:
         counts = (lengths[long] - 1) // 8
@@ -69,27 +93,11 @@ def hash_spans(padded: Bytes, starts: Integers, ends: Integers, seed: int) -> Ha
         begins = np.repeat(starts[long], counts) + numbers * 8
         widths = np.minimum(np.repeat(ends[long], counts) - begins, 8)
         keys = key + numbers.astype(np.uint64) * GOLDEN
-        hashes[long] += np.add.reduceat(mix(_blocks(aligned, begins, widths) ^ keys), firsts)
+        hashes[long] += np.add.reduceat(mix(_blocks(padded, begins, widths) ^ keys), firsts)
     return hashes
 
 
-def hash_keyed(tokens: Bytes, lengths: Integers, key: bytes, seed: int) -> Hashes:
-    """Hash tokens that lie end to end with a key, equal ones once."""
-    offsets = np.concatenate(([0], np.cumsum(lengths)))
-    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(tokens)]
-    encoded = pa.LargeBinaryArray.from_buffers(pa.large_binary(), lengths.size, buffers).dictionary_encode()
-    salt = seed.to_bytes(16, "little")
-    digests = [blake2b(token, digest_size=8, key=key, salt=salt).digest() for token in encoded.dictionary.to_pylist()]
-    hashes: Hashes = np.frombuffer(b"".join(digests), dtype="<u8").astype(np.uint64)[encoded.indices.to_numpy()]
-    return hashes
-
-
-def _blocks(aligned: Hashes, begins: Integers, widths: Integers) -> Hashes:
+def _blocks(padded, begins, widths):
     """Load `widths` (1 to 8) bytes from each position as a little-endian integer."""
-    index = begins >> 3
-    shift = ((begins & 7) << 3).astype(np.uint64)
-    low = aligned[index] >> shift
-    # Two shifts, since a shift by 64 is undefined where the position is aligned.
-    high = (aligned[index + 1] << np.uint64(1)) << (np.uint64(63) - shift)
-    blocks: Hashes = (low | high) & (np.uint64(0xFFFFFFFFFFFFFFFF) >> ((8 - widths) << 3).astype(np.uint64))
-    return blocks
+    blocks = np.lib.stride_tricks.sliding_window_view(padded, 8)[begins].view("<u8")[:, 0]
+    return blocks & (np.uint64(0xFFFFFFFFFFFFFFFF) >> ((8 - widths) << 3).astype(np.uint64))

@@ -1,20 +1,23 @@
 """The text contract, version 1: which tokens a text has and how they are hashed."""
 # ruff: noqa: RUF001 - letters that look alike are what the contract must tell apart
 
+import unicodedata
+from dataclasses import replace
 from hashlib import blake2b
-from itertools import chain
+from itertools import chain, pairwise
 
 import numpy as np
 import pyarrow as pa
 import pytest
 import regex
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from dedup.kernels.hashing import expand, mix
+from dedup.kernels.hashing import expand, key_fingerprint, mix
 from dedup.kernels.text import characters
-from dedup.kernels.text.tokenizer import Contract, key_fingerprint, tokenise
+from dedup.kernels.text.unicode_words import UnicodeWords
 from tests import oracles, strategies
+from tests.kernels import oracles as numpy_oracles
 from tests.kernels import unragged
 
 PUBLISHED = [404782839792581534, 8464380478030331170, 4490210150949542640]
@@ -24,7 +27,7 @@ TYPES = [pa.string(), pa.large_string(), pa.binary(), pa.large_binary()]
 
 def tokens_of(array, seed=1, **options):
     """Return the token hashes of every document as lists."""
-    hashes, offsets = tokenise(array, Contract(seed=seed, **options))
+    hashes, offsets = UnicodeWords(seed=seed, **options).hash(array)
     assert (hashes.dtype, offsets.dtype) == (np.uint64, np.int64)
     return unragged(hashes, offsets)
 
@@ -45,19 +48,8 @@ def test_bytes_that_are_not_utf8_separate_and_null_is_empty(cells):
     assert tokens_of(pa.array(cells, pa.binary())) == hashes_of(cells)
 
 
-contracts = st.fixed_dictionaries(
-    {},
-    optional={
-        "case": st.just("keep"),
-        "accents": st.just("drop"),
-        "digits": st.just("zero"),
-        "tokens": st.sampled_from(["punctuation", "whitespace"]),
-    },
-)
-
-
 @settings(max_examples=3 * settings().max_examples)
-@given(strategies.documents(), contracts)
+@given(strategies.documents(), strategies.word_settings)
 def test_what_counts_can_be_chosen(documents, chosen):
     expected = [[oracles.token_hash(token, 1) for token in oracles.tokens(each, **chosen)] for each in documents]
 
@@ -87,7 +79,7 @@ def test_choices_by_example(content, chosen, expected, key):
     assert tokens_of(pa.array([content]), key=key, **chosen) == [[hash_(token) for token in expected]]
 
 
-@given(strategies.cells(), contracts)
+@given(strategies.cells(), strategies.word_settings)
 def test_a_key_changes_every_hash_and_no_token(cells, chosen):
     array = pa.array(cells, pa.binary())
     plain, one, other = (tokens_of(array, key=key, **chosen) for key in (b"", b"a" * 16, b"b" * 16))
@@ -105,7 +97,7 @@ def test_a_key_is_known_by_a_fingerprint_that_does_not_show_it():
     assert (
         key_fingerprint(b"a" * 16) == blake2b(b"fingerprint", digest_size=8, key=b"a" * 16, person=b"dedup").hexdigest()
     )
-    assert "aaaa" not in repr(Contract(key=b"a" * 16))
+    assert "aaaa" not in repr(UnicodeWords(key=b"a" * 16))
 
 
 @given(strategies.documents())
@@ -215,7 +207,7 @@ def test_a_changed_byte_anywhere_in_a_token_changes_its_hash():
 
 
 def test_a_token_keeps_its_published_hash():
-    hashes, _ = tokenise(pa.array(["deduplication 文 a"]), Contract())
+    hashes, _ = UnicodeWords().hash(pa.array(["deduplication 文 a"]))
 
     assert hashes.tolist() == PUBLISHED
 
@@ -263,3 +255,89 @@ def test_the_frozen_classes_are_unicodes():
 
 def test_surrogates_have_no_class():
     assert not characters.unicode_classes()[0xD800:0xE000].any()
+
+
+@settings(max_examples=4 * settings().max_examples)
+@given(strategies.documents(), strategies.words)
+@example(["ΟΔΟΣ ΣΑΣ", "a\u0301b e\u0301", "\u1100\u1161\u11a8각"], UnicodeWords())
+def test_the_characters_of_tokens_are_those_tokens(texts, tokenizer):
+    def hash_alone(text):
+        return tokenizer.hash(pa.array([text]))[0].tolist()
+
+    places = tokenizer.locate(pa.array(texts, pa.string()))
+
+    hashes, offsets = tokenizer.hash(pa.array(texts, pa.string()))
+    assert places.offsets.tolist() == offsets.tolist()
+    rows = zip(texts, *(unragged(each, offsets) for each in (hashes, places.begins, places.ends)), strict=True)
+    for text, expected, begins, ends in rows:
+        assert all(0 <= begin < end <= len(text) for begin, end in zip(begins, ends, strict=True))
+        # Between two tokens that share no character, the text may be cut, and each side keeps its tokens.
+        for number, (end, begin) in enumerate(zip(ends, begins[1:], strict=False), 1):
+            assert end <= begin or set(range(begin, end)) <= set(range(begins[number - 1], ends[number]))
+            if end <= begin:
+                alone = hash_alone(text[:end])
+                # The lower case of a sigma is another where a word ends.
+                assert len(alone) == number
+                assert "Σ" in text or alone == expected[:number]
+                assert len(hash_alone(text[begin:])) == len(expected) - number
+
+
+@given(strategies.documents())
+@example(["x\u0301 a\u200d\u0301b", "a\u200db", ".\u0301", "e\ufe0f!"])
+def test_no_mark_is_parted_from_what_it_stands_on(texts):
+    places = UnicodeWords().locate(pa.array(texts, pa.string()))
+
+    for text, begins, ends in zip(
+        texts, unragged(places.begins, places.offsets), unragged(places.ends, places.offsets), strict=True
+    ):
+        for place in {*begins, *ends} - {0, len(text)}:
+            assert not unicodedata.combining(text[place])
+            assert text[place] != "\u200d" != text[place - 1]
+
+
+@given(st.lists(strategies.texts(), min_size=2, max_size=2))
+def test_equal_tokens_have_equal_digests_wherever_they_stand(texts):
+    joined = [f"{texts[0]} {texts[1]}", texts[1].upper().lower(), texts[1]]
+    places = UnicodeWords().locate(pa.array(joined))
+    hashes, offsets = UnicodeWords().hash(pa.array(joined))
+
+    whole = [places.digest(*bounds, b"") for bounds in pairwise(offsets.tolist())]
+    count = int(offsets[3] - offsets[2])
+    last = places.digest(int(offsets[1]) - count, int(offsets[1]), b"")
+    tokens = unragged(hashes, offsets)
+    assert (whole[1] == whole[2]) == (tokens[1] == tokens[2])
+    assert (last == whole[2]) == (tokens[0][len(tokens[0]) - count :] == tokens[2])
+
+
+def test_a_digest_minds_where_tokens_end_and_the_key():
+    places = UnicodeWords().locate(pa.array(["ab c", "a bc"]))
+
+    assert places.digest(0, 2, b"") != places.digest(2, 4, b"") != places.digest(2, 4, b"key")
+
+
+def check_loops(texts, tokenizer):
+    """Hash and locate texts, and compare with the oracle in NumPy."""
+    array = pa.array(texts, pa.string())
+    folded, _, starts, ends = numpy_oracles.find_tokens(array, tokenizer)
+    tokens = [folded[start:end].tobytes() for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
+    expected, bounds = numpy_oracles.hash_tokens(array, tokenizer)
+    places = tokenizer.locate(array)
+
+    for found, offsets in (tokenizer.hash(array), replace(tokenizer, key=b"key").hash(array)):
+        assert offsets.tolist() == bounds.tolist()
+        assert found.size == expected.size
+    assert tokenizer.hash(array)[0].tolist() == expected.tolist()
+    assert (places.offsets.tolist(), places.digested.tobytes()) == (bounds.tolist(), b"".join(tokens))
+    assert np.diff(places.widths).tolist() == [*map(len, tokens)]
+
+
+@settings(max_examples=3 * settings().max_examples)
+@given(strategies.documents(), strategies.words)
+def test_the_loops_find_the_tokens_of_the_oracle_in_numpy(texts, tokenizer):
+    check_loops(texts, tokenizer)
+
+
+def test_every_character_parts_and_joins_tokens_as_in_numpy():
+    points = [chr(each) for each in range(0x110000) if unicodedata.category(chr(each)) not in {"Cn", "Co", "Cs"}]
+
+    check_loops([f"a{each}b {each}漢{each}ก{each}" for each in points[:: len(points) // 9000]], UnicodeWords())
