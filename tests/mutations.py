@@ -771,10 +771,10 @@ MUTATIONS = (
     Mutation(
         "passage-mark",
         "No cut parts a character from the marks on it.",
-        "kernels/text/cuts.py",
+        "kernels/text/unicode_words.py",
         "begins[1:] &= points[:-1] != JOINER",
         "begins[1:] |= False",
-        ("kernels/text/test_cuts.py",),
+        ("kernels/text/test_unicode_words.py",),
     ),
     # Layers.
     Mutation(

@@ -24,7 +24,7 @@ PARTS = {
     "dedup/kernels": {"llvmlite", "numba", "numpy", "scipy", "pyarrow", "xxhash", "dedup.kernels"},
     "dedup/tables": {"pyarrow", "pyspark", "dedup.errors"},
     "dedup/tables/counts.py": set(),
-    "dedup/settings": {"dedup.settings", "dedup.kernels.text.tokenizer", "dedup.errors"},
+    "dedup/settings": {"dedup.settings", "dedup.kernels.text", "dedup.kernels.hashing", "dedup.errors"},
     "dedup/settings/rules.py": {"dedup.errors"},
     "dedup/settings/options.py": {
         *("dedup.errors", "dedup.settings.rules", "dedup.settings.banding", "dedup.settings.keeping"),
