@@ -3,6 +3,8 @@
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from dedup.version import __version__
+
 if TYPE_CHECKING:
     from dedup.api import deduplicate
     from dedup.errors import (
@@ -21,7 +23,6 @@ if TYPE_CHECKING:
     from dedup.settings.options import Config as Settings
     from dedup.store.lookup import Match, lookup
 
-__version__ = "0.1.0"
 
 __all__ = [
     "AlertError",

@@ -2,8 +2,8 @@
 
 from importlib.util import find_spec
 
-from dedup import __version__
 from dedup.errors import DedupError
+from dedup.version import __version__
 
 WHEEL = f"corpus_dedup-{__version__}-py3-none-any.whl"
 """The package's own file: its name on an index may be a stranger's."""

@@ -13,7 +13,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dedup.evaluate.evaluation import Question, evaluate
+from dedup.evaluate.dispatch import evaluate
+from dedup.evaluate.evaluation import Question
 from dedup.settings.files import load_config
 
 SECOND = ("lsh.bands=9", "lsh.rows=13")

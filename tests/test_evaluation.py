@@ -14,7 +14,8 @@ import pytest
 import dedup.evaluate.corpus
 import dedup.evaluate.sample
 from dedup.errors import ConfigError, DataError, StorageError
-from dedup.evaluate.evaluation import Question, check_comparable, evaluate
+from dedup.evaluate.dispatch import evaluate
+from dedup.evaluate.evaluation import Question, check_comparable
 from dedup.evaluate.show import to_table
 from dedup.run import opening
 from dedup.run.job import Job

@@ -5,8 +5,8 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 
-from dedup import __version__
 from dedup.cli.common import command
+from dedup.version import __version__
 
 VERBS = {
     "run": "remove near-duplicate documents from a corpus",

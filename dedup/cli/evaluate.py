@@ -4,10 +4,10 @@ import argparse
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from dedup import __version__
 from dedup.cli.common import add_settings, command, read_settings
 from dedup.display import hide_secrets, log_to_stderr
 from dedup.extras import check_extra
+from dedup.version import __version__
 
 if TYPE_CHECKING:
     from dedup.evaluate.evaluation import Question
@@ -49,7 +49,7 @@ def parse_arguments(arguments: Sequence[str], prog: str = "evaluate") -> argpars
 
 
 def _evaluate_on_spark(question: "Question") -> dict[str, Any]:
-    from dedup.evaluate.evaluation import evaluate  # noqa: PLC0415 - as below
+    from dedup.evaluate.dispatch import evaluate  # noqa: PLC0415 - as below
 
     check_extra("engine spark", "spark")
     from dedup.run.session import close_session, open_session  # noqa: PLC0415 - as below
@@ -74,7 +74,8 @@ def main(arguments: Sequence[str], prog: str = "evaluate") -> int:
         other = read_settings(options, options.against)
 
     # What evaluates takes a second to import, which a mistake in the settings need not wait for.
-    from dedup.evaluate.evaluation import Question, check_comparable, evaluate, needs_spark  # noqa: PLC0415
+    from dedup.evaluate.dispatch import evaluate, needs_spark  # noqa: PLC0415
+    from dedup.evaluate.evaluation import Question, check_comparable  # noqa: PLC0415
     from dedup.evaluate.show import to_table  # noqa: PLC0415
     from dedup.files.hiding import hide_pandas  # noqa: PLC0415
 

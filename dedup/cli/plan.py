@@ -4,11 +4,11 @@ import argparse
 import json
 from collections.abc import Sequence
 
-from dedup import __version__
 from dedup.cli.common import add_settings, command, read_settings
 from dedup.plan.answer import answer
 from dedup.plan.question import Question
 from dedup.plan.show import to_text
+from dedup.version import __version__
 
 OWN = {"config", "preset", "set", "text_column", "json"}
 """Options that are no part of the question."""

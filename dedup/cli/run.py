@@ -9,10 +9,10 @@ import threading
 import time
 from collections.abc import Sequence
 
-from dedup import __version__
 from dedup.cli.common import add_settings, command, mute, print_error, read_settings, tell_error
 from dedup.display import hide_secrets, log_to_stderr
 from dedup.errors import AlertError, ConfigError, DedupError, FinishedError
+from dedup.version import __version__
 
 
 def parse_arguments(arguments: Sequence[str], prog: str = "dedup") -> argparse.Namespace:

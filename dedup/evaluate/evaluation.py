@@ -4,34 +4,27 @@ Everything is measured on a sample (see `sample`), at settings that share its si
 """
 
 import json
-import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from dedup import __version__
 from dedup.errors import ConfigError, DataError, StorageError
-from dedup.evaluate.corpus import Corpus, FileCorpus, Labelled
+from dedup.evaluate.corpus import Corpus, Labelled
 from dedup.evaluate.judgement import Trial, judge, list_sides
 from dedup.evaluate.pairs import find_alike
 from dedup.evaluate.sample import NEIGHBOURS, Sample, assemble, bring_along, complete_components, plant
 from dedup.evaluate.truth import find_truth
-from dedup.files.storage import Storage
 from dedup.kernels import sample_search
 from dedup.kernels.representatives import elect
-from dedup.run.job import Job
 from dedup.run.lock import TextStorage
 from dedup.run.overlap import check_apart, check_outside
-from dedup.run.reach import find_obstacle
 from dedup.settings.files import flatten, to_dict
 from dedup.settings.options import Config
 from dedup.settings.profiles import refuse_profiles
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from dedup.version import __version__
 
 FLOOR = 0.5
 """Least similarity that the exact search looks for, unless a threshold is lower."""
@@ -60,39 +53,6 @@ class Question:
     output: str = ""
     """Folder for evaluation.json; empty for none."""
     overwrite: bool = False
-
-
-def evaluate(spark: "SparkSession | None", question: Question) -> dict[str, Any]:
-    """Answer a question about settings and a corpus, with Spark if there is a session.
-
-    Returns
-    -------
-    dict
-        What evaluation.json holds.
-
-    Raises
-    ------
-    DedupError
-        When the settings cannot be compared, or the input, the labels or the output do not allow it.
-    """
-    check_comparable(question.config, question.other)
-    if spark is not None:
-        from dedup.evaluate.onspark import evaluate_on_spark  # noqa: PLC0415 - what needs no Spark starts without it
-
-        return evaluate_on_spark(spark, question)
-    storage = Storage()
-    target = check_target(storage, question)
-    return answer(FileCorpus.open(question.inputs, question.config), storage, question, target)
-
-
-def needs_spark(question: Question) -> bool:
-    """Tell whether Spark is to read the corpus: under spark-submit, where it is asked for, and where only it can."""
-    config = question.config
-    if "PYSPARK_GATEWAY_PORT" in os.environ or config.engine == "spark" or config.input.is_table:
-        return True
-    inputs = [*question.inputs, *filter(None, [question.pairs])]
-    job = Job(inputs=inputs, output=question.output or ".", config=config)
-    return config.engine == "auto" and bool(find_obstacle(job))
 
 
 def check_comparable(config: Config, other: Config | None) -> None:

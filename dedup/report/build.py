@@ -14,7 +14,6 @@ from typing import Any, TypeAlias
 import numpy as np
 from scipy.special import betaincinv
 
-from dedup import __version__
 from dedup.display import hide_secrets
 from dedup.kernels import frequencies
 from dedup.kernels.compiled import AVAILABLE
@@ -29,6 +28,7 @@ from dedup.settings.files import to_dict
 from dedup.settings.layers import NEAR
 from dedup.settings.options import Config
 from dedup.tables.counts import Layered, Lost, Near, Verified, Written
+from dedup.version import __version__
 
 Sample: TypeAlias = Sequence[tuple[int, bytes]]
 """Documents as from `frequencies.shorten` by doc_id, those of equal rows as often as there are such."""

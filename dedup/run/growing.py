@@ -46,8 +46,9 @@ from dedup.settings.layers import NEAR
 from dedup.settings.options import Config
 from dedup.settings.profiles import refuse_profiles
 from dedup.store.adding import Grown, grow
+from dedup.store.folder import TRIES, Conflict
 from dedup.store.state import State, choose_deciding, create, find_state, read_rows, read_state
-from dedup.store.tables import Conflict, Tables
+from dedup.store.tables import Tables
 from dedup.tables.counts import Stored
 
 if TYPE_CHECKING:
@@ -55,8 +56,6 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger("dedup")
 Brought = TypeVar("Brought")
-TRIES = 20
-"""Other writers that may be first before this one gives up."""
 REMEMBERED = 10
 """Batches whose mean the removal rate is held against."""
 

@@ -5,7 +5,6 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from typing import Any
 
-from dedup import __version__
 from dedup.files.storage import find_result
 from dedup.report.alerts import refuse
 from dedup.report.baseline import parse_baseline
@@ -18,6 +17,7 @@ from dedup.run.prompts import list_fingerprints
 from dedup.run.workspace import Storage, Workspace
 from dedup.settings.files import flatten, to_dict, to_toml
 from dedup.settings.hashspec import HashSpec
+from dedup.version import __version__
 
 KEY_FILE = "hash.key_file"
 """The setting that may change between tries: what counts is what the file holds."""

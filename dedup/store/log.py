@@ -14,8 +14,8 @@ from deltalake.transaction import AddAction, RemoveAction
 
 from dedup.errors import StorageError
 from dedup.files.systems import absolute, redact, split_url
+from dedup.store.folder import TRIES, Conflict, File, list_named, narrow
 from dedup.store.schemas import BATCHES, SEGMENT
-from dedup.store.tables import TRIES, Conflict, File, list_named, narrow
 
 TRANSACTION = "dedup"
 """Name of the one line of commits to `batches`: two that follow the same commit exclude each other."""

@@ -17,9 +17,10 @@ from dedup.files.systems import redact
 from dedup.kernels import Hashes, Integers
 from dedup.kernels.sets.exact import take
 from dedup.store.arrays import expand
+from dedup.store.folder import File
 from dedup.store.schemas import Layout, list_layouts
 from dedup.store.state import State, read_state
-from dedup.store.tables import FIRSTS, File, Tables
+from dedup.store.tables import FIRSTS, Tables
 
 WHOLE = 4
 """Part of the groups between the first and the last wanted, as a divisor, from which on all of them are read."""

@@ -9,15 +9,16 @@ from typing import Any, Self
 
 import pyarrow as pa
 
-from dedup import __version__
 from dedup.engines.values import Search
 from dedup.errors import ConfigError, StorageError
 from dedup.files.systems import redact
 from dedup.settings.files import flatten, to_dict
 from dedup.settings.hashspec import HashSpec
 from dedup.settings.options import Config
+from dedup.store.folder import File, list_named
 from dedup.store.schemas import BATCHES, STATES, TABLES, list_layouts
-from dedup.store.tables import File, Tables, list_named
+from dedup.store.tables import Tables
+from dedup.version import __version__
 
 FORMAT = 1
 """Version of the tables."""

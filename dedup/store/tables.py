@@ -1,9 +1,7 @@
 """Tables of Delta Lake in the folder of a store: files written and read as they are, and their commits."""
 
 import contextlib
-import os
 import secrets
-import stat
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +14,7 @@ import pyarrow.parquet as pq
 from dedup.extras import check_extra
 from dedup.files.storage import Storage
 from dedup.files.systems import is_local, redact, resolve
+from dedup.store.folder import Conflict, File, list_named, narrow
 from dedup.store.schemas import BATCHES, SEGMENT, Layout
 
 if TYPE_CHECKING:
@@ -25,25 +24,6 @@ if TYPE_CHECKING:
 
 FIRSTS = b"dedup.firsts"
 """Metadata of a file: the first key of each of its groups, int64."""
-TRIES = 20
-"""Other writers that may be first before one gives up."""
-
-
-class Conflict(Exception):  # noqa: N818 - no error: the writer starts over
-    """Another writer has committed since the state was read."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class File:
-    """A file of a table."""
-
-    path: str
-    """Below the folder of the table."""
-    size: int
-    segment: str
-    rows: int
-    changed: int = 0
-    """Milliseconds since 1970."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,38 +142,6 @@ class Tables:
             pq.ParquetFile(stream, metadata=footer) as found,
         ):
             yield found
-
-
-@contextlib.contextmanager
-def narrow(path: str) -> Iterator[None]:
-    """Let files and folders that are made be no wider open than the folder of a store."""
-    if not is_local(path):
-        yield
-        return
-    mode = stat.S_IMODE(Path(resolve(path)[1]).stat().st_mode)
-    # It is of the whole process: what other threads make in these milliseconds is no wider open either.
-    before = os.umask(0o777)
-    os.umask(before | 0o777 & ~mode)
-    try:
-        yield
-    finally:
-        os.umask(before)
-
-
-def list_named(table: "DeltaTable") -> list[File]:
-    """Return the files that an open table names, by path."""
-    segments = f"partition.{SEGMENT}"
-    found = [
-        File(
-            path=each["path"],
-            size=each["size_bytes"],
-            segment=each.get(segments, ""),
-            rows=each["num_records"] or 0,
-            changed=each["modification_time"],
-        )
-        for each in pa.table(table.get_add_actions(flatten=True)).to_pylist()
-    ]
-    return sorted(found, key=lambda file: file.path)
 
 
 def _look_ahead(parts: Iterable[pa.Table]) -> Iterator[tuple[pa.Table, bool]]:

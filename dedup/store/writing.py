@@ -7,10 +7,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dedup.kernels import Flags
+from dedup.store.folder import Conflict, File
 from dedup.store.schemas import TABLES, list_layouts
 from dedup.store.snapshot import Snapshot, read_firsts
 from dedup.store.state import Change, Label, State, commit, name_segment, withdraw
-from dedup.store.tables import Conflict, File, Tables
+from dedup.store.tables import Tables
 
 MERGED = 1 << 22
 """Rows merged at a time, about: bounds memory."""

@@ -4,7 +4,8 @@ import pytest
 
 from dedup import lookup
 from dedup.cli import store as cli
-from dedup.store.tables import Conflict, Tables
+from dedup.store.folder import Conflict
+from dedup.store.tables import Tables
 from dedup.store.upkeep import check
 from tests.engines import SEARCH, Row
 from tests.store import edges_of, find_union, list_edges, prepare

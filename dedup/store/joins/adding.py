@@ -26,6 +26,7 @@ from dedup.stages.placement import fits_broadcast
 from dedup.stages.table import Keep, Table
 from dedup.store.arrays import distinct, is_in
 from dedup.store.changing import to_links
+from dedup.store.folder import File
 from dedup.store.growth import Links
 from dedup.store.joins.arriving import list_documents, meet, number
 from dedup.store.joins.election import Decided, decide
@@ -34,7 +35,7 @@ from dedup.store.joins.reading import Reader
 from dedup.store.joins.step import Step, list_own
 from dedup.store.joins.writing import write_rows, write_sets
 from dedup.store.state import Label, State
-from dedup.store.tables import File, Tables
+from dedup.store.tables import Tables
 from dedup.store.writing import Writing
 from dedup.tables.counts import Lost, Signed
 from dedup.tables.ids import SHOWN

@@ -17,9 +17,10 @@ from dedup.kernels.runs.blocks import routes, split, unpack
 from dedup.stages.exchange import Batches, gather
 from dedup.stages.placement import ceil_div, fits_broadcast
 from dedup.store.arrays import distinct, is_in
+from dedup.store.folder import File
 from dedup.store.schemas import TABLES, Layout
 from dedup.store.snapshot import Snapshot, find_rows
-from dedup.store.tables import File, Tables
+from dedup.store.tables import Tables
 
 SCANNED = 1 << 21
 """Rows that a task reads of a whole table."""

@@ -13,8 +13,9 @@ from dedup.kernels.sets import shingles
 from dedup.kernels.text.tokenizer import Tokenizer
 from dedup.stages.documents import Corpus
 from dedup.stages.exchange import Batches, by_piece
+from dedup.store.folder import File
 from dedup.store.schemas import Layout
-from dedup.store.tables import File, Tables
+from dedup.store.tables import Tables
 
 FILES = T.StructType().add("path", T.StringType()).add("size", T.LongType()).add("rows", T.LongType())
 """Files that tasks have written."""

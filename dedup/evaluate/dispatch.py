@@ -1,0 +1,63 @@
+"""Evaluation of a corpus by its paths, on this machine or with Spark."""
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from dedup.evaluate.corpus import FileCorpus
+from dedup.evaluate.evaluation import Question, answer, check_comparable, check_target
+from dedup.files.storage import Storage
+from dedup.run.job import Job
+from dedup.run.reach import find_obstacle
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def evaluate(spark: "SparkSession | None", question: Question) -> dict[str, Any]:
+    """Answer a question about settings and a corpus, with Spark if there is a session.
+
+    Returns
+    -------
+    dict
+        What evaluation.json holds.
+
+    Raises
+    ------
+    DedupError
+        When the settings cannot be compared, or the input, the labels or the output do not allow it.
+    """
+    check_comparable(question.config, question.other)
+    if spark is not None:
+        return _evaluate_on_spark(spark, question)
+    storage = Storage()
+    target = check_target(storage, question)
+    return answer(FileCorpus.open(question.inputs, question.config), storage, question, target)
+
+
+def _evaluate_on_spark(spark: "SparkSession", question: Question) -> dict[str, Any]:
+    from py4j.protocol import Py4JError  # noqa: PLC0415 - what needs no Spark starts without it
+    from pyspark.errors import PySparkException  # noqa: PLC0415 - as above
+
+    from dedup.evaluate.rows import RowCorpus  # noqa: PLC0415 - as above
+    from dedup.run import storage as hadoop  # noqa: PLC0415 - as above
+    from dedup.run.faults import recognise  # noqa: PLC0415 - as above
+
+    storage = hadoop.Storage(spark)
+    target = check_target(storage, question)
+    try:
+        return answer(RowCorpus.open(spark, storage, question.inputs, question.config), storage, question, target)
+    except (PySparkException, Py4JError) as error:
+        known = recognise(error)
+        if known is None or spark.sparkContext._jsc is None:  # noqa: SLF001 - stopped: what fails then has no cause
+            raise
+        raise known from error
+
+
+def needs_spark(question: Question) -> bool:
+    """Tell whether Spark is to read the corpus: under spark-submit, where it is asked for, and where only it can."""
+    config = question.config
+    if "PYSPARK_GATEWAY_PORT" in os.environ or config.engine == "spark" or config.input.is_table:
+        return True
+    inputs = [*question.inputs, *filter(None, [question.pairs])]
+    job = Job(inputs=inputs, output=question.output or ".", config=config)
+    return config.engine == "auto" and bool(find_obstacle(job))
