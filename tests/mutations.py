@@ -858,6 +858,22 @@ MUTATIONS = (
         ("layers/test_containment.py", "kernels/sets/test_containment.py"),
     ),
     Mutation(
+        "contained-in-unsure",
+        "A document goes for certain only if one contains it that nothing else may contain.",
+        "layers/including.py",
+        'pc.equal(pc.list_value_length(batch["others"]), 0)',
+        'pc.greater_equal(pc.list_value_length(batch["others"]), 0)',
+        ("layers/test_containment.py",),
+    ),
+    Mutation(
+        "chain-of-inclusions",
+        "No document is compared with one that goes for certain.",
+        "layers/including.py",
+        "is_claim & ~follows & (places < most)",
+        "is_claim & (places < most)",
+        ("layers/test_containment.py",),
+    ),
+    Mutation(
         "own-duplicate",
         "A document is not told to be a duplicate of itself.",
         "store/comparing.py",

@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
-from dedup.engine.engine import Batches, Engine, Rows, Shuffle
+from dedup.engine.engine import Batches, Engine, Rows, Shuffle, Work
 from dedup.kernels import election
 from dedup.kernels.runs.counting import add_groups
 from dedup.kernels.runs.groups import join_groups
@@ -17,6 +17,7 @@ from dedup.layers import including
 from dedup.layers.copies import OWNER, Choice, name_owners, spare
 from dedup.layers.including import LARGER, RANKED
 from dedup.layers.layer import Found
+from dedup.layers.ordering import ordered, rank_documents
 from dedup.settings.layers import Containment
 from dedup.tables import arrow
 
@@ -38,12 +39,53 @@ class ContainmentLayer:
         """Search the documents: DOCUMENTS -> REMOVALS.
 
         Every shingle is shuffled once, as 24 bytes, and those that several documents have twice more; then the shingles
-        of documents that may be contained, once for each other that may contain them. For
-        why no pair is missed but those that are counted see `dedup.kernels.sets.containment`.
+        of documents that may be contained, once for each other that may contain them. For why no pair is missed but
+        those that are counted see `dedup.kernels.sets.containment`.
+
+        First every document is compared with the first holder, in the order of election, of each shingle by which it
+        finds others. What is then within a document that nothing may contain goes for certain, and no other need be
+        compared with it: so of a chain of inclusions each is compared with its last alone.
         """
         settings = self.settings
-        shingle = partial(including.shingle_batch, shingle_size=self.shingle_size, tokenizer=self.tokenizer)
-        documents = engine.scan("documents", shingle, including.SETS)
+        documents = engine.scan(
+            "documents",
+            partial(including.shingle_batch, shingle_size=self.shingle_size, tokenizer=self.tokenizer),
+            including.SETS,
+        )
+        claims = self._claim(engine, documents)
+        heads = self._ask(engine, "heads", claims, partial(including.name_heads, most=settings.max_larger))
+        first = self._compare(engine, "heads", heads)
+        edges = self._select_edges(engine, first)
+        contained = engine.concat(
+            engine.map(heads, including.note_sure, including.CONTAINED),
+            engine.map(edges, including.note_contained, including.CONTAINED),
+        )
+        gone = engine.group(
+            "gone",
+            contained,
+            Shuffle(
+                emitted=including.CONTAINED,
+                by=["larger_id"],
+                order=["role"],
+                work=including.find_gone,
+                schema=including.GONE,
+            ),
+        )
+        paired = engine.concat(
+            self._pair(engine, claims, gone), engine.map(claims, including.note_done, including.PAIRED)
+        )
+        others = self._ask(engine, "others", paired, including.name_both)
+        if not engine.measure(others)["rows"]:
+            return self._elect(engine, documents, heads, first, edges)
+        second = self._compare(engine, "others", others)
+        compared, edges = (
+            engine.concat(*tables) for tables in ((first, second), (edges, self._select_edges(engine, second)))
+        )
+        return self._elect(engine, documents, heads, compared, edges)
+
+    def _claim(self, engine: Engine[Rows], documents: Rows) -> Rows:
+        """Return CLAIMS of SETS."""
+        settings = self.settings
         shared = engine.group(
             "shared",
             documents,
@@ -57,9 +99,11 @@ class ContainmentLayer:
                 repeated=True,
             ),
         )
+        keys = ordered(engine.id_type)
+        ranked = rank_documents(engine, engine.select(documents, *keys.names), keys, self.choice.rules)
         prefixes = engine.group(
             "prefixes",
-            shared,
+            engine.concat(shared, engine.map(ranked, including.note_ranks, including.SHARED)),
             Shuffle(
                 emitted=including.SHARED,
                 by=["doc_id"],
@@ -68,44 +112,74 @@ class ContainmentLayer:
                 schema=including.PREFIXES,
             ),
         )
-        paired = engine.group(
-            "paired",
+        return engine.group(
+            "claims",
             prefixes,
             Shuffle(
                 emitted=including.PREFIXES,
                 by=["shingle"],
-                order=["turn", "doc_id"],
-                work=partial(including.pair, most=settings.max_larger),
+                order=["turn", "rank"],
+                work=partial(including.claim, most=settings.max_larger),
+                schema=including.CLAIMS,
+            ),
+        )
+
+    def _pair(self, engine: Engine[Rows], claims: Rows, gone: Rows) -> Rows:
+        """Return PAIRED of CLAIMS and GONE, without the pairs with documents that go."""
+        left = engine.group(
+            "open",
+            engine.concat(
+                engine.map(claims, including.note_claims, including.OPEN),
+                engine.map(gone, including.note_out, including.OPEN),
+            ),
+            Shuffle(
+                emitted=including.OPEN,
+                by=["doc_id"],
+                order=["role"],
+                work=partial(including.open_claims, most=self.settings.max_larger),
+                schema=including.LEFT,
+            ),
+        )
+        return engine.group(
+            "paired",
+            left,
+            Shuffle(
+                emitted=including.LEFT,
+                by=["shingle"],
+                order=["place"],
+                work=including.pair,
                 schema=including.PAIRED,
             ),
         )
-        asked = engine.group(
-            "asked",
-            paired,
+
+    def _ask(self, engine: Engine[Rows], name: str, rows: Rows, emit: Work) -> Rows:
+        """Return ASKED of rows that `emit` makes PAIRED of."""
+        return engine.group(
+            name,
+            rows,
             Shuffle(
-                emit=including.name_both,
+                emit=emit,
                 emitted=including.PAIRED,
                 by=["doc_id"],
-                order=["other_id"],
+                order=["other_id", "missed"],
                 work=including.join_pairs,
                 schema=including.ASKED,
             ),
         )
-        return self._compare(engine, documents, asked)
 
-    def _compare(self, engine: Engine[Rows], documents: Rows, asked: Rows) -> Found[Rows]:
-        """Compare the pairs, and choose who goes."""
+    def _compare(self, engine: Engine[Rows], name: str, asked: Rows) -> Rows:
+        """Compare the pairs."""
         sets_schema, sent, compared_schema = including.name_schemas(engine.id_type)
         sets = engine.fetch(
-            "sets",
+            f"{name}_sets",
             asked,
             partial(
                 including.shingle_again, shingle_size=self.shingle_size, tokenizer=self.tokenizer, schema=sets_schema
             ),
             sets_schema,
         )
-        compared = engine.group(
-            "compared",
+        return engine.group(
+            f"{name}_compared",
             sets,
             Shuffle(
                 emit=partial(including.send_sets, schema=sent),
@@ -116,8 +190,15 @@ class ContainmentLayer:
                 schema=compared_schema,
             ),
         )
-        threshold = self.settings.threshold
-        edges = engine.map(compared, partial(including.select_edges, threshold=threshold), compared_schema)
+
+    def _select_edges(self, engine: Engine[Rows], compared: Rows) -> Rows:
+        """Return the pairs of which one contains the other."""
+        *_, schema = including.name_schemas(engine.id_type)
+        return engine.map(compared, partial(including.select_edges, threshold=self.settings.threshold), schema)
+
+    def _elect(self, engine: Engine[Rows], documents: Rows, asked: Rows, compared: Rows, edges: Rows) -> Found[Rows]:
+        """Choose who goes."""
+        *_, compared_schema = including.name_schemas(engine.id_type)
         binned = engine.group(
             "bins",
             compared,

@@ -1,14 +1,14 @@
 """What the layer of containment does to batches of documents, of their shingles and of pairs."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from dedup.engine.engine import Batches
-from dedup.kernels import Hashes, Integers
-from dedup.kernels.runs.bounds import mark_firsts
+from dedup.kernels import Flags, Hashes, Integers
+from dedup.kernels.runs.bounds import mark_firsts, rank
 from dedup.kernels.runs.counting import count_groups, drop_repeated
 from dedup.kernels.runs.groups import bound_groups, join_groups
 from dedup.kernels.sets import containment
@@ -28,13 +28,27 @@ SETS = arrow.integer_lists("shingles")
 HELD = arrow.integers("shingle", "doc_id", "size")
 """Shingles of documents, each with how many the document has."""
 SHARED = arrow.integers("shingle", "doc_id", "size", "holders")
-"""Those of several documents; `holders` are counted up to MOST_HOLDERS."""
-PREFIXES = arrow.integers("shingle", "doc_id", "turn", "chosen")
+"""Those of several documents; `holders` are counted up to MOST_HOLDERS. 0 of them: in place of a shingle, the rank."""
+PREFIXES = arrow.integers("shingle", "doc_id", "turn", "rank", "chosen")
 """`turn` is the size, negative, and `chosen` 1 of those by which a document finds others."""
+CLAIMS = arrow.integers("shingle", "doc_id", "place", "seeks", "head_id")
+"""Holders of a shingle by their `place` in the order of election, from 0: with `seeks` 1 those that it makes find the
+ones before, and of the others those that may be found behind `head_id`, which is the first."""
 PAIRED = arrow.integers("doc_id", "other_id", "missed")
-"""Pairs to compare, the first of as many shingles or fewer; rows of a document with itself count pairs left out."""
+"""Pairs to compare, the first of as many shingles or fewer; rows of a document with itself count pairs left out, and
+`missed` is DONE of pairs that have been compared."""
+DONE = -1
 ASKED = pa.schema([*arrow.integers("doc_id", "missed"), *arrow.integer_lists("others")])
 """Documents to compare, with the others that may contain each; empty for those that only contain."""
+CONTAINED = arrow.integers("larger_id", "role", "doc_id")
+"""Documents with another that contains each; the role SURE says of a document that it stays, and comes first."""
+SURE, INSIDE = range(2)
+GONE = arrow.integers("doc_id")
+OPEN = arrow.integers("doc_id", "role", "shingle", "place", "seeks")
+"""CLAIMS of documents; the role OUT says of one that it goes, and comes first."""
+OUT, CLAIM = range(2)
+LEFT = arrow.integers("shingle", "place", "doc_id", "seeks", "is_open")
+"""CLAIMS whose documents find others than the first: `is_open` 1 of those that can be found."""
 MISSING = arrow.integers("doc_id", "missed")
 BINNED = arrow.integers("bin", "pairs")
 LARGER = "larger_"
@@ -82,36 +96,147 @@ def count_holders(batches: Batches) -> Batches:
         yield rows.filter(pa.array(counts > 1))
 
 
+def note_ranks(batches: Batches) -> Batches:
+    """Return ranked documents as rows of SHARED, which come before all others of the document."""
+    for batch in batches:
+        none = pa.array(np.zeros(batch.num_rows, dtype=np.int64))
+        yield pa.RecordBatch.from_arrays([batch["rank"], batch["doc_id"], none, none], schema=SHARED)
+
+
 def choose_prefixes(batches: Batches, *, threshold: float, least: int) -> Batches:
     """Mark the shingles by which documents find those that may contain them."""
-    for batch in join_groups(batches, ["doc_id"]):
+    for whole in join_groups(batches, ["doc_id"]):
+        bounds = bound_groups(whole, ["doc_id"])
+        ranks = np.repeat(whole["shingle"].to_numpy()[bounds[:-1]], np.diff(bounds))
+        is_shared = whole["holders"].to_numpy() > 0
+        batch = whole.filter(pa.array(is_shared))
         sizes = batch["size"].to_numpy()
         chosen = containment.mark_prefixes(batch["doc_id"].to_numpy(), sizes, threshold, least)
-        columns = [batch["shingle"], batch["doc_id"], pa.array(-sizes), pa.array(chosen.astype(np.int64))]
+        numbers = -sizes, ranks[is_shared], chosen.astype(np.int64)
+        columns = [batch["shingle"], batch["doc_id"], *map(pa.array, numbers)]
         yield pa.RecordBatch.from_arrays(columns, schema=PREFIXES)
 
 
-def pair(batches: Batches, *, most: int) -> Batches:
-    """Pair documents with larger ones of a shingle: the first `most` of these, which are all that is held back."""
-    held, seen = pa.RecordBatch.from_pylist([], PREFIXES), 0
+def claim(batches: Batches, *, most: int) -> Batches:
+    """PREFIXES by shingle -> CLAIMS: the first `most` holders of a shingle are all that is held back."""
+    held, seen, is_told = pa.RecordBatch.from_pylist([], PREFIXES), 0, False
+    for received in batches:
+        batch, known = received, 0
+        if not batch.num_rows:
+            continue
+        if held.num_rows and held["shingle"][0] == batch["shingle"][0]:
+            batch, known = pa.concat_batches([held, batch]), held.num_rows
+        bounds = bound_groups(batch, ["shingle"])
+        of = np.repeat(np.arange(bounds.size - 1), np.diff(bounds))
+        is_new = np.arange(of.size) >= known
+        places = rank(of) + np.where(is_new & (of == 0), max(seen - known, 0) if known else 0, 0)
+        is_chosen = batch["chosen"].to_numpy() == 1
+        seeks = is_new & is_chosen & (places > 0)
+        # Who is second finds the first alone.
+        told = np.bincount(of[seeks & (places > 1)], minlength=bounds.size - 1) > 0
+        told[0] |= known > 0 and is_told
+        waits = is_new | ~(is_chosen | is_told)
+        taken = np.flatnonzero(seeks | (waits & told[of] & (places > 0) & (places < most)))
+        shingles, doc_ids = (batch[name].to_numpy() for name in ("shingle", "doc_id"))
+        columns = shingles[taken], doc_ids[taken], places[taken], seeks[taken], doc_ids[bounds[of[taken]]]
+        yield pa.RecordBatch.from_arrays([pa.array(column.astype(np.int64)) for column in columns], schema=CLAIMS)
+        held, seen, is_told = batch.slice(int(bounds[-2]), most), int(places[-1]) + 1, bool(told[-1])
+
+
+def name_heads(batches: Batches, *, most: int) -> Batches:
+    """CLAIMS -> PAIRED: every document with the first holder of each shingle by which it finds others."""
+    for whole in batches:
+        batch = whole.filter(pc.equal(whole["seeks"], 1))
+        none = pa.array(np.zeros(batch.num_rows, dtype=np.int64))
+        pairs = pa.RecordBatch.from_arrays([batch["doc_id"], batch["head_id"], none], schema=PAIRED)
+        missed = pc.max_element_wise(pc.subtract(batch["place"], most), 0)
+        left_out = pa.RecordBatch.from_arrays([batch["doc_id"], batch["doc_id"], missed], schema=PAIRED)
+        yield left_out.filter(pc.greater(missed, 0))
+        yield from name_both([pairs])
+
+
+def note_done(batches: Batches) -> Batches:
+    """CLAIMS -> PAIRED, as compared: what `name_heads` names."""
+    for whole in batches:
+        batch = whole.filter(pc.equal(whole["seeks"], 1))
+        done = pa.array(np.full(batch.num_rows, DONE))
+        yield pa.RecordBatch.from_arrays([batch["doc_id"], batch["head_id"], done], schema=PAIRED)
+
+
+def note_sure(batches: Batches) -> Batches:
+    """ASKED -> CONTAINED: the documents that nothing may contain."""
+    for batch in batches:
+        sure = batch.filter(pc.equal(pc.list_value_length(batch["others"]), 0))["doc_id"]
+        yield pa.RecordBatch.from_arrays([sure, pa.array(np.full(len(sure), SURE)), sure], schema=CONTAINED)
+
+
+def note_contained(batches: Batches) -> Batches:
+    """Edges -> CONTAINED."""
+    for batch in batches:
+        roles = pa.array(np.full(batch.num_rows, INSIDE))
+        yield pa.RecordBatch.from_arrays([batch[f"{LARGER}doc_id"], roles, batch["doc_id"]], schema=CONTAINED)
+
+
+def find_gone(batches: Batches) -> Batches:
+    """CONTAINED by the one that contains -> GONE: the documents within one that is sure to stay."""
+    for batch, follows in _follow(batches, "larger_id", SURE):
+        yield pa.RecordBatch.from_arrays([batch["doc_id"].filter(pa.array(follows))], schema=GONE)
+
+
+def note_out(batches: Batches) -> Batches:
+    """GONE -> OPEN."""
+    for batch in batches:
+        none = pa.array(np.zeros(batch.num_rows, dtype=np.int64))
+        roles = pa.array(np.full(batch.num_rows, OUT))
+        yield pa.RecordBatch.from_arrays([batch["doc_id"], roles, none, none, none], schema=OPEN)
+
+
+def note_claims(batches: Batches) -> Batches:
+    """CLAIMS -> OPEN."""
+    for batch in batches:
+        roles = pa.array(np.full(batch.num_rows, CLAIM))
+        yield pa.RecordBatch.from_arrays(
+            [batch["doc_id"], roles, *(batch[name] for name in OPEN.names[2:])], schema=OPEN
+        )
+
+
+def open_claims(batches: Batches, *, most: int) -> Batches:
+    """OPEN by document -> LEFT: one that goes is found no more."""
+    for batch, follows in _follow(batches, "doc_id", OUT):
+        places = batch["place"].to_numpy()
+        is_claim = batch["role"].to_numpy() == CLAIM
+        seeks = is_claim & (batch["seeks"].to_numpy() == 1) & (places > 1)
+        is_open = is_claim & ~follows & (places < most)
+        flags = (pa.array(flag.astype(np.int64)) for flag in (seeks, is_open))
+        rows = pa.RecordBatch.from_arrays([batch["shingle"], batch["place"], batch["doc_id"], *flags], schema=LEFT)
+        yield rows.filter(pa.array(seeks | is_open))
+
+
+def _follow(batches: Batches, key: str, role: int) -> Iterator[tuple[pa.RecordBatch, Flags]]:
+    """Yield batches, and which rows of other roles come behind one of this role that has their key."""
+    last: int | None = None
+    for batch in batches:
+        if batch.num_rows:
+            keys, is_first = batch[key].to_numpy(), batch["role"].to_numpy() == role
+            yield batch, ~is_first & (np.isin(keys, keys[is_first]) | (keys == last))
+            last = next(iter(keys[is_first][-1:].tolist()), last)
+
+
+def pair(batches: Batches) -> Batches:
+    """LEFT by shingle -> PAIRED: every document that seeks with the open ones before, which are all that is held."""
+    held = pa.RecordBatch.from_pylist([], LEFT)
     for whole in batches:
         for begin in range(0, whole.num_rows, PIECE_ROWS):
-            batch, before = whole.slice(begin, PIECE_ROWS), 0
+            batch = whole.slice(begin, PIECE_ROWS)
             if held.num_rows and held["shingle"][0] == batch["shingle"][0]:
-                batch, before = pa.concat_batches([held, batch]), seen - held.num_rows
-            shingles, doc_ids, _, chosen = (column.to_numpy() for column in batch.columns)
-            ones, others, missed = containment.pair_holders(shingles, chosen == 1, before, most)
-            left_out = missed > 0
-            columns = [
-                np.concatenate((doc_ids[ones], doc_ids[left_out])),
-                np.concatenate((doc_ids[others], doc_ids[left_out])),
-                np.concatenate((np.zeros_like(ones), missed[left_out])),
-            ]
-            yield pa.RecordBatch.from_arrays([pa.array(column) for column in columns], schema=PAIRED)
-            last = int(bound_groups(batch, ["shingle"])[-2])
-            seen = batch.num_rows - last + (0 if last else before)
-            held = batch.slice(last, most)
-            held = held.set_column(3, "chosen", pa.array(np.zeros(held.num_rows, dtype=np.int64)))
+                batch = pa.concat_batches([held, batch])
+            shingles, _, doc_ids, seeks, is_open = (column.to_numpy() for column in batch.columns)
+            ones, others = containment.pair_holders(shingles, seeks == 1, is_open == 1)
+            columns = doc_ids[ones], doc_ids[others], np.zeros_like(ones)
+            yield pa.RecordBatch.from_arrays(list(map(pa.array, columns)), schema=PAIRED)
+            held = batch.slice(int(bound_groups(batch, ["shingle"])[-2]))
+            held = held.filter(pc.equal(held["is_open"], 1))
+            held = held.set_column(3, "seeks", pa.array(np.zeros(held.num_rows, dtype=np.int64)))
 
 
 def name_both(batches: Batches) -> Batches:
@@ -119,6 +244,7 @@ def name_both(batches: Batches) -> Batches:
     for batch in batches:
         yield batch
         pairs = batch.filter(pc.not_equal(batch["doc_id"], batch["other_id"]))
+        pairs = pairs.filter(pc.not_equal(pairs["missed"], DONE))
         none = pa.array(np.zeros(pairs.num_rows, dtype=np.int64))
         yield pa.RecordBatch.from_arrays([pairs["other_id"], pairs["other_id"], none], schema=PAIRED)
 
@@ -128,12 +254,15 @@ def join_pairs(batches: Batches) -> Batches:
     for batch in join_groups(batches, ["doc_id"]):
         doc_ids, others, missed = (batch[name].to_numpy() for name in PAIRED.names)
         bounds = bound_groups(batch, ["doc_id"])
-        distinct = mark_firsts(doc_ids, others) & (doc_ids != others)
+        # Of equal pairs the one that has been compared comes first.
+        distinct = mark_firsts(doc_ids, others) & (doc_ids != others) & (missed != DONE)
         lists = pa.ListArray.from_arrays(
             pa.array(np.concatenate(([0], np.cumsum(distinct)))[bounds], pa.int32()), pa.array(others[distinct])
         )
-        sums = np.add.reduceat(missed, bounds[:-1])
-        yield pa.RecordBatch.from_arrays([pa.array(doc_ids[bounds[:-1]]), pa.array(sums), lists], schema=ASKED)
+        sums = np.add.reduceat(np.maximum(missed, 0), bounds[:-1])
+        is_asked = np.logical_or.reduceat(missed != DONE, bounds[:-1])
+        rows = pa.RecordBatch.from_arrays([pa.array(doc_ids[bounds[:-1]]), pa.array(sums), lists], schema=ASKED)
+        yield rows.filter(pa.array(is_asked))
 
 
 def shingle_again(batches: Batches, *, shingle_size: int, tokenizer: Tokenizer, schema: pa.Schema) -> Batches:

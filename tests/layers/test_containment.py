@@ -1,16 +1,19 @@
 """The layer of containment, held against comparing all sets with all."""
 
-import random
+import math
+from random import Random
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dedup.kernels.text.unicode_words import UnicodeWords
+from dedup.layers import including
 from dedup.layers.containment import ContainmentLayer
 from dedup.layers.copies import Choice
 from dedup.settings.layers import Containment
-from tests.layers.tiny import run
+from tests.layers.tiny import TinyEngine, run
 from tests.oracles import tokens
 
 CHOICE = Choice(rules=[("smallest_id", "")], copies=1, copies_per_source=0, per_source=0)
@@ -18,14 +21,25 @@ WORDS = st.lists(st.sampled_from("abcdefgh"), max_size=12, unique=True)
 DOCUMENTS = st.lists(st.one_of(WORDS, st.lists(st.sampled_from("abc"), max_size=3)), max_size=8)
 
 
-def find(texts, choice=CHOICE, shingle_size=1, sources=None, ids=None, **settings):
-    layer = ContainmentLayer(
+def make_layer(choice=CHOICE, shingle_size=1, **settings):
+    return ContainmentLayer(
         settings=Containment(**{"min_shingles": 1} | settings),
         tokenizer=UnicodeWords(),
         shingle_size=shingle_size,
         choice=choice,
     )
-    return run(layer, texts, sources=sources, ids=ids)
+
+
+def find(texts, choice=CHOICE, shingle_size=1, sources=None, ids=None, **settings):
+    return run(make_layer(choice, shingle_size, **settings), texts, sources=sources, ids=ids)
+
+
+def shingle_of(word):
+    """Return the hash of a shingle of one word, as it is sorted by."""
+    [[only]] = including.shingle_batch(
+        pa.RecordBatch.from_pydict({"text": [word]}), shingle_size=1, tokenizer=UnicodeWords()
+    )["shingles"].to_pylist()
+    return only
 
 
 def list_removed(found):
@@ -75,7 +89,7 @@ def shingles_of(text, size):
 
 
 def test_quotes_and_parts_are_found_within_larger_documents():
-    rng = random.Random(1)
+    rng = Random(1)
     words = [f"w{n}" for n in range(3000)]
     articles = [rng.choices(words, k=200) for _ in range(20)]
     parts = [article[20:100] for article in articles[:8]]
@@ -90,7 +104,7 @@ def test_quotes_and_parts_are_found_within_larger_documents():
 
 
 def test_of_a_hot_shingle_the_largest_are_compared_and_the_bound_holds():
-    rng = random.Random(2)
+    rng = Random(2)
     halves = [[f"{half}{n}" for n in range(20)] for half in "xy"]
     own = ([f"{number}_{n}" for n in range(rng.randint(60, 90))] for number in range(60))
     documents = [[*half, *next(own)] for half in halves for _ in range(20)]
@@ -114,6 +128,67 @@ def test_of_a_hot_shingle_the_largest_are_compared_and_the_bound_holds():
         assert few.details["uncompared"]["pairs_at_most"] > 0
 
 
+@pytest.mark.parametrize("shuffled", [False, True])
+def test_a_chain_of_inclusions_needs_no_square(shuffled):
+    words = [f"w{number}" for number in range(120)]
+    travelled = {}
+    for count in (25, 50, 100):
+        texts = [" ".join(words[: 20 + number]) for number in range(count)]
+        order = Random(count).sample(range(count), count) if shuffled else range(count)
+        engine = TinyEngine([(number, texts[place]) for number, place in enumerate(order)], size=40)
+        found = make_layer(threshold=0.9).find(engine)
+        longest = list(order).index(count - 1)
+        assert {row["representative_id"] for row in found.removals.to_pylist()} == {longest}
+        assert found.removals.num_rows == found.details["compared"] == count - 1
+        travelled[count] = sum(engine.emitted.values()) / sum(20 + number for number in range(count))
+    # Rows for each shingle: the longer a document, the more of its shingles may be missing in another.
+    assert travelled[100] < 1.3 * travelled[25]
+
+
+def test_of_copies_each_is_compared_with_the_first_by_the_order():
+    last = Choice(rules=[("source", "z")], copies=1, copies_per_source=0, per_source=0)
+    texts, sources = ["a b c d e f g h"] * 60, ["a"] * 60
+    sources[37] = "z"
+    for most in (1, 5, 150):
+        found = find(texts, last, sources=sources, max_larger=most)
+        assert {each for each, _ in list_removed(found).values()} == {37}
+        assert found.details["compared"] == len(list_removed(found)) == 59
+
+
+@given(
+    documents=st.lists(st.lists(st.sampled_from("abcdefgh"), min_size=4, unique=True), min_size=6, max_size=14),
+    most=st.integers(1, 4),
+    threshold=st.sampled_from([0.5, 0.75, 1.0]),
+)
+def test_of_many_holders_those_count_that_are_first_in_the_order_of_election(documents, most, threshold):
+    # By the definition: prefixes, the first holders of each of their shingles, and the election.
+    sets = [set(words) for words in documents]
+    order = sorted(range(len(sets)), key=lambda one: (-len(sets[one]), one))
+    pairs = set()
+    for one in order:
+        mine = {word: [other for other in order if word in sets[other]] for word in sets[one]}
+        shared = sorted(
+            (word for word in mine if len(mine[word]) > 1), key=lambda word: (len(mine[word]), shingle_of(word))
+        )
+        needed = max(math.ceil(threshold * len(mine) - 1e-9), 1)
+        taken = len(mine) - needed + 1 - (len(mine) - len(shared))
+        for word in shared[: max(taken, 0)]:
+            pairs |= {(one, other) for other in mine[word][: min(mine[word].index(one), most)]}
+    stays, removed = [], {}
+    for one in order:
+        holders = [
+            other
+            for other in stays
+            if (one, other) in pairs and len(sets[one] & sets[other]) >= threshold * len(sets[one]) - 1e-9
+        ]
+        if holders:
+            removed[one] = min(holders)
+        else:
+            stays.append(one)
+    found = list_removed(find([" ".join(words) for words in documents], threshold=threshold, max_larger=most))
+    assert {one: other for one, (other, _) in found.items()} == removed
+
+
 def test_equal_sets_leave_the_first_by_the_order_and_no_circle():
     texts = ["a b c d", "d c b a", "a b c d"]
     assert list_removed(find(texts)) == {1: (0, 1.0), 2: (0, 1.0)}
@@ -127,6 +202,11 @@ def test_nothing_goes_for_what_is_gone():
     texts = ["a b c d e f g h 1 2 3", "a b c d e f g h x y", "a b c d x y"]
     assert list_removed(find(texts, threshold=0.8)) == {1: (0, 8 / 13)}
     assert list_removed(find(texts, threshold=1.0)) == {2: (1, 0.6)}
+
+
+def test_what_is_within_another_that_goes_can_stay_and_others_go_for_it():
+    # The second goes for the first; so the third, half of which it holds, stays, and the fourth goes for the third.
+    assert list_removed(find(["a b", "a h", "h i", "d h"], threshold=0.5)) == {1: (0, 1 / 3), 3: (2, 1 / 3)}
 
 
 def test_short_documents_stay():

@@ -50,33 +50,27 @@ def mark_prefixes(owners: Integers, sizes: Integers, threshold: float, least: in
     return marked
 
 
-def pair_holders(keys: Integers, chosen: Flags, before: int, most: int) -> tuple[Integers, Integers, Integers]:
-    """Pair each chosen holder of an element with the first holders of it before.
+def pair_holders(keys: Integers, seeks: Flags, is_open: Flags) -> tuple[Integers, Integers]:
+    """Pair holders of an element that seek others with all open ones before them.
 
     Parameters
     ----------
     keys : int64 [n]
         The element that each has, in runs; of a run the largest sets first.
-    chosen : bool [n]
-        Those that are paired with others.
-    before
-        Holders that the first run has had before and that are not given.
-    most
-        Others that one is paired with, at least 1.
+    seeks, is_open : bool [n]
 
     Returns
     -------
     ones, others : int64 [pairs]
         Positions.
-    missed : int64 [n]
-        The others before each that it's not paired with.
     """
-    places = rank(keys)
-    counts = np.where(chosen, np.minimum(places, most), 0)
+    opens = np.flatnonzero(is_open)
+    before: Integers = np.cumsum(is_open) - is_open
+    bounds = find_bounds(keys)
+    firsts: Integers = np.repeat(before[bounds[:-1]], np.diff(bounds))
+    counts = np.where(seeks, before - firsts, 0)
     ones = np.repeat(np.arange(keys.size), counts)
-    others = ones - places[ones] + rank(ones)
-    whole = places + np.where(keys == keys[:1], before, 0)
-    return ones, others, np.where(chosen, np.maximum(whole - most, 0), 0)
+    return ones, opens[firsts[ones] + rank(ones)]
 
 
 class Elected(NamedTuple):

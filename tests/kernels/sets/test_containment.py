@@ -7,23 +7,17 @@ from hypothesis import strategies as st
 from dedup.kernels.sets.containment import elect, pair_holders
 
 
-@given(
-    runs=st.lists(st.lists(st.booleans(), min_size=1, max_size=6), max_size=5),
-    most=st.integers(1, 4),
-    before=st.integers(0, 3),
-)
-def test_every_chosen_holder_meets_the_first_before_it(runs, most, before):
+@given(runs=st.lists(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=6), max_size=5))
+def test_every_holder_that_seeks_meets_the_open_ones_before_it(runs):
     keys = np.repeat(np.arange(len(runs)), [*map(len, runs)])
-    chosen = np.array([flag for run in runs for flag in run], dtype=bool)
-    ones, others, missed = pair_holders(keys, chosen, before, most)
-    expected, left_out, begin = [], [], 0
-    for number, run in enumerate(runs):
-        for place, flag in enumerate(run):
-            expected += [(begin + place, begin + other) for other in range(min(place, most)) if flag]
-            left_out.append(max(place + (before if number == 0 else 0) - most, 0) if flag else 0)
+    flags = np.array([flags for run in runs for flags in run], dtype=bool).reshape(-1, 2)
+    ones, others = pair_holders(keys, *flags.T)
+    expected, begin = [], 0
+    for run in runs:
+        for place, (seeks, _) in enumerate(run):
+            expected += [(begin + place, begin + other) for other in range(place) if seeks and run[other][1]]
         begin += len(run)
     assert [*zip(ones.tolist(), others.tolist(), strict=True)] == expected
-    assert missed.tolist() == left_out
 
 
 def test_the_order_of_the_edges_does_not_matter():
