@@ -166,13 +166,23 @@ def test_comment_above_a_table_is_the_docstring_of_its_class(name):
     assert ("Config", name) in read_docstrings()[0]
 
 
+def list_choices(entry):
+    return (
+        entry.metadata["choices"]()
+        if "choices" in entry.metadata
+        else get_args(entry.type)
+        if get_origin(entry.type) is Literal
+        else ()
+    )
+
+
 @pytest.mark.parametrize("name", SETTINGS)
 def test_docstring_states_the_range_or_explains_every_choice(name):
     owner, entry = SETTINGS[name]
     docstring = read_docstrings()[0][owner.__name__, entry.name]
 
-    if get_origin(entry.type) is Literal:
-        assert all(f'"{choice}"' in docstring for choice in get_args(entry.type) if choice != "auto")
+    if choices := list_choices(entry):
+        assert all(f'"{choice}"' in docstring for choice in choices if choice != "auto")
     elif entry.type is not str:
         assert read_rule(name) in docstring
 
@@ -558,8 +568,8 @@ def strategy_of(owner):
     values = {}
     for entry in fields(owner):
         bounds = entry.metadata.get("range")
-        if get_origin(entry.type) is Literal:
-            values[entry.name] = st.sampled_from(get_args(entry.type))
+        if choices := list_choices(entry):
+            values[entry.name] = st.sampled_from(choices)
         elif entry.type is str:
             values[entry.name] = st.text()
         elif entry.type is bool:

@@ -11,7 +11,8 @@ import pytest
 
 from dedup.engines import memory
 from dedup.errors import AlertError, DataError, DedupError, FinishedError, StorageError
-from dedup.files import records, sink
+from dedup.files import sink
+from dedup.files.formats import records
 from dedup.files.storage import Storage
 from dedup.kernels.hashing import key_fingerprint
 from dedup.run import local, opening, start

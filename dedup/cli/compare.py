@@ -11,6 +11,7 @@ from typing import Any
 
 from dedup.cli.common import add_settings, command, print_table, read_settings
 from dedup.display import hide_secrets, log_to_stderr, printable
+from dedup.files.formats import FORMATS
 
 
 def parse_arguments(arguments: Sequence[str], prog: str = "compare") -> argparse.Namespace:
@@ -26,9 +27,7 @@ def parse_arguments(arguments: Sequence[str], prog: str = "compare") -> argparse
     cli.add_argument(
         "--output", metavar="DIR", help="write matrix.json, matrix.html and duplicates there; it must not exist yet"
     )
-    cli.add_argument(
-        "--format", choices=["parquet", "arrow", "orc", "jsonl", "csv", "text"], help="default: guessed from the names"
-    )
+    cli.add_argument("--format", choices=[*FORMATS], help="default: guessed from the names")
     cli.add_argument("--id-column", metavar="NAME", help="integers or strings; default: the digest of the row")
     cli.add_argument("--text-column", metavar="NAME", help='default: "text"')
     add_settings(cli)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from dedup.cli.common import add_settings, command, read_settings
 from dedup.display import hide_secrets, log_to_stderr
 from dedup.extras import check_extra
+from dedup.files.formats import FORMATS
 from dedup.version import __version__
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ def parse_arguments(arguments: Sequence[str], prog: str = "evaluate") -> argpars
     cli.add_argument("--output", default="", metavar="DIR", help="folder to write evaluation.json to")
     cli.add_argument(
         "--format",
-        choices=["parquet", "arrow", "orc", "jsonl", "csv", "text"],
+        choices=[*FORMATS],
         help="default: guessed from the file names",
     )
     cli.add_argument("--id-column", metavar="NAME", help="integers or strings; default: the digest of the row")

@@ -60,7 +60,7 @@ def main(arguments: Sequence[str], prog: str = "lookup") -> int:
 
 def _read(lines: Iterable[str]) -> Iterator[tuple[object, str]]:
     """Yield a name and the text of every line."""
-    from dedup.files.jsonlines import mend  # noqa: PLC0415 - as above
+    from dedup.files.formats.jsonl import mend  # noqa: PLC0415 - as above
 
     for number, line in enumerate(lines, 1):
         entry = read_entry(line, number, option="--input", name="text")

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dedup.cli.common import add_settings, command, mute, print_error, read_settings, tell_error
 from dedup.display import hide_secrets, log_to_stderr
 from dedup.errors import AlertError, ConfigError, DedupError, FinishedError
+from dedup.files.formats import FORMATS
 from dedup.version import __version__
 
 
@@ -26,7 +27,7 @@ def parse_arguments(arguments: Sequence[str], prog: str = "dedup") -> argparse.N
     cli.add_argument("--output", required=True, metavar="DIR", help="folder that must not exist yet")
     cli.add_argument(
         "--format",
-        choices=["parquet", "arrow", "orc", "jsonl", "csv", "text", "delta"],
+        choices=[*FORMATS, "delta"],
         help="default: guessed from the file names",
     )
     cli.add_argument("--id-column", metavar="NAME", help="integers or strings; default: the digest of the row")

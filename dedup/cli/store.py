@@ -139,7 +139,7 @@ def _delete(options: argparse.Namespace) -> int:
 
 
 def _read_id(line: str, number: int) -> str:
-    from dedup.files.jsonlines import mend  # noqa: PLC0415 - as above
+    from dedup.files.formats.jsonl import mend  # noqa: PLC0415 - as above
 
     found = read_entry(line, number, option="--ids", name="id").get("id")
     if type(found) not in {str, int}:

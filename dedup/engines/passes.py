@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dedup.engines.held import Held, Room
+from dedup.files.formats.format import Rejected
 from dedup.files.left import Left
-from dedup.files.records import Rejected
 from dedup.files.source import FileSource, Piece
 from dedup.files.splits import Split
 from dedup.kernels import Bytes, Hashes, Integers, features, frequencies

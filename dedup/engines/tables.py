@@ -17,8 +17,8 @@ from dedup.engines.machine import free_bytes
 from dedup.engines.workers import Workers
 from dedup.files.chosen import Chosen
 from dedup.files.documents import read_with, to_documents
+from dedup.files.formats.format import Rejected
 from dedup.files.left import Left
-from dedup.files.records import Rejected
 from dedup.files.source import FileSource
 from dedup.files.splits import Split
 from dedup.kernels import Integers

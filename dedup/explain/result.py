@@ -5,22 +5,21 @@ from collections.abc import Collection
 from functools import cached_property
 from typing import Any, NamedTuple
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.csv as pa_csv
 import pyarrow.dataset as ds
 from pyarrow import fs
 
 from dedup.errors import ConfigError, StorageError
 from dedup.explain.spans import take_as_searched
 from dedup.files.chosen import Condition, number_profiles
+from dedup.files.formats import FORMATS, load_format
+from dedup.files.formats.format import Rows
 from dedup.files.listing import list_files
-from dedup.files.source import FileSource, Piece, Rows, open_source
+from dedup.files.source import FileSource, Piece, open_source
 from dedup.files.splits import Split, cut
 from dedup.files.storage import CURRENT
 from dedup.files.systems import resolve
-from dedup.files.tables import open_table
 from dedup.kernels.text.tokenizer import Tokenizer
 from dedup.settings.contract import load_tokenizer, make_tokenizer
 from dedup.settings.files import parse_config
@@ -33,7 +32,6 @@ ROWS = {"filter": ("kept", "removed"), "annotate": ("annotated",), "ids": ("kept
 """Folders of the input's rows, or of their ids, by output.mode."""
 ANNOTATIONS = ("dedup_kept", "dedup_representative_id", "dedup_component_id", "dedup_kind", "dedup_jaccard")
 """Columns that mode annotate has added."""
-TABLES = ("parquet", "arrow", "orc")
 SPLIT_BYTES = 128 << 20
 EXAMPLES = 3
 """Ids shown as an example."""
@@ -82,10 +80,11 @@ class Result:
         self.duplicates: pa.Table = self._table("duplicates").to_table()
         self.id_type: pa.DataType = self.duplicates.schema.field("id").type
         chosen, read = self.config.output.format, self.report["format"]
-        own = read if read != "table" and (read != "text" or self.report.get("reader") == "files") else "parquet"
-        is_packed = chosen == "input" and self.config.output.files and own not in {"parquet", "jsonl", "csv"}
-        self._kind = "parquet" if is_packed else own if chosen == "input" else chosen
-        self.id_column = self.config.input.id_column or ("path" if read == "text" else "")
+        own = load_format(read if read in FORMATS else "parquet")
+        is_mirrored = self.report.get("reader") == "files" and not self.config.output.files
+        own = own if own.can_create or is_mirrored else load_format("parquet")
+        self._format = own if chosen == "input" else load_format(chosen)
+        self.id_column = self.config.input.id_column or (load_format(read).id_column if read in FORMATS else "")
         """Empty where an id is the digest of its row."""
         self.has_texts = self.config.output.mode != "ids"
         self.profiles: dict[Any, str] = {}
@@ -212,16 +211,11 @@ class Result:
 
     def _find_ids(self, ids: Collection[Any]) -> dict[Any, str]:
         """Return those of the ids that mode ids has written."""
-        rows = ds.dataset(self._list("kept"), filesystem=self._files, format=self._ids_format())
         name = self.id_column or "id"
+        files = [file for file in list_files([f"{self.path}/kept"], format=self._format.name).files if file.size]
+        rows = self._format.open_dataset(files, {name: self.id_type})
         kept = pc.is_in(ds.field(name).cast(self.id_type), pa.array(set(ids), self.id_type))
         return dict.fromkeys(rows.to_table(columns=[name], filter=kept)[name].cast(self.id_type).to_pylist(), "")
-
-    def _ids_format(self) -> ds.FileFormat | str:
-        if self._kind != "csv":
-            return "json" if self._kind == "jsonl" else "parquet"
-        options = pa_csv.ConvertOptions(column_types={self.id_column or "id": self.id_type})
-        return ds.CsvFileFormat(convert_options=options)
 
     @cached_property
     def _sources(self) -> list[FileSource]:
@@ -230,8 +224,8 @@ class Result:
         chosen = self.config.input
         return [
             open_source(
-                list_files([folder], format=self._kind),
-                id_column="" if self._kind == "text" else self.id_column,
+                list_files([folder], format=self._format.name),
+                id_column="" if self._format.id_column else self.id_column,
                 text_column=chosen.text_column,
                 aside=ANNOTATIONS if self.config.output.mode == "annotate" else (),
                 noted=tuple(("profile.when", name) for name in list_conditioned(self.config.profile)),
@@ -242,23 +236,19 @@ class Result:
 
     def _locate(self, source: FileSource, split: Split, wanted: pa.Array) -> dict[int, Rows] | None:
         """Return the rows that have one of the ids, where a column of ids can be read by itself; else None for all."""
-        if not self.id_column or self._kind not in TABLES or "." in self.id_column:
+        if not self.id_column or "." in self.id_column:
             return None
         found: dict[int, Rows] = {}
         for part in split.parts:
-            table, first = open_table(source.listing.files[part.file]), part.first_row
-            units = range(part.begin, table.unit_count if part.end is None else part.end)
-            hits = []
-            for batch in table.read(units, [self.id_column], None):
-                held = pc.is_in(batch[self.id_column].cast(source.id_type), wanted)
-                hits.append(first + np.flatnonzero(held.to_numpy(zero_copy_only=False)))
-                first += batch.num_rows
-            found[part.file] = np.concatenate([np.empty(0, np.int64), *hits])
+            rows = self._format.find_rows(source.listing.files[part.file], part, self.id_column, wanted)
+            if rows is None:
+                return None
+            found[part.file] = rows
         return found
 
     def _name(self, source: FileSource, piece: Piece, wanted: pa.Array) -> pa.Array:
         """Return the ids of a piece; a text's is the path that it had in the input."""
-        if self._kind != "text":
+        if not self._format.id_column:
             return piece.batch["id"]
         below = "/" + source.listing.files[piece.file].relative
         own = next((path for path in wanted.to_pylist() if path.endswith(below)), "")
@@ -272,7 +262,7 @@ class Result:
     def first_ids(self) -> list[Any]:
         """Return some ids, as an example."""
         found: list[Any] = self.duplicates["id"].slice(0, EXAMPLES).to_pylist()
-        if self.has_texts and self.id_column and self._kind != "text":
+        if self.has_texts and self.id_column and not self._format.id_column:
             for source in self._sources:
                 pieces = (piece for split in cut(source.listing, SPLIT_BYTES) for piece in source.read(split))
                 found += next((piece.batch["id"].slice(0, EXAMPLES).to_pylist() for piece in pieces), [])

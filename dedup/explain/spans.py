@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from dedup.explain.differ import Piece
-from dedup.files.left import cut_text
+from dedup.files.delete_spans import delete_spans
 from dedup.kernels.runs.span_offsets import unite_spans
 
 WORD = re.compile(r"\s*\S+\s*")
@@ -32,7 +32,7 @@ def remove(text: str, spans: Iterable[Mapping[str, Any]]) -> str:
     """Return a whole text without spans, given in any order with `begin` and `end`."""
     bounds = np.array([(span["begin"], span["end"]) for span in spans], np.int64).reshape(-1, 2)
     begins, ends = unite_spans(bounds[:, 0], bounds[:, 1])
-    return cut_text(text, begins.tolist(), ends.tolist())
+    return delete_spans(text, begins.tolist(), ends.tolist())
 
 
 def part(text: str, spans: Iterable[Mapping[str, Any]]) -> list[Piece]:

@@ -1,6 +1,6 @@
 """The few columns that a job needs of a schema: found, checked, and brought to one type."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,10 +8,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dedup.errors import DataError, SchemaError
-from dedup.files.listing import File
-from dedup.files.orders import join_keys, join_texts
+from dedup.files.digest import digest_rows
+from dedup.files.orders import join_keys, join_texts, to_key
 from dedup.files.systems import redact
 
+PIECE_BYTES = 1 << 19
+"""Bytes of text given at a time: what the caches of a core hold."""
 OFFSET_LIMIT = 1 << 31
 """Bytes that the 32-bit offsets of a string column can tell apart."""
 
@@ -42,7 +44,7 @@ Path = tuple[str, ...]
 """A top-level column and the fields within it."""
 
 
-def find(schema: pa.Schema, name: str, setting: str, file: File) -> Path:
+def find(schema: pa.Schema, name: str, setting: str, path: str) -> Path:
     """Return the way to a column: a top-level one of this very name, or a field of structs.
 
     Raises
@@ -63,7 +65,7 @@ def find(schema: pa.Schema, name: str, setting: str, file: File) -> Path:
         else:
             return parts
     raise SchemaError(
-        f"{setting}: must be the name of one column of the input (got {name!r}, {redact(file.path)} has "
+        f"{setting}: must be the name of one column of the input (got {name!r}, {redact(path)} has "
         f"{', '.join(schema.names)})"
     )
 
@@ -100,7 +102,7 @@ def is_binary(kind: pa.DataType) -> bool:
     return any(check(kind) for check in checks)
 
 
-def check(schema: pa.Schema, columns: Columns, file: File) -> tuple[pa.DataType | None, dict[str, Path]]:
+def check(schema: pa.Schema, columns: Columns, path: str) -> tuple[pa.DataType | None, dict[str, Path]]:
     """Find the columns in a file's schema.
 
     Returns
@@ -122,13 +124,41 @@ def check(schema: pa.Schema, columns: Columns, file: File) -> tuple[pa.DataType 
     paths = {}
     for role, (name, setting) in columns.list_named().items():
         accepts, rule = rules.get(role, of_order)
-        paths[role] = find(schema, name, setting, file)
+        paths[role] = find(schema, name, setting, path)
         kind = type_at(schema, paths[role])
         if not accepts(kind):
-            raise SchemaError(f"{setting}: column {name!r} must be {rule} (got {kind} in {redact(file.path)})")
+            raise SchemaError(f"{setting}: column {name!r} must be {rule} (got {kind} in {redact(path)})")
     if "id" not in paths:
         return None, paths
     return (pa.int64() if pa.types.is_integer(type_at(schema, paths["id"])) else pa.string()), paths
+
+
+def require_type(found: pa.DataType, common: pa.DataType, path: str) -> None:
+    """Make sure that the ids of a file are of the type of the others.
+
+    Raises
+    ------
+    SchemaError
+    """
+    if found != common:
+        raise SchemaError(
+            f"input.id_column: must be alike in all files (got {found} in {redact(path)}, {common} in others)"
+        )
+
+
+def require_free(names: Sequence[str], added: Sequence[str], path: str, setting: str) -> None:
+    """Make sure that a file has no column of names that a setting adds, in whatever case.
+
+    Raises
+    ------
+    SchemaError
+    """
+    lowered = {name.lower() for name in added}
+    taken = [name for name in names if name.lower() in lowered]
+    if taken:
+        raise SchemaError(
+            f"{setting} adds the column {taken[0]!r}, which the input must not have (it has, in {redact(path)})"
+        )
 
 
 def _is_source(kind: pa.DataType) -> bool:
@@ -146,7 +176,7 @@ def is_ordered(kind: pa.DataType) -> bool:
     return is_string(kind) or any(accepts(kind) for accepts in others)
 
 
-def to_ids(values: pa.Array, id_type: pa.DataType, file: File) -> pa.Array:
+def to_ids(values: pa.Array, id_type: pa.DataType, path: str) -> pa.Array:
     """Return ids as int64 or string.
 
     Raises
@@ -157,7 +187,7 @@ def to_ids(values: pa.Array, id_type: pa.DataType, file: File) -> pa.Array:
     try:
         return _plain(values).cast(id_type)
     except pa.ArrowInvalid as error:
-        raise DataError(f"--input: ids must lie within 64 bits with a sign ({redact(file.path)}: {error})") from error
+        raise DataError(f"--input: ids must lie within 64 bits with a sign ({redact(path)}: {error})") from error
 
 
 def to_text(values: pa.Array) -> pa.Array:
@@ -240,3 +270,36 @@ def gather(
     columns = {"id": ids, "text": texts, "source": sources, "row": numbers, "order_keys": join_keys(keys, len(ids))}
     columns["merged"] = join_texts(merged, len(ids))
     return pa.RecordBatch.from_arrays([*columns.values()], [*columns])
+
+
+def select_documents(
+    batch: pa.RecordBatch,
+    paths: Mapping[str, Path],
+    columns: Columns,
+    id_type: pa.DataType,
+    *,
+    rows: Sequence[int] | np.ndarray,
+    path: str,
+) -> pa.RecordBatch:
+    """Return the documents of rows, as `gather` does; an id that no column holds is the digest of the row.
+
+    Parameters
+    ----------
+    paths
+        As from `check`.
+    rows
+        Their numbers.
+    path
+        File that they are of.
+    """
+    aside = [name for name in columns.aside if name in batch.schema.names]
+    return gather(
+        to_ids(take(batch, paths["id"]), id_type, path)
+        if "id" in paths
+        else digest_rows(batch.drop_columns(aside) if aside else batch),
+        to_text(take(batch, paths["text"])),
+        to_source(take(batch, paths["source"])) if "source" in paths else None,
+        rows,
+        [to_key(take(batch, paths[f"order{number}"]), *rule) for number, rule in enumerate(columns.order)],
+        [to_source(take(batch, paths[f"merge{number}"])) for number, _ in enumerate(columns.noted)],
+    )

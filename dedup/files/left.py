@@ -3,44 +3,17 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import NamedTuple, Self
+from typing import Self
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from dedup.files.chosen import Chosen
-from dedup.files.source import FileSource, Piece, Rows
+from dedup.files.delete_spans import Cuts, delete_from_texts
+from dedup.files.formats.format import Rows
+from dedup.files.source import FileSource, Piece
 from dedup.files.splits import Split
 from dedup.kernels.runs.bounds import find_bounds
-from dedup.kernels.runs.span_offsets import unite_spans
-
-
-class Cuts(NamedTuple):
-    """Spans of one file, in ascending order of row and begin; none of a row overlap."""
-
-    rows: Rows
-    begins: Rows
-    """Characters of the text."""
-    ends: Rows
-
-    @classmethod
-    def of(cls, rows: Rows, begins: Rows, ends: Rows) -> Self:
-        """Return spans, given in ascending order of rows, of which those that overlap or touch are one."""
-        if not rows.size:
-            return cls(rows, begins, ends)
-        bounds = find_bounds(rows).tolist()
-        united = [unite_spans(begins[begin:end], ends[begin:end]) for begin, end in pairwise(bounds)]
-        sizes = [each[0].size for each in united]
-        firsts, lasts = (np.concatenate([each[place] for each in united]) for place in (0, 1))
-        return cls(np.repeat(rows[bounds[:-1]], sizes), firsts, lasts)
-
-    def by_row(self) -> dict[int, tuple[list[int], list[int]]]:
-        """Return begins and ends by row."""
-        return {
-            int(self.rows[begin]): (self.begins[begin:end].tolist(), self.ends[begin:end].tolist())
-            for begin, end in pairwise(find_bounds(self.rows).tolist())
-        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -99,23 +72,6 @@ class Left:
             rows = batch["row"].to_numpy()
             begin, end = np.searchsorted(cuts.rows, rows[0]), np.searchsorted(cuts.rows, rows[-1], side="right")
             here = Cuts(*(column[begin:end] for column in cuts)).by_row()
-            batch = batch.set_column(batch.schema.get_field_index("text"), "text", cut_texts(batch["text"], rows, here))
+            place = batch.schema.get_field_index("text")
+            batch = batch.set_column(place, "text", delete_from_texts(batch["text"], rows, here))
         return replace(piece, batch=batch)
-
-
-def cut_texts(texts: pa.Array, rows: Rows, cuts: Mapping[int, tuple[list[int], list[int]]]) -> pa.Array:
-    """Return texts without the spans of their rows, of the same type."""
-    wanted = np.isin(rows, list(cuts))
-    if not wanted.any():
-        return texts
-    places = pa.array(np.flatnonzero(wanted))
-    shorter = [
-        None if text is None else cut_text(text, *cuts[row])
-        for text, row in zip(texts.take(places).to_pylist(), rows[wanted].tolist(), strict=True)
-    ]
-    return pc.replace_with_mask(texts, pa.array(wanted), pa.array(shorter, texts.type))
-
-
-def cut_text(text: str, begins: Sequence[int], ends: Sequence[int]) -> str:
-    """Return a text without spans of characters, which are in ascending order."""
-    return "".join(text[begin:end] for begin, end in zip([0, *ends], [*begins, len(text)], strict=True))

@@ -6,42 +6,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from dedup.errors import StorageError
+from dedup.files.formats import FORMATS, load_format
+from dedup.files.formats.format import File, Format
 from dedup.files.globs import find_paths, fits, is_hidden
 from dedup.files.storage import Storage
 from dedup.files.systems import absolute, redact
 
-EXTENSIONS = {
-    "parquet": ("parquet", "parq", "pq"),
-    "arrow": ("arrow", "feather", "ipc", "arrows"),
-    "orc": ("orc",),
-    "jsonl": ("jsonl", "json", "ndjson"),
-    "csv": ("csv",),
-    "text": ("txt", "text", "md", "rst", "html", "htm"),
-}
-FORMATS = tuple(EXTENSIONS)
 COMPRESSIONS = {"gz": "gzip", "zst": "zstd", "bz2": "bz2", "lz4": "lz4"}
 """Endings of compressed lines and texts, and what pyarrow calls the compression."""
-COMPRESSIBLE = ("jsonl", "csv", "text")
 UNREADABLE = ("snappy", "xz", "zip", "br")
 """Endings of compressions that nothing here reads."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class File:
-    """A file of the input."""
-
-    path: str
-    """Path on this machine, or a URL."""
-    relative: str
-    """Below the input it belongs to, so its path in a folder of the output; unlike for every file of a listing."""
-    size: int
-    """Bytes as stored."""
-    changed: int
-    """Time of the last change in nanoseconds since 1970."""
-    format: str
-    """One of FORMATS."""
-    compression: str | None
-    """One of the values of COMPRESSIONS; None for bytes as they are, and for formats that compress within."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +25,7 @@ class Listing:
     files: tuple[File, ...]
 
     @property
-    def format(self) -> str:
+    def format(self) -> Format:
         """The one format of all files."""
         return self.files[0].format
 
@@ -104,7 +78,7 @@ def list_files(
             _refuse(storage, path, name_filter if files else "")
         found.extend(chosen)
     named = _name_apart(found)
-    kinds = _guess(found) if format == "auto" else [format] * len(found)
+    kinds = _guess(found) if format == "auto" else [load_format(format)] * len(found)
     listed = [
         File(
             path=each.path,
@@ -112,7 +86,7 @@ def list_files(
             size=each.size,
             changed=each.changed,
             format=kind,
-            compression=_compression(each.path) if kind in COMPRESSIBLE else None,
+            compression=_compression(each.path) if kind.is_compressible else None,
         )
         for each, relative, kind in zip(found, named, kinds, strict=True)
     ]
@@ -162,9 +136,10 @@ def _refuse(storage: Storage, given: str, name_filter: str) -> None:
     raise StorageError(f"--input {redact(given)}: must be a file, a folder of files or a glob (it {state})")
 
 
-def _guess(found: Sequence[_Found]) -> list[str]:
+def _guess(found: Sequence[_Found]) -> list[Format]:
     """Return the format that every file is named after, the same for all."""
-    kinds = [_kind(each) for each in found]
+    formats = [_kind(each) for each in found]
+    kinds = [each.name for each in formats]
     if len(set(kinds)) > 1:
         by_input = dict(zip((each.given for each in found), kinds, strict=True))
         is_told = len(set(by_input.values())) == len(set(kinds))
@@ -172,18 +147,19 @@ def _guess(found: Sequence[_Found]) -> list[str]:
         first = {kind: next(name for name in names if names[name] == kind) for kind in names.values()}
         shown = ", ".join(f"{redact(name)} is {kind}" for kind, name in first.items())
         raise StorageError(f"--input: all inputs must have one format ({shown})")
-    return kinds
+    return formats
 
 
-def _kind(each: _Found) -> str:
+def _kind(each: _Found) -> Format:
     name = each.name.lower()
     parts = [part for part in name.split(".")[1:] if part not in COMPRESSIONS and part not in UNREADABLE]
-    for kind, extensions in EXTENSIONS.items():
-        if parts and parts[-1] in extensions:
+    for kind in map(load_format, FORMATS):
+        if parts and parts[-1] in kind.extensions:
             return kind
+    *names, last = FORMATS
     raise StorageError(
         f"--input {redact(each.given)}: its format cannot be guessed from {name!r}; "
-        f"pass --format {', '.join(FORMATS[:-1])} or {FORMATS[-1]}"
+        f"pass --format {', '.join(names)} or {last}"
     )
 
 

@@ -1,32 +1,21 @@
 """The sink's third way: rows of several files through Arrow into one, in a format of its own."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from typing import cast
 
 import numpy as np
-import orjson
 import pyarrow as pa
-import pyarrow.csv as pcsv
-import pyarrow.parquet as pq
 
 from dedup.errors import SchemaError
-from dedup.files import delimited, jsonlines
-from dedup.files.cutting import Cutting
-from dedup.files.left import Cuts
-from dedup.files.listing import COMPRESSIONS, File
-from dedup.files.records import damaged
-from dedup.files.sink import NO_ROWS, Rows, Written
+from dedup.files.delete_spans import Cuts, Spans, delete_from_rows
+from dedup.files.formats.columnar import take_rows
+from dedup.files.formats.format import NO_ROWS, Format, Part, Rows, Written
+from dedup.files.listing import COMPRESSIONS
 from dedup.files.source import FileSource
-from dedup.files.splits import Part, Split
-from dedup.files.storage import Output, Storage
+from dedup.files.splits import Split
+from dedup.files.storage import Storage
 from dedup.files.systems import redact
-from dedup.files.tables import Parquet, open_table, take_rows
-
-TEXTS = pa.schema([("path", pa.string()), ("text", pa.string())])
-FORMATS = ("parquet", "jsonl", "csv")
-GROUP_BYTES = 1 << 26
-"""Bytes of rows gathered to a row group of parquet."""
 
 
 def group(splits: Sequence[Split], count: int) -> list[list[Split]]:
@@ -51,7 +40,7 @@ def common_schema(source: FileSource) -> pa.Schema:
     schemas: list[pa.Schema] = []
     for file in source.listing.files:
         try:
-            found = [*_schemas(file)]
+            found = [*file.format.schemas(file)]
             schemas = [pa.unify_schemas([*schemas, *found], promote_options="permissive")] if found else schemas
         except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
             reason = " ".join(str(error).split())
@@ -62,29 +51,13 @@ def common_schema(source: FileSource) -> pa.Schema:
     return schemas[0] if schemas else pa.schema([])
 
 
-def _schemas(file: File) -> Iterator[pa.Schema]:
-    if file.format == "text":
-        yield TEXTS
-    elif file.format == "csv":
-        schema = delimited.peek(file)
-        if schema is not None:
-            yield schema
-    elif file.format == "jsonl":
-        for _, records in jsonlines.read_records(file):
-            yield pa.schema(list(pa.array(records or [{}]).type))
-    else:
-        with damaged(file):
-            schema = open_table(file).schema
-        yield schema
-
-
 def repack(
     source: FileSource,
     splits: Sequence[Split],
     removed: Mapping[int, Rows],
     *,
     path: str,
-    format: str,  # noqa: A002 - as the setting is called
+    format: Format,  # noqa: A002 - as the setting is called
     schema: pa.Schema,
     cuts: Mapping[int, Cuts] | None = None,
 ) -> Written:
@@ -97,7 +70,7 @@ def repack(
     path
         Compressed as its name ends.
     format
-        One of FORMATS.
+        One of `list_creatable`.
     schema
         As from `common_schema`; columns that a file lacks are null.
     cuts
@@ -108,15 +81,17 @@ def repack(
     SchemaError
         When CSV is to hold lists, structs or maps.
     """
-    spans = {file: each.by_row() for file, each in (cuts or {}).items()}
-    cutting = [
-        Cutting(file, source.columns.text, spans.get(number, {})) for number, file in enumerate(source.listing.files)
-    ]
-    rows = ((part.file, each) for split in splits for part in split.parts for each in _read(source, part))
-    tables = (
-        (file, numbers, _conform(cutting[file].cut_rows(table, numbers), schema)) for file, (numbers, table) in rows
-    )
-    return _write(path, format, schema, tables, removed)
+    spans = {number: each.by_row() for number, each in (cuts or {}).items()}
+    rows = (_read(source, part, spans.get(part.file, {}), schema) for split in splits for part in split.parts)
+    return _write(path, format, schema, itertools.chain.from_iterable(rows), removed)
+
+
+def _read(source: FileSource, part: Part, spans: Spans, schema: pa.Schema) -> Iterator[tuple[int, Rows, pa.Table]]:
+    """Read the rows of a part, in the columns of a schema, after the number of their file and their own."""
+    file, column = source.listing.files[part.file], source.columns.text
+    for numbers, rows in file.format.read_rows(file, part):
+        shorter = delete_from_rows(rows, numbers, spans, column=column, path=file.path)
+        yield part.file, numbers, _conform(shorter, schema)
 
 
 def write_ids(
@@ -125,7 +100,7 @@ def write_ids(
     removed: Mapping[int, Rows],
     *,
     path: str,
-    format: str,  # noqa: A002 - as the setting is called
+    format: Format,  # noqa: A002 - as the setting is called
 ) -> Written:
     """Write the ids of the rows of splits, but for some, to one file; see `repack`."""
     schema = pa.schema([(source.columns.id or "id", source.id_type)])
@@ -135,29 +110,6 @@ def write_ids(
         for piece in pieces
     )
     return _write(path, format, schema, rows, removed)
-
-
-def _read(source: FileSource, part: Part) -> Iterator[tuple[Rows, pa.Table]]:
-    """Read the rows of a part with every column, and their numbers."""
-    file = source.listing.files[part.file]
-    if file.format == "text":
-        for piece in source.read(Split(parts=(part,))):
-            yield piece.batch["row"].to_numpy(), pa.Table.from_arrays(piece.batch.columns[:2], schema=TEXTS)
-    elif file.format == "jsonl":
-        for rows, records in jsonlines.read_records(file, part.begin, part.end):
-            yield rows, pa.Table.from_struct_array(pa.array(records or [{}])).slice(0, len(rows))
-    elif file.format == "csv":
-        for rows, batch in delimited.read_records(file):
-            yield rows, pa.Table.from_batches([batch])
-    else:
-        with damaged(file):
-            table, first = open_table(file), part.first_row
-            units = range(part.begin, table.unit_count if part.end is None else part.end)
-            if isinstance(table, Parquet):
-                table.check_times(units)
-            for batch in table.read(units, None, 1 << 14):
-                yield first + np.arange(batch.num_rows), pa.Table.from_batches([batch])
-                first += batch.num_rows
 
 
 def _conform(rows: pa.Table, schema: pa.Schema) -> pa.Table:
@@ -170,7 +122,7 @@ def _conform(rows: pa.Table, schema: pa.Schema) -> pa.Table:
 
 def _write(
     path: str,
-    kind: str,
+    format: Format,  # noqa: A002 - as the setting is called
     schema: pa.Schema,
     tables: Iterable[tuple[int, Rows, pa.Table]],
     removed: Mapping[int, Rows],
@@ -179,46 +131,10 @@ def _write(
     with Storage().create(path) as output, ExitStack() as streams:
         codec = COMPRESSIONS.get(path.rpartition(".")[2])
         stream = output if codec is None else streams.enter_context(pa.CompressedOutputStream(output, codec))
-        write = _open(kind, schema, stream, streams)
+        writer = streams.enter_context(format.create(stream, schema))
         for file, numbers, rows in tables:
             staying = np.flatnonzero(~np.isin(numbers, removed.get(file, NO_ROWS)))
             if len(staying):
-                write(take_rows(rows, staying))
+                writer.write(take_rows(rows, staying))
             kept, gone = kept + len(staying), gone + len(numbers) - len(staying)
     return Written(kept=kept, removed=gone)
-
-
-def _open(kind: str, schema: pa.Schema, stream: Output, streams: ExitStack) -> Callable[[pa.Table], None]:
-    """Open a writer that is closed along with the streams."""
-    if kind == "jsonl":
-        return lambda rows: _write_lines(rows, stream)
-    if kind == "csv":
-        try:
-            writer = streams.enter_context(pcsv.CSVWriter(stream, schema))
-        except pa.ArrowInvalid as error:
-            raise SchemaError(f"output.format: csv must have no lists, structs or maps ({error})") from error
-        return cast("Callable[[pa.Table], None]", writer.write_table)
-    parquet = streams.enter_context(pq.ParquetWriter(stream, schema, compression="zstd"))
-    gathered: list[pa.Table] = []
-
-    def flush() -> None:
-        if gathered:
-            parquet.write_table(pa.concat_tables(gathered), row_group_size=sum(rows.num_rows for rows in gathered))
-            gathered.clear()
-
-    def gather(rows: pa.Table) -> None:
-        gathered.append(rows)
-        if sum(each.nbytes for each in gathered) >= GROUP_BYTES:
-            flush()
-
-    streams.callback(flush)
-    return gather
-
-
-def _write_lines(rows: pa.Table, stream: Output) -> None:
-    options = orjson.OPT_APPEND_NEWLINE
-    stream.write(b"".join(orjson.dumps(row, default=_to_text, option=options) for row in rows.to_pylist()))
-
-
-def _to_text(value: object) -> str:
-    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)

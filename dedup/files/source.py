@@ -6,23 +6,15 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
-from dedup.errors import DataError, SchemaError
-from dedup.files import delimited, jsonlines
-from dedup.files.columns import Columns, Path, check, gather, slice_by_bytes, take, to_ids, to_source, to_text
-from dedup.files.digest import digest_rows
-from dedup.files.listing import COMPRESSIBLE, File, Listing
-from dedup.files.orders import to_key
-from dedup.files.records import BLOCK_BYTES, Rejected, damaged, open_bytes
-from dedup.files.splits import Part, Split
+from dedup.errors import DataError
+from dedup.files.columns import PIECE_BYTES, Columns, slice_by_bytes
+from dedup.files.formats.format import Part, Query, Rejected, Rows
+from dedup.files.listing import Listing
+from dedup.files.splits import Split
 from dedup.files.systems import redact
-from dedup.files.tables import Parquet, Table, choose, open_table, take_rows
 
-PIECE_BYTES = 1 << 19
-"""Bytes of text given at a time: what the caches of a core hold."""
 NO_LIMIT = (1 << 63) - 1
-Rows = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,88 +88,12 @@ class FileSource:
 
     def _read_part(self, part: Part, rows: Rows | None) -> Iterator[Piece]:
         file = self.listing.files[part.file]
-        if file.format == "text":
-            if rows is None or 0 in rows:
-                yield Piece(file=part.file, batch=_read_text(file))
-            return
-        if file.format not in COMPRESSIBLE:
-            for batch in self._read_table(part, file, rows):
-                yield Piece(file=part.file, batch=batch)
-            return
-        on_bad = self.on_bad_record
-        if file.format == "csv":
-            found = delimited.read(file, self.columns, rows=rows, on_bad=on_bad)
-        else:
-            found = jsonlines.read(
-                file, self.columns, self.id_type, begin=part.begin, end=part.end, rows=rows, on_bad=on_bad
-            )
-        for whole, rejected in found:
-            aside = rejected
+        query = Query(columns=self.columns, id_type=self.id_type, on_bad_record=self.on_bad_record)
+        for whole, rejected in file.format.read(file, part, query, rows):
+            aside = tuple(rejected)
             for batch in slice_by_bytes(whole, 2 * PIECE_BYTES):
                 yield Piece(file=part.file, batch=batch, rejected=aside)
                 aside = ()
-
-    def _read_table(self, part: Part, file: File, rows: Rows | None) -> Iterator[pa.RecordBatch]:
-        with damaged(file):
-            table = open_table(file)
-            id_type, paths = check(table.schema, self.columns, file)
-            _require_type(id_type or pa.string(), self.id_type, file)
-            names = list(dict.fromkeys(path[0] for path in paths.values())) if "id" in paths else None
-            for first, batch in _read_batches(table, part, names, rows, paths["text"]):
-                places = np.arange(batch.num_rows) if rows is None else choose(first, batch.num_rows, rows)
-                if not len(places):
-                    continue
-                chosen = batch
-                if len(places) < batch.num_rows:
-                    [chosen] = take_rows(pa.Table.from_batches([batch]), places).combine_chunks().to_batches()
-                piece = gather(
-                    to_ids(take(chosen, paths["id"]), self.id_type, file)
-                    if "id" in paths
-                    else digest_rows(_leave_out(chosen, self.columns.aside)),
-                    to_text(take(chosen, paths["text"])),
-                    to_source(take(chosen, paths["source"])) if "source" in paths else None,
-                    first + places,
-                    [to_key(take(chosen, paths[f"order{n}"]), *rule) for n, rule in enumerate(self.columns.order)],
-                    [to_source(take(chosen, paths[f"merge{n}"])) for n, _ in enumerate(self.columns.noted)],
-                )
-                yield from slice_by_bytes(piece, 2 * PIECE_BYTES)
-
-
-def _read_batches(
-    table: Table, part: Part, names: list[str] | None, rows: Rows | None, text: Path
-) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """Read the batches of a part that can hold rows that are wanted, each with the number of its first row."""
-    units = range(part.begin, table.unit_count if part.end is None else part.end)
-    batch_rows = None
-    if isinstance(table, Parquet):
-        batch_rows = int(min(max(PIECE_BYTES / max(table.value_bytes(text), 1), 1), 1 << 16))
-        if names is None:
-            table.check_times(units)
-    first = part.first_row
-    counts = None if rows is None else table.count_rows()
-    if rows is None or counts is None:
-        for batch in table.read(units, names, batch_rows):
-            yield first, batch
-            first += batch.num_rows
-        return
-    for unit in units:
-        if len(choose(first, counts[unit], rows)):
-            begin = first
-            for batch in table.read([unit], names, batch_rows):
-                yield begin, batch
-                begin += batch.num_rows
-        first += counts[unit]
-
-
-def _leave_out(batch: pa.RecordBatch, names: tuple[str, ...]) -> pa.RecordBatch:
-    return batch.drop_columns([name for name in names if name in batch.schema.names]) if names else batch
-
-
-def _read_text(file: File) -> pa.RecordBatch:
-    with damaged(file), open_bytes(file) as stream:
-        content = b"".join(iter(lambda: stream.read(BLOCK_BYTES), b""))
-    text = to_text(pa.array([content], pa.large_binary()))
-    return gather(pa.array([file.path], pa.string()), text, None, [0], [], [])
 
 
 def open_source(
@@ -209,68 +125,10 @@ def open_source(
         When a file is damaged.
     """
     columns = Columns(id=id_column, text=text_column, source=source_column, aside=aside, order=order, noted=noted)
-    id_type = {"text": _check_texts, "jsonl": _check_lines, "csv": _check_cells}.get(listing.format, _check_tables)(
-        listing, columns
-    )
     return FileSource(
         listing=listing,
         columns=columns,
-        id_type=id_type,
+        id_type=listing.format.check(listing.files, columns),
         on_bad_record=on_bad_record,
         max_text_bytes=max_text_bytes,
     )
-
-
-def _check_texts(listing: Listing, columns: Columns) -> pa.DataType:
-    schema = pa.schema({"path": pa.string(), "text": pa.string()})
-    check(schema, columns, listing.files[0])
-    further = [setting for role, (_, setting) in columns.list_named().items() if role[-1].isdigit()]
-    if further:
-        raise SchemaError(f"{further[0]}: must name no column of texts, which have none")
-    for role, own in (("id", "path"), ("text", "text"), ("source", "")):
-        if getattr(columns, role) not in {"", own}:
-            raise SchemaError(f"input.{role}_column: must be {own or 'empty'!r} for texts")
-    return pa.string()
-
-
-def _check_lines(listing: Listing, columns: Columns) -> pa.DataType:
-    names: set[str] = set()
-    kinds = set()
-    for file in listing.files:
-        kind, found = jsonlines.peek(file, columns)
-        kinds.add(kind)
-        names |= found
-    if not names:
-        raise DataError("--input: must hold records (got none that is a JSON object)")
-    for name, setting in columns.list_named().values():
-        if name not in names:
-            known = ", ".join(sorted(names))
-            rule = f"must be the name of one column of the input (got {name!r}, the input has {known})"
-            raise SchemaError(f"{setting}: {rule}")
-    return pa.int64() if kinds - {None} == {pa.int64()} else pa.string()
-
-
-def _check_cells(listing: Listing, columns: Columns) -> pa.DataType:
-    for file in listing.files:
-        schema = delimited.peek(file)
-        if schema is not None:
-            check(schema, columns, file)
-    return pa.string()
-
-
-def _check_tables(listing: Listing, columns: Columns) -> pa.DataType:
-    common = None
-    for file in listing.files:
-        with damaged(file):
-            schema = open_table(file).schema
-        id_type, _ = check(schema, columns, file)
-        common = common or id_type or pa.string()
-        _require_type(id_type or pa.string(), common, file)
-    return common or pa.string()
-
-
-def _require_type(found: pa.DataType, common: pa.DataType, file: File) -> None:
-    if found != common:
-        raise SchemaError(
-            f"input.id_column: must be alike in all files (got {found} in {redact(file.path)}, {common} in others)"
-        )

@@ -16,6 +16,7 @@ from scipy.special import betaincinv
 
 from dedup.display import hide_secrets
 from dedup.kernels import frequencies
+from dedup.kernels.compiled import AVAILABLE
 from dedup.kernels.curve import probability
 from dedup.kernels.sets.lsh import verified_share
 from dedup.report.alerts import find_breaches
@@ -31,7 +32,7 @@ from dedup.version import __version__
 
 Sample: TypeAlias = Sequence[tuple[int, bytes]]
 """Documents as from `frequencies.shorten` by doc_id, those of equal rows as often as there are such."""
-PACKAGES = ("pyspark", "graphframes-py", "numpy", "pyarrow", "scipy", "xxhash", "numba")
+PACKAGES = ("pyspark", "graphframes-py", "numpy", "pyarrow", "scipy", "xxhash")
 SIMILARITIES = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95)
 OF_PROFILE = (
     *("documents", "kept", "removed", "removal_rate", "identical", "near", "chained", "least_similarity"),
@@ -192,6 +193,7 @@ def build_report(*, config: Config, inputs: Sequence[str], output: str, outcome:
             "python": platform.python_version(),
             "unicode": unicodedata.unidata_version,
             **{name: found for name in PACKAGES if (found := _find_version(name))},
+            **({"numba": _find_version("numba")} if AVAILABLE else {}),
         },
     }
     if outcome.profiles:

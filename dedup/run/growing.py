@@ -377,7 +377,7 @@ def _publish(
         reader="files",
         spark=None,
         spec=spec.to_dict(),
-        format=listing.format,
+        format=listing.format.name,
     )
     return conclude(job, workspace, outcome, plots, plotting=plotting, first=finish)
 

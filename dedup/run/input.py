@@ -1,17 +1,17 @@
 """The input of a run on Spark."""
 
-import contextlib
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
 from typing import Any
 
-from py4j.protocol import Py4JError, Py4JJavaError
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from dedup.errors import DataError, StorageError
+from dedup.files.formats import load_format
 from dedup.files.systems import redact, redact_text
 from dedup.run.corpus import Input, guess_format, read_corpus
 from dedup.run.storage import Storage
@@ -42,7 +42,7 @@ def read_input(spark: SparkSession, storage: Storage, inputs: Sequence[str], cho
     found = read_corpus(
         spark, storage, inputs, kind=kind, name_filter=chosen.name_filter, on_bad_record=chosen.on_bad_record
     )
-    return Read(format=kind, id_column=chosen.id_column or ("path" if kind == "text" else ""), corpus=found)
+    return Read(format=kind, id_column=chosen.id_column or load_format(kind).id_column, corpus=found)
 
 
 def load_table(spark: SparkSession, inputs: Sequence[str], chosen: options.Input) -> DataFrame | None:
@@ -68,26 +68,9 @@ def load_table(spark: SparkSession, inputs: Sequence[str], chosen: options.Input
         raise StorageError(f"{where}: must be {rule} ({reason})") from error
 
 
-_ROOTS: Sequence[Callable[[Any], Any]] = (
-    lambda leaf: leaf.relation().location().rootPaths(),
-    lambda leaf: leaf.table().fileIndex().rootPaths(),
-    lambda leaf: leaf.tableMeta().storage().locationUri().toList(),
-)
-"""Ways to the paths of a leaf of a plan: of Spark's readers, of their second version, and of Hive's tables."""
-
-
-def list_roots(table: DataFrame) -> list[str]:
-    """Return the files and folders that a table is read from, as far as Spark knows them.
-
-    A file that was read by its name stands for itself, and not for its folder, of which the table has no more.
-    """
-    plan: Any = table._jdf.queryExecution().analyzed()  # noqa: SLF001 - the plan has no other door
-    leaves, found = plan.collectLeaves(), set[str]()
-    for number in range(leaves.size()):
-        for roots in _ROOTS:
-            with contextlib.suppress(Py4JError):  # a leaf of another kind has no such method
-                found |= {*roots(leaves.apply(number)).mkString("\0").split("\0")} - {""}
-    return sorted(found)
+def list_folders(table: DataFrame) -> list[str]:
+    """Return the folders that a table is read from, as far as Spark knows them."""
+    return sorted({path.rpartition("/")[0] for path in table.inputFiles()})
 
 
 def take_table(rows: DataFrame, chosen: options.Input) -> Read:

@@ -150,7 +150,7 @@ def search_files(
             reader="files",
             spark=spark and spark.version,
             spec=spec.to_dict(),
-            format=listing.format,
+            format=listing.format.name,
         )
         return conclude(job, workspace, outcome, plots, plotting=plotting)
 

@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 
 from dedup.engines.values import Register
 from dedup.errors import ConfigError
+from dedup.files.formats.format import Format
 from dedup.run.fates import Fates
 from dedup.settings.keeping import COUNT, ENDS, list_merged, name_merged, parse_merge
 from dedup.settings.options import Config
@@ -17,7 +18,7 @@ Group: TypeAlias = Sequence[Sequence[str | None]]
 """Of a document kept and those removed for it, the values of the columns of `list_merged`."""
 
 
-def check_merge(config: Config, kind: str) -> None:
+def check_merge(config: Config, kind: Format) -> None:
     """Refuse to merge into what takes no columns.
 
     Parameters
@@ -31,8 +32,8 @@ def check_merge(config: Config, kind: str) -> None:
     """
     if config.keep.merge and config.output.mode != "filter":
         raise ConfigError(f'keep.merge: needs output.mode = "filter" (got "{config.output.mode}")')
-    if config.keep.merge and kind in {"csv", "text"}:
-        raise ConfigError(f"keep.merge: must be empty where the output is {kind}, which takes no lists")
+    if config.keep.merge and not kind.has_lists:
+        raise ConfigError(f"keep.merge: must be empty where the output is {kind.name}, which takes no lists")
 
 
 def note_merged(entries: Sequence[str], rows: Sequence[int], groups: Sequence[Group]) -> pa.Table:

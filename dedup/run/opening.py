@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from dedup.engines.capacity import MOST, USUAL, Assumed, estimate_bytes
 from dedup.engines.machine import free_bytes
 from dedup.engines.workers import count_cores
-from dedup.files.guess import guess
 from dedup.files.listing import Listing, list_files
 from dedup.files.source import FileSource, open_source
 from dedup.files.systems import can_fork
@@ -96,7 +95,7 @@ def estimate_need(listing: Listing, config: Config, known: int = 0, *, assumed: 
     DataError
         When one of these is damaged.
     """
-    found = guess(listing, config.input.text_column)
+    found = listing.format.guess(listing.files, config.input.text_column)
     # Nothing tells how many documents are of each profile: all could be of that which needs most.
     bands, rows = max((own.banding for own in config.by_profile.values()), key=prod)
     own = estimate_bytes(

@@ -1,16 +1,12 @@
 """Labelled pairs without Spark: what `labels.read_labels` reads, in Arrow."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 
 from dedup.errors import DataError, SchemaError, StorageError
-from dedup.files import delimited, jsonlines
-from dedup.files.columns import Columns
-from dedup.files.listing import File, list_files
-from dedup.files.records import damaged, open_bytes, read_lines, reject
-from dedup.files.tables import open_table
+from dedup.files.listing import list_files
 from dedup.kernels.ids import to_doc_ids
 
 SHOWN = 3
@@ -40,13 +36,17 @@ def read_pairs(path: str, *, id_type: pa.DataType, where: str) -> pa.Table:
         As `labels.read_labels`.
     """
     try:
-        pieces = [piece for file in list_files([path]).files for piece in _read(file, where)]
+        files = list_files([path]).files
+        named = [names for file in files if (names := file.format.list_columns(file))]
+        wrong = [names for names in named or [[]] if any(names.count(name) != 1 for name in ENDS)]
+        if wrong:
+            raise SchemaError(
+                f"{where}: must have the columns left_id, right_id and perhaps duplicate (got {', '.join(wrong[0])})"
+            )
+        pieces = [piece for file in files for piece in file.format.read_values(file, (*ENDS, LABEL))]
     except (StorageError, DataError) as error:
         # Said of the input, with advice that helps only there.
         raise type(error)(str(error).partition("; ")[0].replace("--input", where, 1)) from error
-    names = list(dict.fromkeys(name for piece in pieces for name in piece))
-    if not set(ENDS) <= set(names):
-        raise _refuse_names(names, where)
     left, right = (_to_ids(_join(pieces, name), name, id_type, where) for name in ENDS)
     rows: dict[tuple[int | None, int | None], set[bool]] = {}
     for one, other, label in zip(left, right, _to_labels(_join(pieces, LABEL), where), strict=True):
@@ -61,48 +61,7 @@ def read_pairs(path: str, *, id_type: pa.DataType, where: str) -> pa.Table:
     return pa.Table.from_pylist([dict(zip(schema.names, row, strict=True)) for row in listed], schema)
 
 
-Piece = Mapping[str, Sequence[Any]]
-"""Values of the columns of some rows; of columns that do not matter nothing but the name."""
-
-
-def _read(file: File, where: str) -> Iterator[Piece]:
-    if file.format == "jsonl":
-        yield from _read_objects(file)
-    elif file.format == "csv":
-        schema = delimited.peek(file)
-        names = [] if schema is None else schema.names
-        if any(names.count(name) != 1 for name in ENDS):
-            raise _refuse_names(names, where)
-        columns = Columns(id=ENDS[0], text=ENDS[1], source=LABEL if LABEL in names else "")
-        for batch, _ in delimited.read(file, columns, rows=None, on_bad="fail"):
-            values = [batch[name].to_pylist() for name in ("id", "text", "source")]
-            yield dict(zip((*ENDS, LABEL), values, strict=True))
-    elif file.format == "text":
-        raise _refuse_names(["path", "text"], where)
-    else:
-        with damaged(file):
-            table = open_table(file)
-            wanted = [name for name in (*ENDS, LABEL) if name in table.schema.names]
-            yield dict.fromkeys(table.schema.names, ())
-            for batch in table.read(range(table.unit_count), wanted):
-                yield {name: batch[name].to_pylist() for name in wanted}
-
-
-def _read_objects(file: File) -> Iterator[Piece]:
-    with damaged(file), open_bytes(file) as stream:
-        for block in read_lines(stream):
-            records: list[dict[str, Any]] = []
-            for number, line in enumerate(block.lines()):
-                record = jsonlines.parse(line.removeprefix(b"\xef\xbb\xbf"))
-                if record is None:
-                    reject(file, block, number, 0, jsonlines.REASON, on_bad="fail")
-                else:
-                    records.append(record)
-            yield dict.fromkeys(sorted({name for record in records for name in record}), ())
-            yield {name: [record.get(name) for record in records] for name in (*ENDS, LABEL)}
-
-
-def _join(pieces: Sequence[Piece], name: str) -> list[Any]:
+def _join(pieces: Sequence[Mapping[str, Sequence[Any]]], name: str) -> list[Any]:
     """Return the values of a column, null where a piece lacks it."""
     values: list[Any] = []
     for piece in pieces:
@@ -147,9 +106,3 @@ def _to_labels(values: Sequence[Any], where: str) -> list[bool]:
         shown = ", ".join(map(repr, wrong[:SHOWN]))
         raise DataError(f"{where}: column {LABEL!r} must be true or false (got {shown})")
     return labels
-
-
-def _refuse_names(names: Sequence[str], where: str) -> SchemaError:
-    return SchemaError(
-        f"{where}: must have the columns left_id, right_id and perhaps duplicate (got {', '.join(names)})"
-    )

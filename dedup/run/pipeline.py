@@ -26,7 +26,7 @@ from dedup.run.applied import Applied
 from dedup.run.clock import Clock
 from dedup.run.corpus import fingerprint
 from dedup.run.faults import recognise
-from dedup.run.input import list_roots, load_table, read_input, take_table
+from dedup.run.input import list_folders, load_table, read_input, take_table
 from dedup.run.job import Job
 from dedup.run.labels import read_labels
 from dedup.run.layering import count_removals, search
@@ -90,7 +90,7 @@ def run(spark: SparkSession, job: Job, work: Work | None = None) -> dict[str, An
     """
     table = load_table(spark, job.inputs, job.config.input) if job.table is None else None
     if table is not None:
-        job = replace(job, table=table, inputs=[*job.inputs, *list_roots(table)])
+        job = replace(job, table=table, inputs=[*job.inputs, *list_folders(table)])
     check_apart(job.read, job.output)
     is_local = is_on_disk(spark, job.output)
     output = locate(job.output) if is_local else job.output
@@ -280,8 +280,8 @@ def open_files(spark: SparkSession, job: Job, listing: Listing, workspace: Works
     return Given(
         corpus=corpus,
         reader="files",
-        format=listing.format,
-        id_column=chosen.id_column or ("path" if listing.format == "text" else ""),
+        format=listing.format.name,
+        id_column=chosen.id_column or listing.format.id_column,
         fingerprint=listing.fingerprint,
         size=listing.size,
         write=writer.write,

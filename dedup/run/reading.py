@@ -3,12 +3,9 @@
 import re
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
-
 from dedup.errors import StorageError
 from dedup.files.listing import list_files
 from dedup.files.storage import Storage, find_result
-from dedup.files.systems import resolve
 
 if TYPE_CHECKING:
     import pyarrow.dataset as ds
@@ -17,7 +14,6 @@ if TYPE_CHECKING:
 ROWS = ("kept", "removed")
 IS_KEPT = "dedup_kept"
 """The column of annotated rows that tells the two apart."""
-ARROW_FORMATS = {"jsonl": "json", "arrow": "ipc"}
 
 
 def open_dataset(output: str, name: str, mode: str) -> "ds.Dataset":
@@ -49,16 +45,7 @@ def open_dataset(output: str, name: str, mode: str) -> "ds.Dataset":
             raise
         # No file of the input lost a row.
         return ds.dataset(open_dataset(output, "kept", mode).schema.empty_table())
-    system = resolve(output)[0]
-    paths = [resolve(file.path)[1] for file in files]
-    kind = files[0].format
-    if kind != "text":
-        return ds.dataset(paths, filesystem=system, format=ARROW_FORMATS.get(kind, kind))
-    texts = []
-    for path in paths:
-        with system.open_input_stream(path) as stream:
-            texts.append(stream.read().decode("utf-8", "replace"))
-    return ds.dataset(pa.table({"path": [file.relative for file in files], "text": texts}))
+    return files[0].format.open_dataset(files)
 
 
 def open_frame(spark: "SparkSession", output: str, name: str, mode: str) -> "DataFrame":

@@ -14,9 +14,11 @@ import pyarrow.parquet as pq
 from dedup.engines.values import Register
 from dedup.engines.workers import Workers
 from dedup.errors import ConfigError, DedupError
-from dedup.files import annotation, repack, sink
-from dedup.files.left import Cuts
-from dedup.files.records import Rejected
+from dedup.files import repack, sink
+from dedup.files.delete_spans import Cuts
+from dedup.files.formats import load_format
+from dedup.files.formats.format import NO_ROWS, Format, Rejected
+from dedup.files.formats.format import Written as FileWritten
 from dedup.files.source import FileSource
 from dedup.files.splits import Split
 from dedup.files.storage import Storage
@@ -35,7 +37,6 @@ NOTED_LENGTH = 4000
 """Characters read of a text that the report shows."""
 ORDER = [("id", "ascending"), ("begin", "ascending"), ("end", "descending")]
 """Of spans, so that those within another follow it."""
-NO_ROWS = np.empty(0, np.int64)
 
 
 class Unit(NamedTuple):
@@ -101,18 +102,18 @@ class FileWriter:
         ConfigError
             When mode annotate is to change format or number of files.
         """
-        check_merge(self.config, self.kind if self.format else self.source.listing.format)
+        check_merge(self.config, self.format or self.source.listing.format)
         if self.config.keep.merge:
             if self.format:
                 raise ConfigError("keep.merge: keeps the input's files (got another format or output.files)")
             names = [name_merged(rule) for rule in parse_merge(self.config.keep.merge, "keep")]
-            annotation.check_names(self.source, names, "keep.merge")
+            sink.check_names(self.source, names, "keep.merge")
         if self.config.output.mode == "annotate":
             if self.format:
                 raise ConfigError(
                     'output.mode: "annotate" keeps the input\'s files (got another format or output.files)'
                 )
-            annotation.check_names(self.source, list(NOTES))
+            sink.check_names(self.source, list(NOTES))
 
     def write(
         self,
@@ -206,20 +207,16 @@ class FileWriter:
         return texts
 
     @property
-    def format(self) -> str:
-        """Format of files of their own; empty where the input's files are mirrored."""
+    def format(self) -> Format | None:
+        """Format of files of their own; None where the input's files are mirrored."""
         chosen = self.config.output
-        if chosen.format != "input":
-            return chosen.format
-        if not chosen.files:
-            return ""
-        return self.source.listing.format if self.source.listing.format in repack.FORMATS else "parquet"
+        return self.kind if chosen.format != "input" or chosen.files else None
 
     @property
-    def kind(self) -> str:
-        """Format of the files that are no mirrors."""
-        own = self.source.listing.format
-        return self.format or (own if own in repack.FORMATS else "parquet")
+    def kind(self) -> Format:
+        """Format of files that are no mirrors: the input's where that can hold any rows, else parquet."""
+        chosen, own = self.config.output.format, self.source.listing.format
+        return load_format(chosen) if chosen != "input" else own if own.can_create else load_format("parquet")
 
     def group(self, splits: Sequence[Split]) -> list[list[Split]]:
         """Return the splits of each file that is no mirror."""
@@ -229,8 +226,8 @@ class FileWriter:
     def name_part(self, folder: str, number: int) -> str:
         """Return the path of a file that is no mirror; compressed as the first of the input, if it is of lines."""
         first = self.source.listing.files[0]
-        ending = f".{first.path.rpartition('.')[2]}" if first.compression and self.kind != "parquet" else ""
-        return f"{self.folder}/{folder}/part-{number:05}.{self.kind}{ending}"
+        ending = f".{first.path.rpartition('.')[2]}" if first.compression and self.kind.is_compressible else ""
+        return f"{self.folder}/{folder}/part-{number:05}.{self.kind.extensions[0]}{ending}"
 
     def write_table(self, name: str, table: pa.Table) -> None:
         """Write a folder of one file."""
@@ -308,7 +305,7 @@ def _name(named: pa.Table, edges: pa.Table) -> pa.Table:
     return pa.table({"left_id": least, "right_id": greatest, "jaccard": edges["jaccard"]})
 
 
-def write_unit(source: FileSource, unit: Unit, *, folder: str, annotates: bool, is_first_empty: bool) -> sink.Written:
+def write_unit(source: FileSource, unit: Unit, *, folder: str, annotates: bool, is_first_empty: bool) -> FileWritten:
     """Write the like of a file of the input, or two: of the rows that stay and of those that go.
 
     Parameters
@@ -318,8 +315,8 @@ def write_unit(source: FileSource, unit: Unit, *, folder: str, annotates: bool, 
     """
     if annotates:
         notes = unit.notes if unit.notes is not None else no_notes(source)
-        return annotation.annotate(source, unit.number, notes, folder=f"{folder}/annotated", rejected=unit.rejected)
-    written = sink.write(
+        return sink.annotate(source, unit.number, notes, folder=f"{folder}/annotated", rejected=unit.rejected)
+    return sink.write(
         source,
         unit.number,
         unit.removed,
@@ -327,20 +324,17 @@ def write_unit(source: FileSource, unit: Unit, *, folder: str, annotates: bool, 
         removed_folder=f"{folder}/removed",
         rejected=unit.rejected,
         cuts=unit.cuts,
+        notes=unit.notes,
         with_empty=is_first_empty and unit.number == 0,
     )
-    if unit.notes is not None:
-        left_out = np.union1d(unit.removed, unit.rejected)
-        annotation.annotate(source, unit.number, unit.notes, folder=f"{folder}/kept", rejected=left_out, cuts=unit.cuts)
-    return written
 
 
-def pack(source: FileSource, pack: Pack, *, kind: str, schema: pa.Schema) -> sink.Written:
+def pack(source: FileSource, pack: Pack, *, kind: Format, schema: pa.Schema) -> FileWritten:
     """Write rows of several files into one."""
     return repack.repack(source, pack.splits, pack.left_out, path=pack.path, format=kind, schema=schema, cuts=pack.cuts)
 
 
-def pack_ids(source: FileSource, pack: Pack, *, kind: str) -> sink.Written:
+def pack_ids(source: FileSource, pack: Pack, *, kind: Format) -> FileWritten:
     """Write the ids of rows of several files into one."""
     return repack.write_ids(source, pack.splits, pack.left_out, path=pack.path, format=kind)
 

@@ -13,11 +13,12 @@ from pyspark.sql import types as T
 
 from dedup.errors import DedupError
 from dedup.files import repack
-from dedup.files.left import Cuts
+from dedup.files.delete_spans import Cuts
+from dedup.files.formats.format import NO_ROWS
 from dedup.kernels import Integers
 from dedup.run.applied import Applied
 from dedup.run.merging import note_merged
-from dedup.run.sinking import NO_ROWS, NOTES, FileWriter, Pack, Unit, merge, no_notes, pack, pack_ids, write_unit
+from dedup.run.sinking import NOTES, FileWriter, Pack, Unit, merge, no_notes, pack, pack_ids, write_unit
 from dedup.run.writing import Result, TableWriter, count_layers
 from dedup.stages.exchange import Batches
 from dedup.stages.fates import find_fates, merge_values
@@ -115,7 +116,7 @@ class SpreadWriter:
     def _set_aside(self) -> Mapping[int, Integers]:
         """Write the malformed records, and return their rows by file."""
         source = self.corpus.source
-        if source.on_bad_record != "quarantine" or source.listing.format not in {"jsonl", "csv"}:
+        if source.on_bad_record != "quarantine" or not source.listing.format.can_reject:
             return {}
         rejected = self.keep("rejected", self.corpus.rejected_schema, lambda _: self.corpus.list_rejected(), dict)
         rows = rejected.frame.select("number", "row").toArrow()

@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from dedup.errors import DedupError
+from dedup.files.formats import load_format
 from dedup.run.applied import Applied
 from dedup.run.clock import Clock
 from dedup.run.input import Read
@@ -134,7 +135,7 @@ class RowWriter:
         ConfigError
             When the output's format takes no columns.
         """
-        check_merge(self.config, self._target_format())
+        check_merge(self.config, load_format(self._target_format()))
         names = [name_merged(rule) for rule in parse_merge(self.config.keep.merge, "keep")]
         output.check_free(self.read.corpus.rows, names, "keep.merge")
         if self.config.output.mode == "annotate":

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Self
 
 from dedup.errors import ConfigError
+from dedup.files.formats import FORMATS, list_creatable
 from dedup.settings.alerts import Alerts
 from dedup.settings.banding import MAX_SIGNATURE_SIZE, Banding, choose
 from dedup.settings.keeping import parse_merge, parse_order
@@ -37,7 +38,7 @@ def check_signature_size(where: str, prefix: str, bands: Count, rows: Count) -> 
 class Input(Table):
     """What is read."""
 
-    format: Literal["auto", "parquet", "arrow", "orc", "jsonl", "csv", "text", "delta"] = "auto"
+    format: str = field(default="auto", metadata={"choices": lambda: ["auto", *FORMATS, "delta"]})
     """Format of the input: "auto" guesses it from the file names, "parquet", "arrow" (IPC), "orc", "jsonl" (one JSON
     object a line) and "csv" hold one document a row, "text" holds one document a file, "delta" is a folder of Delta
     Lake, which Spark reads."""
@@ -245,7 +246,7 @@ class Output(Table):
     """Result: "filter" writes the surviving rows, "annotate" all rows with columns that say what became of them, "ids"
     only the ids of the surviving rows."""
 
-    format: Literal["input", "parquet", "jsonl", "csv"] = "input"
+    format: str = field(default="input", metadata={"choices": lambda: ["input", *list_creatable()]})
     """Format of the rows written: with "input" every file of the input has its like in the output, of the same name,
     format and compression; "parquet", "jsonl" and "csv" are written into files of their own."""
 

@@ -3,7 +3,7 @@
 import json
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import Field, dataclass, fields, is_dataclass
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args, get_origin
 
@@ -68,8 +68,7 @@ class Table:
 def check(where: str, name: str, value: object, entry: Field[Any]) -> None:
     """Refuse a value that breaks the rule of its field's annotation and `range`."""
     kind = entry.type
-    if get_origin(kind) is Literal:
-        choices = get_args(kind)
+    if choices := _list_choices(value, entry):
         rule, holds = f"one of {', '.join(map(literal, choices))}", isinstance(value, str) and value in choices
     elif kind is str:
         # A lone surrogate, which a badly encoded command line can hold, has no TOML and no UTF-8.
@@ -94,6 +93,17 @@ def check(where: str, name: str, value: object, entry: Field[Any]) -> None:
         raise TypeError(f"{name}: no rule is defined for the annotation {kind}")
     if not holds:
         raise ConfigError(f"{where}: {name} must be {rule} (got {literal(value)})")
+
+
+def _list_choices(value: object, entry: Field[Any]) -> Sequence[str]:
+    """Return the values of which a field holds one; empty where its annotation has another rule.
+
+    Those that its metadata look up can take imports, which the default need not wait for.
+    """
+    if "choices" in entry.metadata and value != entry.default:
+        found: Sequence[str] = entry.metadata["choices"]()
+        return found
+    return get_args(entry.type) if get_origin(entry.type) is Literal else ()
 
 
 def _is_text(value: object) -> bool:

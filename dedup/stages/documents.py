@@ -14,7 +14,7 @@ from pyspark.sql import types as T
 from dedup.errors import SchemaError
 from dedup.files.chosen import Chosen
 from dedup.files.columns import to_source, to_text
-from dedup.files.left import Cuts, cut_texts
+from dedup.files.delete_spans import Cuts, delete_from_texts
 from dedup.files.orders import join_keys, join_texts, to_key
 from dedup.kernels.ids import rename
 from dedup.stages.exchange import Batches
@@ -183,7 +183,7 @@ def read_rows(batches: Batches, order: Sequence[tuple[str, str]], noted: int, ch
             sizes = pc.list_value_length(lists).fill_null(0).to_numpy()
             rows = np.repeat(np.arange(batch.num_rows), sizes)
             cuts = Cuts.of(rows, *(pc.struct_field(spans, name).to_numpy() for name in ("begin", "end")))
-            columns["text"] = cut_texts(to_text(batch["text"]), np.arange(batch.num_rows), cuts.by_row())
+            columns["text"] = delete_from_texts(to_text(batch["text"]), np.arange(batch.num_rows), cuts.by_row())
         count = batch.num_rows
         columns |= {name: pa.nulls(count, kind) for name, kind in PLACE}
         columns["text_bytes"] = pc.binary_length(columns["text"]).fill_null(0).cast(pa.int64())

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dedup.errors import SchemaError
-from dedup.files.annotation import annotate, check_names
+from dedup.files.sink import annotate, check_names
 from tests.files.tables import changed_by_spark
 from tests.files.test_sink import load, read_table, rows_of, store, write_table
 

@@ -1,5 +1,6 @@
 """Texts written without spans: whatever the format, only the texts change, and only where they are cut."""
 
+import gzip
 import json
 
 import numpy as np
@@ -10,8 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import orc
 
-from dedup.files.cutting import cut_line, cut_record
-from dedup.files.left import Cuts, Left, cut_text
+from dedup.files.delete_spans import Cuts, delete_spans
+from dedup.files.formats.csv import delete_from_record
+from dedup.files.formats.jsonl import delete_from_line
+from dedup.files.left import Left
 from dedup.files.listing import list_files
 from dedup.files.sink import write
 from dedup.files.source import open_source
@@ -20,7 +23,7 @@ from dedup.kernels.runs.span_offsets import move_back, unite_spans
 
 TEXTS = ["one two three", "\u00e9l\u00e8ve \U0001f600 fin", "nothing goes", "", 'quo"ted, "cells"\nof two lines']
 SPANS = {0: [(4, 8)], 1: [(0, 2), (6, 8)], 4: [(3, 4), (9, 20)]}
-SHORT = [cut_text(text, *zip(*SPANS[n], strict=True)) if n in SPANS else text for n, text in enumerate(TEXTS)]
+SHORT = [delete_spans(text, *zip(*SPANS[n], strict=True)) if n in SPANS else text for n, text in enumerate(TEXTS)]
 SIZES = pa.array([1, None, 3, 4, 5], pa.uint16())
 KINDS = [
     *(pa.string(), pa.large_string(), pa.string_view(), pa.binary(), pa.large_binary()),
@@ -108,19 +111,27 @@ def test_cells_keep_every_byte_but_of_the_text(tmp_path):
     assert written == expected + '4,"' + SHORT[4].replace('"', '""') + '",last'
 
 
+@pytest.mark.parametrize("ending", ["", ".gz"])
+def test_a_text_is_compressed_as_it_was(ending, tmp_path):
+    (tmp_path / f"a.txt{ending}").write_bytes(gzip.compress(TEXTS[0].encode()) if ending else TEXTS[0].encode())
+    written = cut_file(tmp_path / f"a.txt{ending}", tmp_path, id_column="").read_bytes()
+
+    assert (gzip.decompress(written) if ending else written).decode() == SHORT[0]
+
+
 @given(text=st.text(), key=st.text(), ends=st.tuples(st.integers(0, 9), st.integers(0, 9)))
 def test_any_text_of_a_line_is_cut_as_python_cuts_it(text, key, ends):
     begin, end = sorted(min(each, len(text)) for each in ends)
     record = {key: [text, {"text": text}], "text": text, "last": key}
     for is_ascii in (True, False):
         written = json.dumps(record, ensure_ascii=is_ascii).encode("utf-8", "surrogatepass")
-        found = json.loads(cut_line(written, "text", [begin], [end]).decode("utf-8", "surrogatepass"))
+        found = json.loads(delete_from_line(written, "text", [begin], [end]).decode("utf-8", "surrogatepass"))
         assert found == record | {"text": text[:begin] + text[end:]}
 
 
 def test_a_record_is_cut_behind_a_byte_order_mark_and_quotes():
-    assert cut_record(b'\xef\xbb\xbf"a","b c",d\n', 1, [1], [2]) == b'\xef\xbb\xbf"a","bc",d\n'
-    assert cut_record(b'a,"x,""y""",d', 1, [2], [5]) == b'a,"x,",d'
+    assert delete_from_record(b'\xef\xbb\xbf"a","b c",d\n', 1, [1], [2]) == b'\xef\xbb\xbf"a","bc",d\n'
+    assert delete_from_record(b'a,"x,""y""",d', 1, [2], [5]) == b'a,"x,",d'
 
 
 @given(
@@ -131,7 +142,7 @@ def test_a_span_of_what_is_left_is_found_again_in_the_whole_text(lost, span):
     whole = "".join(chr(97 + number) for number in range(26))
     listed = np.array([(begin, begin + size) for begin, size in lost], np.int64).reshape(-1, 2)
     cuts = unite_spans(listed[:, 0], listed[:, 1])
-    left = cut_text(whole, cuts[0].tolist(), cuts[1].tolist())
+    left = delete_spans(whole, cuts[0].tolist(), cuts[1].tolist())
     begin, end = min(span[0], len(left) - 1), min(sum(span), len(left))
     [first], [last] = move_back(np.array([begin]), np.array([end]), cuts)
 

@@ -8,10 +8,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dedup.files.guess import guess
 from dedup.files.listing import list_files
 
 TEXTS = [f"document number {number} of a corpus, " * 10 for number in range(300)]
+
+
+def guess(folder):
+    listing = list_files([str(folder)])
+    return listing.format.guess(listing.files, "text")
 
 
 def write(folder, kind, texts):
@@ -29,7 +33,7 @@ def write(folder, kind, texts):
 def test_documents_and_text_are_guessed_within_a_tenth(tmp_path, kind):
     write(tmp_path, kind, TEXTS)
 
-    found = guess(list_files([str(tmp_path)]), "text")
+    found = guess(tmp_path)
 
     assert found.documents == pytest.approx(len(TEXTS), rel=0.1)
     assert found.text_bytes >= sum(map(len, TEXTS)) * 0.9
@@ -43,7 +47,7 @@ def test_documents_and_text_are_guessed_within_a_tenth(tmp_path, kind):
 def test_of_compressed_lines_length_and_size_are_known(tmp_path, texts, most):
     write(tmp_path, "jsonl.gz", texts)
 
-    found = guess(list_files([str(tmp_path)]), "text")
+    found = guess(tmp_path)
 
     line = len(json.dumps({"text": texts[0]}))
     assert found.text_bytes / found.documents == pytest.approx(line, rel=0.1)
@@ -53,4 +57,4 @@ def test_of_compressed_lines_length_and_size_are_known(tmp_path, texts, most):
 def test_files_of_no_bytes_hold_nothing(tmp_path):
     (tmp_path / "a.jsonl").touch()
 
-    assert guess(list_files([str(tmp_path)]), "text").documents == 0
+    assert guess(tmp_path).documents == 0

@@ -40,7 +40,7 @@ def test_format_and_compression_are_told_from_the_name(tmp_path, name, kind, com
     place(tmp_path, name)
     for path in (tmp_path, tmp_path / name):
         [file] = list_files([str(path)]).files
-        assert (file.relative, file.format, file.compression) == (name, kind, compression)
+        assert (file.relative, file.format.name, file.compression) == (name, kind, compression)
 
 
 def test_hidden_files_are_no_data_but_partitions_are(tmp_path):

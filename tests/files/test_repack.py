@@ -9,12 +9,15 @@ import pyarrow.parquet as pq
 import pytest
 
 from dedup.errors import SchemaError
+from dedup.files.formats import load_format
 from dedup.files.listing import list_files
 from dedup.files.repack import common_schema, group, repack, write_ids
 from dedup.files.source import open_source
 from dedup.files.splits import Part, Split, cut
 from tests.files.test_sink import load
 from tests.files.test_source import COUNT, NAMES, TEXTS, place
+
+PARQUET, JSONL = load_format("parquet"), load_format("jsonl")
 
 
 def prepare(path, **columns):
@@ -30,11 +33,11 @@ def test_every_format_goes_into_every_other(tmp_path, name, kind):
     schema = common_schema(source)
     if kind == "csv" and name != "a.csv":
         with pytest.raises(SchemaError, match="csv must have no lists, structs or maps"):
-            repack(source, splits, {}, path=str(tmp_path / "x.csv"), format=kind, schema=schema)
+            repack(source, splits, {}, path=str(tmp_path / "x.csv"), format=load_format(kind), schema=schema)
         schema = pa.schema([field for field in schema if field.name != "meta"])
 
     target = tmp_path / "out" / f"all.{kind}"
-    written = repack(source, splits, {0: rows[[0, 5]]}, path=str(target), format=kind, schema=schema)
+    written = repack(source, splits, {0: rows[[0, 5]]}, path=str(target), format=load_format(kind), schema=schema)
 
     assert (written.kept, written.removed) == (COUNT - 2, 2)
     stays = [row for row in range(COUNT) if row not in {0, 5}]
@@ -63,7 +66,7 @@ def test_output_files_share_the_rows_in_their_order(tmp_path, count):
     assert max(sizes) - min(sizes) <= 2 * max(split.size for split in splits)
     for number, each in enumerate(groups):
         path = str(tmp_path / "out" / f"{number}.parquet")
-        write_ids(source, each, {}, path=path, format="parquet")
+        write_ids(source, each, {}, path=path, format=PARQUET)
     found = [pq.read_table(tmp_path / "out" / f"{number}.parquet")["id"].to_pylist() for number in range(count)]
     assert [row for rows in found for row in rows] == list(range(COUNT))
 
@@ -78,7 +81,14 @@ def test_files_of_unlike_columns_are_one_table(tmp_path):
     pq.write_table(pa.table({"right": [2.5], "id": [2], "text": ["b"]}), tmp_path / "b.parquet")
     source, splits = prepare(tmp_path)
 
-    repack(source, splits, {}, path=str(tmp_path / "out.jsonl.gz"), format="jsonl", schema=common_schema(source))
+    repack(
+        source,
+        splits,
+        {},
+        path=str(tmp_path / "out.jsonl.gz"),
+        format=JSONL,
+        schema=common_schema(source),
+    )
 
     assert [json.loads(line) for line in load(tmp_path / "out.jsonl.gz").splitlines()] == [
         {"id": 1, "text": "a", "left": "x", "right": None},
@@ -100,7 +110,12 @@ def test_texts_become_rows_and_ids_are_their_paths(tmp_path):
     source, splits = prepare(tmp_path, id_column="")
 
     repack(
-        source, splits, {0: np.array([0])}, path=str(tmp_path / "o.jsonl"), format="jsonl", schema=common_schema(source)
+        source,
+        splits,
+        {0: np.array([0])},
+        path=str(tmp_path / "o.jsonl"),
+        format=JSONL,
+        schema=common_schema(source),
     )
 
     assert json.loads(load(tmp_path / "o.jsonl")) == {"path": str(tmp_path / "b.txt"), "text": "b.txt"}

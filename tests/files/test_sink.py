@@ -16,15 +16,16 @@ from hypothesis import strategies as st
 from pyarrow import orc
 
 from dedup.errors import DataError
-from dedup.files import sink
+from dedup.files.formats import load_format, parquet
+from dedup.files.formats.ipc import find_compression
 from dedup.files.listing import COMPRESSIONS, list_files
 from dedup.files.repack import common_schema, repack
 from dedup.files.sink import write
 from dedup.files.source import open_source
 from dedup.files.splits import cut
-from dedup.files.writers import find_ipc_compression
 from tests.files.tables import FLAT, changed_by_spark, tables
 
+JSONL = load_format("jsonl")
 ENDINGS = ["", *(f".{ending}" for ending in COMPRESSIONS)]
 BYTES = {
     "lines.jsonl": b'{"id": 0, "text": "a", "z": {}}\n\n{"text":"b","id":1,"n":[1,2,{"k":null}],"one":1,"One":1.0}\r\n'
@@ -243,9 +244,9 @@ def test_buffers_of_ipc_files_stay_compressed(tmp_path, name, codec):
     write_table(changed_by_spark(), tmp_path / name, compression=codec)
     [file] = list_files([str(tmp_path)]).files
 
-    assert find_ipc_compression(file) == codec
+    assert find_compression(file.path) == codec
     kept = check_tables(tmp_path / name, np.array([1], np.int64), tmp_path / "out")
-    assert find_ipc_compression(list_files([str(kept)]).files[0]) == codec
+    assert find_compression(str(kept)) == codec
 
 
 def test_row_groups_keep_their_rows(tmp_path):
@@ -259,7 +260,7 @@ def test_row_groups_keep_their_rows(tmp_path):
 
 
 def test_a_large_row_group_is_cut_and_loses_nothing(tmp_path, monkeypatch):
-    monkeypatch.setattr(sink, "UNIT_BYTES", 100)
+    monkeypatch.setattr(parquet, "UNIT_BYTES", 100)
     table = pa.table({"id": range(1000), "text": [f"text {row}" for row in range(1000)]})
     pq.write_table(table, tmp_path / "a.parquet")
 
@@ -297,7 +298,14 @@ def test_old_timestamps_that_nanoseconds_cannot_hold_are_refused_by_name(tmp_pat
     with pytest.raises(DataError, match="INT96"):
         list(nameless.read(cut(far.listing, 1)[0]))
     with pytest.raises(DataError, match="INT96"):
-        repack(far, cut(far.listing, 1), {}, path=f"{tmp_path}/all.jsonl", format="jsonl", schema=common_schema(far))
+        repack(
+            far,
+            cut(far.listing, 1),
+            {},
+            path=f"{tmp_path}/all.jsonl",
+            format=JSONL,
+            schema=common_schema(far),
+        )
     assert write(near, 0, np.array([1]), **folders).removed == 1
     assert write(far, 0, np.array([], np.int64), **folders).kept is None
     assert (tmp_path / "kept" / "a.parquet").read_bytes() == (tmp_path / "far" / "a.parquet").read_bytes()

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from pyarrow import orc
 
 from dedup.errors import DataError, SchemaError
-from dedup.files import cells, records
+from dedup.files.formats import csv as cells
+from dedup.files.formats import jsonl, records
 from dedup.files.listing import COMPRESSIONS, list_files
 from dedup.files.source import open_source
 from dedup.files.splits import cut
@@ -132,7 +133,7 @@ def test_lines_are_cut_where_they_end(tmp_path_factory, lines, block, size, end)
         for begin in range(0, max(len(content), 1), size):
             with path.open("rb") as stream:
                 stream.seek(max(begin - 1, 0))
-                for each in records.read_lines(stream, begin, min(begin + size, len(content))):
+                for each in jsonl.read_lines(stream, begin, min(begin + size, len(content))):
                     numbers = zip(each.rows.tolist(), each.lines(), strict=True)
                     found.extend((row, line.strip()) for row, line in numbers)
     assert found == expected

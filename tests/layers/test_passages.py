@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from dedup.files.left import cut_text
+from dedup.files.delete_spans import delete_spans
 from dedup.kernels.text.passages import gram_size
 from dedup.kernels.text.unicode_words import UnicodeWords
 from dedup.layers import repeats
@@ -47,7 +47,7 @@ def spans_of(found):
 
 
 def cut(text, spans):
-    return cut_text(text, [begin for begin, _ in spans], [end for _, end in spans])
+    return delete_spans(text, [begin for begin, _ in spans], [end for _, end in spans])
 
 
 def expect(texts, length, keep_first):

@@ -1,0 +1,235 @@
+"""Formats of columns as Arrow, read and written by their units of storage: row groups, record batches or stripes."""
+
+import itertools
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from dedup.files.columns import PIECE_BYTES, Columns, Path, check, require_type, select_documents
+from dedup.files.delete_spans import delete_from_rows
+from dedup.files.formats.format import Edits, File, Part, Query, Rejected, RowFormat, Rows, Writer, Written, damaged
+from dedup.files.storage import Output, Storage
+
+BATCH_ROWS = 1 << 14
+"""Rows of every column read at a time."""
+
+
+class ColumnarFile(ABC):
+    """An open file; a unit is a row group, a record batch or a stripe."""
+
+    schema: pa.Schema
+    unit_count: int
+
+    @abstractmethod
+    def count_rows(self) -> list[int] | None:
+        """Return the rows of each unit; None where only reading them tells."""
+
+    @abstractmethod
+    def read(
+        self, units: Sequence[int], columns: Sequence[str] | None, batch_rows: int | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """Read units in turn: these top-level columns (None: all), at most so many rows at a time where that helps."""
+
+    @abstractmethod
+    def write_like(self, stream: Output, schema: pa.Schema) -> AbstractContextManager[Writer]:
+        """Open a writer of the same compression and schema metadata, for rows of a schema."""
+
+    def unit_bytes(self) -> list[int] | None:
+        """Return the bytes of each unit in the file; None where nothing tells."""
+        return None
+
+    def value_bytes(self, path: Path) -> float | None:
+        """Return about how many bytes a decoded value of a column takes; None where nothing tells."""
+        del path
+        return None
+
+    def check_values(self, units: Sequence[int]) -> None:
+        """Make sure that pyarrow reads every value of these units as it is.
+
+        Raises
+        ------
+        DataError
+            With the first column that has another.
+        """
+        del units
+
+    def read_whole(self) -> Iterator[pa.Table]:
+        """Read the file in pieces that are written as units of their own."""
+        for batch in self.read(range(self.unit_count), None):
+            yield pa.Table.from_batches([batch], self.schema)
+
+
+class ColumnarFormat(RowFormat):
+    """A format whose files are read as `ColumnarFile`."""
+
+    @abstractmethod
+    def open(self, stream: pa.NativeFile, file: File) -> ColumnarFile:
+        """Open a file."""
+
+    def _open(self, file: File) -> ColumnarFile:
+        return self.open(Storage().open(file.path), file)
+
+    def check(self, files: Sequence[File], columns: Columns) -> pa.DataType:
+        """See `Format.check`."""
+        common = None
+        for file in files:
+            with damaged(file):
+                schema = self._open(file).schema
+            id_type = check(schema, columns, file.path)[0] or pa.string()
+            common = common or id_type
+            require_type(id_type, common, file.path)
+        return common or pa.string()
+
+    def schemas(self, file: File) -> Iterator[pa.Schema]:
+        """See `Format.schemas`."""
+        with damaged(file):
+            schema = self._open(file).schema
+        yield schema
+
+    def split(self, number: int, file: File, split_bytes: int) -> Iterator[Part]:
+        """See `Format.split`."""
+        with damaged(file):
+            opened = self._open(file)
+            counts = opened.count_rows()
+            if counts is None:
+                return
+            sizes: Sequence[float] = opened.unit_bytes() or [file.size / max(len(counts), 1)] * len(counts)
+        first_rows = [0, *itertools.accumulate(counts)]
+        begin = 0
+        for unit in range(len(counts)):
+            size = sum(sizes[begin : unit + 1])
+            if unit + 1 == len(counts) or size + sizes[unit + 1] > split_bytes:
+                yield Part(file=number, begin=begin, end=unit + 1, first_row=first_rows[begin], size=int(size))
+                begin = unit + 1
+
+    def read(
+        self, file: File, part: Part, query: Query, rows: Rows | None
+    ) -> Iterator[tuple[pa.RecordBatch, Sequence[Rejected]]]:
+        """See `Format.read`; units that hold no row wanted are not decoded."""
+        with damaged(file):
+            opened = self._open(file)
+            id_type, paths = check(opened.schema, query.columns, file.path)
+            require_type(id_type or pa.string(), query.id_type, file.path)
+            names = list(dict.fromkeys(path[0] for path in paths.values())) if "id" in paths else None
+            for first, batch in _read_batches(opened, part, names, rows, paths["text"]):
+                places = np.arange(batch.num_rows) if rows is None else choose(first, batch.num_rows, rows)
+                if not len(places):
+                    continue
+                chosen = batch
+                if len(places) < batch.num_rows:
+                    [chosen] = take_rows(pa.Table.from_batches([batch]), places).combine_chunks().to_batches()
+                found = select_documents(
+                    chosen, paths, query.columns, query.id_type, rows=first + places, path=file.path
+                )
+                yield found, ()
+
+    def read_rows(self, file: File, part: Part) -> Iterator[tuple[Rows, pa.Table]]:
+        """See `Format.read_rows`."""
+        with damaged(file):
+            opened, first = self._open(file), part.first_row
+            units = _units(opened, part)
+            opened.check_values(units)
+            for batch in opened.read(units, None, BATCH_ROWS):
+                yield first + np.arange(batch.num_rows), pa.Table.from_batches([batch])
+                first += batch.num_rows
+
+    def read_values(self, file: File, names: Sequence[str]) -> Iterator[Mapping[str, Sequence[Any]]]:
+        """See `Format.read_values`."""
+        with damaged(file):
+            opened = self._open(file)
+            there = [name for name in names if name in opened.schema.names]
+            for batch in opened.read(range(opened.unit_count), there):
+                yield {name: batch[name].to_pylist() for name in there}
+
+    def find_rows(self, file: File, part: Part, column: str, values: pa.Array) -> Rows:
+        """See `Format.find_rows`."""
+        opened, first = self._open(file), part.first_row
+        found = []
+        for batch in opened.read(_units(opened, part), [column]):
+            held = pc.is_in(batch[column].cast(values.type), values)
+            found.append(first + np.flatnonzero(held.to_numpy(zero_copy_only=False)))
+            first += batch.num_rows
+        return np.concatenate([np.empty(0, np.int64), *found])
+
+    def rewrite(self, file: File, edits: Edits, kept: Output, removed: Output | None) -> Written:
+        """See `Format.rewrite`."""
+        stay_count = gone_count = first = 0
+        with ExitStack() as streams:
+            opened = self._open(file)
+            opened.check_values(range(opened.unit_count))
+            schema = opened.schema
+            for column in edits.added:
+                schema = schema.append(column)
+            stays = streams.enter_context(opened.write_like(kept, schema))
+            goes = None if removed is None else streams.enter_context(opened.write_like(removed, opened.schema))
+            left_out = np.union1d(edits.removed, edits.rejected)
+            for rows in opened.read_whole():
+                leaving = choose(first, rows.num_rows, edits.removed)
+                if goes is not None and len(leaving):
+                    goes.write(take_rows(rows, leaving))
+                staying = np.delete(np.arange(rows.num_rows), choose(first, rows.num_rows, left_out))
+                if len(staying):
+                    stays.write(_edit(take_rows(rows, staying), first + staying, edits, schema, file))
+                stay_count, gone_count = stay_count + len(staying), gone_count + len(leaving)
+                first += rows.num_rows
+        return Written(kept=stay_count, removed=gone_count)
+
+
+def _edit(rows: pa.Table, numbers: Rows, edits: Edits, schema: pa.Schema, file: File) -> pa.Table:
+    """Return rows of these numbers with the columns that they gain and without the spans that they lose."""
+    if edits.notes is not None:
+        rows = pa.Table.from_arrays([*rows.columns, *edits.take_notes(numbers).columns], schema=schema)
+    return delete_from_rows(rows, numbers, edits.spans, column=edits.text_column, path=file.path)
+
+
+def _units(opened: ColumnarFile, part: Part) -> range:
+    return range(part.begin, opened.unit_count if part.end is None else part.end)
+
+
+def _read_batches(
+    opened: ColumnarFile, part: Part, names: list[str] | None, rows: Rows | None, text: Path
+) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Read the batches of a part that can hold rows that are wanted, each with the number of its first row."""
+    units, size = _units(opened, part), opened.value_bytes(text)
+    batch_rows = None if size is None else int(min(max(PIECE_BYTES / max(size, 1), 1), 1 << 16))
+    if names is None:
+        opened.check_values(units)
+    first = part.first_row
+    counts = None if rows is None else opened.count_rows()
+    if rows is None or counts is None:
+        for batch in opened.read(units, names, batch_rows):
+            yield first, batch
+            first += batch.num_rows
+        return
+    for unit in units:
+        if len(choose(first, counts[unit], rows)):
+            begin = first
+            for batch in opened.read([unit], names, batch_rows):
+                yield begin, batch
+                begin += batch.num_rows
+        first += counts[unit]
+
+
+def choose(begin: int, count: int, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the places, in a batch of rows that begins with this number, of those that are among `rows`, ascending."""
+    first, last = np.searchsorted(rows, [begin, begin + count])
+    return rows[first:last] - begin
+
+
+def take_rows(rows: pa.Table, places: NDArray[np.int64]) -> pa.Table:
+    """Return the rows at these places, which ascend."""
+    if len(places) == rows.num_rows:
+        return rows
+    try:
+        return rows.take(pa.array(places))
+    except pa.ArrowNotImplementedError:
+        # pyarrow takes no string views (which polars writes) and a few more: runs of rows as they lie.
+        begins = np.flatnonzero(np.diff(places, prepend=-2) != 1)
+        runs = zip(places[begins].tolist(), np.diff(begins, append=len(places)).tolist(), strict=True)
+        return pa.concat_tables([rows.slice(begin, count) for begin, count in runs] or [rows.slice(0, 0)])

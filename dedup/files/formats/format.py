@@ -1,0 +1,385 @@
+"""A format of files, as the rest of the package knows it: one interface to list, split, read and write them.
+
+File --split--> Part --read--> documents of the columns that a job needs
+                     --read_rows--> rows with every column
+File + Edits --write--> the same file without the rows that go, and these by themselves
+rows --create--> a new file
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from dedup.errors import DataError, SchemaError
+from dedup.files.columns import Columns
+from dedup.files.delete_spans import Spans
+from dedup.files.storage import Output, Storage
+from dedup.files.systems import redact, redact_text, resolve
+
+if TYPE_CHECKING:
+    import pyarrow.dataset as ds
+
+Rows = NDArray[np.int64]
+NO_ROWS: Rows = np.empty(0, np.int64)
+SAMPLED_FILES = 16
+UNPACKED = 4
+"""Bytes of text for a byte of a file whose content is compressed, where nothing tells better."""
+DOCUMENT_BYTES = 500
+"""Assumed bytes of a document where nothing tells better; short, so that the number guessed is rather too large."""
+KEPT, COUNT = "dedup_kept", "dedup_count"
+UNNOTED = {KEPT: True, COUNT: 1}
+"""Values of added columns in rows without a note; null in other columns."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class File:
+    """A file of the input."""
+
+    path: str
+    """Path on this machine, or a URL."""
+    relative: str
+    """Below the input it belongs to, so its path in a folder of the output; unlike for every file of a listing."""
+    size: int
+    """Bytes as stored."""
+    changed: int
+    """Time of the last change in nanoseconds since 1970."""
+    format: "Format"
+    compression: str | None
+    """One of the values of `listing.COMPRESSIONS`; None for bytes as they are, and for formats that compress within."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """A range of one file."""
+
+    file: int
+    """Its number in the listing."""
+    begin: int = 0
+    """First row group, record batch or stripe; of lines, the first byte."""
+    end: int | None = None
+    """End, exclusive; None for the whole file."""
+    first_row: int = 0
+    """Number of the first row of a row group, record batch or stripe."""
+    size: int
+    """Bytes as stored, nearly."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Query:
+    """Columns that are read of each file, and the answer to malformed records."""
+
+    columns: Columns
+    id_type: pa.DataType
+    """int64 or string."""
+    on_bad_record: str
+    """"fail" or "quarantine"."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rejected:
+    """A malformed record."""
+
+    file: str
+    line: int
+    """Line on which it begins, from 1."""
+    row: int
+    """Its number, as documents have it."""
+    reason: str
+    record: str
+    """The record as it stands in its file; bytes that are not UTF-8 become U+FFFD."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Edits:
+    """Changes to the rows of a file; rows are numbered as documents have them, int64, ascending."""
+
+    text_column: str
+    removed: Rows = field(default_factory=lambda: NO_ROWS)
+    """Rows that go to a file of their own."""
+    rejected: Rows = field(default_factory=lambda: NO_ROWS)
+    """Rows that go nowhere."""
+    spans: Spans = field(default_factory=dict)
+    """Spans that texts of rows that stay lose, by row."""
+    notes: pa.Table | None = None
+    """`row` and further columns, which rows that stay gain at their end; None for no columns."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the file stays as it is."""
+        return not (len(self.removed) or len(self.rejected) or self.spans) and self.notes is None
+
+    @property
+    def added(self) -> pa.Schema:
+        """Columns that rows gain."""
+        return pa.schema([]) if self.notes is None else self.notes.drop(["row"]).schema
+
+    def take_notes(self, rows: Rows) -> pa.Table:
+        """Return the columns that these rows gain."""
+        assert self.notes is not None
+        known = self.notes["row"].to_numpy()
+        places = np.searchsorted(known, rows)
+        is_noted = np.zeros(len(rows), bool)
+        is_noted[places < len(known)] = known[places[places < len(known)]] == rows[places < len(known)]
+        taken = self.notes.drop(["row"]).take(pa.array(np.where(is_noted, places, 0), pa.int64(), mask=~is_noted))
+        for name in UNNOTED.keys() & {*taken.column_names}:
+            taken = taken.set_column(taken.schema.get_field_index(name), name, pc.fill_null(taken[name], UNNOTED[name]))
+        return taken
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """Counts of the rows of one file."""
+
+    kept: int | None
+    """Rows in the file of those kept; None where it was copied without being read."""
+    removed: int
+    """Rows in the file of those removed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guess:
+    """Guess of the content of files."""
+
+    documents: int
+    text_bytes: int
+
+
+class Writer(Protocol):
+    """A file being written."""
+
+    def write(self, rows: pa.Table, /) -> None:
+        """Write rows, as a unit of their own where the format has units."""
+
+
+class Stream(Protocol):
+    """Source of bytes."""
+
+    def read(self, size: int, /) -> bytes:
+        """Read at most so many bytes; none at the end."""
+
+
+@dataclass(frozen=True)
+class Format(ABC):
+    """A format of files; it has no state but its name, and goes to other processes along with the files."""
+
+    name: str
+    """Key in FORMATS."""
+
+    extensions: ClassVar[tuple[str, ...]]
+    """Endings of file names, the first for files that the job names."""
+    is_compressible: ClassVar[bool] = False
+    """Whether files can be compressed as a whole, as a further ending tells."""
+    can_reject: ClassVar[bool] = False
+    """Whether single records can be malformed."""
+    can_create: ClassVar[bool] = False
+    """Whether rows of any input can be written in the format."""
+    has_lists: ClassVar[bool] = True
+    """Whether columns can be lists."""
+    id_column: ClassVar[str] = ""
+    """Column that holds the path of a file, its id where settings name none; empty where the digest of a row is."""
+    dataset: ClassVar[str] = ""
+    """Name of the format in Arrow's datasets; empty where they lack it."""
+
+    @abstractmethod
+    def check(self, files: Sequence[File], columns: Columns) -> pa.DataType:
+        """Check the columns of files, and return the type of ids, int64 or string.
+
+        Raises
+        ------
+        SchemaError
+            When a column is missing or of a type that cannot serve, or ids differ in type.
+        DataError
+            When a file is damaged.
+        """
+
+    def list_columns(self, file: File) -> list[str]:
+        """Return the names of the columns of a file, as far as its beginning tells."""
+        return [name for schema in self.schemas(file) for name in schema.names]
+
+    @abstractmethod
+    def read(
+        self, file: File, part: Part, query: Query, rows: Rows | None
+    ) -> Iterator[tuple[pa.RecordBatch, Sequence[Rejected]]]:
+        """Read the documents of a part: batches as from `columns.gather`, and malformed records.
+
+        Parameters
+        ----------
+        rows
+            Rows wanted, ascending; None for all.
+
+        Raises
+        ------
+        DataError
+            When the file is damaged, or a record is malformed and not to be set aside.
+        """
+
+    @abstractmethod
+    def read_rows(self, file: File, part: Part) -> Iterator[tuple[Rows, pa.Table]]:
+        """Read the rows of a part with every column, and their numbers; malformed records are left out."""
+
+    @abstractmethod
+    def read_values(self, file: File, names: Sequence[str]) -> Iterator[Mapping[str, Sequence[Any]]]:
+        """Read the values of top-level columns, if they are there, as Python has them.
+
+        Raises
+        ------
+        DataError
+            When the file is damaged or a record is malformed.
+        """
+
+    @abstractmethod
+    def write(self, file: File, edits: Edits, kept: str, removed: str | None) -> Written:
+        """Write a file without the rows that go, and those removed by themselves; copy it where it loses nothing.
+
+        Compression, schema, metadata, order and row groups are the file's; lines, CSV records and texts are its bytes
+        but for spans and notes.
+
+        Parameters
+        ----------
+        kept, removed
+            Paths of the two files, which appear whole; `removed` is None for none.
+
+        Raises
+        ------
+        DataError
+            When the file is damaged or lacks a row that is removed.
+        StorageError
+            When a file cannot be written.
+        """
+
+    @abstractmethod
+    def schemas(self, file: File) -> Iterator[pa.Schema]:
+        """Return schemas that hold the columns of all rows of a file between them."""
+
+    @abstractmethod
+    def guess(self, files: Sequence[File], text_column: str) -> Guess:
+        """Guess the content of files without reading all of it.
+
+        Raises
+        ------
+        DataError
+            When one of the files that are looked at is damaged.
+        """
+
+    def split(self, number: int, file: File, split_bytes: int) -> Iterator[Part]:
+        """Split a file, by its number in the listing, into parts of about so many bytes; none if it stays whole."""
+        del number, file, split_bytes
+        return iter(())
+
+    def find_rows(self, file: File, part: Part, column: str, values: pa.Array) -> Rows | None:
+        """Return the rows of a part that have one of these values in a top-level column.
+
+        None where reading that column takes reading all of them.
+        """
+        del file, part, column, values
+        return None
+
+    def open_dataset(self, files: Sequence[File], types: Mapping[str, pa.DataType] | None = None) -> "ds.Dataset":
+        """Return files as a dataset of Arrow.
+
+        Parameters
+        ----------
+        types
+            Types of columns, where the format leaves them open.
+        """
+        # It imports pandas where that is installed, which takes a third of a second.
+        import pyarrow.dataset as ds  # noqa: PLC0415
+
+        if not self.dataset:
+            rows = [rows for file in files for _, rows in self.read_rows(file, Part(file=0, size=file.size))]
+            return ds.dataset(pa.concat_tables(rows, promote_options="permissive"))
+        paths = [resolve(file.path)[1] for file in files]
+        return ds.dataset(paths, filesystem=resolve(files[0].path)[0], format=self._open_kind(types or {}))
+
+    def _open_kind(self, types: Mapping[str, pa.DataType]) -> "ds.FileFormat | str":
+        del types
+        return self.dataset
+
+    def create(self, stream: Output, schema: pa.Schema) -> AbstractContextManager[Writer]:
+        """Open a writer of a new file for rows of a schema.
+
+        Raises
+        ------
+        SchemaError
+            When the format does not hold such columns, or none at all.
+        """
+        del stream, schema
+        raise SchemaError(f"output.format: must be a format that rows of any input can be written in (got {self.name})")
+
+
+class RowFormat(Format):
+    """A format whose files hold any number of rows."""
+
+    @abstractmethod
+    def rewrite(self, file: File, edits: Edits, kept: Output, removed: Output | None) -> Written:
+        """Write the rows that stay, edited, and those removed, as `write` does."""
+
+    def look(self, file: File, text_column: str) -> Guess:
+        """Guess the content of one file, by default compressed short documents."""
+        del text_column
+        text_bytes = file.size * UNPACKED
+        return Guess(documents=-(-text_bytes // DOCUMENT_BYTES), text_bytes=text_bytes)
+
+    def guess(self, files: Sequence[File], text_column: str) -> Guess:
+        """See `Format.guess`: from up to SAMPLED_FILES, evenly spread."""
+        sample = [file for file in files[:: -(-len(files) // SAMPLED_FILES)] if file.size]
+        looks = [self.look(file, text_column) for file in sample]
+        scale = sum(file.size for file in files) / max(sum(file.size for file in sample), 1)
+        return Guess(
+            documents=round(scale * sum(look.documents for look in looks)),
+            text_bytes=round(scale * sum(look.text_bytes for look in looks)),
+        )
+
+    def schemas(self, file: File) -> Iterator[pa.Schema]:
+        """See `Format.schemas`."""
+        return (rows.schema for _, rows in self.read_rows(file, Part(file=0, size=file.size)))
+
+    def write(self, file: File, edits: Edits, kept: str, removed: str | None) -> Written:
+        """See `Format.write`."""
+        storage = Storage()
+        if removed is None and edits.is_empty:
+            storage.copy(file.path, kept)
+            return Written(kept=None, removed=0)
+        with damaged(file), ExitStack() as files:
+            stays = files.enter_context(storage.create(kept))
+            goes = None if removed is None else files.enter_context(storage.create(removed))
+            written = self.rewrite(file, edits, stays, goes)
+            if written.removed != len(edits.removed):
+                raise DataError(
+                    f"{redact(file.path)}: must not change while the job reads it (rows that it had are gone)"
+                )
+        return written
+
+
+@contextmanager
+def damaged(file: File) -> Iterator[None]:
+    """Turn an error of a reader into a DataError that names the file."""
+    try:
+        yield
+    except (pa.ArrowException, OSError, EOFError) as error:
+        reason = redact_text(" ".join(str(error).split())) or type(error).__name__
+        raise DataError(f"--input: {redact(file.path)} cannot be read as {file.format.name} ({reason})") from error
+
+
+@contextmanager
+def open_bytes(file: File, begin: int = 0) -> Iterator[Stream]:
+    """Open a file of lines or text, decompressed, from a place that only uncompressed files may have."""
+    with Storage().open(file.path) as stream:
+        if file.compression is None:
+            stream.seek(begin)
+            yield stream
+        else:
+            with pa.CompressedInputStream(stream, file.compression) as plain:
+                yield plain
+
+
+def compress(file: File, stream: Output) -> Output:
+    """Return a stream that compresses as a file is."""
+    return stream if file.compression is None else pa.CompressedOutputStream(stream, file.compression)

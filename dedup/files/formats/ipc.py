@@ -1,0 +1,162 @@
+"""Arrow IPC, files and streams, by their record batches."""
+
+import struct
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import pyarrow as pa
+
+from dedup.files.formats.columnar import ColumnarFile, ColumnarFormat
+from dedup.files.formats.format import File, Writer
+from dedup.files.storage import Output, Storage
+
+CODECS = ("lz4", "zstd")
+"""Codecs by their numbers in the format."""
+MAGIC = b"ARROW1"
+
+
+class ArrowFormat(ColumnarFormat):
+    """Files of Arrow IPC."""
+
+    extensions = ("arrow", "feather", "ipc", "arrows")
+    dataset = "ipc"
+
+    def open(self, stream: pa.NativeFile, file: File) -> "IpcFile | IpcStream":
+        """See `ColumnarFormat.open`: a file, or a stream, which any ending may hide."""
+        is_file = stream.read(len(MAGIC)) == MAGIC
+        stream.seek(0)
+        return IpcFile(stream, file.path) if is_file else IpcStream(stream, file.path)
+
+
+class IpcFile(ColumnarFile):
+    """Record batches of an IPC file."""
+
+    def __init__(self, stream: pa.NativeFile, path: str) -> None:
+        self._stream = stream
+        self._path = path
+        self._reader = pa.ipc.open_file(stream, options=pa.ipc.IpcReadOptions(use_threads=False))
+        self.schema = self._reader.schema
+        self.unit_count = self._reader.num_record_batches
+
+    def count_rows(self) -> list[int]:
+        """See `ColumnarFile.count_rows`."""
+        # Only the first column is decompressed.
+        reader = self._select([self.schema.names[0]] if self.schema.names else None)
+        return [reader.get_batch(unit).num_rows for unit in range(self.unit_count)]
+
+    def read(
+        self, units: Sequence[int], columns: Sequence[str] | None, batch_rows: int | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """See `ColumnarFile.read`."""
+        del batch_rows
+        reader = self._select(columns)
+        for unit in units:
+            yield reader.get_batch(unit)
+
+    def _select(self, columns: Sequence[str] | None) -> Any:  # noqa: ANN401 - pyarrow publishes no types
+        if columns is None:
+            return self._reader
+        wanted = [place for place, name in enumerate(self.schema.names) if name in columns]
+        options = pa.ipc.IpcReadOptions(use_threads=False, included_fields=wanted)
+        return pa.ipc.open_file(self._stream, options=options)
+
+    @contextmanager
+    def write_like(self, stream: Output, schema: pa.Schema) -> Iterator[Writer]:
+        """See `ColumnarFile.write_like`."""
+        options, metadata = _list_options(self._path), self._reader.metadata
+        with pa.ipc.new_file(stream, schema, options=options, metadata=metadata) as batches:
+            yield batches
+
+
+class IpcStream(ColumnarFile):
+    """Record batches of an IPC stream, one after another: it is one unit."""
+
+    def __init__(self, stream: pa.NativeFile, path: str) -> None:
+        self._path = path
+        self._reader = pa.ipc.open_stream(stream, options=pa.ipc.IpcReadOptions(use_threads=False))
+        self.schema = self._reader.schema
+        self.unit_count = 1
+
+    def count_rows(self) -> None:
+        """See `ColumnarFile.count_rows`."""
+
+    def read(
+        self, units: Sequence[int], columns: Sequence[str] | None, batch_rows: int | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """See `ColumnarFile.read`."""
+        del batch_rows
+        if units:
+            for batch in self._reader:
+                yield batch if columns is None else batch.select(list(columns))
+
+    @contextmanager
+    def write_like(self, stream: Output, schema: pa.Schema) -> Iterator[Writer]:
+        """See `ColumnarFile.write_like`."""
+        with pa.ipc.new_stream(stream, schema, options=_list_options(self._path)) as batches:
+            yield batches
+
+
+def _list_options(path: str) -> pa.ipc.IpcWriteOptions:
+    return pa.ipc.IpcWriteOptions(compression=find_compression(path), use_threads=False)
+
+
+def find_compression(path: str) -> str | None:
+    """Return the compression of the buffers of an IPC file, which pyarrow tells nobody: "lz4", "zstd" or None."""
+    with Storage().open(path) as stream:
+        if stream.read(len(MAGIC)) == MAGIC:
+            stream.seek(stream.size() - 10)
+            (size,) = struct.unpack("<i", stream.read(4))
+            stream.seek(stream.size() - 10 - size)
+            place = _find_batch(stream.read(size))
+            if place is None:
+                return None
+            stream.seek(place)
+            messages = [pa.ipc.read_message(stream)]
+        else:
+            stream.seek(0)
+            messages = pa.ipc.MessageReader.open_stream(stream)
+        for message in messages:
+            if message.type == "record batch":
+                codec = _read_codec(message.metadata.to_pybytes())
+                return None if codec is None else CODECS[codec]
+    return None
+
+
+def _find_batch(footer: bytes) -> int | None:
+    """Return the offset of Footer.recordBatches[0] of a flatbuffer; see `_read_codec`."""
+    blocks = _follow(footer, _follow(footer, 0), 3)
+    if not blocks or not struct.unpack_from("<I", footer, blocks)[0]:
+        return None
+    return int(struct.unpack_from("<q", footer, blocks + 4)[0])
+
+
+def _read_codec(message: bytes) -> int | None:
+    """Return Message.header.compression.codec of a flatbuffer.
+
+    References
+    ----------
+    .. [1] Apache Arrow, format/Message.fbs, tables Message, RecordBatch and BodyCompression; format/File.fbs, Footer.
+    """
+    header = _follow(message, _follow(message, 0), 2)
+    compression = _follow(message, header, 3)
+    codec = compression and _find(message, compression, 0)
+    return None if not compression else message[codec] if codec else 0
+
+
+def _find(message: bytes, table: int, field: int) -> int:
+    """Return where a field of a flatbuffer's table lies; 0 if it is not there."""
+    (back,) = struct.unpack_from("<i", message, table)
+    (size,) = struct.unpack_from("<H", message, table - back)
+    if 4 + 2 * field >= size:
+        return 0
+    (offset,) = struct.unpack_from("<H", message, table - back + 4 + 2 * field)
+    return table + offset if offset else 0
+
+
+def _follow(message: bytes, table: int, field: int | None = None) -> int:
+    """Return the table that a field, or the beginning of a buffer, points at; 0 for none."""
+    place = table if field is None else _find(message, table, field)
+    if field is not None and not place:
+        return 0
+    return place + int(struct.unpack_from("<I", message, place)[0])

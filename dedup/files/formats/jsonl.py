@@ -1,0 +1,405 @@
+"""Lines of JSON, one object each; the row of a document is the byte at which its line begins once decompressed.
+
+orjson reads a line at 500 MB/s and pyarrow's reader a block at 350, on one core and with texts in ASCII (220 and 270
+beyond); only the first can be asked about each line.
+"""
+
+import itertools
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+import orjson
+import pyarrow as pa
+
+from dedup.errors import DataError, SchemaError
+from dedup.files.columns import OFFSET_LIMIT, Columns, gather, require_free
+from dedup.files.delete_spans import delete_spans
+from dedup.files.digest import digest_object
+from dedup.files.formats import records
+from dedup.files.formats.format import File, Part, Query, Rejected, Rows, Stream, Writer, damaged, open_bytes
+from dedup.files.formats.records import (
+    BOM,
+    NEWLINE,
+    SHOWN_LENGTH,
+    Block,
+    RecordFormat,
+    drop_blank,
+    find_line,
+    is_past,
+    reject,
+)
+from dedup.files.orders import to_key
+from dedup.files.storage import Output
+from dedup.files.systems import redact
+
+REASON = "no JSON object"
+PEEKED = 100
+"""Records that tell the type of ids."""
+NONE = type(None)
+ID_KINDS: dict[pa.DataType, tuple[set[type], str]] = {
+    pa.int64(): ({int, NONE}, "an integer of 64 bits, as in the first records"),
+    pa.string(): ({str, NONE}, "a string, as in the first records"),
+}
+_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+', re.DOTALL)
+
+
+class JsonlFormat(RecordFormat):
+    """Files of JSON objects, one a line."""
+
+    extensions = ("jsonl", "json", "ndjson")
+    can_create: ClassVar = True
+    dataset = "json"
+
+    def check(self, files: Sequence[File], columns: Columns) -> pa.DataType:
+        """See `Format.check`: of the first records."""
+        names: set[str] = set()
+        kinds = set()
+        for file in files:
+            kind, found = _peek(file, columns)
+            kinds.add(kind)
+            names |= found
+        if not names:
+            raise DataError("--input: must hold records (got none that is a JSON object)")
+        for name, setting in columns.list_named().values():
+            if name not in names:
+                known = ", ".join(sorted(names))
+                rule = f"must be the name of one column of the input (got {name!r}, the input has {known})"
+                raise SchemaError(f"{setting}: {rule}")
+        return pa.int64() if kinds - {None} == {pa.int64()} else pa.string()
+
+    def list_columns(self, file: File) -> list[str]:
+        """See `Format.list_columns`."""
+        return list(_peek(file, Columns(id="", text="", source=""))[1])
+
+    def split(self, number: int, file: File, split_bytes: int) -> Iterator[Part]:
+        """See `Format.split`; a line belongs to the part in which it begins."""
+        for begin in range(0, file.size, split_bytes) if file.compression is None else ():
+            end = min(begin + split_bytes, file.size)
+            yield Part(file=number, begin=begin, end=end, size=end - begin)
+
+    def read(
+        self, file: File, part: Part, query: Query, rows: Rows | None
+    ) -> Iterator[tuple[pa.RecordBatch, Sequence[Rejected]]]:
+        """See `Format.read`."""
+        for objects in _read_objects(file, part, rows, on_bad=query.on_bad_record):
+            yield _select(file, part, query, objects), objects.rejected
+
+    def read_rows(self, file: File, part: Part) -> Iterator[tuple[Rows, pa.Table]]:
+        """See `Format.read_rows`."""
+        for objects in _read_objects(file, part, None, on_bad="quarantine"):
+            table = pa.Table.from_struct_array(pa.array(objects.values or [{}]))
+            yield objects.rows, table.slice(0, len(objects.values))
+
+    def read_values(self, file: File, names: Sequence[str]) -> Iterator[Mapping[str, Sequence[Any]]]:
+        """See `Format.read_values`."""
+        for objects in _read_objects(file, Part(file=0, size=file.size), None, on_bad="fail"):
+            yield {name: [value.get(name) for value in objects.values] for name in names}
+
+    def read_blocks(self, stream: Stream) -> Iterator[Block]:
+        """See `RecordFormat.read_blocks`."""
+        return read_lines(stream)
+
+    def open_eraser(self, file: File, column: str) -> Callable[[bytes, Sequence[int], Sequence[int]], bytes]:
+        """See `RecordFormat.open_eraser`."""
+        del file
+        return lambda record, begins, ends: delete_from_line(record, column, begins, ends)
+
+    def write_notes(self, notes: pa.Table, block: Block) -> list[bytes]:
+        """See `RecordFormat.write_notes`: members of objects, without braces."""
+        del block
+        return [orjson.dumps(note)[1:-1] for note in notes.to_pylist()]
+
+    def add_note(self, file: File, record: bytes, note: bytes, names: Sequence[str]) -> bytes:
+        """See `RecordFormat.add_note`."""
+        content = record.rstrip()
+        body = content[:-1].rstrip()
+        if b'"dedup' in record.lower() or b"\\u" in record:
+            require_free(list(parse(record.removeprefix(BOM)) or ()), names, file.path, "output.mode: annotate")
+        if not content.endswith(b"}"):
+            raise DataError(f"{redact(file.path)}: must not change while the job reads it (a line is no JSON object)")
+        comma = b"" if body.removeprefix(BOM).strip() == b"{" else b","
+        return content[:-1] + comma + note + b"}" + record[len(content) :]
+
+    @contextmanager
+    def create(self, stream: Output, schema: pa.Schema) -> Iterator[Writer]:
+        """See `Format.create`."""
+        del schema
+        yield _ObjectWriter(stream)
+
+
+class _ObjectWriter:
+    """Rows as JSON objects."""
+
+    def __init__(self, stream: Output) -> None:
+        self._stream = stream
+
+    def write(self, rows: pa.Table) -> None:
+        """See `Writer.write`."""
+        options = orjson.OPT_APPEND_NEWLINE
+        self._stream.write(b"".join(orjson.dumps(row, default=_to_text, option=options) for row in rows.to_pylist()))
+
+
+def _to_text(value: object) -> str:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+
+
+def parse(line: bytes) -> dict[str, Any] | None:
+    """Return the object that a line holds; None if it holds none.
+
+    As most readers do, it takes NaN and Infinity, halves of surrogate pairs and bytes that are no UTF-8, which are
+    replaced. Of keys that come twice the last counts.
+    """
+    try:
+        value = orjson.loads(line)
+    except orjson.JSONDecodeError:
+        try:
+            value = json.loads(line.decode("utf-8", "replace"))
+        except (ValueError, RecursionError):
+            return None
+    return value if isinstance(value, dict) else None
+
+
+class _Objects(NamedTuple):
+    """Objects of a block of lines."""
+
+    block: Block
+    values: list[dict[str, Any]]
+    places: list[int]
+    """Their places in the block."""
+    rejected: tuple[Rejected, ...]
+    """Other lines."""
+
+    @property
+    def rows(self) -> Rows:
+        return self.block.rows[np.array(self.places, np.int64)]
+
+
+def _read_objects(file: File, part: Part, rows: Rows | None, *, on_bad: str) -> Iterator[_Objects]:
+    """Read the lines that begin in a part, and of these the rows that are wanted; all for None.
+
+    Raises
+    ------
+    DataError
+        When a line is no JSON object and `on_bad` is "fail".
+    """
+    with damaged(file), open_bytes(file, max(part.begin - 1, 0)) as stream:
+        for block in read_lines(stream, part.begin, part.end):
+            if is_past(block, rows):
+                return
+            rejected: list[Rejected] = []
+            values: list[dict[str, Any]] = []
+            places: list[int] = []
+            data, begins, ends = block.data, block.begins.tolist(), block.ends.tolist()
+            for number in block.choose(rows):
+                line = data[begins[number] : ends[number]]
+                value = parse(line)
+                if value is None and block.rows[number] == 0 and line.startswith(BOM):
+                    value = parse(line[len(BOM) :])
+                if value is None:
+                    rejected.append(reject(file, block, number, part.begin, REASON, on_bad=on_bad))
+                else:
+                    values.append(value)
+                    places.append(number)
+            yield _Objects(block, values, places, tuple(rejected))
+
+
+def _select(file: File, part: Part, query: Query, objects: _Objects) -> pa.RecordBatch:
+    """Return the documents of objects.
+
+    Raises
+    ------
+    DataError
+        When a value is of the wrong type.
+    """
+    columns, id_type, values = query.columns, query.id_type, objects.values
+    named = columns.list_named()
+
+    def pluck(role: str, kinds: set[type], rule: str) -> list[Any]:
+        name, setting = named[role]
+        found = _pluck(values, name)
+        if set(map(type, found)) <= kinds and not (kinds == ID_KINDS[pa.int64()][0] and _overflows(found)):
+            return found
+        place = next(place for place, value in enumerate(found) if type(value) not in kinds or _overflows([value]))
+        line = find_line(file, objects.block, objects.places[place], part.begin)
+        shown = json.dumps(found[place])[:SHOWN_LENGTH]
+        raise DataError(f"{setting}: {name!r} must be {rule} (got {shown} in {redact(file.path)}, line {line:,})")
+
+    texts = pluck("text", {str, NONE}, "a string")
+    if not columns.id:
+        counted = values
+        if columns.aside:
+            counted = [{name: value[name] for name in value if name not in columns.aside} for value in values]
+        ids = pa.array([digest_object(value).hex() for value in counted], pa.string())
+    else:
+        ids = _to_array(pluck("id", *ID_KINDS[id_type]), id_type)
+    sources = None
+    if columns.source:
+        found = pluck("source", {str, int, bool, NONE}, "a string, an integer or a boolean")
+        sources = _to_array([_write(value) for value in found], pa.string())
+    kind = pa.string() if len(objects.block.data) < OFFSET_LIMIT // 3 else pa.large_string()
+    return gather(ids, _to_array(texts, kind), sources, objects.rows, *_pluck_more(columns, values, pluck))
+
+
+def _pluck_more(
+    columns: Columns, records: list[dict[str, Any]], pluck: Callable[[str, set[type], str], list[Any]]
+) -> tuple[list[pa.Array], list[pa.Array]]:
+    """Return the keys of `keep.order`, and the values that are read along."""
+    keys = []
+    for number, rule in enumerate(columns.order):
+        is_text = any(isinstance(each, str) for each in _pluck(records, rule[1]))
+        kinds: set[type] = {str, NONE} if is_text else {int, float, bool, NONE}
+        values = pluck(f"order{number}", kinds, "a string in all records, or a number or boolean in all")
+        keys.append(to_key(_to_array(values, pa.string()) if is_text else _to_numbers(values), *rule))
+    merged = []
+    for number, _ in enumerate(columns.noted):
+        values = pluck(f"merge{number}", {str, int, float, bool, NONE}, "a string, a number or a boolean")
+        merged.append(_to_array([_write(value) for value in values], pa.string()))
+    return keys, merged
+
+
+def _pluck(records: list[dict[str, Any]], name: str) -> list[Any]:
+    """Return a field of every record: the one of this very name, or else of the objects that dots lead through."""
+    values = [record.get(name) for record in records]
+    parts = name.split(".")
+    if len(parts) == 1 or None not in values:
+        return values
+    return [record[name] if name in record else _walk(record, parts) for record in records]
+
+
+def _walk(value: object, parts: list[str]) -> object:
+    for part in parts:
+        if not isinstance(value, dict):
+            return None
+        value = value.get(part)
+    return value
+
+
+def _overflows(values: list[Any]) -> bool:
+    return any(type(value) is int and not -(1 << 63) <= value < 1 << 63 for value in values)
+
+
+def _write(value: object) -> str | None:
+    return None if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _to_numbers(values: list[Any]) -> pa.Array:
+    return pa.array([None if value is None else float(value) for value in values], pa.float64())
+
+
+def _to_array(values: list[Any], kind: pa.DataType) -> pa.Array:
+    try:
+        return pa.array(values, kind)
+    except UnicodeEncodeError:
+        return pa.array([value and mend(value) for value in values], kind)
+
+
+def mend(text: str) -> str:
+    """Return a text with U+FFFD for every half of a surrogate pair, which JSON can escape."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _peek(file: File, columns: Columns) -> tuple[pa.DataType | None, set[str]]:
+    """Look at the first records of a file.
+
+    Returns
+    -------
+    id_type, names
+        int64 where every id is an integer, string where one is not, None where there is none to see; the keys found.
+
+    Raises
+    ------
+    SchemaError
+        When an id is neither.
+    """
+    with damaged(file), open_bytes(file) as stream:
+        lines = list(itertools.islice((line for block in read_lines(stream) for line in block.lines()), PEEKED))
+    records = [record for line in lines if (record := parse(line.removeprefix(BOM))) is not None]
+    names = {key for record in records for key in record}
+    for name, _ in columns.list_named().values():
+        if any(value is not None for value in _pluck(records, name)):
+            names.add(name)
+    kinds = {type(value) for value in _pluck(records, columns.id)} - {NONE} if columns.id else set()
+    if not kinds <= {int, str}:
+        kind = next(iter(kinds - {int, str})).__name__
+        raise SchemaError(
+            f"input.id_column: column {columns.id!r} must be an integer or a string (got {kind} in {redact(file.path)})"
+        )
+    return (None if not kinds else pa.int64() if kinds == {int} else pa.string()), names
+
+
+def read_lines(stream: Stream, begin: int = 0, end: int | None = None) -> Iterator[Block]:
+    """Read the lines of a file that begin in a range of bytes; a line's number is the place where it begins.
+
+    Parameters
+    ----------
+    stream
+        One byte before `begin`, unless that is 0: a line that begins before it belongs to the range before.
+    end
+        None for the whole file.
+    """
+    place, rest, line = max(begin - 1, 0), b"", 0
+    is_torn = begin > 0
+    while end is None or place < end:
+        # A line longer than a block is read in ever larger steps, or it would be copied again for each.
+        chunk = stream.read(max(records.BLOCK_BYTES, len(rest)))
+        data = rest + chunk if rest else chunk
+        cut = (data.find(b"\n") if is_torn else data.rfind(b"\n")) + 1 if chunk else len(data)
+        if is_torn and cut:
+            place, rest, is_torn = place + cut, data[cut:], False
+            continue
+        rest, data = data[cut:], data[:cut]
+        if data:
+            stops = np.flatnonzero(np.frombuffer(data, np.uint8) == NEWLINE) + 1
+            if not len(stops) or stops[-1] < len(data):
+                stops = np.append(stops, len(data))
+            begins = np.concatenate([[0], stops[:-1]])
+            if end is not None and place + len(data) > end:
+                begins = begins[: np.searchsorted(begins, end - place)]
+                stops = stops[: len(begins)]
+                data = data[: stops[-1]]
+            yield drop_blank(Block(data=data, begins=begins, ends=stops, rows=place + begins, line=line))
+            line, place = line + len(begins), place + len(data)
+        if not chunk:
+            return
+
+
+def delete_from_line(line: bytes, name: str, begins: Sequence[int], ends: Sequence[int]) -> bytes:
+    """Return a line of JSON whose text, the member of this name or at the end of its dots, has lost spans.
+
+    All other bytes stay as they are.
+    """
+    found = {path: place for path, *place in _list_strings(line)}
+    begin, end = found.get((name,)) or found[tuple(name.split("."))]
+    written = line[begin:end]
+    text = delete_spans(json.loads(written.decode("utf-8", "replace")), begins, ends)
+    has_halves = re.search("[\ud800-\udfff]", text) is not None
+    shorter = json.dumps(text, ensure_ascii=written.isascii() or has_halves)
+    return line[:begin] + shorter.encode() + line[end:]
+
+
+def _list_strings(line: bytes) -> Iterator[tuple[tuple[str | None, ...], int, int]]:
+    """Yield the way to every string of a line, None for the members of arrays, and where it begins and ends."""
+    keys: list[str | None] = []
+    is_key = False
+    for match in _TOKEN.finditer(line):
+        token = match[0]
+        if token in (b"{", b"["):
+            is_key = token == b"{"
+            keys.append(None)
+        elif token in (b"}", b"]"):
+            keys.pop()
+            is_key = False
+        elif token == b",":
+            # A string after a comma is a key where the comma stands between members of an object.
+            is_key = bool(keys) and keys[-1] is not None
+        elif token == b":":
+            is_key = False
+        elif token.startswith(b'"'):
+            if is_key:
+                keys[-1] = json.loads(token.decode("utf-8", "replace"))
+            else:
+                yield tuple(keys), match.start(), match.end()

@@ -1,0 +1,213 @@
+"""Parquet, by its row groups."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, ClassVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from dedup.errors import DataError
+from dedup.files.columns import Path
+from dedup.files.formats.columnar import ColumnarFile, ColumnarFormat
+from dedup.files.formats.format import File, Guess, Writer, damaged
+from dedup.files.storage import Output
+from dedup.files.systems import redact
+
+UNIT_BYTES = 1 << 28
+"""Decoded bytes of a row group that is rewritten as one; larger ones are cut, since each is held in memory."""
+GROUP_BYTES = 1 << 26
+"""Bytes of rows gathered to a row group of a new file."""
+MOST_SECONDS = (1 << 63) // 10**9 - 1
+"""Before and after 1970 that nanoseconds of 64 bits hold."""
+CODECS = {"UNCOMPRESSED": "none", "LZ4_RAW": "lz4", "LZ4_HADOOP": "lz4", "LZO": "snappy", "UNKNOWN": "snappy"}
+"""Codecs that stand in for names that pyarrow reads but does not write."""
+
+
+class ParquetFormat(ColumnarFormat):
+    """Files of parquet."""
+
+    extensions = ("parquet", "parq", "pq")
+    can_create: ClassVar = True
+    dataset = "parquet"
+
+    def open(self, stream: pa.NativeFile, file: File) -> "ParquetFile":
+        """See `ColumnarFormat.open`."""
+        return ParquetFile(stream, file.path)
+
+    def look(self, file: File, text_column: str) -> Guess:
+        """See `Format.look`: rows and the bytes of the text column are in the footer."""
+        with damaged(file):
+            opened = self._open(file)
+            rows = sum(opened.count_rows() or ())
+            text_bytes = rows * (opened.value_bytes(tuple(text_column.split("."))) or 0)
+        # A column that is stored as a dictionary decodes to more.
+        return Guess(documents=rows, text_bytes=max(round(text_bytes), file.size))
+
+    @contextmanager
+    def create(self, stream: Output, schema: pa.Schema) -> Iterator[Writer]:
+        """See `Format.create`."""
+        with pq.ParquetWriter(stream, schema, compression="zstd") as parquet:
+            groups = _GroupWriter(parquet)
+            yield groups
+            groups.flush()
+
+
+class _GroupWriter:
+    """Rows gathered to row groups."""
+
+    def __init__(self, writer: pq.ParquetWriter) -> None:
+        self._writer = writer
+        self._gathered: list[pa.Table] = []
+
+    def write(self, rows: pa.Table) -> None:
+        """See `Writer.write`."""
+        self._gathered.append(rows)
+        if sum(each.nbytes for each in self._gathered) >= GROUP_BYTES:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write the rows gathered."""
+        if self._gathered:
+            whole = pa.concat_tables(self._gathered)
+            self._writer.write_table(whole, row_group_size=whole.num_rows)
+            self._gathered.clear()
+
+
+class _UnitWriter:
+    """Rows as one row group."""
+
+    def __init__(self, writer: pq.ParquetWriter) -> None:
+        self._writer = writer
+
+    def write(self, rows: pa.Table) -> None:
+        """See `Writer.write`."""
+        self._writer.write_table(rows, row_group_size=max(rows.num_rows, 1))
+
+
+class ParquetFile(ColumnarFile):
+    """Row groups of a parquet file."""
+
+    def __init__(self, stream: pa.NativeFile, path: str) -> None:
+        self._stream = stream
+        self._path = path
+        self._file = pq.ParquetFile(stream, pre_buffer=True, arrow_extensions_enabled=True)
+        self.schema = self._file.schema_arrow
+        self.unit_count = self._file.metadata.num_row_groups
+
+    def count_rows(self) -> list[int]:
+        """See `ColumnarFile.count_rows`."""
+        metadata = self._file.metadata
+        return [metadata.row_group(unit).num_rows for unit in range(self.unit_count)]
+
+    def read(
+        self, units: Sequence[int], columns: Sequence[str] | None, batch_rows: int | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """See `ColumnarFile.read`."""
+        rows = batch_rows or 1 << 16
+        yield from self._file.iter_batches(rows, row_groups=list(units), columns=columns, use_threads=False)
+
+    def read_whole(self) -> Iterator[pa.Table]:
+        """See `ColumnarFile.read_whole`: row groups, cut where they are large."""
+        for unit in range(self.unit_count):
+            group = self._file.metadata.row_group(unit)
+            parts = -(-group.total_byte_size // UNIT_BYTES)
+            if parts <= 1:
+                yield self._file.read_row_group(unit, use_threads=False)
+                continue
+            for batch in self.read([unit], None, -(-group.num_rows // parts)):
+                yield pa.Table.from_batches([batch], self.schema)
+
+    def check_values(self, units: Sequence[int]) -> None:
+        """See `ColumnarFile.check_values`.
+
+        Of an INT96 timestamp that nanoseconds of 64 bits cannot hold, pyarrow would give another time in its place, and
+        no error.
+        """
+        leaves = [self._file.schema.column(place) for place in range(len(self._file.schema))]
+        names = [leaf.path for leaf in leaves if leaf.physical_type == "INT96"]
+        if not names:
+            return
+        seconds = pq.ParquetFile(self._stream, coerce_int96_timestamp_unit="s")
+        for name in names:
+            for batch in seconds.iter_batches(row_groups=list(units), columns=[name], use_threads=False):
+                bounds = pc.min_max(pc.cast(_leaf(batch.column(0)), pa.int64()))
+                if any(each is not None and abs(each) > MOST_SECONDS for each in bounds.as_py().values()):
+                    raise DataError(
+                        f"--input: {redact(self._path)}: INT96 timestamps must lie in the years 1678 to 2261 (column "
+                        f"{name!r} has others); write them as INT64 timestamps of microseconds"
+                    )
+
+    def unit_bytes(self) -> list[int]:
+        """See `ColumnarFile.unit_bytes`."""
+        groups = [self._file.metadata.row_group(unit) for unit in range(self.unit_count)]
+        return [
+            sum(group.column(place).total_compressed_size for place in range(group.num_columns)) for group in groups
+        ]
+
+    def value_bytes(self, path: Path) -> float:
+        """See `ColumnarFile.value_bytes`."""
+        metadata = self._file.metadata
+        names = ".".join(path)
+        size = 0
+        for number in range(metadata.num_row_groups):
+            group = metadata.row_group(number)
+            for place in range(group.num_columns):
+                chunk = group.column(place)
+                if chunk.path_in_schema == names:
+                    size += int(chunk.total_uncompressed_size)
+        return size / max(int(metadata.num_rows), 1)
+
+    @contextmanager
+    def write_like(self, stream: Output, schema: pa.Schema) -> Iterator[Writer]:
+        """See `ColumnarFile.write_like`."""
+        options = list_options(self._file)
+        with pq.ParquetWriter(stream, schema, **options) as parquet:
+            if schema.metadata and not options["store_schema"]:
+                # Otherwise pyarrow writes it along with its own schema.
+                parquet.add_key_value_metadata(schema.metadata)
+            yield _UnitWriter(parquet)
+
+
+def _leaf(values: pa.Array) -> pa.Array:
+    """Return the one column of plain values within a nested one."""
+    while pa.types.is_nested(values.type):
+        if pa.types.is_struct(values.type):
+            [values] = values.flatten()
+        else:
+            values = values.flatten()
+    return values
+
+
+def list_options(file: pq.ParquetFile) -> dict[str, Any]:
+    """Return the options of pyarrow's writer that a parquet file was written with, as far as its footer tells."""
+    metadata = file.metadata
+    # Earlier versions turn ns into us and uint32 into int64.
+    options: dict[str, Any] = {"version": "2.6", "store_schema": b"ARROW:schema" in (metadata.metadata or {})}
+    if not metadata.num_row_groups:
+        return options
+    group = metadata.row_group(0)
+    chunks = [group.column(place) for place in range(group.num_columns)]
+    codecs = {chunk.path_in_schema: CODECS.get(chunk.compression, chunk.compression.lower()) for chunk in chunks}
+    is_dictionary = {chunk.path_in_schema: chunk.has_dictionary_page for chunk in chunks}
+    has_statistics = {chunk.path_in_schema: chunk.is_stats_set for chunk in chunks}
+    columns = [file.schema.column(place) for place in range(len(chunks))]
+    return {
+        **options,
+        "compression": codecs if len(set(codecs.values())) > 1 else next(iter(codecs.values()), "snappy"),
+        "use_dictionary": _list_set(is_dictionary),
+        "write_statistics": _list_set(has_statistics),
+        "write_page_index": any(chunk.has_offset_index for chunk in chunks),
+        "sorting_columns": group.sorting_columns or None,
+        "use_compliant_nested_type": not any(".item" in name for name in codecs),
+        "store_decimal_as_integer": any(
+            column.logical_type.type == "DECIMAL" and column.physical_type.startswith("INT") for column in columns
+        ),
+    }
+
+
+def _list_set(is_set: dict[str, bool]) -> bool | list[str]:
+    """Return the columns that have a property; true or false if they all agree."""
+    chosen = [name for name, value in is_set.items() if value]
+    return chosen if chosen and len(chosen) < len(is_set) else bool(chosen)

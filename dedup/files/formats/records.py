@@ -1,0 +1,212 @@
+"""Formats of lines and records as bytes: it is known where each begins and ends, so no parser is asked twice."""
+
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from typing import ClassVar, Protocol
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from dedup.errors import DataError
+from dedup.files.formats.format import (
+    Edits,
+    File,
+    Guess,
+    Rejected,
+    RowFormat,
+    Rows,
+    Stream,
+    Written,
+    compress,
+    damaged,
+    open_bytes,
+)
+from dedup.files.storage import Output
+from dedup.files.systems import redact
+
+BLOCK_BYTES = 1 << 19
+"""Bytes read at a time."""
+SAMPLED_BYTES = 1 << 20
+"""Bytes read from the beginning of a file of which the content is guessed."""
+BETTER = 1.25
+"""Factor by which another method, or more effort, may have made lines smaller than zstd makes them."""
+BOM = b"\xef\xbb\xbf"
+NEWLINE, RETURN, QUOTE, COMMA, SPACES = 10, 13, 34, 44, b" \t\r\n"
+SHOWN_LENGTH = 60
+"""Characters shown of a malformed record."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Block:
+    """Whole records of a file.
+
+    `begins`, `ends` and `rows` are int64 of one length, the records that are not blank: places in `data` (an end
+    includes the line end) and numbers in the file.
+    """
+
+    data: bytes
+    begins: NDArray[np.int64]
+    ends: NDArray[np.int64]
+    rows: NDArray[np.int64]
+    line: int
+    """Lines of the file, or of the split, before this block."""
+    commas: NDArray[np.int64] | None = None
+    """Commas between the cells of each record of CSV."""
+
+    def choose(self, rows: NDArray[np.int64] | None) -> list[int]:
+        """Return the places of those records that are among `rows`, ascending; of all for None."""
+        if rows is None or not len(self.rows):
+            return list(range(len(self.rows)))
+        first, last = np.searchsorted(rows, [self.rows[0], self.rows[-1] + 1])
+        return [int(place) for place in np.searchsorted(self.rows, rows[first:last])]
+
+    def lines(self) -> Iterator[bytes]:
+        """Return the bytes of every record."""
+        for begin, end in zip(self.begins.tolist(), self.ends.tolist(), strict=True):
+            yield self.data[begin:end]
+
+    def join(self, places: Sequence[int]) -> bytes:
+        """Return the bytes of the records at these places."""
+        return b"".join(self.data[self.begins[place] : self.ends[place]] for place in places)
+
+    def exchange(self, records: Mapping[int, bytes]) -> bytes:
+        """Return all bytes, blank lines included, with others in place of the records at some places."""
+        parts, begin = [], 0
+        for place in sorted(records):
+            parts += [self.data[begin : self.begins[place]], records[place]]
+            begin = self.ends[place]
+        return b"".join([*parts, self.data[begin:]]) if records else self.data
+
+
+class Eraser(Protocol):
+    """Deletion of spans from the text of a record; all other bytes stay."""
+
+    def __call__(self, record: bytes, begins: Sequence[int], ends: Sequence[int], /) -> bytes:
+        """Return a record without spans of characters, in ascending order."""
+
+
+class RecordFormat(RowFormat):
+    """A format whose files are read as `Block`."""
+
+    is_compressible: ClassVar = True
+    can_reject: ClassVar = True
+
+    @abstractmethod
+    def read_blocks(self, stream: Stream) -> Iterator[Block]:
+        """Read the records of a file; that of a header has a number below 0."""
+
+    @abstractmethod
+    def open_eraser(self, file: File, column: str) -> Eraser:
+        """Return what deletes spans from the texts of a column of a file."""
+
+    @abstractmethod
+    def write_notes(self, notes: pa.Table, block: Block) -> list[bytes]:
+        """Return the columns that the records of a block gain, as `add_note` takes them."""
+
+    @abstractmethod
+    def add_note(self, file: File, record: bytes, note: bytes, names: Sequence[str]) -> bytes:
+        """Return a record with further columns of these names at its end."""
+
+    def look(self, file: File, text_column: str) -> Guess:
+        """See `Format.look`: the first megabyte tells the length of records, and how much compression makes of them."""
+        del text_column
+        with damaged(file), open_bytes(file) as stream:
+            begin = stream.read(SAMPLED_BYTES)
+        ratio = BETTER * len(begin) / len(pa.compress(begin, "zstd")) if file.compression else 1
+        text_bytes = round(file.size * ratio)
+        length = max(len(begin) // max(begin.count(b"\n"), 1), 1)
+        return Guess(documents=-(-text_bytes // length), text_bytes=text_bytes)
+
+    def rewrite(self, file: File, edits: Edits, kept: Output, removed: Output | None) -> Written:
+        """See `Format.rewrite`."""
+        stay_count = gone_count = 0
+        erase = self.open_eraser(file, edits.text_column) if edits.spans else None
+        with ExitStack() as streams:
+            stays = streams.enter_context(compress(file, kept))
+            goes = None if removed is None else streams.enter_context(compress(file, removed))
+            stream = streams.enter_context(open_bytes(file))
+            for block in self.read_blocks(stream):
+                leaving, aside = block.choose(edits.removed), block.choose(edits.rejected)
+                header = int((block.rows[:1] < 0).sum())
+                if goes is not None:
+                    goes.write(block.join([*range(header), *leaving]))
+                edited = self._erase(block, edits, erase)
+                if edits.notes is None:
+                    stays.write(block.exchange(edited | dict.fromkeys([*leaving, *aside], b"")))
+                else:
+                    stays.write(b"".join(self._note(file, block, edits, edited, {*leaving, *aside})))
+                stay_count += len(block.rows) - header - len(leaving) - len(aside)
+                gone_count += len(leaving)
+        return Written(kept=stay_count, removed=gone_count)
+
+    def _erase(self, block: Block, edits: Edits, erase: Eraser | None) -> dict[int, bytes]:
+        """Return the records of a block that lose spans, by their places in it, as they are written then."""
+        if erase is None:
+            return {}
+        places = [place for place, row in enumerate(block.rows.tolist()) if row in edits.spans]
+        return {place: erase(block.join([place]), *edits.spans[int(block.rows[place])]) for place in places}
+
+    def _note(
+        self, file: File, block: Block, edits: Edits, edited: Mapping[int, bytes], left_out: set[int]
+    ) -> Iterator[bytes]:
+        names = edits.added.names
+        notes = self.write_notes(edits.take_notes(block.rows), block)
+        for place, (record, note) in enumerate(zip(block.lines(), notes, strict=True)):
+            if place not in left_out:
+                yield self.add_note(file, edited.get(place, record), note, names)
+
+
+def find_line(file: File, block: Block, record: int, begin: int) -> int:
+    """Return the line of its file, from 1, on which a record begins that was read from a range that begins here."""
+    line = block.line + block.data.count(b"\n", 0, int(block.begins[record])) + 1
+    if begin:
+        with open_bytes(file) as stream:
+            # A line belongs to the range in which it begins.
+            line += _count_lines(stream, begin - 1) + 1
+    return line
+
+
+def _count_lines(stream: Stream, size: int) -> int:
+    count = 0
+    while size > 0 and (chunk := stream.read(min(BLOCK_BYTES, size))):
+        count += chunk.count(b"\n")
+        size -= len(chunk)
+    return count
+
+
+def reject(file: File, block: Block, record: int, begin: int, reason: str, *, on_bad: str) -> Rejected:
+    """Return a malformed record with its place and reason.
+
+    Raises
+    ------
+    DataError
+        When `on_bad` is "fail".
+    """
+    content = block.join([record]).rstrip(b"\r\n").decode("utf-8", "replace")
+    line, path = find_line(file, block, record, begin), redact(file.path)
+    if on_bad == "fail":
+        raise DataError(
+            f"--input: every record must be whole (got {reason}: {content[:SHOWN_LENGTH]!r} in {path}, line {line:,}); "
+            "mend them, or pass --set input.on_bad_record=quarantine to set such records aside"
+        )
+    return Rejected(file=path, line=line, row=int(block.rows[record]), reason=reason, record=content)
+
+
+def is_past(block: Block, rows: Rows | None) -> bool:
+    """Tell whether all rows wanted lie before a block; not of None, for all rows."""
+    return rows is not None and len(rows) > 0 and len(block.rows) > 0 and bool(rows[-1] < block.rows[0])
+
+
+def drop_blank(block: Block) -> Block:
+    """Leave out records that are all white space."""
+    data, begins, ends = block.data, block.begins, block.ends
+    suspects = np.flatnonzero(np.frombuffer(data, np.uint8)[begins] <= 32)
+    blank = [place for place in suspects.tolist() if not data[begins[place] : ends[place]].strip(SPACES)]
+    if not blank:
+        return block
+    begins, ends, rows = (np.delete(each, blank) for each in (begins, ends, block.rows))
+    commas = None if block.commas is None else np.delete(block.commas, blank)
+    return replace(block, begins=begins, ends=ends, rows=rows, commas=commas)

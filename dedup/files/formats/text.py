@@ -1,0 +1,108 @@
+"""Text, one document a file, known by its path."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from dedup.errors import SchemaError
+from dedup.files.columns import Columns, check, gather, to_text
+from dedup.files.delete_spans import delete_spans
+from dedup.files.formats.format import (
+    UNPACKED,
+    Edits,
+    File,
+    Format,
+    Guess,
+    Part,
+    Query,
+    Rejected,
+    Rows,
+    Written,
+    compress,
+    damaged,
+    open_bytes,
+)
+from dedup.files.storage import Storage
+
+if TYPE_CHECKING:
+    import pyarrow.dataset as ds
+
+BLOCK_BYTES = 1 << 19
+"""Bytes read at a time."""
+SCHEMA = pa.schema([("path", pa.string()), ("text", pa.string())])
+
+
+class TextFormat(Format):
+    """Files of plain text."""
+
+    extensions = ("txt", "text", "md", "rst", "html", "htm")
+    is_compressible: ClassVar = True
+    has_lists: ClassVar = False
+    id_column = "path"
+
+    def check(self, files: Sequence[File], columns: Columns) -> pa.DataType:
+        """See `Format.check`."""
+        check(SCHEMA, columns, files[0].path)
+        further = [setting for role, (_, setting) in columns.list_named().items() if role[-1].isdigit()]
+        if further:
+            raise SchemaError(f"{further[0]}: must name no column of texts, which have none")
+        for role, own in (("id", "path"), ("text", "text"), ("source", "")):
+            if getattr(columns, role) not in {"", own}:
+                raise SchemaError(f"input.{role}_column: must be {own or 'empty'!r} for texts")
+        return pa.string()
+
+    def schemas(self, file: File) -> Iterator[pa.Schema]:
+        """See `Format.schemas`."""
+        del file
+        yield SCHEMA
+
+    def guess(self, files: Sequence[File], text_column: str) -> Guess:
+        """See `Format.guess`."""
+        del text_column
+        ratio = UNPACKED if any(file.compression for file in files) else 1
+        return Guess(documents=len(files), text_bytes=ratio * sum(file.size for file in files))
+
+    def read(
+        self, file: File, part: Part, query: Query, rows: Rows | None
+    ) -> Iterator[tuple[pa.RecordBatch, Sequence[Rejected]]]:
+        """See `Format.read`."""
+        del part, query
+        if rows is None or 0 in rows:
+            yield gather(pa.array([file.path], pa.string()), _read(file), None, [0], [], []), ()
+
+    def read_rows(self, file: File, part: Part) -> Iterator[tuple[Rows, pa.Table]]:
+        """See `Format.read_rows`."""
+        del part
+        yield np.zeros(1, np.int64), pa.table([pa.array([file.path], pa.string()), _read(file)], schema=SCHEMA)
+
+    def read_values(self, file: File, names: Sequence[str]) -> Iterator[Mapping[str, Sequence[Any]]]:
+        """See `Format.read_values`."""
+        for _, rows in self.read_rows(file, Part(file=0, size=file.size)):
+            yield {name: rows[name].to_pylist() for name in names if name in SCHEMA.names}
+
+    def write(self, file: File, edits: Edits, kept: str, removed: str | None) -> Written:
+        """See `Format.write`."""
+        is_removed, storage = len(edits.removed), Storage()
+        if edits.spans and not is_removed:
+            with storage.create(kept) as output, compress(file, output) as stream:
+                stream.write(delete_spans(_read(file)[0].as_py(), *edits.spans[0]).encode())
+        elif target := removed if is_removed else kept:
+            storage.copy(file.path, target)
+        return Written(kept=1 - is_removed, removed=is_removed)
+
+    def open_dataset(self, files: Sequence[File], types: Mapping[str, pa.DataType] | None = None) -> "ds.Dataset":
+        """See `Format.open_dataset`; paths are those below the folder of the files."""
+        import pyarrow.dataset as ds  # noqa: PLC0415 - as `Format.open_dataset`
+
+        del types
+        texts = pa.chunked_array([_read(file) for file in files], pa.string())
+        return ds.dataset(pa.table([[file.relative for file in files], texts], schema=SCHEMA))
+
+
+def _read(file: File) -> pa.Array:
+    """Return the one text of a file, with U+FFFD for what is no UTF-8."""
+    with damaged(file), open_bytes(file) as stream:
+        content = b"".join(iter(lambda: stream.read(BLOCK_BYTES), b""))
+    return to_text(pa.array([content], pa.large_binary()))
