@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias, overload
 from dedup.errors import ConfigError
 from dedup.result import Report, Result
 from dedup.run.job import Job
+from dedup.run.reach import find_session
 from dedup.run.reading import open_dataset, open_frame
-from dedup.run.start import find_session, start
+from dedup.run.start import start
 from dedup.settings.files import flatten, load_config, name_setting, to_dict
 from dedup.settings.options import Config
 

@@ -8,6 +8,8 @@ USER = re.compile(
     r"(?<=://)(?:[^\s/:]*:\S*@|(?<!abfs://)(?<!abfss://)(?<!wasb://)(?<!wasbs://)[^\s/:]+@)", re.IGNORECASE
 )
 """A user with a password, or one without; in its place Azure's URLs have the container."""
+SIGNATURE = re.compile(r"(?<=[?&]sig=)[^&\s'\"]*")
+"""Secret part of a URL that a token of Azure opens."""
 
 
 def printable(text: str) -> str:
@@ -16,12 +18,12 @@ def printable(text: str) -> str:
 
 
 def hide_secrets(text: str) -> str:
-    """Return the text without the user, and the password, of each URL in it, whatever characters they have.
+    """Return the text without the user, the password and Azure's signature of each URL in it.
 
-    A password can hold `/` and `@`, as keys of S3 do, so a URL that names a port and has an `@` in its path loses what
-    stands before that: nothing tells the two apart.
+    A user and a password may have any characters. A password can hold `/` and `@`, as keys of S3 do, so a URL that
+    names a port and has an `@` in its path loses what stands before that: nothing tells the two apart.
     """
-    return USER.sub("", text)
+    return SIGNATURE.sub("***", USER.sub("", text))
 
 
 class SecretFormatter(logging.Formatter):

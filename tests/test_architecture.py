@@ -49,7 +49,7 @@ PARTS = {
     # Both engines read and write files with it, where Spark and Numba need not be.
     "dedup/files": {
         *("numpy", "orjson", "pyarrow", "xxhash"),
-        *("dedup.files", "dedup.kernels.ids", "dedup.kernels.runs", "dedup.errors"),
+        *("dedup.files", "dedup.kernels.ids", "dedup.kernels.runs", "dedup.display", "dedup.errors"),
     },
     # Layers and engines agree on it.
     "dedup/engine": {"pyarrow"},

@@ -10,16 +10,19 @@ import pyarrow.dataset as ds
 import pytest
 
 from dedup.errors import ConfigError, DataError, StorageError
+from dedup.evaluate import dispatch
+from dedup.evaluate.evaluation import Question
 from dedup.files.listing import list_files
 from dedup.files.storage import Storage, find_result
 from dedup.files.systems import _connect_of
 from dedup.run import opening, reach
+from dedup.run.growing import Growth, add_batch
 from dedup.run.job import Job
 from dedup.run.local import run_in_memory
 from dedup.run.pipeline import run
-from dedup.run.reach import find_obstacle, find_obstacle_beside
+from dedup.run.reach import check_schemes, find_obstacle, find_obstacle_beside
 from dedup.run.session import find_heap
-from dedup.run.start import choose_engine
+from dedup.run.start import choose_engine, start
 from dedup.settings.files import load_config
 from tests.stores import KEYS, serve_bucket
 
@@ -50,6 +53,15 @@ def ask(source, output="/out", **options):
     # Who reads and writes is asked here, not who searches: the driver is sooner done with it.
     settings = {"input.id_column": "id", "driver.search_bytes": 10**9, **options}
     return Job(inputs=[source], output=output, config=load_config(settings=settings))
+
+
+@pytest.fixture
+def alone(monkeypatch):
+    """Let there be no Spark but the one that a run starts by itself."""
+    for name in reach.OWN_SPARK:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(reach, "find_session", lambda: None)
+    return monkeypatch
 
 
 @pytest.fixture
@@ -114,19 +126,64 @@ def test_a_store_that_spark_has_other_credentials_of_is_read_by_spark(spark, buc
         (
             "/in",
             "s3://missing/out",
-            r"s3://missing/out.probe-\w+: must be a path .*(NoSuchBucket|NO_SUCH_BUCKET|does not)",
+            r"s3://missing/out: must be a path .*(NoSuchBucket|NO_SUCH_BUCKET|does not)",
         ),
     ],
 )
 @pytest.mark.usefixtures("bucket")
-def test_what_the_machine_cannot_reach_is_left_to_spark_and_said_why(source, output, words):
+def test_what_the_machine_cannot_reach_is_left_to_a_spark_of_ones_own_and_said_why(alone, source, output, words):
     job = ask(source, output)
 
     found = find_obstacle(job)
     assert found
     with pytest.raises(StorageError, match=words):
         raise StorageError(found)
+    for engine in ("auto", "spark"):
+        with pytest.raises(StorageError, match=words):
+            choose_engine(ask(source, output, engine=engine))
+    alone.setenv("PYSPARK_SUBMIT_ARGS", "--packages org.own:connector:1 pyspark-shell")
     assert choose_engine(job) == "spark"
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        ("gs://me:secret@corpora/a", r"'gs://\*\*\*@corpora/a': must name a bucket, .*\(No FileSystem for scheme"),
+        ("oss://somewhere/a", r"'oss://somewhere/a': must be on a local disk, s3.*\(No FileSystem for scheme"),
+    ],
+)
+def test_what_neither_the_machine_nor_spark_reaches_is_said_as_the_store_says_it(spark, tmp_path, source, words):
+    with pytest.raises(StorageError, match=f"^{words}") as refused:
+        run(spark, ask(source, str(tmp_path / "out")))
+    assert "; nor has Spark a connector for it (" in str(refused.value)
+
+
+@pytest.mark.usefixtures("alone")
+@pytest.mark.parametrize("url", ["https://host/a.jsonl", "HF://datasets/a", "s4://bucket/a", "wasb://c@account/a"])
+def test_an_unknown_scheme_is_refused_before_spark_is_started(url):
+    sets = {"layers": ["contamination"], "contamination.sets": [f"asked:text:{url}"]}
+    jobs = [ask(url), ask("/in", url), ask("/in", **{"evaluation.labeled_pairs": url}), ask("/in", **sets)]
+    for job in (*jobs, replace(ask("/in"), baseline=url)):
+        with pytest.raises(StorageError, match="must be on a local disk, s3, gs, abfs or hdfs"):
+            start(job)
+    with pytest.raises(StorageError, match="must be on a local disk, s3, gs, abfs or hdfs"):
+        add_batch(ask("/in"), Growth(store=url, batch="a"))
+    for more in ({"inputs": [url]}, {"inputs": ["/in"], "pairs": url}, {"inputs": ["/in"], "output": url}):
+        with pytest.raises(StorageError, match="must be on a local disk, s3, gs, abfs or hdfs"):
+            dispatch.needs_spark(Question(config=load_config(), **more))
+
+
+def test_a_scheme_that_only_spark_may_know_is_left_to_spark(alone):
+    check_schemes(ask("webhdfs://name/a", "ftp://host/out"))
+    check_schemes(ask("oss://bucket/a", engine="spark"))
+    with pytest.raises(StorageError, match="got scheme 'webhdfs'"):
+        check_schemes(ask("/in"), "webhdfs://name/store")
+    with pytest.raises(StorageError, match="got scheme 'https'"):
+        check_schemes(ask("https://host/a", engine="spark"))
+    alone.setenv("HADOOP_CONF_DIR", "/etc/hadoop")
+    check_schemes(ask("oss://bucket/a"))
+    with pytest.raises(StorageError, match="got scheme 'hf'"):
+        check_schemes(ask("hf://datasets/a"))
 
 
 def test_an_object_of_the_users_beside_the_output_stays(bucket):

@@ -7,7 +7,7 @@ from dedup.evaluate.corpus import FileCorpus
 from dedup.evaluate.evaluation import Question, answer, check_comparable, check_target
 from dedup.files.storage import Storage
 from dedup.run.job import Job
-from dedup.run.reach import find_obstacle
+from dedup.run.reach import check_schemes, find_need_of_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -54,10 +54,19 @@ def _evaluate_on_spark(spark: "SparkSession", question: Question) -> dict[str, A
 
 
 def needs_spark(question: Question) -> bool:
-    """Tell whether Spark is to read the corpus: under spark-submit, where it is asked for, and where only it can."""
+    """Tell whether Spark is to read the corpus: under spark-submit, where it is asked for, and where only it can.
+
+    Raises
+    ------
+    StorageError
+        When no engine reaches the files.
+    """
     config = question.config
-    if "PYSPARK_GATEWAY_PORT" in os.environ or config.engine == "spark" or config.input.is_table:
-        return True
     inputs = [*question.inputs, *filter(None, [question.pairs])]
     job = Job(inputs=inputs, output=question.output or ".", config=config)
-    return config.engine == "auto" and bool(find_obstacle(job))
+    check_schemes(job)
+    if "PYSPARK_GATEWAY_PORT" in os.environ or config.input.is_table:
+        return True
+    if config.engine == "memory":
+        return False
+    return bool(find_need_of_spark(job)) or config.engine == "spark"

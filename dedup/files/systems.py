@@ -1,5 +1,6 @@
 """Paths and URLs -> file systems, with the machine's own credentials."""
 
+import base64
 import datetime as dt
 import errno
 import functools
@@ -12,11 +13,14 @@ from pathlib import Path
 import pyarrow as pa
 from pyarrow import fs
 
+from dedup.display import SIGNATURE
 from dedup.errors import StorageError
 
 SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(?=/)")
 OBJECT_STORES = {"s3": "s3", "s3a": "s3", "s3n": "s3", "gs": "gs", "gcs": "gs"}
 """Schemes of stores whose URLs are a bucket and a key, by the name of the store."""
+SCHEMES = {"file", *OBJECT_STORES, "abfs", "abfss", "hdfs", "viewfs"}
+"""Schemes that pyarrow reads and writes."""
 NO_RENAME = {*OBJECT_STORES, "oss", "cos", "cosn", "obs", "swift", "wasb", "wasbs", "r2", "oci"}
 """Schemes of stores in which a rename copies every object; Azure's abfs renames by itself."""
 FULL = (errno.ENOSPC, errno.EDQUOT)
@@ -84,7 +88,13 @@ def resolve(path: str) -> tuple[fs.FileSystem, str]:
             return _connect("abfs", account.partition(".")[0]), f"{container}/{key}".rstrip("/")
         if scheme in {"hdfs", "viewfs"}:
             return _connect(scheme, authority), f"/{key}"
-    raise StorageError(f"{redact(path)!r}: must be on a local disk, s3, gs, abfs or hdfs (got scheme {scheme!r})")
+    raise refuse_scheme(path)
+
+
+def refuse_scheme(path: str) -> StorageError:
+    """Return the error of a scheme that nothing here reads."""
+    scheme = split_url(path)[0]
+    return StorageError(f"{redact(path)!r}: must be on a local disk, s3, gs, abfs or hdfs (got scheme {scheme!r})")
 
 
 def _connect(scheme: str, host: str) -> fs.FileSystem:
@@ -111,7 +121,7 @@ def _connect_of(_process: int, scheme: str, host: str) -> fs.FileSystem:
         return fs.GcsFileSystem(retry_time_limit=dt.timedelta(seconds=TRIES * SILENT_SECONDS))
     if scheme == "abfs":
         # As the tools of Azure have them; without either pyarrow asks for the identity of the user or the machine.
-        key, token = os.environ.get("AZURE_STORAGE_KEY"), os.environ.get("AZURE_STORAGE_SAS_TOKEN")
+        key, token = read_azure_key(), os.environ.get("AZURE_STORAGE_SAS_TOKEN")
         return fs.AzureFileSystem(account_name=host, account_key=key, sas_token=None if key else token)
     if not os.environ.get("CLASSPATH"):
         # Without, libhdfs ends the process.
@@ -123,6 +133,22 @@ def _connect_of(_process: int, scheme: str, host: str) -> fs.FileSystem:
     if client.get_file_info("/").type is fs.FileType.NotFound:
         raise OSError("the name node does not answer")
     return client
+
+
+def read_azure_key() -> str | None:
+    """Return the key of an account of Azure; None where the environment has none.
+
+    Raises
+    ------
+    OSError
+        When it is no key: Azure's client would end the process.
+    """
+    key = os.environ.get("AZURE_STORAGE_KEY")
+    try:
+        base64.b64decode(key or "", validate=True)
+    except ValueError:
+        raise OSError("AZURE_STORAGE_KEY must be the account's key, in base64 (it is no base64)") from None
+    return key
 
 
 def redact(path: str) -> str:
@@ -193,5 +219,5 @@ def readable(path: str) -> Iterator[None]:
 
 
 def redact_text(text: str) -> str:
-    """Return a message in which every URL's user part is struck out."""
-    return re.sub(r"(\b[A-Za-z][A-Za-z0-9+.-]*://)\S*@", r"\1***@", text)
+    """Return a message in which every URL's user part, and every signature of Azure, is struck out."""
+    return SIGNATURE.sub("***", re.sub(r"(\b[A-Za-z][A-Za-z0-9+.-]*://)\S*@", r"\1***@", text))

@@ -33,6 +33,7 @@ from dedup.run.job import Job
 from dedup.run.opening import SPLIT_BYTES, choose_cores, list_input, open_input
 from dedup.run.overlap import check_apart, check_store
 from dedup.run.publication import KEY_FILE, conclude, identify, read_baseline
+from dedup.run.reach import check_schemes
 from dedup.run.searching import KEPT, Searched, to_search
 from dedup.run.signing import Reading, Signatures, choose_signing
 from dedup.run.sinking import Explained, FileWriter
@@ -95,6 +96,7 @@ def add_batch(job: Job, growth: Growth, *, spark: "SparkSession | None" = None) 
         the store is what it was.
     """
     check_extra("--store", "store")
+    check_schemes(job, growth.store)
     check_apart([*job.inputs, growth.store], job.output)
     check_store(job.inputs, growth.store)
     check_settings(job.config, growth)

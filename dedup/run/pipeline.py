@@ -13,11 +13,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from dedup.errors import AlertError, CapacityError, DataError, DedupError, SchemaError
+from dedup.errors import AlertError, CapacityError, DataError, DedupError, SchemaError, StorageError
 from dedup.files.listing import Listing
 from dedup.files.splits import cut
 from dedup.files.storage import Storage as FileStorage
-from dedup.files.systems import absolute
+from dedup.files.systems import absolute, is_local
 from dedup.layers.near import NearLayer
 from dedup.report.build import Outcome
 from dedup.report.profiles import unite
@@ -92,14 +92,14 @@ def run(spark: SparkSession, job: Job, work: Work | None = None) -> dict[str, An
     if table is not None:
         job = replace(job, table=table, inputs=[*job.inputs, *list_folders(table)])
     check_apart(job.read, job.output)
-    is_local = is_on_disk(spark, job.output)
-    output = locate(job.output) if is_local else job.output
-    if is_local and ":" in output:
+    on_disk = is_on_disk(spark, job.output)
+    output = locate(job.output) if on_disk else job.output
+    if on_disk and ":" in output:
         # Hadoop takes what stands before a colon for a scheme.
         output = absolute(output)
     job, storage = job.settle(), Storage(spark)
     # A lock on a disk is given up even where Spark has died.
-    locks = FileStorage() if is_local else storage.without_checksums()
+    locks = FileStorage() if on_disk else storage.without_checksums()
     with Workspace(storage, output, locks=locks) as workspace:
         try:
             return (work or _run)(spark, job, storage, workspace)
@@ -253,10 +253,19 @@ class Given:
 
 
 def list_readable(spark: SparkSession, job: Job) -> Listing | None:
-    """Return the files that workers read themselves; None where only Spark can reach or read the input."""
+    """Return the files that workers read themselves; None where only Spark can reach or read the input.
+
+    Raises
+    ------
+    StorageError
+        When neither reaches it.
+    """
     if job.table is not None or needs_spark(job.config.keep.order):
         return None
     if obstacle := find_obstacle_beside(spark, job):
+        for path in job.inputs:
+            if not is_local(path) and (lack := Storage(spark).find_lack(path)):
+                raise StorageError(f"{obstacle}; nor has Spark a connector for it ({lack})")
         LOG.warning("Spark's readers read and write the files, which keeps less of them (%s)", obstacle)
         return None
     return list_input(job)

@@ -2,6 +2,7 @@
 
 import os
 import re
+import sys
 import threading
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -10,7 +11,16 @@ from typing import TYPE_CHECKING, Any
 from dedup.errors import StorageError
 from dedup.files.globs import MAGIC
 from dedup.files.storage import Storage
-from dedup.files.systems import OBJECT_STORES, is_local, redact, redact_text, split_url
+from dedup.files.systems import (
+    OBJECT_STORES,
+    SCHEME,
+    SCHEMES,
+    is_local,
+    redact,
+    redact_text,
+    refuse_scheme,
+    split_url,
+)
 from dedup.run.job import Job
 
 if TYPE_CHECKING:
@@ -18,6 +28,12 @@ if TYPE_CHECKING:
 
 PATIENCE_SECONDS = 30.0
 """How long all stores may take to answer."""
+HADOOP = {"hdfs", "viewfs", "webhdfs", "swebhdfs", "har", "ftp", "sftp"}
+"""Schemes that Spark reads without a connector."""
+UNLISTED = {"http", "https", "hf"}
+"""Schemes of places whose files Spark cannot list whatever it has."""
+OWN_SPARK = ("PYSPARK_GATEWAY_PORT", "PYSPARK_SUBMIT_ARGS", "SPARK_CONF_DIR", "SPARK_HOME", "HADOOP_CONF_DIR")
+"""Variables of the environment by which Spark may have connectors and credentials of the user's."""
 ENVIRONMENT: Mapping[str, tuple[str, ...]] = {
     "access.key": ("AWS_ACCESS_KEY_ID",),
     "secret.key": ("AWS_SECRET_ACCESS_KEY",),
@@ -33,6 +49,57 @@ OWN_SETTINGS = {
     "abfs": r"(?P<name>fs\.azure\.(?:account\.(?:key|auth|oauth|keyprovider)|sas|encryption).*)",
 }
 """Settings of Spark that say who reads a store, and where it is; by the name of the store."""
+
+
+def find_session() -> "SparkSession | None":
+    """Return the session of this process; None where it has none yet."""
+    pyspark = sys.modules.get("pyspark")
+    if pyspark is None or pyspark.SparkContext._active_spark_context is None:  # noqa: SLF001 - to start none
+        return None
+    from pyspark.sql import SparkSession  # noqa: PLC0415 - imported by now
+
+    return SparkSession.builder.getOrCreate()
+
+
+def check_schemes(job: Job, *more: str) -> None:
+    """Refuse paths of unknown schemes before Spark is started to say so.
+
+    Parameters
+    ----------
+    more
+        Paths that Spark does not read, beside those of the job.
+
+    Raises
+    ------
+    StorageError
+        With the path.
+    """
+    may_have_more = job.config.engine == "spark" or _has_own_spark()
+    own = [*(each.path for each in job.prompt_sets), *more]
+    for path in (*own, *job.read, job.output, *filter(None, [job.baseline])):
+        found = SCHEME.match(path)
+        scheme = found[1].lower() if found else "file"
+        is_sparks = path not in own and (scheme in HADOOP or (may_have_more and scheme not in UNLISTED))
+        if scheme not in SCHEMES and not is_sparks:
+            raise refuse_scheme(path)
+
+
+def _has_own_spark() -> bool:
+    return any(map(os.environ.get, OWN_SPARK)) or find_session() is not None
+
+
+def find_need_of_spark(job: Job) -> str:
+    """Return why Spark is to read and write the files of a job; empty where it need not.
+
+    Raises
+    ------
+    StorageError
+        When the machine's own credentials do not serve, and Spark's file systems are none that could serve instead.
+    """
+    obstacle = find_obstacle(job)
+    if obstacle and not (_has_own_spark() or any(split_url(path)[0] in HADOOP for path in (*job.read, job.output))):
+        raise StorageError(obstacle)
+    return obstacle
 
 
 def find_obstacle(job: Job) -> str:
@@ -74,6 +141,7 @@ def _find_obstacle(readable: Sequence[str], output: str = "") -> str:
     if not readable and not output:
         return ""
     said: list[str] = []
+    probe = f".probe-{uuid.uuid4().hex}"
 
     def ask() -> None:
         storage = Storage()
@@ -81,12 +149,11 @@ def _find_obstacle(readable: Sequence[str], output: str = "") -> str:
             for path in readable:
                 storage.exists(_fixed(path))
             if output:
-                probe = f"{output.rstrip('/')}.probe-{uuid.uuid4().hex}"
-                storage.write_text(probe, "")
-                storage.delete(probe)
+                storage.write_text(f"{output.rstrip('/')}{probe}", "")
+                storage.delete(f"{output.rstrip('/')}{probe}")
             said.append("")
         except StorageError as error:
-            said.append(str(error))
+            said.append(str(error).replace(probe, ""))
 
     # Some clients have no time limits of their own, and a thread that waits for one must not hold up the end.
     asking = threading.Thread(target=ask, name="reach", daemon=True)

@@ -2,7 +2,6 @@
 
 import logging
 import os
-import sys
 from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -13,7 +12,7 @@ from dedup.errors import ConfigError
 from dedup.extras import check_extra
 from dedup.run.job import Job
 from dedup.run.opening import SHARE, estimate_need, list_input
-from dedup.run.reach import find_obstacle
+from dedup.run.reach import check_schemes, find_need_of_spark, find_session
 from dedup.settings.keeping import needs_spark
 
 if TYPE_CHECKING:
@@ -40,6 +39,7 @@ def start(job: Job, *, spark: "SparkSession | None" = None) -> dict[str, Any]:
     DedupError
         As `run.local.run_in_memory` and `run.pipeline.run`.
     """
+    check_schemes(job)
     if (spark is None or job.config.engine == "memory") and choose_engine(job) == "memory":
         from dedup.run.local import run_in_memory  # noqa: PLC0415 - for Spark it is imported while the JVM starts
 
@@ -81,16 +81,6 @@ def run_on_spark(
         close_session(spark)
 
 
-def find_session() -> "SparkSession | None":
-    """Return the session of this process; None where it has none yet."""
-    pyspark = sys.modules.get("pyspark")
-    if pyspark is None or pyspark.SparkContext._active_spark_context is None:  # noqa: SLF001 - to start none
-        return None
-    from pyspark.sql import SparkSession  # noqa: PLC0415 - imported by now
-
-    return SparkSession.builder.getOrCreate()
-
-
 def choose_engine(job: Job, known: int = 0) -> str:
     """Return "memory" or "spark".
 
@@ -106,7 +96,7 @@ def choose_engine(job: Job, known: int = 0) -> str:
     Raises
     ------
     StorageError
-        When the input is missing, or its names do not tell one format.
+        When the input is missing or out of reach, or its names do not tell one format.
     ConfigError
         When memory is to hold a table, which only Spark reads.
     """
@@ -115,12 +105,11 @@ def choose_engine(job: Job, known: int = 0) -> str:
         raise ConfigError('engine: must be "spark" or "auto" where the input is a table (got "memory")')
     if "PYSPARK_GATEWAY_PORT" in os.environ or job.config.input.is_table:
         return "spark"
-    if chosen != "auto":
+    if chosen == "memory":
         return chosen
-    if needs_spark(job.config.keep.order):
-        return "spark"
-    if obstacle := find_obstacle(job):
-        LOG.info("engine spark: %s", obstacle)
+    if need_of_spark := find_need_of_spark(job):
+        LOG.info("engine spark: %s", need_of_spark)
+    if need_of_spark or chosen == "spark" or needs_spark(job.config.keep.order):
         return "spark"
     listing = list_input(job)
     need, free = estimate_need(listing, job.config, known), free_bytes()

@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 
 from dedup.errors import StorageError
 from dedup.files.storage import Entry
-from dedup.files.systems import can_rename
+from dedup.files.systems import can_rename, split_url
 
 
 class Storage:
@@ -138,6 +138,14 @@ class Storage:
                 if not any(map(is_hidden, below.split("/"))) and accepts(path):
                     return root, below
         return None
+
+    def find_lack(self, path: str) -> str:
+        """Return why Spark has no file system for a URL, such as a connector that it lacks; empty if it has one."""
+        try:
+            self._jvm.org.apache.hadoop.fs.FileSystem.getFileSystemClass(split_url(path)[0], self._hadoop_conf)
+        except Py4JJavaError as error:
+            return str(error.java_exception.getMessage())
+        return ""
 
     def _path(self, path: str) -> Any:  # noqa: ANN401 - a Java object
         return self._jvm.org.apache.hadoop.fs.Path(path)

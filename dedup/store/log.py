@@ -3,8 +3,9 @@
 import contextlib
 import json
 import os
+import re
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -13,10 +14,12 @@ from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundErr
 from deltalake.transaction import AddAction, RemoveAction
 
 from dedup.errors import StorageError
-from dedup.files.systems import absolute, redact, split_url
+from dedup.files.systems import OBJECT_STORES, absolute, read_azure_key, redact, redact_text, resolve, split_url
 from dedup.store.folder import TRIES, Conflict, File, list_named, narrow
 from dedup.store.schemas import BATCHES, SEGMENT
 
+COLOUR = re.compile("\x1b\\[[0-9;]*m")
+"""Escape sequences that paint the messages of Delta Lake."""
 TRANSACTION = "dedup"
 """Name of the one line of commits to `batches`: two that follow the same commit exclude each other."""
 
@@ -35,20 +38,16 @@ class Log:
         StorageError
             When there is none, or not in this version any more.
         """
-        try:
+        with self._told(name):
             return DeltaTable(self._uri(name), version=version, storage_options=_list_options(self.path))
-        except TableNotFoundError as error:
-            raise StorageError(f"{redact(self.path)}: must be a store (it has no table {name!r})") from error
-        except (DeltaError, OSError) as error:
-            reason = " ".join(str(error).split())
-            raise StorageError(f"{redact(self.path)}/{name}: must be a table of Delta Lake ({reason})") from error
 
     def create(self, name: str, schema: pa.Schema) -> None:
         """Make an empty table, unless there is one."""
         partition_by = []
         if name != BATCHES:
             schema, partition_by = schema.append(pa.field(SEGMENT, pa.string())), [SEGMENT]
-        with narrow(self.path), contextlib.suppress(CommitFailedError):  # another process makes it in this very moment
+        # Another process may make it in this very moment.
+        with self._told(name), narrow(self.path), contextlib.suppress(CommitFailedError):
             DeltaTable.create(
                 self._uri(name),
                 schema,
@@ -93,7 +92,22 @@ class Log:
             raise Conflict from error
 
     def _uri(self, name: str) -> str:
-        return f"{absolute(self.path).rstrip('/')}/{name}"
+        # Files are read and written by another client, which knows fewer places.
+        resolve(self.path)
+        scheme, rest = split_url(absolute(self.path).rstrip("/"))
+        # Other names of a store are none to Delta Lake.
+        return f"{OBJECT_STORES.get(scheme, scheme)}://{rest}/{name}" if scheme else f"{rest}/{name}"
+
+    @contextlib.contextmanager
+    def _told(self, name: str) -> Iterator[None]:
+        """Turn what Delta Lake says of a table into a StorageError that names it."""
+        try:
+            yield
+        except TableNotFoundError as error:
+            raise StorageError(f"{redact(self.path)}: must be a store (it has no table {name!r})") from error
+        except (DeltaError, OSError) as error:
+            reason = " ".join(COLOUR.sub("", redact_text(str(error))).split())
+            raise StorageError(f"{redact(self.path)}/{name}: must be a table of Delta Lake ({reason})") from error
 
 
 def _add(file: File) -> AddAction:
@@ -118,9 +132,13 @@ def _now() -> int:
 def _list_options(path: str) -> dict[str, str]:
     """Return what a store's own client must be told besides the environment."""
     scheme = split_url(path)[0]
-    if scheme not in {"s3", "s3a"}:
+    if scheme in {"abfs", "abfss"} and (key := read_azure_key()):
+        return {"AZURE_STORAGE_ACCOUNT_KEY": key}
+    if OBJECT_STORES.get(scheme) != "s3":
         return {}
     endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL") or ""
+    if endpoint and not endpoint.startswith(("http://", "https://")):
+        raise OSError(f"AWS_ENDPOINT_URL must begin with http:// or https:// (got {endpoint!r})")
     # One of two writers of an object must fail.
     options = {"AWS_CONDITIONAL_PUT": "etag"}
     if endpoint:

@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import fs
 
+from dedup.display import hide_secrets
 from dedup.errors import DataError, StorageError
 from dedup.files import systems
 from dedup.files.listing import list_files
@@ -252,9 +253,9 @@ def test_hdfs_is_asked_whether_it_answers_and_leaves_ctrl_c_to_the_job(hdfs, mon
     ("held", "expected"),
     [
         ({}, (None, None)),
-        ({"AZURE_STORAGE_KEY": "k"}, ("k", None)),
+        ({"AZURE_STORAGE_KEY": "a2V5"}, ("a2V5", None)),
         ({"AZURE_STORAGE_SAS_TOKEN": "t"}, (None, "t")),
-        ({"AZURE_STORAGE_KEY": "k", "AZURE_STORAGE_SAS_TOKEN": "t"}, ("k", None)),
+        ({"AZURE_STORAGE_KEY": "a2V5", "AZURE_STORAGE_SAS_TOKEN": "t"}, ("a2V5", None)),
     ],
 )
 def test_an_account_of_azure_is_opened_by_what_its_own_tools_take(monkeypatch, held, expected):
@@ -269,3 +270,22 @@ def test_an_account_of_azure_is_opened_by_what_its_own_tools_take(monkeypatch, h
     [named] = asked
     assert named["account_name"].startswith("account")
     assert (named["account_key"], named["sas_token"]) == expected
+
+
+@pytest.mark.parametrize("key", ["not base64!", "abc", "YWJj\n", "schlüssel"])
+def test_a_key_of_azure_that_is_none_is_refused_before_its_client_ends_the_process(monkeypatch, key):
+    monkeypatch.setenv("AZURE_STORAGE_KEY", key)
+    systems._connect_of.cache_clear()
+    for act in (STORAGE.exists, lambda path: STORAGE.write_text(path, "")):
+        with pytest.raises(StorageError, match=r"\(AZURE_STORAGE_KEY must be the account's key, in base64") as refused:
+            act("abfs://box@account.dfs.core.windows.net/a")
+        assert key not in str(refused.value)
+
+
+def test_a_signature_of_azure_is_in_no_message():
+    told = "failed: 'https://a.blob.core.windows.net/c?sig=Q%2F+Q=&sv=1' and https://a/?sv=1&sig=QQ: no"
+    with pytest.raises(StorageError) as refused, systems.readable("abfs://c@a/x"):
+        raise OSError(told)
+    for said in (str(refused.value), hide_secrets(told)):
+        assert "Q" not in said
+        assert "c?sig=***&sv=1' and https://a/?sv=1&sig=***" in said
