@@ -1,5 +1,5 @@
 # The job with its Spark, from Debian's packages and requirements-spark.lock: docker build -t dedup .
-# docker run --rm --volume /data:/data dedup --input /data/corpus --output /data/clean
+# docker run --rm --volume /data:/data dedup run --input /data/corpus --output /data/clean
 FROM debian:trixie-slim
 
 RUN apt-get update \

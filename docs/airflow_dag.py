@@ -72,7 +72,7 @@ with DAG(
     AddBatch(
         task_id="add_batch",
         bash_command=(
-            f"{DEDUP}/scripts/dedup --store {STORE} --batch {{{{ ds }}}} --input s3a://corpora/raw/{{{{ ds }}}} "
+            f"{DEDUP}/scripts/dedup run --store {STORE} --batch {{{{ ds }}}} --input s3a://corpora/raw/{{{{ ds }}}} "
             f"--output {OUTPUT} --id-column id --set alerts.removal_rate_change_above=0.2 --set alerts.on_breach=fail"
         ),
         execution_timeout=timedelta(hours=6),

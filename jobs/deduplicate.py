@@ -1,11 +1,11 @@
-"""Remove near-duplicate documents from a text corpus: scripts/dedup --input PATH --output DIR, or by spark-submit."""
+"""Remove near-duplicate documents from a text corpus: `dedup run` for spark-submit."""
 
 import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from dedup.cli.run import main
+from dedup.cli import main
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main(["run", *sys.argv[1:]]))

@@ -1,11 +1,11 @@
-"""Say why a document was removed or kept, from the output of a run alone: scripts/explain OUT --id X, or --top N."""
+"""Say why a document was removed or kept, from the output of a run alone: `dedup explain` for spark-submit."""
 
 import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from dedup.cli.explain import main
+from dedup.cli import main
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main(["explain", *sys.argv[1:]]))

@@ -1,11 +1,11 @@
-"""Look after a store of signatures: scripts/store history|check|compact|vacuum|delete S."""
+"""Look after a store of signatures: `dedup store` for spark-submit."""
 
 import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from dedup.cli.store import main
+from dedup.cli import main
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main(["store", *sys.argv[1:]]))

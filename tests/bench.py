@@ -240,7 +240,7 @@ def divide(runs: Sequence[Mapping[str, Any]], others: Sequence[Mapping[str, Any]
 
 
 def plan(folder: Path, documents: int) -> dict[str, int]:
-    """Return what scripts/plan says of a corpus; generated ones, whose families are small, take a larger sample."""
+    """Return what dedup plan says of a corpus; generated ones, whose families are small, take a larger sample."""
     sampled = PLANNED if (folder / "truth.parquet").exists() else PLANNED_REAL
     question = Question(
         config=load_config(), sample=str(folder / "documents"), sample_documents=sampled, documents=documents

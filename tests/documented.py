@@ -9,7 +9,7 @@ from dedup.run.session import ROOT
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 BLOCK = re.compile(r"^```(console|sh)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 COMMAND = re.compile(r"^\$ ((?:.*\\\n)*.*)\n(.*)", re.MULTILINE)
-LINE = re.compile(r"^    (scripts/.*)$|`(scripts/[a-z]+ --[^`\n]*)`", re.MULTILINE)
+LINE = re.compile(r"^    (scripts/.*)$|`(scripts/[a-z]+ (?:[a-z]+ )?--[^`\n]*)`", re.MULTILINE)
 PLACEHOLDER = re.compile(r"\b[A-Z]{3,}\b|\.\.\.")
 HOURS = ("scripts/bench", "scripts/measured")
 """What takes hours."""

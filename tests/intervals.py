@@ -1,4 +1,4 @@
-"""How often the intervals of `scripts/evaluate` hold: python -m tests.intervals PATH [--seeds N] [--sample N].
+"""How often the intervals of `dedup evaluate` hold: python -m tests.intervals PATH [--seeds N] [--sample N].
 
 A draw takes the documents with the least hashes of their ids, so other ids draw others. What is true of the whole
 corpus is what an evaluation of all its documents says.

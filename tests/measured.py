@@ -227,7 +227,7 @@ def _latest(
 
 
 def render_planned(measured: Mapping[str, Any]) -> str:
-    """Write what scripts/plan says of a corpus beside what the bench measured."""
+    """Write what dedup plan says of a corpus beside what the bench measured."""
     lines = [
         "| corpus | documents | shuffled B, planned | measured | removed, planned | measured |",
         "|---|---|---|---|---|---|",

@@ -92,10 +92,12 @@ def test_faults_are_tried_again(operator, monkeypatch, status):
 
 def test_the_command_of_a_day_is_one_that_the_job_takes(operator):
     assert operator is not None
-    program, *arguments = shlex.split(Operator.given["AddBatch"]["bash_command"].replace("{{ ds }}", "2026-11-01"))
+    program, verb, *arguments = shlex.split(
+        Operator.given["AddBatch"]["bash_command"].replace("{{ ds }}", "2026-11-01")
+    )
     options = parse_arguments(arguments)
 
-    assert (ROOT / "scripts" / Path(program).name).exists()
+    assert (Path(program).name, verb) == ("dedup", "run")
     assert options.batch == "2026-11-01"
     assert options.output.endswith("/2026-11-01")
     assert read_settings(options).alerts.on_breach == "fail"

@@ -320,7 +320,7 @@ def test_jobs_only_call_a_command_line():
         body = parse(path).body
         allowed = (ast.Import, ast.ImportFrom, ast.Expr, ast.If)
         assert [node.lineno for node in body if not isinstance(node, allowed)] == [], path
-        assert [name.rpartition(".")[2] for name in list_imports(path) if lies_in(name, {"dedup"})] == ["main"], path
+        assert [name for name in list_imports(path) if lies_in(name, {"dedup"})] == ["dedup.cli.main"], path
 
 
 def test_top_level_folders_are_those_of_the_layout():

@@ -48,7 +48,7 @@ def table_after(words: str) -> list[list[str]]:
 def example(tmp_path_factory):
     """Return the output of the first command of the README, and what it prints."""
     folder = tmp_path_factory.mktemp("example")
-    arguments = shlex.split(MEASURED["example"]["command"])[1:-1]
+    arguments = shlex.split(MEASURED["example"]["command"])[2:-1]
     printed = io.StringIO()
     with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(printed):
         patch.chdir(ROOT)
@@ -76,7 +76,7 @@ def test_the_five_rows_come_out_as_shown(example):
 
 def test_an_explanation_is_shown_as_it_is_printed(example):
     explained = to_text(explain(Result(str(example[0])), "3"), Style())
-    assert f"```console\n$ scripts/explain example --id 3\n{explained}\n```" in README
+    assert f"```console\n$ scripts/dedup explain example --id 3\n{explained}\n```" in README
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -176,10 +176,10 @@ def test_the_airflow_dag_names_files_and_options_that_there_are():
     assert cli_run.parse_arguments(arguments).id_column == "id"
 
 
-@pytest.mark.parametrize("command", re.findall(r"^\$ scripts/plan (.*)$", CHOOSING, re.MULTILINE))
+@pytest.mark.parametrize("command", re.findall(r"^\$ scripts/dedup plan (.*)$", CHOOSING, re.MULTILINE))
 def test_a_plan_prints_what_is_shown(command, capsys):
     [shown] = re.findall(
-        rf"^\$ scripts/plan {re.escape(command)}\n(.*?)(?=\n\n\$|\n```)", CHOOSING, re.MULTILINE | re.DOTALL
+        rf"^\$ scripts/dedup plan {re.escape(command)}\n(.*?)(?=\n\n\$|\n```)", CHOOSING, re.MULTILINE | re.DOTALL
     )
     status = cli_plan.main(command.split())
 

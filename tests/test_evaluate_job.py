@@ -64,4 +64,4 @@ def test_one_source_of_truth_is_asked_for(arguments):
     done = start_without_java("--input", "in.parquet", *arguments)
 
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.splitlines()[-1].startswith("evaluate: error: ")
+    assert done.stderr.splitlines()[-1].startswith("dedup evaluate: error: ")

@@ -238,4 +238,6 @@ def test_a_late_run_of_the_cron_line_keeps_the_next_from_starting(tmp_path):
     (tmp_path / "end").write_text("now\n")
     assert first.wait(10) == 0
     [run] = (tmp_path / "runs").read_text().splitlines()
-    assert re.fullmatch(rf"--input {tmp_path}/corpus --output {tmp_path}/dedup/\d{{4}}-\d\d-\d\d --id-column id", run)
+    assert re.fullmatch(
+        rf"run --input {tmp_path}/corpus --output {tmp_path}/dedup/\d{{4}}-\d\d-\d\d --id-column id", run
+    )

@@ -220,3 +220,6 @@ def test_the_command_lists_its_verbs_and_refuses_others(capsys):
     with pytest.raises(SystemExit, match="2"):
         cli.main(["remove"])
     assert "invalid choice: 'remove'" in capsys.readouterr().err
+    with pytest.raises(SystemExit, match="2"):
+        cli.main(["--input", "corpus"])
+    assert "VERB must come first, as in dedup run --input ..." in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""The command `dedup VERB`, and the command lines that jobs/ and scripts/ share with it."""
+"""The command `dedup VERB`, which jobs/ and scripts/ call."""
 
 import argparse
 import sys
@@ -38,6 +38,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     verbs = cli.add_subparsers(dest="verb", metavar="VERB", required=True)
     for verb, purpose in VERBS.items():
         verbs.add_parser(verb, help=purpose)
+    if given and given[0].startswith("--") and given[0] not in {"--help", "--version"}:
+        cli.error(f"VERB must come first, as in dedup run {given[0]} ... (got {given[0]})")
     # Only the verb is read here, and only its module is imported.
     verb = cli.parse_args(given[:1]).verb
-    return int(import_module(f"dedup.cli.{verb}").main(given[1:], f"dedup {verb}"))
+    return int(import_module(f"dedup.cli.{verb}").main(given[1:]))

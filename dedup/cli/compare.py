@@ -14,9 +14,9 @@ from dedup.display import hide_secrets, log_to_stderr, printable
 from dedup.files.formats import FORMATS
 
 
-def parse_arguments(arguments: Sequence[str], prog: str = "compare") -> argparse.Namespace:
+def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     """Parse the command line."""
-    cli = argparse.ArgumentParser(prog=prog, description=__doc__, epilog="More: docs/growing.md")
+    cli = argparse.ArgumentParser(prog="dedup compare", description=__doc__, epilog="More: docs/growing.md")
     cli.add_argument(
         "--against",
         action="append",
@@ -36,9 +36,9 @@ def parse_arguments(arguments: Sequence[str], prog: str = "compare") -> argparse
 
 
 @command
-def main(arguments: Sequence[str], prog: str = "compare") -> int:
+def main(arguments: Sequence[str]) -> int:
     """Answer; return 0, 2 after a user's mistake, 1 after a fault."""
-    options = parse_arguments(arguments, prog)
+    options = parse_arguments(arguments)
     log_to_stderr()
     logging.getLogger("dedup").setLevel("WARNING")
     config = read_settings(options)

@@ -22,9 +22,9 @@ def count(text: str) -> int:
     return number
 
 
-def parse_arguments(arguments: Sequence[str], prog: str = "evaluate") -> argparse.Namespace:
+def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     """Parse the command line."""
-    cli = argparse.ArgumentParser(prog=prog, description=__doc__, epilog="More: docs/evaluating.md")
+    cli = argparse.ArgumentParser(prog="dedup evaluate", description=__doc__, epilog="More: docs/evaluating.md")
     cli.add_argument("--input", required=True, action="append", metavar="PATH", help="file, folder or glob; repeatable")
     truth = cli.add_mutually_exclusive_group(required=True)
     truth.add_argument("--exact", action="store_true", help="hold the result against an exact search")
@@ -63,9 +63,9 @@ def _evaluate_on_spark(question: "Question") -> dict[str, Any]:
 
 
 @command
-def main(arguments: Sequence[str], prog: str = "evaluate") -> int:
+def main(arguments: Sequence[str]) -> int:
     """Run the job; return 0, 2 after a user's mistake, 1 after a fault."""
-    options = parse_arguments(arguments, prog)
+    options = parse_arguments(arguments)
     log_to_stderr()
     config, other = read_settings(options), None
     if options.other_config:

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from dedup.cli.common import command
 
 
-def parse_arguments(arguments: Sequence[str], prog: str = "explain") -> argparse.Namespace:
+def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     """Parse the command line."""
     cli = argparse.ArgumentParser(
-        prog=prog,
+        prog="dedup explain",
         description=__doc__,
         epilog="Reads OUT without Spark: a local folder, or a URL that pyarrow reads (s3:// or s3a://, gs://, abfs://, "
         "hdfs:// where libhdfs is installed). It reads the ids of all rows and the texts of files that hold one asked "
@@ -34,9 +34,9 @@ def parse_arguments(arguments: Sequence[str], prog: str = "explain") -> argparse
 
 
 @command
-def main(arguments: Sequence[str], prog: str = "explain") -> int:
+def main(arguments: Sequence[str]) -> int:
     """Answer; return 0, 2 after a user's mistake, 1 after a fault."""
-    options = parse_arguments(arguments, prog)
+    options = parse_arguments(arguments)
     # pyarrow and SciPy take half a second to import, which --help need not wait for.
     from dedup.explain.explanation import explain, list_top  # noqa: PLC0415
     from dedup.explain.result import Result  # noqa: PLC0415

@@ -24,14 +24,14 @@ def share(text: str) -> float:
     return number
 
 
-def parse_arguments(arguments: Sequence[str], prog: str = "lookup") -> argparse.Namespace:
+def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     """Parse the command line."""
     cli = argparse.ArgumentParser(
-        prog=prog,
+        prog="dedup lookup",
         description=__doc__,
         epilog='A line of the input is a text, or a JSON object with "text" and perhaps "id". More: docs/growing.md',
     )
-    cli.add_argument("store", metavar="S", help="store, as made by scripts/dedup --store")
+    cli.add_argument("store", metavar="S", help="store, as made by dedup run --store")
     cli.add_argument("--input", required=True, metavar="FILE", help="a document a line; - for standard input")
     cli.add_argument("--threshold", type=share, help="least exact Jaccard; default: that of the store")
     cli.add_argument("--key-file", default="", metavar="FILE", help="key of the store's hashes, if it has one")
@@ -40,9 +40,9 @@ def parse_arguments(arguments: Sequence[str], prog: str = "lookup") -> argparse.
 
 
 @command
-def main(arguments: Sequence[str], prog: str = "lookup") -> int:
+def main(arguments: Sequence[str]) -> int:
     """Answer; return 0, 2 after a user's mistake, 1 after a fault."""
-    options = parse_arguments(arguments, prog)
+    options = parse_arguments(arguments)
     # NumPy and pyarrow take a third of a second to import, which --help need not wait for.
     from dedup.files.hiding import hide_pandas  # noqa: PLC0415
     from dedup.store.lookup import Store  # noqa: PLC0415

@@ -22,10 +22,10 @@ def whole(text: str) -> int:
     return int(number)
 
 
-def parse_arguments(arguments: Sequence[str], prog: str = "plan") -> argparse.Namespace:
+def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     """Parse the command line; what is not given stays at the defaults of `Question`."""
     cli = argparse.ArgumentParser(
-        prog=prog,
+        prog="dedup plan",
         description=__doc__,
         epilog="Worked examples: docs/choosing.md",
         argument_default=argparse.SUPPRESS,
@@ -62,9 +62,9 @@ def parse_arguments(arguments: Sequence[str], prog: str = "plan") -> argparse.Na
 
 
 @command
-def main(arguments: Sequence[str], prog: str = "plan") -> int:
+def main(arguments: Sequence[str]) -> int:
     """Answer; return 0, 2 after a user's mistake, 1 after a fault."""
-    options = parse_arguments(arguments, prog)
+    options = parse_arguments(arguments)
     config = read_settings(options)
     asked = {name: value for name, value in vars(options).items() if name not in OWN}
     found = answer(Question(config=config, **asked))

@@ -16,10 +16,10 @@ from dedup.files.formats import FORMATS
 from dedup.version import __version__
 
 
-def parse_arguments(arguments: Sequence[str], prog: str = "dedup") -> argparse.Namespace:
+def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     """Parse the command line."""
     cli = argparse.ArgumentParser(
-        prog=prog, description=__doc__, epilog="All settings, their meanings and defaults: conf/dedup.toml"
+        prog="dedup run", description=__doc__, epilog="All settings, their meanings and defaults: conf/dedup.toml"
     )
     source = cli.add_mutually_exclusive_group(required=True)
     source.add_argument("--input", action="append", metavar="PATH", help="file, folder or glob; repeatable")
@@ -76,9 +76,9 @@ def stop_on_signals() -> list[signal.Signals]:
 
 
 @command
-def main(arguments: Sequence[str], prog: str = "dedup") -> int:
+def main(arguments: Sequence[str]) -> int:
     """Run the job; return 0, 2 after a user's mistake, 3 after an alert, 1 after a fault."""
-    options = parse_arguments(arguments, prog)
+    options = parse_arguments(arguments)
     stopped, begin = stop_on_signals(), time.time_ns()
     terminal = sys.stderr.isatty()
     log_to_stderr()

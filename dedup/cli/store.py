@@ -27,14 +27,14 @@ def pair(text: str) -> tuple[str, str]:
     return name, path
 
 
-def parse_arguments(arguments: Sequence[str], prog: str = "store") -> argparse.Namespace:
+def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     """Parse the command line."""
-    cli = argparse.ArgumentParser(prog=prog, description=__doc__, epilog="More: docs/growing.md")
+    cli = argparse.ArgumentParser(prog="dedup store", description=__doc__, epilog="More: docs/growing.md")
     verbs = cli.add_subparsers(dest="verb", metavar="VERB", required=True)
 
     def add(verb: str, purpose: str) -> argparse.ArgumentParser:
         found = verbs.add_parser(verb, help=purpose, description=purpose)
-        found.add_argument("store", metavar="S", help="store, as made by scripts/dedup --store")
+        found.add_argument("store", metavar="S", help="store, as made by dedup run --store")
         found.add_argument("--json", action="store_true", help="a JSON object a line")
         return found
 
@@ -62,17 +62,17 @@ def parse_arguments(arguments: Sequence[str], prog: str = "store") -> argparse.N
         metavar="BATCH=PATH",
         help="files of a batch, where texts must be read again; repeatable",
     )
-    migrate.add_argument("--format", metavar="NAME", help="as for scripts/dedup")
-    migrate.add_argument("--id-column", metavar="NAME", help="as for scripts/dedup")
-    migrate.add_argument("--text-column", metavar="NAME", help="as for scripts/dedup")
+    migrate.add_argument("--format", metavar="NAME", help="as for dedup run")
+    migrate.add_argument("--id-column", metavar="NAME", help="as for dedup run")
+    migrate.add_argument("--text-column", metavar="NAME", help="as for dedup run")
     add_settings(migrate)
     return cli.parse_args(arguments)
 
 
 @command
-def main(arguments: Sequence[str], prog: str = "store") -> int:
+def main(arguments: Sequence[str]) -> int:
     """Do what is asked; return 0, 1 if a check found something or after a fault, 2 after a user's mistake."""
-    options = parse_arguments(arguments, prog)
+    options = parse_arguments(arguments)
     log_to_stderr()
     logging.getLogger("dedup").setLevel("WARNING")
     return _VERBS[options.verb](options)

@@ -12,7 +12,7 @@ from dedup.kernels import Floats, Hashes, Integers
 RELATED = ((0.2, 0.3, 2.47), (0.3, 0.4, 1.26), (0.4, 0.5, 0.45), (0.5, 0.6, 0.31), (0.6, 0.7, 0.17), (0.7, 0.8, 0.14))
 """Partners of a document (from, to, how many) besides its copies, where no sample says better.
 
-Measured by `scripts/plan --sample` on 3,088 pages of PowerShell-Docs (CC-BY 4.0); the pages of a site resemble each
+Measured by `dedup plan --sample` on 3,088 pages of PowerShell-Docs (CC-BY 4.0); the pages of a site resemble each
 other whatever else is in a corpus, so the numbers do not grow with it.
 """
 TEXT_RATIO = 0.5

@@ -19,7 +19,7 @@ def predict(config: Config, signed: Signed, removed: int) -> dict[str, Any] | No
     Returns
     -------
     dict
-        `options` of `scripts/plan` that ask for it; `pairs` in buckets, distinct, candidates and edges; documents
+        `options` of `dedup plan` that ask for it; `pairs` in buckets, distinct, candidates and edges; documents
         `removed`; and `shuffle_bytes` of every stage. None in mode exact, and for less than two documents with tokens.
     """
     if config.mode != "lsh" or signed.rows - signed.documents_empty < 2:
