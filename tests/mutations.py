@@ -583,6 +583,14 @@ MUTATIONS = (
     ),
     # What is told.
     Mutation(
+        "informing",
+        "What only informs ends no run.",
+        "informing.py",
+        "except Exception as error:",
+        "except ZeroDivisionError as error:",
+        ("test_informing.py",),
+    ),
+    Mutation(
         "key-written",
         "The key of hashes is never written, only its fingerprint.",
         "settings/hashspec.py",

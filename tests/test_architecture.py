@@ -30,6 +30,7 @@ PARTS = {
     "dedup/extras.py": {"dedup.errors", "dedup.version"},
     "dedup/version.py": set(),
     "dedup/display.py": set(),
+    "dedup/informing.py": {"dedup.display"},
     "dedup/kernels": {"llvmlite", "numba", "numpy", "scipy", "pyarrow", "xxhash", "dedup.kernels"},
     "dedup/tables": {"pyarrow", "pyspark", "dedup.errors"},
     "dedup/tables/counts.py": set(),
@@ -61,13 +62,33 @@ PARTS = {
     # Spark is the business of the stages.
     "dedup/engines": {
         *("numpy", "pyarrow", "dedup.engine"),
-        *("dedup.engines", "dedup.files", "dedup.kernels", "dedup.tables", "dedup.display", "dedup.errors"),
+        *(
+            "dedup.engines",
+            "dedup.files",
+            "dedup.kernels",
+            "dedup.tables",
+            "dedup.display",
+            "dedup.errors",
+            "dedup.informing",
+        ),
     },
     # Where documents come from is the business of others.
-    "dedup/engines/memory.py": {"numpy", "pyarrow", "dedup.engines", "dedup.kernels", "dedup.tables"},
+    "dedup/engines/memory.py": {
+        "numpy",
+        "pyarrow",
+        *("dedup.engines", "dedup.kernels", "dedup.tables", "dedup.informing"),
+    },
     "dedup/layers": {
         *("ada_url", "numpy", "pyarrow", "pyspark", "dedup.engine"),
-        *("dedup.layers", "dedup.stages", "dedup.settings", "dedup.tables", "dedup.kernels", "dedup.errors"),
+        *(
+            "dedup.layers",
+            "dedup.stages",
+            "dedup.settings",
+            "dedup.tables",
+            "dedup.kernels",
+            "dedup.errors",
+            "dedup.informing",
+        ),
     },
     # What a plan says must be known before Spark is.
     "dedup/plan": {
@@ -80,7 +101,7 @@ PARTS = {
         *("numpy", "scipy", "matplotlib", "jinja2", "markupsafe", "prometheus_client"),
         *("dedup.report", "dedup.settings", "dedup.tables.counts", "dedup.kernels", "dedup.explain.differ"),
         "dedup.plan",
-        *("dedup.display", "dedup.errors", "dedup.version"),
+        *("dedup.display", "dedup.errors", "dedup.informing", "dedup.version"),
     },
     # An output is explained where Spark is not installed.
     "dedup/explain": {
@@ -98,7 +119,7 @@ PARTS = {
     "dedup/store": {
         *("numpy", "pyarrow", "deltalake", "pyspark"),
         *("dedup.store", "dedup.engines", "dedup.stages", "dedup.files", "dedup.settings", "dedup.tables"),
-        *("dedup.kernels", "dedup.errors", "dedup.extras", "dedup.version"),
+        *("dedup.kernels", "dedup.errors", "dedup.informing", "dedup.extras", "dedup.version"),
     },
     "dedup/run": {
         *("numpy", "pyarrow", "pyspark", "py4j", "dedup.engine"),
@@ -110,6 +131,7 @@ PARTS = {
             "dedup.display",
             "dedup.errors",
             "dedup.extras",
+            "dedup.informing",
             "dedup.version",
         ),
     },

@@ -92,6 +92,7 @@ def main(arguments: Sequence[str]) -> int:
 
         # The engines take a second to import, which a mistake in the settings need not wait for.
         from dedup.files.hiding import hide_pandas  # noqa: PLC0415
+        from dedup.informing import Inform  # noqa: PLC0415
         from dedup.report.show import to_table  # noqa: PLC0415
         from dedup.run.job import Job  # noqa: PLC0415
         from dedup.run.start import start  # noqa: PLC0415
@@ -117,7 +118,8 @@ def main(arguments: Sequence[str]) -> int:
     if engine == "spark" and report["search"] == "process":
         engine = "spark, searched by its driver"
     places = {"engine": engine, "result": output, "report": f"{output}/report.html, report.json"}
-    show("\n".join([to_table(report), "", *(f"{name:<9}{value}" for name, value in places.items())]))
+    table = Inform()("the summary", to_table, report) or ""
+    show("\n".join([table, "", *(f"{name:<9}{value}" for name, value in places.items())]))
     return 0
 
 

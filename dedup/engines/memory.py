@@ -5,19 +5,27 @@ What it finds is row for row what the Spark stages find, whatever their partitio
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
 from functools import partial
 
 import numpy as np
 import pyarrow as pa
 
-from dedup.engines.candidates import Candidates, bucket_bands, bucket_prefixes, draw_uncompared, pair_documents, part
+from dedup.engines.candidates import (
+    Buckets,
+    Candidates,
+    bucket_bands,
+    bucket_prefixes,
+    draw_uncompared,
+    pair_documents,
+    part,
+)
 from dedup.engines.documents import Documents, check_ids, collapse, find_renamed
 from dedup.engines.members import Components, connect_documents, elect_members, find_parted
 from dedup.engines.recall import measure_recall, place_labels
 from dedup.engines.templates import link_templates
 from dedup.engines.values import Features, Found, Search
 from dedup.engines.verification import Edges, Sets, SetsOf, collect_sets, verify
+from dedup.informing import LOSS, RECALL, Inform
 from dedup.kernels import Integers
 from dedup.kernels.sets import lsh
 from dedup.tables.counts import Collapsed, Connected, Lost
@@ -34,6 +42,7 @@ def find(
     threads: int = 1,
     free_bytes: int | None = None,
     stage: Callable[[str], AbstractContextManager[object]] = nullcontext,
+    inform: Inform | None = None,
 ) -> Found:
     """Find identical and near documents, and the one to keep of each component.
 
@@ -50,6 +59,8 @@ def find(
         Threads that estimate and compare pairs.
     stage
         Entered for each stage, by its name.
+    inform
+        Runs what is no part of the search.
     free_bytes
         Memory that pairs, or sets, may take, whose number shows only on the way; None for any.
 
@@ -60,6 +71,7 @@ def find(
     DedupError
         When `free_bytes` is too little.
     """
+    inform = inform or Inform()
     with stage("identical"):
         documents = collapse(features)
     placed = None if labels is None else place_labels(labels, documents)
@@ -96,7 +108,7 @@ def find(
             threads=threads,
         )
         candidates = linked.candidates
-        drawn = draw_uncompared(documents, linked.undecided, features, search, threads=threads)
+        drawn = inform(LOSS, draw_uncompared, documents, linked.undecided, features, search, threads=threads)
         edges, near_misses, verified = verify(candidates.left, candidates.right, sets, search.threshold)
     with stage("components"):
         components = connect_documents(documents, edges)
@@ -114,22 +126,36 @@ def find(
         components=_name(documents, doc_id=components.positions, component_id=components.least),
         members=members.table,
         spared=members.spared,
-        recall=[] if placed is None else measure_recall(placed, documents, sets, components),
+        recall=[] if placed is None else inform(RECALL, measure_recall, placed, documents, sets, components),
         collapsed=Collapsed(rows=identical.num_rows, repeated=repeated.num_rows),
         bucketed=buckets.counts,
         paired=candidates.counts,
         verified=verified,
         connected=Connected(rows=components.positions.size, engine="memory"),
-        lost=replace(
-            _estimate_loss(drawn, components, documents, sets, search.threshold),
-            documents=np.unique(linked.undecided.members).size,
+        lost=None
+        if drawn is None
+        else inform(
+            LOSS,
+            _estimate_loss,
+            drawn,
+            linked.undecided,
+            documents,
+            threshold=search.threshold,
+            components=components,
+            sets=sets,
         ),
         elected=members.counts,
     )
 
 
 def _estimate_loss(
-    drawn: Candidates, components: Components, documents: Documents, sets: Sets, threshold: float
+    drawn: Candidates,
+    undecided: Buckets,
+    documents: Documents,
+    *,
+    components: Components,
+    sets: Sets,
+    threshold: float,
 ) -> Lost:
     """Count what was lost of pairs drawn from those that the cap on buckets left uncompared."""
     parted = find_parted(drawn.left, drawn.right, components, documents.rows.size)
@@ -137,6 +163,7 @@ def _estimate_loss(
     chosen = lsh.thin(documents.doc_ids[left], documents.doc_ids[right], lsh.verified_share(left.size))
     similar = sets.compare(left[chosen], right[chosen]) >= threshold
     return Lost(
+        documents=np.unique(undecided.members).size,
         drawn=drawn.distinct.size,
         possible=left.size,
         verified=similar.size,

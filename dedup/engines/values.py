@@ -109,12 +109,13 @@ class Found:
     members: pa.Table
     """After distant pairs were measured and the limit per source has spared documents."""
     spared: pa.Table
-    recall: Sequence[Mapping[str, Any]]
-    """As `labels.measure_recall` gives it; empty without labels."""
+    recall: Sequence[Mapping[str, Any]] | None
+    """As `labels.measure_recall` gives it, empty without labels; None where it could not be measured."""
     collapsed: Collapsed
     bucketed: Bucketed
     paired: Paired
     verified: Verified
     connected: Connected
-    lost: Lost
+    lost: Lost | None
+    """None where the sample could not be counted."""
     elected: Elected

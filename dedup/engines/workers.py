@@ -110,9 +110,22 @@ def open_beside(module: str) -> Executor:
     """
     if module in sys.modules or sys.platform != "linux":
         return ThreadPoolExecutor(1)
-    pool = ProcessPoolExecutor(1, mp_context=_CONTEXT, initializer=_begin)
+    pool = _Beside(1, mp_context=_CONTEXT, initializer=_begin)
     pool.submit(import_module, module)
     return pool
+
+
+class _Beside(ProcessPoolExecutor):
+    """A process whose death shows where results are asked for, and nowhere else."""
+
+    def submit(self, *args: Any, **kwargs: Any) -> Future[Any]:  # noqa: ANN401 - as the class above
+        """Return the result of some work to come."""
+        try:
+            return super().submit(*args, **kwargs)
+        except BrokenProcessPool as error:
+            broken: Future[Any] = Future()
+            broken.set_exception(error)
+            return broken
 
 
 def _begin(held: object = None, arena: Arena | None = None) -> None:

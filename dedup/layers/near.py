@@ -8,6 +8,7 @@ from typing import NamedTuple, ParamSpec, Protocol, TypeVar
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
+from dedup.informing import LOSS, NEAR_MISSES, RECALL, Inform
 from dedup.kernels.election import Policy
 from dedup.kernels.sets.templates import choose_cap
 from dedup.kernels.text.tokenizer import Tokenizer
@@ -75,6 +76,9 @@ class Compared(NamedTuple):
 
 class Stage(Protocol):
     """A runner of stages that notes counts and time of each under its name, unless the stage returns None."""
+
+    inform: Inform
+    """Runs what is no part of the search."""
 
     def __call__(self, name: str, work: Callable[Given, Value], *args: Given.args, **kwargs: Given.kwargs) -> Value:
         """Return what the work returns."""
@@ -144,18 +148,12 @@ class NearLayer:
         verified = stage("edges", self._verify, paired, sets)
         found = edges.select_edges(verified.frame, threshold=self.config.threshold)
         connected = stage("components", self._connect, found, same, verified.counts.rows + shared.counts.rows)
-        lost = stage(
-            "uncompared",
-            self._estimate_loss,
-            linked,
-            paired,
-            heads=heads,
-            sets=sets,
-            connected=connected,
-            documents=signed.counts.rows,
-        )
+        lost: Lost | None = Lost()
+        if linked is not None and paired.counts.pairs_uncompared:
+            estimate = partial(self._estimate_loss, linked, paired, heads=heads, sets=sets, connected=connected)
+            lost = stage.inform(LOSS, stage, "uncompared", estimate, documents=signed.counts.rows)
         elected = stage("representatives", self._elect, connected, same, signed, verified, sets)
-        recall = stage("recall", self._measure_recall, labeled, sets, connected)
+        recall = stage.inform(RECALL, stage, "recall", self._measure_recall, labeled, sets, connected)
         return NearFound(
             threshold=self.config.threshold,
             removals=representatives.select_removals(elected.frame, layer=self.name),
@@ -166,7 +164,7 @@ class NearLayer:
                 paired=paired.counts,
                 verified=verified.counts,
                 connected=connected.counts,
-                lost=lost or Lost(),
+                lost=lost,
                 elected=elected.counts,
                 labeled=recall,
             ),
@@ -344,7 +342,7 @@ class NearLayer:
         verified = edges.verify_candidates(self.keep, paired, sets, threshold=threshold, cores=self.cores)
         near_misses = None
         if fits_broadcast(verified.counts.compared - verified.counts.rows):
-            near_misses = edges.collect_near_misses(verified.frame, threshold=threshold)
+            near_misses = self.stage.inform(NEAR_MISSES, edges.collect_near_misses, verified.frame, threshold=threshold)
         return Compared(verified.frame, near_misses, verified.counts)
 
     def _connect(self, found: DataFrame, same: DataFrame, count: int) -> Table[Connected]:
@@ -360,16 +358,14 @@ class NearLayer:
 
     def _estimate_loss(
         self,
-        linked: Table[templates.Linked] | None,
+        linked: Table[templates.Linked],
         paired: Table[Paired],
         *,
         heads: DataFrame,
         sets: Table[edges.Sets],
         connected: Table[Connected],
         documents: int,
-    ) -> Lost | None:
-        if linked is None or not paired.counts.pairs_uncompared:
-            return None
+    ) -> Lost:
         threshold = self.config.threshold
         drawn = uncompared.draw(
             self.keep,

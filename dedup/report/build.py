@@ -15,6 +15,7 @@ import numpy as np
 from scipy.special import betaincinv
 
 from dedup.display import hide_secrets
+from dedup.informing import Inform
 from dedup.kernels import frequencies
 from dedup.kernels.compiled import AVAILABLE
 from dedup.kernels.curve import probability
@@ -90,18 +91,42 @@ class Outcome:
     format: str
 
 
-def build_report(*, config: Config, inputs: Sequence[str], output: str, outcome: Outcome) -> dict[str, Any]:
-    """Gather what report.json holds."""
+def build_report(
+    *, config: Config, inputs: Sequence[str], output: str, outcome: Outcome, inform: Inform | None = None
+) -> dict[str, Any]:
+    """Gather what report.json holds.
+
+    Parameters
+    ----------
+    inform
+        Runs what may be missing; what it has left out, and leaves out later, is part of the report.
+    """
+    inform, baseline = inform or Inform(), outcome.baseline
+    report = _measure(config=config, inputs=inputs, output=output, outcome=outcome, inform=inform)
+    if outcome.profiles:
+        report |= _tell_profiles(outcome, inform)
+    else:
+        removed = outcome.written.removed_by.get(NEAR, 0)
+        report["planned"] = inform("the prediction", predict, config, outcome.near.signed, removed)
+    if baseline is not None:
+        held = inform("the comparison with the baseline", hold_against, report, baseline)
+        report |= {} if held is None else {"baseline": held}
+        report["removal_rate_change"] = abs(report["removal_rate"] - baseline["removal_rate"])
+    report["alerts"] = find_breaches(report, report["settings"]["alerts"])
+    return report
+
+
+def _measure(*, config: Config, inputs: Sequence[str], output: str, outcome: Outcome, inform: Inform) -> dict[str, Any]:
+    """Return what is told of a run, and of each of its profiles."""
     near, written = outcome.near, outcome.written
     signed, paired, verified, elected = near.signed, near.paired, near.verified, near.elected
     first = outcome.layers[0]
     documents, removed = first.documents, written.removed
     by_others = sum(count for layer, count in written.removed_by.items() if layer != NEAR)
-    baseline = outcome.baseline
     points = near.labeled.points if near.labeled else []
     known, joined = (sum(point[name] for point in points) for name in ("pairs", "joined"))
     labeled = {"given": near.labeled.given, "known": known, "joined": joined} if near.labeled else None
-    report: dict[str, Any] = {
+    return {
         "alerts": [],
         "documents": documents,
         "kept": written.kept,
@@ -118,9 +143,9 @@ def build_report(*, config: Config, inputs: Sequence[str], output: str, outcome:
         "chained_share": _share(elected.chained, removed),
         "least_similarity": elected.least,
         "removal_similarities": list(elected.similarities),
-        "doubtful": show_doubtful(elected.doubtful, outcome.texts),
+        "doubtful": inform("the most doubtful removals", show_doubtful, elected.doubtful, outcome.texts) or [],
         "kept_by_representative": written.kept + elected.parted,
-        "dial": turn_dial(config, near, written),
+        "dial": inform("other thresholds", turn_dial, config, near, written) or [],
         "decided": dict(elected.rules),
         "quarantined": written.quarantined,
         "documents_empty": signed.documents_empty,
@@ -154,14 +179,10 @@ def build_report(*, config: Config, inputs: Sequence[str], output: str, outcome:
             "candidates": paired.rows,
             "edges": verified.rows,
         },
-        "uncompared": {
-            **asdict(near.lost),
-            "lost_share_at_most": (share := _share_at_most(near.lost)),
-            "lost_at_most": (pairs := math.ceil(share * paired.pairs_uncompared)),
-            # A pair lost keeps one document more than there would be, at most.
-            "documents_lost_at_most": min(pairs, max(near.lost.documents - 1, 0)),
-        },
-        "missed_by_bands": _count_missed(config, verified) if config.mode == "lsh" else 0.0,
+        "uncompared": _bound_loss(near),
+        "missed_by_bands": inform("pairs missed by the bands", _count_missed, config, verified)
+        if config.mode == "lsh"
+        else 0.0,
         "labeled_pairs": labeled,
         "recall_on_labeled_set": _share(joined, known) if labeled else None,
         "candidate_pairs_per_doc": _share(paired.rows, signed.rows),
@@ -180,7 +201,7 @@ def build_report(*, config: Config, inputs: Sequence[str], output: str, outcome:
         "recall_at_threshold": probability(config.threshold, *config.banding) if config.mode == "lsh" else 1.0,
         "recall_measured": list(points),
         "stages": outcome.stages,
-        "planned": predict(config, signed, removed),
+        "planned": None,
         "settings": (settings := to_dict(hide_passwords(config.settle()))),
         "settings_digest": sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:12],
         "hash": outcome.spec,
@@ -195,24 +216,18 @@ def build_report(*, config: Config, inputs: Sequence[str], output: str, outcome:
             **{name: found for name in PACKAGES if (found := _find_version(name))},
             **({"numba": _find_version("numba")} if AVAILABLE else {}),
         },
+        "left_out": inform.left_out,
     }
-    if outcome.profiles:
-        report |= _tell_profiles(outcome)
-    if baseline is not None:
-        report["baseline"] = hold_against(report, baseline)
-        report["removal_rate_change"] = abs(report["removal_rate"] - baseline["removal_rate"])
-    report["alerts"] = find_breaches(report, report["settings"]["alerts"])
-    return report
 
 
-def _tell_profiles(outcome: Outcome) -> dict[str, Any]:
+def _tell_profiles(outcome: Outcome, inform: Inform) -> dict[str, Any]:
     """Return what is told of each profile, and what follows for all: bounds add up, and the least recall counts."""
     told: list[dict[str, Any]] = []
     for each in outcome.profiles:
         own = replace(
             outcome, layers=each.layers, near=each.near, written=each.written, profiles=(), baseline=None, texts={}
         )
-        report = build_report(config=each.config, inputs=(), output="", outcome=own)
+        report = _measure(config=each.config, inputs=(), output="", outcome=own, inform=inform)
         settings: dict[str, Any] = {
             "threshold": each.config.threshold,
             "shingle_size": each.config.shingles.shingle_size,
@@ -227,11 +242,11 @@ def _tell_profiles(outcome: Outcome) -> dict[str, Any]:
     return {
         "profiles": told,
         "uncompared": {
-            **asdict(outcome.near.lost),
+            **asdict(outcome.near.lost or Lost()),
             "lost_share_at_most": _share(lost, uncompared),
             "lost_at_most": lost,
         },
-        "missed_by_bands": sum(each["missed_by_bands"] for each in told),
+        "missed_by_bands": None if None in (missed := [each["missed_by_bands"] for each in told]) else sum(missed),
         "recall_at_threshold": min(each["recall_at_threshold"] for each in told if each["documents"]),
         "recall_expected": [],
         "dial": [],
@@ -325,6 +340,17 @@ def _share(part: int, whole: int) -> float:
     return part / whole if whole else 0.0
 
 
+def _bound_loss(near: Near) -> dict[str, Any]:
+    """Return the sample of the pairs left uncompared, and what these cost at most: without a sample, each of them."""
+    found, uncompared = near.lost or Lost(), near.paired.pairs_uncompared
+    share = _share_at_most(found) if near.lost or not uncompared else 1.0
+    pairs = math.ceil(share * uncompared)
+    # A pair lost keeps one document more than there would be, at most.
+    documents = min(pairs, max(found.documents - 1, 0)) if near.lost else pairs
+    bounds = {"lost_share_at_most": share, "lost_at_most": pairs, "documents_lost_at_most": documents}
+    return {**asdict(found), **bounds}
+
+
 def _share_at_most(found: Lost) -> float:
     """Return the bound that the share of lost pairs keeps in 95 of 100 samples (Clopper, Pearson 1934).
 
@@ -347,7 +373,8 @@ def _count_missed(config: Config, verified: Verified) -> float:
         least = max(number / bins, config.threshold)
         found = min(verified.similarities[number], left)
         left -= found
-        missed += found * (1 / probability(least, *config.banding) - 1)
+        # Of bins without a pair the probability can be 0.
+        missed += found * (1 / probability(least, *config.banding) - 1) if found else 0.0
     return missed
 
 

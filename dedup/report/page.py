@@ -10,6 +10,7 @@ from markupsafe import Markup
 from dedup.display import change, count, number, printable, share, size
 from dedup.report.details import list_details
 from dedup.report.metrics import METRICS
+from dedup.report.plots import list_plots
 from dedup.settings.layers import NEAR
 
 LABELLED = {"stage_seconds": "seconds of stage", "survival_by_source": "share kept of source"}
@@ -30,13 +31,14 @@ def to_html(report: Mapping[str, Any], plots: Mapping[str, str]) -> str:
     Parameters
     ----------
     plots
-        SVG elements, as from `plots.draw_plots`.
+        SVG elements, as from `plots.draw_plots`; what is missing was left out.
     """
     return render(
         "page.html.j2",
         report=report,
         metrics=METRICS,
         plots={name: Markup(svg) for name, svg in plots.items()},  # noqa: S704 - drawn from numbers alone
+        shown=list_plots(report),
         sizes={name: group_by_power_of_two(report[f"{name}_sizes"]) for name in ("bucket", "component")},
         layers=list_layers(report),
         details=list_details(report),
@@ -154,7 +156,8 @@ def list_planned(report: Mapping[str, Any]) -> list[dict[str, str]]:
     planned = report["planned"]
     if planned is None:
         return []
-    rows = [("documents removed", count(planned["removed"]), count(report["removed"]))]
+    removed = report["identical"] + report["near"]
+    rows = [("documents removed", count(planned["removed"]), count(removed))]
     rows += [
         (f"pairs {PAIRS[name]}" if name != "edges" else PAIRS[name], count(pairs), count(report["pairs"][name]))
         for name, pairs in planned["pairs"].items()

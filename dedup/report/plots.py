@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
+from dedup.informing import Inform
 from dedup.settings.layers import NEAR
 
 TITLES = {
@@ -18,7 +19,9 @@ TITLES = {
 }
 
 
-def draw_plots(report: Mapping[str, Any], drawn: Mapping[str, str] | None = None) -> dict[str, str]:
+def draw_plots(
+    report: Mapping[str, Any], drawn: Mapping[str, str] | None = None, inform: Inform | None = None
+) -> dict[str, str]:
     """Draw the plots for which the report has numbers, with those of the earlier run as a dotted line.
 
     Parameters
@@ -28,25 +31,44 @@ def draw_plots(report: Mapping[str, Any], drawn: Mapping[str, str] | None = None
         component_sizes, token_ranks, recall_measured, and what the baseline has `plotted`.
     drawn
         Plots that need not be drawn again.
+    inform
+        Draws each of the others.
 
     Returns
     -------
     dict
-        SVG elements by name: removals, dial, curve, labels, similarities, buckets, components, tokens. What cannot be
-        drawn is missing.
+        SVG elements by the names of `list_plots`, an empty text where one could not be drawn.
     """
     # Half a second, which a run need not wait for before it begins.
     from dedup.report import figures  # noqa: PLC0415
 
-    found = dict(drawn or {})
-    for name, plot in _list_plots(report).items():
+    inform, found, plots = inform or Inform(), dict(drawn or {}), _prepare(report)
+    for name in list_plots(report):
         if name not in found:
-            found[name] = figures.draw(name, TITLES[name], plot)
+            found[name] = inform(f"the plot of {name}", figures.draw, name, TITLES[name], plots[name]) or ""
     return found
 
 
-def _list_plots(report: Mapping[str, Any]) -> dict[str, Callable[..., None]]:
-    """Return what draws each plot for which there are numbers."""
+def list_plots(report: Mapping[str, Any]) -> list[str]:
+    """Return the names of the plots for which a report has numbers."""
+    settings = report["settings"]
+    # These tell what lies at or above the threshold from what lies below.
+    is_one = not settings["profile"]
+    known = {
+        "removals": is_one and any(report.get("removal_similarities") or ()),
+        "dial": any(point["removed"] for point in report.get("dial") or ()),
+        "curve": is_one and settings["mode"] == "lsh" and NEAR in settings["layers"],
+        "labels": report.get("recall_measured"),
+        "similarities": is_one and any(report.get("similarities") or ()),
+        "buckets": report["bucket_sizes"],
+        "components": report["component_sizes"],
+        "tokens": report["token_ranks"],
+    }
+    return [name for name, is_known in known.items() if is_known]
+
+
+def _prepare(report: Mapping[str, Any]) -> dict[str, Callable[..., None]]:
+    """Return what draws each plot, where there are numbers for it."""
     # As `figures`, which comes first, as it tells matplotlib to be silent.
     from dedup.report.axes import (  # noqa: PLC0415
         plot_curve,
@@ -59,53 +81,32 @@ def _list_plots(report: Mapping[str, Any]) -> dict[str, Callable[..., None]]:
     )
 
     settings, earlier = report["settings"], (report.get("baseline") or {}).get("plotted", {})
-    threshold, is_lsh = settings["threshold"], settings["mode"] == "lsh"
-    # These tell what lies at or above the threshold from what lies below.
-    is_one = not settings["profile"]
-    plots: dict[str, tuple[bool, Callable[..., None]]] = {
-        "removals": (
-            any(counts := report.get("removal_similarities") or ()) and is_one,
-            partial(plot_removals, counts=counts, threshold=threshold, earlier=earlier.get("removal_similarities")),
+    threshold = settings["threshold"]
+    cap = settings["buckets"]["max_bucket"] if settings["mode"] == "lsh" else None
+    of_removals, of_pairs = "removal_similarities", "similarities"
+    return {
+        "removals": partial(
+            plot_removals, counts=report.get(of_removals) or (), threshold=threshold, earlier=earlier.get(of_removals)
         ),
-        "dial": (
-            any(point["removed"] for point in report.get("dial") or ()),
-            partial(plot_dial, dial=report.get("dial") or (), threshold=threshold, earlier=earlier.get("dial")),
+        "dial": partial(plot_dial, dial=report.get("dial") or (), threshold=threshold, earlier=earlier.get("dial")),
+        "curve": partial(plot_curve, settings=settings, earlier=earlier.get("banding")),
+        "labels": partial(plot_labels, measured=report.get("recall_measured") or (), threshold=threshold),
+        "similarities": partial(
+            plot_similarities,
+            counts=report.get(of_pairs) or (),
+            edges=report["edges"],
+            threshold=threshold,
+            earlier=earlier.get(of_pairs),
         ),
-        "curve": (
-            is_lsh and is_one and NEAR in settings["layers"],
-            partial(plot_curve, settings=settings, earlier=earlier.get("banding")),
+        "buckets": partial(
+            plot_sizes, name="bucket", counts=report["bucket_sizes"], cap=cap, earlier=earlier.get("bucket_sizes")
         ),
-        "labels": (
-            bool(measured := report.get("recall_measured") or ()),
-            partial(plot_labels, measured=measured, threshold=threshold),
+        "components": partial(
+            plot_sizes,
+            name="component",
+            counts=report["component_sizes"],
+            cap=None,
+            earlier=earlier.get("component_sizes"),
         ),
-        "similarities": (
-            any(pairs := report.get("similarities") or ()) and is_one,
-            partial(
-                plot_similarities,
-                counts=pairs,
-                edges=report["edges"],
-                threshold=threshold,
-                earlier=earlier.get("similarities"),
-            ),
-        ),
-        "buckets": (
-            bool(sizes := report["bucket_sizes"]),
-            partial(
-                plot_sizes,
-                name="bucket",
-                counts=sizes,
-                cap=settings["buckets"]["max_bucket"] if is_lsh else None,
-                earlier=earlier.get("bucket_sizes"),
-            ),
-        ),
-        "components": (
-            bool(components := report["component_sizes"]),
-            partial(plot_sizes, name="component", counts=components, cap=None, earlier=earlier.get("component_sizes")),
-        ),
-        "tokens": (
-            bool(ranks := report["token_ranks"]),
-            partial(plot_ranks, ranks=ranks, earlier=earlier.get("tokens")),
-        ),
+        "tokens": partial(plot_ranks, ranks=report["token_ranks"], earlier=earlier.get("tokens")),
     }
-    return {name: plot for name, (is_known, plot) in plots.items() if is_known}

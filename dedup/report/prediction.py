@@ -14,7 +14,12 @@ ID_BYTES = 8.0
 
 
 def predict(config: Config, signed: Signed, removed: int) -> dict[str, Any] | None:
-    """Return what a plan says of a run, of which it knows no more than four numbers.
+    """Return what a plan says of the layer near of a run, of which it knows no more than four numbers.
+
+    Parameters
+    ----------
+    removed
+        Documents that the layer removed of those it signed.
 
     Returns
     -------
@@ -28,6 +33,8 @@ def predict(config: Config, signed: Signed, removed: int) -> dict[str, Any] | No
     tokens, text_bytes, duplication = (
         float(f"{total / signed.rows:.4g}") for total in (signed.tokens, signed.text_bytes, removed)
     )
+    # A share is below 1, also where four digits do not tell it from that.
+    duplication = min(duplication, 0.9999)
     corpus = assume_corpus(
         documents=signed.rows,
         tokens=tokens,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from py4j.protocol import Py4JError, Py4JJavaError
 
+from dedup.informing import Inform
 from dedup.run.progress import Progress
 
 if TYPE_CHECKING:
@@ -24,9 +25,10 @@ Value = TypeVar("Value")
 
 
 class Clock:
-    """Times the stages, and notes what they counted."""
+    """Times the stages, and notes what they counted, and what of the report had to be left out."""
 
     def __init__(self, spark: "SparkSession | None" = None) -> None:
+        self.inform = Inform()
         self._spark = spark
         # Other runs in the session have stages of the same names.
         self._run = uuid.uuid4().hex

@@ -22,9 +22,10 @@ from dedup.files.source import FileSource
 from dedup.files.splits import cut
 from dedup.files.storage import Storage
 from dedup.files.systems import redact
+from dedup.informing import BASELINE, PLOTS, SOURCES, TEXTS
 from dedup.kernels.text.tokenizer import Tokenizer
 from dedup.report.build import Outcome
-from dedup.report.summary import FIGURES, draw
+from dedup.report.summary import FIGURES, Drawing, draw
 from dedup.run.arrivals import to_batch
 from dedup.run.clock import Clock
 from dedup.run.fates import Fates, Repeated
@@ -332,7 +333,7 @@ def _publish(
     """Write the batch's own output, commit the batch, and publish the output."""
     config, part = job.config, signed.part
     members = to_members(grown, part)
-    searched = Searched(signed=signed, found=to_found(grown, members, config.threshold, part))
+    searched = Searched(signed=signed, found=to_found(grown, members, config.threshold, part, clock.inform))
     found = searched.found
     clock.note("identical", found.collapsed)
     clock.note("sets", Stored(rows=grown.state.sets - grown.writing.snapshot.state.sets))
@@ -347,6 +348,7 @@ def _publish(
     writer.write_table("changes", to_changes(grown))
     write = partial(
         writer.write,
+        inform=clock.inform,
         register=register,
         fates=fates,
         explained=Explained(searched.list_edges(), found.near_misses, None),
@@ -356,12 +358,12 @@ def _publish(
     )
     counts, writing, sample = searched.count(None), grown.writing, signed.list_sample()
     removed = {doc_id for doc_id, _ in sample}.intersection(part.doc_ids[fates.places].tolist())
-    baseline = read_baseline(writer.storage, job.baseline) or remember(
-        writing.tables, writing.snapshot.state, growth, config
+    baseline = read_baseline(writer.storage, job.baseline) or clock.inform(
+        BASELINE, remember, writing.tables, writing.snapshot.state, growth, config
     )
     drawing = plotting.submit(draw, config, counts, sample, removed, baseline)
     written = clock("output", write, reading.engine.workers, reading.engine.splits)
-    token_ranks, plots = drawing.result()
+    drawn = clock.inform(PLOTS, drawing.result) or Drawing()
     check_unchanged(job, listing)
     own = set(part.doc_ids.tolist()) if found.elected.shown else set()
     outcome = Outcome(
@@ -369,9 +371,10 @@ def _publish(
         near=counts,
         written=written,
         stages=clock.report(),
-        token_ranks=token_ranks,
-        texts=writer.read_texts(register, [each for each in found.elected.shown if each in own]),
-        survival_by_source=fates.count_sources(register) if config.input.source_column else None,
+        token_ranks=drawn.token_ranks,
+        texts=clock.inform(TEXTS, writer.read_texts, register, [each for each in found.elected.shown if each in own])
+        or {},
+        survival_by_source=clock.inform(SOURCES, fates.count_sources, register) if config.input.source_column else None,
         signature_bytes=signed.nbytes,
         baseline=baseline,
         engine="memory",
@@ -381,7 +384,7 @@ def _publish(
         spec=spec.to_dict(),
         format=listing.format.name,
     )
-    return conclude(job, workspace, outcome, plots, plotting=plotting, first=finish)
+    return conclude(job, workspace, outcome, drawn, inform=clock.inform, plotting=plotting, first=finish)
 
 
 def remember(tables: Tables, state: State, growth: Growth, config: Config) -> dict[str, Any] | None:

@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 
 from dedup.engines.passes import Part
 from dedup.engines.values import Found
+from dedup.informing import LOSS, Inform
 from dedup.kernels import Integers
 from dedup.kernels.sets.identical import find_repeated
 from dedup.settings.layers import NEAR
@@ -67,7 +68,7 @@ def to_removals(members: pa.Table) -> pa.Table:
     return pa.table({name: columns[name] for name in schema.names}).cast(schema)
 
 
-def to_found(grown: Grown, members: pa.Table, threshold: float, part: Part) -> Found:
+def to_found(grown: Grown, members: pa.Table, threshold: float, part: Part, inform: Inform) -> Found:
     """Return what a batch has found, as the memory engine tells it."""
     settled, voters, own = grown.settled, grown.voters, distinct(part.doc_ids)
     rows = voters.rows
@@ -102,7 +103,7 @@ def to_found(grown: Grown, members: pa.Table, threshold: float, part: Part) -> F
         paired=settled.paired,
         verified=settled.verified,
         connected=Connected(rows=members.num_rows, engine="memory"),
-        lost=_estimate_loss(grown, threshold),
+        lost=inform(LOSS, _estimate_loss, grown, threshold),
         elected=elected,
     )
 

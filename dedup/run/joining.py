@@ -2,7 +2,7 @@
 
 import logging
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
@@ -14,9 +14,10 @@ from pyspark.sql import SparkSession
 from dedup.display import size
 from dedup.errors import ConfigError
 from dedup.files.storage import Storage as FileStorage
+from dedup.informing import BASELINE, PLOTS, SOURCES
 from dedup.layers.near import NearLayer, Read
 from dedup.report.build import Outcome
-from dedup.report.summary import draw
+from dedup.report.summary import Drawing, draw
 from dedup.run.clock import Clock
 from dedup.run.growing import Growth, add_alone, begin, count_known, remember, try_until_first
 from dedup.run.job import Job
@@ -119,6 +120,7 @@ def _run(growth: Growth, spark: SparkSession, job: Job, storage: Storage, worksp
             ),
             cores=cores,
             stage=clock.time,
+            inform=clock.inform,
         )
         return _Batch(growth=growth, given=given, read=read, grown=grown, spec=spec, keep=own)
 
@@ -155,11 +157,11 @@ def _publish(
     clock.note("edges", counts.verified)
     clock.note("representatives", counts.elected)
     tables = TableWriter(workspace=workspace, clock=clock)
-    baseline = read_baseline(FileStorage(), job.baseline) or remember(
-        writing.tables, writing.snapshot.state, batch.growth, config
+    baseline = read_baseline(FileStorage(), job.baseline) or clock.inform(
+        BASELINE, remember, writing.tables, writing.snapshot.state, batch.growth, config
     )
 
-    def draw_plots() -> tuple[dict[str, Any] | None, Mapping[str, str]]:
+    def draw_plots() -> Drawing:
         sample, removed = read_sample(clock, signed.frame, told.applied.removals)
         return draw(config, counts, sample, removed, baseline)
 
@@ -167,8 +169,8 @@ def _publish(
         drawing = beside.submit(draw_plots)
         changes = beside.submit(tables.write, "changes", told.changes)
         written = clock("output", replace(writer, keep=batch.keep).write, told.applied)
-        survival = count_survival(config, told.applied)
-        token_ranks, plots = drawing.result()
+        survival = clock.inform(SOURCES, count_survival, config, told.applied)
+        drawn = clock.inform(PLOTS, drawing.result) or Drawing()
         changes.result()
     given.check_unchanged()
     outcome = Outcome(
@@ -184,7 +186,7 @@ def _publish(
         near=counts,
         written=written.counts,
         stages=clock.report(),
-        token_ranks=token_ranks,
+        token_ranks=drawn.token_ranks,
         texts=written.texts,
         survival_by_source=survival,
         signature_bytes=workspace.table_bytes("signatures") - signed.counts.sample_bytes,
@@ -196,4 +198,4 @@ def _publish(
         spec=batch.spec.to_dict(),
         format=given.format,
     )
-    return conclude(job, workspace, outcome, plots, first=finish)
+    return conclude(job, workspace, outcome, drawn, inform=clock.inform, first=finish)

@@ -19,13 +19,14 @@ from dedup.files.listing import Listing
 from dedup.files.source import FileSource
 from dedup.files.splits import cut
 from dedup.files.storage import Storage
+from dedup.informing import PLOTS, SOURCES, TEXTS, Inform
 from dedup.kernels.sets.identical import find_repeated
 from dedup.layers.chain import Chain
 from dedup.layers.layer import NothingToSearchError
 from dedup.layers.spans import write_spans
 from dedup.report.build import Outcome
 from dedup.report.profiles import unite
-from dedup.report.summary import FIGURES, draw
+from dedup.report.summary import FIGURES, Drawing, draw
 from dedup.run.clock import Clock
 from dedup.run.fates import Fates, Repeated
 from dedup.run.job import Job
@@ -127,9 +128,9 @@ def search_files(
         drawing = plotting.submit(draw, config, counts, sample, removed, baseline)
         with ThreadPoolExecutor(1) as beside:
             reading = beside.submit(writer.read_texts, register, counts.elected.shown if found.near else ())
-            written = clock("output", partial(_write, writer, found, register, fates))
-            token_ranks, plots = drawing.result()
-            texts = reading.result()
+            written = clock("output", partial(_write, writer, found, register, fates, clock.inform))
+            drawn = clock.inform(PLOTS, drawing.result) or Drawing()
+            texts = clock.inform(TEXTS, reading.result) or {}
         if list_input(job).fingerprint != listing.fingerprint:
             raise DataError("--input: must not change while the job reads it (it did): repeat the command")
         outcome = Outcome(
@@ -140,9 +141,11 @@ def search_files(
             ),
             written=written,
             stages=clock.report(),
-            token_ranks=token_ranks,
+            token_ranks=drawn.token_ranks,
             texts=texts,
-            survival_by_source=fates.count_sources(register) if config.input.source_column else None,
+            survival_by_source=clock.inform(SOURCES, fates.count_sources, register)
+            if config.input.source_column
+            else None,
             signature_bytes=sum(each.signed.nbytes for each in found.near.values()),
             baseline=baseline,
             engine="memory" if spark is None else "spark",
@@ -152,7 +155,7 @@ def search_files(
             spec=spec.to_dict(),
             format=listing.format.name,
         )
-        return conclude(job, workspace, outcome, plots, plotting=plotting)
+        return conclude(job, workspace, outcome, drawn, inform=clock.inform, plotting=plotting)
 
 
 class _Layered(NamedTuple):
@@ -257,7 +260,7 @@ def _find_repeated(config: Config, engine: MemoryEngine, near: Mapping[str, Sear
     return Repeated(doc_ids, layer, kind, members)
 
 
-def _write(writer: FileWriter, found: _Found, register: Register, fates: Fates) -> Written:
+def _write(writer: FileWriter, found: _Found, register: Register, fates: Fates, inform: Inform) -> Written:
     """Write what was found, and the tables that explain it."""
     chain = found.chain
     engine = chain.engine
@@ -275,6 +278,7 @@ def _write(writer: FileWriter, found: _Found, register: Register, fates: Fates) 
     return writer.write(
         engine.workers,
         engine.splits,
+        inform=inform,
         register=register,
         fates=fates,
         explained=Explained(pa.concat_tables([none, *edges]), pa.concat_tables([none, *near_misses]), spans),

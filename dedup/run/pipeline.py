@@ -18,10 +18,11 @@ from dedup.files.listing import Listing
 from dedup.files.splits import cut
 from dedup.files.storage import Storage as FileStorage
 from dedup.files.systems import absolute, is_local
+from dedup.informing import PLOTS, SOURCES
 from dedup.layers.near import NearLayer
 from dedup.report.build import Outcome
 from dedup.report.profiles import unite
-from dedup.report.summary import draw
+from dedup.report.summary import Drawing, draw
 from dedup.run.applied import Applied
 from dedup.run.clock import Clock
 from dedup.run.corpus import fingerprint
@@ -178,9 +179,9 @@ def _search(
         # The drawing takes as long as the writing of a small corpus, and another core.
         drawing = beside.submit(_draw, clock, config, counts, applied, baseline)
         written = clock("output", given.write, applied)
-        survival = count_survival(config, applied)
+        survival = clock.inform(SOURCES, count_survival, config, applied)
         removed = count_removals(applied, list_gone(applied)) if config.profile else {}
-        token_ranks, plots = drawing.result()
+        drawn = clock.inform(PLOTS, drawing.result) or Drawing()
     given.check_unchanged()
     sizes = [workspace.table_bytes(f"{part.prefix}signatures") for part in parts if part.name in found]
     outcome = Outcome(
@@ -189,7 +190,7 @@ def _search(
         profiles=tell_parts(parts, searched.by_profile, {name: each.counts for name, each in found.items()}, removed),
         written=written.counts,
         stages=clock.report(),
-        token_ranks=token_ranks,
+        token_ranks=drawn.token_ranks,
         texts=written.texts,
         survival_by_source=survival,
         signature_bytes=sum(sizes) - counts.signed.sample_bytes if sizes else 0,
@@ -201,7 +202,7 @@ def _search(
         spec=spec.to_dict(),
         format=given.format,
     )
-    return conclude(job, workspace, outcome, plots)
+    return conclude(job, workspace, outcome, drawn, inform=clock.inform)
 
 
 def count_survival(config: Config, applied: Applied) -> dict[str, dict[str, int]] | None:
@@ -339,9 +340,7 @@ def _read_labels(spark: SparkSession, storage: Storage, config: Config, id_type:
     return read_labels(spark, storage, path, id_type=id_type, where="evaluation.labeled_pairs").filter("duplicate")
 
 
-def _draw(
-    clock: Clock, config: Config, counts: Near, applied: Applied, baseline: Mapping[str, Any] | None
-) -> tuple[dict[str, Any] | None, Mapping[str, str]]:
+def _draw(clock: Clock, config: Config, counts: Near, applied: Applied, baseline: Mapping[str, Any] | None) -> Drawing:
     """Read the sample of tokens, and draw the plots."""
     sample: list[tuple[int, bytes]] = []
     removed: set[int] = set()
@@ -353,7 +352,11 @@ def _draw(
 
 
 def read_sample(clock: Clock, signed: DataFrame, removals: DataFrame) -> tuple[list[tuple[int, bytes]], set[int]]:
-    """Read the sample of tokens that SIGNATURES hold, and which of its documents REMOVALS name."""
+    """Read the sample of tokens that SIGNATURES hold, and which of its documents REMOVALS name; none where it fails."""
+    return clock.inform("the sample of tokens", _read_sample, clock, signed, removals) or ([], set())
+
+
+def _read_sample(clock: Clock, signed: DataFrame, removals: DataFrame) -> tuple[list[tuple[int, bytes]], set[int]]:
     with clock.group("output"):
         rows = signatures.select_sample(signed).toArrow()
         drawn = F.broadcast(removals.sparkSession.createDataFrame(rows.select(["doc_id"])))

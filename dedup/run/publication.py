@@ -6,12 +6,13 @@ from concurrent.futures import Executor
 from typing import Any
 
 from dedup.files.storage import find_result
+from dedup.informing import PLOTS, Inform
 from dedup.report.alerts import refuse
 from dedup.report.baseline import parse_baseline
 from dedup.report.build import Outcome, build_report, hide_passwords, to_json
 from dedup.report.metrics import to_metrics
 from dedup.report.page import to_html
-from dedup.report.plots import draw_plots
+from dedup.report.summary import Drawing, draw_rest
 from dedup.run.job import Job
 from dedup.run.prompts import list_fingerprints
 from dedup.run.workspace import Storage, Workspace
@@ -57,8 +58,9 @@ def conclude(
     job: Job,
     workspace: Workspace,
     outcome: Outcome,
-    plots: Mapping[str, str],
+    drawn: Drawing,
     *,
+    inform: Inform,
     plotting: Executor | None = None,
     first: Callable[[], object] = lambda: None,
 ) -> dict[str, Any]:
@@ -66,6 +68,10 @@ def conclude(
 
     Parameters
     ----------
+    drawn
+        Plots that need not be drawn again.
+    inform
+        Makes what only informs, here and before.
     plotting
         Who draws the other plots; None for this process itself.
     first
@@ -77,15 +83,24 @@ def conclude(
         When a limit is passed that is to fail the job; the report is kept and nothing published.
     """
     config = job.config
-    report = build_report(config=config, inputs=_name_inputs(job), output=job.output, outcome=outcome)
+    report = build_report(config=config, inputs=_name_inputs(job), output=job.output, outcome=outcome, inform=inform)
     fails = bool(report["alerts"]) and config.alerts.on_breach == "fail"
-    drawn = draw_plots(report, plots) if plotting is None else plotting.submit(draw_plots, report, plots).result()
-    files = {
+
+    def draw() -> Drawing:
+        return draw_rest(report, drawn) if plotting is None else plotting.submit(draw_rest, report, drawn).result()
+
+    drawn = inform(PLOTS, draw) or drawn
+    inform.left_out.update(drawn.left_out)
+    metrics = inform("metrics.prom", to_metrics, report, None if fails else time.time())
+    page = inform("report.html", to_html, report, drawn.plots)
+    # The last of these to be made tells all that was left out.
+    made = {
         "report.json": to_json(report),
-        "report.html": to_html(report, drawn),
-        "metrics.prom": to_metrics(report, None if fails else time.time()),
+        "report.html": page,
+        "metrics.prom": metrics,
         "dedup.toml": to_toml(hide_passwords(config)),
     }
+    files = {name: content for name, content in made.items() if content is not None}
     if fails:
         raise refuse(report["alerts"], workspace.keep_report(files))
     first()

@@ -76,7 +76,9 @@ class Searched:
             connected=found.connected,
             lost=found.lost,
             elected=found.elected,
-            labeled=None if labels is None else Labeled(given=labels.num_rows, points=found.recall),
+            labeled=None
+            if labels is None or found.recall is None
+            else Labeled(given=labels.num_rows, points=found.recall),
         )
 
 
@@ -97,6 +99,7 @@ def search(reading: Reading, labels: pa.Table | None, clock: Clock, threads: int
         threads=threads,
         free_bytes=free_bytes(),
         stage=clock.time,
+        inform=clock.inform,
     )
     for name, counts in _list_counts(found).items():
         clock.note(name, counts)

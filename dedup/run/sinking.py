@@ -23,6 +23,7 @@ from dedup.files.source import FileSource
 from dedup.files.splits import Split
 from dedup.files.storage import Storage
 from dedup.files.systems import absolute
+from dedup.informing import NEAR_MISSES, Inform
 from dedup.kernels import Integers
 from dedup.run.fates import Fates
 from dedup.run.merging import check_merge, merge_by_file
@@ -120,6 +121,7 @@ class FileWriter:
         workers: Workers,
         splits: Sequence[Split],
         *,
+        inform: Inform,
         register: Register,
         fates: Fates,
         explained: Explained,
@@ -131,6 +133,8 @@ class FileWriter:
 
         Parameters
         ----------
+        inform
+            Runs what no row depends on.
         named
             doc_id and id of the documents that edges name; by default those of the part.
 
@@ -142,7 +146,9 @@ class FileWriter:
         named = pa.table({"doc_id": register.doc_ids, "id": register.ids}) if named is None else named
         self.write_table("duplicates", fates.removals)
         self.write_table("edges", _name(named, explained.edges))
-        self.write_table("near_misses", _name(named, explained.near_misses))
+        near_misses = inform(NEAR_MISSES, _name, named, explained.near_misses)
+        near_misses = _name(named, explained.near_misses.slice(0, 0)) if near_misses is None else near_misses
+        self.write_table("near_misses", near_misses)
         if explained.spans is not None:
             self.write_table("spans", explained.spans)
         if rejected:
@@ -167,7 +173,7 @@ class FileWriter:
             kept=kept,
             removed=goes,
             edges=explained.edges.num_rows,
-            near_misses=explained.near_misses.num_rows,
+            near_misses=near_misses.num_rows,
             quarantined=len(rejected),
             spans=0 if explained.spans is None else explained.spans.num_rows,
             removed_by=dict(Counter(fates.removals["layer"].to_pylist())),

@@ -15,6 +15,7 @@ from dedup.errors import DedupError
 from dedup.files import repack
 from dedup.files.delete_spans import Cuts
 from dedup.files.formats.format import NO_ROWS
+from dedup.informing import TEXTS
 from dedup.kernels import Integers
 from dedup.run.applied import Applied
 from dedup.run.merging import note_merged
@@ -78,7 +79,7 @@ class SpreadWriter:
             )
         is_ids = self.files.config.output.mode == "ids"
         return Result(
-            texts={} if is_ids else self._read_texts(applied),
+            texts={} if is_ids else self.tables.clock.inform(TEXTS, self._read_texts, applied) or {},
             counts=Written(
                 kept=kept,
                 removed=goes,

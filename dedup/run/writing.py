@@ -12,6 +12,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from dedup.errors import DedupError
 from dedup.files.formats import load_format
+from dedup.informing import NEAR_MISSES, TEXTS
 from dedup.run.applied import Applied
 from dedup.run.clock import Clock
 from dedup.run.input import Read
@@ -83,7 +84,14 @@ class TableWriter:
         return applied.documents.sparkSession.createDataFrame([], EDGES)
 
     def write_near_misses(self, applied: Applied) -> int:
-        """Write the near misses in the user's ids."""
+        """Write the near misses in the user's ids; none where that fails."""
+        written = self.clock.inform(NEAR_MISSES, self._write_near_misses, applied)
+        if written is None:
+            ids = applied.documents.select("doc_id", "id")
+            written = self.write("near_misses", output.name_near_misses(self._no_edges(applied), ids, broadcast=True))
+        return written
+
+    def _write_near_misses(self, applied: Applied) -> int:
         named = []
         for found in applied.near:
             few = found.near_misses is not None
@@ -176,8 +184,10 @@ class RowWriter:
             text_bytes_kept=corpus.result().text_bytes_kept,
         )
         self._check_complete(applied, written, corpus.result().removed)
-        texts = output.read_notes(noted) if shown and self.config.output.mode != "ids" else {}
-        return Result(texts=texts, counts=written)
+        texts = None
+        if shown and self.config.output.mode != "ids":
+            texts = self.tables.clock.inform(TEXTS, output.read_notes, noted)
+        return Result(texts=texts or {}, counts=written)
 
     def _check_complete(self, applied: Applied, written: Written, removed: int | None) -> None:
         total = applied.rows

@@ -198,10 +198,11 @@ class Near:
     paired: Paired
     verified: Verified
     connected: Connected
-    lost: Lost
+    lost: Lost | None
+    """None where the sample could not be counted."""
     elected: Elected
     labeled: Labeled | None
-    """Counts of labelled pairs; None without labels."""
+    """Counts of labelled pairs; None without labels, and where they could not be counted."""
 
     @classmethod
     def none(cls) -> Self:

@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from dedup.errors import DataError
+from dedup.informing import LOSS, Inform
 from dedup.kernels import Integers
 from dedup.kernels.text.tokenizer import Tokenizer
 from dedup.stages.components import Connecting, find_parted
@@ -76,7 +77,8 @@ class Grown:
     step: Step
     joined: Joined
     decided: Decided
-    lost: Lost
+    lost: Lost | None
+    """None where the sample could not be counted."""
     before: Integers
     """Keys of the buckets over the cap before the batch, ascending."""
     writing: Writing
@@ -133,6 +135,7 @@ def grow(
     connecting: Connecting,
     cores: int,
     stage: Stage = _unclocked,
+    inform: Inform | None = None,
 ) -> Grown:
     """Find what a batch resembles, in it and in the store, and decide who stays: `adding.grow` by joins.
 
@@ -144,12 +147,15 @@ def grow(
         Before the batch, begun.
     anew
         Whether components that the batch touches, or that wait for it, elect anew.
+    inform
+        Runs what is no part of the search.
 
     Raises
     ------
     DataError
         When an id is in the store already, though a column names it.
     """
+    inform = inform or Inform()
     signed, search, seed = arrival.signed, state.search, state.spec["signature_seed"]
     writing = Writing(tables, state)
     reader = Reader.of(signed.frame.sparkSession, writing.snapshot)
@@ -189,7 +195,7 @@ def grow(
     )
     before = np.sort(writing.snapshot.read("hot")["key"].to_numpy())
     with stage("edges"):
-        joined = settle(step, before)
+        joined = settle(step, before, inform)
     with stage("representatives"):
         decided = decide(step, joined, connecting, anew=anew)
     return Grown(
@@ -197,7 +203,7 @@ def grow(
         step=step,
         joined=joined,
         decided=decided,
-        lost=_estimate_loss(step, joined, decided),
+        lost=inform(LOSS, _estimate_loss, step, joined, decided),
         before=before,
         writing=writing,
     )
@@ -214,10 +220,10 @@ def _refuse_known(arrival: Arrival, known: Table[int]) -> DataError:
     )
 
 
-def _estimate_loss(step: Step, joined: Joined, decided: Decided) -> Lost:
-    """Verify a sample of the pairs that the cap on buckets left uncompared."""
+def _estimate_loss(step: Step, joined: Joined, decided: Decided) -> Lost | None:
+    """Verify a sample of the pairs that the cap on buckets left uncompared; None where it could not be drawn."""
     if joined.drawn is None:
-        return Lost()
+        return None if joined.paired.pairs_uncompared else Lost()
     similar = compare(
         step.keep,
         "uncompared",

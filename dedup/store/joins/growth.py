@@ -9,6 +9,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from dedup.informing import LOSS, NEAR_MISSES, Inform
 from dedup.kernels import Integers
 from dedup.kernels.runs import blocks
 from dedup.kernels.sets import lsh
@@ -46,7 +47,7 @@ class Joined(NamedTuple):
     hot: Integers
     """Keys of buckets over the cap, ascending."""
     drawn: uncompared.Drawn | None
-    """PAIRS left uncompared, drawn to be compared all the same."""
+    """PAIRS left uncompared, drawn to be compared all the same; None where none were drawn."""
     sets: Table[edges.Sets]
     """SETS of all that were compared."""
     bucketed: Bucketed
@@ -54,7 +55,7 @@ class Joined(NamedTuple):
     verified: Verified
 
 
-def settle(step: Step, before: Integers) -> Joined:
+def settle(step: Step, before: Integers, inform: Inform) -> Joined:
     """Return the edges that a batch brings.
 
     Parameters
@@ -96,7 +97,9 @@ def settle(step: Step, before: Integers) -> Joined:
     )
     drawn = None
     if linked is not None and paired.counts.pairs_uncompared:
-        drawn = uncompared.draw(
+        drawn = inform(
+            LOSS,
+            uncompared.draw,
             keep,
             linked.buckets,
             paired.counts,
@@ -119,7 +122,7 @@ def settle(step: Step, before: Integers) -> Joined:
     few = fits_broadcast(verified.counts.compared - verified.counts.rows)
     with ThreadPoolExecutor() as beside:
         missing = partial(edges.collect_near_misses, verified.frame, threshold=search.threshold)
-        collecting = beside.submit(missing) if few else None
+        collecting = beside.submit(inform, NEAR_MISSES, missing) if few else None
         kept = keep("found", LINKS, lambda _: found, count_rows)
         near_misses = collecting.result() if collecting else None
     return Joined(

@@ -1,0 +1,48 @@
+"""Work that only informs, such as a prediction or a plot: a run goes on without what fails of it."""
+
+import logging
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
+
+from dedup.display import hide_secrets, printable
+
+LOG = logging.getLogger("dedup")
+LONGEST = 200
+"""Characters told of a failure."""
+LOSS, NEAR_MISSES, RECALL = "the estimate of pairs lost", "the near misses", "the recall of labelled pairs"
+"""Names of what both engines make."""
+BASELINE, PLOTS, SOURCES, TEXTS = "the earlier batches", "the plots", "the survival by source", "the texts of examples"
+Given = ParamSpec("Given")
+Value = TypeVar("Value")
+
+
+class Inform:
+    """A runner of work that only informs: what fails is left out, and a line on stderr and in the report says so.
+
+    Mistakes of the user are refused before it, and what writes the output is no such work.
+    """
+
+    def __init__(self) -> None:
+        self.left_out: dict[str, str] = {}
+        """Causes by the names of what failed."""
+
+    def __call__(
+        self, name: str, work: Callable[Given, Value], *args: Given.args, **kwargs: Given.kwargs
+    ) -> Value | None:
+        """Return what the work returns; None where it fails.
+
+        Parameters
+        ----------
+        name
+            Of what the report then lacks, in words.
+        """
+        try:
+            return work(*args, **kwargs)
+        except Exception as error:
+            # A fault of the JVM has pages.
+            said = f"{type(error).__name__}: {error}".splitlines()[0]
+            cause = printable(hide_secrets(said))[:LONGEST]
+            if self.left_out.setdefault(name, cause) is cause:
+                LOG.warning("left out of the report: %s (%s)", name, cause)
+            LOG.debug("%s", name, exc_info=True)
+            return None
