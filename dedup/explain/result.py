@@ -211,11 +211,13 @@ class Result:
 
     def _find_ids(self, ids: Collection[Any]) -> dict[Any, str]:
         """Return those of the ids that mode ids has written."""
-        name = self.id_column or "id"
-        files = [file for file in list_files([f"{self.path}/kept"], format=self._format.name).files if file.size]
-        rows = self._format.open_dataset(files, {name: self.id_type})
-        kept = pc.is_in(ds.field(name).cast(self.id_type), pa.array(set(ids), self.id_type))
-        return dict.fromkeys(rows.to_table(columns=[name], filter=kept)[name].cast(self.id_type).to_pylist(), "")
+        name, wanted = self.id_column or "id", pa.array(set(ids), self.id_type)
+        found: dict[Any, str] = {}
+        for file in list_files([f"{self.path}/kept"], format=self._format.name).files:
+            for _, rows in self._format.read_rows(file):
+                kept = rows[name].cast(self.id_type)
+                found |= dict.fromkeys(kept.filter(pc.is_in(kept, wanted)).to_pylist(), "")
+        return found
 
     @cached_property
     def _sources(self) -> list[FileSource]:

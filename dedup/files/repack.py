@@ -131,10 +131,10 @@ def _write(
     with Storage().create(path) as output, ExitStack() as streams:
         codec = COMPRESSIONS.get(path.rpartition(".")[2])
         stream = output if codec is None else streams.enter_context(pa.CompressedOutputStream(output, codec))
-        writer = streams.enter_context(format.create(stream, schema))
+        write = streams.enter_context(format.create(stream, schema))
         for file, numbers, rows in tables:
             staying = np.flatnonzero(~np.isin(numbers, removed.get(file, NO_ROWS)))
             if len(staying):
-                writer.write(take_rows(rows, staying))
+                write(take_rows(rows, staying))
             kept, gone = kept + len(staying), gone + len(numbers) - len(staying)
     return Written(kept=kept, removed=gone)

@@ -53,14 +53,9 @@ class Array(ColumnarFile):
     @contextmanager
     def write_like(self, stream, schema):
         del schema
-        rows = Gathered()
-        yield rows
+        rows = []
+        yield lambda table: rows.extend(table.to_pylist())
         stream.write(json.dumps(rows).encode())
-
-
-class Gathered(list):
-    def write(self, rows):
-        self.extend(rows.to_pylist())
 
 
 @pytest.fixture(autouse=True)

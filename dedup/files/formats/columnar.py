@@ -2,18 +2,29 @@
 
 import itertools
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dedup.files.columns import PIECE_BYTES, Columns, Path, check, require_type, select_documents
+from dedup.files.columns import PIECE_BYTES, Path, check, require_type, select_documents
 from dedup.files.delete_spans import delete_from_rows
-from dedup.files.formats.format import Edits, File, Part, Query, Rejected, RowFormat, Rows, Writer, Written, damaged
+from dedup.files.formats.format import (
+    Documents,
+    Edits,
+    File,
+    NumberedRows,
+    Part,
+    Query,
+    RowFormat,
+    Rows,
+    Write,
+    Written,
+    damaged,
+)
 from dedup.files.storage import Output, Storage
 
 BATCH_ROWS = 1 << 14
@@ -37,7 +48,7 @@ class ColumnarFile(ABC):
         """Read units in turn: these top-level columns (None: all), at most so many rows at a time where that helps."""
 
     @abstractmethod
-    def write_like(self, stream: Output, schema: pa.Schema) -> AbstractContextManager[Writer]:
+    def write_like(self, stream: Output, schema: pa.Schema) -> AbstractContextManager[Write]:
         """Open a writer of the same compression and schema metadata, for rows of a schema."""
 
     def unit_bytes(self) -> list[int] | None:
@@ -46,18 +57,7 @@ class ColumnarFile(ABC):
 
     def value_bytes(self, path: Path) -> float | None:
         """Return about how many bytes a decoded value of a column takes; None where nothing tells."""
-        del path
         return None
-
-    def check_values(self, units: Sequence[int]) -> None:
-        """Make sure that pyarrow reads every value of these units as it is.
-
-        Raises
-        ------
-        DataError
-            With the first column that has another.
-        """
-        del units
 
     def read_whole(self) -> Iterator[pa.Table]:
         """Read the file in pieces that are written as units of their own."""
@@ -74,17 +74,6 @@ class ColumnarFormat(RowFormat):
 
     def _open(self, file: File) -> ColumnarFile:
         return self.open(Storage().open(file.path), file)
-
-    def check(self, files: Sequence[File], columns: Columns) -> pa.DataType:
-        """See `Format.check`."""
-        common = None
-        for file in files:
-            with damaged(file):
-                schema = self._open(file).schema
-            id_type = check(schema, columns, file.path)[0] or pa.string()
-            common = common or id_type
-            require_type(id_type, common, file.path)
-        return common or pa.string()
 
     def schemas(self, file: File) -> Iterator[pa.Schema]:
         """See `Format.schemas`."""
@@ -108,9 +97,7 @@ class ColumnarFormat(RowFormat):
                 yield Part(file=number, begin=begin, end=unit + 1, first_row=first_rows[begin], size=int(size))
                 begin = unit + 1
 
-    def read(
-        self, file: File, part: Part, query: Query, rows: Rows | None
-    ) -> Iterator[tuple[pa.RecordBatch, Sequence[Rejected]]]:
+    def read(self, file: File, part: Part, query: Query, rows: Rows | None) -> Documents:
         """See `Format.read`; units that hold no row wanted are not decoded."""
         with damaged(file):
             opened = self._open(file)
@@ -129,29 +116,19 @@ class ColumnarFormat(RowFormat):
                 )
                 yield found, ()
 
-    def read_rows(self, file: File, part: Part) -> Iterator[tuple[Rows, pa.Table]]:
+    def read_rows(self, file: File, part: Part | None = None, on_bad_record: str = "quarantine") -> NumberedRows:
         """See `Format.read_rows`."""
         with damaged(file):
-            opened, first = self._open(file), part.first_row
-            units = _units(opened, part)
-            opened.check_values(units)
-            for batch in opened.read(units, None, BATCH_ROWS):
+            opened, first = self._open(file), part.first_row if part else 0
+            for batch in opened.read(_list_units(opened, part), None, BATCH_ROWS):
                 yield first + np.arange(batch.num_rows), pa.Table.from_batches([batch])
                 first += batch.num_rows
-
-    def read_values(self, file: File, names: Sequence[str]) -> Iterator[Mapping[str, Sequence[Any]]]:
-        """See `Format.read_values`."""
-        with damaged(file):
-            opened = self._open(file)
-            there = [name for name in names if name in opened.schema.names]
-            for batch in opened.read(range(opened.unit_count), there):
-                yield {name: batch[name].to_pylist() for name in there}
 
     def find_rows(self, file: File, part: Part, column: str, values: pa.Array) -> Rows:
         """See `Format.find_rows`."""
         opened, first = self._open(file), part.first_row
         found = []
-        for batch in opened.read(_units(opened, part), [column]):
+        for batch in opened.read(_list_units(opened, part), [column]):
             held = pc.is_in(batch[column].cast(values.type), values)
             found.append(first + np.flatnonzero(held.to_numpy(zero_copy_only=False)))
             first += batch.num_rows
@@ -162,7 +139,6 @@ class ColumnarFormat(RowFormat):
         stay_count = gone_count = first = 0
         with ExitStack() as streams:
             opened = self._open(file)
-            opened.check_values(range(opened.unit_count))
             schema = opened.schema
             for column in edits.added:
                 schema = schema.append(column)
@@ -172,10 +148,10 @@ class ColumnarFormat(RowFormat):
             for rows in opened.read_whole():
                 leaving = choose(first, rows.num_rows, edits.removed)
                 if goes is not None and len(leaving):
-                    goes.write(take_rows(rows, leaving))
+                    goes(take_rows(rows, leaving))
                 staying = np.delete(np.arange(rows.num_rows), choose(first, rows.num_rows, left_out))
                 if len(staying):
-                    stays.write(_edit(take_rows(rows, staying), first + staying, edits, schema, file))
+                    stays(_edit(take_rows(rows, staying), first + staying, edits, schema, file))
                 stay_count, gone_count = stay_count + len(staying), gone_count + len(leaving)
                 first += rows.num_rows
         return Written(kept=stay_count, removed=gone_count)
@@ -188,18 +164,18 @@ def _edit(rows: pa.Table, numbers: Rows, edits: Edits, schema: pa.Schema, file: 
     return delete_from_rows(rows, numbers, edits.spans, column=edits.text_column, path=file.path)
 
 
-def _units(opened: ColumnarFile, part: Part) -> range:
-    return range(part.begin, opened.unit_count if part.end is None else part.end)
+def _list_units(opened: ColumnarFile, part: Part | None) -> range:
+    """Return the units of a part, or of a whole file."""
+    begin, end = (part.begin, part.end) if part else (0, None)
+    return range(begin, opened.unit_count if end is None else end)
 
 
 def _read_batches(
     opened: ColumnarFile, part: Part, names: list[str] | None, rows: Rows | None, text: Path
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
     """Read the batches of a part that can hold rows that are wanted, each with the number of its first row."""
-    units, size = _units(opened, part), opened.value_bytes(text)
+    units, size = _list_units(opened, part), opened.value_bytes(text)
     batch_rows = None if size is None else int(min(max(PIECE_BYTES / max(size, 1), 1), 1 << 16))
-    if names is None:
-        opened.check_values(units)
     first = part.first_row
     counts = None if rows is None else opened.count_rows()
     if rows is None or counts is None:

@@ -2,10 +2,10 @@
 
 import io
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -16,24 +16,22 @@ from dedup.errors import DataError, SchemaError
 from dedup.files.columns import Columns, check, select_documents, to_text
 from dedup.files.delete_spans import delete_spans
 from dedup.files.formats import records
-from dedup.files.formats.format import File, Part, Query, Rejected, Rows, Stream, Writer, damaged, open_bytes
-from dedup.files.formats.records import (
-    BOM,
-    COMMA,
-    NEWLINE,
-    QUOTE,
-    RETURN,
-    Block,
-    RecordFormat,
-    drop_blank,
-    is_past,
-    reject,
+from dedup.files.formats.format import (
+    Documents,
+    File,
+    NumberedRows,
+    Part,
+    Query,
+    Rejected,
+    Rows,
+    Stream,
+    Write,
+    damaged,
+    open_bytes,
 )
+from dedup.files.formats.records import BOM, COMMA, NEWLINE, QUOTE, RETURN, Block, Eraser, RecordFormat
 from dedup.files.storage import Output
 from dedup.files.systems import redact
-
-if TYPE_CHECKING:
-    import pyarrow.dataset as ds
 
 REASON = "more or fewer cells than the header"
 _CELL = re.compile(rb'("(?:[^"]|"")*")?[^,\r\n]*')
@@ -47,13 +45,6 @@ class CsvFormat(RecordFormat):
     has_lists: ClassVar = False
     dataset = "csv"
 
-    def check(self, files: Sequence[File], columns: Columns) -> pa.DataType:
-        """See `Format.check`: of the headers."""
-        for file in files:
-            for schema in self.schemas(file):
-                check(schema, columns, file.path)
-        return pa.string()
-
     def schemas(self, file: File) -> Iterator[pa.Schema]:
         """See `Format.schemas`: the header, but of an empty file."""
         with damaged(file), open_bytes(file) as stream:
@@ -61,123 +52,90 @@ class CsvFormat(RecordFormat):
         if block is not None and len(block.begins):
             yield _schema(block)
 
-    def read(
-        self, file: File, part: Part, query: Query, rows: Rows | None
-    ) -> Iterator[tuple[pa.RecordBatch, Sequence[Rejected]]]:
+    def read(self, file: File, part: Part, query: Query, rows: Rows | None) -> Documents:
         """See `Format.read`."""
-        del part
-        columns, paths = query.columns, None
-        for schema, block in _read_blocks(file, rows):
-            if paths is None:
-                paths = check(schema, columns, file.path)[1]
-            names = [path[0] for path in paths.values()] if "id" in paths else schema.names
-            whole, rejected = _divide(file, schema, block, rows, on_bad=query.on_bad_record)
-            cells = _read_cells(file, schema, block, whole, names)
-            found = select_documents(cells, paths, columns, pa.string(), rows=block.rows[whole], path=file.path)
-            yield found, rejected
+        for numbers, cells, rejected in _read_records(file, rows, query.columns, query.on_bad_record):
+            paths = check(cells.schema, query.columns, file.path)[1]
+            yield select_documents(cells, paths, query.columns, query.id_type, rows=numbers, path=file.path), rejected
 
-    def read_rows(self, file: File, part: Part) -> Iterator[tuple[Rows, pa.Table]]:
+    def read_rows(self, file: File, part: Part | None = None, on_bad_record: str = "quarantine") -> NumberedRows:
         """See `Format.read_rows`; cells are strings."""
-        del part
-        for schema, block in _read_blocks(file, None):
-            whole, _ = _divide(file, schema, block, None, on_bad="quarantine")
-            cells = _read_cells(file, schema, block, whole, schema.names)
-            yield block.rows[whole], pa.Table.from_batches([cells]).cast(schema)
-
-    def read_values(self, file: File, names: Sequence[str]) -> Iterator[Mapping[str, Sequence[Any]]]:
-        """See `Format.read_values`."""
-        for schema, block in _read_blocks(file, None):
-            whole, _ = _divide(file, schema, block, None, on_bad="fail")
-            there = [name for name in names if name in schema.names]
-            yield _read_cells(file, schema, block, whole, there).to_pydict()
+        for numbers, cells, _ in _read_records(file, None, None, on_bad_record):
+            schema = pa.schema([pa.field(name, pa.string()) for name in cells.schema.names])
+            yield numbers, pa.Table.from_batches([cells]).cast(schema)
 
     def read_blocks(self, stream: Stream) -> Iterator[Block]:
         """See `RecordFormat.read_blocks`."""
         return read_cells(stream)
 
-    def open_eraser(self, file: File, column: str) -> Callable[[bytes, Sequence[int], Sequence[int]], bytes]:
+    def open_eraser(self, file: File, column: str) -> Eraser:
         """See `RecordFormat.open_eraser`."""
         place = self.list_columns(file).index(column)
         return lambda record, begins, ends: delete_from_record(record, place, begins, ends)
 
-    def write_notes(self, notes: pa.Table, block: Block) -> list[bytes]:
-        """See `RecordFormat.write_notes`: cells; the header's are the names."""
+    def add_notes(self, file: File, records: Iterable[bytes], rows: Rows, notes: pa.Table) -> Iterator[bytes]:
+        """See `RecordFormat.add_notes`: cells; the header's are the names."""
         sink = io.BytesIO()
         pc.write_csv(notes, sink, pc.WriteOptions(include_header=False, quoting_style="needed"))
         written = (each.rstrip(b"\n") for block in read_cells(io.BytesIO(sink.getvalue())) for each in block.lines())
-        header = ",".join(notes.column_names).encode()
-        return [header if row < 0 else cells for row, cells in zip(block.rows, written, strict=True)]
-
-    def add_note(self, file: File, record: bytes, note: bytes, names: Sequence[str]) -> bytes:
-        """See `RecordFormat.add_note`."""
-        del file, names
-        content = record.rstrip(b"\r\n")
-        return content + b"," + note + record[len(content) :]
+        for record, row, cells in zip(records, rows, written, strict=True):
+            content = record.rstrip(b"\r\n")
+            added = cells if row >= 0 else ",".join(notes.column_names).encode()
+            yield content + b"," + added + record[len(content) :]
 
     @contextmanager
-    def create(self, stream: Output, schema: pa.Schema) -> Iterator[Writer]:
+    def create(self, stream: Output, schema: pa.Schema) -> Iterator[Write]:
         """See `Format.create`."""
         try:
             writer = pc.CSVWriter(stream, schema)
         except pa.ArrowInvalid as error:
             raise SchemaError(f"output.format: csv must have no lists, structs or maps ({error})") from error
         with writer:
-            yield writer
-
-    def _open_kind(self, types: Mapping[str, pa.DataType]) -> "ds.FileFormat":
-        import pyarrow.dataset as ds  # noqa: PLC0415 - as `open_dataset`
-
-        return ds.CsvFileFormat(convert_options=pc.ConvertOptions(column_types=types))
+            yield writer.write
 
 
-def _read_blocks(file: File, rows: Rows | None) -> Iterator[tuple[pa.Schema, Block]]:
-    """Read a file with its header, up to the last row that is wanted; all for None."""
+def _read_records(
+    file: File, rows: Rows | None, columns: Columns | None, on_bad: str
+) -> Iterator[tuple[Rows, pa.RecordBatch, Sequence[Rejected]]]:
+    """Read the rows that are wanted, all for None: their numbers, their cells as strings, and malformed records.
+
+    Cells are those of some columns, of all for None and where the digest of a row is its id.
+    """
     schema = None
     with damaged(file), open_bytes(file) as stream:
         for block in read_cells(stream, count_commas=True):
-            if schema is None:
-                schema = _schema(block)
-            if is_past(block, rows):
+            schema = _schema(block) if schema is None else schema
+            if records.is_past(block, rows):
                 return
-            yield schema, block
+            chosen = np.array([place for place in block.choose(rows) if block.rows[place] >= 0], np.int64)
+            assert block.commas is not None
+            is_whole = block.commas[chosen] == len(schema) - 1
+            whole, torn = chosen[is_whole].tolist(), chosen[~is_whole].tolist()
+            rejected = [records.reject(file, block, place, 0, REASON, on_bad=on_bad) for place in torn]
+            wanted = [name for name, _ in columns.list_named().values()] if columns and columns.id else schema.names
+            places = [place for place, name in enumerate(schema.names) if name in wanted]
+            cells = _parse(block.join(whole), len(schema), places)
+            if cells.num_rows != len(whole):
+                count = f"{cells.num_rows} records where {len(whole)} are"
+                raise DataError(f"--input: {redact(file.path)} cannot be read as csv ({count})")
+            texts = [to_text(column) for column in cells.columns]
+            found = pa.RecordBatch.from_arrays(texts, [schema.names[place] for place in places])
+            yield block.rows[whole], found, rejected
 
 
 def _schema(block: Block) -> pa.Schema:
     assert block.commas is not None
     header = block.data[block.begins[0] : block.ends[0]].removeprefix(BOM)
-    names = _parse(header, int(block.commas[0]) + 1, None)
+    count = int(block.commas[0]) + 1
+    names = _parse(header, count, range(count))
     cells = [(column[0].as_py() or b"").decode("utf-8", "replace") for column in names.columns]
     return pa.schema([pa.field(cell, pa.string()) for cell in cells])
 
 
-def _divide(
-    file: File, schema: pa.Schema, block: Block, rows: Rows | None, *, on_bad: str
-) -> tuple[NDArray[np.int64], tuple[Rejected, ...]]:
-    """Return the places of records that are whole, among the rows that are wanted, and other records."""
-    assert block.commas is not None
-    chosen = np.array([place for place in block.choose(rows) if block.rows[place] >= 0], np.int64)
-    is_whole = block.commas[chosen] == len(schema) - 1
-    rejected = tuple(reject(file, block, place, 0, REASON, on_bad=on_bad) for place in chosen[~is_whole].tolist())
-    return chosen[is_whole], rejected
-
-
-def _read_cells(
-    file: File, schema: pa.Schema, block: Block, places: NDArray[np.int64], names: Sequence[str]
-) -> pa.RecordBatch:
-    """Return the cells of records, as strings, in the columns of these names."""
-    chosen = [place for place, name in enumerate(schema.names) if name in names]
-    cells = _parse(block.join(places.tolist()), len(schema), chosen)
-    if cells.num_rows != len(places):
-        raise DataError(
-            f"--input: {redact(file.path)} cannot be read as csv ({cells.num_rows} records where {len(places)} are)"
-        )
-    return pa.RecordBatch.from_arrays([to_text(column) for column in cells.columns], [schema.names[n] for n in chosen])
-
-
-def _parse(content: bytes, count: int, chosen: list[int] | None) -> pa.RecordBatch:
+def _parse(content: bytes, count: int, chosen: Sequence[int]) -> pa.RecordBatch:
     """Parse whole records to columns of bytes that are named by their places."""
     names = [str(place) for place in range(count)]
-    kept = names if chosen is None else [str(place) for place in chosen]
+    kept = [names[place] for place in chosen]
     if not content:
         return pa.RecordBatch.from_pydict({name: pa.array([], pa.binary()) for name in kept})
     table = pc.read_csv(
@@ -213,7 +171,7 @@ def read_cells(stream: Stream, *, count_commas: bool = False) -> Iterator[Block]
         is_last = not chunk
         block, rest = _cut_cells(rest + chunk, count_commas=count_commas, is_first=is_first, is_last=is_last)
         if block.data:
-            block = drop_blank(replace(block, line=line))
+            block = records.drop_blank(replace(block, line=line))
             yield replace(block, rows=np.arange(row, row + len(block.begins)))
             line, row, is_first = line + block.data.count(b"\n"), row + len(block.begins), False
 

@@ -7,10 +7,10 @@ rows --create--> a new file
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dedup.errors import DataError, SchemaError
-from dedup.files.columns import Columns
+from dedup.files.columns import Columns, check, require_type
 from dedup.files.delete_spans import Spans
 from dedup.files.storage import Output, Storage
 from dedup.files.systems import redact, redact_text, resolve
@@ -96,6 +96,14 @@ class Rejected:
     """The record as it stands in its file; bytes that are not UTF-8 become U+FFFD."""
 
 
+Documents: TypeAlias = Iterator[tuple[pa.RecordBatch, Sequence[Rejected]]]
+"""Documents in batches as from `columns.gather`, and the malformed records among them."""
+Write: TypeAlias = Callable[[pa.Table], object]
+"""Writing of rows to an open file, as a unit of their own where the format has units."""
+NumberedRows: TypeAlias = Iterator[tuple[Rows, pa.Table]]
+"""Numbers of rows, as documents have them, and the rows with every column."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Edits:
     """Changes to the rows of a file; rows are numbered as documents have them, int64, ascending."""
@@ -151,13 +159,6 @@ class Guess:
     text_bytes: int
 
 
-class Writer(Protocol):
-    """A file being written."""
-
-    def write(self, rows: pa.Table, /) -> None:
-        """Write rows, as a unit of their own where the format has units."""
-
-
 class Stream(Protocol):
     """Source of bytes."""
 
@@ -204,10 +205,8 @@ class Format(ABC):
         return [name for schema in self.schemas(file) for name in schema.names]
 
     @abstractmethod
-    def read(
-        self, file: File, part: Part, query: Query, rows: Rows | None
-    ) -> Iterator[tuple[pa.RecordBatch, Sequence[Rejected]]]:
-        """Read the documents of a part: batches as from `columns.gather`, and malformed records.
+    def read(self, file: File, part: Part, query: Query, rows: Rows | None) -> Documents:
+        """Read the documents of a part.
 
         Parameters
         ----------
@@ -221,10 +220,17 @@ class Format(ABC):
         """
 
     @abstractmethod
-    def read_rows(self, file: File, part: Part) -> Iterator[tuple[Rows, pa.Table]]:
-        """Read the rows of a part with every column, and their numbers; malformed records are left out."""
+    def read_rows(self, file: File, part: Part | None = None, on_bad_record: str = "quarantine") -> NumberedRows:
+        """Read the rows of a part, or of the file, with every column, and their numbers.
 
-    @abstractmethod
+        Malformed records are left out.
+
+        Raises
+        ------
+        DataError
+            When the file is damaged, or a record is malformed and `on_bad_record` is "fail".
+        """
+
     def read_values(self, file: File, names: Sequence[str]) -> Iterator[Mapping[str, Sequence[Any]]]:
         """Read the values of top-level columns, if they are there, as Python has them.
 
@@ -233,6 +239,8 @@ class Format(ABC):
         DataError
             When the file is damaged or a record is malformed.
         """
+        for _, rows in self.read_rows(file, on_bad_record="fail"):
+            yield {name: rows[name].to_pylist() for name in names if name in rows.column_names}
 
     @abstractmethod
     def write(self, file: File, edits: Edits, kept: str, removed: str | None) -> Written:
@@ -270,7 +278,6 @@ class Format(ABC):
 
     def split(self, number: int, file: File, split_bytes: int) -> Iterator[Part]:
         """Split a file, by its number in the listing, into parts of about so many bytes; none if it stays whole."""
-        del number, file, split_bytes
         return iter(())
 
     def find_rows(self, file: File, part: Part, column: str, values: pa.Array) -> Rows | None:
@@ -278,31 +285,20 @@ class Format(ABC):
 
         None where reading that column takes reading all of them.
         """
-        del file, part, column, values
         return None
 
-    def open_dataset(self, files: Sequence[File], types: Mapping[str, pa.DataType] | None = None) -> "ds.Dataset":
-        """Return files as a dataset of Arrow.
-
-        Parameters
-        ----------
-        types
-            Types of columns, where the format leaves them open.
-        """
+    def open_dataset(self, files: Sequence[File]) -> "ds.Dataset":
+        """Return files as a dataset of Arrow."""
         # It imports pandas where that is installed, which takes a third of a second.
         import pyarrow.dataset as ds  # noqa: PLC0415
 
         if not self.dataset:
-            rows = [rows for file in files for _, rows in self.read_rows(file, Part(file=0, size=file.size))]
+            rows = [rows for file in files for _, rows in self.read_rows(file)]
             return ds.dataset(pa.concat_tables(rows, promote_options="permissive"))
         paths = [resolve(file.path)[1] for file in files]
-        return ds.dataset(paths, filesystem=resolve(files[0].path)[0], format=self._open_kind(types or {}))
+        return ds.dataset(paths, filesystem=resolve(files[0].path)[0], format=self.dataset)
 
-    def _open_kind(self, types: Mapping[str, pa.DataType]) -> "ds.FileFormat | str":
-        del types
-        return self.dataset
-
-    def create(self, stream: Output, schema: pa.Schema) -> AbstractContextManager[Writer]:
+    def create(self, stream: Output, schema: pa.Schema) -> AbstractContextManager[Write]:
         """Open a writer of a new file for rows of a schema.
 
         Raises
@@ -310,7 +306,6 @@ class Format(ABC):
         SchemaError
             When the format does not hold such columns, or none at all.
         """
-        del stream, schema
         raise SchemaError(f"output.format: must be a format that rows of any input can be written in (got {self.name})")
 
 
@@ -323,7 +318,6 @@ class RowFormat(Format):
 
     def look(self, file: File, text_column: str) -> Guess:
         """Guess the content of one file, by default compressed short documents."""
-        del text_column
         text_bytes = file.size * UNPACKED
         return Guess(documents=-(-text_bytes // DOCUMENT_BYTES), text_bytes=text_bytes)
 
@@ -339,7 +333,17 @@ class RowFormat(Format):
 
     def schemas(self, file: File) -> Iterator[pa.Schema]:
         """See `Format.schemas`."""
-        return (rows.schema for _, rows in self.read_rows(file, Part(file=0, size=file.size)))
+        return (rows.schema for _, rows in self.read_rows(file))
+
+    def check(self, files: Sequence[File], columns: Columns) -> pa.DataType:
+        """See `Format.check`."""
+        common = None
+        for file in files:
+            for schema in self.schemas(file):
+                id_type = check(schema, columns, file.path)[0] or pa.string()
+                common = common or id_type
+                require_type(id_type, common, file.path)
+        return common or pa.string()
 
     def write(self, file: File, edits: Edits, kept: str, removed: str | None) -> Written:
         """See `Format.write`."""

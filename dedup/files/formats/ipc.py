@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from dedup.files.formats.columnar import ColumnarFile, ColumnarFormat
-from dedup.files.formats.format import File, Writer
+from dedup.files.formats.format import File, Write
 from dedup.files.storage import Output, Storage
 
 CODECS = ("lz4", "zstd")
@@ -49,7 +49,6 @@ class IpcFile(ColumnarFile):
         self, units: Sequence[int], columns: Sequence[str] | None, batch_rows: int | None = None
     ) -> Iterator[pa.RecordBatch]:
         """See `ColumnarFile.read`."""
-        del batch_rows
         reader = self._select(columns)
         for unit in units:
             yield reader.get_batch(unit)
@@ -62,11 +61,11 @@ class IpcFile(ColumnarFile):
         return pa.ipc.open_file(self._stream, options=options)
 
     @contextmanager
-    def write_like(self, stream: Output, schema: pa.Schema) -> Iterator[Writer]:
+    def write_like(self, stream: Output, schema: pa.Schema) -> Iterator[Write]:
         """See `ColumnarFile.write_like`."""
         options, metadata = _list_options(self._path), self._reader.metadata
         with pa.ipc.new_file(stream, schema, options=options, metadata=metadata) as batches:
-            yield batches
+            yield batches.write
 
 
 class IpcStream(ColumnarFile):
@@ -85,16 +84,15 @@ class IpcStream(ColumnarFile):
         self, units: Sequence[int], columns: Sequence[str] | None, batch_rows: int | None = None
     ) -> Iterator[pa.RecordBatch]:
         """See `ColumnarFile.read`."""
-        del batch_rows
         if units:
             for batch in self._reader:
                 yield batch if columns is None else batch.select(list(columns))
 
     @contextmanager
-    def write_like(self, stream: Output, schema: pa.Schema) -> Iterator[Writer]:
+    def write_like(self, stream: Output, schema: pa.Schema) -> Iterator[Write]:
         """See `ColumnarFile.write_like`."""
         with pa.ipc.new_stream(stream, schema, options=_list_options(self._path)) as batches:
-            yield batches
+            yield batches.write
 
 
 def _list_options(path: str) -> pa.ipc.IpcWriteOptions:

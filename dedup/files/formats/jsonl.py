@@ -7,7 +7,7 @@ beyond); only the first can be asked about each line.
 import itertools
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar, NamedTuple
 
@@ -20,18 +20,20 @@ from dedup.files.columns import OFFSET_LIMIT, Columns, gather, require_free
 from dedup.files.delete_spans import delete_spans
 from dedup.files.digest import digest_object
 from dedup.files.formats import records
-from dedup.files.formats.format import File, Part, Query, Rejected, Rows, Stream, Writer, damaged, open_bytes
-from dedup.files.formats.records import (
-    BOM,
-    NEWLINE,
-    SHOWN_LENGTH,
-    Block,
-    RecordFormat,
-    drop_blank,
-    find_line,
-    is_past,
-    reject,
+from dedup.files.formats.format import (
+    Documents,
+    File,
+    NumberedRows,
+    Part,
+    Query,
+    Rejected,
+    Rows,
+    Stream,
+    Write,
+    damaged,
+    open_bytes,
 )
+from dedup.files.formats.records import BOM, NEWLINE, SHOWN_LENGTH, Block, Eraser, RecordFormat
 from dedup.files.orders import to_key
 from dedup.files.storage import Output
 from dedup.files.systems import redact
@@ -81,16 +83,14 @@ class JsonlFormat(RecordFormat):
             end = min(begin + split_bytes, file.size)
             yield Part(file=number, begin=begin, end=end, size=end - begin)
 
-    def read(
-        self, file: File, part: Part, query: Query, rows: Rows | None
-    ) -> Iterator[tuple[pa.RecordBatch, Sequence[Rejected]]]:
+    def read(self, file: File, part: Part, query: Query, rows: Rows | None) -> Documents:
         """See `Format.read`."""
         for objects in _read_objects(file, part, rows, on_bad=query.on_bad_record):
             yield _select(file, part, query, objects), objects.rejected
 
-    def read_rows(self, file: File, part: Part) -> Iterator[tuple[Rows, pa.Table]]:
+    def read_rows(self, file: File, part: Part | None = None, on_bad_record: str = "quarantine") -> NumberedRows:
         """See `Format.read_rows`."""
-        for objects in _read_objects(file, part, None, on_bad="quarantine"):
+        for objects in _read_objects(file, part or Part(file=0, size=file.size), None, on_bad=on_bad_record):
             table = pa.Table.from_struct_array(pa.array(objects.values or [{}]))
             yield objects.rows, table.slice(0, len(objects.values))
 
@@ -103,44 +103,32 @@ class JsonlFormat(RecordFormat):
         """See `RecordFormat.read_blocks`."""
         return read_lines(stream)
 
-    def open_eraser(self, file: File, column: str) -> Callable[[bytes, Sequence[int], Sequence[int]], bytes]:
+    def open_eraser(self, file: File, column: str) -> Eraser:
         """See `RecordFormat.open_eraser`."""
-        del file
         return lambda record, begins, ends: delete_from_line(record, column, begins, ends)
 
-    def write_notes(self, notes: pa.Table, block: Block) -> list[bytes]:
-        """See `RecordFormat.write_notes`: members of objects, without braces."""
-        del block
-        return [orjson.dumps(note)[1:-1] for note in notes.to_pylist()]
-
-    def add_note(self, file: File, record: bytes, note: bytes, names: Sequence[str]) -> bytes:
-        """See `RecordFormat.add_note`."""
-        content = record.rstrip()
-        body = content[:-1].rstrip()
-        if b'"dedup' in record.lower() or b"\\u" in record:
-            require_free(list(parse(record.removeprefix(BOM)) or ()), names, file.path, "output.mode: annotate")
-        if not content.endswith(b"}"):
-            raise DataError(f"{redact(file.path)}: must not change while the job reads it (a line is no JSON object)")
-        comma = b"" if body.removeprefix(BOM).strip() == b"{" else b","
-        return content[:-1] + comma + note + b"}" + record[len(content) :]
+    def add_notes(self, file: File, records: Iterable[bytes], rows: Rows, notes: pa.Table) -> Iterator[bytes]:
+        """See `RecordFormat.add_notes`: members."""
+        for record, note in zip(records, notes.to_pylist(), strict=True):
+            content = record.rstrip()
+            body = content[:-1].removeprefix(BOM).strip()
+            if b'"dedup' in record.lower() or b"\\u" in record:
+                names = list(parse(record.removeprefix(BOM)) or ())
+                require_free(names, notes.column_names, file.path, "output.mode: annotate")
+            if not content.endswith(b"}"):
+                raise DataError(
+                    f"{redact(file.path)}: must not change while the job reads it (a line is no JSON object)"
+                )
+            comma = b"" if body == b"{" else b","
+            yield content[:-1] + comma + orjson.dumps(note)[1:-1] + b"}" + record[len(content) :]
 
     @contextmanager
-    def create(self, stream: Output, schema: pa.Schema) -> Iterator[Writer]:
+    def create(self, stream: Output, schema: pa.Schema) -> Iterator[Write]:
         """See `Format.create`."""
-        del schema
-        yield _ObjectWriter(stream)
-
-
-class _ObjectWriter:
-    """Rows as JSON objects."""
-
-    def __init__(self, stream: Output) -> None:
-        self._stream = stream
-
-    def write(self, rows: pa.Table) -> None:
-        """See `Writer.write`."""
         options = orjson.OPT_APPEND_NEWLINE
-        self._stream.write(b"".join(orjson.dumps(row, default=_to_text, option=options) for row in rows.to_pylist()))
+        yield lambda rows: stream.write(
+            b"".join(orjson.dumps(row, default=_to_text, option=options) for row in rows.to_pylist())
+        )
 
 
 def _to_text(value: object) -> str:
@@ -188,7 +176,7 @@ def _read_objects(file: File, part: Part, rows: Rows | None, *, on_bad: str) -> 
     """
     with damaged(file), open_bytes(file, max(part.begin - 1, 0)) as stream:
         for block in read_lines(stream, part.begin, part.end):
-            if is_past(block, rows):
+            if records.is_past(block, rows):
                 return
             rejected: list[Rejected] = []
             values: list[dict[str, Any]] = []
@@ -200,7 +188,7 @@ def _read_objects(file: File, part: Part, rows: Rows | None, *, on_bad: str) -> 
                 if value is None and block.rows[number] == 0 and line.startswith(BOM):
                     value = parse(line[len(BOM) :])
                 if value is None:
-                    rejected.append(reject(file, block, number, part.begin, REASON, on_bad=on_bad))
+                    rejected.append(records.reject(file, block, number, part.begin, REASON, on_bad=on_bad))
                 else:
                     values.append(value)
                     places.append(number)
@@ -224,7 +212,7 @@ def _select(file: File, part: Part, query: Query, objects: _Objects) -> pa.Recor
         if set(map(type, found)) <= kinds and not (kinds == ID_KINDS[pa.int64()][0] and _overflows(found)):
             return found
         place = next(place for place, value in enumerate(found) if type(value) not in kinds or _overflows([value]))
-        line = find_line(file, objects.block, objects.places[place], part.begin)
+        line = records.find_line(file, objects.block, objects.places[place], part.begin)
         shown = json.dumps(found[place])[:SHOWN_LENGTH]
         raise DataError(f"{setting}: {name!r} must be {rule} (got {shown} in {redact(file.path)}, line {line:,})")
 
@@ -361,7 +349,7 @@ def read_lines(stream: Stream, begin: int = 0, end: int | None = None) -> Iterat
                 begins = begins[: np.searchsorted(begins, end - place)]
                 stops = stops[: len(begins)]
                 data = data[: stops[-1]]
-            yield drop_blank(Block(data=data, begins=begins, ends=stops, rows=place + begins, line=line))
+            yield records.drop_blank(Block(data=data, begins=begins, ends=stops, rows=place + begins, line=line))
             line, place = line + len(begins), place + len(data)
         if not chunk:
             return

@@ -7,7 +7,7 @@ import pyarrow as pa
 from pyarrow import orc
 
 from dedup.files.formats.columnar import ColumnarFile, ColumnarFormat
-from dedup.files.formats.format import File, Writer
+from dedup.files.formats.format import File, Write
 from dedup.files.storage import Output
 
 
@@ -19,7 +19,6 @@ class OrcFormat(ColumnarFormat):
 
     def open(self, stream: pa.NativeFile, file: File) -> "OrcFile":
         """See `ColumnarFormat.open`."""
-        del file
         return OrcFile(stream)
 
 
@@ -41,12 +40,11 @@ class OrcFile(ColumnarFile):
         self, units: Sequence[int], columns: Sequence[str] | None, batch_rows: int | None = None
     ) -> Iterator[pa.RecordBatch]:
         """See `ColumnarFile.read`."""
-        del batch_rows
         for unit in units:
             yield self._file.read_stripe(unit, columns=None if columns is None else list(columns))
 
     @contextmanager
-    def write_like(self, stream: Output, schema: pa.Schema) -> Iterator[Writer]:
+    def write_like(self, stream: Output, schema: pa.Schema) -> Iterator[Write]:
         """See `ColumnarFile.write_like`."""
         with orc.ORCWriter(
             stream,
@@ -57,4 +55,4 @@ class OrcFile(ColumnarFile):
         ) as stripes:
             # A file without a row has no schema unless an empty table is written.
             stripes.write(schema.empty_table())
-            yield stripes
+            yield stripes.write

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 from dedup.errors import DataError
 from dedup.files.columns import Path
 from dedup.files.formats.columnar import ColumnarFile, ColumnarFormat
-from dedup.files.formats.format import File, Guess, Writer, damaged
+from dedup.files.formats.format import File, Guess, Write, damaged
 from dedup.files.storage import Output
 from dedup.files.systems import redact
 
@@ -46,44 +46,24 @@ class ParquetFormat(ColumnarFormat):
         return Guess(documents=rows, text_bytes=max(round(text_bytes), file.size))
 
     @contextmanager
-    def create(self, stream: Output, schema: pa.Schema) -> Iterator[Writer]:
+    def create(self, stream: Output, schema: pa.Schema) -> Iterator[Write]:
         """See `Format.create`."""
+        gathered: list[pa.Table] = []
+
+        def flush() -> None:
+            if gathered:
+                whole = pa.concat_tables(gathered)
+                parquet.write_table(whole, row_group_size=whole.num_rows)
+                gathered.clear()
+
+        def write(rows: pa.Table) -> None:
+            gathered.append(rows)
+            if sum(each.nbytes for each in gathered) >= GROUP_BYTES:
+                flush()
+
         with pq.ParquetWriter(stream, schema, compression="zstd") as parquet:
-            groups = _GroupWriter(parquet)
-            yield groups
-            groups.flush()
-
-
-class _GroupWriter:
-    """Rows gathered to row groups."""
-
-    def __init__(self, writer: pq.ParquetWriter) -> None:
-        self._writer = writer
-        self._gathered: list[pa.Table] = []
-
-    def write(self, rows: pa.Table) -> None:
-        """See `Writer.write`."""
-        self._gathered.append(rows)
-        if sum(each.nbytes for each in self._gathered) >= GROUP_BYTES:
-            self.flush()
-
-    def flush(self) -> None:
-        """Write the rows gathered."""
-        if self._gathered:
-            whole = pa.concat_tables(self._gathered)
-            self._writer.write_table(whole, row_group_size=whole.num_rows)
-            self._gathered.clear()
-
-
-class _UnitWriter:
-    """Rows as one row group."""
-
-    def __init__(self, writer: pq.ParquetWriter) -> None:
-        self._writer = writer
-
-    def write(self, rows: pa.Table) -> None:
-        """See `Writer.write`."""
-        self._writer.write_table(rows, row_group_size=max(rows.num_rows, 1))
+            yield write
+            flush()
 
 
 class ParquetFile(ColumnarFile):
@@ -105,11 +85,14 @@ class ParquetFile(ColumnarFile):
         self, units: Sequence[int], columns: Sequence[str] | None, batch_rows: int | None = None
     ) -> Iterator[pa.RecordBatch]:
         """See `ColumnarFile.read`."""
+        if columns is None:
+            self._check_times(units)
         rows = batch_rows or 1 << 16
         yield from self._file.iter_batches(rows, row_groups=list(units), columns=columns, use_threads=False)
 
     def read_whole(self) -> Iterator[pa.Table]:
         """See `ColumnarFile.read_whole`: row groups, cut where they are large."""
+        self._check_times(range(self.unit_count))
         for unit in range(self.unit_count):
             group = self._file.metadata.row_group(unit)
             parts = -(-group.total_byte_size // UNIT_BYTES)
@@ -119,11 +102,13 @@ class ParquetFile(ColumnarFile):
             for batch in self.read([unit], None, -(-group.num_rows // parts)):
                 yield pa.Table.from_batches([batch], self.schema)
 
-    def check_values(self, units: Sequence[int]) -> None:
-        """See `ColumnarFile.check_values`.
+    def _check_times(self, units: Sequence[int]) -> None:
+        """Refuse an INT96 timestamp that nanoseconds of 64 bits cannot hold: pyarrow would give another, and no error.
 
-        Of an INT96 timestamp that nanoseconds of 64 bits cannot hold, pyarrow would give another time in its place, and
-        no error.
+        Raises
+        ------
+        DataError
+            With the first column that has one.
         """
         leaves = [self._file.schema.column(place) for place in range(len(self._file.schema))]
         names = [leaf.path for leaf in leaves if leaf.physical_type == "INT96"]
@@ -160,14 +145,14 @@ class ParquetFile(ColumnarFile):
         return size / max(int(metadata.num_rows), 1)
 
     @contextmanager
-    def write_like(self, stream: Output, schema: pa.Schema) -> Iterator[Writer]:
+    def write_like(self, stream: Output, schema: pa.Schema) -> Iterator[Write]:
         """See `ColumnarFile.write_like`."""
         options = list_options(self._file)
         with pq.ParquetWriter(stream, schema, **options) as parquet:
             if schema.metadata and not options["store_schema"]:
                 # Otherwise pyarrow writes it along with its own schema.
                 parquet.add_key_value_metadata(schema.metadata)
-            yield _UnitWriter(parquet)
+            yield lambda rows: parquet.write_table(rows, row_group_size=max(rows.num_rows, 1))
 
 
 def _leaf(values: pa.Array) -> pa.Array:

@@ -1,10 +1,10 @@
 """Formats of lines and records as bytes: it is known where each begins and ends, so no parser is asked twice."""
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from typing import ClassVar, Protocol
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -81,11 +81,8 @@ class Block:
         return b"".join([*parts, self.data[begin:]]) if records else self.data
 
 
-class Eraser(Protocol):
-    """Deletion of spans from the text of a record; all other bytes stay."""
-
-    def __call__(self, record: bytes, begins: Sequence[int], ends: Sequence[int], /) -> bytes:
-        """Return a record without spans of characters, in ascending order."""
+Eraser: TypeAlias = Callable[[bytes, Sequence[int], Sequence[int]], bytes]
+"""Deletion of spans, by their begins and ends in ascending order, from the text of a record; other bytes stay."""
 
 
 class RecordFormat(RowFormat):
@@ -103,16 +100,11 @@ class RecordFormat(RowFormat):
         """Return what deletes spans from the texts of a column of a file."""
 
     @abstractmethod
-    def write_notes(self, notes: pa.Table, block: Block) -> list[bytes]:
-        """Return the columns that the records of a block gain, as `add_note` takes them."""
-
-    @abstractmethod
-    def add_note(self, file: File, record: bytes, note: bytes, names: Sequence[str]) -> bytes:
-        """Return a record with further columns of these names at its end."""
+    def add_notes(self, file: File, records: Iterable[bytes], rows: Rows, notes: pa.Table) -> Iterator[bytes]:
+        """Return records of these numbers with further columns at their ends."""
 
     def look(self, file: File, text_column: str) -> Guess:
         """See `Format.look`: the first megabyte tells the length of records, and how much compression makes of them."""
-        del text_column
         with damaged(file), open_bytes(file) as stream:
             begin = stream.read(SAMPLED_BYTES)
         ratio = BETTER * len(begin) / len(pa.compress(begin, "zstd")) if file.compression else 1
@@ -133,30 +125,23 @@ class RecordFormat(RowFormat):
                 header = int((block.rows[:1] < 0).sum())
                 if goes is not None:
                     goes.write(block.join([*range(header), *leaving]))
-                edited = self._erase(block, edits, erase)
+                edited = {} if erase is None else _erase(block, edits, erase)
                 if edits.notes is None:
                     stays.write(block.exchange(edited | dict.fromkeys([*leaving, *aside], b"")))
                 else:
-                    stays.write(b"".join(self._note(file, block, edits, edited, {*leaving, *aside})))
+                    staying = np.delete(np.arange(len(block.rows)), [*leaving, *aside])
+                    records = (edited.get(place) or block.join([place]) for place in staying.tolist())
+                    rows = block.rows[staying]
+                    stays.write(b"".join(self.add_notes(file, records, rows, edits.take_notes(rows))))
                 stay_count += len(block.rows) - header - len(leaving) - len(aside)
                 gone_count += len(leaving)
         return Written(kept=stay_count, removed=gone_count)
 
-    def _erase(self, block: Block, edits: Edits, erase: Eraser | None) -> dict[int, bytes]:
-        """Return the records of a block that lose spans, by their places in it, as they are written then."""
-        if erase is None:
-            return {}
-        places = [place for place, row in enumerate(block.rows.tolist()) if row in edits.spans]
-        return {place: erase(block.join([place]), *edits.spans[int(block.rows[place])]) for place in places}
 
-    def _note(
-        self, file: File, block: Block, edits: Edits, edited: Mapping[int, bytes], left_out: set[int]
-    ) -> Iterator[bytes]:
-        names = edits.added.names
-        notes = self.write_notes(edits.take_notes(block.rows), block)
-        for place, (record, note) in enumerate(zip(block.lines(), notes, strict=True)):
-            if place not in left_out:
-                yield self.add_note(file, edited.get(place, record), note, names)
+def _erase(block: Block, edits: Edits, erase: Eraser) -> dict[int, bytes]:
+    """Return the records of a block that lose spans, by their places in it, as they are written then."""
+    places = [place for place, row in enumerate(block.rows.tolist()) if row in edits.spans]
+    return {place: erase(block.join([place]), *edits.spans[int(block.rows[place])]) for place in places}
 
 
 def find_line(file: File, block: Block, record: int, begin: int) -> int:

@@ -1,7 +1,7 @@
 """Text, one document a file, known by its path."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -11,13 +11,14 @@ from dedup.files.columns import Columns, check, gather, to_text
 from dedup.files.delete_spans import delete_spans
 from dedup.files.formats.format import (
     UNPACKED,
+    Documents,
     Edits,
     File,
     Format,
     Guess,
+    NumberedRows,
     Part,
     Query,
-    Rejected,
     Rows,
     Written,
     compress,
@@ -55,32 +56,21 @@ class TextFormat(Format):
 
     def schemas(self, file: File) -> Iterator[pa.Schema]:
         """See `Format.schemas`."""
-        del file
         yield SCHEMA
 
     def guess(self, files: Sequence[File], text_column: str) -> Guess:
         """See `Format.guess`."""
-        del text_column
         ratio = UNPACKED if any(file.compression for file in files) else 1
         return Guess(documents=len(files), text_bytes=ratio * sum(file.size for file in files))
 
-    def read(
-        self, file: File, part: Part, query: Query, rows: Rows | None
-    ) -> Iterator[tuple[pa.RecordBatch, Sequence[Rejected]]]:
+    def read(self, file: File, part: Part, query: Query, rows: Rows | None) -> Documents:
         """See `Format.read`."""
-        del part, query
         if rows is None or 0 in rows:
             yield gather(pa.array([file.path], pa.string()), _read(file), None, [0], [], []), ()
 
-    def read_rows(self, file: File, part: Part) -> Iterator[tuple[Rows, pa.Table]]:
+    def read_rows(self, file: File, part: Part | None = None, on_bad_record: str = "quarantine") -> NumberedRows:
         """See `Format.read_rows`."""
-        del part
         yield np.zeros(1, np.int64), pa.table([pa.array([file.path], pa.string()), _read(file)], schema=SCHEMA)
-
-    def read_values(self, file: File, names: Sequence[str]) -> Iterator[Mapping[str, Sequence[Any]]]:
-        """See `Format.read_values`."""
-        for _, rows in self.read_rows(file, Part(file=0, size=file.size)):
-            yield {name: rows[name].to_pylist() for name in names if name in SCHEMA.names}
 
     def write(self, file: File, edits: Edits, kept: str, removed: str | None) -> Written:
         """See `Format.write`."""
@@ -92,11 +82,10 @@ class TextFormat(Format):
             storage.copy(file.path, target)
         return Written(kept=1 - is_removed, removed=is_removed)
 
-    def open_dataset(self, files: Sequence[File], types: Mapping[str, pa.DataType] | None = None) -> "ds.Dataset":
+    def open_dataset(self, files: Sequence[File]) -> "ds.Dataset":
         """See `Format.open_dataset`; paths are those below the folder of the files."""
         import pyarrow.dataset as ds  # noqa: PLC0415 - as `Format.open_dataset`
 
-        del types
         texts = pa.chunked_array([_read(file) for file in files], pa.string())
         return ds.dataset(pa.table([[file.relative for file in files], texts], schema=SCHEMA))
 
