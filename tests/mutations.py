@@ -42,6 +42,7 @@ class Mutation(NamedTuple):
 
 
 MEMORY = "engines/test_memory.py::test_finds_what_plain_python_finds"
+NEAR = "layers/test_near.py::test_finds_what_plain_python_finds"
 GUARANTEES = "test_guarantees.py"
 
 MUTATIONS = (
@@ -154,10 +155,10 @@ MUTATIONS = (
     Mutation(
         "cap-lost",
         "A similar pair of which no edge knows a document is counted as lost.",
-        "engines/members.py",
-        "(places[left] != places[right]) | (places[left] < 0)",
-        "places[left] != places[right]",
-        ("engines/test_memory.py",),
+        "layers/near/labels.py",
+        "one is None or one != other",
+        "one != other",
+        (NEAR,),
     ),
     Mutation(
         "cap-bound",
@@ -249,16 +250,16 @@ MUTATIONS = (
         ("kernels/sets/test_jaccard.py",),
     ),
     Mutation(
-        "inclusive-memory",
+        "inclusive",
         "A pair at the threshold is an edge.",
-        "engines/verification.py",
-        "compared.jaccard >= threshold",
-        "compared.jaccard > threshold",
-        (MEMORY,),
+        "layers/near/comparison.py",
+        "chosen = exact >= threshold",
+        "chosen = exact > threshold",
+        (NEAR,),
     ),
     Mutation(
         "inclusive-spark",
-        "A pair at the threshold is an edge on Spark, too.",
+        "A pair at the threshold is an edge of a batch on Spark, too.",
         "stages/edges.py",
         "chosen = exact >= threshold",
         "chosen = exact > threshold",
@@ -275,10 +276,10 @@ MUTATIONS = (
     Mutation(
         "empty",
         "Documents without a token are duplicates of none.",
-        "engines/documents.py",
-        "full = np.flatnonzero(sizes)",
-        "full = np.arange(sizes.size)",
-        (MEMORY,),
+        "layers/near/buckets.py",
+        'yield batch.filter(pc.greater(batch["size"], 0)).select(DIGESTS.names)',
+        "yield batch.select(DIGESTS.names)",
+        (NEAR,),
     ),
     Mutation(
         "empty-spark",
@@ -357,10 +358,10 @@ MUTATIONS = (
     Mutation(
         "direct-similarity",
         "A removal says the exact similarity to the one kept, also where no edge joins the two.",
-        "engines/members.py",
-        "similarities[distant] = _measure(left[distant], right[distant], sets)",
-        "similarities[distant] = search.threshold",
-        (MEMORY,),
+        "layers/near/election.py",
+        "similarities = np.where(kept.stays, 1.0, look_up(left, right, every))",
+        "similarities = np.nan_to_num(np.where(kept.stays, 1.0, look_up(left, right, every)), nan=policy.threshold)",
+        (NEAR,),
     ),
     Mutation(
         "per-source",
@@ -844,7 +845,7 @@ MUTATIONS = (
     Mutation(
         "profile-after-layer",
         "A layer sees the documents of its profile alone, whatever layers have removed before.",
-        "engines/tables.py",
+        "engine/memory.py",
         "(files, rows, begins, ends), self.left.chosen)",
         "(files, rows, begins, ends))",
         ("test_profiles.py::test_a_run_is_the_separate_runs_of_its_profiles",),

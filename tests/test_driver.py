@@ -66,12 +66,12 @@ def test_the_driver_writes_what_the_memory_engine_writes(options, spark, tmp_pat
     assert same[0]["search"] == "process"
 
 
-@pytest.mark.parametrize(("layer", "asked"), [("near", "dedup.run.searching"), ("exact", "dedup.engines.tables")])
-def test_tasks_search_where_the_driver_lacks_memory_after_all(*, layer, asked, spark, tmp_path, monkeypatch, caplog):
+@pytest.mark.parametrize("layer", ["near", "exact"])
+def test_tasks_search_where_the_driver_lacks_memory_after_all(*, layer, spark, tmp_path, monkeypatch, caplog):
     write(tmp_path / "in")
     config = load_config(None, None, [ALONE, f"layers=['{layer}']"])
     job = Job(inputs=[str(tmp_path / "in")], output=str(tmp_path / "out"), config=config)
-    monkeypatch.setattr(f"{asked}.free_bytes", lambda: 1)
+    monkeypatch.setattr("dedup.engine.memory.free_bytes", lambda: 1)
 
     report = run(spark, job)
 
@@ -88,7 +88,7 @@ def _rows(folder):
 def test_the_memory_engine_refuses_by_an_error_of_its_own(tmp_path, monkeypatch):
     write(tmp_path / "in")
     job = Job(inputs=[str(tmp_path / "in")], output=str(tmp_path / "out"), config=load_config(None, None, []))
-    monkeypatch.setattr("dedup.run.searching.free_bytes", lambda: 1)
+    monkeypatch.setattr("dedup.engine.memory.free_bytes", lambda: 1)
 
     with pytest.raises(CapacityError, match='set engine = "spark"'):
         run_in_memory(job)

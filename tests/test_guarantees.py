@@ -9,12 +9,12 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
-from dedup.engines import memory
 from dedup.errors import AlertError, DataError, DedupError, FinishedError, StorageError
 from dedup.files import sink
 from dedup.files.formats import records
 from dedup.files.storage import Storage
 from dedup.kernels.hashing import key_fingerprint
+from dedup.layers.near.layer import NearLayer
 from dedup.run import local, opening, start
 from dedup.run.fates import Fates
 from dedup.run.job import Job
@@ -53,7 +53,7 @@ def cut_short(deduplicate, monkeypatch):
         raise RuntimeError("pulled the plug")
 
     with monkeypatch.context() as patch:
-        patch.setattr(memory, "find", fail)
+        patch.setattr(NearLayer, "find", fail)
         with pytest.raises(RuntimeError, match="pulled"):
             deduplicate()
 
@@ -111,13 +111,13 @@ def test_rows_that_are_written_and_not_those_found_are_not_published(deduplicate
 
 
 def test_an_input_that_changes_while_it_is_read_is_not_published(corpus, deduplicate, output, monkeypatch):
-    find = memory.find
+    find = NearLayer.find
 
     def change(*args, **kwargs):
         pq.write_table(pa.table({"id": [9], "text": ["late"]}), corpus / "late.parquet")
         return find(*args, **kwargs)
 
-    monkeypatch.setattr(memory, "find", change)
+    monkeypatch.setattr(NearLayer, "find", change)
     with pytest.raises(DataError, match="must not change while the job reads it"):
         deduplicate()
     assert not Path(output).exists()

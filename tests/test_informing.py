@@ -39,20 +39,22 @@ FILES = {
     "dedup.run.fates.Fates.count_sources": SOURCES,
     "dedup.run.sinking.FileWriter.read_texts": TEXTS,
 }
-MEMORY = {"dedup.engines.memory.draw_uncompared": LOSS, "dedup.engines.memory.measure_recall": RECALL}
+NEAR = {
+    "dedup.layers.near.layer.NearLayer._draw_uncompared": LOSS,
+    "dedup.layers.near.layer.NearLayer._compare_labels": RECALL,
+    "dedup.layers.near.layer.NearLayer._select_near_misses": NEAR_MISSES,
+}
 TASKS = {
     "dedup.run.spreading.SpreadWriter._read_texts": TEXTS,
     "dedup.run.writing.TableWriter._write_near_misses": NEAR_MISSES,
-    "dedup.stages.edges.collect_near_misses": NEAR_MISSES,
 }
 SPARK = {
-    "dedup.layers.near.NearLayer._estimate_loss": LOSS,
-    "dedup.layers.near.NearLayer._measure_recall": RECALL,
     "dedup.run.pipeline.count_survival": SOURCES,
     "dedup.run.pipeline._read_sample": "the sample of tokens",
 }
 GROWN = {"dedup.run.growing.remember": BASELINE, "dedup.run.grown._estimate_loss": LOSS}
 JOINED = {
+    "dedup.stages.edges.collect_near_misses": NEAR_MISSES,
     "dedup.run.joining.remember": BASELINE,
     "dedup.run.joining.count_survival": SOURCES,
     "dedup.run.pipeline._read_sample": "the sample of tokens",
@@ -125,7 +127,7 @@ def test_a_run_of_which_all_that_informs_fails_has_the_same_result(corpus, distu
     assert whole["planned"]
     assert whole["uncompared"]["lost_at_most"] < whole["pairs"]["uncompared"]
     caplog.clear()
-    works = REPORT | (FILES | MEMORY if spark is None else SPARK | TASKS)
+    works = REPORT | NEAR | (FILES if spark is None else SPARK | TASKS)
     disturb(works)
 
     report = deduplicate(corpus, "less", spark, baseline=f"{corpus}/whole")

@@ -23,11 +23,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dedup.run.spreading
+from dedup.engine import spark as spark_engine
 from dedup.errors import AlertError, StorageError
 from dedup.explain.result import Result
 from dedup.files.storage import Storage as FileStorage
 from dedup.kernels.curve import NEAR_MISS
 from dedup.kernels.hashing import key_fingerprint
+from dedup.layers.near import comparison
 from dedup.run.job import Job
 from dedup.run.local import run_in_memory
 from dedup.run.pipeline import run
@@ -35,7 +37,9 @@ from dedup.run.workspace import Workspace
 from dedup.settings.contract import load_tokenizer
 from dedup.settings.files import load_config
 from dedup.settings.hashspec import HashSpec
-from dedup.stages import edges, placement, representatives, signatures
+from dedup.stages import placement
+from dedup.stages.files import Files
+from dedup.stages.sorting import shuffle_rows
 from tests import oracles
 from tests.damage import flip
 from tests.stages import settings
@@ -344,16 +348,22 @@ def test_interrupted_run_goes_on_where_it_stopped(spark, tmp_path, monkeypatch):
     def fail(*_: object, **__: object) -> None:
         raise RuntimeError("pulled the plug")
 
-    for stage, work in ((representatives, "join_members"), (dedup.run.spreading, "find_fates")):
+    def fail_election(rows, shuffle, *rest):
+        return fail() if "charged" in shuffle.schema.names else shuffle_rows(rows, shuffle, *rest)
+
+    for module, work, failing in (
+        (spark_engine, "shuffle_rows", fail_election),
+        (dedup.run.spreading, "find_fates", fail),
+    ):
         with monkeypatch.context() as patch:
-            patch.setattr(stage, work, fail)
+            patch.setattr(module, work, failing)
             with pytest.raises(RuntimeError, match="pulled"):
                 run(spark, limited())
         assert not Path(output).exists()
 
     # A breach leaves what is finished for a try with another limit.
-    monkeypatch.setattr(signatures, "sign_documents", fail)
-    monkeypatch.setattr(representatives, "join_members", fail)
+    monkeypatch.setattr(Files, "scan", fail)
+    monkeypatch.setattr(spark_engine, "shuffle_rows", fail_election)
     partial_output = Path(f"{output}.partial")
     with pytest.raises(AlertError, match=r"removal_rate is 0\.\d+, above its limit of 0\.01") as caught:
         run(spark, limited("removal_rate_above=0.01", "on_breach=fail"))
@@ -386,7 +396,7 @@ def crash(_session, tmp_path_factory):
         raise RuntimeError("pulled the plug")
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(edges, "verify", fail)
+        patch.setattr(comparison, "verify", fail)
         with pytest.raises(RuntimeError, match="pulled"):
             run(_session, job)
     return job, rows(str(folder / "other"), "kept")
@@ -455,7 +465,7 @@ def test_signatures_of_another_key_are_not_gone_on_with(spark, crashed, keyed, c
         stage.write_text(json.dumps(seen | {"check": forged._sign(seen)}))
     report = run(spark, dataclasses.replace(job, config=keyed))
 
-    assert "signatures: the table of an earlier try is damaged; it is made again" in caplog.messages
+    assert "near_signatures: the table of an earlier try is damaged; it is made again" in caplog.messages
     assert report["hash"] == HashSpec.of(keyed, load_tokenizer(keyed)).to_dict()
     assert report["hash"]["key"] == key_fingerprint(KEY.encode())
     assert rows(job.output, "kept") == kept
@@ -471,15 +481,15 @@ def test_damaged_tables_and_records_are_made_again(spark, crashed, caplog):
     """How a table can be damaged: tests/test_storage.py."""
     job, kept = crashed
     stages = Path(f"{job.output}.partial") / "stages"
-    flip(max(stages.glob("signatures-*/part-*.parquet"), key=lambda path: path.stat().st_size))
-    record = stages / "candidates.json"
+    flip(max(stages.glob("near_signatures-*/part-*.parquet"), key=lambda path: path.stat().st_size))
+    record = stages / "near_candidates.json"
     record.write_text(record.read_text().replace("1", "2"))
-    assert record.with_name(".candidates.json.crc").exists()
+    assert record.with_name(".near_candidates.json.crc").exists()
 
     run(spark, job)
 
     assert [each for each in caplog.messages if "made again" in each] == [
-        "signatures: the table of an earlier try is damaged; it is made again"
+        "near_signatures: the table of an earlier try is damaged; it is made again"
     ]
     assert rows(job.output, "kept") == kept
 
@@ -576,7 +586,7 @@ def test_report_counts_add_up(spark, tmp_path):
     )
     assert 0 < report["signature_bytes"] < 1e6
     shuffled = {name: stage["shuffle_bytes"] for name, stage in report["stages"].items()}
-    assert shuffled["signatures"] == 0 < shuffled["buckets"]
+    assert 0 < shuffled["signatures"] < shuffled["buckets"]
     # Packed, and compressed as it is shuffled.
     assert 0.3 < shuffled["buckets"] / report["index_bytes"] < 1.5
     texts = {row["id"]: row["text"] for row in documents}

@@ -1,16 +1,52 @@
 """The protocol of engines: what a layer asks of whoever holds the documents, as Arrow, Spark and SQL name it."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, Self, TypeAlias, TypeVar
+from functools import partial
+from typing import Any, Generic, Literal, NamedTuple, Protocol, Self, TypeAlias, TypeVar
 
+import numpy as np
 import pyarrow as pa
+
+from dedup.kernels import Integers
+from dedup.tables import arrow
 
 Rows = TypeVar("Rows")
 """A table of an engine: of Arrow in memory, a DataFrame on Spark."""
 Batches: TypeAlias = Iterable[pa.RecordBatch]
-Work: TypeAlias = Callable[[Batches], Batches]
+Payload = TypeVar("Payload")
+
+
+class Tally(Counter[Any]):
+    """Counts that work yields beside its batches: sums by name, histograms by (name, value)."""
+
+    def add_each(self, name: str, values: Integers) -> Self:
+        """Count each value of an array in a histogram."""
+        found, counts = np.unique(values, return_counts=True)
+        self.update({(name, value): count for value, count in zip(found.tolist(), counts.tolist(), strict=True)})
+        return self
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the sums, and histograms as dictionaries with text for keys, as JSON has them."""
+        told: dict[str, Any] = {}
+        for key, count in sorted(self.items(), key=repr):
+            if isinstance(key, tuple):
+                told.setdefault(key[0], {})[str(key[1])] = count
+            else:
+                told[key] = count
+        return told
+
+
+def read_histogram(tally: Mapping[str, Any], name: str) -> dict[int, int]:
+    """Return a histogram of numbers, ascending."""
+    return dict(sorted((int(number), count) for number, count in tally.get(name, {}).items()))
+
+
+Work: TypeAlias = Callable[[Batches], Iterable[pa.RecordBatch | Tally]]
 """Work on batches, which goes to other processes: a function of a module, or a `functools.partial` of one."""
+Emit: TypeAlias = Callable[[Batches], Batches]
+"""Work that counts nothing."""
 Describe: TypeAlias = Callable[[pa.RecordBatch], Mapping[str, pa.Array]]
 """Columns of documents, one value for each; it goes to other processes too."""
 
@@ -24,7 +60,7 @@ class Shuffle:
     see `dedup.kernels.runs.groups.join_groups`.
     """
 
-    emit: Work | None = None
+    emit: Emit | None = None
     """None where rows have the columns of `emitted` already."""
     emitted: pa.Schema
     by: Sequence[str]
@@ -35,6 +71,53 @@ class Shuffle:
     repeated: bool = False
     """Whether the first of `by` is a hash and `work` ignores rows whose hash is unique, so that an engine may drop
     these."""
+    in_order: bool = True
+    """False where `work` takes rows in any order, all of its call at once."""
+
+
+class Compared(NamedTuple):
+    """Result of comparing some pairs."""
+
+    chosen: Integers
+    """Pairs that are kept, ascending."""
+    columns: Mapping[str, pa.Array]
+    """Further columns of these."""
+    tally: Tally
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison(Generic[Payload]):
+    """Pairs of documents compared where both are.
+
+    `prepare` makes what the comparison needs of documents, rows of `columns` ascending by doc_id, one each; `work` is
+    given that, and the rows of both documents of distinct pairs, the lesser doc_id on the left.
+    """
+
+    columns: Sequence[str]
+    """Columns of documents, of which doc_id is the first."""
+    prepare: Callable[[pa.Table], Payload]
+    work: Callable[[Payload, Integers, Integers], Compared]
+    schema: pa.Schema
+    """Columns left_id, right_id, and those that `work` gives."""
+    cap: int | None = None
+    """Members of a bucket up to which all of its pairs are meant: see `dedup.kernels.sets.lsh.pairs`."""
+    share: float | None = None
+    """Share of the pairs that the cap leaves out, to be compared instead."""
+
+
+class Size(NamedTuple):
+    """Estimate by which an engine plans a comparison."""
+
+    pairs: float
+    """Pairs, each as often as it is named."""
+    ends: float
+    """Documents named."""
+    documents: float
+    bytes: float
+    """Bytes of what is compared of all documents."""
+
+
+How: TypeAlias = Literal["inner", "left", "semi", "anti"]
 
 
 class Engine(Protocol[Rows]):
@@ -48,17 +131,49 @@ class Engine(Protocol[Rows]):
     def id_type(self) -> pa.DataType:
         """Type of the user's own ids: int64 or string."""
 
-    def scan(self, name: str, describe: Describe, schema: pa.Schema) -> Rows:
-        """Read all documents once: a row for each, with the columns of REGISTER, and then those of the schema.
+    def scan(self, name: str, work: Work, schema: pa.Schema) -> Rows:
+        """Read all documents once: `work` receives them, and yields a row for each, of the schema.
 
-        `name` names the table, unique in a layer.
+        That begins with REGISTER. `name` names the table, unique in a layer. Layers that add columns call `describe`.
         """
 
-    def group(self, name: str, rows: Rows, shuffle: Shuffle, *, once: bool = False) -> Rows:
+    def group(
+        self, name: str, rows: Rows, shuffle: Shuffle, *, expected: float | None = None, once: bool = False
+    ) -> Rows:
         """Bring rows of equal keys together: see `Shuffle`.
 
-        With `once` the table is read by one other alone, and made for that without being kept.
+        About `expected` rows travel, None where nobody knows. With `once` the table is read by one other alone, and
+        made for that without being kept.
         """
+
+    def compare(
+        self, name: str, pairs: Rows, documents: Rows, comparison: Comparison[Any], size: Size, *, once: bool = False
+    ) -> Rows:
+        """Bring both documents of each pair to one place and compare them: see `Comparison`.
+
+        `pairs` has columns left_id and right_id, left_id < right_id, or those of BUCKETS; each distinct pair is
+        compared once. `documents` has a row at least for each document named.
+        """
+
+    def join(self, rows: Rows, others: Rows, on: str, *, key: str = "doc_id", how: How = "inner") -> Rows:
+        """Join rows with those of `others` whose `key` equals their column `on`, which have at most one each.
+
+        "left" leaves null what is missing; "semi" and "anti" keep the columns of rows alone, and there `others` may
+        have several.
+        """
+
+    def lookup(self, rows: Rows, keys: pa.Array, on: str = "doc_id") -> pa.Table:
+        """Return the rows whose column `on` is among keys, both few."""
+
+    def tally(self, rows: Rows) -> Mapping[str, Any]:
+        """Return what work has counted as it made a table, with its `rows`: see `Tally.to_dict`.
+
+        Of what `group` makes it has also `emitted`, the rows that were brought together.
+        """
+
+    @property
+    def collectable_bytes(self) -> int:
+        """Bytes of the largest table that `collect` is to return."""
 
     def fetch(self, name: str, wanted: Rows, work: Work, schema: pa.Schema, *, once: bool = False) -> Rows:
         """Read some documents again: `work` receives batches of documents with the columns of `wanted` besides.
@@ -72,14 +187,14 @@ class Engine(Protocol[Rows]):
         Where that is null, the id is too. Of the columns they have then the rows keep those of the schema.
         """
 
-    def connect(self, name: str, rows: Rows, ends: tuple[str, str]) -> Rows:
-        """Return rows that are edges, with a further column `component`: the least doc_id of the component of each.
+    def connect(self, name: str, links: Rows, count: int) -> Rows:
+        """Return COMPONENTS of links, left_id and right_id: doc_id, and the least of its component as component_id.
 
-        `ends` are the columns of the doc_ids that a row joins, int64 without nulls.
+        `count` links there are at most. The tally says which `engine` connected them.
         """
 
-    def map(self, rows: Rows, work: Work, schema: pa.Schema) -> Rows:
-        """Return what the work makes of rows, wherever each stands."""
+    def map(self, rows: Rows, work: Work, schema: pa.Schema, *, name: str = "") -> Rows:
+        """Return what the work makes of rows, wherever each stands; with a name it is kept, and has a tally."""
 
     def select(self, rows: Rows, *columns: str) -> Rows:
         """Return rows with these columns alone, so that no others are brought to what is done with them."""
@@ -101,3 +216,18 @@ class Engine(Protocol[Rows]):
 
         It begins with all documents; what other layers left is not remembered.
         """
+
+    def choose(self, chosen: Any, part: str) -> Self:  # noqa: ANN401 - `dedup.files.chosen.Chosen`
+        """Return the engine for the documents of a profile, whose tables have names that begin with `part`."""
+
+
+def describe(engine: Engine[Rows], name: str, columns: Describe, schema: pa.Schema) -> Rows:
+    """Read all documents once: REGISTER with further columns."""
+    whole = pa.schema([*arrow.register(engine.id_type), *schema])
+    return engine.scan(name, partial(_add_columns, columns=columns, schema=whole), whole)
+
+
+def _add_columns(batches: Batches, *, columns: Describe, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        known = {name: batch[name] for name in batch.schema.names} | dict(columns(batch))
+        yield pa.RecordBatch.from_arrays([known[name] for name in schema.names], schema=schema)

@@ -39,7 +39,13 @@ class Chain(Generic[Rows]):
     removals: Rows | None = None
     """REMOVALS; each in favour of a document that no layer so far has removed, null where there is none."""
     edges: Rows | None = None
-    """EDGES of removals that are no near duplicates."""
+    """EDGES of pairs of known similarity."""
+    near_misses: Rows | None = None
+    """EDGES a little below a threshold."""
+    sample: Rows | None = None
+    """doc_id and tokens of a sample of documents."""
+    kept: Rows | None = None
+    """Documents that stay for others, in the form of REMOVALS."""
     spans: Rows | None = None
     """SPANS in characters of the whole texts, with their EFFECT."""
     steps: tuple[Layered, ...] = ()
@@ -49,23 +55,18 @@ class Chain(Generic[Rows]):
         lost = None if self.spans is None else self.engine.map(self.spans, lose, CUTS)
         return self.engine.without(self.removals, lost, layer)
 
-    def add(self, layer: str, found: Found[Rows], step: Layered | None = None, components: Rows | None = None) -> Self:
-        """Add what a layer has found.
-
-        Parameters
-        ----------
-        step
-            Its counts; None to have them counted.
-        components
-            REMOVALS that say of documents that stay which component they are of.
-        """
+    def add(self, layer: str, found: Found[Rows]) -> Self:
+        """Add what a layer has found."""
         return replace(
             self,
             documents=self.documents if self.documents is not None else found.documents,
-            removals=self._add_removals(layer, found, components),
+            removals=self._add_removals(layer, found),
             spans=self._add_spans(layer, found),
-            edges=self._add_edges(found),
-            steps=(*self.steps, self._count(layer, found) if step is None else step),
+            edges=self._add(self.edges, found.edges),
+            near_misses=self._add(self.near_misses, found.near_misses),
+            kept=self._add(self.kept, found.kept),
+            sample=self._add(self.sample, found.sample),
+            steps=(*self.steps, self._count(layer, found)),
         )
 
     def skip(self, layer: str) -> Self:
@@ -99,6 +100,9 @@ class Chain(Generic[Rows]):
             self,
             removals=join(chain.removals for chain in chains),
             edges=join(chain.edges for chain in chains),
+            near_misses=join(chain.near_misses for chain in chains),
+            kept=join(chain.kept for chain in chains),
+            sample=join(chain.sample for chain in chains),
             spans=join(chain.spans for chain in chains),
             steps=tuple(
                 _add_up(dict(zip(parts, steps, strict=True)))
@@ -107,6 +111,12 @@ class Chain(Generic[Rows]):
         )
 
     def _count(self, layer: str, found: Found[Rows]) -> Layered:
+        if found.counts is not None:
+            signed = found.counts.signed
+            removed = found.counts.elected.rows
+            return Layered(
+                layer=layer, documents=signed.rows, text_bytes=signed.text_bytes, tokens=signed.tokens, removed=removed
+            )
         measure = self.engine.measure
         given = measure(found.documents, "text_bytes")
         return Layered(
@@ -118,14 +128,14 @@ class Chain(Generic[Rows]):
             details=found.details,
         )
 
-    def _add_removals(self, layer: str, found: Found[Rows], components: Rows | None) -> Rows | None:
+    def _add_removals(self, layer: str, found: Found[Rows]) -> Rows | None:
         """Return all removals, those of earlier layers in favour of what stays."""
         if self.removals is None or found.removals is None:
             return found.removals if self.removals is None else self.removals
         engine = self.engine
         schema = arrow.removals(engine.id_type)
         emitted = pa.schema([(KEY, pa.int64()), (ROLE, pa.int64()), *schema])
-        known = found.removals if components is None else engine.concat(found.removals, components)
+        known = found.removals if found.kept is None else engine.concat(found.removals, found.kept)
         roles = [
             engine.map(rows, partial(_note_role, role=role, schema=emitted), emitted)
             for rows, role in ((self.removals, WAITING), (known, FOUND))
@@ -139,12 +149,11 @@ class Chain(Generic[Rows]):
         )
         return engine.concat(followed, found.removals)
 
-    def _add_edges(self, found: Found[Rows]) -> Rows | None:
-        if found.removals is None or not found.edges:
-            return self.edges
-        engine = self.engine
-        edges = engine.map(found.removals, _to_edges, arrow.EDGES)
-        return edges if self.edges is None else engine.concat(self.edges, edges)
+    def _add(self, earlier: Rows | None, found: Rows | None) -> Rows | None:
+        """Return the rows of both."""
+        if earlier is None or found is None:
+            return found if earlier is None else earlier
+        return self.engine.concat(earlier, found)
 
     def _add_spans(self, layer: str, found: Found[Rows]) -> Rows | None:
         """Return all spans, in characters of the whole texts."""
@@ -222,13 +231,6 @@ def _follow(batches: Batches, *, schema: pa.Schema) -> Batches:
             for name in schema.names
         ]
         yield pa.RecordBatch.from_arrays(columns, schema=schema)
-
-
-def _to_edges(batches: Batches) -> Batches:
-    for batch in batches:
-        others = pa.array(to_doc_ids(batch["representative_id"]))
-        ends = [pc.min_element_wise(batch["doc_id"], others), pc.max_element_wise(batch["doc_id"], others)]
-        yield pa.RecordBatch.from_arrays([*ends, batch["jaccard"]], schema=arrow.EDGES)
 
 
 def _note_effect(batches: Batches, *, effect: str) -> Batches:

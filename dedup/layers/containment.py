@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
-from dedup.engine.engine import Batches, Engine, Rows, Shuffle, Work
+from dedup.engine.engine import Batches, Engine, Rows, Shuffle, Work, describe
 from dedup.kernels import election
 from dedup.kernels.runs.counting import add_groups
 from dedup.kernels.runs.groups import join_groups
@@ -16,7 +16,7 @@ from dedup.kernels.text.tokenizer import Tokenizer
 from dedup.layers import including
 from dedup.layers.copies import OWNER, Choice, name_owners, spare
 from dedup.layers.including import LARGER, RANKED
-from dedup.layers.layer import Found
+from dedup.layers.layer import Found, to_edges
 from dedup.layers.ordering import ordered, rank_documents
 from dedup.settings.layers import Containment
 from dedup.tables import arrow
@@ -47,7 +47,8 @@ class ContainmentLayer:
         compared with it: so of a chain of inclusions each is compared with its last alone.
         """
         settings = self.settings
-        documents = engine.scan(
+        documents = describe(
+            engine,
             "documents",
             partial(including.shingle_batch, shingle_size=self.shingle_size, tokenizer=self.tokenizer),
             including.SETS,
@@ -211,15 +212,17 @@ class ContainmentLayer:
                 schema=including.BINNED,
             ),
         )
-        connected = engine.connect("components", edges, ("doc_id", f"{LARGER}doc_id"))
+        links = engine.map(edges, including.to_links, including.LINKS)
+        components = engine.connect("components", links, engine.measure(links)["rows"])
+        connected = engine.join(edges, components, "doc_id")
         schema = arrow.removals(engine.id_type)
         owned = schema.append(pa.field(OWNER, pa.int64()))
         elected = engine.group(
             "elected",
             connected,
             Shuffle(
-                emitted=compared_schema.append(pa.field("component", pa.int64())),
-                by=["component"],
+                emitted=compared_schema.append(pa.field("component_id", pa.int64())),
+                by=["component_id"],
                 order=["doc_id", f"{LARGER}doc_id"],
                 work=partial(elect_batches, choice=self.choice, schema=owned),
                 schema=owned,
@@ -245,7 +248,7 @@ class ContainmentLayer:
         return Found(
             documents=documents,
             removals=removals,
-            edges=True,
+            edges=to_edges(engine, removals),
             details={
                 "compared": sum(bins),
                 "contained": engine.measure(edges)["rows"],
@@ -261,7 +264,7 @@ class ContainmentLayer:
 
 def elect_batches(batches: Batches, *, choice: Choice, schema: pa.Schema) -> Batches:
     """Choose who goes of the components of edges, which nothing joins to others."""
-    for batch in join_groups(batches, ["component"]):
+    for batch in join_groups(batches, ["component_id"]):
         yield elect(batch, choice, schema)
 
 

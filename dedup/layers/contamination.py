@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from dedup.engine.engine import Engine, Rows, Shuffle, Work
+from dedup.engine.engine import Engine, Rows, Shuffle, Work, describe
 from dedup.kernels.runs.counting import add_groups
 from dedup.kernels.text.grams import Index
 from dedup.kernels.text.matches import Known
@@ -83,9 +83,9 @@ class ContaminationLayer:
         """Return all documents, their grams that are in the index, and what makes HITS of these."""
         read = partial(matching.read, known=index.filter, size=self.settings.match_tokens, tokenizer=self.tokenizer)
         if index.high.size <= self.broadcast:
-            documents = engine.scan("documents", partial(read, index=index), matching.NUMBERED)
+            documents = describe(engine, "documents", partial(read, index=index), matching.NUMBERED)
             return documents, documents, partial(matching.flatten, schema=matching.HITS)
-        documents = engine.scan("documents", partial(read, index=None), matching.HASHED)
+        documents = describe(engine, "documents", partial(read, index=None), matching.HASHED)
         whole = matching.to_rows(index, pa.schema([*arrow.register(engine.id_type), *matching.HASHED]))
         hits = engine.group(
             "hits",

@@ -7,10 +7,10 @@ from itertools import pairwise
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dedup.engine.engine import Engine, Rows
+from dedup.engine.engine import Engine, Rows, describe
 from dedup.kernels.text.tokenizer import Tokenizer
 from dedup.layers.copies import KEYS, Choice, remove_copies, to_keys
-from dedup.layers.layer import Found
+from dedup.layers.layer import Found, to_edges
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,9 +24,9 @@ class ExactLayer:
 
     def find(self, engine: Engine[Rows]) -> Found[Rows]:
         """Search the documents: one pass over the text, of which digests travel only."""
-        documents = engine.scan("documents", partial(_describe, tokenizer=self.tokenizer), KEYS)
+        documents = describe(engine, "documents", partial(_describe, tokenizer=self.tokenizer), KEYS)
         removals = remove_copies(engine, documents, layer=self.name, kind="equal", jaccard=1.0, choice=self.choice)
-        return Found(documents=documents, removals=removals, edges=True)
+        return Found(documents=documents, removals=removals, edges=to_edges(engine, removals))
 
 
 def _describe(batch: pa.RecordBatch, *, tokenizer: Tokenizer | None) -> dict[str, pa.Array]:

@@ -49,6 +49,7 @@ OPEN = arrow.integers("doc_id", "role", "shingle", "place", "seeks")
 OUT, CLAIM = range(2)
 LEFT = arrow.integers("shingle", "place", "doc_id", "seeks", "is_open")
 """CLAIMS whose documents find others than the first: `is_open` 1 of those that can be found."""
+LINKS = arrow.integers("left_id", "right_id")
 MISSING = arrow.integers("doc_id", "missed")
 BINNED = arrow.integers("bin", "pairs")
 LARGER = "larger_"
@@ -326,6 +327,13 @@ def select_edges(batches: Batches, *, threshold: float) -> Batches:
     for batch in batches:
         needed = containment.count_needed(batch["size"].to_numpy(), threshold)
         yield batch.filter(pa.array(batch["shared"].to_numpy() >= needed))
+
+
+def to_links(batches: Batches) -> Batches:
+    """Return the documents of pairs, the lesser on the left."""
+    for batch in batches:
+        ends = batch["doc_id"].to_numpy(), batch[f"{LARGER}doc_id"].to_numpy()
+        yield pa.RecordBatch.from_arrays([np.minimum(*ends), np.maximum(*ends)], schema=LINKS)
 
 
 def bin_pairs(batches: Batches) -> Batches:

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dedup.engine.engine import Batches, Engine, Rows, Shuffle
+from dedup.engine.engine import Batches, Engine, Rows, Shuffle, describe
 from dedup.kernels.ids import to_doc_ids
 from dedup.kernels.runs.bounds import mark_firsts
 from dedup.kernels.runs.counting import UNBOUNDED, add_groups, count_groups, drop_repeated
@@ -63,7 +63,7 @@ class LinesLayer:
         exactly.
         """
         settings = self.settings
-        documents = engine.scan("documents", partial(_read, settings=settings, tokenizer=self.tokenizer), HELD)
+        documents = describe(engine, "documents", partial(_read, settings=settings, tokenizer=self.tokenizer), HELD)
         common = engine.group(
             "common",
             documents,

@@ -17,13 +17,12 @@ from typing import Literal
 
 import pyarrow as pa
 
-from dedup.engine.engine import Engine, Rows, Shuffle
+from dedup.engine.engine import Engine, Rows, Shuffle, describe
 from dedup.kernels.text.tokenizer import Tokenizer
-from dedup.layers import cutting, repeats
+from dedup.layers import cutting, repeats, tallies
 from dedup.layers.cutting import Fate
 from dedup.layers.layer import Found
 from dedup.layers.ordering import Rules, ordered, rank_documents
-from dedup.layers.tallies import describe
 from dedup.settings.layers import Passages
 from dedup.tables import arrow
 
@@ -46,7 +45,7 @@ class PassagesLayer:
         """Search the documents."""
         settings = self.settings
         describe_grams = partial(repeats.describe_grams, length=settings.tokens, tokenizer=self.tokenizer)
-        documents = engine.scan("documents", describe_grams, repeats.SELECTED)
+        documents = describe(engine, "documents", describe_grams, repeats.SELECTED)
         pieces = self._find_pieces(engine, documents)
         schema = cutting.verified(engine.id_type)
         found = self._verify(engine, pieces, schema)
@@ -73,7 +72,7 @@ class PassagesLayer:
                 plain = arrow.removals(engine.id_type)
                 removals = engine.select(removals, *plain.names)
         effect: Literal["cut", "mark"] = "mark" if settings.action == "mark" else "cut"
-        details = describe(engine, documents, found, schema, length=settings.tokens, fate=fate)
+        details = tallies.describe(engine, documents, found, schema, length=settings.tokens, fate=fate)
         return Found(documents=documents, removals=removals, spans=spans, effect=effect, details=details)
 
     def _find_pieces(self, engine: Engine[Rows], documents: Rows) -> Rows:

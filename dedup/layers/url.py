@@ -8,7 +8,7 @@ from functools import partial
 import ada_url
 import pyarrow as pa
 
-from dedup.engine.engine import Engine, Rows
+from dedup.engine.engine import Engine, Rows, describe
 from dedup.layers.copies import KEYS, Choice, remove_copies, to_keys
 from dedup.layers.layer import Found
 
@@ -65,7 +65,7 @@ class UrlLayer:
 
     def find(self, engine: Engine[Rows]) -> Found[Rows]:
         """Search the documents: one pass over the rows, of which digests travel only."""
-        documents = engine.scan("documents", partial(_describe, place=self.place, form=self.form), KEYS)
+        documents = describe(engine, "documents", partial(_describe, place=self.place, form=self.form), KEYS)
         removals = remove_copies(engine, documents, layer=self.name, kind="url", jaccard=None, choice=self.choice)
         return Found(documents=documents, removals=removals)
 

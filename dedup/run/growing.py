@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dedup.engine.memory import MemoryEngine
 from dedup.engines import passes
-from dedup.engines.tables import MemoryEngine
 from dedup.engines.values import Register
 from dedup.engines.workers import Processes, open_beside
 from dedup.errors import ConfigError, DataError, SchemaError, StorageError

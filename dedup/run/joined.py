@@ -6,13 +6,13 @@ from dataclasses import dataclass, replace
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from dedup.layers.near import Read
 from dedup.run.applied import Applied
 from dedup.settings.layers import NEAR
 from dedup.stages import edges, identical
 from dedup.stages.placement import fits_broadcast
 from dedup.stages.table import Keep, Table, count_rows
 from dedup.store.joins.adding import Grown
+from dedup.store.joins.signing import Read
 from dedup.store.schemas import NO_SET
 from dedup.tables import schemas
 from dedup.tables.counts import Collapsed, Connected, Elected, Near
@@ -57,8 +57,8 @@ def tell(keep: Keep, grown: Grown, read: Read, threshold: float) -> Told:
         edges=found,
         spans=None,
         cuts=None,
-        near=[],
         few=few and grown.joined.near_misses is not None,
+        few_edges=few and grown.joined.near_misses is not None,
         removes=bool(members.counts) or repeated is not None,
         near_misses=misses,
         named=named,

@@ -15,7 +15,6 @@ from dedup.display import size
 from dedup.errors import ConfigError
 from dedup.files.storage import Storage as FileStorage
 from dedup.informing import BASELINE, PLOTS, SOURCES
-from dedup.layers.near import NearLayer, Read
 from dedup.report.build import Outcome
 from dedup.report.summary import Drawing, draw
 from dedup.run.clock import Clock
@@ -35,9 +34,11 @@ from dedup.settings.hashspec import HashSpec
 from dedup.settings.layers import NEAR
 from dedup.stages.components import Connecting
 from dedup.stages.placement import sample_share
+from dedup.stages.signatures import select_sample
 from dedup.stages.table import Keep
 from dedup.store.joins.adding import Arrival, Grown, grow
 from dedup.store.joins.arriving import digest_content
+from dedup.store.joins.signing import Read, Signer
 from dedup.store.joins.step import name_under
 from dedup.store.state import State, create, read_state
 from dedup.store.tables import Tables
@@ -80,15 +81,12 @@ def _run(growth: Growth, spark: SparkSession, job: Job, storage: Storage, worksp
         read_state(tables).check(config, spec, id_type)
     workspace.open({**identify(job, spec, given.fingerprint), **growth.identity}, overwrite=job.overwrite)
     keep, cores = Kept(spark, workspace), spark.sparkContext.defaultParallelism
-    near = NearLayer(
-        config=config,
+    near = Signer(
         tokenizer=tokenizer,
         spec=spec,
         id_column=given.id_column,
         sample_share=sample_share(given.size),
-        labels=None,
         cores=cores,
-        checkpoints=workspace.checkpoints,
         keep=keep,
         stage=clock,
     )
@@ -162,7 +160,7 @@ def _publish(
     )
 
     def draw_plots() -> Drawing:
-        sample, removed = read_sample(clock, signed.frame, told.applied.removals)
+        sample, removed = read_sample(clock, select_sample(signed.frame), told.applied.removals)
         return draw(config, counts, sample, removed, baseline)
 
     with ThreadPoolExecutor() as beside:

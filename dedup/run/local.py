@@ -1,17 +1,15 @@
 """A run that one process searches: files in, layers on the memory engine, files out, with Spark or without."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dedup.engines import passes
-from dedup.engines.tables import MemoryEngine
+from dedup.engine.memory import MemoryEngine
 from dedup.engines.values import Register
 from dedup.engines.workers import Open, Processes, count_cores, open_beside
 from dedup.errors import ConfigError, DataError, SchemaError
@@ -22,7 +20,7 @@ from dedup.files.storage import Storage
 from dedup.informing import PLOTS, SOURCES, TEXTS, Inform
 from dedup.kernels.sets.identical import find_repeated
 from dedup.layers.chain import Chain
-from dedup.layers.layer import NothingToSearchError
+from dedup.layers.near.signing import warm
 from dedup.layers.spans import write_spans
 from dedup.report.build import Outcome
 from dedup.report.profiles import unite
@@ -30,21 +28,23 @@ from dedup.report.summary import FIGURES, Drawing, draw
 from dedup.run.clock import Clock
 from dedup.run.fates import Fates, Repeated
 from dedup.run.job import Job
-from dedup.run.layers import list_noted, make_layer, name_repeated
+from dedup.run.layers import name_repeated
 from dedup.run.opening import choose_cores, choose_split_bytes, list_input, open_input
 from dedup.run.overlap import check_apart
 from dedup.run.pairs import read_pairs
-from dedup.run.profiles import PROFILE, PROFILES, Part, choose_parts, list_parts, scan, tell_parts
+from dedup.run.profiles import PROFILE, Part, list_parts, tell_parts
 from dedup.run.publication import conclude, identify, read_baseline
-from dedup.run.searching import Searched, search
-from dedup.run.signing import Reading, choose_signing
+from dedup.run.search import Context, Searched, make_signing, search
 from dedup.run.sinking import Explained, FileWriter
 from dedup.run.workspace import Workspace, locate
 from dedup.settings.keeping import needs_spark
 from dedup.settings.layers import NEAR
 from dedup.settings.options import Config
 from dedup.tables import arrow
-from dedup.tables.counts import Layered, Stored, Written
+from dedup.tables.counts import Near, Written
+
+KEY_BYTES = 8
+"""A band key."""
 
 
 class Spark(NamedTuple):
@@ -109,20 +109,25 @@ def search_files(
         ThreadPoolExecutor(1) if spark else open_beside(FIGURES) as plotting,
         begin(source, watch=clock.watch) as workers,
     ):
+        context = Context(size=listing.size, labels=labels, holds_sets=True)
         if spark is None and cores > 1 and NEAR in config.layers:
             for part in parts:
-                passes.warm(choose_signing(part.config, part.tokenizer, listing))
-        engine = MemoryEngine(workers=workers, splits=splits, id_type=source.id_type, id_column=config.input.id_column)
-        task = partial(_search, config=config, labels=labels, listing=listing, cores=cores)
-        found = _Found.of(engine, parts, config, task, clock)
+                warm(make_signing(part, context))
+        engine = MemoryEngine(
+            workers=workers,
+            splits=splits,
+            id_type=source.id_type,
+            id_column=config.input.id_column,
+            threads=cores,
+        )
+        found = search(engine, parts, config, context, clock)
         register = Register.of(found.documents)
         removals = found.chain.removals
         if removals is None:
             removals = arrow.removals(source.id_type).empty_table()
-        fates = Fates.of(register, removals, _find_repeated(config, engine, found.near))
-        nears = {name: each.count(labels) for name, each in found.near.items()}
-        counts = unite([*nears.values()])
-        sample = [each for searched in found.near.values() for each in searched.signed.list_sample()]
+        fates = Fates.of(register, removals, _find_repeated(config, engine, found.chain))
+        counts = unite([*found.near.values()])
+        sample = list_sample(found.chain.sample)
         removed = {doc_id for doc_id, _ in sample}.intersection(removals["doc_id"].to_pylist())
         # What the report shows takes a second, in which this process only waits for the workers.
         drawing = plotting.submit(draw, config, counts, sample, removed, baseline)
@@ -137,7 +142,7 @@ def search_files(
             layers=found.chain.steps,
             near=counts,
             profiles=tell_parts(
-                parts, found.by_profile, nears, _count_removals(found, fates) if config.profile else {}
+                parts, found.by_profile, found.near, _count_removals(found, fates) if config.profile else {}
             ),
             written=written,
             stages=clock.report(),
@@ -146,7 +151,7 @@ def search_files(
             survival_by_source=clock.inform(SOURCES, fates.count_sources, register)
             if config.input.source_column
             else None,
-            signature_bytes=sum(each.signed.nbytes for each in found.near.values()),
+            signature_bytes=count_signature_bytes(parts, found.near),
             baseline=baseline,
             engine="memory" if spark is None else "spark",
             search="process",
@@ -158,91 +163,20 @@ def search_files(
         return conclude(job, workspace, outcome, drawn, inform=clock.inform, plotting=plotting)
 
 
-class _Layered(NamedTuple):
-    """Result of the layers of one profile, or of all documents."""
-
-    chain: Chain[pa.Table]
-    near: Searched | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Found:
-    """Result of all layers."""
-
-    chain: Chain[pa.Table]
-    documents: pa.Table
-    """REGISTER; with the number of the `profile` where there are any."""
-    near: Mapping[str, Searched]
-    """By profile; none where the layer did not run."""
-    by_profile: Mapping[str, Sequence[Layered]]
-    """The counts of the layers of each profile that has documents."""
-
-    @classmethod
-    def of(
-        cls,
-        engine: MemoryEngine,
-        parts: Sequence[Part],
-        config: Config,
-        task: Callable[[MemoryEngine, Part, Clock], _Layered],
-        clock: Clock,
-    ) -> Self:
-        """Run the layers, for each profile by itself."""
-        if not config.profile:
-            [part] = parts
-            chain, near = task(engine, part, clock)
-            assert chain.documents is not None
-            return cls(chain=chain, documents=chain.documents, near={} if near is None else {"": near}, by_profile={})
-        with clock.time(PROFILES):
-            documents = scan(engine, config)
-        clock.note(PROFILES, Stored(rows=documents.num_rows))
-        sizes = dict(enumerate(np.bincount(documents[PROFILE].to_numpy()).tolist()))
-        found = {}
-        for part in choose_parts(parts, sizes):
-            assert part.chosen is not None
-            found[part.name] = task(engine.choose(part.chosen), part, clock.of(part.prefix))
-        chains = {name: each.chain for name, each in found.items()}
-        return cls(
-            chain=Chain(engine=engine, documents=engine.known.documents).unite(chains),
-            documents=documents,
-            near={name: each.near for name, each in found.items() if each.near is not None},
-            by_profile={name: chain.steps for name, chain in chains.items()},
-        )
+def list_sample(sample: pa.Table | None) -> list[tuple[int, bytes]]:
+    """Return the tokens of the documents of the sample by doc_id."""
+    return (
+        [] if sample is None else list(zip(*(sample[name].to_pylist() for name in ("doc_id", "tokens")), strict=True))
+    )
 
 
-def _search(
-    engine: MemoryEngine,
-    part: Part,
-    clock: Clock,
-    *,
-    config: Config,
-    labels: pa.Table | None,
-    listing: Listing,
-    cores: int,
-) -> _Layered:
-    """Run the layers one after another."""
-    chain: Chain[pa.Table] = Chain(engine=engine)
-    searched: Searched | None = None
-    noted = len(list_noted(config))
-    for name in config.layers:
-        rest = chain.rest(name)
-        assert isinstance(rest, MemoryEngine)
-        if name == NEAR:
-            signing = choose_signing(part.config, part.tokenizer, listing)
-            reading = Reading(engine=rest, config=part.config, signing=signing)
-            try:
-                searched = search(reading, labels, clock, cores)
-            except NothingToSearchError:
-                chain = chain.skip(name)
-            else:
-                chain = chain.add(name, searched.to_found(), searched.to_step(), searched.list_kept())
-        else:
-            with clock.time(name):
-                chain = chain.add(name, make_layer(name, part.config, part.tokenizer, noted).find(rest))
-            clock.note(name, chain.steps[-1])
-    return _Layered(chain, searched)
+def count_signature_bytes(parts: Sequence[Part], near: Mapping[str, Near]) -> int:
+    """Return the bytes of all signatures and band keys."""
+    specs = {part.name: part.spec for part in parts}
+    return sum(counts.signed.rows * specs[name].bands * (specs[name].rows + KEY_BYTES) for name, counts in near.items())
 
 
-def _count_removals(found: _Found, fates: Fates) -> dict[tuple[int, str], int]:
+def _count_removals(found: Searched[pa.Table], fates: Fates) -> dict[tuple[int, str], int]:
     """Return the documents removed by the number of their profile and the layer."""
     profiles = found.documents[PROFILE].take(pa.array(fates.places))
     counted = pa.table({PROFILE: profiles, "layer": fates.removals["layer"]}).group_by([PROFILE, "layer"])
@@ -250,38 +184,34 @@ def _count_removals(found: _Found, fates: Fates) -> dict[tuple[int, str], int]:
     return {(row[PROFILE], row["layer"]): row["count_all"] for row in rows}
 
 
-def _find_repeated(config: Config, engine: MemoryEngine, near: Mapping[str, Searched]) -> Repeated:
+def _find_repeated(config: Config, engine: MemoryEngine, chain: Chain[pa.Table]) -> Repeated:
     """Return the rows of equal content that go, if a layer is for them."""
     doc_ids, members = np.empty(0, np.int64), arrow.removals(engine.id_type).empty_table()
     layer, kind = name_repeated(config.layers)
     if layer:
         doc_ids = find_repeated(engine.known.documents["doc_id"].to_numpy())[0]
-    members = pa.concat_tables([members, *(each.list_kept() for each in near.values())])
-    return Repeated(doc_ids, layer, kind, members)
+    return Repeated(doc_ids, layer, kind, members if chain.kept is None else chain.kept)
 
 
-def _write(writer: FileWriter, found: _Found, register: Register, fates: Fates, inform: Inform) -> Written:
+def _write(writer: FileWriter, found: Searched[pa.Table], register: Register, fates: Fates, inform: Inform) -> Written:
     """Write what was found, and the tables that explain it."""
     chain = found.chain
     engine = chain.engine
     assert isinstance(engine, MemoryEngine)
     assert chain.documents is not None
-    edges = [each.list_edges() for each in found.near.values()]
-    if chain.edges is not None:
-        edges.append(chain.edges)
-    near_misses = [each.found.near_misses for each in found.near.values()]
     spans = of_text = None
     if chain.spans is not None:
         spans = write_spans(engine, chain.spans)
         of_text = chain.spans.filter(pc.equal(chain.spans["effect"], "cut"))
     none = arrow.EDGES.empty_table()
+    edges, near_misses = (none if each is None else each for each in (chain.edges, chain.near_misses))
     return writer.write(
         engine.workers,
         engine.splits,
         inform=inform,
         register=register,
         fates=fates,
-        explained=Explained(pa.concat_tables([none, *edges]), pa.concat_tables([none, *near_misses]), spans),
+        explained=Explained(edges, near_misses, spans),
         cuts=engine.without(None, of_text, "output").left.cuts,
         rejected=engine.known.rejected,
     )

@@ -7,19 +7,23 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Protocol
 
+import pyarrow as pa
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
+from pyspark.sql.pandas.types import from_arrow_schema
 
+from dedup.engine.spark import SparkEngine
 from dedup.errors import AlertError, CapacityError, DataError, DedupError, SchemaError, StorageError
 from dedup.files.listing import Listing
 from dedup.files.splits import cut
 from dedup.files.storage import Storage as FileStorage
 from dedup.files.systems import absolute, is_local
 from dedup.informing import PLOTS, SOURCES
-from dedup.layers.near import NearLayer
+from dedup.layers.chain import Chain
+from dedup.layers.spans import write_spans
 from dedup.report.build import Outcome
 from dedup.report.profiles import unite
 from dedup.report.summary import Drawing, draw
@@ -30,14 +34,14 @@ from dedup.run.faults import recognise
 from dedup.run.input import list_folders, load_table, read_input, take_table
 from dedup.run.job import Job
 from dedup.run.labels import read_labels
-from dedup.run.layering import count_removals, search
-from dedup.run.layers import list_noted
-from dedup.run.local import Spark, search_files
+from dedup.run.layers import list_noted, name_repeated
+from dedup.run.local import Spark, count_signature_bytes, list_sample, search_files
 from dedup.run.opening import SPLIT_BYTES, assume, estimate_need, fits_driver, list_input, open_input
 from dedup.run.overlap import check_apart
-from dedup.run.profiles import list_parts, tell_parts
+from dedup.run.profiles import PROFILE, list_parts, tell_parts
 from dedup.run.publication import conclude, identify, read_baseline
 from dedup.run.reach import find_obstacle_beside, is_on_disk
+from dedup.run.search import Context, Searched, search
 from dedup.run.session import find_heap
 from dedup.run.sinking import FileWriter
 from dedup.run.spreading import SpreadWriter
@@ -47,13 +51,13 @@ from dedup.run.workspace import Workspace, locate
 from dedup.run.writing import Result, RowWriter, TableWriter, list_copies
 from dedup.settings.keeping import list_columns, needs_spark
 from dedup.settings.options import Config
-from dedup.stages import documents, output, signatures
+from dedup.stages import documents, output
 from dedup.stages.components import Connecting
 from dedup.stages.documents import Corpus
 from dedup.stages.files import WAVES, Files
-from dedup.stages.layering import SparkEngine
-from dedup.stages.placement import sample_share
+from dedup.stages.placement import fits_broadcast
 from dedup.stages.tasks import Tasks
+from dedup.tables import arrow
 from dedup.tables.counts import Near
 
 LOG = logging.getLogger("dedup")
@@ -150,50 +154,44 @@ def _search(
     """Search by tasks of Spark."""
     config = job.config
     parts = list_parts(config)
-    tokenizer, spec = parts[-1].tokenizer, parts[-1].spec
+    spec = parts[-1].spec
     clock = Clock(spark)
     if listing is None:
         given = _open_rows(spark, job, storage, workspace, clock)
     else:
         given = open_files(spark, job, listing, workspace, clock)
     workspace.open(identify(job, spec, given.fingerprint), overwrite=job.overwrite)
-    keep = Tables(spark, workspace)
-    near = NearLayer(
-        config=config,
-        tokenizer=tokenizer,
-        spec=spec,
-        id_column=given.id_column,
-        sample_share=sample_share(given.size),
-        labels=_read_labels(spark, storage, config, given.corpus.id_type),
-        cores=spark.sparkContext.defaultParallelism,
-        checkpoints=workspace.checkpoints,
-        keep=keep,
-        stage=clock,
-    )
+    labels = _read_labels(spark, storage, config, given.corpus.id_type)
     connecting = Connecting(config.components.engine, config.components.driver_edges, workspace.checkpoints)
-    engine = SparkEngine(corpus=given.corpus, keep=keep, id_column=given.id_column, connecting=connecting)
-    searched = search(engine, near, parts, config, keep=keep, clock=clock)
-    found, applied = searched.near, searched.applied
-    counts = unite([each.counts for each in found.values()])
+    engine = SparkEngine(
+        corpus=given.corpus,
+        keep=Tables(spark, workspace),
+        id_column=given.id_column,
+        connecting=connecting,
+        cores=spark.sparkContext.defaultParallelism,
+    )
+    context = Context(size=given.size, labels=labels, holds_sets=False)
+    found = search(engine, parts, config, context, clock)
+    counts = unite([*found.near.values()])
+    applied = _apply(found, engine, config, counts)
     with ThreadPoolExecutor() as beside:
         # The drawing takes as long as the writing of a small corpus, and another core.
-        drawing = beside.submit(_draw, clock, config, counts, applied, baseline)
+        drawing = beside.submit(_draw, clock, config, counts, found.chain, baseline)
         written = clock("output", given.write, applied)
         survival = clock.inform(SOURCES, count_survival, config, applied)
-        removed = count_removals(applied, list_gone(applied)) if config.profile else {}
+        removed = count_removals(found.documents, list_gone(applied)) if config.profile else {}
         drawn = clock.inform(PLOTS, drawing.result) or Drawing()
     given.check_unchanged()
-    sizes = [workspace.table_bytes(f"{part.prefix}signatures") for part in parts if part.name in found]
     outcome = Outcome(
-        layers=searched.steps,
+        layers=found.chain.steps,
         near=counts,
-        profiles=tell_parts(parts, searched.by_profile, {name: each.counts for name, each in found.items()}, removed),
+        profiles=tell_parts(parts, found.by_profile, found.near, removed),
         written=written.counts,
         stages=clock.report(),
         token_ranks=drawn.token_ranks,
         texts=written.texts,
         survival_by_source=survival,
-        signature_bytes=sum(sizes) - counts.signed.sample_bytes if sizes else 0,
+        signature_bytes=count_signature_bytes(parts, found.near),
         baseline=baseline,
         engine="spark",
         search="tasks",
@@ -203,6 +201,53 @@ def _search(
         format=given.format,
     )
     return conclude(job, workspace, outcome, drawn, inform=clock.inform)
+
+
+def _apply(found: Searched[DataFrame], engine: SparkEngine, config: Config, counts: Near) -> Applied:
+    """Return what the output applies."""
+    chain, register = found.chain, engine.known.documents
+    copies = name_repeated(config.layers)
+    none = register.sparkSession.createDataFrame([], from_arrow_schema(arrow.removals(engine.id_type)))
+    spans = cuts = None
+    if chain.spans is not None:
+        spans = write_spans(engine.without(None, None, "output"), chain.spans)
+        cuts = chain.spans.filter(F.col("effect") == "cut").select("doc_id", "begin", "end")
+    gone = sum(step.removed for step in chain.steps)
+    repeated = engine.known.repeated if copies[0] else None
+    pairs = max(counts.verified.compared, counts.verified.rows + counts.collapsed.rows) + gone
+    return Applied(
+        documents=register,
+        rows=chain.steps[0].documents,
+        text_bytes=chain.steps[0].text_bytes,
+        layers=config.layers,
+        removals=none if chain.removals is None else chain.removals,
+        repeated=repeated,
+        copies=copies,
+        members=(none if chain.kept is None else chain.kept).select("doc_id", "component_id"),
+        edges=chain.edges,
+        near_misses=chain.near_misses,
+        spans=spans,
+        cuts=cuts,
+        few=fits_broadcast(gone),
+        few_edges=fits_broadcast(pairs),
+        removes=bool(gone) or repeated is not None,
+        examples=counts.elected.shown,
+    )
+
+
+def count_removals(documents: DataFrame, removals: DataFrame) -> dict[tuple[int, str], int]:
+    """Return the documents removed by the number of their profile and the layer.
+
+    Parameters
+    ----------
+    documents
+        REGISTER with the number of the `profile`.
+    removals
+        REMOVALS, copies of equal rows among them.
+    """
+    profiles = documents.select("doc_id", PROFILE).distinct()
+    counted = removals.select("doc_id", "layer").join(profiles, on="doc_id", how="inner").groupBy(PROFILE, "layer")
+    return {(row[PROFILE], row["layer"]): row["count"] for row in counted.count().collect()}
 
 
 def count_survival(config: Config, applied: Applied) -> dict[str, dict[str, int]] | None:
@@ -332,34 +377,33 @@ def _open_rows(spark: SparkSession, job: Job, storage: Storage, workspace: Works
     )
 
 
-def _read_labels(spark: SparkSession, storage: Storage, config: Config, id_type: T.DataType) -> DataFrame | None:
-    """Return LABELS of the duplicates among the labelled pairs; None where none are given."""
+def _read_labels(spark: SparkSession, storage: Storage, config: Config, id_type: T.DataType) -> pa.Table | None:
+    """Return left_id and right_id of the duplicates among the labelled pairs; None where none are given."""
     path = config.evaluation.labeled_pairs
     if not path:
         return None
-    return read_labels(spark, storage, path, id_type=id_type, where="evaluation.labeled_pairs").filter("duplicate")
+    labels = read_labels(spark, storage, path, id_type=id_type, where="evaluation.labeled_pairs")
+    return labels.filter("duplicate").select("left_id", "right_id").toArrow()
 
 
-def _draw(clock: Clock, config: Config, counts: Near, applied: Applied, baseline: Mapping[str, Any] | None) -> Drawing:
+def _draw(
+    clock: Clock, config: Config, counts: Near, chain: Chain[DataFrame], baseline: Mapping[str, Any] | None
+) -> Drawing:
     """Read the sample of tokens, and draw the plots."""
-    sample: list[tuple[int, bytes]] = []
-    removed: set[int] = set()
-    for found in applied.near:
-        drawn, gone = read_sample(clock, found.signatures, found.removals)
-        sample += drawn
-        removed |= gone
+    sample, removed = list[tuple[int, bytes]](), set[int]()
+    if chain.sample is not None and chain.removals is not None:
+        sample, removed = read_sample(clock, chain.sample, chain.removals)
     return draw(config, counts, sample, removed, baseline)
 
 
-def read_sample(clock: Clock, signed: DataFrame, removals: DataFrame) -> tuple[list[tuple[int, bytes]], set[int]]:
-    """Read the sample of tokens that SIGNATURES hold, and which of its documents REMOVALS name; none where it fails."""
-    return clock.inform("the sample of tokens", _read_sample, clock, signed, removals) or ([], set())
+def read_sample(clock: Clock, sample: DataFrame, removals: DataFrame) -> tuple[list[tuple[int, bytes]], set[int]]:
+    """Return the tokens of the documents of a sample, and which of these REMOVALS name; none where that fails."""
+    return clock.inform("the sample of tokens", _read_sample, clock, sample, removals) or ([], set())
 
 
-def _read_sample(clock: Clock, signed: DataFrame, removals: DataFrame) -> tuple[list[tuple[int, bytes]], set[int]]:
+def _read_sample(clock: Clock, sample: DataFrame, removals: DataFrame) -> tuple[list[tuple[int, bytes]], set[int]]:
     with clock.group("output"):
-        rows = signatures.select_sample(signed).toArrow()
+        rows = sample.toArrow()
         drawn = F.broadcast(removals.sparkSession.createDataFrame(rows.select(["doc_id"])))
         gone = removals.select("doc_id").join(drawn, on="doc_id", how="left_semi").toArrow()
-    sample = list(zip(rows["doc_id"].to_pylist(), rows["tokens"].to_pylist(), strict=True))
-    return sample, {*gone["doc_id"].to_pylist()}
+    return list_sample(rows), {*gone["doc_id"].to_pylist()}

@@ -7,7 +7,7 @@ from functools import partial
 
 import pyarrow as pa
 
-from dedup.engine.engine import Engine, Rows
+from dedup.engine.engine import Batches, Engine, Rows, Tally
 from dedup.files.chosen import Chosen, Condition, number_profiles
 from dedup.kernels.text.tokenizer import Tokenizer
 from dedup.layers.layer import NothingToSearchError
@@ -17,6 +17,7 @@ from dedup.settings.contract import load_tokenizer
 from dedup.settings.hashspec import HashSpec
 from dedup.settings.options import Config
 from dedup.settings.profiles import DEFAULT
+from dedup.tables import arrow
 from dedup.tables.counts import Layered, Near, Written
 
 LOG = logging.getLogger("dedup")
@@ -55,10 +56,10 @@ def list_parts(config: Config) -> list[Part]:
 
 
 def scan(engine: Engine[Rows], config: Config) -> Rows:
-    """Read all documents: REGISTER with the number of the `profile` of each."""
-    return engine.without(None, None, PROFILES).scan(
-        "documents", partial(_describe, conditions=list_conditions(config)), SCHEMA
-    )
+    """Read all documents: REGISTER with the number of the `profile` of each, and the histogram `profiles`."""
+    schema = pa.schema([*arrow.register(engine.id_type), *SCHEMA])
+    work = partial(_number, conditions=list_conditions(config), schema=schema)
+    return engine.without(None, None, PROFILES).scan("documents", work, schema)
 
 
 def choose_parts(parts: Sequence[Part], counted: Mapping[int, int]) -> Iterator[Part]:
@@ -117,5 +118,12 @@ def tell_parts(
     return told
 
 
-def _describe(batch: pa.RecordBatch, *, conditions: tuple[tuple[Condition, ...], ...]) -> dict[str, pa.Array]:
-    return {PROFILE: pa.array(number_profiles(batch["merged"], conditions))}
+def _number(
+    batches: Batches, *, conditions: tuple[tuple[Condition, ...], ...], schema: pa.Schema
+) -> Iterator[pa.RecordBatch | Tally]:
+    """Give documents the numbers of their profiles; the tally has their histogram."""
+    for batch in batches:
+        numbers = number_profiles(batch["merged"], conditions)
+        yield Tally().add_each(PROFILES, numbers)
+        columns = [batch[name] for name in schema.names if name != PROFILE]
+        yield pa.RecordBatch.from_arrays([*columns, pa.array(numbers)], schema=schema)

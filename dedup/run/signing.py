@@ -11,10 +11,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dedup.engine.memory import MemoryEngine
 from dedup.engines import memory, passes
 from dedup.engines.held import Held
 from dedup.engines.machine import free_bytes
-from dedup.engines.tables import MemoryEngine
 from dedup.engines.values import Features
 from dedup.errors import DataError
 from dedup.files.left import Left

@@ -236,7 +236,7 @@ class SpreadWriter:
 
     def _read_texts(self, applied: Applied) -> dict[int, str]:
         """Return how the texts begin that the report shows, by doc_id."""
-        ids = applied.list_examples()
+        ids = applied.examples
         if not ids:
             return {}
         rows = applied.documents.filter(F.col("doc_id").isin(ids)).select("doc_id", "file", "row").toArrow()

@@ -51,7 +51,9 @@ class Tables:
             counters = Counters(self._spark)
             observation = Observation()
             sums = [F.sum(F.expr(expression)).alias(key) for key, expression in (summed or {}).items()]
-            rows = build(counters).observe(observation, F.count(F.lit(1)).alias("rows"), *sums)
+            # What a column is said to be elsewhere is not true of this table.
+            own = [F.col(each.name).alias(each.name, metadata=each.metadata) for each in schema.fields]
+            rows = build(counters).select(*own).observe(observation, F.count(F.lit(1)).alias("rows"), *sums)
             # Hashes do not compress, so it is not tried.
             options = {"compression": "none", "parquet.enable.dictionary": "false"}
             rows.write.mode("overwrite").options(**options).parquet(self._workspace.new_table(name))

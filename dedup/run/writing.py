@@ -3,7 +3,6 @@
 from collections.abc import Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import reduce
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, DataFrameWriter, Observation
@@ -20,9 +19,8 @@ from dedup.run.merging import check_merge, note_merged
 from dedup.run.workspace import Workspace
 from dedup.settings.keeping import name_merged, parse_merge
 from dedup.settings.options import Config
-from dedup.stages import documents, edges, output
+from dedup.stages import documents, output
 from dedup.stages.exchange import Batches
-from dedup.stages.placement import fits_broadcast
 from dedup.tables.counts import Written
 from dedup.tables.schemas import EDGES
 
@@ -64,51 +62,28 @@ class TableWriter:
 
     def write_edges(self, applied: Applied) -> int:
         """Write the edges in the user's ids."""
-        named = []
-        for found in applied.near:
-            selected = edges.select_edges(found.compared, threshold=found.threshold)
-            broadcast = fits_broadcast(found.counts.elected.rows)
-            named.append(output.name_edges(selected, found.identical, found.members, broadcast=broadcast))
-        if applied.edges is not None or not applied.near:
-            others = applied.edges if applied.edges is not None else self._no_edges(applied)
-            ids = applied.documents.select("doc_id", "id").dropDuplicates(["doc_id"])
-            ids = ids if applied.named is None else applied.named
-            named.append(output.name_near_misses(others, ids, broadcast=applied.few))
-        return self.write("edges", reduce(DataFrame.unionByName, named))
-
-    def write_spans(self, applied: Applied) -> int:
-        """Write what layers have cut or marked, if any does."""
-        return 0 if applied.spans is None else self.write("spans", applied.spans)
-
-    def _no_edges(self, applied: Applied) -> DataFrame:
-        return applied.documents.sparkSession.createDataFrame([], EDGES)
+        return self._write_pairs("edges", applied.edges, applied)
 
     def write_near_misses(self, applied: Applied) -> int:
         """Write the near misses in the user's ids; none where that fails."""
         written = self.clock.inform(NEAR_MISSES, self._write_near_misses, applied)
-        if written is None:
-            ids = applied.documents.select("doc_id", "id")
-            written = self.write("near_misses", output.name_near_misses(self._no_edges(applied), ids, broadcast=True))
-        return written
+        return self._write_pairs("near_misses", None, applied) if written is None else written
 
     def _write_near_misses(self, applied: Applied) -> int:
-        named = []
-        for found in applied.near:
-            few = found.near_misses is not None
-            if few:
-                near_misses = found.compared.sparkSession.createDataFrame(found.near_misses)
-            else:
-                near_misses = edges.select_near_misses(found.compared, threshold=found.threshold)
-            ids = found.signatures.select("doc_id", "id")
-            if found.repeated is not None:
-                ids = ids.distinct()
-            named.append(output.name_near_misses(near_misses, ids, broadcast=few))
-        if not named:
-            few = applied.near_misses is None or applied.few
-            near_misses = self._no_edges(applied) if applied.near_misses is None else applied.near_misses
-            ids = applied.documents.select("doc_id", "id") if applied.named is None else applied.named
-            named.append(output.name_near_misses(near_misses, ids, broadcast=few))
-        return self.write("near_misses", reduce(DataFrame.unionByName, named))
+        return self._write_pairs("near_misses", applied.near_misses, applied)
+
+    def _write_pairs(self, name: str, pairs: DataFrame | None, applied: Applied) -> int:
+        if pairs is None:
+            pairs = applied.documents.sparkSession.createDataFrame([], EDGES)
+        ids = applied.named
+        if ids is None:
+            ids = applied.documents.select("doc_id", "id")
+            ids = ids if applied.repeated is None else ids.dropDuplicates(["doc_id"])
+        return self.write(name, output.name_edges(pairs, ids, broadcast=applied.few_edges))
+
+    def write_spans(self, applied: Applied) -> int:
+        """Write what layers have cut or marked, if any does."""
+        return 0 if applied.spans is None else self.write("spans", applied.spans)
 
 
 def count_layers(removals: DataFrame, applied: Applied, removed: int) -> dict[str, int]:
@@ -162,7 +137,7 @@ class RowWriter:
         DedupError
             When the rows kept and removed are not those of the input.
         """
-        shown = applied.list_examples()
+        shown = applied.examples
         noted = Observation()
         rejected = self.read.corpus.rejected
         # All writes at once: but for the first they are small, and each has its share of waiting for the driver.

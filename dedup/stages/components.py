@@ -2,9 +2,9 @@
 
 import contextlib
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from importlib.util import find_spec
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -12,8 +12,8 @@ from pyspark.sql import functions as F
 
 from dedup.errors import ComponentError
 from dedup.kernels.components import connect
-from dedup.stages.exchange import Batches, gather
-from dedup.stages.table import Keep, Seen, Table
+from dedup.stages.exchange import Batches, Counters, gather
+from dedup.stages.table import Keep, Table, count_rows
 from dedup.tables.counts import Connected
 from dedup.tables.schemas import COMPONENTS, PAIRS
 
@@ -24,30 +24,52 @@ ADAPTIVE = "spark.sql.adaptive.enabled"
 
 
 class Connecting(NamedTuple):
-    """How components are found; see `connect_documents`."""
+    """How components are found."""
 
     engine: str
+    """"driver", "graphframes", or "auto": the driver for forests of up to `driver_edges` edges."""
     driver_edges: int
     checkpoints: str
+    """Folder for GraphFrames' own."""
+
+
+class KeepComponents(Protocol):
+    """Keeps COMPONENTS, with what is known of them besides."""
+
+    def __call__(
+        self, build: Callable[[Counters | None], DataFrame], /, *, tally: Mapping[str, Any] | None = None
+    ) -> DataFrame:
+        """Return the table."""
 
 
 def connect_documents(
     keep: Keep, links: DataFrame, count: int, *, engine: str, driver_edges: int, checkpoints: str
 ) -> Table[Connected]:
-    """Keep COMPONENTS of so many links.
+    """Keep COMPONENTS of so many links: see `connect_links`."""
+    used: list[str] = []
 
-    Parameters
-    ----------
-    engine
-        "driver", "graphframes", or "auto": the driver for forests of up to `driver_edges` edges.
-    checkpoints
-        Folder for GraphFrames' own.
+    def keep_components(
+        build: Callable[[Counters | None], DataFrame], /, *, tally: Mapping[str, Any] | None = None
+    ) -> DataFrame:
+        name = str((tally or {})["engine"])
+        used.append(name)
+        table = keep("components", COMPONENTS, build, count_rows)
+        used.append(str(table.counts))
+        return table.frame
+
+    frame = connect_links(links, count, keep_components, Connecting(engine, driver_edges, checkpoints))
+    return Table(frame=frame, counts=Connected(rows=int(used[1]), engine=used[0]))
+
+
+def connect_links(links: DataFrame, count: int, keep: KeepComponents, connecting: Connecting) -> DataFrame:
+    """Keep COMPONENTS of so many links; their tally says which engine made them.
 
     Raises
     ------
     ComponentError
         When GraphFrames is required and missing, or its result contradicts the links.
     """
+    engine, driver_edges, checkpoints = connecting
     spark = links.sparkSession
     forest = links
     is_contracted = engine == "graphframes" or count > driver_edges
@@ -58,16 +80,12 @@ def connect_documents(
     chosen = available_engine(spark, wanted, required=engine == "graphframes")
     if chosen != wanted:
         LOG.warning("GraphFrames' classes are missing (see scripts/jars): the driver connects %s edges", f"{count:,}")
-
-    def measure(seen: Seen) -> Connected:
-        return Connected(rows=seen["rows"], engine=chosen)
-
     if chosen == "driver":
-        connected = keep("components", COMPONENTS, lambda _: connect_on_driver(forest), measure)
+        connected = keep(lambda _: connect_on_driver(forest), tally={"engine": chosen})
     else:
         with _graphframes_session(spark, checkpoints), contextlib.ExitStack() as cached:
-            connected = keep("components", COMPONENTS, lambda _: connect_with_graphframes(forest, cached), measure)
-        check_components(links, connected.frame)
+            connected = keep(lambda _: connect_with_graphframes(forest, cached), tally={"engine": chosen})
+        check_components(links, connected)
     if is_contracted:
         forest.unpersist()
     return connected

@@ -57,6 +57,10 @@ class Counters:
         """Count how often a text occurs, in a worker: a histogram with a text for each number."""
         self._counts.add(Counter({(name, text): 1}))
 
+    def update(self, counts: Counter[Any]) -> None:
+        """Add sums and histograms, in a worker."""
+        self._counts.add(Counter(counts))
+
     def values(self) -> dict[str, Any]:
         """Return the sums and the histograms, on the driver, once the job is done; those of nothing are missing."""
         counted: dict[str, Any] = {}

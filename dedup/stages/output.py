@@ -199,22 +199,6 @@ def annotate(
     return _columns(annotated, corpus, *ANNOTATIONS)
 
 
-def name_edges(edges: DataFrame, identical: DataFrame, members: DataFrame, *, broadcast: bool) -> DataFrame:
-    """EDGES, IDENTICAL, MEMBERS -> (left_id, right_id, jaccard) in the user's ids, left_id < right_id.
-
-    A document with the shingle set of another is an edge of Jaccard 1 to the least doc_id of that set. `broadcast`:
-    whether MEMBERS fits into every executor's memory.
-    """
-    same = identical.select(F.col("doc_id").alias("left_id"), F.col("set_id").alias("right_id"))
-    every = edges.select("left_id", "right_id", "jaccard").unionByName(same.withColumn("jaccard", F.lit(1.0)))
-    if _are_doc_ids(members):
-        return _order(every, members)
-    for end in ("left", "right"):
-        names = members.select(F.col("doc_id").alias(f"{end}_id"), F.col("id").alias(end))
-        every = every.join(F.broadcast(names) if broadcast else names, on=f"{end}_id", how="inner")
-    return _order(every.select(F.col("left").alias("left_id"), F.col("right").alias("right_id"), "jaccard"), members)
-
-
 def count_sources(signatures: DataFrame, removals: DataFrame) -> dict[str, dict[str, int]]:
     """Count documents and those kept of the SOURCES largest sources, and of all others together."""
     sources = signatures.select("doc_id", "source")
@@ -228,12 +212,12 @@ def count_sources(signatures: DataFrame, removals: DataFrame) -> dict[str, dict[
     return {row[0]: {"documents": row[1], "kept": row[2]} for row in rows}
 
 
-def name_near_misses(near_misses: DataFrame, ids: DataFrame, *, broadcast: bool) -> DataFrame:
-    """NEAR_MISSES, ids (doc_id, id) of all documents -> (left_id, right_id, jaccard) in the user's, left_id < right_id.
+def name_edges(edges: DataFrame, ids: DataFrame, *, broadcast: bool) -> DataFrame:
+    """EDGES, ids (doc_id, id) of all documents -> (left_id, right_id, jaccard) in the user's, left_id < right_id.
 
-    `broadcast`: whether NEAR_MISSES fits into every executor's memory; then no shuffle.
+    `broadcast`: whether EDGES fits into every executor's memory; then no shuffle.
     """
-    named = near_misses
+    named = edges
     if _are_doc_ids(ids):
         return _order(named, ids)
     # The pairs go to the names and not the names to the pairs: of all documents, few are in one.

@@ -113,3 +113,20 @@ def place_comparison(pairs: float, sets: float, set_bytes: float, cores: int) ->
 def place_members(members: float, edges: float, cores: int) -> int:
     """Return the partitions in which whole components come to one place each."""
     return tasks(MEMBER_BYTES * (members + edges), BAND_BYTES, cores)
+
+
+def place_cells(pairs: float, ends: float, documents: float, size: float, cores: int) -> Meeting:
+    """Return how pairs meet what is compared of their documents.
+
+    Parameters
+    ----------
+    pairs
+        Each as often as it is named.
+    ends
+        Documents named.
+    documents, size
+        Documents given, and the bytes of what is compared of them.
+    """
+    moved = min(size, ends * size / max(documents, 1))
+    groups = cell_groups(max(tasks(moved, CELL_BYTES, cores), ceil_div(math.ceil(pairs), CELL_PAIRS)))
+    return Meeting(groups=groups, broadcast=fits_broadcast(min(ends, groups * documents)), whole=size <= WHOLE_BYTES)

@@ -24,6 +24,7 @@ from dedup.kernels import Hashes, Integers
 from dedup.kernels.hashing import mix
 from dedup.kernels.runs.blocks import routes, split
 from dedup.kernels.runs.bounds import mark_firsts
+from dedup.stages.placement import BAND_BYTES, MEMBER_BYTES, tasks
 
 SENT = pa.schema([("target", pa.int32()), ("block", pa.binary())])
 SENT_BYTES = 4 << 20
@@ -34,10 +35,27 @@ RANGES = 32
 BATCH_ROWS = 1 << 16
 
 
-def bring_together(rows: DataFrame, shuffle: Shuffle) -> DataFrame:
-    """Return what a shuffle of int64 columns makes of rows; see `Engine.group`."""
-    emit, work, emitted = shuffle.emit, shuffle.work, shuffle.emitted
+def shuffle_rows(rows: DataFrame, shuffle: Shuffle, expected: float | None, cores: int) -> DataFrame:
+    """Return what a shuffle makes of rows, of which about `expected` travel; see `Engine.group`."""
+    emit, emitted = shuffle.emit, shuffle.emitted
+    given = rows.select(*emitted.names) if emit is None else rows
+    of_numbers = all(field.type == pa.int64() for field in emitted)
     count = int(rows.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)
+    if expected is not None:
+        row_bytes = 8 * len(emitted) if of_numbers else MEMBER_BYTES
+        count = tasks(row_bytes * expected, BAND_BYTES, cores)
+    if of_numbers:
+        return _shuffle_blocks(given, shuffle, count)
+    sent = given if emit is None else given.mapInArrow(emit, from_arrow_schema(emitted))
+    brought = sent.repartition(*shuffle.by) if expected is None else sent.repartition(count, *shuffle.by)
+    if shuffle.in_order:
+        brought = brought.sortWithinPartitions(*shuffle.by, *shuffle.order)
+    return brought.mapInArrow(shuffle.work, from_arrow_schema(shuffle.schema))
+
+
+def _shuffle_blocks(rows: DataFrame, shuffle: Shuffle, count: int) -> DataFrame:
+    """Do so with rows of int64 columns, in blocks."""
+    emit, work, emitted = shuffle.emit, shuffle.work, shuffle.emitted
     targets = routes(count)
     keys = [emitted.get_field_index(name) for name in (*shuffle.by, *shuffle.order)]
     groups = keys[: len(shuffle.by)]
@@ -51,9 +69,9 @@ def bring_together(rows: DataFrame, shuffle: Shuffle) -> DataFrame:
     def receive(batches: Batches) -> Batches:
         cells = chain.from_iterable(batch["block"] for batch in batches)
         blocks = (np.frombuffer(cell.as_buffer(), dtype="<i8").reshape(len(emitted), -1) for cell in cells)
-        return work(_write(put_in_order(blocks, keys), emitted))
+        return work(_write(put_in_order(blocks, keys) if shuffle.in_order else blocks, emitted))
 
-    sent = rows.mapInArrow(send, from_arrow_schema(SENT)).repartition("target")
+    sent = rows.mapInArrow(send, from_arrow_schema(SENT)).repartition(count, "target")
     return sent.mapInArrow(receive, from_arrow_schema(shuffle.schema))
 
 

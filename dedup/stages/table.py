@@ -25,6 +25,9 @@ class Table(Generic[Counts]):
 class Keep(Protocol):
     """A writer of tables; those that an earlier try has finished are not made again."""
 
+    def of(self, part: str) -> "Keep":
+        """Return a writer of the tables of a part, whose names begin so."""
+
     def __call__(
         self,
         name: str,

@@ -63,6 +63,13 @@ EDGES = pa.schema([("left_id", pa.int64()), ("right_id", pa.int64()), ("jaccard"
 """Pairs of doc_ids, left_id < right_id, with their exact Jaccard."""
 
 
+COMPONENTS = pa.schema([("doc_id", pa.int64()), ("component_id", pa.int64())])
+"""Documents that another one resembles, with the least doc_id of their component."""
+
+BUCKETS = pa.schema([("key", pa.int64()), ("size", pa.int64()), ("doc_ids", pa.binary())])
+"""Buckets of two and more documents that share a key; doc_ids are int64, ascending."""
+
+
 def spans_written(id_type: pa.DataType) -> pa.Schema:
     """Return the schema of OUT/spans: SPANS in the user's ids, with what they hold."""
     return pa.schema(

@@ -48,6 +48,16 @@ class Bucketed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Templates:
+    """Counts of the buckets that take the place of those over the cap."""
+
+    rows: int
+    members: int = 0
+    undecided: int = 0
+    """Documents whose pairs are compared under the cap."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Paired:
     """Counts of CANDIDATES."""
 

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dedup.engine.engine import describe
 from dedup.layers import ordering
 from dedup.layers.ordering import ordered, rank_documents
 from tests.layers.tiny import TinyEngine
@@ -21,7 +22,7 @@ RULES = {
 def rank(rows, rule, keys, id_type, seed):
     engine = TinyEngine(rows, id_type, {each: [key] for each, key in keys.items()} if rule == "highest" else {}, seed)
     schema = ordered(id_type)
-    documents = engine.scan("documents", lambda _batch: {}, pa.schema([]))
+    documents = describe(engine, "documents", lambda _batch: {}, pa.schema([]))
     found = rank_documents(
         engine, documents.select(schema.names), schema, [(rule, "")] if rule != "smallest_id" else []
     )

@@ -6,7 +6,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from dedup.engine.engine import Tally
+from dedup.engine.pairing import list_pairs
 from dedup.kernels.ids import to_doc_ids
 from dedup.tables import arrow
 
@@ -31,6 +34,13 @@ class TinyEngine:
     """Tables that may be read once."""
     spent: list = field(default_factory=list)
     """Those of them that have been."""
+
+    collectable: int = 1 << 62
+    tallies: dict = field(default_factory=dict)
+    """Counts by the id of a table."""
+    engines: dict = field(default_factory=dict)
+    held: list = field(default_factory=list)
+    """Tables, so that no other has the id of one."""
 
     def __post_init__(self):
         self.draw = random.Random(self.seed)
@@ -60,16 +70,12 @@ class TinyEngine:
             yield batch.slice(begin, step)
             begin += step
 
-    def scan(self, name, describe, schema):
-        whole = pa.schema([*arrow.register(self.id_type), *schema])
-        found = []
-        for batch in self._split(self.documents):
-            columns = describe(batch)
-            told = [columns[f.name] if f.name in columns else batch[f.name] for f in whole]
-            found.append(pa.RecordBatch.from_arrays(told, schema=whole))
-        return self._note(name, pa.Table.from_batches(found, whole))
+    def scan(self, name, work, schema):
+        parts = [self._run(work, part, schema) for part in self._part(self.documents)]
+        return self._note(name, self._concat(parts, schema))
 
-    def group(self, name, rows, shuffle, *, once=False):
+    def group(self, name, rows, shuffle, *, expected=None, once=False):
+        assert expected is None or expected >= 0
         self._read(rows)
         emitted, by, schema = shuffle.emitted, shuffle.by, shuffle.schema
         emit = shuffle.emit or (lambda batches: (batch.select(emitted.names) for batch in batches))
@@ -81,11 +87,69 @@ class TinyEngine:
             counts = Counter(table[by[0]].to_pylist())
             table = table.filter(pa.array([counts[key] > 1 for key in table[by[0]].to_pylist()], pa.bool_()))
         keys = [table[key].to_numpy() for key in (*by, *shuffle.order)]
-        table = table.take(np.lexsort(keys[::-1]))
+        table = table.take(np.lexsort(keys[::-1]) if shuffle.in_order else self._draw(table.num_rows))
         groups = sum(table[key].to_numpy() * (3 + 2 * n) for n, key in enumerate(by)) % self.partitions
         parts = [table.filter(pa.array(groups == part)) for part in range(self.partitions)]
-        found = [pa.Table.from_batches(shuffle.work(self._split(part)), schema) for part in parts]
-        return self._note(name, pa.concat_tables(found), once=once)
+        found = [self._run(shuffle.work, part, schema) for part in parts]
+        whole = self._concat(found, schema)
+        self.tallies[id(whole)]["emitted"] = self.emitted[name]
+        return self._note(name, whole, once=once)
+
+    def compare(self, name, pairs, documents, comparison, size, *, once=False):
+        assert len(size) == 4
+        self._read(pairs)
+        self._read(documents)
+        named = {pair for batch in self._split(pairs) for pair in self._list_pairs(batch, comparison)}
+        parts = [[] for _ in range(self.partitions)]
+        for pair in sorted(named):
+            parts[self.draw.randrange(self.partitions)].append(pair)
+        found = []
+        for part in parts:
+            ids = sorted({doc_id for pair in part for doc_id in pair})
+            chosen = documents.select(list(comparison.columns))
+            known = chosen["doc_id"].to_pylist()
+            chosen = chosen.take(pa.array([known.index(doc_id) for doc_id in ids], pa.int64()))
+            left, right = (np.array([ids.index(pair[side]) for pair in part], np.int64) for side in (0, 1))
+            compared = comparison.work(comparison.prepare(chosen), left, right)
+            kept = [np.array(ids, np.int64)[ends[compared.chosen]] for ends in (left, right)]
+            rows = pa.Table.from_arrays([*kept, *compared.columns.values()], schema=comparison.schema)
+            self.tallies[id(rows)] = compared.tally
+            found.append(rows)
+        return self._note(name, self._concat(found, comparison.schema), once=once)
+
+    def _list_pairs(self, batch, comparison):
+        for left, right in list_pairs(batch, comparison):
+            assert (left < right).all()
+            yield from zip(left.tolist(), right.tolist(), strict=True)
+
+    def join(self, rows, others, on, *, key="doc_id", how="inner"):
+        self._read(rows)
+        self._read(others)
+        known = others[key].to_pylist()
+        if how in {"semi", "anti"}:
+            return rows.filter(
+                pa.array([(each in known) == (how == "semi") for each in rows[on].to_pylist()], pa.bool_())
+            )
+        assert len(set(known)) == len(known)
+        of = {each: place for place, each in enumerate(known)}
+        places = [of.get(each) for each in rows[on].to_pylist()]
+        if how == "inner":
+            rows = rows.filter(pa.array([place is not None for place in places], pa.bool_()))
+            places = [place for place in places if place is not None]
+        taken = others.drop_columns([key]).take(pa.array(places, pa.int64()))
+        for each in taken.schema:
+            rows = rows.append_column(each, taken[each.name])
+        return rows
+
+    def lookup(self, rows, keys, on="doc_id"):
+        return rows.filter(pc.is_in(rows[on], keys))
+
+    def tally(self, rows):
+        return self.tallies.get(id(rows), Tally()).to_dict() | {"rows": rows.num_rows} | self.engines.get(id(rows), {})
+
+    @property
+    def collectable_bytes(self):
+        return self.collectable
 
     def fetch(self, name, wanted, work, schema, *, once=False):
         self._read(wanted)
@@ -101,20 +165,24 @@ class TinyEngine:
             for column in wanted.schema:
                 if column.name != "doc_id":
                     chosen = chosen.append_column(column, side[column.name])
-            found.append(pa.Table.from_batches(work(self._split(chosen)), schema))
-        return self._note(name, pa.concat_tables([schema.empty_table(), *found]), once=once)
+            found.append(self._run(work, chosen, schema))
+        return self._note(name, self._concat(found, schema), once=once)
 
-    def connect(self, name, rows, ends):
-        component = {doc_id: doc_id for end in ends for doc_id in rows[end].to_pylist()}
+    def connect(self, name, links, count):
+        assert count >= links.num_rows
+        ends = list(zip(*(links[end].to_pylist() for end in ("left_id", "right_id")), strict=True))
+        component = {doc_id: doc_id for pair in ends for doc_id in pair}
         for _ in component:
-            for pair in zip(*(rows[end].to_pylist() for end in ends), strict=True):
+            for pair in ends:
                 component |= dict.fromkeys(pair, min(component[each] for each in pair))
-        components = [component[each] for each in rows[ends[0]].to_pylist()]
-        return self._note(name, rows.append_column("component", pa.array(components, pa.int64())))
+        components = pa.table([list(component), list(component.values())], schema=arrow.COMPONENTS)
+        self.engines[id(components)] = {"engine": "tiny"}
+        return self._note(name, components)
 
-    def map(self, rows, work, schema):
+    def map(self, rows, work, schema, *, name=""):
         self._read(rows)
-        return pa.Table.from_batches(work(self._split(rows)), schema)
+        table = self._run(work, rows, schema)
+        return self._note(name, table) if name else table
 
     def select(self, rows, *columns):
         self._read(rows)
@@ -131,6 +199,31 @@ class TinyEngine:
 
     def collect(self, rows):
         return rows
+
+    def _run(self, work, rows, schema):
+        """Return what work makes of rows, and remember what it counts."""
+        found, tally = [], Tally()
+        for each in work(self._split(rows)):
+            if isinstance(each, Tally):
+                tally.update(each)
+            else:
+                found.append(each)
+        table = pa.Table.from_batches(found, schema)
+        self.tallies[id(table)] = tally
+        return table
+
+    def _concat(self, tables, schema):
+        whole = pa.concat_tables([schema.empty_table(), *tables])
+        self.tallies[id(whole)] = tally = Tally()
+        for table in tables:
+            tally.update(self.tallies[id(table)])
+        self.held += [whole, *tables]
+        return whole
+
+    def _draw(self, count):
+        places = list(range(count))
+        self.draw.shuffle(places)
+        return pa.array(places, pa.int64())
 
     def _part(self, table):
         to = np.array([self.draw.randrange(self.partitions) for _ in range(table.num_rows)])

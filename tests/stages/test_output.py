@@ -13,7 +13,6 @@ from dedup.stages.output import (
     list_copies,
     mark,
     name_edges,
-    name_near_misses,
     note_texts,
     read_notes,
 )
@@ -200,26 +199,12 @@ def test_further_copies_share_the_fate_of_the_first(spark):
     ]
 
 
-def test_edges_are_named_by_the_users_ids_the_lesser_first(spark):
-    ids = {1: "9", 2: "10", 3: "é", 4: "z", 5: "a", 6: "B"}
-    members = make_members(
-        spark, T.StringType(), *[(doc_id, each, "kept", 1, "near", 0.9) for doc_id, each in ids.items()]
-    )
-    edges = spark.createDataFrame([(1, 2, 0.9), (2, 3, 0.8)], schemas.EDGES)
-    identical = spark.createDataFrame([(4, 3), (6, 5)], schemas.IDENTICAL)
-
-    named = name_edges(edges, identical, members, broadcast=False)
-
-    assert named.columns == ["left_id", "right_id", "jaccard"]
-    assert rows(named) == [("10", "9", 0.9), ("10", "é", 0.8), ("B", "a", 1.0), ("z", "é", 1.0)]
-
-
 @pytest.mark.parametrize("broadcast", [True, False])
-def test_near_misses_are_named_by_the_users_ids_the_lesser_first(spark, broadcast):
+def test_edges_are_named_by_the_users_ids_the_lesser_first(spark, broadcast):
     ids = spark.createDataFrame([(1, "9"), (2, "10"), (3, "é"), (4, "z")], "doc_id long, id string")
-    near_misses = spark.createDataFrame([(1, 2, 0.7), (2, 3, 0.6)], schemas.EDGES)
+    edges = spark.createDataFrame([(1, 2, 0.7), (2, 3, 0.6)], schemas.EDGES)
 
-    named = name_near_misses(near_misses, ids, broadcast=broadcast)
+    named = name_edges(edges, ids, broadcast=broadcast)
 
     assert named.columns == ["left_id", "right_id", "jaccard"]
     assert rows(named) == [("10", "9", 0.7), ("10", "é", 0.6)]
@@ -227,12 +212,10 @@ def test_near_misses_are_named_by_the_users_ids_the_lesser_first(spark, broadcas
 
 @pytest.mark.parametrize("kind", [T.LongType(), T.ByteType()])
 def test_integer_ids_are_their_own_names(spark, kind):
-    members = make_members(spark, kind, *[(each, each, -7, -7, "near", 0.9) for each in (-7, -5, 3, 9)])
-    edges = spark.createDataFrame([(-7, 3, 0.9)], schemas.EDGES)
-    identical = spark.createDataFrame([(9, -5)], schemas.IDENTICAL)
+    ids = make_members(spark, kind, *[(each, each, -7, -7, "near", 0.9) for each in (-7, -5, 3, 9)])
+    edges = spark.createDataFrame([(-7, 3, 0.9), (-5, 9, 1.0)], schemas.EDGES)
 
-    named = name_edges(edges, identical, members, broadcast=True)
-    near_misses = name_near_misses(edges, members.select("doc_id", "id"), broadcast=True)
+    named = name_edges(edges, ids.select("doc_id", "id"), broadcast=True)
 
-    assert (rows(named), rows(near_misses)) == ([(-5, 9, 1.0), (-7, 3, 0.9)], [(-7, 3, 0.9)])
-    assert {table.schema[name].dataType for table in (named, near_misses) for name in ("left_id", "right_id")} == {kind}
+    assert rows(named) == [(-5, 9, 1.0), (-7, 3, 0.9)]
+    assert {named.schema[name].dataType for name in ("left_id", "right_id")} == {kind}

@@ -9,7 +9,7 @@ from pyspark.sql import types as T
 
 from dedup.engine.engine import Shuffle
 from dedup.stages import sorting
-from dedup.stages.sorting import bring_together, put_in_order
+from dedup.stages.sorting import put_in_order, shuffle_rows
 from tests.stages import make_table, signed
 
 
@@ -45,7 +45,7 @@ def test_rows_of_equal_keys_come_to_one_call(spark, monkeypatch):
 
     table = make_table(spark, rows, T.StructType([T.StructField(name, T.LongType()) for name in names]))
     shuffle = Shuffle(emitted=schema, by=["key", "part"], order=["number"], work=note, schema=told)
-    found = bring_together(table.repartition(3), shuffle).toArrow()
+    found = shuffle_rows(table.repartition(3), shuffle, None, 2).toArrow()
     places = {}
     for place, row in enumerate(found.to_pylist()):
         places.setdefault((row["key"], row["part"]), []).append((row["call"], place, row["number"]))

@@ -1,0 +1,399 @@
+"""The engine that layers search with in memory: see `dedup.engine.engine.Engine`."""
+
+import pickle
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import pairwise
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dedup.engine.engine import Batches, Comparison, How, Shuffle, Size, Tally, Work
+from dedup.engine.pairing import join_pairs, list_ends
+from dedup.engines.capacity import PAIR_BYTES, check_fits
+from dedup.engines.documents import check_repeated, find_renamed
+from dedup.engines.machine import free_bytes
+from dedup.engines.workers import Workers
+from dedup.files.chosen import Chosen
+from dedup.files.documents import read_with, to_documents
+from dedup.files.formats.format import Rejected
+from dedup.files.left import Left
+from dedup.files.source import FileSource
+from dedup.files.splits import Split
+from dedup.kernels import Integers
+from dedup.kernels.components import connect
+from dedup.kernels.ids import apply_renamed
+from dedup.kernels.runs.bounds import find_bounds, rank
+from dedup.kernels.runs.shared import find_shared
+from dedup.kernels.sets.pairs import decode
+from dedup.tables import arrow
+from dedup.tables.ids import SHOWN, SHOWN_LENGTH, refuse_null
+
+TALLY = b"tally"
+BEGINS = pa.schema([("text", pa.string())])
+NO_ROWS = np.empty(0, np.int64)
+PART_PAIRS = 1 << 14
+"""Pairs that a thread compares at a time: enough to pay for it, and few enough that all end together."""
+BATCH_ROWS = 1 << 16
+"""Rows of a batch that `group` hands over."""
+GROUP_MEMORY = 3
+"""Peak memory of `group` as a multiple of its input: emitted rows, sort order, output."""
+
+
+def _run(work: Work, batches: Batches, schema: pa.Schema, tally: Tally | None = None) -> pa.Table:
+    """Return what work makes of batches, with its tally added to one."""
+    rows, tally = list[pa.RecordBatch](), Tally() if tally is None else tally
+    for found in work(batches):
+        if isinstance(found, Tally):
+            tally.update(found)
+        else:
+            rows.append(found)
+    return _note(pa.Table.from_batches(rows, schema), tally)
+
+
+def _note(table: pa.Table, tally: Tally, **more: str) -> pa.Table:
+    """Return a table that says what was counted."""
+    if not tally and not more:
+        return table
+    return table.replace_schema_metadata({TALLY: pickle.dumps((tally, more))})
+
+
+def read_tally(table: pa.Table) -> dict[str, Any]:
+    """Return what was counted as a table was made; see `Engine.tally`."""
+    known = (table.schema.metadata or {}).get(TALLY)
+    tally, more = pickle.loads(known) if known else (Tally(), {})  # noqa: S301 - of this run
+    told: dict[str, Any] = tally.to_dict() | more | {"rows": table.num_rows}
+    return told
+
+
+def _concat(tables: Sequence[pa.Table], schema: pa.Schema) -> pa.Table:
+    """Return the rows of tables, and the sums of their tallies."""
+    tally = Tally()
+    for table in tables:
+        if known := (table.schema.metadata or {}).get(TALLY):
+            tally.update(pickle.loads(known)[0])  # noqa: S301 - of this run
+    return _note(
+        pa.concat_tables([schema.empty_table(), *(table.replace_schema_metadata() for table in tables)]), tally
+    )
+
+
+def _emit(rows: pa.Table, shuffle: Shuffle) -> tuple[pa.Table, int]:
+    """Return the rows that come together, and their number."""
+    if shuffle.emit is None:
+        return rows.select(shuffle.emitted.names), rows.num_rows
+    every = pa.Table.from_batches(shuffle.emit(iter(rows.to_batches())), shuffle.emitted)
+    return every, every.num_rows
+
+
+def _emit_repeated(rows: pa.Table, shuffle: Shuffle) -> tuple[pa.Table, int]:
+    """Return those whose hash is not unique, emitted twice, so that the others never lie in memory together."""
+    if shuffle.emit is None:
+        every = rows.select(shuffle.emitted.names)
+        shared = find_shared(every[shuffle.by[0]].to_numpy().view(np.uint64))
+        return every.take(pa.array(shared)), every.num_rows
+    batches, emit, key = rows.to_batches(), shuffle.emit, shuffle.by[0]
+    keys = np.concatenate([NO_ROWS, *(each[key].to_numpy() for each in emit(iter(batches)))])
+    shared, count = find_shared(keys.view(np.uint64)), keys.size
+    del keys
+    begin, found = 0, list[pa.RecordBatch]()
+    for each in emit(iter(batches)):
+        first, last = np.searchsorted(shared, [begin, begin + each.num_rows])
+        if last > first:
+            found.append(each.take(pa.array(shared[first:last] - begin)))
+        begin += each.num_rows
+    return pa.Table.from_batches(found, shuffle.emitted), count
+
+
+def take_documents(documents: pa.Table, wanted: Integers) -> pa.Table:
+    """Return a row of each document wanted, ascending; a missing one would be taken for its neighbour."""
+    known = documents["doc_id"].to_numpy()
+    if np.array_equal(known, wanted):
+        return documents
+    order = np.argsort(known, kind="stable")
+    places = order.take(np.searchsorted(known, wanted, sorter=order), mode="clip")
+    missing = wanted[known[places] != wanted] if known.size else wanted
+    if missing.size:
+        raise ValueError(f"every document of a pair must be given (got none of {missing[0]})")
+    return documents.take(pa.array(places))
+
+
+class _Scanned(NamedTuple):
+    """Result of a scan of a split."""
+
+    rows: pa.Table
+    rejected: list[tuple[int, Rejected]]
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Known:
+    """Results of the first pass over the files, which later ones need."""
+
+    register: pa.Table | None = None
+    """REGISTER; None before."""
+    renamed: Mapping[str, int] = field(default_factory=dict)
+    """Document ids of ids whose hash is that of another."""
+    rejected: list[tuple[int, Rejected]] = field(default_factory=list)
+    """Malformed records, with the numbers of their files."""
+
+    @property
+    def documents(self) -> pa.Table:
+        """REGISTER."""
+        assert self.register is not None
+        return self.register
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class MemoryEngine:
+    """The documents of files that are left, and tables of Arrow."""
+
+    workers: Workers
+    splits: Sequence[Split]
+    id_type: pa.DataType
+    id_column: str
+    """Empty where an id is the digest of its row."""
+    left: Left = field(default_factory=Left)
+    known: Known = field(default_factory=Known)
+    threads: int = 1
+    """Threads that compare pairs."""
+
+    def scan(self, name: str, work: Work, schema: pa.Schema) -> pa.Table:
+        """See `Engine.scan`."""
+        del name
+        items = [(number, split, self.narrow(split)) for number, split in enumerate(self.splits)]
+        task = partial(_scan_split, work=work, schema=schema, renamed=self.known.renamed)
+        found = list(self.workers.map(task, items))
+        rows = _concat([scanned.rows for scanned in found], schema)
+        if self.known.register is None and schema != BEGINS:
+            self.known.rejected = [each for scanned in found for each in scanned.rejected]
+            rows = self._begin(rows)
+        return rows
+
+    def group(
+        self, name: str, rows: pa.Table, shuffle: Shuffle, *, expected: float | None = None, once: bool = False
+    ) -> pa.Table:
+        """See `Engine.group`."""
+        del name, expected, once
+        check_fits(GROUP_MEMORY * rows.nbytes, free_bytes())
+        every, emitted = _emit_repeated(rows, shuffle) if shuffle.repeated else _emit(rows, shuffle)
+        check_fits(GROUP_MEMORY * every.nbytes, free_bytes())
+        if shuffle.in_order:
+            # As `np.lexsort` has it, in a third of the time.
+            keys = [(key, "ascending") for key in (*shuffle.by, *shuffle.order)]
+            every = every.take(pc.sort_indices(every, sort_keys=keys))
+        batches = iter(every.to_batches(BATCH_ROWS if shuffle.in_order else None))
+        return _run(shuffle.work, batches, shuffle.schema, Tally(emitted=emitted))
+
+    def compare(
+        self,
+        name: str,
+        pairs: pa.Table,
+        documents: pa.Table,
+        comparison: Comparison[Any],
+        size: Size,
+        *,
+        once: bool = False,
+    ) -> pa.Table:
+        """See `Engine.compare`; documents are known by their places, so that pairs are small numbers."""
+        del name, size, once
+        free = free_bytes()
+
+        def check(count: int) -> None:
+            check_fits(count * PAIR_BYTES, free)
+
+        wanted = np.unique(np.concatenate([NO_ROWS, *(ends for ends, _ in list_ends(pairs))]))
+        chosen = take_documents(documents.select(list(comparison.columns)), wanted)
+        distinct = join_pairs(pairs, wanted, comparison, check)
+        left, right = decode(distinct)
+        prepared = comparison.prepare(chosen)
+        parts = [slice(begin, begin + PART_PAIRS) for begin in range(0, left.size, PART_PAIRS)]
+        with ThreadPoolExecutor(self.threads) as pool:
+            found = [*pool.map(lambda part: comparison.work(prepared, left[part], right[part]), parts)]
+        tally, rows = Tally(), []
+        for part, each in zip(parts, found, strict=True):
+            tally.update(each.tally)
+            ends = (wanted[side[part][each.chosen]] for side in (left, right))
+            rows.append(
+                pa.RecordBatch.from_arrays([*map(pa.array, ends), *each.columns.values()], schema=comparison.schema)
+            )
+        return _note(pa.Table.from_batches(rows, comparison.schema), tally)
+
+    def join(self, rows: pa.Table, others: pa.Table, on: str, *, key: str = "doc_id", how: How = "inner") -> pa.Table:
+        """See `Engine.join`."""
+        wanted, known = rows[on].to_numpy(), others[key].to_numpy()
+        order = np.argsort(known, kind="stable")
+        places = np.append(order, 0)[np.minimum(np.searchsorted(known, wanted, sorter=order), max(order.size - 1, 0))]
+        is_there = np.append(known, 0)[places] == wanted if known.size else np.zeros(wanted.size, dtype=bool)
+        if how in {"semi", "anti"}:
+            chosen = is_there if how == "semi" else ~is_there
+            return rows if chosen.all() else rows.filter(pa.array(chosen))
+        if how == "inner":
+            rows, places, is_there = rows.filter(pa.array(is_there)), places[is_there], is_there[is_there]
+        taken = others.drop_columns([key]).take(pa.array(places, mask=~is_there))
+        for each in taken.schema:
+            rows = rows.append_column(each, taken[each.name])
+        return rows
+
+    def lookup(self, rows: pa.Table, keys: pa.Array, on: str = "doc_id") -> pa.Table:
+        """See `Engine.lookup`."""
+        return rows.filter(pc.is_in(rows[on], keys))
+
+    def tally(self, rows: pa.Table) -> Mapping[str, Any]:
+        """See `Engine.tally`."""
+        return read_tally(rows)
+
+    @property
+    def collectable_bytes(self) -> int:
+        """See `Engine.collectable_bytes`: a table is in memory already."""
+        return 1 << 62
+
+    def fetch(self, name: str, wanted: pa.Table, work: Work, schema: pa.Schema, *, once: bool = False) -> pa.Table:
+        """See `Engine.fetch`."""
+        del name, once
+        register = self.known.documents
+        known = register["doc_id"].to_numpy()
+        order = np.argsort(known, kind="stable")
+        # The first of equal rows, which share a document id.
+        rows = order[np.searchsorted(known, wanted["doc_id"].to_numpy(), sorter=order)]
+        places = register.select(["split", "file", "row"]).take(pa.array(rows)).combine_chunks()
+        splits = places["split"].to_numpy()
+        order = np.argsort(splits, kind="stable")
+        items = []
+        for begin, end in pairwise(find_bounds(splits[order]).tolist()):
+            chosen = pa.array(order[begin:end])
+            number = int(splits[order[begin]])
+            side = wanted.take(chosen)
+            for name in ("file", "row"):
+                side = side.append_column(name, places[name].take(chosen))
+            [batch] = side.combine_chunks().to_batches()
+            items.append((number, self.splits[number], self.narrow(self.splits[number]), batch))
+        task = partial(_fetch_split, work=work, schema=schema, renamed=self.known.renamed)
+        found, held = list[pa.Table](), 0
+        for table in self.workers.map(task, items):
+            found.append(table)
+            held += table.nbytes
+            # What is still to come is like what has come.
+            check_fits(held * (len(items) - len(found)) // len(found), free_bytes())
+        return _concat(found, schema)
+
+    def _begin(self, rows: pa.Table) -> pa.Table:
+        """Take note of all documents, once their ids are known to be some."""
+        ids = rows["id"].combine_chunks()
+        if ids.null_count:
+            begins = self.scan("nameless", _begin_nameless, BEGINS).slice(0, SHOWN)["text"].to_pylist()
+            raise refuse_null(ids.null_count, begins, id_column=self.id_column)
+        doc_ids = rows["doc_id"].to_numpy()
+        self.known.renamed = find_renamed(doc_ids, ids)
+        doc_ids = apply_renamed(doc_ids, ids, self.known.renamed)
+        check_repeated(doc_ids, ids, id_column=self.id_column)
+        rows = rows.set_column(0, "doc_id", pa.array(doc_ids))
+        self.known.register = rows.select(arrow.register(self.id_type).names)
+        return rows
+
+    def connect(self, name: str, links: pa.Table, count: int) -> pa.Table:
+        """See `Engine.connect`."""
+        del name, count
+        ids, least = connect(*(links[end].to_numpy() for end in ("left_id", "right_id")))
+        return _note(pa.Table.from_arrays([ids, least], schema=arrow.COMPONENTS), Tally(), engine="memory")
+
+    def name_documents(self, name: str, rows: pa.Table, *, of: str, to: str, schema: pa.Schema) -> pa.Table:
+        """See `Engine.name_documents`."""
+        del name
+        places = pc.index_in(rows[of], self.known.documents["doc_id"])
+        ids = self.known.documents["id"].take(places)
+        return rows.set_column(rows.schema.get_field_index(to), to, ids).select(schema.names)
+
+    def map(self, rows: pa.Table, work: Work, schema: pa.Schema, *, name: str = "") -> pa.Table:
+        """See `Engine.map`."""
+        del name
+        return _run(work, iter(rows.to_batches()), schema)
+
+    def select(self, rows: pa.Table, *columns: str) -> pa.Table:
+        """See `Engine.select`."""
+        return rows.select(list(columns))
+
+    def concat(self, *tables: pa.Table) -> pa.Table:
+        """See `Engine.concat`."""
+        return pa.concat_tables(tables)
+
+    def parallelise(self, name: str, table: pa.Table) -> pa.Table:
+        """See `Engine.parallelise`."""
+        del name
+        return table
+
+    def measure(self, rows: pa.Table, *columns: str) -> Mapping[str, int]:
+        """See `Engine.measure`."""
+        return {"rows": rows.num_rows} | {name: pc.sum(rows[name]).as_py() or 0 for name in columns}
+
+    def collect(self, rows: pa.Table) -> pa.Table:
+        """See `Engine.collect`."""
+        return rows
+
+    def without(self, removals: pa.Table | None, spans: pa.Table | None, layer: str) -> Self:
+        """See `Engine.without`."""
+        del layer
+        if removals is None and spans is None:
+            return self
+        none = pa.chunked_array([], pa.int64())
+        *removed, _ = self._place(none if removals is None else removals["doc_id"])
+        files, rows, numbers = self._place(none if spans is None else spans["doc_id"])
+        begins, ends = (numbers if spans is None else spans[name].to_numpy()[numbers] for name in ("begin", "end"))
+        return replace(self, left=Left.of((removed[0], removed[1]), (files, rows, begins, ends), self.left.chosen))
+
+    def choose(self, chosen: Chosen, part: str) -> Self:
+        """See `Engine.choose`."""
+        del part
+        return replace(self, left=Left(chosen=chosen))
+
+    def _place(self, doc_ids: pa.ChunkedArray) -> tuple[Integers, Integers, Integers]:
+        """Return where documents stand, file and row of each of equal rows, and which of those asked for each is."""
+        register, wanted = self.known.documents, doc_ids.to_numpy()
+        known = register["doc_id"].to_numpy()
+        order = np.argsort(known, kind="stable")
+        begins, ends = (np.searchsorted(known, wanted, side=side, sorter=order) for side in ("left", "right"))
+        numbers = np.repeat(np.arange(wanted.size), ends - begins)
+        places = order[np.repeat(begins, ends - begins) + rank(numbers)]
+        files, rows = (register[name].to_numpy()[places].astype(np.int64) for name in ("file", "row"))
+        return files, rows, numbers
+
+    def narrow(self, split: Split) -> Left:
+        """Return what is left of the files of a split."""
+        return self.left.narrow([part.file for part in split.parts])
+
+
+def _begin_nameless(batches: Batches) -> Batches:
+    """Turn documents without an id into the beginnings of their texts."""
+    for batch in batches:
+        nameless = batch.filter(pc.is_null(batch["doc_id"])).slice(0, SHOWN)
+        begins = [text[:SHOWN_LENGTH] for text in nameless["text"].fill_null("").to_pylist()]
+        yield pa.RecordBatch.from_arrays([pa.array(begins, pa.string())], schema=BEGINS)
+
+
+def _scan_split(
+    source: FileSource, item: tuple[int, Split, Left], *, work: Work, schema: pa.Schema, renamed: Mapping[str, int]
+) -> _Scanned:
+    number, split, left = item
+    rejected: list[tuple[int, Rejected]] = []
+
+    def read() -> Batches:
+        for piece in left.read(source, split):
+            rejected.extend((piece.file, each) for each in piece.rejected)
+            if piece.batch.num_rows:
+                yield to_documents(piece, number, renamed)
+
+    return _Scanned(_run(work, read(), schema), rejected)
+
+
+def _fetch_split(
+    source: FileSource,
+    item: tuple[int, Split, Left, pa.RecordBatch],
+    *,
+    work: Work,
+    schema: pa.Schema,
+    renamed: Mapping[str, int],
+) -> pa.Table:
+    number, split, left, side = item
+    return _run(work, read_with(source, split, left, side, number=number, renamed=renamed), schema)

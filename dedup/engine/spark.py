@@ -1,0 +1,333 @@
+"""The engine that layers search with on Spark: see `dedup.engine.engine.Engine`."""
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, Self
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from dedup.engine.engine import Batches, Comparison, How, Shuffle, Size, Tally, Work
+from dedup.engine.memory import take_documents
+from dedup.engine.pairing import list_pairs
+from dedup.files.chosen import Chosen
+from dedup.kernels.sets.identical import find_repeated
+from dedup.stages import documents
+from dedup.stages.components import Connecting, connect_links
+from dedup.stages.documents import Corpus
+from dedup.stages.exchange import Counters, Pairs, meet
+from dedup.stages.placement import fits_broadcast, place_cells
+from dedup.stages.sorting import shuffle_rows
+from dedup.stages.table import Keep, count_rows
+from dedup.tables import arrow
+
+TALLY = "tally"
+COLLECTABLE_BYTES = 256 << 20
+"""Table that the driver takes whole."""
+
+
+def _list_repeated(batches: Batches) -> Batches:
+    columns = [batch["doc_id"].to_numpy() for batch in batches]
+    if columns:
+        found = find_repeated(np.concatenate(columns))
+        yield pa.RecordBatch.from_arrays([*map(pa.array, found)], schema=REPEATED)
+
+
+REPEATED = arrow.integers("doc_id", "copies")
+"""Document ids of more than one row."""
+FIND_REPEATED = Shuffle(
+    emitted=arrow.integers("doc_id"), by=("doc_id",), work=_list_repeated, schema=REPEATED, in_order=False
+)
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Known:
+    """Results of the first pass over the documents, which later ones need."""
+
+    register: DataFrame | None = None
+    """REGISTER, with further columns perhaps; None before."""
+    renamed: Mapping[str, int] = field(default_factory=dict)
+    """Document ids of ids whose hash is that of another."""
+    repeated: DataFrame | None = None
+    """REPEATED; None where every document id is of one row."""
+
+    def note(self, register: DataFrame, renamed: Mapping[str, int], repeated: DataFrame | None) -> None:
+        """Take note of the first pass."""
+        self.register, self.renamed, self.repeated = register, renamed, repeated
+
+    @property
+    def documents(self) -> DataFrame:
+        """REGISTER, with further columns perhaps."""
+        assert self.register is not None
+        return self.register
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SparkEngine:
+    """The documents that are left, and tables that stay once they are made."""
+
+    corpus: Corpus
+    keep: Keep
+    id_column: str
+    """Empty where an id is the digest of its row."""
+    connecting: Connecting
+    cores: int
+    layer: str = ""
+    """Layer whose tables are made; their names begin with it."""
+    known: Known = field(default_factory=Known)
+
+    @property
+    def id_type(self) -> pa.DataType:
+        """See `Engine.id_type`."""
+        return pa.string() if isinstance(self.corpus.id_type, T.StringType) else pa.int64()
+
+    def scan(self, name: str, work: Work, schema: pa.Schema) -> DataFrame:
+        """See `Engine.scan`."""
+        rows = self._keep(
+            name,
+            schema,
+            lambda counters: self.corpus.scan(_count(counters, work), from_arrow_schema(schema)),
+            nulls="doc_id IS NULL",
+        )
+        if self.known.register is not None:
+            return rows
+        documents.check_null(self.corpus, self.tally(rows)["nulls"], id_column=self.id_column)
+        return self._begin(rows, schema)
+
+    def _begin(self, rows: DataFrame, schema: pa.Schema) -> DataFrame:
+        """Take note of all documents, once their ids are known to be of one row each."""
+        repeated = self._find_repeated("repeated", rows)
+        renamed: Mapping[str, int] = {}
+        if self.tally(repeated)["rows"]:
+            renamed = documents.find_renamed(rows, repeated)
+            if renamed:
+                tally, before = self.tally(rows), rows
+                rows = self._keep("renamed", schema, lambda _: documents.exchange_ids(before, renamed), tally=tally)
+                repeated = self._find_repeated("repeated_renamed", rows)
+            documents.check_repeated(rows, repeated, id_column=self.id_column)
+        self.known.note(rows, renamed, repeated if self.tally(repeated)["rows"] else None)
+        return rows
+
+    def _find_repeated(self, name: str, rows: DataFrame) -> DataFrame:
+        """Keep REPEATED; 8 bytes a document travel."""
+        return self.group(name, rows, FIND_REPEATED, expected=self.tally(rows)["rows"])
+
+    def group(
+        self, name: str, rows: DataFrame, shuffle: Shuffle, *, expected: float | None = None, once: bool = False
+    ) -> DataFrame:
+        """See `Engine.group`; unique hashes are dropped where they arrive."""
+
+        def build(counters: Counters | None) -> DataFrame:
+            work = _count(counters, partial(_count_emitted, shuffle.work))
+            return shuffle_rows(rows, replace(shuffle, work=work), expected, self.cores)
+
+        return build(None) if once else self._keep(name, shuffle.schema, build)
+
+    def compare(
+        self,
+        name: str,
+        pairs: DataFrame,
+        documents: DataFrame,
+        comparison: Comparison[Any],
+        size: Size,
+        *,
+        once: bool = False,
+    ) -> DataFrame:
+        """See `Engine.compare`: `dedup.stages.exchange.meet` in cells of two groups of documents."""
+        schema = comparison.schema
+        columns = ["left_id", "right_id"] if "left_id" in pairs.columns else ["key", "doc_ids"]
+
+        def build(counters: Counters | None) -> DataFrame:
+            return meet(
+                pairs.select(*columns),
+                partial(list_pairs, comparison=comparison),
+                documents.select(*comparison.columns),
+                partial(_compare_cell, counters, comparison),
+                from_arrow_schema(schema),
+                meeting=place_cells(*size, self.cores),
+            )
+
+        return build(None) if once else self._keep(name, schema, build)
+
+    def join(
+        self, rows: DataFrame, others: DataFrame, on: str, *, key: str = "doc_id", how: How = "inner"
+    ) -> DataFrame:
+        """See `Engine.join`; few others go to every executor."""
+        named = others.withColumnRenamed(key, on)
+        if how in {"semi", "anti"}:
+            named, how_of_spark = named.select(on), f"left_{how}"
+        else:
+            how_of_spark = how
+        few = _read_rows(others)
+        return rows.join(
+            F.broadcast(named) if few is not None and fits_broadcast(few) else named, on=on, how=how_of_spark
+        )
+
+    def lookup(self, rows: DataFrame, keys: pa.Array, on: str = "doc_id") -> pa.Table:
+        """See `Engine.lookup`."""
+        wanted = rows.sparkSession.createDataFrame(pa.table({on: keys.unique()}))
+        return rows.join(F.broadcast(wanted), on=on, how="left_semi").toArrow()
+
+    def tally(self, rows: DataFrame) -> Mapping[str, Any]:
+        """See `Engine.tally`: it stands in the metadata of the table's first column."""
+        told: Mapping[str, Any] = json.loads(rows.schema.fields[0].metadata[TALLY])
+        return told
+
+    @property
+    def collectable_bytes(self) -> int:
+        """See `Engine.collectable_bytes`."""
+        return COLLECTABLE_BYTES
+
+    def fetch(self, name: str, wanted: DataFrame, work: Work, schema: pa.Schema, *, once: bool = False) -> DataFrame:
+        """See `Engine.fetch`."""
+        register = self.known.documents
+        if self.known.repeated is not None:
+            place = F.min(F.struct(*(name for name, _ in arrow.PLACE))).alias("place")
+            register = register.groupBy("doc_id").agg(place).select("doc_id", "place.*")
+        few = _read_rows(wanted)
+
+        def build(counters: Counters | None) -> DataFrame:
+            broadcast = few is not None and fits_broadcast(few)
+            return self.corpus.fetch(
+                register, wanted, _count(counters, work), from_arrow_schema(schema), broadcast=broadcast
+            )
+
+        return build(None) if once else self._keep(name, schema, build)
+
+    def name_documents(self, name: str, rows: DataFrame, *, of: str, to: str, schema: pa.Schema) -> DataFrame:
+        """See `Engine.name_documents`."""
+        ids = self.known.documents.select(F.col("doc_id").alias(of), F.col("id").alias(to))
+        if self.known.repeated is not None:
+            ids = ids.dropDuplicates([of])
+        named = rows.drop(to).join(ids, on=of, how="left").select(*schema.names)
+        return self._keep(name, schema, lambda _: named)
+
+    def connect(self, name: str, links: DataFrame, count: int) -> DataFrame:
+        """See `Engine.connect`; of the edges of a forest alone the driver has more than counts."""
+        return connect_links(links, count, partial(self._keep, name, arrow.COMPONENTS), self.connecting)
+
+    def map(self, rows: DataFrame, work: Work, schema: pa.Schema, *, name: str = "") -> DataFrame:
+        """See `Engine.map`."""
+        if not name:
+            return rows.mapInArrow(_count(None, work), from_arrow_schema(schema))
+        return self._keep(
+            name, schema, lambda counters: rows.mapInArrow(_count(counters, work), from_arrow_schema(schema))
+        )
+
+    def select(self, rows: DataFrame, *columns: str) -> DataFrame:
+        """See `Engine.select`."""
+        return rows.select(*columns)
+
+    def concat(self, *tables: DataFrame) -> DataFrame:
+        """See `Engine.concat`."""
+        first, *others = tables
+        for table in others:
+            first = first.unionByName(table)
+        return first
+
+    def parallelise(self, name: str, table: pa.Table) -> DataFrame:
+        """See `Engine.parallelise`."""
+        return self._keep(name, table.schema, lambda _: self.known.documents.sparkSession.createDataFrame(table))
+
+    def measure(self, rows: DataFrame, *columns: str) -> Mapping[str, int]:
+        """See `Engine.measure`."""
+        sums = [F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in columns]
+        return rows.agg(F.count(F.lit(1)).alias("rows"), *sums).collect()[0].asDict()
+
+    def collect(self, rows: DataFrame) -> pa.Table:
+        """See `Engine.collect`."""
+        return rows.toArrow()
+
+    def without(self, removals: DataFrame | None, spans: DataFrame | None, layer: str) -> Self:
+        """See `Engine.without`."""
+        corpus = self.corpus.rename(self.known.renamed) if self.known.renamed else self.corpus
+        if removals is None and spans is None:
+            return replace(self, corpus=corpus, layer=layer)
+        left = corpus.leave(self.known.documents, removals, spans)
+        kept = self.keep(f"{layer}_left", left.schema, lambda _: left, count_rows)
+        return replace(self, corpus=corpus.without(kept.frame), layer=layer)
+
+    def choose(self, chosen: Chosen, part: str) -> Self:
+        """See `Engine.choose`."""
+        return replace(self, corpus=self.corpus.choose(chosen), keep=self.keep.of(part))
+
+    def _keep(
+        self,
+        name: str,
+        schema: pa.Schema,
+        build: Callable[[Counters | None], DataFrame],
+        *,
+        tally: Mapping[str, Any] | None = None,
+        **summed: str,
+    ) -> DataFrame:
+        """Keep a table, with what its work has counted, or a tally that is known."""
+        table = self.keep(
+            f"{self.layer}_{name}".strip("_"),
+            _to_spark(schema),
+            build,
+            dict,
+            summed={key: f"int({expression})" for key, expression in summed.items()},
+        )
+        first, *others = table.frame.columns
+        told = json.dumps({"emitted": 0, **table.counts, **(tally or {})})
+        return table.frame.select(F.col(first).alias(first, metadata={TALLY: told}), *others)
+
+
+def _to_spark(schema: pa.Schema) -> T.StructType:
+    """Return a schema of Arrow as Spark has it, with the metadata of its columns, values of JSON."""
+    converted = from_arrow_schema(schema)
+    for own, column in zip(schema, converted.fields, strict=True):
+        column.metadata = {key.decode(): json.loads(value) for key, value in (own.metadata or {}).items()}
+    return converted
+
+
+def _count(counters: Counters | None, work: Work) -> Callable[[Batches], Batches]:
+    """Return work whose tallies are added up, or dropped."""
+
+    def run(batches: Batches) -> Batches:
+        for found in work(batches):
+            if not isinstance(found, Tally):
+                yield found
+            elif counters is not None:
+                counters.update(found)
+
+    return run
+
+
+def _count_emitted(work: Work, batches: Batches) -> Iterator[pa.RecordBatch | Tally]:
+    """Do the work of a shuffle, and count the rows that it is given."""
+    tally = Tally(emitted=0)
+
+    def count() -> Batches:
+        for batch in batches:
+            tally["emitted"] += batch.num_rows
+            yield batch
+
+    yield from work(count())
+    yield tally
+
+
+def _read_rows(table: DataFrame) -> int | None:
+    """Return the rows of a table that is kept, or of which this is a selection; None of others."""
+    told = table.schema.fields[0].metadata.get(TALLY)
+    return None if told is None else int(json.loads(told)["rows"])
+
+
+def _compare_cell(
+    counters: Counters | None, comparison: Comparison[Any], documents: pa.Table, pairs: Pairs, _: Pairs
+) -> pa.RecordBatch:
+    """Compare the pairs of a cell."""
+    wanted = np.unique(np.concatenate(pairs))
+    prepared = comparison.prepare(take_documents(documents, wanted))
+    left, right = (np.searchsorted(wanted, side) for side in pairs)
+    found = comparison.work(prepared, left, right)
+    if counters is not None:
+        counters.update(found.tally)
+    ends = [pa.array(side[found.chosen]) for side in pairs]
+    return pa.RecordBatch.from_arrays([*ends, *found.columns.values()], schema=comparison.schema)

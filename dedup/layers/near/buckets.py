@@ -1,0 +1,164 @@
+"""SIGNATURES -> IDENTICAL, BUCKETS: documents of one shingle set, and those that agree in a band or share a shingle."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dedup.engine.engine import Batches, Shuffle, Tally
+from dedup.kernels import Hashes, Integers
+from dedup.kernels.runs import blocks
+from dedup.kernels.runs.counting import UNBOUNDED, count_groups, drop_repeated
+from dedup.kernels.runs.groups import join_groups
+from dedup.kernels.sets import lsh
+from dedup.kernels.sets.identical import find_identical
+from dedup.kernels.sets.prefixes import ROUNDING
+from dedup.tables import arrow
+
+DIGESTS = arrow.integers("digest_high", "digest_low", "doc_id")
+IDENTICAL = arrow.integers("doc_id", "set_id")
+"""Documents whose shingle set is that of another with a lesser id, `set_id` the least of them."""
+KEYED = arrow.integers("key", "doc_id")
+HELD = arrow.integers("shingle", "doc_id", "size")
+"""Shingles of documents, each with how many the document has."""
+SHARED = arrow.integers("shingle", "doc_id", "size", "holders")
+"""Shingles of several documents, with how many hold each."""
+
+
+def _emit_digests(batches: Batches) -> Batches:
+    for batch in batches:
+        yield batch.filter(pc.greater(batch["size"], 0)).select(DIGESTS.names)
+
+
+def _collapse(batches: Batches) -> Batches:
+    columns = _join(batches, 3)
+    if columns is not None:
+        yield pa.RecordBatch.from_arrays([*map(pa.array, find_identical(*columns))], schema=IDENTICAL)
+
+
+COLLAPSE = Shuffle(
+    emit=_emit_digests,
+    emitted=DIGESTS,
+    by=("digest_high", "digest_low"),
+    work=_collapse,
+    schema=IDENTICAL,
+    repeated=True,
+    in_order=False,
+)
+"""SIGNATURES -> IDENTICAL; documents without a token are identical to none."""
+
+
+def _emit_bands(batches: Batches) -> Batches:
+    for batch in batches:
+        keys, bounds = blocks.unlists(batch["band_keys"], "<i8")
+        yield pa.RecordBatch.from_arrays([keys, np.repeat(batch["doc_id"].to_numpy(), np.diff(bounds))], schema=KEYED)
+
+
+def _bucket(batches: Batches) -> Iterator[pa.RecordBatch | Tally]:
+    columns = _join(batches, 2)
+    if columns is None:
+        return
+    keys, members, offsets = lsh.group(columns[0].view(np.uint64), columns[1])
+    sizes = np.diff(offsets)
+    yield Tally(members=members.size).add_each("sizes", sizes)
+    yield from to_buckets(keys, members, offsets)
+
+
+def to_buckets(keys: Hashes, members: Integers, offsets: Integers, most: int = 1 << 27) -> Iterator[pa.RecordBatch]:
+    """Yield BUCKETS as from `lsh.group`, with at most so many members in a batch, or one bucket."""
+    begin = 0
+    while begin < keys.size:
+        end = max(int(np.searchsorted(offsets, offsets[begin] + most, side="right")) - 1, begin + 1)
+        bounds = offsets[begin : end + 1] - offsets[begin]
+        cells = blocks.lists(members[offsets[begin] : offsets[end]], bounds)
+        columns = [pa.array(keys[begin:end].view(np.int64)), pa.array(np.diff(bounds)), cells]
+        yield pa.RecordBatch.from_arrays(columns, schema=arrow.BUCKETS)
+        begin = end
+
+
+BUCKET = Shuffle(
+    emit=_emit_bands,
+    emitted=KEYED,
+    by=("key",),
+    work=_bucket,
+    schema=arrow.BUCKETS,
+    repeated=True,
+    in_order=False,
+)
+"""SIGNATURES of heads -> BUCKETS of documents that agree in a band; 16 bytes x bands a document travel.
+
+The tally has `members`, and the histogram `sizes` of buckets."""
+BUCKET_KEYED = replace(BUCKET, emit=None)
+"""KEYED -> BUCKETS of documents that share a key, such as a shingle of their prefixes."""
+
+
+def _list_shingles(batches: Batches) -> Batches:
+    for batch in batches:
+        values, offsets = blocks.unlists(batch["shingles"], "<i8")
+        sizes = np.diff(offsets)
+        columns = [values, *(np.repeat(each, sizes) for each in (batch["doc_id"].to_numpy(), sizes))]
+        yield pa.RecordBatch.from_arrays([*map(pa.array, columns)], schema=HELD)
+
+
+def _count_holders(batches: Batches) -> Batches:
+    # Equal rows, which share a document id, are one document.
+    distinct = drop_repeated(batches, ["shingle", "doc_id"])
+    for batch, [counts] in count_groups(distinct, ["shingle"], ["doc_id"], [UNBOUNDED]):
+        yield pa.RecordBatch.from_arrays([*batch.columns, pa.array(counts)], schema=SHARED).filter(pa.array(counts > 1))
+
+
+SHARE = Shuffle(
+    emit=_list_shingles,
+    emitted=HELD,
+    by=("shingle",),
+    order=("doc_id",),
+    work=_count_holders,
+    schema=SHARED,
+    repeated=True,
+)
+"""SETS -> their shingles that several documents have; every shingle travels, as 24 bytes."""
+
+
+def choose_prefixes(threshold: float) -> Shuffle:
+    """Return the shuffle SHARED -> the prefixes of exact mode, as KEYED.
+
+    Two sets with Jaccard at least t share one of the first `n - ceil(t n) + 1` shingles of each, in any one order of
+    all shingles: rarest first makes the fewest pairs [1]_. A shingle of one document shares nothing, so it takes its
+    place in the prefix and no row.
+
+    References
+    ----------
+    .. [1] S. Chaudhuri, V. Ganti, R. Kaushik: A primitive operator for similarity joins in data cleaning. ICDE 2006;
+       R. J. Bayardo, Y. Ma, R. Srikant: Scaling up all pairs similarity search. WWW 2007.
+    """
+    return Shuffle(
+        emitted=SHARED,
+        by=("doc_id",),
+        order=("holders", "shingle"),
+        work=partial(_select_prefixes, threshold=threshold),
+        schema=KEYED,
+    )
+
+
+def _select_prefixes(batches: Batches, *, threshold: float) -> Batches:
+    for batch in join_groups(batches, ["doc_id"]):
+        doc_ids, sizes = batch["doc_id"].to_numpy(), batch["size"].to_numpy()
+        _, firsts, counts = np.unique(doc_ids, return_index=True, return_counts=True)
+        places = np.arange(doc_ids.size) - np.repeat(firsts, counts)
+        # Those that no other has come first, and are not here.
+        lengths = (
+            sizes - np.ceil(threshold * sizes - ROUNDING).astype(np.int64) + 1 - (sizes - np.repeat(counts, counts))
+        )
+        chosen = pa.array(places < lengths)
+        yield pa.RecordBatch.from_arrays([batch["shingle"], batch["doc_id"]], schema=KEYED).filter(chosen)
+
+
+def _join(batches: Batches, columns: int) -> list[Integers] | None:
+    """Return the columns of all batches, None of no rows."""
+    parts = [[column.to_numpy() for column in batch.columns] for batch in batches if batch.num_rows]
+    if not parts:
+        return None
+    return [np.concatenate(each) if len(each) > 1 else each[0] for each in zip(*parts, strict=True)][:columns]

@@ -1,0 +1,155 @@
+"""BUCKETS -> CANDIDATES -> EDGES: pairs whose estimate allows the threshold, and those that exactly reach it."""
+
+from collections.abc import Iterator
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from dedup.engine.engine import Batches, Compared, Comparison, Shuffle, Tally
+from dedup.kernels import Bytes, Hashes, Integers
+from dedup.kernels.runs.bounds import mark_firsts, rank
+from dedup.kernels.sets import filters
+from dedup.kernels.sets.jaccard import CLOSEST, bin_similarities, find_near_misses, jaccard
+from dedup.layers.near.signing import to_matrix, to_sets
+from dedup.tables import arrow
+
+CANDIDATES = pa.schema([*arrow.integers("left_id", "right_id"), ("estimate", pa.float64())])
+"""Distinct pairs left_id < right_id that are worth an exact comparison; estimate is null in exact mode."""
+PAIRS = arrow.integers("left_id", "right_id")
+RANKED = arrow.integers("doc_id", "farness", "left_id", "right_id")
+"""Near misses by either document; `farness` are the bits of the Jaccard, negative."""
+CHOSEN = arrow.integers("left_id", "right_id", "farness")
+
+
+class Signed(NamedTuple):
+    """Sizes and signatures of documents."""
+
+    sizes: Integers
+    signatures: Bytes
+
+
+def estimate(threshold: float, least: float | None, *, cap: int, share: float | None = None) -> Comparison[Signed]:
+    """Return the comparison that drops pairs whose sizes or estimate rule out the threshold.
+
+    Jaccard is at most the lesser size over the greater. The tally has pairs_distinct and pairs_after_length.
+
+    Parameters
+    ----------
+    least
+        Least estimate of a candidate; None: sizes alone decide.
+    """
+    return Comparison(
+        columns=("doc_id", "size", *(() if least is None else ("signature",))),
+        prepare=_read_signatures,
+        work=partial(_estimate, threshold=threshold, least=least),
+        schema=CANDIDATES,
+        cap=cap,
+        share=share,
+    )
+
+
+def _read_signatures(documents: pa.Table) -> Signed:
+    has_signatures = "signature" in documents.schema.names
+    signatures = to_matrix(documents["signature"]) if has_signatures else np.empty((0, 0), np.uint8)
+    return Signed(documents["size"].to_numpy(), signatures)
+
+
+def _estimate(signed: Signed, left: Integers, right: Integers, *, threshold: float, least: float | None) -> Compared:
+    possible = filters.select_possible(signed.sizes[left], signed.sizes[right], threshold)
+    tally = Tally(pairs_distinct=left.size, pairs_after_length=possible.size)
+    if least is None:
+        return Compared(possible, {"estimate": pa.nulls(possible.size, pa.float64())}, tally)
+    estimates = filters.estimate_pairs(signed.signatures, left[possible], right[possible])
+    likely = estimates >= least
+    return Compared(possible[likely], {"estimate": pa.array(estimates[likely])}, tally)
+
+
+def verify(threshold: float, *, near_misses: bool) -> Comparison[tuple[Hashes, Integers]]:
+    """Return the comparison that keeps pairs whose exact Jaccard reaches the threshold (0: every pair): EDGES.
+
+    The tally has `edges`, and the histogram `similarities` over bins.
+
+    Parameters
+    ----------
+    near_misses
+        Whether pairs come along that may be near misses; `select_near_misses` tells which are.
+    """
+    return Comparison(
+        columns=("doc_id", "shingles"),
+        prepare=_read_sets,
+        work=partial(_verify, threshold=threshold, near_misses=near_misses),
+        schema=arrow.EDGES,
+    )
+
+
+def _read_sets(documents: pa.Table) -> tuple[Hashes, Integers]:
+    return to_sets(documents["shingles"])
+
+
+def _verify(
+    sets: tuple[Hashes, Integers], left: Integers, right: Integers, *, threshold: float, near_misses: bool
+) -> Compared:
+    exact = jaccard(*sets, left, right)
+    chosen = exact >= threshold
+    tally = Tally(edges=int(np.count_nonzero(chosen))).add_each("similarities", bin_similarities(exact))
+    if near_misses:
+        chosen |= find_near_misses(left, right, exact, threshold)
+    kept = np.flatnonzero(chosen)
+    return Compared(kept, {"jaccard": pa.array(exact[kept])}, tally)
+
+
+def select_edges(batches: Batches, *, threshold: float) -> Batches:
+    """EDGES with near misses -> EDGES."""
+    for batch in batches:
+        yield batch.filter(pa.array(batch["jaccard"].to_numpy() >= threshold))
+
+
+def _emit_near_misses(batches: Batches, *, threshold: float) -> Batches:
+    for batch in batches:
+        below = batch.filter(pa.array(batch["jaccard"].to_numpy() < threshold))
+        left, right = below["left_id"].to_numpy(), below["right_id"].to_numpy()
+        # Positive doubles are ordered as their bits are.
+        farness = -below["jaccard"].to_numpy().view(np.int64)
+        columns = [np.concatenate((left, right)), *(np.tile(each, 2) for each in (farness, left, right))]
+        yield pa.RecordBatch.from_arrays([*map(pa.array, columns)], schema=RANKED)
+
+
+def _take_closest(batches: Batches) -> Batches:
+    seen, last = 0, None
+    for batch in batches:
+        if batch.num_rows:
+            doc_ids = batch["doc_id"].to_numpy()
+            places = rank(doc_ids) + np.where(doc_ids == last, seen, 0)
+            seen, last = int(places[-1]) + 1, doc_ids[-1]
+            yield batch.filter(pa.array(places < CLOSEST)).select(CHOSEN.names)
+
+
+def _name_distances(batches: Batches) -> Iterator[pa.RecordBatch]:
+    last: tuple[int, int] | None = None
+    for batch in batches:
+        if not batch.num_rows:
+            continue
+        left, right, farness = (batch[name].to_numpy() for name in CHOSEN.names)
+        firsts = mark_firsts(left, right)
+        firsts[0] = (left[0], right[0]) != last
+        last = int(left[-1]), int(right[-1])
+        columns = [left, right, (-farness).view(np.float64)]
+        yield pa.RecordBatch.from_arrays([pa.array(each[firsts]) for each in columns], schema=arrow.EDGES)
+
+
+def rank_near_misses(threshold: float) -> Shuffle:
+    """Return the shuffle EDGES with near misses -> those that are among the closest of either document, twice."""
+    return Shuffle(
+        emit=partial(_emit_near_misses, threshold=threshold),
+        emitted=RANKED,
+        by=("doc_id",),
+        order=("farness", "left_id", "right_id"),
+        work=_take_closest,
+        schema=CHOSEN,
+    )
+
+
+NAME_DISTANCES = Shuffle(emitted=CHOSEN, by=("left_id", "right_id"), work=_name_distances, schema=arrow.EDGES)
+"""Near misses, each perhaps twice -> once, as EDGES."""

@@ -1,0 +1,376 @@
+"""Documents of components -> MEMBERS: the one kept of each component, and how the others resemble it."""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from itertools import zip_longest
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dedup.engine.engine import Batches, Shuffle, Tally
+from dedup.kernels import Integers
+from dedup.kernels.election import (
+    Kept,
+    Known,
+    Members,
+    Policy,
+    choose,
+    count_parted,
+    name_decided,
+    number_sources,
+    rank_members,
+)
+from dedup.kernels.hashing import digest_each
+from dedup.kernels.removal_statistics import REMOVERS, TOLD, count_joined, list_own, tell_removals
+from dedup.kernels.representatives import LARGEST, look_up, tell_largest
+from dedup.kernels.runs.bounds import mark_firsts, rank
+from dedup.kernels.source_limits import charge
+from dedup.tables import arrow
+from dedup.tables.counts import Elected
+
+KINDS = KEPT, IDENTICAL, NEAR = ("kept", "identical", "near")
+"""Kinds of MEMBERS."""
+UNSETTLED, DISTANT = "unsettled", "distant"
+"""Kinds of rows that ask for the similarity of a pair: the choice depends on it, or a member's own is not known."""
+ROLES = {UNSETTLED: 1, DISTANT: 2}
+"""Roles of pairs: those by which documents are chosen, edges among them, and those that tell a similarity alone."""
+PAIRED = pa.schema([*arrow.integers("left_id", "right_id"), ("jaccard", pa.float64()), ("role", pa.int64())])
+"""Pairs of shingle sets, by the least doc_id of each, with their exact Jaccard."""
+ELECTED = "elected"
+OWNED = arrow.integers("owner", "doc_id")
+"""Removals by the sources that answer for them, each a number."""
+SPARED = arrow.integers("doc_id")
+MARKED = arrow.integers("doc_id", "spared")
+BY_SOURCE = pa.schema([*arrow.integers("key", "documents"), ("source", pa.string()), ("by", pa.string())])
+"""Removals of a source in favour of documents of another."""
+TEXTS = pa.schema([("told", pa.string())])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Election:
+    """Choice of the documents kept."""
+
+    rules: Sequence[tuple[str, str]]
+    """Entries of `keep.order`, before and after the colon."""
+    policy: Policy
+    per_source: int
+    """Setting `limits.per_source`; 0 sets no limit."""
+
+
+def voters(id_type: pa.DataType) -> pa.Schema:
+    """Return the schema of what an election looks at: members, and pairs, of which the other's columns are null."""
+    register = arrow.register(id_type)
+    ranked = [register.field(name) for name in ("id", "source", "text_bytes", "order_keys")]
+    return pa.schema([("component_id", pa.int64()), *arrow.integers("doc_id", "set_id", "size"), *ranked, *PAIRED])
+
+
+def members(id_type: pa.DataType) -> pa.Schema:
+    """Return the schema of MEMBERS, the documents that another one resembles, with the one kept of each component."""
+    return pa.schema(
+        [
+            ("doc_id", pa.int64()),
+            ("id", id_type),
+            ("representative_doc_id", pa.int64()),
+            ("representative_id", id_type),  # the user's id of the document kept
+            ("component_id", pa.int64()),
+            ("component", id_type),  # the user's id of that document
+            ("kind", pa.string()),  # kept; identical: the same shingle set as the one kept; near
+            ("jaccard", pa.float64()),  # exact, to the representative; null where no pair tells it
+            ("left_id", pa.int64()),  # the shingle sets of both, by the least doc_id of each, in ascending order
+            ("right_id", pa.int64()),
+            ("source", pa.string()),
+            ("representative_source", pa.string()),
+            ("charged", pa.list_(pa.int64())),  # sources that answer for its removal; null without a limit
+        ]
+    )
+
+
+def to_voters(batches: Batches, *, schema: pa.Schema) -> Batches:
+    """Give members or pairs the columns of both; a member that is no copy is its own shingle set."""
+    for batch in batches:
+        known = dict(zip(batch.schema.names, batch.columns, strict=True))
+        if "set_id" in known:
+            known["set_id"] = pc.coalesce(known["set_id"], known["doc_id"])
+        columns = [known.get(each.name, pa.nulls(batch.num_rows, each.type)) for each in schema]
+        yield pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def add_role(batches: Batches, *, role: int) -> Batches:
+    """EDGES -> PAIRED."""
+    for batch in batches:
+        roles = pa.repeat(pa.scalar(role, pa.int64()), batch.num_rows)
+        yield pa.RecordBatch.from_arrays([*batch.select(arrow.EDGES.names).columns, roles], schema=PAIRED)
+
+
+def elect(id_type: pa.DataType, election: Election) -> Shuffle:
+    """Return the shuffle members and pairs -> MEMBERS, and a row for each pair that is to be known.
+
+    A task takes about 200 bytes of memory for each of the members and pairs of its components. The tally has `elected`,
+    the counts of each call as JSON.
+    """
+    schema = members(id_type)
+    return Shuffle(
+        emitted=voters(id_type),
+        by=("component_id",),
+        work=partial(_elect, election=election, schema=schema),
+        schema=schema,
+        in_order=False,
+    )
+
+
+def _elect(batches: Batches, *, election: Election, schema: pa.Schema) -> Iterator[pa.RecordBatch | Tally]:
+    voting, pairs = _part(batches)
+    if not voting.num_rows:
+        return
+    policy = election.policy
+    roles = pairs["role"].to_numpy()
+    every, known = (_to_known(pairs.filter(pa.array(each))) for each in (roles > 0, roles == ROLES[UNSETTLED]))
+    ranked = _rank(voting, election)
+    kept = choose(ranked, known, policy)
+    doc_ids, ids, own = voting["doc_id"].to_numpy(), voting["id"], np.arange(voting.num_rows)
+    chosen, set_ids, component_ids = kept.owners, ranked.set_ids, ranked.component_ids
+    left, right = np.minimum(set_ids, set_ids[chosen]), np.maximum(set_ids, set_ids[chosen])
+    similarities = np.where(kept.stays, 1.0, look_up(left, right, every))
+    by_edges = np.where(kept.stays, 1.0, look_up(left, right, known))
+    kinds = np.where(kept.stays, 0, np.where(left == right, 1, 2))
+    counted = Elected(
+        rows=own.size,
+        near=int(np.count_nonzero(kinds == 2)),
+        distant=int(np.count_nonzero(np.isnan(by_edges))),
+        copied=int(np.count_nonzero(kept.stays & (chosen != own))),
+        relinked=kept.relinked,
+        parted=count_parted(ranked, known, kept, by_edges, policy),
+        joined=count_joined(*known, list_own(policy.threshold)),
+        rules=name_decided(kept.decided, election.rules),
+        sizes=_count_sizes(component_ids),
+        largest=tell_largest(voting.select(["doc_id", "id"]), component_ids, chosen),
+        unsettled=kept.left.size,
+    )
+    yield Tally({(ELECTED, json.dumps(asdict(counted))): 1})
+    representatives = pa.array(np.where(kept.stays, own, chosen))
+    sources = voting["source"]
+    columns = {
+        "doc_id": pa.array(doc_ids),
+        "id": ids,
+        "representative_doc_id": pa.array(doc_ids).take(representatives),
+        "representative_id": ids.take(representatives),
+        "component_id": pa.array(component_ids),
+        "component": ids.take(pa.array(np.searchsorted(doc_ids, component_ids))),
+        "kind": pa.array(KINDS).take(pa.array(kinds)),
+        "jaccard": pa.array(similarities, from_pandas=True),
+        "left_id": pa.array(left),
+        "right_id": pa.array(right),
+        "source": sources,
+        "representative_source": sources.take(pa.array(chosen)),
+        "charged": _charge(voting, kept, known, election),
+    }
+    yield pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
+    distant = np.flatnonzero(np.isnan(similarities))
+    kind, *wanted = (UNSETTLED, kept.left, kept.right) if kept.left.size else (DISTANT, left[distant], right[distant])
+    order = np.lexsort(wanted[::-1])
+    firsts = order[mark_firsts(*(each[order] for each in wanted))] if order.size else order
+    asked: dict[str, pa.Array] = {"kind": pa.repeat(kind, firsts.size)}
+    asked |= {name: pa.array(each[firsts]) for name, each in zip(("left_id", "right_id"), wanted, strict=True)}
+    rows = [asked.get(each.name, pa.nulls(firsts.size, each.type)) for each in schema]
+    yield pa.RecordBatch.from_arrays(rows, schema=schema)
+
+
+def _part(batches: Batches) -> tuple[pa.RecordBatch, pa.RecordBatch]:
+    """Return the members of a call, ascending by doc_id, equal rows once, and its pairs."""
+    voting, pairs = list[pa.RecordBatch](), list[pa.RecordBatch]()
+    # Apart at once: together every edge would have a member's columns and every member an edge's.
+    for batch in batches:
+        is_member = batch["doc_id"].is_valid()
+        voting.append(batch.filter(is_member).drop_columns(PAIRED.names))
+        pairs.append(batch.filter(pc.invert(is_member)).select(PAIRED.names))
+    if not voting:
+        return pa.record_batch({}), pa.RecordBatch.from_pylist([], PAIRED)
+    whole = pa.concat_batches(voting)
+    _, firsts = np.unique(whole["doc_id"].to_numpy(), return_index=True)
+    return whole.take(pa.array(firsts)), pa.concat_batches(pairs)
+
+
+def _to_known(pairs: pa.RecordBatch) -> Known:
+    return Known(*(pairs[name].to_numpy() for name in arrow.EDGES.names))
+
+
+def _rank(voting: pa.RecordBatch, election: Election) -> Members:
+    sources, keys = voting["source"], voting["order_keys"]
+    ranks = rank_members(
+        election.rules,
+        ids=voting["id"],
+        sources=sources,
+        text_bytes=voting["text_bytes"].to_numpy(),
+        keys=keys.flatten().to_numpy(zero_copy_only=False).reshape(voting.num_rows, -1),
+    )
+    component_ids, set_ids, sizes = (voting[name].to_numpy() for name in ("component_id", "set_id", "size"))
+    return Members(component_ids, set_ids, sizes, number_sources(sources), ranks)
+
+
+def _charge(voting: pa.RecordBatch, kept: Kept, known: Known, election: Election) -> pa.Array:
+    """Return for every member numbers of the sources that answer for its removal; null without a limit."""
+    if not election.per_source:
+        return pa.nulls(voting.num_rows, pa.list_(pa.int64()))
+    doc_ids, similar = voting["doc_id"].to_numpy(), known.jaccard >= election.policy.threshold
+    ends = (voting["set_id"].to_numpy(), known.left[similar], known.right[similar])
+    heads, left, right = (np.searchsorted(doc_ids, ids) for ids in ends)
+    owners = pc.dictionary_encode(voting["source"], null_encoding="encode")
+    numbers = owners.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    charged, sources = charge(kept.owners, heads, numbers, (left, right, known.jaccard[similar]), kept.stays)
+    names = number_names(owners.dictionary)
+    offsets = np.searchsorted(charged, np.arange(doc_ids.size + 1)).astype(np.int32)
+    return pa.ListArray.from_arrays(pa.array(offsets), pa.array(names[sources]))
+
+
+def number_names(names: pa.Array) -> Integers:
+    """Return a number for each name, the same in all places; null is a name like others."""
+    return digest_each([b"" if name is None else b"=" + name.encode() for name in names.to_pylist()])[:, 0].copy()
+
+
+def _count_sizes(component_ids: Integers) -> dict[int, int]:
+    """Return how many components there are of every size, ascending."""
+    sizes, counts = np.unique(np.unique(component_ids, return_counts=True)[1], return_counts=True)
+    return dict(zip(sizes.tolist(), counts.tolist(), strict=True))
+
+
+def list_asked(batches: Batches, *, kind: str) -> Batches:
+    """MEMBERS -> the pairs that rows of this kind ask for."""
+    for batch in batches:
+        yield batch.filter(pc.equal(batch["kind"], kind)).select(["left_id", "right_id"])
+
+
+def take_members(batches: Batches) -> Batches:
+    """MEMBERS without the rows that ask."""
+    for batch in batches:
+        yield batch.filter(pc.is_in(batch["kind"], pa.array(KINDS)))
+
+
+def _list_owners(batches: Batches) -> Batches:
+    for batch in batches:
+        places = pc.list_parent_indices(batch["charged"])
+        columns = [batch["charged"].flatten(), batch["doc_id"].take(places)]
+        yield pa.RecordBatch.from_arrays(columns, schema=OWNED)
+
+
+def limit_sources(per_source: int) -> Shuffle:
+    """Return the shuffle MEMBERS -> duplicates that the sources which answer for them may not have removed.
+
+    Of the documents for whose removal one source answers, the `per_source` least by doc_id are removed.
+    """
+    work = partial(_exceed, most=per_source)
+    return Shuffle(emit=_list_owners, emitted=OWNED, by=("owner",), order=("doc_id",), work=work, schema=SPARED)
+
+
+def _exceed(batches: Batches, *, most: int) -> Batches:
+    seen, last = 0, None
+    for batch in batches:
+        if batch.num_rows:
+            owners = batch["owner"].to_numpy()
+            before = rank(owners) + np.where(owners == last, seen, 0)
+            seen, last = int(before[-1]) + 1, owners[-1]
+            yield batch.filter(pa.array(before >= most)).select(SPARED.names)
+
+
+def spare(batches: Batches, *, schema: pa.Schema) -> Iterator[pa.RecordBatch | Tally]:
+    """MEMBERS with a column `spared`, null of others -> MEMBERS; the tally has `spared`, and `near` of these."""
+    for batch in batches:
+        is_spared = batch["spared"].is_valid()
+        near = pc.and_(is_spared, pc.equal(batch["kind"], NEAR))
+        yield Tally(spared=pc.sum(is_spared).as_py() or 0, near=pc.sum(near).as_py() or 0)
+        own = {
+            "representative_doc_id": batch["doc_id"],
+            "representative_id": batch["id"],
+            "kind": pa.scalar(KEPT),
+            "jaccard": pa.scalar(1.0),
+        }
+        columns = [
+            pc.if_else(is_spared, own[name], batch[name]) if name in own else batch[name] for name in schema.names
+        ]
+        yield pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def mark(batches: Batches) -> Batches:
+    """Spared documents -> with a column `spared`."""
+    for batch in batches:
+        yield pa.RecordBatch.from_arrays([batch["doc_id"], batch["doc_id"]], schema=MARKED)
+
+
+def describe_removals(batches: Batches, *, threshold: float) -> Batches:
+    """MEMBERS -> what `tell_removals` tells of each batch, as JSON."""
+    for batch in batches:
+        removed = pa.Table.from_batches([batch]).filter(pc.not_equal(batch["kind"], KEPT)).select([*TOLD])
+        yield pa.RecordBatch.from_arrays([pa.array([json.dumps(tell_removals(removed, threshold))])], schema=TEXTS)
+
+
+def _emit_removers(batches: Batches) -> Batches:
+    for batch in batches:
+        removed = pa.Table.from_batches([batch]).filter(pc.not_equal(batch["kind"], KEPT))
+        table = removed.select(["source", "representative_source"]).rename_columns(["source", "by"])
+        sums = table.group_by(["source", "by"], use_threads=False).aggregate([([], "count_all")]).combine_chunks()
+        names = zip(sums["source"].to_pylist(), sums["by"].to_pylist(), strict=True)
+        keys = digest_each([json.dumps(each).encode() for each in names])[:, 0].copy()
+        columns = [pa.array(keys), sums["count_all"], sums["source"], sums["by"]]
+        yield from pa.Table.from_arrays(columns, schema=BY_SOURCE).to_batches()
+
+
+def _add_removers(batches: Batches) -> Batches:
+    """Add up, and take the pairs of sources with most."""
+    table = pa.Table.from_batches(batches, BY_SOURCE)
+    sums = table.group_by(["key", "source", "by"], use_threads=False).aggregate([("documents", "sum")])
+    rows = sums.rename_columns(["key", "source", "by", "documents"]).select(BY_SOURCE.names)
+    yield from take_removers(rows).to_batches()
+
+
+def take_removers(rows: pa.Table) -> pa.Table:
+    """Return the REMOVERS pairs of sources with most removals, of BY_SOURCE."""
+    keys = [("documents", "descending", "at_end"), *((name, "ascending", "at_start") for name in ("source", "by"))]
+    return rows.sort_by(keys).slice(0, REMOVERS)
+
+
+COUNT_REMOVERS = Shuffle(
+    emit=_emit_removers, emitted=BY_SOURCE, by=("key",), work=_add_removers, schema=BY_SOURCE, in_order=False
+)
+"""MEMBERS -> the removals of each source by that of the document kept, of the REMOVERS pairs with most of a call."""
+
+
+def read_elected(tally: Mapping[str, Any]) -> Elected:
+    """Return the counts of all calls of an election."""
+    parts = tally.get(ELECTED, {})
+    return merge_elected(json.loads(text) for text, count in parts.items() for _ in range(count))
+
+
+def merge_elected(parts: Iterable[Mapping[str, Any]]) -> Elected:
+    """Return the counts of members from those of parts of the components."""
+    told = [each for each in parts if each["rows"]]
+    if not told:
+        return Elected(rows=0)
+    names = ("rows", "near", "distant", "copied", "relinked", "parted", "unsettled")
+    joined = [sum(each) for each in zip_longest(*(each["joined"] for each in told), fillvalue=0)]
+    largest = sorted(
+        (one for each in told for one in each["largest"]), key=lambda one: (-one["documents"], one["doc_id"])
+    )
+    sizes = Counter[int]()
+    for each in told:
+        sizes.update({int(size): count for size, count in each["sizes"].items()})
+    return Elected(
+        **{name: sum(each[name] for each in told) for name in names},
+        joined=joined,
+        rules=dict(sum((Counter(each["rules"]) for each in told), Counter[str]())),
+        sizes=dict(sorted(sizes.items())),
+        largest=largest[:LARGEST],
+    )
+
+
+def to_removals(batches: Batches, *, layer: str, schema: pa.Schema, kept: bool) -> Batches:
+    """MEMBERS -> REMOVALS of the layer, or in their form those that stay."""
+    for batch in batches:
+        is_kept = pc.equal(batch["kind"], KEPT)
+        chosen = batch.filter(is_kept if kept else pc.invert(is_kept))
+        more = {"layer": pa.repeat(layer, chosen.num_rows), "component_id": chosen["component"]}
+        columns = [more[name] if name in more else chosen[name] for name in schema.names]
+        yield pa.RecordBatch.from_arrays(columns, schema=schema)

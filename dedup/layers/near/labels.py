@@ -1,0 +1,115 @@
+"""Labelled pairs of duplicates, and how many of them a search joins; labels are few."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import pyarrow as pa
+
+from dedup.engine.engine import Engine, Rows
+from dedup.kernels import Flags, Integers
+from dedup.kernels.confidence import SIMILARITY_BINS, measure_share
+from dedup.tables.ids import refuse_labels
+
+
+class Labels(NamedTuple):
+    """Labelled pairs left <= right of the corpus, by the least document of each shingle set, perhaps repeated."""
+
+    given: int
+    """Labelled pairs of duplicates, those of other documents included."""
+    left: Integers
+    right: Integers
+    compared: Flags
+    """Flags of pairs of two shingle sets, neither of them empty."""
+
+    @classmethod
+    def of(cls, engine: Engine[Rows], labels: pa.Table, documents: Rows, identical: Rows) -> Self:
+        """Return the labelled pairs whose documents the corpus has.
+
+        Parameters
+        ----------
+        labels
+            left_id and right_id of duplicates; an id that cannot be of the corpus is null.
+        documents
+            SIGNATURES.
+        identical
+            IDENTICAL.
+
+        Raises
+        ------
+        DataError
+            When there is none.
+        """
+        known = labels.select(["left_id", "right_id"]).drop_null()
+        ends = np.stack([known[name].to_numpy() for name in known.column_names])
+        wanted = pa.array(np.unique(ends))
+        sizes = engine.lookup(engine.select(documents, "doc_id", "size"), wanted)
+        size_of = dict(zip(sizes["doc_id"].to_pylist(), sizes["size"].to_pylist(), strict=True))
+        held = np.isin(ends, np.array([*size_of], np.int64)).all(axis=0)
+        if not held.any():
+            raise refuse_labels(labels.num_rows)
+        same = engine.lookup(identical, wanted)
+        head_of = dict(zip(same["doc_id"].to_pylist(), same["set_id"].to_pylist(), strict=True))
+        heads = np.array([[head_of.get(each, each) for each in side] for side in ends[:, held].tolist()], np.int64)
+        full = np.array([[size_of[each] > 0 for each in side] for side in ends[:, held].tolist()], bool).all(axis=0)
+        left, right = heads.min(axis=0), heads.max(axis=0)
+        return cls(labels.num_rows, left, right, (left != right) & full)
+
+    def list_compared(self) -> pa.Table:
+        """Return the distinct pairs to be compared."""
+        ends = np.unique(np.stack((self.left[self.compared], self.right[self.compared])), axis=1)
+        return pa.table({"left_id": ends[0], "right_id": ends[1]})
+
+    def measure_recall(self, engine: Engine[Rows], compared: pa.Table, components: Rows) -> Sequence[Mapping[str, Any]]:
+        """Count the labelled pairs that are in one component, by similarity.
+
+        Parameters
+        ----------
+        compared
+            EDGES of `list_compared`, whatever their Jaccard.
+        components
+            COMPONENTS.
+
+        Returns
+        -------
+        list of dict
+            For each bin of similarity, SIMILARITY_BINS of equal width and one of identical sets, that holds any:
+            `jaccard`, its mean; `pairs` and those `joined`; `recall`, the share of these, between `low` and `high` in
+            95 of 100 samples.
+        """
+        exact = dict(
+            zip(
+                zip(*(compared[n].to_pylist() for n in ("left_id", "right_id")), strict=True),
+                compared["jaccard"].to_pylist(),
+                strict=True,
+            )
+        )
+        ends = [*zip(self.left.tolist(), self.right.tolist(), strict=True)]
+        # A document without a token resembles nothing, not even another such.
+        similarities = np.array([1.0 if one == other else exact.get((one, other), 0.0) for one, other in ends])
+        joined = ~find_parted(engine, self.left, self.right, components)
+        bins = np.floor(similarities * SIMILARITY_BINS).astype(np.int64)
+        points = []
+        for number in np.unique(bins).tolist():
+            here = bins == number
+            share = measure_share(np.array([np.count_nonzero(joined[here])]), np.array([np.count_nonzero(here)]))
+            points.append(
+                {
+                    "jaccard": math.fsum(similarities[here].tolist()) / share.of,
+                    "pairs": share.of,
+                    "joined": share.count,
+                    "recall": share.share,
+                    "low": share.low,
+                    "high": share.high,
+                }
+            )
+        return points
+
+
+def find_parted(engine: Engine[Rows], left: Integers, right: Integers, components: Rows) -> Flags:
+    """Tell which pairs of documents, few, do not share a component; a document in none shares it with nobody."""
+    found = engine.lookup(components, pa.array(np.unique(np.concatenate((left, right)))))
+    of = dict(zip(found["doc_id"].to_pylist(), found["component_id"].to_pylist(), strict=True))
+    ends = [[of.get(each) for each in side.tolist()] for side in (left, right)]
+    return np.array([one is None or one != other for one, other in zip(*ends, strict=True)], dtype=bool)

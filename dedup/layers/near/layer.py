@@ -1,0 +1,404 @@
+"""The layer of near-duplicates, from signatures to the documents that go.
+
+    documents -> SIGNATURES -> IDENTICAL, BUCKETS -> CANDIDATES -> EDGES -> COMPONENTS -> MEMBERS -> removals
+
+Buckets over a cap are replaced by the pairs that are needed to connect what they hold (docs/templates.md). In exact
+mode the prefixes of shingle sets stand in for band keys, and there is no estimate.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from dedup.engine.engine import Batches, Engine, Rows, Size, read_histogram
+from dedup.informing import LOSS, NEAR_MISSES, RECALL
+from dedup.kernels.curve import least_estimate
+from dedup.kernels.sets import lsh
+from dedup.kernels.sets.jaccard import BINS
+from dedup.layers.layer import Found, NothingToSearchError, Stages
+from dedup.layers.near import buckets, comparison, election, signing, templates
+from dedup.layers.near.election import Election
+from dedup.layers.near.labels import Labels, find_parted
+from dedup.layers.near.members import find_members
+from dedup.layers.near.signing import Signing
+from dedup.layers.near.tables import Connection, ShingleSets, Signatures, count_sets, join_sets, sets_size
+from dedup.tables import arrow
+from dedup.tables.counts import (
+    Bucketed,
+    Collapsed,
+    Connected,
+    Labeled,
+    Lost,
+    Near,
+    Paired,
+    Signed,
+    Templates,
+    Verified,
+)
+
+NAME = "near"
+SAMPLE = pa.schema([("doc_id", pa.int64()), ("tokens", pa.binary())])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Search:
+    """Parameters of a search, after the settings of the same names."""
+
+    threshold: float
+    exact: bool
+    """Whether all pairs are found that reach the threshold."""
+    estimate_sigmas: float
+    cap: int
+    """Members of the largest bucket of which all pairs are compared."""
+
+
+class Bucketing(NamedTuple):
+    """BUCKETS, and what takes the place of those over the cap."""
+
+    small: Any
+    """Rows to pair: BUCKETS."""
+    linked: Any
+    """The part of these that stands for buckets over the cap; None without any."""
+    sets: Any
+    """SETS of their members; None without any."""
+    counts: Bucketed
+    compared: int
+    uncompared: int
+    settled: int
+    members: int
+    undecided: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class NearLayer:
+    """The layer with its settings."""
+
+    search: Search
+    signing: Signing
+    election: Election
+    has_sources: bool
+    """Whether a column names sources, whose removals are counted by those of the documents kept."""
+    labels: pa.Table | None = None
+    """left_id and right_id of the duplicates among labelled pairs."""
+    stages: Stages
+    name: str = NAME
+
+    def find(self, engine: Engine[Rows]) -> Found[Rows]:
+        """Search the documents.
+
+        Raises
+        ------
+        NothingToSearchError
+            When there is no document.
+        DataError
+            When ids are null or repeated, or none of the labelled pairs is of the corpus.
+        ComponentError
+            When components are unavailable or wrong.
+        """
+        time, note, inform = self.stages.time, self.stages.note, self.stages.inform
+        with time("signatures"):
+            schema = signing.signatures(engine.id_type, self.signing.hashed)
+            documents = engine.scan("signatures", partial(signing.sign, signing=self.signing, schema=schema), schema)
+            signed = self._count_signed(engine, documents)
+        note("signatures", signed)
+        with time("identical"):
+            identical = engine.group("identical", documents, buckets.COLLAPSE, expected=signed.rows)
+            collapsed = Collapsed(rows=engine.tally(identical)["rows"])
+            heads = engine.map(engine.join(documents, identical, "doc_id", how="anti"), _take_full, schema)
+        note("identical", collapsed)
+        signatures = Signatures(documents, identical, heads, signed)
+        labels = None if self.labels is None else Labels.of(engine, self.labels, documents, identical)
+        sets = None
+        if self.search.exact:
+            wanted = engine.group("heads", engine.select(heads, "doc_id"), templates.DISTINCT, expected=signed.rows)
+            sets = self._shingle(engine, documents, wanted)
+        bucketing = self._bucket(engine, signatures, sets)
+        with time("candidates"):
+            candidates, paired = self._pair(engine, signatures, bucketing)
+        note("candidates", paired)
+        with time("edges"):
+            if sets is None:
+                sets = self._shingle_ends(engine, documents, bucketing.sets, candidates, labels)
+            compared, verified = self._verify(engine, candidates, paired, sets)
+            select_edges = partial(comparison.select_edges, threshold=self.search.threshold)
+            edges = engine.map(compared, select_edges, arrow.EDGES)
+            near_misses = inform(NEAR_MISSES, self._select_near_misses, engine, compared)
+            if near_misses is None:
+                near_misses = engine.parallelise("no_near_misses", arrow.EDGES.empty_table())
+            verified = replace(verified, compared=verified.rows + engine.tally(near_misses)["rows"])
+        note("edges", verified)
+        with time("components"):
+            same = engine.map(identical, _to_edges, arrow.EDGES)
+            links = engine.select(engine.concat(edges, same), "left_id", "right_id")
+            components = engine.connect("components", links, verified.rows + collapsed.rows)
+            tally = engine.tally(components)
+            connected = Connected(rows=tally["rows"], engine=tally["engine"])
+        note("components", connected)
+        connection = Connection(edges, near_misses, components)
+        lost = inform(LOSS, self._estimate_loss, engine, signatures, bucketing, sets, connection)
+        with time("representatives"):
+            members, elected = find_members(
+                engine, self.election, signatures, connection, sets, has_sources=self.has_sources
+            )
+        note("representatives", elected)
+        removals = arrow.removals(engine.id_type)
+        take = partial(election.to_removals, layer=self.name, schema=removals)
+        counts = Near(
+            signed=signed,
+            collapsed=collapsed,
+            bucketed=bucketing.counts,
+            paired=paired,
+            verified=verified,
+            connected=connected,
+            lost=lost,
+            elected=elected,
+            labeled=None if labels is None else inform(RECALL, self._measure_recall, engine, labels, sets, components),
+        )
+        return Found(
+            documents=engine.select(documents, *arrow.register(engine.id_type).names),
+            removals=engine.map(members, partial(take, kept=False), removals),
+            kept=engine.map(members, partial(take, kept=True), removals),
+            edges=engine.concat(edges, same),
+            near_misses=near_misses,
+            sample=engine.map(engine.select(documents, *SAMPLE.names), _take_sample, SAMPLE),
+            counts=counts,
+        )
+
+    def _count_signed(self, engine: Engine[Rows], documents: Rows) -> Signed:
+        tally = engine.tally(documents)
+        if not tally["rows"]:
+            raise NothingToSearchError
+        return Signed(**{each.name: tally.get(each.name, 0) for each in fields(Signed)})
+
+    def _shingle(self, engine: Engine[Rows], documents: Rows, wanted: Rows, name: str = "sets") -> ShingleSets[Rows]:
+        """Return the shingle sets of the documents wanted: those held, and others, whose texts are read again."""
+        held = None
+        if self.signing.holds != "none":
+            known = engine.select(documents, *signing.SETS.names)
+            own = engine.join(known, wanted, "doc_id", how="semi")
+            found = engine.map(own, signing.take_held, signing.SETS, name=f"{name}_held")
+            rest = engine.join(wanted, found, "doc_id", how="anti")
+            count = engine.measure(wanted)["rows"] - engine.measure(rest)["rows"]
+            if engine.tally(found)["rows"] > count:
+                found = engine.group(f"{name}_distinct", found, signing.DISTINCT_SETS)
+            held, wanted = count_sets(engine, found), rest
+        work = partial(signing.shingle_again, signing=self.signing)
+        read = count_sets(engine, engine.fetch(name, wanted, work, signing.SETS))
+        return read if held is None else join_sets(engine, held, read)
+
+    def _bucket(self, engine: Engine[Rows], signatures: Signatures[Rows], sets: ShingleSets[Rows] | None) -> Bucketing:
+        """Return the BUCKETS to pair."""
+        search = self.search
+        with self.stages.time("buckets"):
+            if sets is None:
+                expected = signatures.counts.rows * self.signing.bands
+                found = engine.group("buckets", signatures.heads, buckets.BUCKET, expected=expected)
+            else:
+                shared = engine.group(
+                    "shared", sets.rows, buckets.SHARE, expected=signatures.counts.shingles, once=True
+                )
+                prefixes = engine.group("prefixes", shared, buckets.choose_prefixes(search.threshold))
+                expected = engine.tally(prefixes)["rows"]
+                found = engine.group("buckets", prefixes, buckets.BUCKET_KEYED, expected=expected)
+            tally = engine.tally(found)
+            sizes = read_histogram(tally, "sizes")
+        counts = Bucketed(rows=tally["rows"], members=tally.get("members", 0), band_rows=tally["emitted"], sizes=sizes)
+        self.stages.note("buckets", counts)
+        small = {size: count for size, count in sizes.items() if size <= search.cap}
+        if len(small) == len(sizes):
+            compared, _ = count_pairs(small, None)
+            return Bucketing(found, None, None, counts, compared, 0, 0, counts.members, 0)
+        with self.stages.time("templates"):
+            list_members = partial(templates.list_members, cap=search.cap)
+            named = engine.map(engine.select(found, "size", "doc_ids"), list_members, templates.MEMBERS)
+            wanted = engine.group("template_members", named, templates.DISTINCT)
+            if sets is None:
+                own = self._shingle(engine, signatures.documents, wanted, "template_sets")
+            else:
+                own = sets._replace(rows=engine.join(sets.rows, wanted, "doc_id", how="semi"))
+            policy = templates.Policy(threshold=search.threshold, cap=search.cap, exhaust=search.exact)
+            linked, circled, undecided = templates.link_templates(engine, found, own.rows, policy, own.bytes)
+            linked_rows = engine.measure(linked, "size")
+        more = linked_rows["size"]
+        within, uncompared = count_pairs(circled, search.cap)
+        compared = count_pairs(small, None)[0] + within
+        rest = engine.map(found, partial(templates.take_small, cap=search.cap), arrow.BUCKETS)
+        self.stages.note("templates", Templates(rows=linked_rows["rows"], members=more, undecided=undecided))
+        return Bucketing(
+            engine.concat(rest, linked),
+            linked,
+            own,
+            counts,
+            compared,
+            uncompared,
+            count_pairs(sizes, None)[0] - compared - uncompared,
+            counts.members + more,
+            undecided,
+        )
+
+    def _pair(self, engine: Engine[Rows], signatures: Signatures[Rows], bucketing: Bucketing) -> tuple[Rows, Paired]:
+        search = self.search
+        compare = comparison.estimate(search.threshold, self._least_estimate, cap=search.cap)
+        size = self._size_pairs(bucketing.compared + bucketing.members, bucketing.members, signatures.counts)
+        candidates = engine.compare("candidates", bucketing.small, signatures.heads, compare, size)
+        tally = engine.tally(candidates)
+        return candidates, Paired(
+            rows=tally["rows"],
+            pairs_in_buckets=bucketing.compared,
+            pairs_uncompared=bucketing.uncompared,
+            pairs_settled=bucketing.settled,
+            pairs_distinct=tally.get("pairs_distinct", 0),
+            pairs_after_length=tally.get("pairs_after_length", 0),
+        )
+
+    @property
+    def _least_estimate(self) -> float | None:
+        if self.search.exact:
+            return None
+        values = self.signing.bands * self.signing.rows
+        return least_estimate(self.search.threshold, values, self.search.estimate_sigmas)
+
+    def _size_pairs(self, pairs: float, ends: float, signed: Signed) -> Size:
+        return Size(pairs, ends, signed.rows, signed.rows * (8 + self.signing.bands * self.signing.rows))
+
+    def _shingle_ends(
+        self,
+        engine: Engine[Rows],
+        documents: Rows,
+        known: ShingleSets[Rows] | None,
+        candidates: Rows,
+        labels: Labels | None,
+    ) -> ShingleSets[Rows]:
+        """Return SETS of all documents that are to be compared, those known among them."""
+        pairs = engine.select(candidates, *comparison.PAIRS.names)
+        if labels is not None:
+            pairs = engine.concat(pairs, engine.parallelise("labels", labels.list_compared()))
+        named = engine.map(pairs, _list_ends, templates.MEMBERS)
+        wanted = engine.group("ends", named, templates.DISTINCT)
+        if known is not None:
+            wanted = engine.join(wanted, known.rows, "doc_id", how="anti")
+        sets = self._shingle(engine, documents, wanted)
+        return sets if known is None else join_sets(engine, known, sets)
+
+    def _verify(
+        self, engine: Engine[Rows], candidates: Rows, paired: Paired, sets: ShingleSets[Rows]
+    ) -> tuple[Rows, Verified]:
+        compare = comparison.verify(self.search.threshold, near_misses=True)
+        compared = engine.compare("edges", candidates, sets.rows, compare, sets_size(sets, paired.rows))
+        tally = engine.tally(compared)
+        similarities = read_histogram(tally, "similarities")
+        counts = Verified(
+            rows=tally.get("edges", 0),
+            compared=tally.get("edges", 0),
+            similarities=[similarities.get(number, 0) for number in range(BINS)],
+        )
+        return compared, counts
+
+    def _select_near_misses(self, engine: Engine[Rows], compared: Rows) -> Rows:
+        ranked = engine.group(
+            "near_misses_ranked", compared, comparison.rank_near_misses(self.search.threshold), once=True
+        )
+        return engine.group("near_misses", ranked, comparison.NAME_DISTANCES)
+
+    def _estimate_loss(
+        self,
+        engine: Engine[Rows],
+        signatures: Signatures[Rows],
+        bucketing: Bucketing,
+        sets: ShingleSets[Rows],
+        connected: Connection[Rows],
+    ) -> Lost:
+        """Verify a sample of the pairs that the cap on buckets left uncompared."""
+        if not bucketing.uncompared:
+            return Lost(documents=bucketing.undecided)
+        with self.stages.time("uncompared"):
+            lost = self._draw_uncompared(engine, signatures, bucketing, sets, connected)
+        self.stages.note("uncompared", lost)
+        return lost
+
+    def _draw_uncompared(
+        self,
+        engine: Engine[Rows],
+        signatures: Signatures[Rows],
+        bucketing: Bucketing,
+        sets: ShingleSets[Rows],
+        connected: Connection[Rows],
+    ) -> Lost:
+        search, share = self.search, lsh.uncompared_share(bucketing.uncompared)
+        large = engine.map(bucketing.linked, partial(templates.take_large, cap=search.cap), arrow.BUCKETS)
+        compare = comparison.estimate(search.threshold, self._least_estimate, cap=search.cap, share=share)
+        size = self._size_pairs(bucketing.uncompared * share, bucketing.members, signatures.counts)
+        drawn = engine.compare("drawn", large, signatures.heads, compare, size)
+        sample = engine.collect(engine.select(drawn, "left_id", "right_id")).sort_by(
+            [("left_id", "ascending"), ("right_id", "ascending")]
+        )
+        left, right = (sample[name].to_numpy() for name in sample.column_names)
+        parted = find_parted(engine, left, right, connected.components)
+        left, right = left[parted], right[parted]
+        chosen = lsh.thin(left, right, lsh.verified_share(left.size))
+        pairs = engine.parallelise("uncompared_pairs", pa.table({"left_id": left[chosen], "right_id": right[chosen]}))
+        verify = comparison.verify(search.threshold, near_misses=False)
+        count = int(np.count_nonzero(chosen))
+        size = sets_size(sets, count)
+        similar = engine.compare("uncompared", pairs, sets.rows, verify, size)
+        return Lost(
+            documents=bucketing.undecided,
+            drawn=engine.tally(drawn).get("pairs_distinct", 0),
+            possible=left.size,
+            verified=count,
+            lost=engine.tally(similar)["rows"],
+        )
+
+    def _measure_recall(
+        self, engine: Engine[Rows], labels: Labels, sets: ShingleSets[Rows], components: Rows
+    ) -> Labeled:
+        with self.stages.time("recall"):
+            found = self._compare_labels(engine, labels, sets, components)
+        self.stages.note("recall", found)
+        return found
+
+    def _compare_labels(
+        self, engine: Engine[Rows], labels: Labels, sets: ShingleSets[Rows], components: Rows
+    ) -> Labeled:
+        pairs = labels.list_compared()
+        size = sets_size(sets, pairs.num_rows)
+        compare = comparison.verify(0.0, near_misses=False)
+        compared = engine.collect(
+            engine.compare("labeled", engine.parallelise("labeled_pairs", pairs), sets.rows, compare, size)
+        )
+        return Labeled(given=labels.given, points=labels.measure_recall(engine, compared, components))
+
+
+def count_pairs(sizes: Mapping[int, int], cap: int | None) -> tuple[int, int]:
+    """Return how many pairs buckets of these sizes give, and how many the cap leaves out."""
+    listed, frequencies = np.array([*sizes.items()], dtype=np.int64).reshape(-1, 2).T
+    compared, uncompared = (int(pairs @ frequencies) for pairs in lsh.pair_counts(listed, cap))
+    return compared, uncompared
+
+
+def _take_full(batches: Batches) -> Batches:
+    for batch in batches:
+        sizes = batch["size"].to_numpy()
+        yield batch if sizes.all() else batch.filter(pa.array(sizes > 0))
+
+
+def _take_sample(batches: Batches) -> Batches:
+    for batch in batches:
+        yield batch.filter(batch["tokens"].is_valid())
+
+
+def _list_ends(batches: Batches) -> Batches:
+    for batch in batches:
+        ends = np.unique(np.concatenate([batch[name].to_numpy() for name in ("left_id", "right_id")]))
+        yield pa.RecordBatch.from_arrays([pa.array(ends)], schema=templates.MEMBERS)
+
+
+def _to_edges(batches: Batches) -> Batches:
+    """IDENTICAL -> EDGES of Jaccard 1."""
+    for batch in batches:
+        ones = pa.array(np.ones(batch.num_rows))
+        yield pa.RecordBatch.from_arrays([batch["set_id"], batch["doc_id"], ones], schema=arrow.EDGES)

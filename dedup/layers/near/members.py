@@ -1,0 +1,95 @@
+"""EDGES, COMPONENTS -> MEMBERS: the election, in rounds where its choice depends on pairs that were no candidates."""
+
+import json
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from dedup.engine.engine import Engine, Rows
+from dedup.kernels.removal_statistics import complete_joined, count_joined, list_reached, merge_removals
+from dedup.layers.near import comparison, election, templates
+from dedup.layers.near.election import Election
+from dedup.layers.near.tables import Connection, ShingleSets, Signatures, sets_size
+from dedup.tables.counts import Elected
+
+REACHED = 1 << 20
+"""Near misses up to which is counted what lower thresholds would join: 100 MB."""
+
+
+def find_members(
+    engine: Engine[Rows],
+    setting: Election,
+    signatures: Signatures[Rows],
+    connected: Connection[Rows],
+    sets: ShingleSets[Rows],
+    *,
+    has_sources: bool,
+) -> tuple[Rows, Elected]:
+    """Return MEMBERS, asking for pairs that were no candidates as far as the choice depends on them."""
+    voters, roles = election.voters(engine.id_type), election.ROLES
+    elect, to_voters = election.elect(engine.id_type, setting), partial(election.to_voters, schema=voters)
+    names = ("doc_id", "id", "source", "text_bytes", "order_keys", "size")
+    joined = engine.join(engine.select(signatures.documents, *names), connected.components, "doc_id")
+    own = engine.map(engine.join(joined, signatures.identical, "doc_id", how="left"), to_voters, voters)
+    add_role, compare = election.add_role, comparison.verify(0.0, near_misses=False)
+    known = engine.map(connected.edges, partial(add_role, role=roles[election.UNSETTLED]), election.PAIRED)
+    number = 0
+    while True:
+        pairs = engine.map(engine.join(known, connected.components, "left_id"), to_voters, voters)
+        found = engine.group(f"members{number or ''}", engine.concat(own, pairs), elect)
+        counts = election.read_elected(engine.tally(found))
+        kind = election.UNSETTLED if counts.unsettled else election.DISTANT
+        asking, list_asked = engine.select(found, "kind", *comparison.PAIRS.names), election.list_asked
+        number += 1
+        asked = engine.map(asking, partial(list_asked, kind=kind), comparison.PAIRS, name=f"asked{number}")
+        if not (wanted := engine.tally(asked)["rows"]):
+            break
+        answered = engine.compare(f"answered{number}", asked, sets.rows, compare, sets_size(sets, wanted))
+        known = engine.concat(known, engine.map(answered, partial(add_role, role=roles[kind]), election.PAIRED))
+    members = engine.map(found, election.take_members, election.members(engine.id_type))
+    members, counts = _limit_sources(engine, setting.per_source, members, counts)
+    joined_at = _count_joined(engine, counts, setting.policy.threshold, connected)
+    told = _describe(engine, members, setting.policy.threshold, has_sources=has_sources)
+    return members, replace(counts, unsettled=0, joined=joined_at, **told)
+
+
+def _limit_sources(engine: Engine[Rows], per_source: int, members: Rows, counts: Elected) -> tuple[Rows, Elected]:
+    """Return MEMBERS of which a limit for each source has spared some."""
+    if not per_source:
+        return members, counts
+    schema = election.members(engine.id_type)
+    exceeding = engine.group("exceeding", members, election.limit_sources(per_source), once=True)
+    spared = engine.map(engine.group("spared", exceeding, templates.DISTINCT), election.mark, election.MARKED)
+    marked = engine.join(members, spared, "doc_id", how="left")
+    left = engine.map(marked, partial(election.spare, schema=schema), schema, name="members_left")
+    tally = engine.tally(left)
+    return left, replace(counts, near=counts.near - tally.get("near", 0), spared=tally.get("spared", 0))
+
+
+def _describe(engine: Engine[Rows], members: Rows, threshold: float, *, has_sources: bool) -> dict[str, Any]:
+    """Return how similar the documents removed are to those kept, and whose they are."""
+    tell = partial(election.describe_removals, threshold=threshold)
+    told = engine.collect(engine.map(members, tell, election.TEXTS))["told"].to_pylist()
+    removers: list[dict[str, Any]] = []
+    if has_sources:
+        by_source = engine.collect(engine.group("removers", members, election.COUNT_REMOVERS))
+        removers = election.take_removers(by_source).select(["source", "by", "documents"]).to_pylist()
+    return merge_removals(map(json.loads, told)) | {"removers": removers}
+
+
+def _count_joined(
+    engine: Engine[Rows], elected: Elected, threshold: float, connected: Connection[Rows]
+) -> list[int | None]:
+    """Count the shingle sets joined at each threshold, below the run's own as far as near misses tell."""
+    further = None
+    if engine.tally(connected.near_misses)["rows"] <= REACHED:
+        table = engine.collect(connected.near_misses)
+        left, right = (table[name].to_numpy() for name in ("left_id", "right_id"))
+        found = engine.lookup(connected.components, pa.array(np.unique(np.concatenate((left, right)))))
+        of = dict(zip(found["doc_id"].to_pylist(), found["component_id"].to_pylist(), strict=True))
+        one, other = (np.array([of.get(each, each) for each in side.tolist()], np.int64) for side in (left, right))
+        further = count_joined(one, other, table["jaccard"].to_numpy(), list_reached(threshold))
+    return complete_joined([each or 0 for each in elected.joined], further, threshold)

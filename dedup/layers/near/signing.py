@@ -1,0 +1,234 @@
+"""DOCUMENTS -> SIGNATURES and SETS: all that near asks of texts."""
+
+import json
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dedup.engine.engine import Batches, Shuffle, Tally
+from dedup.kernels import Bytes, Hashes, Integers, features, frequencies
+from dedup.kernels.runs import blocks
+from dedup.kernels.runs.bounds import mark_repeated
+from dedup.kernels.runs.counting import drop_repeated
+from dedup.kernels.sets.shingles import shingle
+from dedup.kernels.text.tokenizer import Tokenizer
+from dedup.tables import arrow
+
+PIECE_BYTES = 1 << 19
+"""Text worked on at a time: its arrays stay within the processor's caches."""
+LOOKED = 8
+"""Band keys of a document by which a crowd is recognised: two documents 77 % alike have one of five in common."""
+SIGNED = pa.schema(
+    [
+        ("size", pa.int64()),  # distinct shingles; 0: no token
+        ("digest_high", pa.int64()),  # XXH3-128 of the shingle set
+        ("digest_low", pa.int64()),
+        ("band_keys", pa.binary()),  # uint64, one a band
+        ("signature", pa.binary()),  # the low byte of every row
+        ("tokens", pa.binary()),  # uint32, the first of a document of the sample; null in others
+        ("shingles", pa.binary()),  # the shingle set, where it is held so that its text is not read again; else null
+    ]
+)
+"""Columns that SIGNATURES have besides those of REGISTER."""
+SETS = pa.schema([("doc_id", pa.int64()), ("shingles", pa.binary())])
+"""Shingle sets: uint64, ascending."""
+_local = threading.local()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Signing:
+    """Parameters of signing texts."""
+
+    tokenizer: Tokenizer
+    shingle_size: int
+    bands: int
+    """0: no signature."""
+    rows: int
+    signature_seed: int
+    sample_share: float
+    """Share of the documents whose tokens are noted."""
+    hashed: Mapping[str, Any] = field(default_factory=dict)
+    """All that signatures depend on, for the metadata of tables."""
+    holds: Literal["none", "crowds", "all"] = "none"
+    """Splits whose shingle sets are held."""
+
+
+def sign(batches: Batches, *, signing: Signing, schema: pa.Schema) -> Iterator[pa.RecordBatch | Tally]:
+    """Sign documents; all sets of a call are held, or none.
+
+    The tally has sums over its documents: text_bytes, tokens, shingles, documents_empty, documents_short, ids_null and
+    sample_bytes.
+    """
+    signed, room = [], None if signing.holds == "none" else _Room()
+    for batch in slice_texts(batches):
+        found = features.compute(
+            batch["text"],
+            signing.tokenizer,
+            shingle_size=signing.shingle_size,
+            bands=signing.bands,
+            rows=signing.rows,
+            seed=signing.signature_seed,
+        )
+        rows, tally = _to_rows(batch, found, signing, schema)
+        yield tally
+        if room is None:
+            yield rows
+        else:
+            room.put(found.shingles, found.shingle_counts)
+            signed.append(rows)
+    if room is not None and signed:
+        is_held = signing.holds == "all" or _is_crowded(signed)
+        yield from room.hold(signed) if is_held else signed
+
+
+def slice_texts(batches: Batches) -> Batches:
+    """Yield the same rows in batches of about PIECE_BYTES of text."""
+    for batch in batches:
+        size = max(1, batch.num_rows * PIECE_BYTES // max(batch["text"].nbytes, 1))
+        for start in range(0, batch.num_rows, size):
+            yield batch.slice(start, size)
+
+
+def take_held(batches: Batches) -> Iterator[pa.RecordBatch | Tally]:
+    """SIGNATURES -> SETS that are held; the tally has their `bytes`."""
+    for batch in batches:
+        held = batch.filter(batch["shingles"].is_valid()).select(SETS.names)
+        yield Tally(bytes=pc.sum(pc.binary_length(held["shingles"])).as_py() or 0)
+        yield held
+
+
+def _drop_repeated(batches: Batches) -> Iterator[pa.RecordBatch | Tally]:
+    for batch in drop_repeated(batches, ["doc_id"]):
+        yield Tally(bytes=pc.sum(pc.binary_length(batch["shingles"])).as_py() or 0)
+        yield batch
+
+
+DISTINCT_SETS = Shuffle(emitted=SETS, by=("doc_id",), work=_drop_repeated, schema=SETS)
+"""SETS of rows, of which equal ones share a document id -> one of each document."""
+
+
+def shingle_again(batches: Batches, *, signing: Signing) -> Iterator[pa.RecordBatch | Tally]:
+    """Return SETS of documents; the tally has their `bytes`."""
+    for batch in slice_texts(batches):
+        values, offsets = shingle(*signing.tokenizer.hash(batch["text"]), signing.shingle_size, signing.tokenizer)
+        yield Tally(bytes=values.nbytes)
+        yield pa.RecordBatch.from_arrays([batch["doc_id"], blocks.lists(values, offsets)], schema=SETS)
+
+
+def warm(signing: Signing) -> None:
+    """Load or compile what signing calls, so that processes forked from this one need not do it each."""
+    features.compute(
+        pa.array(["a few words, \u00e9t\u00e9 \u4e2d"]),
+        signing.tokenizer,
+        shingle_size=signing.shingle_size,
+        bands=signing.bands,
+        rows=signing.rows,
+        seed=signing.signature_seed,
+    )
+
+
+def _to_rows(
+    batch: pa.RecordBatch, found: features.Features, signing: Signing, schema: pa.Schema
+) -> tuple[pa.RecordBatch, Tally]:
+    counts = found.token_counts
+    doc_ids = batch["doc_id"].fill_null(0).to_numpy(zero_copy_only=False)
+    sample = frequencies.sample(doc_ids, found.tokens, found.token_bounds, signing.sample_share)
+    columns = {
+        "size": pa.array(found.shingle_counts),
+        "digest_high": pa.array(found.digest_high),
+        "digest_low": pa.array(found.digest_low),
+        "band_keys": blocks.rows(found.keys.view(np.uint8)),
+        "signature": blocks.rows(found.low),
+        "tokens": sample,
+        "shingles": pa.nulls(batch.num_rows, pa.binary()),
+    }
+    tally = Tally(
+        text_bytes=pc.sum(batch["text_bytes"]).as_py() or 0,
+        tokens=found.tokens.size,
+        shingles=int(found.shingle_counts.sum()),
+        documents_empty=int(np.count_nonzero(counts == 0)),
+        documents_short=int(np.count_nonzero((counts > 0) & (counts < signing.shingle_size))),
+        ids_null=batch["doc_id"].null_count,
+        sample_bytes=pc.sum(pc.binary_length(sample)).as_py() or 0,
+    )
+    known = [columns[name] if name in columns else batch[name] for name in schema.names]
+    return pa.RecordBatch.from_arrays(known, schema=schema), tally
+
+
+def _is_crowded(signed: list[pa.RecordBatch]) -> bool:
+    """Tell whether half of the documents share one of their first band keys with others, so that most are compared."""
+    digests = np.concatenate([rows["digest_high"].to_numpy() for rows in signed])
+    keys = np.concatenate([_read_keys(rows)[:, :LOOKED] for rows in signed])
+    # Copies of a set share all keys, and one of them is compared.
+    keys = np.asfortranarray(keys[np.unique(digests, return_index=True)[1]])
+    shares = np.zeros(keys.shape[0], dtype=bool)
+    for band in keys.T:
+        order = np.argsort(band)
+        shares[order[mark_repeated(band[order])]] = True
+    return 2 * int(np.count_nonzero(shares)) >= digests.size
+
+
+def _read_keys(rows: pa.RecordBatch) -> Hashes:
+    return blocks.unrows(rows["band_keys"]).view(np.uint64)
+
+
+def to_matrix(column: pa.ChunkedArray) -> Bytes:
+    """Return cells of one length as the rows of a matrix."""
+    parts = [blocks.unrows(chunk) for chunk in column.chunks if len(chunk)]
+    if not parts:
+        return np.empty((0, 0), dtype=np.uint8)
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+def to_sets(column: pa.ChunkedArray) -> tuple[Hashes, Integers]:
+    """Return the shingle sets of a column, as from `shingles.shingle`."""
+    parts = [blocks.unlists(chunk, "<u8") for chunk in column.chunks]
+    values = [np.empty(0, np.uint64), *(part for part, _ in parts)]
+    sizes = [np.zeros(1, np.int64), *(np.diff(offsets) for _, offsets in parts)]
+    return (values[1] if len(parts) == 1 else np.concatenate(values)), np.concatenate(sizes).cumsum()
+
+
+class _Room:
+    """Shingle sets of the documents of a call, in an array that all calls of a thread use one after another.
+
+    Memory that is new to a process costs more than all that is done with it here.
+    """
+
+    def __init__(self) -> None:
+        self._sizes: list[Integers] = []
+        self._end = 0
+
+    def put(self, shingles: Hashes, sizes: Integers) -> None:
+        """Add documents."""
+        begin, self._end = self._end, self._end + shingles.size
+        values = getattr(_local, "values", None)
+        if values is None or self._end > values.size:
+            _local.values = np.empty(max(self._end, 2 * (0 if values is None else values.size)), dtype=np.uint64)
+            if values is not None:
+                _local.values[:begin] = values[:begin]
+        _local.values[begin : self._end] = shingles
+        self._sizes.append(sizes)
+
+    def hold(self, signed: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield the rows with their sets."""
+        end = 0
+        for rows, sizes in zip(signed, self._sizes, strict=True):
+            begin, end = end, end + int(sizes.sum())
+            cells = blocks.lists(_local.values[begin:end].copy(), np.concatenate(([0], np.cumsum(sizes))))
+            yield rows.set_column(rows.schema.get_field_index("shingles"), rows.schema.field("shingles"), cells)
+
+
+def signatures(id_type: pa.DataType, hashed: Mapping[str, Any] = MappingProxyType({})) -> pa.Schema:
+    """Return the schema of SIGNATURES: REGISTER, and what one pass over the text makes of each document.
+
+    `hashed` says under which version and key, and goes to every file with the column `signature`.
+    """
+    place = SIGNED.get_field_index("signature")
+    told = {name: json.dumps(value) for name, value in hashed.items()}
+    return pa.schema([*arrow.register(id_type), *SIGNED.set(place, SIGNED.field(place).with_metadata(told))])

@@ -1,0 +1,140 @@
+"""The layer near, on an engine of hostile batches and partitions, against plain Python."""
+
+from collections import Counter
+from contextlib import nullcontext
+from dataclasses import replace
+
+import pyarrow as pa
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dedup.kernels.text.unicode_words import UnicodeWords
+from dedup.layers.near.election import Election, number_names
+from dedup.layers.near.layer import NearLayer, Search
+from dedup.layers.near.signing import Signing
+from dedup.tables.counts import Lost
+from tests.engines import SEED, Row
+from tests.engines.oracle import Expected
+from tests.engines.test_memory import corpora, searches
+from tests.layers.tiny import TinyEngine
+
+
+class Unclocked:
+    inform = staticmethod(lambda _, work, *args: work(*args))
+
+    def time(self, name):
+        del name
+        return nullcontext()
+
+    def note(self, name, counts):
+        assert counts.rows >= 0, name
+
+
+def make_layer(search, shingle_size, labels=None, holds="none"):
+    return NearLayer(
+        search=Search(
+            threshold=search.threshold,
+            exact=search.mode == "exact",
+            estimate_sigmas=search.estimate_sigmas,
+            cap=search.cap,
+        ),
+        signing=Signing(
+            tokenizer=UnicodeWords(),
+            shingle_size=shingle_size,
+            bands=search.bands if search.mode == "lsh" else 0,
+            rows=search.rows,
+            signature_seed=SEED,
+            sample_share=1.0,
+            holds=holds,
+        ),
+        election=Election(rules=search.rules, policy=search.policy, per_source=search.per_source),
+        has_sources=True,
+        labels=labels,
+        stages=Unclocked(),
+    )
+
+
+def make_engine(rows: list[Row], search, seed, collectable):
+    names = [name for name, _ in search.rules if name in {"highest", "lowest"}]
+    keys = {
+        row.id: [float("nan") if row.value is None else row.value * (-1 if name == "highest" else 1) for name in names]
+        for row in rows
+    }
+    return TinyEngine(
+        [(row.id, row.text) for row in rows],
+        pa.string() if isinstance(rows[0].id, str) else pa.int64(),
+        keys=keys,
+        seed=seed,
+        partitions=1 + seed % 4,
+        sources=[row.source for row in rows],
+        collectable=collectable,
+    )
+
+
+def rows_of(table, *names):
+    return sorted(tuple(row[name] for name in names) for row in table.to_pylist())
+
+
+@settings(max_examples=2 * settings().max_examples)
+@given(
+    rows=corpora().filter(bool),
+    search=searches,
+    shingle_size=st.integers(1, 3),
+    seed=st.integers(0, 2**16),
+    holds=st.sampled_from(["none", "crowds", "all"]),
+    collectable=st.sampled_from([0, 1 << 62]),
+)
+def test_finds_what_plain_python_finds(*, rows, search, shingle_size, seed, holds, collectable):
+    engine = make_engine(rows, search, seed, collectable)
+    found = make_layer(search, shingle_size, holds=holds).find(engine)
+    # An exact search counts a shingle for each document that has it, the others for each row.
+    rows = rows if search.mode == "lsh" else [*{row.doc_id: row for row in rows}.values()]
+    expected, counts, tables = Expected(rows, search, shingle_size), found.counts, engine.counted
+
+    assert rows_of(tables["identical"], "doc_id", "set_id") == expected.identical
+    bucketed = counts.bucketed
+    assert bucketed.sizes == dict(sorted(Counter(map(len, expected.buckets.values())).items()))
+    assert (bucketed.rows, bucketed.members) == (len(expected.buckets), sum(map(len, expected.buckets.values())))
+    if search.mode == "lsh":
+        assert bucketed.band_rows == expected.band_rows
+    assert rows_of(tables["candidates"], "left_id", "right_id", "estimate") == [
+        (*pair, estimate) for pair, estimate in sorted(expected.candidates.items())
+    ]
+    paired = counts.paired
+    assert (paired.pairs_in_buckets, paired.pairs_uncompared) == (expected.in_buckets, expected.uncompared)
+    assert (paired.pairs_settled, paired.pairs_distinct) == (expected.settled, len(expected.distinct))
+    assert paired.pairs_after_length == expected.after_length
+    edges = [(*pair, similarity) for pair, similarity in expected.edges.items()]
+    same = [(head, one, 1.0) for one, head in expected.identical]
+    assert rows_of(found.edges, "left_id", "right_id", "jaccard") == sorted(edges + same)
+    assert rows_of(found.near_misses, "left_id", "right_id", "jaccard") == sorted(
+        (*pair, value) for pair, value in expected.near_misses.items()
+    )
+    assert counts.verified.rows == len(edges)
+    assert counts.verified.compared == len(edges) + len(expected.near_misses)
+    assert sum(counts.verified.similarities) == counts.paired.rows == len(expected.candidates)
+    assert rows_of(tables["components"], "doc_id", "component_id") == sorted(expected.components.items())
+    members = {one: told for one, told in expected.members.items() if told[4] != "kept"}
+    assert rows_of(found.removals, "doc_id", "id", "kind", "representative_id", "component_id", "jaccard") == sorted(
+        (one, told[0], told[4], told[2], expected.ids[told[3]], told[5]) for one, told in members.items()
+    )
+    assert rows_of(found.kept, "doc_id") == sorted((one,) for one in expected.members.keys() - members.keys())
+    lost = expected.lose()
+    assert counts.lost == lost or counts.lost == replace(Lost(), documents=lost.documents)
+    elected = counts.elected
+    assert elected.rows == counts.connected.rows == len(expected.members)
+    assert (elected.near, elected.distant, elected.spared) == (expected.near, expected.distant, len(expected.spared))
+    assert (elected.chained, elected.least, elected.removed) == (expected.chained, expected.least, expected.removed)
+    assert (elected.copied, elected.relinked) == (expected.copied, expected.relinked)
+    assert (elected.rules, elected.similarities) == (expected.rules, expected.similarities)
+    assert [tuple(each.values()) for each in elected.doubtful] == expected.doubtful
+    assert (elected.parted, elected.joined) == (expected.parted, expected.joined)
+    assert elected.sizes == dict(sorted(Counter(map(len, expected.families.values())).items()))
+    assert [*elected.largest] == expected.largest()
+
+
+def test_sources_are_told_apart_by_numbers_that_are_the_same_in_all_places():
+    one, other = (number_names(pa.array(names, pa.string())).tolist() for names in (["", None, "a"], ["a", None]))
+
+    assert one[::-1][:2] == other
+    assert len({*one}) == 3
