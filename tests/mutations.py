@@ -829,7 +829,7 @@ MUTATIONS = (
     Mutation(
         "first-profile",
         "A document is of the first profile whose condition holds.",
-        "files/chosen.py",
+        "files/profile_filter.py",
         "in reversed([*enumerate(conditions)]):",
         "in enumerate(conditions):",
         ("test_profiles.py::test_a_run_is_the_separate_runs_of_its_profiles",),
@@ -837,7 +837,7 @@ MUTATIONS = (
     Mutation(
         "whole-condition",
         "All columns of a condition must hold.",
-        "files/chosen.py",
+        "files/profile_filter.py",
         "holds &= pc.is_in(",
         "holds = pc.is_in(",
         ("test_profiles.py::test_all_columns_of_a_condition_must_hold",),
@@ -846,7 +846,7 @@ MUTATIONS = (
         "profile-after-layer",
         "A layer sees the documents of its profile alone, whatever layers have removed before.",
         "engine/memory.py",
-        "(files, rows, begins, ends), self.left.chosen)",
+        "(files, rows, begins, ends), self.left.profile)",
         "(files, rows, begins, ends))",
         ("test_profiles.py::test_a_run_is_the_separate_runs_of_its_profiles",),
     ),

@@ -255,7 +255,6 @@ DOCSTRINGS = {
     "dedup/engines": 21,
     "dedup/evaluate": 3,
     "dedup/explain": 2,
-    "dedup/files": 17,
     "dedup/kernels": 9,
     "dedup/kernels/sets": 7,
     "dedup/kernels/text": 8,

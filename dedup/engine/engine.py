@@ -217,7 +217,7 @@ class Engine(Protocol[Rows]):
         It begins with all documents; what other layers left is not remembered.
         """
 
-    def choose(self, chosen: Any, part: str) -> Self:  # noqa: ANN401 - `dedup.files.chosen.Chosen`
+    def choose(self, chosen: Any, part: str) -> Self:  # noqa: ANN401 - `dedup.files.profile_filter.ProfileFilter`
         """Return the engine for the documents of a profile, whose tables have names that begin with `part`."""
 
 

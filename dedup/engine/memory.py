@@ -18,10 +18,10 @@ from dedup.engines.capacity import PAIR_BYTES, check_fits
 from dedup.engines.documents import check_repeated, find_renamed
 from dedup.engines.machine import free_bytes
 from dedup.engines.workers import Workers
-from dedup.files.chosen import Chosen
 from dedup.files.documents import read_with, to_documents
 from dedup.files.formats.format import Rejected
-from dedup.files.left import Left
+from dedup.files.profile_filter import ProfileFilter
+from dedup.files.remaining import Remaining
 from dedup.files.source import FileSource
 from dedup.files.splits import Split
 from dedup.kernels import Integers
@@ -155,7 +155,7 @@ class MemoryEngine:
     id_type: pa.DataType
     id_column: str
     """Empty where an id is the digest of its row."""
-    left: Left = field(default_factory=Left)
+    left: Remaining = field(default_factory=Remaining)
     known: Known = field(default_factory=Known)
     threads: int = 1
     """Threads that compare pairs."""
@@ -341,12 +341,14 @@ class MemoryEngine:
         *removed, _ = self._place(none if removals is None else removals["doc_id"])
         files, rows, numbers = self._place(none if spans is None else spans["doc_id"])
         begins, ends = (numbers if spans is None else spans[name].to_numpy()[numbers] for name in ("begin", "end"))
-        return replace(self, left=Left.of((removed[0], removed[1]), (files, rows, begins, ends), self.left.chosen))
+        return replace(
+            self, left=Remaining.of((removed[0], removed[1]), (files, rows, begins, ends), self.left.profile)
+        )
 
-    def choose(self, chosen: Chosen, part: str) -> Self:
+    def choose(self, chosen: ProfileFilter, part: str) -> Self:
         """See `Engine.choose`."""
         del part
-        return replace(self, left=Left(chosen=chosen))
+        return replace(self, left=Remaining(profile=chosen))
 
     def _place(self, doc_ids: pa.ChunkedArray) -> tuple[Integers, Integers, Integers]:
         """Return where documents stand, file and row of each of equal rows, and which of those asked for each is."""
@@ -359,9 +361,9 @@ class MemoryEngine:
         files, rows = (register[name].to_numpy()[places].astype(np.int64) for name in ("file", "row"))
         return files, rows, numbers
 
-    def narrow(self, split: Split) -> Left:
+    def narrow(self, split: Split) -> Remaining:
         """Return what is left of the files of a split."""
-        return self.left.narrow([part.file for part in split.parts])
+        return self.left.select([part.file for part in split.parts])
 
 
 def _begin_nameless(batches: Batches) -> Batches:
@@ -373,7 +375,7 @@ def _begin_nameless(batches: Batches) -> Batches:
 
 
 def _scan_split(
-    source: FileSource, item: tuple[int, Split, Left], *, work: Work, schema: pa.Schema, renamed: Mapping[str, int]
+    source: FileSource, item: tuple[int, Split, Remaining], *, work: Work, schema: pa.Schema, renamed: Mapping[str, int]
 ) -> _Scanned:
     number, split, left = item
     rejected: list[tuple[int, Rejected]] = []
@@ -389,7 +391,7 @@ def _scan_split(
 
 def _fetch_split(
     source: FileSource,
-    item: tuple[int, Split, Left, pa.RecordBatch],
+    item: tuple[int, Split, Remaining, pa.RecordBatch],
     *,
     work: Work,
     schema: pa.Schema,

@@ -16,7 +16,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from dedup.engine.engine import Batches, Comparison, How, Shuffle, Size, Tally, Work
 from dedup.engine.memory import take_documents
 from dedup.engine.pairing import list_pairs
-from dedup.files.chosen import Chosen
+from dedup.files.profile_filter import ProfileFilter
 from dedup.kernels.sets.identical import find_repeated
 from dedup.stages import documents
 from dedup.stages.components import Connecting, connect_links
@@ -253,7 +253,7 @@ class SparkEngine:
         kept = self.keep(f"{layer}_left", left.schema, lambda _: left, count_rows)
         return replace(self, corpus=corpus.without(kept.frame), layer=layer)
 
-    def choose(self, chosen: Chosen, part: str) -> Self:
+    def choose(self, chosen: ProfileFilter, part: str) -> Self:
         """See `Engine.choose`."""
         return replace(self, corpus=self.corpus.choose(chosen), keep=self.keep.of(part))
 

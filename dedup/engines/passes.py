@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from dedup.engines.held import Held, Room
 from dedup.files.formats.format import Rejected
-from dedup.files.left import Left
+from dedup.files.remaining import Remaining
 from dedup.files.source import FileSource, Piece
 from dedup.files.splits import Split
 from dedup.kernels import Bytes, Hashes, Integers, features, frequencies
@@ -75,7 +75,7 @@ class SignedSplit(NamedTuple):
     """Shingle sets of its documents."""
 
 
-def sign_split(source: FileSource, split: Split, left: Left, signing: Signing) -> SignedSplit:
+def sign_split(source: FileSource, split: Split, left: Remaining, signing: Signing) -> SignedSplit:
     """Read what is left of a split, and compute the features of its documents."""
     found, room = SignedSplit([], [], []), None if signing.holds == "none" else Room()
     for piece in left.read(source, split):
@@ -162,7 +162,7 @@ def _join_arrays(arrays: tuple[pa.Array | np.ndarray, ...]) -> pa.Array | np.nda
 def shingle_split(
     source: FileSource,
     split: Split,
-    left: Left,
+    left: Remaining,
     rows: Mapping[int, Integers],
     *,
     tokenizer: Tokenizer,

@@ -14,7 +14,7 @@ import xxhash
 from dedup.engines.workers import Processes
 from dedup.files.listing import list_files
 from dedup.files.source import FileSource, open_source
-from dedup.files.splits import Split, cut
+from dedup.files.splits import Split, split_files
 from dedup.kernels import Integers, neighbours
 from dedup.kernels.ids import SEED, to_doc_ids
 from dedup.kernels.neighbours import Seeds, select_least
@@ -88,7 +88,7 @@ class FileCorpus:
             on_bad_record=chosen.on_bad_record,
             max_text_bytes=chosen.max_text_bytes,
         )
-        splits = cut(listing, SPLIT_BYTES)
+        splits = split_files(listing, SPLIT_BYTES)
         cores = min(choose_cores(listing, inputs), len(splits))
         return cls(source=source, splits=splits, cores=cores)
 

@@ -12,12 +12,12 @@ from pyarrow import fs
 
 from dedup.errors import ConfigError, StorageError
 from dedup.explain.spans import take_as_searched
-from dedup.files.chosen import Condition, number_profiles
 from dedup.files.formats import FORMATS, load_format
 from dedup.files.formats.format import Rows
 from dedup.files.listing import list_files
+from dedup.files.profile_filter import Condition, number_profiles
 from dedup.files.source import FileSource, Piece, open_source
-from dedup.files.splits import Split, cut
+from dedup.files.splits import Split, split_files
 from dedup.files.storage import CURRENT
 from dedup.files.systems import resolve
 from dedup.kernels.text.tokenizer import Tokenizer
@@ -188,7 +188,7 @@ class Result:
         found: dict[Any, str] = {}
         for source in self._sources if self.is_searchable else ():
             wanted = pa.array(set(ids), self.id_type).cast(source.id_type)
-            for split in cut(source.listing, SPLIT_BYTES):
+            for split in split_files(source.listing, SPLIT_BYTES):
                 if len(found) == len(set(ids)):
                     return found
                 for piece in source.read(split, self._locate(source, split, wanted)):
@@ -266,7 +266,7 @@ class Result:
         found: list[Any] = self.duplicates["id"].slice(0, EXAMPLES).to_pylist()
         if self.has_texts and self.id_column and not self._format.id_column:
             for source in self._sources:
-                pieces = (piece for split in cut(source.listing, SPLIT_BYTES) for piece in source.read(split))
+                pieces = (piece for split in split_files(source.listing, SPLIT_BYTES) for piece in source.read(split))
                 found += next((piece.batch["id"].slice(0, EXAMPLES).to_pylist() for piece in pieces), [])
         return found[:EXAMPLES]
 

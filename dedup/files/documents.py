@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dedup.files.left import Left
+from dedup.files.remaining import Remaining
 from dedup.files.source import FileSource, Piece
 from dedup.files.splits import Split
 from dedup.kernels.ids import apply_renamed, to_doc_ids
@@ -46,7 +46,7 @@ def to_documents(piece: Piece, split: int, renamed: Mapping[str, int]) -> pa.Rec
 
 
 def read_with(
-    source: FileSource, split: Split, left: Left, side: pa.RecordBatch, *, number: int, renamed: Mapping[str, int]
+    source: FileSource, split: Split, left: Remaining, side: pa.RecordBatch, *, number: int, renamed: Mapping[str, int]
 ) -> Iterator[pa.RecordBatch]:
     """Read some documents of a split, with columns of what is known of them besides.
 

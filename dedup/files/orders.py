@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from dedup.errors import DataError
 
 ZONED = r":\d\d(\.\d+)?\s*(Z|[+-]\d\d(:?\d\d)?)$"
-"""How a point in time ends whose zone is told."""
+"""End of a point in time that names its zone."""
 FALLING = ("latest", "highest", "sql")
 """Rules that prefer the greatest."""
 STRINGS = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)

@@ -43,7 +43,7 @@ class FileSource:
     on_bad_record: str
     """"fail" or "quarantine"."""
     max_text_bytes: int
-    """Of the longest text that is read."""
+    """Most bytes of a text."""
 
     def read(self, split: Split, rows: Mapping[int, Rows] | None = None) -> Iterator[Piece]:
         """Read the documents of a split in their order.

@@ -18,7 +18,7 @@ class Split:
         return sum(part.size for part in self.parts)
 
 
-def cut(listing: Listing, split_bytes: int) -> list[Split]:
+def split_files(listing: Listing, split_bytes: int) -> list[Split]:
     """Cut the files into splits of about so many bytes, each row in exactly one.
 
     Only files larger than that are opened. Row groups, record batches and stripes, lines of compressed files, and CSV

@@ -27,10 +27,10 @@ FULL = (errno.ENOSPC, errno.EDQUOT)
 NAME_BYTES = 255
 """Longest name of a file or folder that common file systems take."""
 MOUNTS = "/proc/self/mountinfo"
-"""What is mounted where, as Linux tells it; spaces in names are escaped."""
+"""Linux's list of mount points; spaces in names are escaped."""
 CONNECT_SECONDS = 5.0
 SILENT_SECONDS = 15.0
-"""How long a store may send nothing amid an answer."""
+"""Seconds that a store may send nothing amid an answer."""
 TRIES = 3
 """For each request."""
 

@@ -14,7 +14,7 @@ from scipy.optimize import brentq
 from dedup.errors import DataError
 from dedup.files.listing import list_files
 from dedup.files.source import open_source
-from dedup.files.splits import cut
+from dedup.files.splits import split_files
 from dedup.kernels import Floats, Hashes, Integers
 from dedup.kernels.hashing import mix
 from dedup.kernels.sets import shingles
@@ -210,6 +210,6 @@ def _read(path: str, text_column: str) -> Iterator[pa.Array]:
     """Yield the texts of a file or folder, of any format that a job reads, as large_binary arrays."""
     listing = list_files([path], format="auto")
     source = open_source(listing, id_column="", text_column=text_column)
-    for split in cut(listing, SPLIT_BYTES):
+    for split in split_files(listing, SPLIT_BYTES):
         for piece in source.read(split):
             yield piece.batch["text"].cast(pa.large_binary()).fill_null(b"")

@@ -19,7 +19,7 @@ from dedup.errors import ConfigError, DataError, SchemaError, StorageError
 from dedup.extras import check_extra
 from dedup.files.listing import Listing
 from dedup.files.source import FileSource
-from dedup.files.splits import cut
+from dedup.files.splits import split_files
 from dedup.files.storage import Storage
 from dedup.files.systems import redact
 from dedup.informing import BASELINE, PLOTS, SOURCES, TEXTS
@@ -209,7 +209,7 @@ def open_reading(
     watch: Callable[[int, int], None] = lambda *_: None,
 ) -> Iterator[Reading]:
     """Yield the reader of a batch's documents, with the processes that share its work."""
-    signing, splits = choose_signing(config, tokenizer, listing, asks_all=True), cut(listing, SPLIT_BYTES)
+    signing, splits = choose_signing(config, tokenizer, listing, asks_all=True), split_files(listing, SPLIT_BYTES)
     with Processes(min(cores, len(splits)), source, watch=watch) as workers:
         # Loading what is compiled is no part of the first stage, as in a run without a store.
         passes.warm(signing)

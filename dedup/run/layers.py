@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from dedup.errors import ConfigError
-from dedup.files.chosen import Condition
+from dedup.files.profile_filter import Condition
 from dedup.settings.keeping import list_merged
 from dedup.settings.layers import NEAR
 from dedup.settings.options import Config

@@ -15,7 +15,7 @@ from dedup.engines.workers import Open, Processes, count_cores, open_beside
 from dedup.errors import ConfigError, DataError, SchemaError
 from dedup.files.listing import Listing
 from dedup.files.source import FileSource
-from dedup.files.splits import cut
+from dedup.files.splits import split_files
 from dedup.files.storage import Storage
 from dedup.informing import PLOTS, SOURCES, TEXTS, Inform
 from dedup.kernels.sets.identical import find_repeated
@@ -98,7 +98,7 @@ def search_files(
     spec = parts[-1].spec
     workspace.open(identify(job, spec, listing.fingerprint), overwrite=job.overwrite)
     clock = Clock()
-    splits = cut(listing, choose_split_bytes(listing))
+    splits = split_files(listing, choose_split_bytes(listing))
     if spark is not None:
         cores, begin = count_cores(), spark.begin
     else:

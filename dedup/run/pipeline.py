@@ -18,7 +18,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from dedup.engine.spark import SparkEngine
 from dedup.errors import AlertError, CapacityError, DataError, DedupError, SchemaError, StorageError
 from dedup.files.listing import Listing
-from dedup.files.splits import cut
+from dedup.files.splits import split_files
 from dedup.files.storage import Storage as FileStorage
 from dedup.files.systems import absolute, is_local
 from dedup.informing import PLOTS, SOURCES
@@ -324,7 +324,7 @@ def open_files(spark: SparkSession, job: Job, listing: Listing, workspace: Works
     files = FileWriter(config=config, source=source, workspace=workspace, storage=FileStorage())
     files.check()
     tasks = WAVES * spark.sparkContext.defaultParallelism
-    splits = cut(listing, min(max(listing.size // tasks, SPLIT_BYTES), MOST_SPLIT_BYTES))
+    splits = split_files(listing, min(max(listing.size // tasks, SPLIT_BYTES), MOST_SPLIT_BYTES))
     corpus = Files(spark=spark, source=source, splits=splits)
     writer = SpreadWriter(
         files=files,

@@ -8,7 +8,7 @@ from functools import partial
 import pyarrow as pa
 
 from dedup.engine.engine import Batches, Engine, Rows, Tally
-from dedup.files.chosen import Chosen, Condition, number_profiles
+from dedup.files.profile_filter import Condition, ProfileFilter, number_profiles
 from dedup.kernels.text.tokenizer import Tokenizer
 from dedup.layers.layer import NothingToSearchError
 from dedup.report.profiles import Profiled
@@ -34,7 +34,7 @@ class Part:
     config: Config
     tokenizer: Tokenizer
     spec: HashSpec
-    chosen: Chosen | None = None
+    chosen: ProfileFilter | None = None
     """None where all documents are meant."""
 
     @property
@@ -49,7 +49,7 @@ def list_parts(config: Config) -> list[Part]:
     parts = []
     for number, (name, own) in enumerate(config.by_profile.items()):
         tokenizer = load_tokenizer(own)
-        chosen = Chosen(conditions, number) if conditions else None
+        chosen = ProfileFilter(conditions, number) if conditions else None
         named = name if conditions else ""
         parts.append(Part(name=named, config=own, tokenizer=tokenizer, spec=HashSpec.of(own, tokenizer), chosen=chosen))
     return parts

@@ -10,7 +10,7 @@ import pyarrow as pa
 from dedup.errors import DataError, SchemaError, StorageError
 from dedup.files.listing import list_files
 from dedup.files.source import open_source
-from dedup.files.splits import cut
+from dedup.files.splits import split_files
 from dedup.layers.prompts import Prompts
 from dedup.settings.layers import PromptSet
 
@@ -59,7 +59,7 @@ def list_fingerprints(sets: Sequence[PromptSet]) -> dict[str, str]:
 def _read(chosen: PromptSet) -> pa.Array:
     with _said_of(chosen):
         source = open_source(list_files([chosen.path]), id_column="", text_column=chosen.column)
-        pieces = [piece for split in cut(source.listing, SPLIT_BYTES) for piece in source.read(split)]
+        pieces = [piece for split in split_files(source.listing, SPLIT_BYTES) for piece in source.read(split)]
     found = [pa.array([], pa.large_string()), *(piece.batch["text"].cast(pa.large_string()) for piece in pieces)]
     return pa.chunked_array(found).combine_chunks()
 

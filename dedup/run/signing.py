@@ -17,8 +17,8 @@ from dedup.engines.held import Held
 from dedup.engines.machine import free_bytes
 from dedup.engines.values import Features
 from dedup.errors import DataError
-from dedup.files.left import Left
 from dedup.files.listing import Listing
+from dedup.files.remaining import Remaining
 from dedup.files.source import FileSource
 from dedup.files.splits import Split
 from dedup.kernels import Hashes, Integers
@@ -38,7 +38,7 @@ HELD_BYTES = 256 << 20
 as much memory as plain text compressed on disk, more where it is compressed better."""
 HELD_SHARE = 4
 """Part of the free memory that they may take, as a divisor: well compressed text can be a hundred times as much."""
-Item: TypeAlias = tuple[Split, Left, Mapping[int, Integers]]
+Item: TypeAlias = tuple[Split, Remaining, Mapping[int, Integers]]
 """Rows of a split to be read again, by the number of their file."""
 
 
@@ -248,7 +248,7 @@ class Reading:
         return shingles, bounds
 
 
-def _sign_split(source: FileSource, item: tuple[Split, Left], *, signing: passes.Signing) -> passes.SignedSplit:
+def _sign_split(source: FileSource, item: tuple[Split, Remaining], *, signing: passes.Signing) -> passes.SignedSplit:
     return passes.sign_split(source, *item, signing)
 
 

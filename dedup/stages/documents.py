@@ -12,10 +12,10 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from dedup.errors import SchemaError
-from dedup.files.chosen import Chosen
 from dedup.files.columns import to_source, to_text
 from dedup.files.delete_spans import Cuts, delete_from_texts
 from dedup.files.orders import join_keys, join_texts, to_key
+from dedup.files.profile_filter import ProfileFilter
 from dedup.kernels.ids import rename
 from dedup.stages.exchange import Batches
 from dedup.tables.arrow import PLACE
@@ -88,7 +88,7 @@ class Corpus(Protocol):
     def without(self, left: DataFrame) -> "Corpus":
         """Return the documents without what `leave` has noted."""
 
-    def choose(self, chosen: Chosen) -> "Corpus":
+    def choose(self, chosen: ProfileFilter) -> "Corpus":
         """Return the documents of a profile."""
 
 
@@ -103,7 +103,7 @@ class Rows:
     """Columns of which the values are read along, each after the setting that names it."""
     left: DataFrame | None = None
     """What `leave` has noted; None where all is left."""
-    chosen: Chosen | None = None
+    chosen: ProfileFilter | None = None
     """The profile whose documents these are; None for all."""
 
     @property
@@ -160,7 +160,7 @@ class Rows:
         """See `Corpus.without`."""
         return replace(self, left=left)
 
-    def choose(self, chosen: Chosen) -> "Rows":
+    def choose(self, chosen: ProfileFilter) -> "Rows":
         """See `Corpus.choose`."""
         return replace(self, chosen=chosen)
 
@@ -171,7 +171,9 @@ class Rows:
         return self.documents.join(self.left, on="doc_id", how="left").filter(~gone).drop("gone")
 
 
-def read_rows(batches: Batches, order: Sequence[tuple[str, str]], noted: int, chosen: Chosen | None = None) -> Batches:
+def read_rows(
+    batches: Batches, order: Sequence[tuple[str, str]], noted: int, chosen: ProfileFilter | None = None
+) -> Batches:
     """Give batches of rows the columns that those of files have, and take those of a profile."""
     for batch in batches:
         keys = [to_key(batch[f"order{number}"], *rule) for number, rule in enumerate(order)]
@@ -190,7 +192,7 @@ def read_rows(batches: Batches, order: Sequence[tuple[str, str]], noted: int, ch
         columns["order_keys"] = join_keys(keys, count)
         columns["merged"] = join_texts(merged, count)
         found = pa.RecordBatch.from_arrays([*columns.values()], names=[*columns])
-        found = found if chosen is None else chosen.take(found)
+        found = found if chosen is None else chosen.apply(found)
         if found.num_rows:
             yield found
 

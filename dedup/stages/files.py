@@ -12,9 +12,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from dedup.files.chosen import Chosen
 from dedup.files.documents import read_with, to_documents
-from dedup.files.left import Left
+from dedup.files.profile_filter import ProfileFilter
+from dedup.files.remaining import Remaining
 from dedup.files.source import FileSource
 from dedup.files.splits import Split
 from dedup.kernels.runs.blocks import routes
@@ -54,7 +54,7 @@ class Files:
     """Document ids of ids whose hash is that of another."""
     left: DataFrame | None = None
     """LEFT; None where all is."""
-    chosen: Chosen | None = None
+    chosen: ProfileFilter | None = None
     """The profile whose documents these are; None for all."""
 
     def rename(self, renamed: Mapping[str, int]) -> "Files":
@@ -79,7 +79,7 @@ class Files:
             source, splits = held.value
             for batch in batches:
                 for row in batch.to_pylist():
-                    for piece in replace(_to_left(row), chosen=chosen).read(source, splits[row["split"]]):
+                    for piece in replace(_to_remaining(row), profile=chosen).read(source, splits[row["split"]]):
                         if piece.batch.num_rows:
                             yield to_documents(piece, row["split"], renamed)
 
@@ -112,7 +112,7 @@ class Files:
                 for row, listed in zip(lefts, batch["wanted"], strict=True):
                     side = pa.RecordBatch.from_struct_array(listed.values)
                     split = row["split"]
-                    yield from read_with(source, splits[split], _to_left(row), side, number=split, renamed=renamed)
+                    yield from read_with(source, splits[split], _to_remaining(row), side, number=split, renamed=renamed)
 
         listed = F.collect_list(F.struct("file", "row", *more)).alias("wanted")
         gathered = places.groupBy("split").agg(listed)
@@ -140,7 +140,7 @@ class Files:
         """See `Corpus.without`."""
         return replace(self, left=left)
 
-    def choose(self, chosen: Chosen) -> "Files":
+    def choose(self, chosen: ProfileFilter) -> "Files":
         """See `Corpus.choose`."""
         return replace(self, chosen=chosen)
 
@@ -189,13 +189,13 @@ def spread(rows: DataFrame, key: str, count: int) -> DataFrame:
     return placed.repartition(tasks, "target").drop("target")
 
 
-def _to_left(row: Mapping[str, Any]) -> Left:
+def _to_remaining(row: Mapping[str, Any]) -> Remaining:
     """Return what LEFT says of a split; nothing is gone where it says nothing."""
     removed, cuts = row.get("removed") or [], row.get("cuts") or []
     if not removed and not cuts:
-        return Left()
+        return Remaining()
     one, other = (
         [np.array([each[name] for each in listed], np.int64) for name in names]
         for listed, names in ((removed, ("file", "row")), (cuts, ("file", "row", "begin", "end")))
     )
-    return Left.of((one[0], one[1]), (other[0], other[1], other[2], other[3]))
+    return Remaining.of((one[0], one[1]), (other[0], other[1], other[2], other[3]))

@@ -14,11 +14,11 @@ from pyarrow import orc
 from dedup.files.delete_spans import Cuts, delete_spans
 from dedup.files.formats.csv import delete_from_record
 from dedup.files.formats.jsonl import delete_from_line
-from dedup.files.left import Left
 from dedup.files.listing import list_files
+from dedup.files.remaining import Remaining
 from dedup.files.sink import write
 from dedup.files.source import open_source
-from dedup.files.splits import cut
+from dedup.files.splits import split_files
 from dedup.kernels.runs.span_offsets import move_back, unite_spans
 
 TEXTS = ["one two three", "\u00e9l\u00e8ve \U0001f600 fin", "nothing goes", "", 'quo"ted, "cells"\nof two lines']
@@ -34,13 +34,13 @@ KINDS = [
 def cut_file(path, tmp_path, **columns):
     """Write the file of TEXTS without SPANS, and return where."""
     source = open_source(list_files([str(path)]), **{"id_column": "id", "text_column": "text", **columns})
-    [split] = cut(source.listing, 1 << 20)
+    [split] = split_files(source.listing, 1 << 20)
     rows = np.concatenate([piece.batch["row"].to_numpy() for piece in source.read(split)])
     listed = [(rows[row], *span) for row, spans in SPANS.items() for span in spans if row < rows.size]
     cuts = Cuts.of(*(np.array(column, np.int64) for column in zip(*listed, strict=True)))
     none = np.empty(0, np.int64)
     write(source, 0, none, kept_folder=str(tmp_path / "kept"), cuts=cuts)
-    read = [each for piece in Left(cuts={0: cuts}).read(source, split) for each in piece.batch["text"].to_pylist()]
+    read = [each for piece in Remaining(cuts={0: cuts}).read(source, split) for each in piece.batch["text"].to_pylist()]
     assert [text or "" for text in read] == SHORT[: rows.size]
     return tmp_path / "kept" / path.name
 

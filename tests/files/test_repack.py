@@ -13,7 +13,7 @@ from dedup.files.formats import load_format
 from dedup.files.listing import list_files
 from dedup.files.repack import common_schema, group, repack, write_ids
 from dedup.files.source import open_source
-from dedup.files.splits import Part, Split, cut
+from dedup.files.splits import Part, Split, split_files
 from tests.files.test_sink import load
 from tests.files.test_source import COUNT, NAMES, TEXTS, place
 
@@ -22,7 +22,7 @@ PARQUET, JSONL = load_format("parquet"), load_format("jsonl")
 
 def prepare(path, **columns):
     listing = list_files([str(path)])
-    return open_source(listing, **{"id_column": "id", "text_column": "text", **columns}), cut(listing, 2000)
+    return open_source(listing, **{"id_column": "id", "text_column": "text", **columns}), split_files(listing, 2000)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -22,7 +22,7 @@ from dedup.files.listing import COMPRESSIONS, list_files
 from dedup.files.repack import common_schema, repack
 from dedup.files.sink import write
 from dedup.files.source import open_source
-from dedup.files.splits import cut
+from dedup.files.splits import split_files
 from tests.files.tables import FLAT, changed_by_spark, tables
 
 JSONL = load_format("jsonl")
@@ -54,7 +54,7 @@ def load(path):
 def rows_of(path, **columns):
     listing = list_files([str(path)])
     source = open_source(listing, **{"id_column": "id", "text_column": "text", **columns})
-    pieces = [piece for split in cut(listing, 1 << 20) for piece in source.read(split)]
+    pieces = [piece for split in split_files(listing, 1 << 20) for piece in source.read(split)]
     return source, np.concatenate([piece.batch.column("row").to_numpy() for piece in pieces])
 
 
@@ -296,11 +296,11 @@ def test_old_timestamps_that_nanoseconds_cannot_hold_are_refused_by_name(tmp_pat
         write(far, 0, np.array([1]), **folders)
     nameless = replace(far, columns=replace(far.columns, id=""), id_type=pa.string())
     with pytest.raises(DataError, match="INT96"):
-        list(nameless.read(cut(far.listing, 1)[0]))
+        list(nameless.read(split_files(far.listing, 1)[0]))
     with pytest.raises(DataError, match="INT96"):
         repack(
             far,
-            cut(far.listing, 1),
+            split_files(far.listing, 1),
             {},
             path=f"{tmp_path}/all.jsonl",
             format=JSONL,

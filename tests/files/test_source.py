@@ -18,7 +18,7 @@ from dedup.files.formats import csv as cells
 from dedup.files.formats import jsonl, records
 from dedup.files.listing import COMPRESSIONS, list_files
 from dedup.files.source import open_source
-from dedup.files.splits import cut
+from dedup.files.splits import split_files
 
 COUNT = 300
 TEXTS = [
@@ -61,7 +61,7 @@ def place(folder, name):
 def read(path, split_bytes=1 << 20, rows=None, **columns):
     listing = list_files([str(path)])
     source = pickle.loads(pickle.dumps(open_source(listing, **{"id_column": "id", "text_column": "text", **columns})))  # noqa: S301
-    return [piece for split in cut(listing, split_bytes) for piece in source.read(split, rows)]
+    return [piece for split in split_files(listing, split_bytes) for piece in source.read(split, rows)]
 
 
 def column(pieces, name):
@@ -317,4 +317,4 @@ def test_a_text_file_is_a_document_and_its_path_the_id(tmp_path):
 
     assert column(pieces, "id") == [str(tmp_path / name) for name in names]
     assert column(pieces, "text") == ["a+b 100%.txt\r\n", "deep/ü.txt\r\n", ""]
-    assert len(cut(list_files([str(tmp_path)]), 1 << 20)) == 1
+    assert len(split_files(list_files([str(tmp_path)]), 1 << 20)) == 1

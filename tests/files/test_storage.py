@@ -21,7 +21,7 @@ from dedup.files import systems
 from dedup.files.listing import list_files
 from dedup.files.sink import write
 from dedup.files.source import open_source
-from dedup.files.splits import cut
+from dedup.files.splits import split_files
 from dedup.files.storage import Storage
 from dedup.files.systems import can_fork, resolve
 from tests.stores import serve_bucket
@@ -71,7 +71,7 @@ def test_a_corpus_is_read_from_where_it_is_and_written_where_it_should_be(root, 
 
     listing = list_files([f"{root}/in"])
     source = pickle.loads(pickle.dumps(open_source(listing, id_column="id", text_column="text")))  # noqa: S301
-    texts = [piece.batch["text"].to_pylist() for split in cut(listing, 1) for piece in source.read(split)]
+    texts = [piece.batch["text"].to_pylist() for split in split_files(listing, 1) for piece in source.read(split)]
     write(source, 1, np.array([0]), kept_folder=f"{root}/out/kept", removed_folder=f"{root}/out/removed")
     write(source, 1, np.array([0]), kept_folder=f"{root}/out/kept", removed_folder=f"{root}/out/removed")
 

@@ -1,4 +1,4 @@
-"""What earlier layers leave of some files: rows that are gone, and spans cut out of the texts of others."""
+"""Rows and texts of files that earlier layers leave: some rows are gone, and spans of other texts."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -8,27 +8,32 @@ from typing import Self
 import numpy as np
 import pyarrow as pa
 
-from dedup.files.chosen import Chosen
 from dedup.files.delete_spans import Cuts, delete_from_texts
 from dedup.files.formats.format import Rows
+from dedup.files.profile_filter import ProfileFilter
 from dedup.files.source import FileSource, Piece
 from dedup.files.splits import Split
 from dedup.kernels.runs.bounds import find_bounds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Left:
-    """What is left of files, known by their numbers; of others all is."""
+class Remaining:
+    """Remaining rows and texts of some files, by their numbers; other files remain whole."""
 
     removed: Mapping[int, Rows] = field(default_factory=dict)
     """Rows that are gone, int64, ascending."""
     cuts: Mapping[int, Cuts] = field(default_factory=dict)
-    chosen: Chosen | None = None
-    """The profile that is left; None for all."""
+    profile: ProfileFilter | None = None
+    """The profile whose documents remain; None for all."""
 
     @classmethod
-    def of(cls, removed: tuple[Rows, Rows], spans: tuple[Rows, Rows, Rows, Rows], chosen: Chosen | None = None) -> Self:
-        """Return what is left without some rows, by file and row, and some spans, by file, row, begin and end."""
+    def of(
+        cls,
+        removed: tuple[Rows, Rows],
+        spans: tuple[Rows, Rows, Rows, Rows],
+        profile: ProfileFilter | None = None,
+    ) -> Self:
+        """Return files without some rows, by file and row, and some spans, by file, row, begin and end."""
         order = np.lexsort(removed[::-1])
         files, rows = (each[order] for each in removed)
         bounds = pairwise(find_bounds(files).tolist())
@@ -40,27 +45,27 @@ class Left:
                 int(of[begin]): Cuts.of(*(column[begin:end] for column in columns))
                 for begin, end in pairwise(find_bounds(of).tolist())
             },
-            chosen=chosen,
+            profile=profile,
         )
 
-    def narrow(self, files: Sequence[int]) -> "Left":
-        """Return what concerns these files."""
-        return Left(
+    def select(self, files: Sequence[int]) -> "Remaining":
+        """Return the same of some files alone."""
+        return Remaining(
             removed={file: self.removed[file] for file in files if file in self.removed},
             cuts={file: self.cuts[file] for file in files if file in self.cuts},
-            chosen=self.chosen,
+            profile=self.profile,
         )
 
     def read(self, source: FileSource, split: Split, rows: Mapping[int, Rows] | None = None) -> Iterator[Piece]:
-        """Read what is left of a split; see `FileSource.read`."""
+        """Read the documents of a split that remain; see `FileSource.read`."""
         for piece in source.read(split, rows):
             yield self.apply(piece)
 
     def apply(self, piece: Piece) -> Piece:
-        """Return a piece of such a file without what is gone."""
+        """Return a piece without the rows and spans that are gone."""
         batch = piece.batch
-        if self.chosen is not None:
-            batch = self.chosen.take(batch)
+        if self.profile is not None:
+            batch = self.profile.apply(batch)
         if piece.file in self.removed and batch.num_rows:
             rows, gone = batch["row"].to_numpy(), self.removed[piece.file]
             begin, end = np.searchsorted(gone, [rows[0], rows[-1] + 1])

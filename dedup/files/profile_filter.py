@@ -1,4 +1,4 @@
-"""Documents of one profile of the settings, chosen by the columns that are read along."""
+"""The documents of one profile of the settings, by the columns that are read along."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -13,19 +13,19 @@ class Condition(NamedTuple):
     """A column and the values of which one must be there; a null is none of them."""
 
     place: int
-    """Of the column in the lists `merged`."""
+    """Place of the column in the lists `merged`."""
     values: tuple[str, ...]
 
 
-class Chosen(NamedTuple):
-    """Documents of the first profile whose conditions all hold."""
+class ProfileFilter(NamedTuple):
+    """Choice of the documents of one profile: the first whose conditions all hold."""
 
     conditions: Sequence[Sequence[Condition]]
-    """Of the profiles in their order."""
+    """Conditions of each profile, in their order."""
     number: int
-    """Of the profile; that of documents for which no condition holds comes after all others."""
+    """Number of the profile; that of documents for which no condition holds comes after all others."""
 
-    def take(self, documents: pa.RecordBatch) -> pa.RecordBatch:
+    def apply(self, documents: pa.RecordBatch) -> pa.RecordBatch:
         """Return the documents of the profile."""
         return documents.filter(pa.array(number_profiles(documents["merged"], self.conditions) == self.number))
 
