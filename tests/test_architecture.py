@@ -50,7 +50,8 @@ PARTS = {
     # Both engines read and write files with it, where Spark and Numba need not be.
     "dedup/files": {
         *("numpy", "orjson", "pyarrow", "xxhash"),
-        *("dedup.files", "dedup.kernels.ids", "dedup.kernels.runs", "dedup.display", "dedup.errors"),
+        *("dedup.files", "dedup.kernels.election", "dedup.kernels.ids", "dedup.kernels.runs"),
+        *("dedup.display", "dedup.errors"),
     },
     # Layers and engines agree on the protocol; where documents come from is the business of files and stages.
     "dedup/engine": {

@@ -15,7 +15,7 @@ from pyarrow import feather
 
 from dedup.api import deduplicate
 from dedup.errors import ConfigError, DataError, SchemaError
-from dedup.files.orders import join_keys, join_texts, to_key
+from dedup.files.orders import join_keys, join_texts, to_keys
 from dedup.run.job import Job
 from dedup.run.local import run_in_memory
 from dedup.run.pipeline import run
@@ -234,9 +234,58 @@ def test_auto_takes_spark_for_an_expression(tmp_path):
     ],
 )
 def test_a_value_becomes_a_number_less_being_better(values, rule, expected):
-    found = to_key(values, rule, "x").to_pylist()
+    found = to_keys([values], [(rule, "x")])[0].to_pylist()
 
     assert [None if math.isnan(each) else each for each in found] == expected
+
+
+MOMENTS = [
+    *("T10:00Z", "2023-W52-7", "2024", "2024-W05", "2024-01-31T09:59:59", "2024-01-31T10:00:00.123456788Z"),
+    *(
+        "2024-01-31T11:00:00.123456789+01",
+        "20240131T24",
+        "2024-032T00:00:00.000000001",
+        "2300-01-01T00:00:00.0000000005",
+    ),
+    *("2300-01-01T00:00:00.000000001", "9999-12-31T23:59:59.999999998", "9999-12-31T23:59:59.999999999", None),
+]
+"""Each later than the one before, the last none."""
+
+
+def pair_moments():
+    """Return documents of which each of two moments that follow one another has the smaller id once."""
+    rows = []
+    for number in range(len(MOMENTS) - 1):
+        for text, moments in (("one", MOMENTS[number : number + 2]), ("other", MOMENTS[number : number + 2][::-1])):
+            rows += [{"text": f"{text} {number}" + " word" * 9, "date": moment} for moment in moments]
+    return [{"id": number, **row} for number, row in enumerate(rows)]
+
+
+def expect_kept(rule):
+    """Return the ids of those that stay: nulls are last."""
+    last = len(MOMENTS) - 2
+    later = {number: rule == "latest" and number != last for number in range(last + 1)}
+    return [4 * number + place for number, flag in later.items() for place in ((1, 2) if flag else (0, 3))]
+
+
+@pytest.mark.parametrize("rule", ["latest", "earliest"])
+@pytest.mark.parametrize("kind", ["parquet", "jsonl", "csv", "arrow"])
+def test_every_reader_tells_moments_apart_to_the_nanosecond(tmp_path, kind, rule):
+    _, output = keep(tmp_path, kind=kind, rows=[row | {"site": "a"} for row in pair_moments()], order=[f"{rule}:date"])
+
+    assert kept_of(output, format={"jsonl": "json"}.get(kind, kind)) == expect_kept(rule)
+
+
+def test_spark_tells_moments_apart_to_the_nanosecond_whoever_reads(spark, tmp_path):
+    settings = {"input.id_column": "id", "keep.order": ["latest:date"], "driver.search_bytes": 0}
+    config = load_config(settings=settings)
+    (tmp_path / "in").mkdir()
+    source = write(tmp_path / "in", "parquet", pair_moments())
+    run(spark, Job(inputs=[source], output=str(tmp_path / "out"), config=config))
+    table = deduplicate(spark.read.parquet(source), tmp_path / "table", config=config)
+
+    assert sorted(kept_of(tmp_path / "out")) == expect_kept("latest")
+    assert sorted(row["id"] for row in table.kept.collect()) == expect_kept("latest")
 
 
 def test_both_engines_order_and_merge_alike(spark, tmp_path):

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from dedup.errors import DataError, SchemaError
 from dedup.files.digest import digest_rows
-from dedup.files.orders import join_keys, join_texts, to_key
+from dedup.files.orders import join_keys, join_texts, to_keys
 from dedup.files.systems import redact
 
 PIECE_BYTES = 1 << 19
@@ -261,8 +261,8 @@ def gather(
 ) -> pa.RecordBatch:
     """Put the columns of a piece together.
 
-    They are id, text, source, row, `order_keys` of keys as from `orders.to_key`, and `merged` of strings; `further` has
-    the arrays of both.
+    They are id, text, source, row, `order_keys` of keys as from `orders.to_keys`, and `merged` of strings; `further`
+    has the arrays of both.
     """
     keys, merged = further
     sources = pa.nulls(len(ids), pa.string()) if sources is None else sources
@@ -300,6 +300,6 @@ def select_documents(
         to_text(take(batch, paths["text"])),
         to_source(take(batch, paths["source"])) if "source" in paths else None,
         rows,
-        [to_key(take(batch, paths[f"order{number}"]), *rule) for number, rule in enumerate(columns.order)],
+        to_keys((take(batch, paths[f"order{number}"]) for number, _ in enumerate(columns.order)), columns.order),
         [to_source(take(batch, paths[f"merge{number}"])) for number, _ in enumerate(columns.noted)],
     )

@@ -1,58 +1,86 @@
 """Values of columns by which documents are preferred, as numbers: less is better, NaN is none."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from dedup.errors import DataError
+from dedup.files import times
+from dedup.kernels.election import OF_TIME
 
-ZONED = r":\d\d(\.\d+)?\s*(Z|[+-]\d\d(:?\d\d)?)$"
-"""End of a point in time that names its zone."""
 FALLING = ("latest", "highest", "sql")
 """Rules that prefer the greatest."""
+SHOWN_LENGTH = 60
+"""Characters shown of a string that is no point in time."""
 STRINGS = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
-OF_TIME = ("latest", "earliest")
 
 
-def to_key(values: pa.Array, rule: str, name: str) -> pa.Array:
-    """Return a column as float64, the less the better; microseconds since 1970 of points in time.
+def to_keys(columns: Iterable[pa.Array], rules: Sequence[tuple[str, str]]) -> list[pa.Array]:
+    """Return the columns of rules as float64, less being better, NaN for null.
+
+    Returns
+    -------
+    list of pa.Array
+        One for each rule, points in time as microseconds since 1970; then one for each rule of time, the nanoseconds
+        that its points are beyond the first, which holds 53 bits of them.
 
     Raises
     ------
     DataError
         When a string holds no number, or no point in time by ISO 8601.
     """
+    found = [(rule[0] in OF_TIME, _to_key(column, *rule)) for column, rule in zip(columns, rules, strict=True)]
+    return [*(key for _, (key, _) in found), *(beyond for is_timed, (_, beyond) in found if is_timed)]
+
+
+def _to_key(values: pa.Array, rule: str, name: str) -> tuple[pa.Array, pa.Array]:
+    """Return what a rule compares, and what it compares where that is equal."""
     kind = values.type
     if pa.types.is_dictionary(kind):
         values = pa.array(values.to_pylist(), kind.value_type)
         kind = values.type
-    if any(check(kind) for check in STRINGS):
-        found = _parse(values.cast(pa.large_string()), rule, name)
+    is_text = any(check(kind) for check in STRINGS)
+    if is_text:
+        values = pc.utf8_trim_whitespace(values.cast(pa.large_string()))
+        values = pc.if_else(pc.equal(values, ""), None, values)
+    if is_text and rule in OF_TIME:
+        keys, beyond = _split(_parse(values, rule, name))
     elif pa.types.is_date(kind) or pa.types.is_timestamp(kind):
-        found = values.cast(pa.timestamp("us", getattr(kind, "tz", None)), safe=False).cast(pa.int64())
-    elif pa.types.is_boolean(kind):
-        found = values.cast(pa.int8())
+        keys, beyond = _split(times.count(values))
     else:
-        found = values
-    keys = pc.fill_null(found.cast(pa.float64(), safe=False), float("nan")).to_numpy(zero_copy_only=False)
-    return pa.array(-keys if rule in FALLING else keys, from_pandas=False)
+        keys = _to_numbers(values, rule, name)
+        beyond = np.zeros_like(keys)
+    keys = np.where(values.is_valid().to_numpy(zero_copy_only=False), keys, np.nan)
+    sign = -1 if rule in FALLING else 1
+    return pa.array(sign * keys, from_pandas=False), pa.array(sign * beyond)
 
 
-def _parse(values: pa.Array, rule: str, name: str) -> pa.Array:
-    values = pc.utf8_trim_whitespace(values)
-    values = pc.if_else(pc.equal(values, ""), None, values)
+def _parse(values: pa.Array, rule: str, name: str) -> times.Times:
+    found, is_time = times.parse(values)
+    wrong = values.filter(pa.array(~is_time)).drop_null()
+    if len(wrong):
+        shown = wrong[0].as_py()[:SHOWN_LENGTH]
+        raise DataError(f"keep.order: {rule}:{name} must find dates by ISO 8601, such as 2026-01-31 (got {shown!r})")
+    return found
+
+
+def _split(found: times.Times) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    keys = found.microseconds.astype(np.float64)
+    return keys, np.asarray((found.microseconds - keys.astype(np.int64)) * 1000 + found.nanoseconds, np.float64)
+
+
+def _to_numbers(values: pa.Array, rule: str, name: str) -> NDArray[np.float64]:
+    values = values.cast(pa.int8()) if pa.types.is_boolean(values.type) else values
     try:
-        if rule not in OF_TIME:
-            return values.cast(pa.float64())
-        is_zoned = pc.match_substring_regex(values, ZONED)
-        zoned = pc.if_else(is_zoned, values, None).cast(pa.timestamp("us", "UTC"))
-        plain = pc.if_else(is_zoned, None, values).cast(pa.timestamp("us"))
-        return pc.coalesce(zoned.cast(pa.int64()), plain.cast(pa.int64()))
+        numbers: NDArray[np.float64] = (
+            values.cast(pa.float64(), safe=False).fill_null(np.nan).to_numpy(zero_copy_only=False)
+        )
     except pa.ArrowInvalid as error:
-        wanted = "dates by ISO 8601, such as 2026-01-31" if rule in OF_TIME else "numbers"
-        raise DataError(f"keep.order: {rule}:{name} must find {wanted} ({error})") from error
+        raise DataError(f"keep.order: {rule}:{name} must find numbers ({error})") from error
+    return numbers
 
 
 def join_keys(keys: Sequence[pa.Array], rows: int) -> pa.Array:

@@ -14,6 +14,9 @@ from dedup.kernels.sets import filters, pairs
 
 FIRST = 100
 """Of the documents that stay and are similar to one that goes, those that each other such is compared with."""
+UNKEYED = ("smallest_id", "source", "longest", "shortest")
+"""Rules that compare no column of keys."""
+OF_TIME = ("latest", "earliest")
 
 
 class Policy(NamedTuple):
@@ -211,9 +214,10 @@ def rank_members(
         The user's own.
     text_bytes : int64 [n]
     keys : float64 [n, columns]
-        For each rule of a column, in their order, as from `dedup.files.orders.to_key`: less is better.
+        As from `dedup.files.orders.to_keys`; those of time may have no second column, as earlier releases stored them.
     """
-    columns = iter(keys.T)
+    count = sum(name not in UNKEYED for name, _ in rules)
+    columns, beyond = iter(keys.T[:count]), iter(keys.T[count:])
     by_id: Integers = pc.rank(ids, tiebreaker="dense").to_numpy().astype(np.int64)
     ranks = []
     for name, of in rules:
@@ -224,8 +228,15 @@ def rank_members(
         elif name in {"longest", "shortest"}:
             ranks.append(text_bytes if name == "shortest" else -text_bytes)
         else:
-            ranks.append(np.unique(next(columns), return_inverse=True)[1].astype(np.int64))
+            found = _rank_values(next(columns))
+            if name in OF_TIME and (second := next(beyond, None)) is not None:
+                found = found * second.size + _rank_values(second)
+            ranks.append(found)
     return np.stack([*ranks, by_id], axis=1)
+
+
+def _rank_values(values: Floats) -> Integers:
+    return np.unique(values, return_inverse=True)[1].astype(np.int64)
 
 
 def _rank_sources(sources: pa.Array, listed: list[str]) -> Integers:

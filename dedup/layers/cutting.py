@@ -13,7 +13,6 @@ from dedup.kernels.runs.blocks import lists, unlists
 from dedup.kernels.runs.bounds import find_bounds, mark_firsts
 from dedup.kernels.runs.groups import bound_groups, drop_repeated, join_groups
 from dedup.kernels.text.cuts import fit
-from dedup.kernels.text.passages import unite
 from dedup.kernels.text.tokenizer import Places, Tokenizer
 from dedup.tables import arrow
 
@@ -154,16 +153,18 @@ def _fit_pieces(
     near: int,
     tokenizer: Tokenizer,
 ) -> tuple[Integers, Integers, Integers]:
-    """Return first and last character and tokens of what may be taken out of each piece; 0 for nothing."""
-    # A place between the documents, so that spans of two do not touch.
+    """Return first and last character and tokens of what may be taken out of each piece; 0 for nothing.
+
+    Pieces that touch are fitted as one span, unless a character where they meet is of a token of both: it is neither's.
+    """
     starts = places.offsets[documents]
-    shifts = starts + documents
-    spans = unite(shifts + lows, shifts + highs)
-    of = np.searchsorted(spans[0], shifts + lows, side="right") - 1
-    heads = np.searchsorted(of, np.arange(spans[0].size))
-    fitted = np.empty((spans[0].size, 4), np.int64)
+    is_apart = np.append(True, (documents[1:] != documents[:-1]) | (lows[1:] != highs[:-1]))
+    is_apart |= places.begins[starts + lows] < places.ends[np.maximum(starts + lows - 1, 0)]
+    of, heads = np.cumsum(is_apart) - 1, np.flatnonzero(is_apart)
+    span_ends = highs[np.append(heads[1:], lows.size) - 1]
+    fitted = np.empty((heads.size, 4), np.int64)
     for number, (document, begin, end) in enumerate(
-        zip(documents[heads].tolist(), *((each - shifts[heads]).tolist() for each in spans), strict=True)
+        zip(*(each.tolist() for each in (documents[heads], lows[heads], span_ends)), strict=True)
     ):
         own = slice(places.offsets[document], places.offsets[document + 1])
         fitted[number] = fit(

@@ -1,5 +1,6 @@
 """The layer of documents of one address."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -13,6 +14,8 @@ from dedup.layers.copies import KEYS, Choice, remove_copies, to_keys
 from dedup.layers.layer import Found
 
 WEB = ("http:", "https:")
+ENCODED = re.compile("%[0-9A-Fa-f]{2}")
+"""Octet that an address spells in hexadecimal."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,22 +30,27 @@ class Form:
     def canonicalise(self, url: str | None) -> str | None:
         """Return the canonical form of an address; None where it is none.
 
-        The WHATWG's parser lower-cases scheme and host, writes hosts of other scripts in Punycode, leaves out default
-        ports and resolves dots in paths. Besides, user and fragment, slashes at the end and parameters of tracking are
-        left out, and parameters are sorted by name, those of one name in their order.
+        The WHATWG's parser [1]_ lower-cases scheme and host, writes hosts of other scripts in Punycode, leaves out
+        default ports and resolves dots in paths. RFC 3986 [2]_, section 6.2.2, has characters that need no encoding
+        decoded, hexadecimal digits in upper case, and every host in lower case; a host is the same with the dot of the
+        root of all domains. Besides, user and fragment, slashes at the end and parameters of tracking are left out, and
+        parameters are read as forms write them and sorted by name, those of one name in their order.
 
         References
         ----------
         .. [1] WHATWG, URL Standard, https://url.spec.whatwg.org
+        .. [2] T. Berners-Lee, R. Fielding, L. Masinter: Uniform Resource Identifier: Generic Syntax. RFC 3986 (2005).
         """
         try:
-            parsed = ada_url.parse_url((url or "").strip(), ("protocol", "host", "pathname", "search"))
+            parsed = ada_url.parse_url((url or "").strip(), ("protocol", "hostname", "port", "pathname", "search"))
         except ValueError:
             return None
-        protocol, path = parsed["protocol"], parsed["pathname"].rstrip("/")
+        protocol = parsed["protocol"]
+        host, path = (ENCODED.sub(_normalise, parsed[part]) for part in ("hostname", "pathname"))
         scheme = "" if protocol in WEB and not self.with_scheme else protocol
+        port = parsed["port"] and ":" + parsed["port"]
         search = self._sort(parsed["search"]) if self.with_query and parsed["search"] else ""
-        return f"{scheme}//{parsed['host']}{path}{search and '?' + search}"
+        return f"{scheme}//{host.lower().removesuffix('.')}{port}{path.rstrip('/')}{search and '?' + search}"
 
     def _sort(self, search: str) -> str:
         parameters = ada_url.URLSearchParams(search)
@@ -51,6 +59,12 @@ class Form:
                 parameters.delete(name)
         parameters.sort()  # type: ignore[no-untyped-call]
         return str(parameters)
+
+
+def _normalise(encoded: re.Match[str]) -> str:
+    """Decode a letter, a digit or one of -._~, which need no encoding."""
+    char = chr(int(encoded[0][1:], 16))
+    return char if char.isascii() and (char.isalnum() or char in "-._~") else encoded[0].upper()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

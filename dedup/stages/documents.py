@@ -14,7 +14,7 @@ from pyspark.sql import types as T
 from dedup.errors import SchemaError
 from dedup.files.columns import to_source, to_text
 from dedup.files.delete_spans import Cuts, delete_from_texts
-from dedup.files.orders import join_keys, join_texts, to_key
+from dedup.files.orders import join_keys, join_texts, to_keys
 from dedup.files.profile_filter import ProfileFilter
 from dedup.kernels.ids import rename
 from dedup.stages.exchange import Batches
@@ -176,7 +176,7 @@ def read_rows(
 ) -> Batches:
     """Give batches of rows the columns that those of files have, and take those of a profile."""
     for batch in batches:
-        keys = [to_key(batch[f"order{number}"], *rule) for number, rule in enumerate(order)]
+        keys = to_keys((batch[f"order{number}"] for number, _ in enumerate(order)), order)
         merged = [to_source(batch[f"merge{number}"]) for number in range(noted)]
         columns = dict(zip(batch.schema.names, batch.columns, strict=True))
         if "cuts" in columns:

@@ -218,10 +218,12 @@ def _run(
 
 
 def _to_keys(rows: pa.Table) -> Floats:
-    """Return the values of columns that rules ask for: float64 [n, columns]."""
+    """Return the values of columns that rules ask for: float64 [n, columns], 0 where earlier releases wrote fewer."""
     lists = rows["order_keys"].combine_chunks()
-    flat: Floats = lists.flatten().to_numpy(zero_copy_only=False)
-    return flat.reshape(rows.num_rows, -1)
+    counts = pc.list_value_length(lists).to_numpy()
+    keys = np.zeros((rows.num_rows, counts.max(initial=0)))
+    keys[np.arange(keys.shape[1]) < counts[:, None]] = lists.flatten().to_numpy(zero_copy_only=False)
+    return keys
 
 
 def _place_heads(sets: Integers, wanted: Integers) -> Integers:

@@ -36,6 +36,13 @@ def run(folder, rows, *options):
         ("http://example.com/b?utm_source=a&x=2&FBCLID=z", "http://example.com/b?x=2"),
         ("http://b\u00fccher.example/", "http://xn--bcher-kva.example/"),
         ("http://user:word@example.com/b", "http://example.com/b"),
+        ("http://example.com/%7euser/a%2Eb%5f%41", "http://example.com/~user/a.b_A"),
+        ("http://example.com/a%2fb%c3%a9", "http://example.com/a%2Fb\u00e9"),
+        ("http://example.com/b?x=%7e%2f&y=a+b", "http://example.com/b?x=~/&y=a%20b"),
+        ("http://example.com/b?x", "http://example.com/b?x="),
+        ("http://example.com.:80/b", "http://example.com/b"),
+        ("http://example.com.:8080/b", "http://example.com:8080/b"),
+        ("gopher://Ex%61mple.com./%7e", "gopher://example.com/~"),
     ],
 )
 def test_addresses_of_one_page_have_one_form(one, other):
@@ -53,6 +60,12 @@ def test_addresses_of_one_page_have_one_form(one, other):
         ("http://example.com:8080/", "http://example.com/"),
         ("http://www.example.com/", "http://example.com/"),
         ("ftp://example.com/b", "http://example.com/b"),
+        ("http://example.com/a%2Fb", "http://example.com/a/b"),
+        ("http://example.com/%257E", "http://example.com/%7E"),
+        ("http://example.com/a%21", "http://example.com/a!"),
+        ("http://example.com/%b5", "http://example.com/%c2%b5"),
+        ("http://example.com/b?x=%26y", "http://example.com/b?x=&y"),
+        ("http://example.com../", "http://example.com/"),
     ],
 )
 def test_addresses_of_other_pages_have_others(one, other):

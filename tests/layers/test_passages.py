@@ -100,6 +100,30 @@ def test_what_is_left_is_all_that_is_not_repeated(corpus, keep_first, seed):
             assert (row["kept_doc_id"], row["kept_begin"], row["kept_end"]) == (None, None, None)
 
 
+SHARING = ["a ", "b ", "a\u200d", "b\u200d", "\u337f ", "e\u0301\u200d"]
+"""Words, some of which share characters with the next, and a sign that is four."""
+
+
+def is_part(tokens, of):
+    return any(of[begin : begin + len(tokens)] == tokens for begin in range(len(of) - len(tokens) + 1))
+
+
+@given(st.lists(st.lists(st.sampled_from(SHARING), max_size=40), min_size=2, max_size=4))
+@example([[*"abcdefghij", "a\u200d"], ["b ", *"klmnopqrst"], [*"abcdefghij", "a\u200d", "b ", *"klmnopqrst"]])
+def test_a_span_says_how_many_tokens_it_is_and_where_they_stay(corpus):
+    texts = ["".join(word if word in SHARING else f"{word} " for word in of) for of in corpus]
+    found, _ = search(texts)
+
+    for number, text in enumerate(texts):
+        rows = [row for row in found.spans.to_pylist() if row["doc_id"] == number]
+        for row in rows:
+            taken = oracles.tokens(text[row["begin"] : row["end"]])
+            assert row["tokens"] == len(taken)
+            assert is_part(taken, oracles.tokens(texts[row["kept_doc_id"]][row["kept_begin"] : row["kept_end"]]))
+        left = cut(text, [(row["begin"], row["end"]) for row in sorted(rows, key=lambda row: row["begin"])])
+        assert len(oracles.tokens(left)) == len(oracles.tokens(text)) - sum(row["tokens"] for row in rows)
+
+
 @given(corpora, st.sampled_from(["token", "sentence"]))
 def test_texts_come_back_from_what_is_left_and_the_spans(corpus, ends):
     marks = [" ", ". ", ", ", "\n", "! "]

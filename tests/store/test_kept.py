@@ -1,8 +1,10 @@
 """A store that an earlier release has written is read and grown by this one."""
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from dedup.errors import StorageError
@@ -10,11 +12,13 @@ from dedup.store import state
 from dedup.store.state import read_state
 from dedup.store.tables import Tables
 from dedup.store.upkeep import check
-from tests.engines import SEARCH, Row
+from tests.engines import SEARCH, Corpus, Row
 from tests.store import add, edges_of, find_union, list_edges, list_members, take_down
 from tests.test_pipeline import make_texts
 
 ROWS = [Row(number, text) for number, text in enumerate(make_texts(7, originals=3))]
+
+TEXT = "one two three four five six seven"
 
 
 def test_a_store_of_format_1_is_read_and_grown(tmp_path):
@@ -37,3 +41,16 @@ def test_a_store_of_a_later_format_is_refused(tmp_path, monkeypatch):
 
     with pytest.raises(StorageError, match="must be a store of this release"):
         read_state(tables)
+
+
+def test_moments_that_an_earlier_release_stored_are_compared_with_newer_ones(tmp_path, monkeypatch):
+    tables, search = Tables(str(tmp_path / "store")), replace(SEARCH, rules=(("latest", "value"),))
+    add(tables, "old", [Row(1, TEXT, value=5), Row(2, TEXT, value=4)], search)
+    plain = Corpus._order_keys
+    # A nanosecond later than what was stored by the microsecond.
+    monkeypatch.setattr(
+        Corpus, "_order_keys", lambda self, of: np.pad(plain(self, of), ((0, 0), (0, 1)), constant_values=-1)
+    )
+    add(tables, "new", [Row(3, TEXT, value=5)], search, anew=True)
+
+    assert {number: told[1] for number, told in list_members(tables).items()} == {1: False, 2: False, 3: True}

@@ -34,7 +34,7 @@ from dedup.files.formats.format import (
     open_bytes,
 )
 from dedup.files.formats.records import BOM, NEWLINE, SHOWN_LENGTH, Block, Eraser, RecordFormat
-from dedup.files.orders import to_key
+from dedup.files.orders import to_keys
 from dedup.files.storage import Output
 from dedup.files.systems import redact
 
@@ -236,17 +236,17 @@ def _pluck_more(
     columns: Columns, records: list[dict[str, Any]], pluck: Callable[[str, set[type], str], list[Any]]
 ) -> tuple[list[pa.Array], list[pa.Array]]:
     """Return the keys of `keep.order`, and the values that are read along."""
-    keys = []
+    ordered = []
     for number, rule in enumerate(columns.order):
         is_text = any(isinstance(each, str) for each in _pluck(records, rule[1]))
         kinds: set[type] = {str, NONE} if is_text else {int, float, bool, NONE}
         values = pluck(f"order{number}", kinds, "a string in all records, or a number or boolean in all")
-        keys.append(to_key(_to_array(values, pa.string()) if is_text else _to_numbers(values), *rule))
+        ordered.append(_to_array(values, pa.string()) if is_text else _to_numbers(values))
     merged = []
     for number, _ in enumerate(columns.noted):
         values = pluck(f"merge{number}", {str, int, float, bool, NONE}, "a string, a number or a boolean")
         merged.append(_to_array([_write(value) for value in values], pa.string()))
-    return keys, merged
+    return to_keys(ordered, columns.order), merged
 
 
 def _pluck(records: list[dict[str, Any]], name: str) -> list[Any]:
