@@ -27,18 +27,6 @@ from packaging.requirements import Requirement
 ROOT = Path(__file__).resolve().parent.parent
 DIST = ROOT / "dist"
 CLUSTERS_OWN = {"pyspark", "py4j"}
-COMPILE = """
-import json, sys, tempfile
-from pathlib import Path
-from dedup import deduplicate
-from dedup.run import daemon
-daemon.warm()
-texts = [" ".join(f"word{each}" for each in range(first % 7, 60)) + f" {first // 2}" for first in range(60)]
-with tempfile.TemporaryDirectory() as folder:
-    Path(folder, "in.jsonl").write_text("".join(json.dumps({"text": text}) + "\\n" for text in texts))
-    deduplicate(f"{folder}/in.jsonl", f"{folder}/out", engine="memory")
-"""
-"""A program that calls what tasks call."""
 ELSEWHERE = ("PYTHONDONTWRITEBYTECODE", "PYTHONPYCACHEPREFIX")
 """What keeps compiled modules from lying beside their sources."""
 
@@ -114,7 +102,8 @@ def install_package(folder: Path, *, compiles: bool) -> None:
     if compiles:
         # In the folder, from where it is imported first.
         beside = {name: value for name, value in os.environ.items() if name not in ELSEWHERE}
-        subprocess.run([sys.executable, "-c", COMPILE], check=True, cwd=folder, env=beside)  # noqa: S603 - this program
+        beside["PYTHONPATH"] = str(folder)
+        subprocess.run([sys.executable, ROOT / "scripts" / "compile.py"], check=True, env=beside)  # noqa: S603 - this Python
 
 
 def for_all(member: tarfile.TarInfo) -> tarfile.TarInfo:

@@ -1,11 +1,13 @@
 """The scripts as a shell user meets them, in a copy of the project that nothing has been set up in."""
 
+import json
 import os
 import re
 import shutil
 import subprocess
 import sys
 import tarfile
+import tomllib
 import zipfile
 from pathlib import Path
 
@@ -15,6 +17,7 @@ from dedup.run.session import ROOT
 
 SCRIPTS = sorted(path.name for path in (ROOT / "scripts").iterdir() if path.suffix not in {".md", ".py"})
 LOCKS = ("requirements.lock", "requirements-spark.lock", "requirements-dev.lock")
+TOOLS = "requirements-tools.lock"
 
 
 def run(program, *arguments, **environment):
@@ -34,7 +37,7 @@ def run(program, *arguments, **environment):
 def bare(tmp_path):
     """Return a copy of the scripts with nothing that a set-up leaves."""
     shutil.copytree(ROOT / "scripts", tmp_path / "scripts", ignore=shutil.ignore_patterns("__pycache__"))
-    for name in LOCKS:
+    for name in (*LOCKS, TOOLS):
         shutil.copy(ROOT / name, tmp_path)
     return tmp_path
 
@@ -52,22 +55,27 @@ def test_help_says_what_a_script_does_and_sets_nothing_up(bare, script, word):
     assert sorted(bare.rglob("*")) == before
 
 
-def test_modules_are_compiled_once_where_the_shell_forbids_it_and_not_beside_their_sources(bare):
-    # As after a set-up.
+@pytest.fixture
+def ready(bare):
+    """Return the copy as a set-up leaves it."""
     (bare / ".venv" / "bin").mkdir(parents=True)
     (bare / ".venv" / "bin" / "python").symlink_to(sys.executable)
     for name in LOCKS:
         shutil.copy(ROOT / name, bare / ".venv")
     (bare / "jars").mkdir()
     (bare / "jars" / "graphframes.jar").touch()
-    (bare / "chosen.py").touch()
-    script = bare / "scripts" / "each"
+    return bare
+
+
+def test_modules_are_compiled_once_where_the_shell_forbids_it_and_not_beside_their_sources(ready):
+    (ready / "chosen.py").touch()
+    script = ready / "scripts" / "each"
     script.write_text('. "$(dirname "$0")/setup"\n"$PYSPARK_PYTHON" -c "import chosen; print(chosen.__cached__)"\n')
     done = run("sh", script, PYTHONDONTWRITEBYTECODE="1")
 
-    [compiled] = (bare / ".venv").rglob("chosen.*.pyc")
+    [compiled] = (ready / ".venv").rglob("chosen.*.pyc")
     assert (done.stderr, done.stdout) == ("", f"{compiled}\n")
-    assert [*bare.rglob("__pycache__")] == []
+    assert [*ready.rglob("__pycache__")] == []
 
 
 @pytest.fixture
@@ -125,6 +133,51 @@ def test_each_list_of_packages_has_those_of_the_one_before_in_the_same_versions(
     assert not {"pyspark", "graphframes-py", "pandas"} & plain.keys()
     assert {"pyspark", "graphframes-py", "pandas"} <= spark.keys()
     assert not {"pytest", "ruff", "mypy", "moto", "hypothesis"} & spark.keys()
+
+
+KNOWN = {"name": "numpy", "version": "2.0", "vulns": []}
+HARMED = {"name": "orjson", "version": "3.0", "vulns": [{"id": "PYSEC-1", "fix_versions": ["3.1"]}]}
+ABSENT = {"name": "xxhash", "skip_reason": "Dependency not found on PyPI and could not be audited"}
+
+
+@pytest.mark.parametrize(
+    ("packages", "status", "said"),
+    [
+        ([KNOWN], 0, "1 of 1 packages asked about, 0 advisories\n"),
+        ([KNOWN, ABSENT], 2, "1 of 2 packages asked about, 0 advisories\n"),
+        ([KNOWN, HARMED, ABSENT], 1, "orjson 3.0  PYSEC-1  fixed in: 3.1\n2 of 3 packages asked about, 1 advisories\n"),
+    ],
+)
+def test_an_audit_tells_what_it_found_and_what_it_could_not_ask_about(ready, packages, status, said):
+    program = ready / "dist" / "tools" / "bin" / "pip-audit"
+    program.parent.mkdir(parents=True)
+    shutil.copy(ROOT / TOOLS, ready / "dist" / "tools")
+    # As pip-audit does, with status 1 where there are advisories.
+    program.write_text(
+        f"#!{sys.executable}\nimport sys\nassert '--require-hashes' in sys.argv\n"
+        f"open(sys.argv[sys.argv.index('--output') + 1], 'w').write({json.dumps({'dependencies': packages})!r})\n"
+        f"sys.exit({status == 1})\n"
+    )
+    program.chmod(0o755)
+    done = run(ready / "scripts" / "audit")
+
+    assert (done.returncode, done.stdout) == (status, said)
+    assert done.stderr.count("\n") == (ABSENT in packages)
+    assert ("has no answer about xxhash;" in done.stderr) == (ABSENT in packages)
+
+
+def test_nothing_is_fetched_that_is_not_known_by_its_hash():
+    scripts = {name: (ROOT / "scripts" / name).read_text("utf-8").replace("\\\n", " ") for name in SCRIPTS}
+    fetches = [line for text in scripts.values() for line in text.splitlines() if "pip install" in line]
+    assert len(fetches) == 2
+    assert all("--require-hashes" in line for line in fetches)
+    images = re.findall(r"^FROM (\S+)", (ROOT / "Dockerfile").read_text("utf-8"), re.MULTILINE)
+    assert images
+    assert all(re.fullmatch(r"[\w.:-]+@sha256:[0-9a-f]{64}", image) for image in images)
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    assert all("<" in each for each in project["build-system"]["requires"]), "no later one builds before it was tried"
+    locks = [(ROOT / name).read_text("utf-8") for name in (*LOCKS, TOOLS)]
+    assert all(re.findall(r"^[a-z0-9-]+==.*\\\n    --hash=", lock, re.MULTILINE) for lock in locks)
 
 
 @pytest.fixture

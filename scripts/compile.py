@@ -1,0 +1,27 @@
+"""Run what commands and tasks run, so that it lies compiled where it is looked for.
+
+Modules lie beside their sources then, and the innermost loops too, or in $NUMBA_CACHE_DIR.
+"""
+
+import json
+import tempfile
+from importlib import import_module
+from pathlib import Path
+
+from dedup import deduplicate
+from dedup.cli import VERBS
+from dedup.run import daemon
+
+
+def main() -> None:
+    """Search copies among a few texts, with all that the workers of Spark have in memory."""
+    for verb in VERBS:
+        import_module(f"dedup.cli.{verb}")
+    daemon.warm()
+    texts = [" ".join(f"word{each}" for each in range(first % 7, 60)) + f" {first // 2}" for first in range(60)]
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, "in.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts), "utf-8")
+        deduplicate(f"{folder}/in.jsonl", f"{folder}/out", engine="memory")
+
+
+main()
