@@ -128,6 +128,13 @@ def test_an_input_of_no_format_is_refused_by_name(storage, tmp_path, inputs, mes
     assert str(caught.value) == message.format(tmp_path)
 
 
+def test_a_format_that_spark_does_not_read_is_refused(spark, storage, tmp_path):
+    place(tmp_path, "a.arrow")
+
+    with pytest.raises(StorageError, match=r"--format: must be parquet, jsonl, csv or text where .* \(got arrow\)"):
+        read(spark, storage, tmp_path, kind="arrow")
+
+
 @pytest.mark.parametrize("kind", ["parquet", "jsonl", "csv", "text"])
 def test_an_input_that_is_not_there_is_refused_in_any_format(spark, storage, tmp_path, kind):
     with pytest.raises(StorageError, match="it does not exist"):

@@ -11,17 +11,15 @@ from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import functions as F
 
 from dedup.errors import DataError, StorageError
+from dedup.files.formats import load_format
 from dedup.run.storage import Storage
 from dedup.stages.documents import column
 from dedup.stages.exchange import Batches
 from dedup.tables.schemas import QUARANTINE
 
-EXTENSIONS = {
-    "parquet": ("parquet",),
-    "jsonl": ("jsonl", "json", "ndjson"),
-    "csv": ("csv",),
-    "text": ("txt", "text", "md", "rst", "html"),
-}
+READABLE = ("parquet", "jsonl", "csv", "text")
+"""Formats of files that Spark reads."""
+SHOWN_FORMATS = f"{', '.join(READABLE[:-1])} or {READABLE[-1]}"
 FILE_STATUS = re.compile(
     r"\{path=(?P<path>.*?); isDirectory=false; length=(?P<length>\d+);.*?modification_time=(?P<changed>\d+)", re.DOTALL
 )
@@ -47,10 +45,10 @@ def guess_format(storage: Storage, inputs: Sequence[str], *, name_filter: str = 
     for path in inputs:
         name = "/".join(_require_file(storage, path, name_filter)).rstrip("/").rsplit("/", 1)[-1].lower()
         parts = [part for part in name.split(".")[1:] if part not in COMPRESSIONS]
-        matches = [kind for kind, extensions in EXTENSIONS.items() if parts and parts[-1] in extensions]
+        matches = [kind for kind in READABLE if parts and parts[-1] in load_format(kind).extensions]
         if not matches:
             raise StorageError(
-                f"--input {path}: its format cannot be guessed from {name!r}; pass --format parquet, jsonl, csv or text"
+                f"--input {path}: its format cannot be guessed from {name!r}; pass --format {SHOWN_FORMATS}"
             )
         found[matches[0]] = path
     if len(found) > 1:
@@ -96,7 +94,7 @@ def read_corpus(
     name_filter: str = "",
     on_bad_record: str = "fail",
 ) -> Input:
-    """Read the input as it is, with every column.
+    """Read the input as it is, with every column, in a format of READABLE.
 
     `text` gives one row a file: `path` and `text`. `csv` has a header and only strings. As everywhere in Hadoop, files
     and folders whose names begin with `_` or `.` are no data. Folders in folders are read too; those named `key=value`
@@ -105,10 +103,12 @@ def read_corpus(
     Raises
     ------
     StorageError
-        When an input is missing or has no files.
+        When an input is missing or has no files, or Spark does not read the format.
     DataError
         When lines are no JSON and are not to be set aside; malformed rows of CSV are found while they are read.
     """
+    if kind not in READABLE:
+        raise StorageError(f"--format: must be {SHOWN_FORMATS} where only Spark reaches the files (got {kind})")
     reader = _reader(spark, storage, inputs, kind=kind, name_filter=name_filter)
     paths = list(inputs)
     rejected = None

@@ -9,7 +9,7 @@ from pyspark.sql import Column, DataFrame, DataFrameWriter, Observation
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from dedup.errors import DedupError
+from dedup.errors import ConfigError, DedupError
 from dedup.files.formats import load_format
 from dedup.informing import NEAR_MISSES, TEXTS
 from dedup.run.applied import Applied
@@ -25,6 +25,8 @@ from dedup.tables.counts import Written
 from dedup.tables.schemas import EDGES
 
 STAGE = "output"
+WRITABLE = ("parquet", "jsonl", "csv")
+"""Formats of files that Spark writes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -118,7 +120,10 @@ class RowWriter:
         ConfigError
             When the output's format takes no columns.
         """
-        check_merge(self.config, load_format(self._target_format()))
+        kind = self._target_format()
+        if kind not in WRITABLE:
+            raise ConfigError(f"output.format: must be {', '.join(WRITABLE)} where Spark writes the rows (got {kind})")
+        check_merge(self.config, load_format(kind))
         names = [name_merged(rule) for rule in parse_merge(self.config.keep.merge, "keep")]
         output.check_free(self.read.corpus.rows, names, "keep.merge")
         if self.config.output.mode == "annotate":
@@ -235,7 +240,7 @@ class RowWriter:
         return "parquet" if self.read.format in {"text", "table"} else self.read.format
 
     def _save(self, name: str, rows: DataFrame, kind: str) -> None:
-        """Write rows beside the output, in a format of EXTENSIONS other than text."""
+        """Write rows beside the output, in a format of WRITABLE."""
         save(rows.write, f"{self.tables.workspace.result}/{name}", kind)
 
     def _save_parts(self, rows: DataFrame, part: str, names: Mapping[str, str], kind: str) -> None:
@@ -253,7 +258,7 @@ class RowWriter:
 
 
 def save(writer: DataFrameWriter, path: str, kind: str) -> None:
-    """Write rows to a folder, in a format of EXTENSIONS other than text."""
+    """Write rows to a folder, in a format of WRITABLE."""
     writer = writer.mode("overwrite")
     if kind == "jsonl":
         writer.json(path)

@@ -81,20 +81,24 @@ def read(output, name, kind):
     return {name: rows for name, rows in found.items() if rows}
 
 
-OPTIONS = [
-    [],
-    ["keep.merge=['max:size']", "keep.order=['highest:size']"],
-    ["output.mode=annotate"],
-    ["layers=['exact', 'passages']", "passages.tokens=10", "input.id_column="],
+OPTIONS = {
+    "filtered": [],
+    "merged": ["keep.merge=['max:size']", "keep.order=['highest:size']"],
+    "annotated": ["output.mode=annotate"],
+    "cut": ["layers=['exact', 'passages']", "passages.tokens=10", "input.id_column="],
+}
+ENGINES = [
+    *(("memory", name) for name in OPTIONS),
+    ("spark", "cut"),
+    *(pytest.param("spark", name, marks=pytest.mark.full) for name in ("filtered", "merged", "annotated")),
 ]
 
 
-@pytest.mark.parametrize("engine", ["memory", "spark"])
-@pytest.mark.parametrize("options", OPTIONS, ids=["filtered", "merged", "annotated", "cut"])
+@pytest.mark.parametrize(("engine", "options"), ENGINES)
 def test_files_become_what_those_of_lines_become(options, engine, request, tmp_path):
     # Without a driver that may search, what Spark does its tasks do.
     spark = request.getfixturevalue("spark") if engine == "spark" else None
-    config = load_config(None, None, ["input.id_column=name", *options])
+    config = load_config(None, None, ["input.id_column=name", *OPTIONS[options]])
     written = {}
     for kind in ("array", "jsonl"):
         output = tmp_path / kind
@@ -135,6 +139,18 @@ def test_its_name_is_a_choice_of_commands_and_settings(tmp_path):
     assert Job(inputs=options.input, output="out", config=config).config == config
     with pytest.raises(ConfigError, match='must be one of "input", "parquet", "jsonl", "csv" '):
         load_config(settings={"output.format": "array"})
+
+
+class Creatable(JsonArray):
+    can_create = True
+
+
+def test_what_spark_does_not_write_is_refused_of_its_rows(monkeypatch, spark):
+    monkeypatch.setitem(FORMATS, "array", f"{__name__}:Creatable")
+    rows = spark.createDataFrame(ROWS)
+
+    with pytest.raises(ConfigError, match=r"output\.format: must be parquet, jsonl, csv where .* \(got array\)"):
+        deduplicate(rows, id_column="name", settings={"output.format": "array"})
 
 
 def test_its_files_hold_labelled_pairs_too(tmp_path):
