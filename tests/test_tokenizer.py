@@ -10,7 +10,7 @@ import pytest
 
 from dedup import deduplicate
 from dedup.kernels.hashing import digest_each
-from dedup.kernels.text.tokenizer import Places
+from dedup.kernels.text.tokenizer import TokenPlaces
 
 LAYERS = ["exact", "lines", "contamination", "containment", "near", "passages"]
 
@@ -36,7 +36,7 @@ class Characters:
         begins = np.array([place for places in found for place in places], dtype=np.int64)
         digested = np.frombuffer(b"".join(tokens), dtype=np.uint8)
         offsets, widths = (np.cumsum([0, *map(len, each)]) for each in (found, tokens))
-        return Places(begins, begins + 1, offsets, digested, widths)
+        return TokenPlaces(begins, begins + 1, offsets, digested, widths)
 
 
 def make_texts():

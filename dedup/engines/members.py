@@ -14,15 +14,15 @@ from dedup.kernels import Flags, Integers, election
 from dedup.kernels.components import connect, take_component
 from dedup.kernels.election import name_decided
 from dedup.kernels.removal_statistics import (
+    DESCRIBED,
     REMOVERS,
-    TOLD,
     complete_joined,
     count_joined,
     list_own,
     list_reached,
-    tell_removals,
+    summarise_removals,
 )
-from dedup.kernels.representatives import look_up, tell_largest
+from dedup.kernels.representatives import describe_largest, look_up
 from dedup.kernels.sets import pairs
 from dedup.kernels.source_limits import charge, spare
 from dedup.tables.counts import Elected
@@ -127,7 +127,7 @@ def elect_members(
         near=int(np.count_nonzero(kinds == NEAR)),
         distant=distant.size,
         spared=spared.size,
-        **tell_removals(removed.select([*TOLD]), search.threshold),
+        **summarise_removals(removed.select([*DESCRIBED]), search.threshold),
         removers=[] if features.sources is None else _list_removers(removed),
         copied=int(np.count_nonzero(kept.stays & (chosen != np.arange(chosen.size)))),
         relinked=kept.relinked,
@@ -135,14 +135,14 @@ def elect_members(
         joined=_count_joined(known, near_misses, components, search.threshold),
         rules=name_decided(kept.decided, search.rules),
         sizes=_count_sizes(component_ids),
-        largest=tell_largest(named, component_ids, chosen),
+        largest=describe_largest(named, component_ids, chosen),
     )
     return Members(table, listed, counted)
 
 
 def _rank(
     documents: Documents, components: Components, *, sources: pa.Array, features: Features, search: Search
-) -> election.Members:
+) -> election.Electorate:
     """Return the members of components in the order that the rules give them."""
     positions, least = components
     rows, heads = documents.rows[positions], documents.heads[positions]
@@ -153,17 +153,17 @@ def _rank(
         text_bytes=np.zeros(rows.size, np.int64) if features.text_bytes is None else features.text_bytes[rows],
         keys=np.empty((rows.size, 0)) if features.order_keys is None else features.order_keys[rows],
     )
-    return election.Members(least, heads, documents.sizes[positions], election.number_sources(sources), ranks)
+    return election.Electorate(least, heads, documents.sizes[positions], election.number_sources(sources), ranks)
 
 
 def _choose(
-    members: election.Members, *, edges: Edges, sets: HasSimilarities, search: Search
-) -> tuple[election.Kept, election.Known]:
+    members: election.Electorate, *, edges: Edges, sets: HasSimilarities, search: Search
+) -> tuple[election.Kept, election.KnownPairs]:
     """Choose who stays, comparing pairs that were no candidates as far as the choice depends on them."""
-    known = election.Known(*edges)
+    known = election.KnownPairs(*edges)
     while (kept := election.choose(members, known, search.policy)).left.size:
-        asked = election.Known(kept.left, kept.right, sets.compare(kept.left, kept.right))
-        known = election.Known(*(np.concatenate(columns) for columns in zip(known, asked, strict=True)))
+        asked = election.KnownPairs(kept.left, kept.right, sets.compare(kept.left, kept.right))
+        known = election.KnownPairs(*(np.concatenate(columns) for columns in zip(known, asked, strict=True)))
     return kept, known
 
 
@@ -177,7 +177,7 @@ def _list_removers(removed: pa.Table) -> list[dict[str, Any]]:
 
 
 def _count_joined(
-    known: election.Known, near_misses: Edges, components: Components, threshold: float
+    known: election.KnownPairs, near_misses: Edges, components: Components, threshold: float
 ) -> list[int | None]:
     """Count the shingle sets joined at each threshold, below the run's own as far as near misses tell."""
     joined = count_joined(*known, list_own(threshold))

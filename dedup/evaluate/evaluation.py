@@ -183,7 +183,7 @@ def _read_labels(corpus: Corpus, path: str) -> Labelled:
 
 def _try(sample: Sample, config: Config, setting: sample_search.Setting) -> Trial:
     """Search at one setting, twice, since the first search also pays for what is loaded when it is first called."""
-    prepared = sample_search.Documents(sample.doc_ids, *sample.sets, sample.heads, sample.signatures)
+    prepared = sample_search.SampleDocuments(sample.doc_ids, *sample.sets, sample.heads, sample.signatures)
     seconds = []
     for _ in range(2):
         begin = time.perf_counter()

@@ -34,7 +34,7 @@ class Trial:
 
     config: Config
     setting: sample_search.Setting
-    found: sample_search.Found
+    found: sample_search.SampleResult
     seconds: float
     representatives: Integers
     """Position of the document kept of the component of each."""

@@ -30,7 +30,7 @@ class Policy(NamedTuple):
     copies_per_source: int = 0
 
 
-class Members(NamedTuple):
+class Electorate(NamedTuple):
     """The n documents that resemble others, in any order."""
 
     component_ids: Integers
@@ -44,7 +44,7 @@ class Members(NamedTuple):
     """int64 [n, rules]: less is better, the last rule is of distinct ids."""
 
 
-class Known(NamedTuple):
+class KnownPairs(NamedTuple):
     """Distinct pairs left < right of set ids with exact Jaccard."""
 
     left: Integers
@@ -68,7 +68,7 @@ class Kept(NamedTuple):
     right: Integers
 
 
-def choose(members: Members, known: Known, policy: Policy) -> Kept:
+def choose(members: Electorate, known: KnownPairs, policy: Policy) -> Kept:
     """Choose the documents that stay.
 
     With linkage by component one stands for all of it, the first in the order. By representative the order is gone
@@ -90,7 +90,7 @@ def choose(members: Members, known: Known, policy: Policy) -> Kept:
     owners = first
     if by_star.any():
         rows = np.flatnonzero(by_star)
-        taken = Members(*(column[rows] for column in members))
+        taken = Electorate(*(column[rows] for column in members))
         owned, left, right = _link(taken, places[rows], known, policy.threshold)
         owners = first.copy()
         owners[rows] = rows[owned]
@@ -100,7 +100,7 @@ def choose(members: Members, known: Known, policy: Policy) -> Kept:
     return Kept(owners, stays, decided, relinked, left, right)
 
 
-def count_parted(members: Members, known: Known, kept: Kept, similarities: Floats, policy: Policy) -> int:
+def count_parted(members: Electorate, known: KnownPairs, kept: Kept, similarities: Floats, policy: Policy) -> int:
     """Return how many members more linkage by representative would let stay, as far as the pairs known tell.
 
     Only components are gone through that hold a member less similar than the threshold to the one kept for it, or a
@@ -118,12 +118,14 @@ def count_parted(members: Members, known: Known, kept: Kept, similarities: Float
     if policy.by_representative or not chained.size:
         return 0
     rows = np.flatnonzero(np.isin(members.component_ids, chained))
-    taken = Members(*(column[rows] for column in members))
+    taken = Electorate(*(column[rows] for column in members))
     strict = choose(taken, known, policy._replace(by_representative=True))
     return int(np.count_nonzero(strict.stays) - np.count_nonzero(kept.stays[rows]))
 
 
-def _link(members: Members, places: Integers, known: Known, threshold: float) -> tuple[Integers, Integers, Integers]:
+def _link(
+    members: Electorate, places: Integers, known: KnownPairs, threshold: float
+) -> tuple[Integers, Integers, Integers]:
     """Return the position of the document kept for each, and pairs of sets that are to be known."""
     set_ids, numbers = np.unique(members.set_ids, return_inverse=True)
     # The first document of each set; a set's later ones share its fate.
@@ -206,7 +208,7 @@ def rank_members(
     text_bytes: Integers,
     keys: Floats,
 ) -> Integers:
-    """Return the ranks that `Members` has, of rules by their name and what follows its colon; nulls rank last.
+    """Return the ranks that `Electorate` has, of rules by their name and what follows its colon; nulls rank last.
 
     Parameters
     ----------

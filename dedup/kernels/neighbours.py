@@ -20,7 +20,7 @@ class Seeds:
     """The documents drawn, with what is needed to compare others with them."""
 
     doc_ids: Integers
-    index: exact.Index
+    index: exact.PrefixIndex
     signatures: Hashes
     """uint64 [n, K]."""
     signature_seed: int
@@ -75,7 +75,7 @@ def _count_met(seeds: Seeds, doc_ids: Integers, values: Hashes, offsets: Integer
     low, sizes = minhash.low_bytes(signatures), np.diff(offsets)[full]
     for number, (setting, (keys, owners)) in enumerate(zip(seeds.settings, seeds.keys, strict=True)):
         held = sample_search.band_keys(signatures, setting).reshape(-1)
-        for left, right in exact.meet(keys, owners, held, np.repeat(np.arange(full.size), setting.bands)):
+        for left, right in exact.pair_owners(keys, owners, held, np.repeat(np.arange(full.size), setting.bands)):
             other = seeds.doc_ids[left] != doc_ids[full][right]
             left, right = left[other], right[other] + seed_sizes.size  # noqa: PLW2901 - what is left of them
             both = np.concatenate((seeds.low, low))[:, : setting.size]

@@ -20,8 +20,8 @@ DOUBTFUL = 10
 """Removals told in detail: those least similar to the one kept."""
 REMOVERS = 20
 """Pairs of sources told, of a document removed and of the one kept."""
-TOLD = ("doc_id", "id", "representative_doc_id", "representative_id", "kind", "jaccard", "left_id", "right_id")
-"""Columns of MEMBERS that `tell_removals` looks at."""
+DESCRIBED = ("doc_id", "id", "representative_doc_id", "representative_id", "kind", "jaccard", "left_id", "right_id")
+"""Columns of MEMBERS that `summarise_removals` looks at."""
 
 
 def choose_thresholds(threshold: float) -> tuple[float, ...]:
@@ -29,7 +29,7 @@ def choose_thresholds(threshold: float) -> tuple[float, ...]:
     return tuple(sorted({*THRESHOLDS, threshold}))
 
 
-def tell_removals(removed: pa.Table, threshold: float) -> dict[str, Any]:
+def summarise_removals(removed: pa.Table, threshold: float) -> dict[str, Any]:
     """Tell how similar removed documents are to those kept for them.
 
     Parameters
@@ -58,12 +58,12 @@ def tell_removals(removed: pa.Table, threshold: float) -> dict[str, Any]:
         "chained": int(np.count_nonzero(exact < threshold)),
         "least": float(exact.min()) if exact.size else None,
         "similarities": np.bincount(bin_similarities(similarities), minlength=BINS).tolist(),
-        "doubtful": near.select([*TOLD]).take(pa.array(lowest)).to_pylist(),
+        "doubtful": near.select([*DESCRIBED]).take(pa.array(lowest)).to_pylist(),
     }
 
 
 def merge_removals(parts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return what `tell_removals` tells of all members from what it tells of parts of them."""
+    """Return what `summarise_removals` tells of all members from what it tells of parts of them."""
     told = [*parts]
     listed = sorted(
         (each for part in told for each in part["doubtful"]), key=lambda one: (one["jaccard"], one["doc_id"])

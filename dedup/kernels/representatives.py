@@ -61,7 +61,7 @@ def look_up(
     return similarities
 
 
-def tell_largest(members: pa.Table, component_ids: Integers, chosen: Integers) -> list[dict[str, Any]]:
+def describe_largest(members: pa.Table, component_ids: Integers, chosen: Integers) -> list[dict[str, Any]]:
     """Return the LARGEST components, largest first, the lesser component_id deciding among equals.
 
     Parameters

@@ -36,7 +36,7 @@ class Setting(NamedTuple):
         return self.bands * self.rows
 
 
-class Documents(NamedTuple):
+class SampleDocuments(NamedTuple):
     """Documents to search, n of them."""
 
     doc_ids: Integers
@@ -51,7 +51,7 @@ class Documents(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Found:
+class SampleResult:
     """Result of a search among n documents, known by their positions; pairs are `left * n + right`, ascending."""
 
     heads: Integers
@@ -113,7 +113,7 @@ def band_keys(signatures: Hashes, setting: Setting) -> Hashes:
     return lsh.band_keys(np.ascontiguousarray(signatures[:, : setting.size]), setting.bands, setting.rows)
 
 
-def search(documents: Documents, setting: Setting) -> Found:
+def search(documents: SampleDocuments, setting: Setting) -> SampleResult:
     """Find the pairs and components that the stages would find among these documents."""
     doc_ids, shingles, offsets, heads, signatures = documents
     count = doc_ids.size
@@ -140,7 +140,7 @@ def search(documents: Documents, setting: Setting) -> Found:
     ends, least = connect(np.concatenate((left[similar], heads[copies])), np.concatenate((right[similar], copies)))
     components = np.arange(count)
     components[ends] = least
-    return Found(
+    return SampleResult(
         heads=heads,
         keys=keys,
         paired=paired,

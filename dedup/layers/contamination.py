@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from dedup.engine.engine import Engine, Rows, Shuffle, Work, describe
 from dedup.kernels.runs.counting import add_groups
-from dedup.kernels.text.grams import Index
-from dedup.kernels.text.matches import Known
+from dedup.kernels.text.grams import GramIndex
+from dedup.kernels.text.matches import KnownGrams
 from dedup.kernels.text.tokenizer import Tokenizer
 from dedup.layers import matching
 from dedup.layers.layer import Found
@@ -79,7 +79,7 @@ class ContaminationLayer:
             details=details,
         )
 
-    def _search(self, engine: Engine[Rows], index: Index) -> tuple[Rows, Rows, Work]:
+    def _search(self, engine: Engine[Rows], index: GramIndex) -> tuple[Rows, Rows, Work]:
         """Return all documents, their grams that are in the index, and what makes HITS of these."""
         read = partial(matching.read, known=index.filter, size=self.settings.match_tokens, tokenizer=self.tokenizer)
         if index.high.size <= self.broadcast:
@@ -101,7 +101,7 @@ class ContaminationLayer:
         )
         return documents, hits, matching.select
 
-    def _place(self, engine: Engine[Rows], hits: Rows, emit: Work, known: Known) -> Rows:
+    def _place(self, engine: Engine[Rows], hits: Rows, emit: Work, known: KnownGrams) -> Rows:
         """Return the spans of every document that has some, in characters."""
         is_cut = self.settings.action == "cut"
         find = partial(
@@ -117,7 +117,7 @@ class ContaminationLayer:
         schema = matching.placed_schema(engine.id_type)
         return engine.fetch("placed", matched, partial(matching.place, tokenizer=self.tokenizer, schema=schema), schema)
 
-    def _count_texts(self, engine: Engine[Rows], placed: Rows, known: Known) -> dict[int, dict[str, Any]]:
+    def _count_texts(self, engine: Engine[Rows], placed: Rows, known: KnownGrams) -> dict[int, dict[str, Any]]:
         """Return how many documents match a text, a set, known by -2 less its number, and any: and the id of one."""
         texts = np.unique(known.texts)
         sets = dict(zip(texts.tolist(), (-2 - self.prompts.sets[texts]).tolist(), strict=True))

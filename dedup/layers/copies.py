@@ -126,9 +126,9 @@ def _choose(
             keys=keys,
         )
         sources = election.number_sources(batch["source"])
-        members = election.Members(groups, groups, np.ones_like(groups), sources, ranks)
+        members = election.Electorate(groups, groups, np.ones_like(groups), sources, ranks)
         policy = election.Policy(1.0, copies=choice.copies, copies_per_source=choice.copies_per_source)
-        kept = election.choose(members, election.Known(_EMPTY, _EMPTY, np.empty(0)), policy)
+        kept = election.choose(members, election.KnownPairs(_EMPTY, _EMPTY, np.empty(0)), policy)
         gone = np.flatnonzero(~kept.stays)
         owners = kept.owners[gone]
         least = bound_groups(batch, BY)[groups[gone]]

@@ -13,7 +13,7 @@ from dedup.kernels.runs.blocks import lists, unlists
 from dedup.kernels.runs.bounds import find_bounds, mark_firsts
 from dedup.kernels.runs.groups import bound_groups, drop_repeated, join_groups
 from dedup.kernels.text.cuts import fit
-from dedup.kernels.text.tokenizer import Places, Tokenizer
+from dedup.kernels.text.tokenizer import TokenPlaces, Tokenizer
 from dedup.tables import arrow
 
 BEGINNING = 200
@@ -124,7 +124,7 @@ class _Texts:
 
 
 def _read(
-    texts: _Texts, places: Places, documents: Integers, ranges: _Ranges, *, near: int, tokenizer: Tokenizer
+    texts: _Texts, places: TokenPlaces, documents: Integers, ranges: _Ranges, *, near: int, tokenizer: Tokenizer
 ) -> dict[str, Any]:
     """Return first and last character, tokens and, of a passage, the beginning, of each range."""
     starts = places.offsets[documents]
@@ -145,7 +145,7 @@ def _read(
 
 def _fit_pieces(
     texts: _Texts,
-    places: Places,
+    places: TokenPlaces,
     documents: Integers,
     lows: Integers,
     highs: Integers,

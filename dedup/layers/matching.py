@@ -12,8 +12,8 @@ from dedup.kernels.runs.bounds import mark_firsts
 from dedup.kernels.runs.counting import add_groups, drop_repeated
 from dedup.kernels.runs.groups import bound_groups, join_groups
 from dedup.kernels.text import grams
-from dedup.kernels.text.grams import Filter, Index
-from dedup.kernels.text.matches import Known, match
+from dedup.kernels.text.grams import Filter, GramIndex
+from dedup.kernels.text.matches import KnownGrams, match
 from dedup.kernels.text.tokenizer import Tokenizer
 from dedup.tables import arrow
 
@@ -45,7 +45,7 @@ def placed_schema(id_type: pa.DataType) -> pa.Schema:
 
 
 def read(
-    batch: pa.RecordBatch, *, known: Filter, index: Index | None, size: int, tokenizer: Tokenizer
+    batch: pa.RecordBatch, *, known: Filter, index: GramIndex | None, size: int, tokenizer: Tokenizer
 ) -> Mapping[str, pa.Array]:
     """Return the grams of documents that are in the index, or without one, those that pass its filter."""
     tokens, offsets = tokenizer.hash(batch["text"])
@@ -75,7 +75,7 @@ def select(batches: Batches) -> Batches:
         yield batch.select(HITS.names)
 
 
-def to_rows(index: Index, schema: pa.Schema) -> pa.Table:
+def to_rows(index: GramIndex, schema: pa.Schema) -> pa.Table:
     """Return the index as rows like those of documents, without a doc_id."""
     count = index.high.size
     bounds = np.append(np.arange(0, count, CHUNK), count)
@@ -140,7 +140,7 @@ def count_documents(batches: Batches) -> Batches:
     yield from add_groups(count(), ["number"], ["documents"], [])
 
 
-def match_documents(batches: Batches, *, known: Known, margin: int, with_common: bool) -> Batches:
+def match_documents(batches: Batches, *, known: KnownGrams, margin: int, with_common: bool) -> Batches:
     """Find the spans of documents; see `matches.match`."""
     for batch in join_groups(batches, ["doc_id"]):
         doc_ids, numbers, places = (batch[name].to_numpy() for name in ("doc_id", "number", "place"))

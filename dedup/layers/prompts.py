@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from dedup.kernels import Integers
 from dedup.kernels.runs.bounds import mark_firsts
-from dedup.kernels.text.grams import Index, Occurrences, index
-from dedup.kernels.text.matches import Known
+from dedup.kernels.text.grams import GramIndex, Occurrences, index
+from dedup.kernels.text.matches import KnownGrams
 from dedup.kernels.text.tokenizer import Tokenizer
 
 SHOWN = 20
@@ -35,13 +35,13 @@ class Prompts:
         """Return what a text is called."""
         return f"{self.names[self.sets[text]]}:{self.items[text]}"
 
-    def index(self, size: int, tokenizer: Tokenizer) -> tuple[Index, Occurrences, Integers]:
+    def index(self, size: int, tokenizer: Tokenizer) -> tuple[GramIndex, Occurrences, Integers]:
         """Return what is searched for, where it stands, and how many tokens each text has."""
         tokens, offsets = tokenizer.hash(self.texts)
         return *index(tokens, offsets, size, tokenizer), np.diff(offsets)
 
 
-def choose(counted: pa.Table, known: Index, occurrences: Occurrences, common: int) -> Known:
+def choose(counted: pa.Table, known: GramIndex, occurrences: Occurrences, common: int) -> KnownGrams:
     """Return the grams that documents have, of a table of their numbers and documents; see `settings.common`."""
     counted = counted.sort_by("number")
     numbers, documents = (counted[name].to_numpy() for name in ("number", "documents"))
@@ -52,7 +52,7 @@ def choose(counted: pa.Table, known: Index, occurrences: Occurrences, common: in
     # A text may have a gram twice.
     grams = np.repeat(np.arange(numbers.size), sizes)
     distinct = mark_firsts(grams, texts)
-    return Known(
+    return KnownGrams(
         numbers=numbers,
         sizes=known.sizes[numbers].astype(np.int64),
         is_common=(documents > common) & (common > 0),
@@ -95,7 +95,7 @@ def tell_sets(
 
 
 def tell_common(
-    prompts: Prompts, known: Known, counted: pa.Table, occurrences: Occurrences, tokenizer: Tokenizer
+    prompts: Prompts, known: KnownGrams, counted: pa.Table, occurrences: Occurrences, tokenizer: Tokenizer
 ) -> list[dict[str, Any]]:
     """Return what the report says of common grams: those of most documents, as their first text has them."""
     documents = counted.sort_by("number")["documents"].to_numpy()

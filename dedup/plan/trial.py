@@ -72,7 +72,7 @@ def _rate(families: Mapping[str, Floats], weights: Floats | Integers) -> dict[st
 
 class _Searched(NamedTuple):
     setting: sample_search.Setting
-    found: sample_search.Found
+    found: sample_search.SampleResult
     signatures: Hashes
     hot: Integers
     """Members of buckets over the cap."""
@@ -93,7 +93,7 @@ def _search(drawn: Drawn, config: Config, seed: int) -> _Searched:
     doc_ids = np.arange(drawn.documents)
     signatures = minhash.sign(shingles, offsets, setting.size, seed)
     heads = sample_search.find_heads(doc_ids, shingles, offsets)
-    found = sample_search.search(sample_search.Documents(doc_ids, shingles, offsets, heads, signatures), setting)
+    found = sample_search.search(sample_search.SampleDocuments(doc_ids, shingles, offsets, heads, signatures), setting)
     _, members, bounds = found.buckets
     sizes = np.diff(bounds)
     return _Searched(
@@ -200,7 +200,7 @@ def _list_rare(drawn: Drawn, searched: _Searched) -> tuple[Integers, Integers]:
     return np.repeat(hot, sizes)[(frequencies > 1) & (frequencies <= most)], hot[cut.owners]
 
 
-def _list_distant(found: sample_search.Found) -> tuple[Integers, Integers]:
+def _list_distant(found: sample_search.SampleResult) -> tuple[Integers, Integers]:
     """Return the pairs of shingle sets of documents removed and of those kept for them that no edge joins."""
     places = np.arange(found.heads.size)
     removed = np.flatnonzero(found.components != places)

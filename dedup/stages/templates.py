@@ -15,8 +15,8 @@ from dedup.kernels.runs.blocks import lists, pack, routes, split, unlists, unpac
 from dedup.kernels.runs.bounds import find_bounds, mark_firsts
 from dedup.kernels.sets import lsh
 from dedup.kernels.sets.templates import (
+    ItemPairs,
     Items,
-    Links,
     choose_bits,
     find_able,
     find_centres,
@@ -233,7 +233,7 @@ def _select_prefixes(parts: DataFrame) -> DataFrame:
     return parts.filter(F.col("doc_id").isNotNull()).select("doc_id", "shingles").mapInArrow(explode, kinds)
 
 
-def link_parts(parts: DataFrame, sets: DataFrame, *, threshold: float, most: int, exhaust: bool) -> Links:
+def link_parts(parts: DataFrame, sets: DataFrame, *, threshold: float, most: int, exhaust: bool) -> ItemPairs:
     """Return the pairs of documents that need their hot parts to meet, and the undecided documents.
 
     Takes 50 bytes of the driver's memory for each document that holds little but hot shingles, and the sets of those
@@ -256,7 +256,7 @@ def link_parts(parts: DataFrame, sets: DataFrame, *, threshold: float, most: int
         return Items(values[is_hot], np.concatenate(([0], np.cumsum(is_hot)))[offsets], totals[found.centres])
 
     linked = link_centres(select, found, threshold, most, exhaust=exhaust)
-    return Links(doc_ids[linked.left], doc_ids[linked.right], doc_ids[linked.undecided])
+    return ItemPairs(doc_ids[linked.left], doc_ids[linked.right], doc_ids[linked.undecided])
 
 
 def _join(cells: pa.ChunkedArray) -> tuple[Hashes, Integers]:
@@ -266,7 +266,7 @@ def _join(cells: pa.ChunkedArray) -> tuple[Hashes, Integers]:
     return np.concatenate([values for values, _ in found]), np.concatenate(([0], np.cumsum(sizes)))
 
 
-def _to_buckets(found: Links) -> pa.Table:
+def _to_buckets(found: ItemPairs) -> pa.Table:
     """Return pairs as BUCKETS of two."""
     ends = np.stack((found.left, found.right), axis=1).reshape(-1)
     count = found.left.size

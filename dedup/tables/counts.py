@@ -164,12 +164,12 @@ class Elected:
     similarities: Sequence[int] = ()
     """Number of members removed as near in each of `jaccard.BINS` bins of similarity to the one kept."""
     doubtful: Sequence[Mapping[str, Any]] = ()
-    """The members removed as near that are least similar to the one kept: see `doubts.tell_removals`."""
+    """The members removed as near that are least similar to the one kept, as `summarise_removals` lists them."""
     parted: int = 0
     """Members that linkage by representative would keep besides, as far as the pairs compared tell."""
     joined: Sequence[int | None] = ()
-    """Shingle sets joined to another by the pairs compared, at each of `doubts.choose_thresholds`; None where none were
-    kept that tell it."""
+    """Shingle sets joined to another by the pairs compared, at each of `choose_thresholds`; None where none were kept
+    that tell it."""
     removers: Sequence[Mapping[str, Any]] = ()
     """How many members of a `source` are removed in favour of another `by` it, of the pairs of sources with most such;
     empty where no column names them."""

@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from dedup.kernels.election import Known, Members, Policy, choose, count_parted, rank_members
+from dedup.kernels.election import Electorate, KnownPairs, Policy, choose, count_parted, rank_members
 
 
 @pytest.mark.parametrize(
@@ -31,16 +31,18 @@ def test_members_come_in_the_order_of_a_rule_and_null_last(rule, order):
     assert [ids[place] for place in np.lexsort(ranks.T[::-1])] == order
 
 
-def make_copies(count: int) -> Members:
+def make_copies(count: int) -> Electorate:
     numbers = np.arange(count)
-    return Members(np.zeros(count, np.int64), numbers, np.full(count, 9), np.zeros(count, np.int64), numbers[:, None])
+    return Electorate(
+        np.zeros(count, np.int64), numbers, np.full(count, 9), np.zeros(count, np.int64), numbers[:, None]
+    )
 
 
 def test_near_copies_that_a_full_bucket_compares_in_a_circle_are_asked_for_until_one_stays():
     count = 40
     left = np.arange(count)
     right = (left + 1) % count
-    known = Known(np.minimum(left, right), np.maximum(left, right), np.full(count, 0.9))
+    known = KnownPairs(np.minimum(left, right), np.maximum(left, right), np.full(count, 0.9))
     policy = Policy(0.8, by_representative=True)
     asked = 0
     while (kept := choose(make_copies(count), known, policy)).left.size:
@@ -48,25 +50,25 @@ def test_near_copies_that_a_full_bucket_compares_in_a_circle_are_asked_for_until
         assert not pairs & {*zip(kept.left.tolist(), kept.right.tolist(), strict=True)}
         asked += kept.left.size
         answers = np.full(kept.left.size, 0.9)
-        known = Known(*map(np.concatenate, zip(known, (kept.left, kept.right, answers), strict=True)))
+        known = KnownPairs(*map(np.concatenate, zip(known, (kept.left, kept.right, answers), strict=True)))
 
     assert kept.owners.tolist() == [0] * count
     assert asked < 4 * count
 
 
 def test_what_was_asked_for_and_is_unlike_stays():
-    known = Known(np.array([0, 1]), np.array([1, 2]), np.array([0.9, 0.9]))
+    known = KnownPairs(np.array([0, 1]), np.array([1, 2]), np.array([0.9, 0.9]))
     policy = Policy(0.8, by_representative=True)
     first = choose(make_copies(3), known, policy)
     assert (first.left.tolist(), first.right.tolist()) == ([0], [2])
 
-    known = Known(np.array([0, 1, 0]), np.array([1, 2, 2]), np.array([0.9, 0.9, 0.75]))
+    known = KnownPairs(np.array([0, 1, 0]), np.array([1, 2, 2]), np.array([0.9, 0.9, 0.75]))
     second = choose(make_copies(3), known, policy)
     assert (second.owners.tolist(), second.left.size) == ([0, 0, 2], 0)
 
 
 def test_components_with_a_member_whose_pair_nobody_told_are_parted_too():
-    known = Known(np.array([0, 1, 0]), np.array([1, 2, 2]), np.array([0.9, 0.9, 0.75]))
+    known = KnownPairs(np.array([0, 1, 0]), np.array([1, 2, 2]), np.array([0.9, 0.9, 0.75]))
     members, policy = make_copies(3), Policy(0.8)
     kept = choose(members, known, policy)
     assert kept.stays.tolist() == [True, False, False]
@@ -78,7 +80,7 @@ def test_components_with_a_member_whose_pair_nobody_told_are_parted_too():
 def test_what_is_asked_for_grows_as_the_edges_do(monkeypatch):
     # All resemble the last, which goes for the first; the others stay.
     left, right = np.arange(9), np.full(9, 9)
-    known = Known(left, right, np.full(9, 0.9))
+    known = KnownPairs(left, right, np.full(9, 0.9))
     policy = Policy(0.8, by_representative=True)
     assert choose(make_copies(10), known, policy).left.size == 9 * 8 / 2
     monkeypatch.setattr("dedup.kernels.election.FIRST", 2)
@@ -92,8 +94,8 @@ def test_what_is_asked_for_grows_as_the_edges_do(monkeypatch):
 def test_a_further_copy_that_resembles_little_is_parted_too():
     """Of A, B and G, which resembles both, A and B stay, of two sources; by representative G stays too."""
     ranks = np.array([[0], [1], [2]])
-    members = Members(np.zeros(3, np.int64), np.arange(3), np.full(3, 10), np.array([0, 1, 1]), ranks)
-    known = Known(np.array([0, 0, 1]), np.array([1, 2, 2]), np.array([0.5, 0.9, 0.9]))
+    members = Electorate(np.zeros(3, np.int64), np.arange(3), np.full(3, 10), np.array([0, 1, 1]), ranks)
+    known = KnownPairs(np.array([0, 0, 1]), np.array([1, 2, 2]), np.array([0.5, 0.9, 0.9]))
     policy = Policy(0.8, copies_per_source=1)
     kept = choose(members, known, policy)
 

@@ -9,15 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dedup.kernels.removal_statistics import (
+    DESCRIBED,
     DOUBTFUL,
-    TOLD,
     choose_thresholds,
     complete_joined,
     count_joined,
     list_own,
     list_reached,
     merge_removals,
-    tell_removals,
+    summarise_removals,
 )
 from tests import oracles
 
@@ -34,18 +34,21 @@ def make_removed(rows):
         (number, f"{number}", right, f"{right}", kind, similarity[left, right], left, right)
         for number, (left, right, kind, _) in enumerate(rows)
     ]
-    names = dict(zip(TOLD, zip(*columns, strict=True) if rows else [()] * len(TOLD), strict=True))
+    names = dict(zip(DESCRIBED, zip(*columns, strict=True) if rows else [()] * len(DESCRIBED), strict=True))
     kinds = [pa.int64(), pa.string(), pa.int64(), pa.string(), pa.string(), pa.float64(), pa.int64(), pa.int64()]
-    return pa.table({name: pa.array(names[name], kind) for name, kind in zip(TOLD, kinds, strict=True)})
+    return pa.table({name: pa.array(names[name], kind) for name, kind in zip(DESCRIBED, kinds, strict=True)})
 
 
 @given(members, st.integers(0, 40))
 def test_parts_tell_what_the_whole_tells(rows, cut):
     removed = make_removed(rows)
 
-    whole = tell_removals(removed, 0.8)
+    whole = summarise_removals(removed, 0.8)
 
-    assert merge_removals([tell_removals(removed.slice(cut), 0.8), tell_removals(removed.slice(0, cut), 0.8)]) == whole
+    assert (
+        merge_removals([summarise_removals(removed.slice(cut), 0.8), summarise_removals(removed.slice(0, cut), 0.8)])
+        == whole
+    )
     assert merge_removals([whole]) == whole
     assert len(whole["doubtful"]) <= DOUBTFUL
     seen = [(each["jaccard"], each["doc_id"]) for each in whole["doubtful"]]

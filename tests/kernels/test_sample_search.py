@@ -22,7 +22,9 @@ def search(texts, setting, size):
     sets = shingle(*UnicodeWords().hash(pa.array(texts)), 5, UnicodeWords())
     doc_ids = np.arange(len(texts)) * 3 - 50
     heads = sample_search.find_heads(doc_ids, *sets)
-    return sample_search.search(sample_search.Documents(doc_ids, *sets, heads, minhash.sign(*sets, size, 1)), setting)
+    return sample_search.search(
+        sample_search.SampleDocuments(doc_ids, *sets, heads, minhash.sign(*sets, size, 1)), setting
+    )
 
 
 @pytest.mark.parametrize("size", [126, 200])

@@ -73,7 +73,7 @@ def pair_holders(keys: Integers, seeks: Flags, is_open: Flags) -> tuple[Integers
     return ones, opens[firsts[ones] + rank(ones)]
 
 
-class Elected(NamedTuple):
+class Containers(NamedTuple):
     """What becomes of n sets."""
 
     owners: Integers
@@ -82,7 +82,7 @@ class Elected(NamedTuple):
     """Number of the edge that says so, -1 of those that stay."""
 
 
-def elect(left: Integers, right: Integers, sizes: Integers, ranks: Integers) -> Elected:
+def elect(left: Integers, right: Integers, sizes: Integers, ranks: Integers) -> Containers:
     """Choose the sets that go, each in favour of one that stays and contains it.
 
     Larger sets decide first, of equal sizes the first in rank: a set that one of those before it that stay contains
@@ -111,4 +111,4 @@ def elect(left: Integers, right: Integers, sizes: Integers, ranks: Integers) -> 
         if stays[one] and stays[other]:
             stays[one] = False
             owners[one], edges[one] = other, edge
-    return Elected(owners, edges)
+    return Containers(owners, edges)

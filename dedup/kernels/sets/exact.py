@@ -19,7 +19,7 @@ HITS = 1 << 22
 """Meetings of prefixes worked on at a time: bounds memory to about 200 MB."""
 
 
-class Index(NamedTuple):
+class PrefixIndex(NamedTuple):
     """Sets to search, prepared so that those which resemble another are found fast."""
 
     shingles: Hashes
@@ -37,7 +37,7 @@ class Index(NamedTuple):
     """The set whose prefix each stands in."""
 
 
-def index(shingles: Hashes, offsets: Integers, floor: float) -> Index:
+def index(shingles: Hashes, offsets: Integers, floor: float) -> PrefixIndex:
     """Prepare sets to be searched for similarities of at least `floor`, above 0.
 
     Parameters
@@ -51,11 +51,11 @@ def index(shingles: Hashes, offsets: Integers, floor: float) -> Index:
     order = np.argsort(prefixes, kind="stable")
     beginnings = np.zeros(1 << int(8 * known.size + 1).bit_length(), dtype=bool)
     beginnings[_lead(known, beginnings)] = True
-    return Index(shingles, offsets, floor, known, frequencies, beginnings, prefixes[order], owners[order])
+    return PrefixIndex(shingles, offsets, floor, known, frequencies, beginnings, prefixes[order], owners[order])
 
 
 def search(
-    indexed: Index, shingles: Hashes, offsets: Integers
+    indexed: PrefixIndex, shingles: Hashes, offsets: Integers
 ) -> Iterator[tuple[Integers, Integers, npt.NDArray[np.float64]]]:
     """Yield all pairs of an indexed set and another at or above the floor: their numbers and exact Jaccard.
 
@@ -70,13 +70,15 @@ def search(
     numbers = np.flatnonzero((sizes > 0) & (held >= indexed.floor * sizes - ROUNDING))
     taken = take(shingles, offsets, numbers)
     prefixes, owners = _prefixes(*taken, indexed.known, indexed.frequencies, indexed.floor)
-    for left, right in meet(indexed.keys, indexed.owners, prefixes, owners):
+    for left, right in pair_owners(indexed.keys, indexed.owners, prefixes, owners):
         exact = compare((indexed.shingles, indexed.offsets), taken, left, right)
         similar = exact >= indexed.floor
         yield left[similar], numbers[right[similar]], exact[similar]
 
 
-def meet(keys: Hashes, owners: Integers, others: Hashes, holders: Integers) -> Iterator[tuple[Integers, Integers]]:
+def pair_owners(
+    keys: Hashes, owners: Integers, others: Hashes, holders: Integers
+) -> Iterator[tuple[Integers, Integers]]:
     """Yield the distinct pairs of an owner and a holder of one key, no pair twice.
 
     Parameters

@@ -78,7 +78,7 @@ class Centres(NamedTuple):
     """What each item has besides it."""
 
 
-class Links(NamedTuple):
+class ItemPairs(NamedTuple):
     """Pairs of items, perhaps with repetitions."""
 
     left: Integers
@@ -87,7 +87,7 @@ class Links(NamedTuple):
     """Items among which similar pairs may be missing, ascending."""
 
 
-def link(items: Items, threshold: float, most: int, *, exhaust: bool) -> Links:
+def link(items: Items, threshold: float, most: int, *, exhaust: bool) -> ItemPairs:
     """Return pairs of items, which hold all that is needed to connect those that reach the threshold.
 
     Parameters
@@ -108,10 +108,12 @@ def link(items: Items, threshold: float, most: int, *, exhaust: bool) -> Links:
         lambda: select_hot(items, found.centres, slots, most), found, threshold, most, exhaust=exhaust
     )
     left, right = pairs.decode(near)
-    return Links(np.concatenate((left, deeper.left)), np.concatenate((right, deeper.right)), deeper.undecided)
+    return ItemPairs(np.concatenate((left, deeper.left)), np.concatenate((right, deeper.right)), deeper.undecided)
 
 
-def link_centres(select: Callable[[], Items], found: Centres, threshold: float, most: int, *, exhaust: bool) -> Links:
+def link_centres(
+    select: Callable[[], Items], found: Centres, threshold: float, most: int, *, exhaust: bool
+) -> ItemPairs:
     """Return the pairs of items that need their hot parts to meet.
 
     Parameters
@@ -120,16 +122,16 @@ def link_centres(select: Callable[[], Items], found: Centres, threshold: float, 
         Returns the hot parts of the centres, of which it is not asked where they are undecided.
     """
     none, count = np.empty(0, dtype=np.int64), found.centres.size
-    best, room, deeper = np.full(count, -1), np.full(count, -np.inf), Links(none, none, none)
+    best, room, deeper = np.full(count, -1), np.full(count, -np.inf), ItemPairs(none, none, none)
     if 2 * count > found.items.size and count > WHOLE * most and not exhaust:
-        deeper = Links(none, none, np.arange(count))
+        deeper = ItemPairs(none, none, np.arange(count))
     elif count:
         parts = select()
         if 2 * count > found.items.size and count > WHOLE * most:
             deeper = _link_all(parts, threshold)
         elif count <= WHOLE * most:
             left, right = np.triu_indices(count, 1)
-            deeper = Links(left, right, none)
+            deeper = ItemPairs(left, right, none)
         else:
             deeper = link(parts, threshold, most, exhaust=exhaust)
         best, room = _find_best(parts, deeper, threshold)
@@ -140,14 +142,14 @@ def link_centres(select: Callable[[], Items], found: Centres, threshold: float, 
     left = np.concatenate((found.centres[deeper.left], own[tight], own[roomy]))
     right = np.concatenate((found.centres[deeper.right], centre[tight], found.centres[best[found.places][roomy]]))
     undecided = own[np.isin(found.places, deeper.undecided) & ~tight]
-    return Links(np.minimum(left, right), np.maximum(left, right), undecided)
+    return ItemPairs(np.minimum(left, right), np.maximum(left, right), undecided)
 
 
-def _link_all(parts: Items, threshold: float) -> Links:
+def _link_all(parts: Items, threshold: float) -> ItemPairs:
     """Return all pairs of parts that may reach the threshold: those whose prefixes share a shingle."""
     count = parts.totals.size
     cut = cut_items(parts, count_slots(parts.shingles, count), threshold, count)
-    return Links(*pairs.decode(pair_shared(cut.values, cut.owners, count)), np.empty(0, dtype=np.int64))
+    return ItemPairs(*pairs.decode(pair_shared(cut.values, cut.owners, count)), np.empty(0, dtype=np.int64))
 
 
 def choose_bits(shingles: int) -> int:
@@ -270,7 +272,7 @@ def select_hot(items: Items, chosen: Integers, slots: Slots, most: int) -> Items
     return Items(shingles[is_hot], np.concatenate(([0], np.cumsum(is_hot)))[offsets], items.totals[chosen])
 
 
-def _find_best(parts: Items, links: Links, threshold: float) -> tuple[Integers, Floats]:
+def _find_best(parts: Items, links: ItemPairs, threshold: float) -> tuple[Integers, Floats]:
     """Return the item that leaves every item the most room for what it has besides, -1 for none, and that room."""
     best, room = np.full(parts.totals.size, -1), np.full(parts.totals.size, -np.inf)
     if links.left.size:

@@ -31,7 +31,7 @@ class Filter(NamedTuple):
     """2^n bits, the first of a byte its highest."""
 
 
-class Index(NamedTuple):
+class GramIndex(NamedTuple):
     """Distinct grams, each known by its number here."""
 
     filter: Filter
@@ -64,7 +64,7 @@ class Hits(NamedTuple):
     low: Hashes
 
 
-def index(tokens: Hashes, offsets: Integers, size: int, tokenizer: Tokenizer) -> tuple[Index, Occurrences]:
+def index(tokens: Hashes, offsets: Integers, size: int, tokenizer: Tokenizer) -> tuple[GramIndex, Occurrences]:
     """Prepare texts to be found: all their runs of `size` tokens, or all tokens of a shorter text as one.
 
     Parameters
@@ -88,7 +88,7 @@ def index(tokens: Hashes, offsets: Integers, size: int, tokenizer: Tokenizer) ->
     firsts = mark_firsts(high[order], low[order])
     chosen = order[firsts]
     found_sizes = tuple(np.unique(sizes).tolist())
-    found = Index(
+    found = GramIndex(
         Filter(found_sizes, _set_bits(high[chosen], low[chosen])),
         high[chosen],
         low[chosen],
@@ -120,7 +120,7 @@ def find(tokens: Hashes, offsets: Integers, known: Filter, size: int, tokenizer:
     return Hits(*(column[order] for column in whole))
 
 
-def look_up(known: Index, high: Hashes, low: Hashes) -> Integers:
+def look_up(known: GramIndex, high: Hashes, low: Hashes) -> Integers:
     """Return the numbers of grams, -1 of those that are not known: int64 [n]."""
     if not known.high.size:
         return np.full(high.size, -1)

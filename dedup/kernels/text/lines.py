@@ -13,7 +13,7 @@ from dedup.kernels.text.tokenizer import Tokenizer, read_buffers
 LINE_FEED = 0x0A
 
 
-class Lines(NamedTuple):
+class TextLines(NamedTuple):
     """The lines of n texts that count, end to end."""
 
     offsets: Integers
@@ -29,7 +29,7 @@ class Lines(NamedTuple):
 
 def read_lines(
     texts: pa.Array, tokenizer: Tokenizer, *, by_paragraph: bool, by_tokens: bool, min_characters: int
-) -> Lines:
+) -> TextLines:
     r"""Return the lines of texts that have enough characters, white space at both ends not counted.
 
     A line ends with "\n", or "\r\n", which belongs to it; a paragraph with the blank lines behind it. Without their
@@ -72,7 +72,7 @@ def read_lines(
     places = _count_characters(raw, np.concatenate((offsets, bounds)))
     firsts, places = places[: offsets.size], places[offsets.size :]
     numbers = np.searchsorted(owned, chosen, side="right") - 1
-    return Lines(
+    return TextLines(
         offsets=np.searchsorted(chosen, owned),
         begins=places[chosen] - firsts[numbers],
         ends=places[chosen + 1] - firsts[numbers],

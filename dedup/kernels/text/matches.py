@@ -9,7 +9,7 @@ from dedup.kernels import Flags, Integers
 from dedup.kernels.runs.bounds import find_bounds
 
 
-class Known(NamedTuple):
+class KnownGrams(NamedTuple):
     """The grams that some document has."""
 
     numbers: Integers
@@ -23,7 +23,7 @@ class Known(NamedTuple):
     texts: Integers
 
 
-class Span(NamedTuple):
+class MatchedSpan(NamedTuple):
     """Tokens of a document."""
 
     begin: int
@@ -32,7 +32,9 @@ class Span(NamedTuple):
     """Those that they match, ascending; of common grams none."""
 
 
-def match(numbers: Integers, places: Integers, known: Known, margin: int, *, with_common: bool) -> list[Span]:
+def match(
+    numbers: Integers, places: Integers, known: KnownGrams, margin: int, *, with_common: bool
+) -> list[MatchedSpan]:
     """Return the spans of one document, which neither overlap nor touch.
 
     Parameters
@@ -48,20 +50,20 @@ def match(numbers: Integers, places: Integers, known: Known, margin: int, *, wit
     ends = places + known.sizes[rows]
     common = known.is_common[rows]
     spans = [
-        Span(begin, end, tuple(sorted({text for row in owned for text in _list_texts(known, row)})))
+        MatchedSpan(begin, end, tuple(sorted({text for row in owned for text in _list_texts(known, row)})))
         for begin, end, owned in _unite(places[~common] - margin, ends[~common] + margin, rows[~common])
     ]
     if with_common:
         taken = [(span.begin, span.end) for span in spans]
         spans += [
-            Span(begin, end, ())
+            MatchedSpan(begin, end, ())
             for begin, end, _ in _unite(places[common], ends[common], rows[common])
             if all(end < low or begin > high for low, high in taken)
         ]
     return sorted(spans)
 
 
-def _list_texts(known: Known, row: int) -> Sequence[int]:
+def _list_texts(known: KnownGrams, row: int) -> Sequence[int]:
     texts: list[int] = known.texts[known.offsets[row] : known.offsets[row + 1]].tolist()
     return texts
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 from dedup.kernels import Bytes, Hashes, Integers
 
 
-class Places(NamedTuple):
+class TokenPlaces(NamedTuple):
     """The tokens of n texts, each of its own length."""
 
     begins: Integers
@@ -64,7 +64,7 @@ class Tokenizer(Protocol):
             Text i owns `hashes[offsets[i]:offsets[i + 1]]`, in the order of the text.
         """
 
-    def locate(self, texts: pa.Array) -> Places:
+    def locate(self, texts: pa.Array) -> TokenPlaces:
         """Find the tokens that `hash` hashes in the texts; bytes that are not UTF-8 are as many U+FFFD as in Python."""
 
 

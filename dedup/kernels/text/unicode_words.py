@@ -23,7 +23,7 @@ from dedup.kernels.hashing import expand
 from dedup.kernels.text.characters import MARK, SEPARATOR, UNSPACED_MARK, WORD, unicode_classes
 from dedup.kernels.text.folding import GROWTH, KIND, LINE_FEED, MAPPED, PLAIN, SIGMA, Folding, tabulate
 from dedup.kernels.text.marks import to_nfkc
-from dedup.kernels.text.tokenizer import Places, read_buffers
+from dedup.kernels.text.tokenizer import TokenPlaces, read_buffers
 
 PADDING = 8
 """Zero bytes behind the folded text, so that eight can be read from anywhere in it."""
@@ -84,7 +84,7 @@ class UnicodeWords:
         count = loops.tokens.hash_documents(folded, offsets, classes_of(self), start, hashes, bounds)
         return hashes[:count], bounds
 
-    def locate(self, texts: pa.Array) -> Places:
+    def locate(self, texts: pa.Array) -> TokenPlaces:
         """Find the tokens in the texts, which normalising may lengthen, shorten and reorder.
 
         A byte of a text of ASCII takes 6 ns, one of another text 120 to 250.
@@ -101,7 +101,7 @@ class UnicodeWords:
             text = raw[positions[number] : positions[number + 1]].tobytes().decode("utf-8", "replace")
             begins[own], ends[own] = _locate(text, own.stop - own.start, self)
         widths = np.concatenate(([0], np.cumsum(stops - starts)))
-        return Places(begins, ends, offsets, _take(folded, starts, stops), widths)
+        return TokenPlaces(begins, ends, offsets, _take(folded, starts, stops), widths)
 
 
 @cache

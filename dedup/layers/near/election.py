@@ -15,9 +15,9 @@ import pyarrow.compute as pc
 from dedup.engine.engine import Batches, Shuffle, Tally
 from dedup.kernels import Integers
 from dedup.kernels.election import (
+    Electorate,
     Kept,
-    Known,
-    Members,
+    KnownPairs,
     Policy,
     choose,
     count_parted,
@@ -26,8 +26,8 @@ from dedup.kernels.election import (
     rank_members,
 )
 from dedup.kernels.hashing import digest_each
-from dedup.kernels.removal_statistics import REMOVERS, TOLD, count_joined, list_own, tell_removals
-from dedup.kernels.representatives import LARGEST, look_up, tell_largest
+from dedup.kernels.removal_statistics import DESCRIBED, REMOVERS, count_joined, list_own, summarise_removals
+from dedup.kernels.representatives import LARGEST, describe_largest, look_up
 from dedup.kernels.runs.bounds import mark_firsts, rank
 from dedup.kernels.source_limits import charge
 from dedup.tables import arrow
@@ -148,7 +148,7 @@ def _elect(batches: Batches, *, election: Election, schema: pa.Schema) -> Iterat
         joined=count_joined(*known, list_own(policy.threshold)),
         rules=name_decided(kept.decided, election.rules),
         sizes=_count_sizes(component_ids),
-        largest=tell_largest(voting.select(["doc_id", "id"]), component_ids, chosen),
+        largest=describe_largest(voting.select(["doc_id", "id"]), component_ids, chosen),
         unsettled=kept.left.size,
     )
     yield Tally({(ELECTED, json.dumps(asdict(counted))): 1})
@@ -195,11 +195,11 @@ def _part(batches: Batches) -> tuple[pa.RecordBatch, pa.RecordBatch]:
     return whole.take(pa.array(firsts)), pa.concat_batches(pairs)
 
 
-def _to_known(pairs: pa.RecordBatch) -> Known:
-    return Known(*(pairs[name].to_numpy() for name in arrow.EDGES.names))
+def _to_known(pairs: pa.RecordBatch) -> KnownPairs:
+    return KnownPairs(*(pairs[name].to_numpy() for name in arrow.EDGES.names))
 
 
-def _rank(voting: pa.RecordBatch, election: Election) -> Members:
+def _rank(voting: pa.RecordBatch, election: Election) -> Electorate:
     sources, keys = voting["source"], voting["order_keys"]
     ranks = rank_members(
         election.rules,
@@ -209,10 +209,10 @@ def _rank(voting: pa.RecordBatch, election: Election) -> Members:
         keys=keys.flatten().to_numpy(zero_copy_only=False).reshape(voting.num_rows, -1),
     )
     component_ids, set_ids, sizes = (voting[name].to_numpy() for name in ("component_id", "set_id", "size"))
-    return Members(component_ids, set_ids, sizes, number_sources(sources), ranks)
+    return Electorate(component_ids, set_ids, sizes, number_sources(sources), ranks)
 
 
-def _charge(voting: pa.RecordBatch, kept: Kept, known: Known, election: Election) -> pa.Array:
+def _charge(voting: pa.RecordBatch, kept: Kept, known: KnownPairs, election: Election) -> pa.Array:
     """Return for every member numbers of the sources that answer for its removal; null without a limit."""
     if not election.per_source:
         return pa.nulls(voting.num_rows, pa.list_(pa.int64()))
@@ -301,10 +301,10 @@ def mark(batches: Batches) -> Batches:
 
 
 def describe_removals(batches: Batches, *, threshold: float) -> Batches:
-    """MEMBERS -> what `tell_removals` tells of each batch, as JSON."""
+    """MEMBERS -> what `summarise_removals` tells of each batch, as JSON."""
     for batch in batches:
-        removed = pa.Table.from_batches([batch]).filter(pc.not_equal(batch["kind"], KEPT)).select([*TOLD])
-        yield pa.RecordBatch.from_arrays([pa.array([json.dumps(tell_removals(removed, threshold))])], schema=TEXTS)
+        removed = pa.Table.from_batches([batch]).filter(pc.not_equal(batch["kind"], KEPT)).select([*DESCRIBED])
+        yield pa.RecordBatch.from_arrays([pa.array([json.dumps(summarise_removals(removed, threshold))])], schema=TEXTS)
 
 
 def _emit_removers(batches: Batches) -> Batches:

@@ -134,7 +134,7 @@ def warm(signing: Signing) -> None:
 
 
 def _to_rows(
-    batch: pa.RecordBatch, found: features.Features, signing: Signing, schema: pa.Schema
+    batch: pa.RecordBatch, found: features.TextFeatures, signing: Signing, schema: pa.Schema
 ) -> tuple[pa.RecordBatch, Tally]:
     counts = found.token_counts
     doc_ids = batch["doc_id"].fill_null(0).to_numpy(zero_copy_only=False)

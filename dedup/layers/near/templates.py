@@ -15,8 +15,8 @@ from dedup.kernels.runs.bounds import find_bounds
 from dedup.kernels.runs.groups import join_groups
 from dedup.kernels.sets import lsh
 from dedup.kernels.sets.templates import (
+    ItemPairs,
     Items,
-    Links,
     choose_bits,
     find_able,
     find_centres,
@@ -132,19 +132,19 @@ def link_templates(
     return linked, read_histogram(engine.tally(circled), "sizes"), undecided
 
 
-def _to_pairs(found: Links) -> Iterator[pa.RecordBatch]:
+def _to_pairs(found: ItemPairs) -> Iterator[pa.RecordBatch]:
     """Yield pairs as buckets of two."""
     ends = np.stack((found.left, found.right), axis=1).reshape(-1)
     keys = np.arange(found.left.size, dtype=np.uint64)
     yield from to_buckets(keys, ends, 2 * np.arange(found.left.size + 1))
 
 
-def _link_collected(engine: Engine[Rows], sets: Rows, policy: Policy) -> Links:
+def _link_collected(engine: Engine[Rows], sets: Rows, policy: Policy) -> ItemPairs:
     table = engine.collect(sets).sort_by("doc_id")
     doc_ids = table["doc_id"].to_numpy()
     values, offsets = to_sets(table["shingles"])
     found = link(Items(values, offsets, np.diff(offsets)), policy.threshold, policy.cap, exhaust=policy.exhaust)
-    return Links(doc_ids[found.left], doc_ids[found.right], doc_ids[found.undecided])
+    return ItemPairs(doc_ids[found.left], doc_ids[found.right], doc_ids[found.undecided])
 
 
 def _count_shingles(engine: Engine[Rows], sets: Rows, policy: Policy, set_bytes: int) -> Rows:
@@ -234,7 +234,7 @@ def _list_rare(batches: Batches) -> Batches:
         yield pa.RecordBatch.from_arrays([values, doc_ids], schema=KEYED)
 
 
-def _link_parts(engine: Engine[Rows], parts: Rows, sets: Rows, policy: Policy) -> Links:
+def _link_parts(engine: Engine[Rows], parts: Rows, sets: Rows, policy: Policy) -> ItemPairs:
     """Return the pairs of documents that need their hot parts to meet, and the undecided documents.
 
     Takes 50 bytes of memory for each document that holds little but hot shingles, and the sets of those that stand for
@@ -256,7 +256,7 @@ def _link_parts(engine: Engine[Rows], parts: Rows, sets: Rows, policy: Policy) -
         return Items(values[is_hot], np.concatenate(([0], np.cumsum(is_hot)))[offsets], totals[found.centres])
 
     linked = link_centres(select, found, policy.threshold, policy.cap, exhaust=policy.exhaust)
-    return Links(doc_ids[linked.left], doc_ids[linked.right], doc_ids[linked.undecided])
+    return ItemPairs(doc_ids[linked.left], doc_ids[linked.right], doc_ids[linked.undecided])
 
 
 HOT_SHINGLES = arrow.integers("shingle")

@@ -59,7 +59,7 @@ def test_who_meets_whom(keyed, held, hits):
         patch.setattr(exact, "HITS", hits)
         met = [
             pair
-            for left, right in exact.meet(keys.astype(np.uint64), owners, others.astype(np.uint64), holders)
+            for left, right in exact.pair_owners(keys.astype(np.uint64), owners, others.astype(np.uint64), holders)
             for pair in zip(left.tolist(), right.tolist(), strict=True)
         ]
 

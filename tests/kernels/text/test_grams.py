@@ -64,7 +64,7 @@ def test_the_filter_passes_few_others():
 
 def test_grams_of_one_first_half_are_told_apart():
     high, low = np.array([5, 5, 7], np.uint64), np.array([1, 9, 4], np.uint64)
-    known = grams.Index(grams.Filter((1,), np.zeros(1, np.uint8)), high, low, np.ones(3, np.uint8))
+    known = grams.GramIndex(grams.Filter((1,), np.zeros(1, np.uint8)), high, low, np.ones(3, np.uint8))
     asked = np.array([5, 5, 5, 7, 8], np.uint64), np.array([9, 1, 2, 4, 4], np.uint64)
     assert grams.look_up(known, *asked).tolist() == [1, 0, -1, 2, -1]
 
