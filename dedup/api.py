@@ -144,8 +144,10 @@ def deduplicate(
     else:
         if chosen.engine == "memory":
             raise ConfigError('engine: must be "spark" or "auto" where the input is a DataFrame (got "memory")')
+        from dedup.run.input import list_roots  # noqa: PLC0415 - needs Spark, which is there where a DataFrame is
+
         # Only for the check that the output lies apart from them.
-        paths = sorted({path.rpartition("/")[0] for path in table.inputFiles()})
+        paths = list_roots(table)
         spark = table.sparkSession
     folder = None if output is not None else _make_folder(spark, chosen)
     target = os.fspath(output) if output is not None else f"{folder}/output"

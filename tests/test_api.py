@@ -6,6 +6,7 @@ import json
 import logging
 import subprocess
 import sys
+import venv
 from pathlib import Path
 
 import pyarrow as pa
@@ -17,6 +18,7 @@ from pyspark.sql import functions as F
 
 import dedup
 from dedup import api
+from dedup.run import session as running
 from dedup.settings import files
 
 WORDS = " ".join(f"word{number}" for number in range(40))
@@ -204,6 +206,9 @@ def look(spark):
         "log levels": [logging.getLogger(name).level for name in loggers],
         "handlers": [list(logging.getLogger(name).handlers) for name in loggers],
         "Spark's log level": context._jvm.org.apache.logging.log4j.LogManager.getRootLogger().getLevel().name(),
+        "own log levels": str(
+            context._jvm.org.apache.logging.log4j.LogManager.getContext(False).getConfiguration().getLoggers().keySet()
+        ),
         "views": [view.name for view in spark.catalog.listTables()],
     }
 
@@ -219,19 +224,20 @@ def session(spark):
     spark.conf.set("spark.sql.shuffle.partitions", "3")
 
 
-def test_a_dataframe_gives_dataframes_and_leaves_the_session_as_it_was(session):
-    rows = session.createDataFrame(ROWS, "id int, text string")
+def test_a_dataframe_gives_dataframes_and_leaves_the_session_as_it_was(session, tmp_path):
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS))
+    rows = session.read.json(str(tmp_path / "rows.jsonl"), schema="id int, text string")
     before = look(session)
     assert before["cached"] == 1
 
-    result = dedup.deduplicate(rows, id_column="id", components__engine="graphframes")
+    result = dedup.deduplicate(rows, tmp_path / "out", id_column="id", components__engine="graphframes")
 
     assert look(session) == before
     assert all(isinstance(table, DataFrame) for table in (result.kept, result.edges, result.near_misses))
     assert (ids(result.kept), ids(result.removed), ids(result.duplicates)) == (KEPT, REMOVED, REMOVED)
     assert result.kept.schema == rows.schema
     assert result.report.engine == "spark"
-    assert result.report.to_dict()["input"] == ["DataFrame"]
+    assert result.report.to_dict()["input"] == [f"file:{tmp_path}/rows.jsonl"]
 
 
 def test_a_dataframe_that_cannot_be_read_twice_is_refused_and_leaves_nothing(spark, tmp_path):
@@ -248,11 +254,21 @@ def test_a_dataframe_that_cannot_be_read_twice_is_refused_and_leaves_nothing(spa
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_output_amid_the_files_of_a_dataframe_is_refused(spark, source, tmp_path):
-    rows = spark.read.parquet(str(source))
+@pytest.mark.parametrize("readers", ["parquet", ""], ids=["first version", "second version"])
+@pytest.mark.parametrize("is_cached", [False, True])
+def test_an_output_amid_the_files_of_a_dataframe_is_refused(spark, source, tmp_path, readers, is_cached):
+    folder = tmp_path / "all of it"
+    folder.mkdir()
+    source.rename(folder / "in.parquet")
+    spark.conf.set("spark.sql.sources.useV1SourceList", readers)
+    rows = spark.read.parquet(str(folder))
+    spark.conf.unset("spark.sql.sources.useV1SourceList")
+    if is_cached:
+        rows.cache().count()
 
     with pytest.raises(dedup.StorageError, match="must lie apart from every input"):
-        dedup.deduplicate(rows, tmp_path / "out", id_column="id")
+        dedup.deduplicate(rows, folder / "out", id_column="id")
+    rows.unpersist()
 
 
 def test_files_with_a_session_give_dataframes(spark, source, tmp_path):
@@ -262,6 +278,39 @@ def test_files_with_a_session_give_dataframes(spark, source, tmp_path):
     assert result.report.engine == "spark"
     with pytest.raises(dedup.FinishedError, match="is finished"):
         dedup.deduplicate(source, tmp_path / "o[u]t", spark=spark, id_column="id", **BY_DRIVER)
+
+
+@pytest.mark.parametrize(
+    ("python", "lacks"),
+    [("bare", "no ada_url, no numba, .*no xxhash"), ("gone", 'Cannot run program "[^"]*gone[^"]*": error=2, .*')],
+)
+def test_a_session_whose_workers_lack_packages_is_refused_in_a_line(spark, source, monkeypatch, python, lacks):
+    folder = source.parent
+    venv.create(folder / "bare", symlinks=True)
+    monkeypatch.setattr(running, "_checked", set())
+    monkeypatch.setattr(spark.sparkContext, "pythonExec", str(folder / python / "bin" / "python"))
+    conf = spark.sparkContext._jvm.org.apache.spark.SparkEnv.get().conf()
+    daemon = conf.get("spark.python.daemon.module")
+    before = look(spark), sorted(folder.iterdir())
+
+    # As in a session that this package has not opened.
+    conf.set("spark.python.daemon.module", "pyspark.daemon")
+    words = rf"^engine spark: Python workers must .*: {lacks}\); set PYSPARK_PYTHON=.*$"
+    with pytest.raises(dedup.DedupError, match=words):
+        dedup.deduplicate(source, folder / "out", spark=spark, id_column="id")
+    conf.set("spark.python.daemon.module", daemon)
+
+    assert (look(spark), sorted(folder.iterdir())) == before
+
+
+def test_a_session_without_pandas_is_refused_in_a_line(spark, source, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pandas", None)
+
+    with pytest.raises(
+        dedup.DedupError, match=r"^engine spark: pyspark and pandas must .* \(got no pandas\); .*\[spark\]"
+    ):
+        dedup.deduplicate(source, tmp_path / "out", spark=spark, id_column="id")
+    assert [*tmp_path.iterdir()] == [source]
 
 
 def test_the_active_session_serves_and_goes_on(spark, source, tmp_path):

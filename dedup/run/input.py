@@ -1,12 +1,13 @@
 """The input of a run on Spark."""
 
+import contextlib
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
 from typing import Any
 
-from py4j.protocol import Py4JJavaError
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
@@ -68,9 +69,26 @@ def load_table(spark: SparkSession, inputs: Sequence[str], chosen: options.Input
         raise StorageError(f"{where}: must be {rule} ({reason})") from error
 
 
-def list_folders(table: DataFrame) -> list[str]:
-    """Return the folders that a table is read from, as far as Spark knows them."""
-    return sorted({path.rpartition("/")[0] for path in table.inputFiles()})
+_ROOTS: Sequence[Callable[[Any], Any]] = (
+    lambda leaf: leaf.relation().location().rootPaths(),
+    lambda leaf: leaf.table().fileIndex().rootPaths(),
+    lambda leaf: leaf.tableMeta().storage().locationUri().toList(),
+)
+"""Ways to the paths of a leaf of a plan: of Spark's readers, of their second version, and of Hive's tables."""
+
+
+def list_roots(table: DataFrame) -> list[str]:
+    """Return the files and folders that a table is read from, as far as Spark knows them.
+
+    A file that was read by its name stands for itself, and not for its folder, of which the table has no more.
+    """
+    plan: Any = table._jdf.queryExecution().analyzed()  # noqa: SLF001 - the plan has no other door
+    leaves, found = plan.collectLeaves(), set[str]()
+    for number in range(leaves.size()):
+        for roots in _ROOTS:
+            with contextlib.suppress(Py4JError):  # a leaf of another kind has no such method
+                found |= {*roots(leaves.apply(number)).mkString("\0").split("\0")} - {""}
+    return sorted(found)
 
 
 def take_table(rows: DataFrame, chosen: options.Input) -> Read:

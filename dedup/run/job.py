@@ -22,7 +22,7 @@ class Job:
     """A request for a run."""
 
     inputs: Sequence[str]
-    """Paths; of a table the folders that it is read from, as far as Spark knows them."""
+    """Paths; of a table those that it is read from, as far as Spark knows them."""
     output: str
     config: Config
     overwrite: bool = False

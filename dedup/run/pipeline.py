@@ -31,7 +31,7 @@ from dedup.run.applied import Applied
 from dedup.run.clock import Clock
 from dedup.run.corpus import fingerprint
 from dedup.run.faults import recognise
-from dedup.run.input import list_folders, load_table, read_input, take_table
+from dedup.run.input import list_roots, load_table, read_input, take_table
 from dedup.run.job import Job
 from dedup.run.labels import read_labels
 from dedup.run.layers import list_noted, name_repeated
@@ -95,7 +95,7 @@ def run(spark: SparkSession, job: Job, work: Work | None = None) -> dict[str, An
     """
     table = load_table(spark, job.inputs, job.config.input) if job.table is None else None
     if table is not None:
-        job = replace(job, table=table, inputs=[*job.inputs, *list_folders(table)])
+        job = replace(job, table=table, inputs=[*job.inputs, *list_roots(table)])
     check_apart(job.read, job.output)
     on_disk = is_on_disk(spark, job.output)
     output = locate(job.output) if on_disk else job.output

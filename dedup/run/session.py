@@ -16,7 +16,7 @@ from subprocess import CalledProcessError, Popen, TimeoutExpired, run
 from typing import IO, Any, NamedTuple
 
 import pyspark
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -49,9 +49,14 @@ DELTA_SETTINGS = {
     # As many tasks read the log of a table as a shuffle has, instead of 50: a sixth less for a small one.
     "spark.databricks.delta.snapshotPartitions": "8",
 }
+WORKERS = ("dedup", "ada_url", "numba", "numpy", "orjson", "pandas", "pyarrow", "scipy", "xxhash")
+"""Packages that tasks import besides Spark's own."""
+LOGGER = "org.apache.spark"
 DYING_SECONDS = 5
 """How long a JVM that no longer answers may take to end."""
 
+_checked: set[str] = set()
+"""Applications whose workers were found to have it."""
 _said: list[IO[bytes]] = []
 """What the JVM of this process wrote to stderr, where nobody was to see it."""
 
@@ -80,12 +85,13 @@ def open_session(*, with_delta: bool = False, with_workers: bool = True) -> Spar
     Raises
     ------
     DedupError
-        When Spark does not start; with what it said.
+        When Spark does not start; with what it said. When its Python workers lack what tasks import.
     """
     if "PYSPARK_GATEWAY_PORT" in os.environ:
         spark = SparkSession.builder.appName("dedup").getOrCreate()
         if "site-packages" not in __file__ and not _has_package(spark):
             _send_package(spark)
+        check_workers(spark)
     else:
         spark = _start(with_delta=with_delta, with_workers=with_workers)
     remember_names(spark)
@@ -105,6 +111,56 @@ def close_session(spark: SparkSession) -> None:
     """End the session; one whose JVM has died has ended."""
     with contextlib.suppress(Py4JError, OSError):
         spark.stop()
+
+
+def check_workers(spark: SparkSession) -> None:
+    """Make sure that Python workers of a session of others have what tasks import: once, by a task of its own.
+
+    Raises
+    ------
+    DedupError
+        When they have not, or do not start.
+    """
+    context, names = spark.sparkContext, WORKERS
+    if context.applicationId in _checked:
+        return
+
+    def list_missing(_: int) -> list[str]:
+        from importlib.util import find_spec  # noqa: PLC0415 - sent to the worker as it is, which may not have the module
+
+        return [name for name in names if find_spec(name) is None]
+
+    try:
+        with _silenced_log(spark):
+            missing = context.parallelize([0], 1).flatMap(list_missing).collect()
+        lacks = f"no {', no '.join(missing)}" if missing else ""
+    except Py4JJavaError as error:
+        lacks = re.findall(r".*(?:Error|Exception): (.+)", str(error).partition("\n\tat ")[0])[-1]
+    if lacks:
+        raise DedupError(
+            f"engine spark: Python workers must have the packages of this Python ({context.pythonExec}: {lacks}); set "
+            f"PYSPARK_PYTHON={sys.executable} before Spark starts, or give executors on other machines what they need "
+            '(docs/operations.md, "Spark as you have it")'
+        )
+    _checked.add(context.applicationId)
+
+
+@contextlib.contextmanager
+def _silenced_log(spark: SparkSession) -> Iterator[None]:
+    """Let Spark's JVM log nothing, such as the hundred lines of a task that fails."""
+    logging: Any = spark.sparkContext._jvm.org.apache.logging.log4j  # type: ignore[union-attr]  # noqa: SLF001 - its only door
+    context = logging.LogManager.getContext(False)  # noqa: FBT003 - Java's own
+    own = context.getConfiguration().getLoggers().get(LOGGER)
+    level = own and own.getLevel()
+    logging.core.config.Configurator.setLevel(LOGGER, logging.Level.OFF)
+    try:
+        yield
+    finally:
+        if own:
+            logging.core.config.Configurator.setLevel(LOGGER, level)
+        else:
+            context.getConfiguration().removeLogger(LOGGER)
+            context.updateLoggers()
 
 
 def find_heap(spark: SparkSession) -> int:

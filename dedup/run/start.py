@@ -63,14 +63,15 @@ def run_on_spark(
     work
         Given the module and the session.
     """
+    check_extra("engine spark", "spark")
+    from dedup.run.session import check_workers, close_session, open_session  # noqa: PLC0415 - needs Spark's packages
+
     spark = spark or find_session()
     if spark is not None:
+        check_workers(spark)
         return work(import_module(name), spark)
-    check_extra("engine spark", "spark")
     # Spark's modules take a second to import, and the stages another half, in which the JVM starts.
     from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415
-
-    from dedup.run.session import close_session, open_session  # noqa: PLC0415
 
     with ThreadPoolExecutor(max_workers=1) as importer:
         importer.submit(import_module, name)
