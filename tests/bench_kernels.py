@@ -12,7 +12,7 @@ from itertools import pairwise
 
 import pyarrow as pa
 
-from dedup.kernels import compiled, features
+from dedup.kernels import features
 from dedup.kernels.sets import lsh, minhash, shingles
 from dedup.kernels.text.unicode_words import UnicodeWords
 
@@ -70,8 +70,7 @@ def run_chain(texts, tokenizer):
 def main():
     """Print a table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--without-numba", action="store_true")
-    compiled.AVAILABLE &= not parser.parse_args().without_numba
+    parser.parse_args()
     tokenizer = UnicodeWords()
     texts = {name: write(sample) for name, sample in LANGUAGES.items()}
     measured = {name: [] for name in texts}

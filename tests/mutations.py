@@ -72,6 +72,14 @@ MUTATIONS = (
         ("kernels/text/test_marks.py",),
     ),
     Mutation(
+        "cut-tokens",
+        "Tokens that are cut out of texts are those that are hashed.",
+        "kernels/loops/tokens.py",
+        "ends[count] = position\n                count += 1\n                inside = False",
+        "ends[count] = position\n                count += 1",
+        ("kernels/text/test_unicode_words.py",),
+    ),
+    Mutation(
         "shingle-length",
         "The hash of a shingle says how many tokens it has.",
         "kernels/loops/sets.py",
@@ -96,12 +104,12 @@ MUTATIONS = (
         ("kernels/sets/test_lsh.py",),
     ),
     Mutation(
-        "twin",
+        "loop",
         "Compiled loops and their oracle in NumPy give the same bits.",
-        "kernels/sets/lsh.py",
-        "summed = mix((signatures & LOW) + salts)",
-        "summed = mix((signatures & LOW) ^ salts)",
-        ("kernels/sets/test_lsh.py",),
+        "kernels/loops/templates.py",
+        "elif frequency <= most:",
+        "elif frequency < most:",
+        ("kernels/test_loops.py",),
     ),
     Mutation(
         "estimate-chance",
@@ -756,9 +764,9 @@ MUTATIONS = (
     Mutation(
         "passage-winnowed",
         "Equal windows select one gram.",
-        "kernels/text/passages.py",
-        "width - 1 - backwards.argmin(axis=1)",
-        "backwards.argmin(axis=1)",
+        "kernels/loops/passages.py",
+        "if grams[place] <= grams[least]:",
+        "if grams[place] < grams[least]:",
         ("kernels/text/test_passages.py",),
     ),
     Mutation(

@@ -7,8 +7,6 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from dedup.kernels import compiled
-
 Floats: TypeAlias = npt.NDArray[np.float64]
 
 PART = 1 << 14
@@ -16,17 +14,13 @@ PART = 1 << 14
 
 
 def by_part(measure: Callable[[slice], Floats], size: int, threads: int) -> Floats:
-    """Return what `measure` gives for the slices of `size` pairs, in their order.
-
-    Without compiled loops there is one slice: their twins in NumPy sort all shingles whenever they are called.
-    """
+    """Return what `measure` gives for the slices of `size` pairs, in their order."""
     measured = np.empty(size)
-    step = PART if compiled.AVAILABLE else max(size, 1)
 
     def fill(start: int) -> None:
-        part = slice(start, start + step)
+        part = slice(start, start + PART)
         measured[part] = measure(part)
 
     with ThreadPoolExecutor(threads) as pool:
-        list(pool.map(fill, range(0, size, step)))
+        list(pool.map(fill, range(0, size, PART)))
     return measured

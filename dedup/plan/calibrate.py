@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from dedup.kernels import compiled
 from dedup.kernels.sets import lsh, minhash, shingles
 from dedup.kernels.text.unicode_words import UnicodeWords
 from dedup.plan.rates import Rates
@@ -30,9 +29,8 @@ def calibrate() -> Rates:
     ratio = sum(measured.values()) / sum(REFERENCE.values())
     detail = ", ".join(f"{name} {seconds * 1e6 / DOCUMENTS:.2f}" for name, seconds in measured.items())
     slower = {name: value * ratio for name, value in asdict(Rates()).items() if name not in {"source", "fixed"}}
-    machine = "with Numba" if compiled.AVAILABLE else "without Numba"
     source = (
-        f"calibrated {machine}: a core takes {ratio:.2f} times as long as the default's (us a document of "
+        f"calibrated: a core takes {ratio:.2f} times as long as the default's (us a document of "
         f"{TOKENS} tokens: {detail})"
     )
     return replace(Rates(), source=source, **slower)

@@ -17,7 +17,6 @@ from scipy.special import betaincinv
 from dedup.display import hide_secrets
 from dedup.informing import Inform
 from dedup.kernels import frequencies
-from dedup.kernels.compiled import AVAILABLE
 from dedup.kernels.curve import probability
 from dedup.kernels.sets.lsh import verified_share
 from dedup.report.alerts import find_breaches
@@ -33,7 +32,7 @@ from dedup.version import __version__
 
 Sample: TypeAlias = Sequence[tuple[int, bytes]]
 """Documents as from `frequencies.shorten` by doc_id, those of equal rows as often as there are such."""
-PACKAGES = ("pyspark", "graphframes-py", "numpy", "pyarrow", "scipy", "xxhash")
+PACKAGES = ("pyspark", "graphframes-py", "numpy", "pyarrow", "scipy", "xxhash", "numba")
 SIMILARITIES = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95)
 OF_PROFILE = (
     *("documents", "kept", "removed", "removal_rate", "identical", "near", "chained", "least_similarity"),
@@ -214,7 +213,6 @@ def _measure(*, config: Config, inputs: Sequence[str], output: str, outcome: Out
             "python": platform.python_version(),
             "unicode": unicodedata.unidata_version,
             **{name: found for name in PACKAGES if (found := _find_version(name))},
-            **({"numba": _find_version("numba")} if AVAILABLE else {}),
         },
         "left_out": inform.left_out,
     }

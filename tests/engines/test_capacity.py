@@ -9,7 +9,6 @@ import pytest
 from dedup.engines.capacity import KEY_BYTES, PAIR_BYTES, SHINGLE_BYTES, USUAL, check_fits, estimate_bytes
 from dedup.engines.memory import find
 from dedup.errors import DedupError
-from dedup.kernels import compiled
 from tests.corpora import Corpus as Generator
 from tests.engines import SEARCH, Corpus, Row
 from tests.test_pipeline import make_texts
@@ -75,10 +74,8 @@ def test_what_does_not_fit_is_refused_in_a_line_that_says_what_to_do():
     )
 
 
-@pytest.mark.parametrize("compiled_loops", sorted({False, compiled.AVAILABLE}))
 @pytest.mark.parametrize("mode", ["lsh", "exact"])
-def test_pairs_and_sets_that_show_only_on_the_way_are_checked_before_they_are_made(monkeypatch, mode, compiled_loops):
-    monkeypatch.setattr(compiled, "AVAILABLE", compiled_loops)
+def test_pairs_and_sets_that_show_only_on_the_way_are_checked_before_they_are_made(mode):
     words = [f"w{number}" for number in range(60)]
     corpus = Corpus([Row(number, " ".join([*words, f"z{number}"])) for number in range(60)])
     search = replace(SEARCH, mode=mode)

@@ -1,13 +1,15 @@
 """Oracles of the compiled loops in NumPy: the same bits by another way, fast enough for large arrays.
 
-tests/oracles.py says the same more slowly and shares nothing with the kernels; these share the tables of Unicode.
+tests/oracles.py says the same more slowly and shares nothing with the kernels; these share tables and constants.
 """
 
 from itertools import pairwise
 
 import numpy as np
+from scipy import sparse
 
-from dedup.kernels.hashing import GOLDEN, expand, mix
+from dedup.kernels.hashing import EMPTY, GOLDEN, KEY_SEED, LOW, expand, mix
+from dedup.kernels.sets import templates
 from dedup.kernels.text.characters import MARK, SEPARATOR, UNSPACED, UNSPACED_MARK, WORD
 from dedup.kernels.text.tokenizer import read_buffers
 from dedup.kernels.text.unicode_words import _ascii_table, classes_of, normaliser
@@ -101,3 +103,117 @@ def _blocks(padded, begins, widths):
     """Load `widths` (1 to 8) bytes from each position as a little-endian integer."""
     blocks = np.lib.stride_tricks.sliding_window_view(padded, 8)[begins].view("<u8")[:, 0]
     return blocks & (np.uint64(0xFFFFFFFFFFFFFFFF) >> ((8 - widths) << 3).astype(np.uint64))
+
+
+def shingle(tokens, offsets, weights):
+    counts = np.diff(offsets)
+    owned = np.where(counts > 0, np.maximum(counts - weights.size + 1, 1), 0)
+    bounds = np.concatenate(([0], np.cumsum(owned)))
+    # Positions of the windows that cross no boundary: documents lie end to end in both arrays.
+    index = np.arange(bounds[-1]) + np.repeat(offsets[:-1] - bounds[:-1], owned)
+    shingles = _sum_windows(tokens, weights)[index]
+    for document in np.flatnonzero((counts > 0) & (counts < weights.size)):
+        short = tokens[offsets[document] : offsets[document + 1]]
+        shingles[bounds[document]] = _sum_windows(short, weights[: short.size])[0]
+    found = [np.unique(mix(shingles[begin:end])) for begin, end in pairwise(bounds.tolist())]
+    return np.concatenate([shingles[:0], *found]), np.cumsum([0, *map(len, found)])
+
+
+def _sum_windows(tokens, weights):
+    """Return the weighted sum of as many tokens as weights from each position on; the last ones are meaningless."""
+    size = weights.size
+    sums = np.full(tokens.size, np.uint64(size * int(GOLDEN) & 0xFFFFFFFFFFFFFFFF))
+    for distance in range(size):
+        sums[: max(tokens.size - distance, 0)] += tokens[distance:] * weights[size - 1 - distance]
+    return sums
+
+
+def sign(shingles, offsets, size, seed):
+    """Sign all sets together, round by round, until no row is empty."""
+    counts, seeds = np.diff(offsets), expand(seed, 2 * size)
+    signatures = np.full((counts.size, size), EMPTY)
+    owners = np.repeat(np.arange(counts.size), counts)
+    for number in range(2 * size):
+        vacant = (signatures == EMPTY)[:, number - size] if number >= size else (signatures == EMPTY).any(axis=1)
+        taken = vacant[owners]
+        hashes = mix(shingles[taken] ^ seeds[number])
+        rows = (((hashes >> np.uint64(32)) * np.uint64(size)) >> np.uint64(32)).astype(np.int64)
+        # A filled row holds a value of an earlier round, which is less than any of this one.
+        values = (hashes & LOW) | np.uint64(number << 32)
+        np.minimum.at(signatures, (owners[taken], rows if number < size else number - size), values)
+    return signatures
+
+
+def band_keys(signatures, bands, rows):
+    salted = mix((signatures & LOW) + expand(KEY_SEED, bands * rows))
+    return mix(salted.reshape(signatures.shape[0], bands, rows).sum(axis=2, dtype=np.uint64))
+
+
+def count_shared(shingles, offsets, left, right):
+    """Multiply rows of a sparse matrix, each of which is a set."""
+    distinct, columns = np.unique(shingles, return_inverse=True)
+    shape = offsets.size - 1, max(distinct.size, 1)
+    matrix = sparse.csr_array((np.ones(shingles.size, dtype=np.int32), columns, offsets), shape=shape)
+    return np.asarray((matrix[left] * matrix[right]).sum(axis=1), dtype=np.int64)
+
+
+def place(shingles, offsets, numbers, begins, placed):
+    sizes = np.diff(offsets)[numbers]
+    steps = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    placed[np.repeat(begins, sizes) + steps] = shingles[np.repeat(offsets[numbers], sizes) + steps]
+
+
+def count_slots(shingles, most):
+    bits = templates.choose_bits(shingles.size)
+    shift = np.uint64(64 - bits)
+    counts = np.bincount((shingles >> shift).astype(np.int64), minlength=1 << bits)
+    return templates.Slots(np.minimum(counts, most + 1), shift)
+
+
+def cut_items(items, slots, threshold, most):
+    sizes = np.diff(items.offsets)
+    owners = np.repeat(np.arange(sizes.size), sizes)
+    frequencies = slots.counts[(items.shingles >> slots.shift).astype(np.int64)]
+    hot = np.bincount(owners[frequencies > most], minlength=sizes.size)
+    lengths = sizes - templates.least_shared(items.totals, threshold) + 1
+    lengths -= np.bincount(owners[frequencies == 1], minlength=sizes.size)
+    rare = (frequencies > 1) & (frequencies <= most) & (lengths[owners] > 0)
+    return templates.Cut(*templates.shorten(items.shingles[rare], owners[rare], frequencies[rare], lengths), hot)
+
+
+def mark_hot(items, chosen, slots, most):
+    parts = templates.select_hot(items, chosen, slots, most)
+    owners = np.repeat(np.arange(chosen.size), np.diff(parts.offsets))
+    return templates.sum_marks(parts.shingles, owners, chosen.size)
+
+
+def winnow(grams, width):
+    """Return the places of the grams selected in one document: of every `width` consecutive ones the last least."""
+    if grams.size < width:
+        return np.empty(0, dtype=np.int64)
+    backwards = np.lib.stride_tricks.sliding_window_view(grams, width)[:, ::-1]
+    return np.unique(np.arange(grams.size - width + 1) + width - 1 - backwards.argmin(axis=1))
+
+
+def roll(tokens, offsets, size, base):
+    """Hash windows by sums of tokens from the first on, each over a power that grows: two tell all between them."""
+    hashes = np.zeros(tokens.size, dtype=np.uint64)
+    begins = find_windows(offsets, size)
+    powers = _powers(base, tokens.size + size)
+    over = _powers(pow(base, -1, 1 << 64), tokens.size)
+    sums = np.concatenate((np.zeros(1, dtype=np.uint64), np.cumsum(tokens * over)))
+    hashes[begins] = mix((sums[begins + size] - sums[begins]) * powers[begins + size - 1])
+    return hashes
+
+
+def _powers(base, count):
+    factors = np.full(count, base, dtype=np.uint64)
+    factors[:1] = 1
+    return np.cumprod(factors)
+
+
+def find_windows(offsets, size):
+    """Return where the windows of `size` tokens begin that cross no boundary of documents."""
+    owned = np.maximum(np.diff(offsets) - size + 1, 0)
+    bounds = np.concatenate(([0], np.cumsum(owned)))
+    return np.arange(bounds[-1]) + np.repeat(offsets[:-1] - bounds[:-1], owned)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from dedup.kernels import Flags, Hashes, Integers, compiled
+from dedup.kernels import Flags, Hashes, Integers, loops
 from dedup.kernels.runs.bounds import find_bounds
 from dedup.kernels.sets.jaccard import jaccard
 from dedup.kernels.sets.prefixes import ROUNDING
@@ -130,13 +130,7 @@ def take(shingles: Hashes, offsets: Integers, numbers: Integers) -> tuple[Hashes
 def place(shingles: Hashes, offsets: Integers, numbers: Integers, begins: Integers, placed: Hashes) -> None:
     """Copy the sets of these numbers into `placed`, each to where it begins there."""
     sizes = np.diff(offsets)[numbers]
-    if compiled.AVAILABLE:
-        from dedup.kernels.loops import sets
-
-        sets.place(shingles, offsets[numbers], sizes, begins, placed)
-        return
-    steps = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    placed[np.repeat(begins, sizes) + steps] = shingles[np.repeat(offsets[numbers], sizes) + steps]
+    loops.sets.place(shingles, offsets[numbers], sizes, begins, placed)
 
 
 def _lead(shingles: Hashes, beginnings: Flags) -> Integers:

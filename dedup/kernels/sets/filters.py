@@ -3,11 +3,11 @@
 import numpy as np
 import numpy.typing as npt
 
-from dedup.kernels import Integers, compiled
+from dedup.kernels import Integers, loops
 from dedup.kernels.sets import minhash
 
 PAIRS_AT_A_TIME = 1 << 20
-"""Pairs enumerated or estimated at once: bounds memory to about 100 MB, whatever the size of a bucket."""
+"""Pairs enumerated at once: bounds memory to about 100 MB, whatever the size of a bucket."""
 
 
 def select_possible(left_sizes: Integers, right_sizes: Integers, threshold: float) -> Integers:
@@ -18,15 +18,6 @@ def select_possible(left_sizes: Integers, right_sizes: Integers, threshold: floa
 
 def estimate_pairs(low: npt.NDArray[np.uint8], left: Integers, right: Integers) -> npt.NDArray[np.float64]:
     """Estimate pairs of rows of `low`, the low bytes of signatures: float64 [pairs]."""
-    if compiled.AVAILABLE:
-        from dedup.kernels.loops import pairs as loops
-
-        agreed = np.empty(left.size, dtype=np.int64)
-        loops.count_agreed(low, left, right, agreed)
-        return minhash.correct(agreed / low.shape[1])
-    step = PAIRS_AT_A_TIME
-    parts = [
-        minhash.estimate(low[left[start : start + step]], low[right[start : start + step]])
-        for start in range(0, left.size, step)
-    ]
-    return np.concatenate(parts) if parts else np.empty(0)
+    agreed = np.empty(left.size, dtype=np.int64)
+    loops.pairs.count_agreed(low, left, right, agreed)
+    return minhash.correct(agreed / low.shape[1])

@@ -2,14 +2,11 @@
 
 import numpy as np
 import numpy.typing as npt
-from scipy import sparse
 
-from dedup.kernels import Flags, Hashes, Integers, compiled
+from dedup.kernels import Flags, Hashes, Integers, loops
 from dedup.kernels.curve import NEAR_MISS
 from dedup.kernels.runs.bounds import rank
 
-CHUNK = 1 << 22
-"""Elements of the left and right sets compared at a time: bounds memory to about 100 MB."""
 CLOSEST = 3
 """Near misses kept for one document."""
 BINS = 20
@@ -41,12 +38,7 @@ def jaccard(shingles: Hashes, offsets: Integers, left: Integers, right: Integers
 def count_shared(shingles: Hashes, offsets: Integers, left: Integers, right: Integers) -> Integers:
     """Return |A and B| of pairs of sets, given as to `jaccard`: int64 [pairs]."""
     shared = np.empty(left.size, dtype=np.int64)
-    if compiled.AVAILABLE:
-        from dedup.kernels.loops import sets
-
-        sets.count_shared(shingles, offsets, left, right, shared)
-    else:
-        _count_shared(shingles, offsets, left, right, shared)
+    loops.sets.count_shared(shingles, offsets, left, right, shared)
     return shared
 
 
@@ -77,23 +69,3 @@ def find_near_misses(left: Integers, right: Integers, similarities: npt.NDArray[
     near_misses = np.zeros(left.size, dtype=bool)
     near_misses[pairs[order[rank(ends[order]) < CLOSEST]]] = True
     return near_misses
-
-
-def _count_shared(shingles: Hashes, offsets: Integers, left: Integers, right: Integers, shared: Integers) -> None:
-    """Count what pairs of sets have in common.
-
-    Every set becomes a row of a sparse matrix; the counts of all pairs are then one element-wise product, a compiled
-    merge that costs a few nanoseconds per element.
-    """
-    sizes = np.diff(offsets)
-    distinct, columns = np.unique(shingles, return_inverse=True)
-    matrix = sparse.csr_array(
-        (np.ones(shingles.size, dtype=np.int32), columns, offsets), shape=(sizes.size, max(distinct.size, 1))
-    )
-    work = np.cumsum(sizes[left] + sizes[right])
-    start = 0
-    while start < left.size:
-        spent = work[start - 1] if start else 0
-        end = max(int(np.searchsorted(work, spent + CHUNK, side="right")), start + 1)
-        shared[start:end] = (matrix[left[start:end]] * matrix[right[start:end]]).sum(axis=1)
-        start = end

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from dedup.kernels import Flags, Hashes, Integers, compiled
+from dedup.kernels import Flags, Hashes, Integers, loops
 from dedup.kernels.hashing import GOLDEN, KEY_SEED, LOW, expand, mix
 from dedup.kernels.runs.bounds import find_bounds, mark_firsts, mark_repeated
 
@@ -31,14 +31,9 @@ def band_keys(signatures: Hashes, bands: int, rows: int) -> Hashes:
         `mix(sum over the band's rows of mix(low + salt_row))`, one salt for every row of the whole signature.
     """
     salts = expand(KEY_SEED, bands * rows)
-    if compiled.AVAILABLE:
-        from dedup.kernels.loops import sets
-
-        keys = np.empty((signatures.shape[0], bands), dtype=np.uint64)
-        sets.band_keys(signatures, rows, salts, keys)
-        return keys
-    summed = mix((signatures & LOW) + salts).reshape(signatures.shape[0], bands, rows).sum(axis=2, dtype=np.uint64)
-    return mix(summed)
+    keys = np.empty((signatures.shape[0], bands), dtype=np.uint64)
+    loops.sets.band_keys(signatures, rows, salts, keys)
+    return keys
 
 
 def group(keys: Hashes, doc_ids: Integers) -> tuple[Hashes, Integers, Integers]:

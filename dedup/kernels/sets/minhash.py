@@ -6,11 +6,8 @@ S. Dahlgaard, M. B. T. Knudsen, M. Thorup: Fast Similarity Sketching. FOCS 2017,
 import numpy as np
 import numpy.typing as npt
 
-from dedup.kernels import Hashes, Integers, compiled
-from dedup.kernels.hashing import EMPTY, LOW, expand, mix
-
-CHUNK = 1 << 15
-"""Shingles worked on at a time, so that the arrays of a round stay in the processor's second-level cache."""
+from dedup.kernels import Hashes, Integers, loops
+from dedup.kernels.hashing import EMPTY, expand
 
 
 def sign(shingles: Hashes, offsets: Integers, size: int, seed: int) -> npt.NDArray[np.uint64]:
@@ -38,52 +35,8 @@ def sign(shingles: Hashes, offsets: Integers, size: int, seed: int) -> npt.NDArr
     """
     signatures = np.full((offsets.size - 1, size), EMPTY)
     seeds = expand(seed, 2 * size)
-    if compiled.AVAILABLE:
-        from dedup.kernels.loops import sets
-
-        sets.sign(shingles, offsets, seeds, signatures)
-        return signatures
-    start = 0
-    while start < offsets.size - 1:
-        end = max(int(np.searchsorted(offsets, offsets[start] + CHUNK, side="right")) - 1, start + 1)
-        chunk = shingles[offsets[start] : offsets[end]]
-        _sign_chunk(chunk, np.diff(offsets[start : end + 1]), signatures[start:end], seeds)
-        start = end
+    loops.sets.sign(shingles, offsets, seeds, signatures)
     return signatures
-
-
-def _sign_chunk(shingles: Hashes, counts: Integers, signatures: Hashes, seeds: Hashes) -> None:
-    """Fill the signatures of consecutive documents in place."""
-    size = signatures.shape[1]
-    cells = signatures.reshape(-1)
-    open_rows = np.full(counts.size, size)
-    owners = np.repeat(np.arange(counts.size), counts)
-    for number in range(size):
-        active = (open_rows > 0)[owners]
-        if not active.all():
-            shingles, owners = shingles[active], owners[active]
-        if not shingles.size:
-            return
-        hashes = mix(shingles ^ seeds[number])
-        rows = ((hashes >> np.uint64(32)) * np.uint64(size)) >> np.uint64(32)
-        values = (hashes & LOW) | np.uint64(number << 32)
-        index = owners * size + rows.astype(np.int64)
-        if number:
-            # A filled row holds a value of an earlier round, which is less than any of this one.
-            vacant = cells[index] >= np.uint64(number << 32)
-            index, values = index[vacant], values[vacant]
-        np.minimum.at(cells, index, values)
-        open_rows = np.count_nonzero(signatures == EMPTY, axis=1)
-    _fill(shingles, owners, signatures, seeds)
-
-
-def _fill(shingles: Hashes, owners: Integers, signatures: Hashes, seeds: Hashes) -> None:
-    """Give every row still empty the least value among all shingles of its document: rounds size to 2 x size - 1."""
-    size = signatures.shape[1]
-    for row in range(size):
-        vacant = (signatures[:, row] == EMPTY)[owners]
-        values = mix(shingles[vacant] ^ seeds[size + row]) & LOW
-        np.minimum.at(signatures[:, row], owners[vacant], values | np.uint64((size + row) << 32))
 
 
 def low_bytes(signatures: Hashes) -> npt.NDArray[np.uint8]:

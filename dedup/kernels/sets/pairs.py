@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
-from dedup.kernels import Flags, Hashes, Integers, compiled
-from dedup.kernels.sets import filters, lsh
+from dedup.kernels import Flags, Hashes, Integers, loops
+from dedup.kernels.sets import lsh
 
 WAITING = 1 << 23
 """Least pairs that wait before they are sorted in: 64 MB."""
@@ -32,7 +32,7 @@ def join(
 ) -> Integers:
     """Return the distinct pairs of `lsh.pairs` as `encode` has them, ascending.
 
-    The compiled loop takes one document after the other and marks those that share a bucket with it, so that a pair of
+    The loop takes one document after the other and marks those that share a bucket with it, so that a pair of
     many buckets is seen as often as it has buckets, but sorted and stored once.
 
     Parameters
@@ -42,21 +42,16 @@ def join(
     check
         Called with the number of pairs before they are stored.
     """
-    if not compiled.AVAILABLE:
-        batches = lsh.pairs(keys, members, offsets, max_bucket, filters.PAIRS_AT_A_TIME, doc_ids=doc_ids)
-        return select_distinct(batches, check)
-    from dedup.kernels.loops import pairs as loops
-
     members, steps = lsh.arrange(keys, members, offsets, max_bucket, doc_ids=doc_ids)
     owned = np.argsort(members, kind="stable")
     marks = np.full(doc_ids.size, -1)
     buckets = np.repeat(np.arange(steps.size), np.diff(offsets))
     found = np.empty(0, dtype=np.int64)
-    count = loops.join(members, offsets, steps, buckets, owned, marks, 0, found)
+    count = loops.pairs.join(members, offsets, steps, buckets, owned, marks, 0, found)
     if check is not None:
         check(count)
     found = np.empty(count, dtype=np.int64)
-    loops.join(members, offsets, steps, buckets, owned, marks, doc_ids.size, found)
+    loops.pairs.join(members, offsets, steps, buckets, owned, marks, doc_ids.size, found)
     found.sort()
     return found
 

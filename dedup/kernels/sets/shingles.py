@@ -5,9 +5,8 @@ from itertools import pairwise
 import numpy as np
 import xxhash
 
-from dedup.kernels import Hashes, Integers, compiled
-from dedup.kernels.hashing import GOLDEN, mix, weigh
-from dedup.kernels.runs.bounds import mark_firsts
+from dedup.kernels import Hashes, Integers, loops
+from dedup.kernels.hashing import weigh
 from dedup.kernels.text.tokenizer import Tokenizer
 
 
@@ -33,41 +32,9 @@ def shingle(tokens: Hashes, offsets: Integers, shingle_size: int, tokenizer: Tok
     offsets : int64 [n + 1]
     """
     weights = weigh(shingle_size, tokenizer.seed, tokenizer.key)
-    if compiled.AVAILABLE:
-        return _shingle_compiled(tokens, offsets, weights)
-    counts = np.diff(offsets)
-    owned = np.where(counts > 0, np.maximum(counts - shingle_size + 1, 1), 0)
-    bounds = np.concatenate(([0], np.cumsum(owned)))
-    # Positions of the windows that cross no boundary: documents lie end to end in both arrays.
-    index = np.arange(bounds[-1]) + np.repeat(offsets[:-1] - bounds[:-1], owned)
-    sums = _rolling_sums(tokens, weights)
-    shingles = sums[index]
-    for document in np.flatnonzero((counts > 0) & (counts < shingle_size)):
-        short = tokens[offsets[document] : offsets[document + 1]]
-        shingles[bounds[document]] = _rolling_sums(short, weights[: short.size])[0]
-    shingles = mix(shingles)
-    for start, end in pairwise(bounds.tolist()):
-        shingles[start:end].sort()
-    first = mark_firsts(shingles)
-    first[bounds[:-1][owned > 0]] = True
-    return shingles[first], np.concatenate(([0], np.cumsum(first)))[bounds]
-
-
-def _shingle_compiled(tokens: Hashes, offsets: Integers, weights: Hashes) -> tuple[Hashes, Integers]:
-    from dedup.kernels.loops import sets
-
     shingles, bounds = np.empty(tokens.size, dtype=np.uint64), np.zeros_like(offsets)
-    sets.shingle(tokens, offsets, weights, shingles, bounds)
+    loops.sets.shingle(tokens, offsets, weights, shingles, bounds)
     return shingles[: bounds[-1]], bounds
-
-
-def _rolling_sums(tokens: Hashes, weights: Hashes) -> Hashes:
-    """Return the weighted sum of as many tokens as weights from each position on; the last ones are meaningless."""
-    size = weights.size
-    sums = np.full(tokens.size, np.uint64(size * int(GOLDEN) & 0xFFFFFFFFFFFFFFFF))
-    for distance in range(size):
-        sums[: max(tokens.size - distance, 0)] += tokens[distance:] * weights[size - 1 - distance]
-    return sums
 
 
 def digest(shingles: Hashes, offsets: Integers) -> list[bytes]:

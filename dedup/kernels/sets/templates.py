@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from dedup.kernels import Flags, Floats, Hashes, Integers, compiled
+from dedup.kernels import Flags, Floats, Hashes, Integers, loops
 from dedup.kernels.hashing import expand, mix
 from dedup.kernels.runs.bounds import find_bounds, rank
 from dedup.kernels.sets import lsh, pairs
@@ -162,13 +162,8 @@ def count_slots(shingles: Hashes, most: int) -> Slots:
     bits = choose_bits(shingles.size)
     shift = np.uint64(64 - bits)
     kind = np.min_scalar_type(most + 1)
-    if not compiled.AVAILABLE:
-        counts = np.bincount((shingles >> shift).astype(np.int64), minlength=1 << bits)
-        return Slots(np.minimum(counts, most + 1).astype(kind), shift)
-    from dedup.kernels.loops import templates as loops
-
     counts = np.zeros(1 << bits, dtype=kind)
-    loops.count_slots(shingles, shift, most, counts)
+    loops.templates.count_slots(shingles, shift, most, counts)
     return Slots(counts, shift)
 
 
@@ -181,14 +176,9 @@ def cut_items(items: Items, slots: Slots, threshold: float, most: int) -> Cut:
     sizes = np.diff(items.offsets)
     lengths = sizes - least_shared(items.totals, threshold) + 1
     hot = np.zeros(sizes.size, dtype=np.int64)
-    if compiled.AVAILABLE:
-        from dedup.kernels.loops import templates as loops
-
-        # Of what is never written to, the system makes no memory.
-        positions = np.empty(items.shingles.size, dtype=np.int64)
-        positions = positions[: loops.cut(*items[:2], *slots, most, lengths, hot, positions)].copy()
-    else:
-        positions = _cut(items, slots, most, lengths, hot)
+    # Of what is never written to, the system makes no memory.
+    positions = np.empty(items.shingles.size, dtype=np.int64)
+    positions = positions[: loops.templates.cut(*items[:2], *slots, most, lengths, hot, positions)].copy()
     frequencies = slots.counts[(items.shingles[positions] >> slots.shift).astype(np.int64)]
     owners = np.searchsorted(items.offsets, positions, side="right") - 1
     values, owners = shorten(items.shingles[positions], owners, frequencies, lengths)
@@ -243,14 +233,9 @@ def find_able(hot: Integers, totals: Integers, threshold: float) -> Integers:
 
 def mark_hot(items: Items, chosen: Integers, slots: Slots, most: int) -> Hashes:
     """Return what is equal for equal hot parts of the chosen items: uint64 [chosen, 2]."""
-    if compiled.AVAILABLE:
-        from dedup.kernels.loops import templates as loops
-
-        marks = np.empty((chosen.size, 2), dtype=np.uint64)
-        loops.mark(*items[:2], *slots, most, expand(MARK_SEED, 2), chosen, marks)
-        return marks
-    parts = select_hot(items, chosen, slots, most)
-    return sum_marks(parts.shingles, np.repeat(np.arange(chosen.size), np.diff(parts.offsets)), chosen.size)
+    marks = np.empty((chosen.size, 2), dtype=np.uint64)
+    loops.templates.mark(*items[:2], *slots, most, expand(MARK_SEED, 2), chosen, marks)
+    return marks
 
 
 def find_centres(able: Integers, hot: Integers, marks: Hashes, totals: Integers, threshold: float) -> Centres:
@@ -285,14 +270,3 @@ def _find_best(parts: Items, links: ItemPairs, threshold: float) -> tuple[Intege
         first = order[find_bounds(ends[order])[:-1]]
         best[ends[first]], room[ends[first]] = others[first], found[first]
     return best, room
-
-
-def _cut(items: Items, slots: Slots, most: int, lengths: Integers, hot: Integers) -> Integers:
-    """Do in place what both loops do, and return the positions."""
-    sizes = np.diff(items.offsets)
-    owners = np.repeat(np.arange(sizes.size), sizes)
-    frequencies = slots.counts[(items.shingles >> slots.shift).astype(np.int64)]
-    is_hot = frequencies > most
-    hot[:] = np.bincount(owners[is_hot], minlength=sizes.size)
-    lengths -= np.bincount(owners[frequencies == 1], minlength=sizes.size)
-    return np.flatnonzero((frequencies > 1) & ~is_hot & (lengths[owners] > 0))

@@ -18,13 +18,12 @@ References
 .. [3] K. Lee et al.: Deduplicating training data makes language models better. ACL 2022.
 """
 
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
-from dedup.kernels import Flags, Hashes, Integers, compiled
-from dedup.kernels.hashing import mix, weigh
+from dedup.kernels import Flags, Hashes, Integers, loops
+from dedup.kernels.hashing import weigh
 from dedup.kernels.runs.bounds import find_bounds, mark_firsts
 from dedup.kernels.text.tokenizer import Tokenizer
 
@@ -76,26 +75,9 @@ def select_grams(
     width = length - size + 1
     grams = roll(tokens, offsets, size, tokenizer)
     places, bounds = np.empty(tokens.size, dtype=np.int64), np.zeros_like(offsets)
-    if compiled.AVAILABLE:
-        from dedup.kernels.loops import passages
-
-        passages.winnow(grams, offsets, size, width, places, bounds)
-        places = places[: bounds[-1]].copy()
-    else:
-        selected = [
-            _winnow(grams[begin : max(end - size + 1, begin)], width) for begin, end in pairwise(offsets.tolist())
-        ]
-        places = np.concatenate([places[:0], *selected])
-        bounds = np.cumsum([0, *map(len, selected)])
+    loops.passages.winnow(grams, offsets, size, width, places, bounds)
+    places = places[: bounds[-1]].copy()
     return grams[places + np.repeat(offsets[:-1], np.diff(bounds))], places, bounds
-
-
-def _winnow(grams: Hashes, width: int) -> Integers:
-    """Return the places of the grams selected in one document."""
-    if grams.size < width:
-        return np.empty(0, dtype=np.int64)
-    backwards = np.lib.stride_tricks.sliding_window_view(grams, width)[:, ::-1]
-    return np.unique(np.arange(grams.size - width + 1) + width - 1 - backwards.argmin(axis=1))
 
 
 def roll(tokens: Hashes, offsets: Integers, size: int, tokenizer: Tokenizer) -> Hashes:
@@ -111,31 +93,8 @@ def roll(tokens: Hashes, offsets: Integers, size: int, tokenizer: Tokenizer) -> 
     """
     base = (weigh(1, tokenizer.seed, tokenizer.key)[0] & ~LOWEST) | FIVE
     hashes = np.zeros(tokens.size, dtype=np.uint64)
-    if compiled.AVAILABLE:
-        from dedup.kernels.loops import passages
-
-        passages.roll(tokens, offsets, size, base, hashes)
-        return hashes
-    begins = find_windows(offsets, size)
-    # Sums of tokens from the first on, each token over a power that grows, so that two sums tell all between them.
-    powers = _powers(int(base), tokens.size + size)
-    over = _powers(pow(int(base), -1, 1 << 64), tokens.size)
-    sums = np.concatenate((np.zeros(1, dtype=np.uint64), np.cumsum(tokens * over)))
-    hashes[begins] = mix((sums[begins + size] - sums[begins]) * powers[begins + size - 1])
+    loops.passages.roll(tokens, offsets, size, base, hashes)
     return hashes
-
-
-def _powers(base: int, count: int) -> Hashes:
-    factors = np.full(count, base, dtype=np.uint64)
-    factors[:1] = 1
-    return np.cumprod(factors)
-
-
-def find_windows(offsets: Integers, size: int) -> Integers:
-    """Return where the windows of `size` tokens begin that cross no boundary of documents: int64 [windows]."""
-    owned = np.maximum(np.diff(offsets) - size + 1, 0)
-    bounds = np.concatenate(([0], np.cumsum(owned)))
-    return np.arange(bounds[-1]) + np.repeat(offsets[:-1] - bounds[:-1], owned)
 
 
 def find_asked(places: Integers, documents: Integers, counts: Integers, length: int) -> tuple[Integers, Integers]:

@@ -1,17 +1,13 @@
 """Exact Jaccard against fractions."""
 
-import tracemalloc
 from itertools import combinations
 
 import numpy as np
 import pyarrow as pa
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dedup.kernels import compiled
 from dedup.kernels.curve import NEAR_MISS
-from dedup.kernels.sets import jaccard as kernel
 from dedup.kernels.sets.jaccard import CLOSEST, find_near_misses, jaccard
 from dedup.kernels.sets.shingles import shingle
 from dedup.kernels.text.unicode_words import UnicodeWords
@@ -33,15 +29,12 @@ def measure(sets, pairs):
     return similarities.tolist()
 
 
-@given(sets_and_pairs(), st.sampled_from([1, 7, kernel.CHUNK]))
-def test_similarities_are_the_fractions_rounded_once_whatever_the_chunk(drawn, chunk):
+@given(sets_and_pairs())
+def test_similarities_are_the_fractions_rounded_once(drawn):
     sets, pairs = drawn
     members = [frozenset(each) for each in sets]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(kernel, "CHUNK", chunk)
-        similarities = measure(sets, pairs)
 
-    assert similarities == [float(oracles.jaccard(members[left], members[right])) for left, right in pairs]
+    assert measure(sets, pairs) == [float(oracles.jaccard(members[left], members[right])) for left, right in pairs]
 
 
 @given(strategies.near_copies(), st.integers(1, 5), st.sampled_from([0.5, 0.8, 0.9, 1]))
@@ -90,22 +83,3 @@ def test_near_misses_are_the_closest_of_either_document_below_the_threshold(simi
 
     assert {pair for pair, chosen in zip(ordered, found.tolist(), strict=True) if chosen} == expected
     assert len(expected) <= CLOSEST * len({end for pair in below for end in pair})
-
-
-def test_chunks_bound_the_memory(monkeypatch):
-    monkeypatch.setattr(compiled, "AVAILABLE", False)
-    sets = [range(start, start + 1000) for start in range(50)]
-    pairs = [(0, other) for other in range(50)] * 40
-
-    def peak_bytes(chunk):
-        monkeypatch.setattr(kernel, "CHUNK", chunk)
-        tracemalloc.start()
-        try:
-            measure(sets, pairs)
-            return tracemalloc.get_traced_memory()[1]
-        finally:
-            tracemalloc.stop()
-
-    # 4 million elements of at least 8 bytes at once, or about 1 % of them.
-    assert peak_bytes(1 << 30) > 32e6
-    assert peak_bytes(1 << 15) < 8e6

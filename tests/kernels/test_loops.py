@@ -1,0 +1,112 @@
+"""Each compiled loop and its oracle in NumPy give the same bits."""
+
+from itertools import pairwise
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dedup.kernels.hashing import weigh
+from dedup.kernels.sets import exact, filters, jaccard, lsh, minhash, shingles, templates
+from dedup.kernels.text import passages
+from dedup.kernels.text.unicode_words import UnicodeWords
+from tests.kernels import oracles, ragged
+from tests.strategies import seeds
+
+randoms = st.integers(0, 2**32).map(np.random.default_rng)
+
+
+def same(found, expected):
+    return all(np.array_equal(one, other) for one, other in zip(found, expected, strict=True))
+
+
+def draw_lists(random, values):
+    """Return lists of up to 700 of so many hashes, end to end, and their offsets."""
+    sizes = random.choice([0, 1, 2, 5, 40, 700], random.integers(0, 12))
+    hashes = random.integers(0, 2**64, values, dtype=np.uint64)
+    return ragged(hashes[random.integers(0, values, size)].tolist() for size in sizes)
+
+
+def draw_sets(random, values):
+    lists, offsets = draw_lists(random, values)
+    return ragged(np.unique(lists[begin:end]).tolist() for begin, end in pairwise(offsets.tolist()))
+
+
+def draw_numbers(random, sets):
+    return random.integers(0, max(sets, 1), (2, 30 if sets else 0))
+
+
+@given(randoms, st.sampled_from([3, 50, 5000]), st.integers(1, 9), seeds, st.sampled_from([b"", b"key"]))
+def test_shingles(random, values, size, seed, key):
+    tokens = draw_lists(random, values)
+
+    found = shingles.shingle(*tokens, size, UnicodeWords(seed=seed, key=key))
+
+    assert same(found, oracles.shingle(*tokens, weigh(size, seed, key)))
+
+
+@given(randoms, st.sampled_from([(1, 1), (7, 1), (21, 6)]), seeds)
+def test_signatures_and_band_keys(random, banding, seed):
+    sets = draw_sets(random, 5000)
+    bands, rows = banding
+
+    signatures = minhash.sign(*sets, bands * rows, seed)
+
+    assert same([signatures], [oracles.sign(*sets, bands * rows, seed)])
+    assert same([lsh.band_keys(signatures, bands, rows)], [oracles.band_keys(signatures, bands, rows)])
+
+
+@given(randoms)
+def test_shared_shingles_and_equal_rows_of_pairs(random):
+    sets = draw_sets(random, 900)
+    count = sets[1].size - 1
+    left, right = draw_numbers(random, count)
+    low = random.integers(0, 2, (count, 40), dtype=np.uint8)
+
+    assert same([jaccard.count_shared(*sets, left, right)], [oracles.count_shared(*sets, left, right)])
+    assert same([filters.estimate_pairs(low, left, right)], [minhash.estimate(low[left], low[right])])
+
+
+@given(randoms)
+def test_sets_copied_to_their_places(random):
+    sets = draw_sets(random, 900)
+    numbers, _ = draw_numbers(random, sets[1].size - 1)
+    begins = np.cumsum([3, *(np.diff(sets[1])[numbers] + 2)])
+    found, expected = np.zeros((2, begins[-1]), dtype=np.uint64)
+
+    exact.place(*sets, numbers, begins[:-1], found)
+    oracles.place(*sets, numbers, begins[:-1], expected)
+
+    assert same([found], [expected])
+
+
+@given(randoms, st.sampled_from([5, 60, 900]), st.integers(1, 6), st.sampled_from([0.5, 0.8, 0.95]))
+def test_rare_and_hot_shingles(random, values, most, threshold):
+    sets = draw_sets(random, values)
+    sizes = np.diff(sets[1])
+    items = templates.Items(*sets, sizes + random.integers(0, 4, sizes.size))
+    chosen = np.flatnonzero(random.integers(0, 2, sizes.size))
+
+    slots = templates.count_slots(items.shingles, most)
+    cut = templates.cut_items(items, slots, threshold, most)
+
+    assert same(slots, oracles.count_slots(items.shingles, most))
+    assert same(cut, oracles.cut_items(items, slots, threshold, most))
+    assert same([templates.mark_hot(items, chosen, slots, most)], [oracles.mark_hot(items, chosen, slots, most)])
+
+
+@given(randoms, st.sampled_from([2, 6, 5000]), st.sampled_from([2, 3, 10, 50]), seeds)
+def test_windows_and_selected_grams(random, values, length, seed):
+    tokens, offsets = draw_lists(random, values)
+    words = UnicodeWords(seed=seed)
+    size = passages.gram_size(length)
+    base = int(weigh(1, seed, b"")[0]) & ~7 | 5
+
+    assert same([passages.roll(tokens, offsets, length, words)], [oracles.roll(tokens, offsets, length, base)])
+    grams = oracles.roll(tokens, offsets, size, base)
+    selected = [
+        oracles.winnow(grams[begin : max(end - size + 1, begin)], length - size + 1)
+        for begin, end in pairwise(offsets.tolist())
+    ]
+    _, places, bounds = passages.select_grams(tokens, offsets, length, words)
+    assert same([places, bounds], [np.concatenate([bounds[:0], *selected]), np.cumsum([0, *map(len, selected)])])
