@@ -13,7 +13,7 @@ from dedup.kernels.runs.blocks import lists, unlists
 from dedup.kernels.runs.bounds import find_bounds, mark_firsts
 from dedup.kernels.runs.groups import bound_groups, drop_repeated, join_groups
 from dedup.kernels.text.cuts import fit
-from dedup.kernels.text.tokenizer import TokenPlaces, Tokenizer
+from dedup.kernels.text.tokenizer import Tokenizer, TokenPlaces
 from dedup.tables import arrow
 
 BEGINNING = 200
