@@ -285,7 +285,7 @@ MUTATIONS = (
         "empty",
         "Documents without a token are duplicates of none.",
         "layers/near/buckets.py",
-        'yield batch.filter(pc.greater(batch["size"], 0)).select(DIGESTS.names)',
+        'yield batch.select(DIGESTS.names).filter(pc.greater(batch["size"], 0))',
         "yield batch.select(DIGESTS.names)",
         (NEAR,),
     ),

@@ -74,14 +74,7 @@ PARTS = {
             "dedup.tables",
             "dedup.display",
             "dedup.errors",
-            "dedup.informing",
         ),
-    },
-    # Where documents come from is the business of others.
-    "dedup/engines/memory.py": {
-        "numpy",
-        "pyarrow",
-        *("dedup.engines", "dedup.kernels", "dedup.tables", "dedup.informing"),
     },
     "dedup/layers": {
         *("ada_url", "numpy", "pyarrow", "dedup.engine"),
@@ -161,7 +154,6 @@ CLASSES = {
     "Input": 2,
     "Keep": 2,
     "Known": 2,
-    "Labels": 2,
     "Linked": 3,
     "Numbered": 2,
     "Output": 2,
@@ -218,7 +210,6 @@ FILES = {
     "lines.py": 2,
     "lookup.py": 2,
     "members.py": 2,
-    "memory.py": 2,
     "migrating.py": 2,
     "neighbours.py": 2,
     "pairs.py": 4,

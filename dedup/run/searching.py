@@ -1,20 +1,13 @@
 """The layer `near` in memory: what the first pass over the text signed, searched."""
 
 from dataclasses import dataclass
-from functools import partial
-from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dedup.engines import memory
-from dedup.engines.machine import free_bytes
 from dedup.engines.values import Found, Search
-from dedup.kernels import Hashes, Integers
 from dedup.layers import layer
-from dedup.run.clock import Clock
-from dedup.run.signing import Reading, Signatures
+from dedup.run.signing import Signatures
 from dedup.settings.keeping import parse_order
 from dedup.settings.layers import NEAR
 from dedup.settings.options import Config
@@ -82,30 +75,6 @@ class Searched:
         )
 
 
-def search(reading: Reading, labels: pa.Table | None, clock: Clock, threads: int) -> Searched:
-    """Sign and search all documents that are left.
-
-    Parameters
-    ----------
-    labels
-        LABELS of the duplicates among labelled pairs.
-    """
-    signed = clock("signatures", reading.sign)
-    found = memory.find(
-        reading.describe(signed),
-        partial(_collect_sets, reading, signed, threads=threads),
-        to_search(reading.config),
-        labels,
-        threads=threads,
-        free_bytes=free_bytes(),
-        stage=clock.time,
-        inform=clock.inform,
-    )
-    for name, counts in _list_counts(found).items():
-        clock.note(name, counts)
-    return Searched(signed=signed, found=found)
-
-
 def to_search(config: Config) -> Search:
     """Return the parameters of a search, of settings without "auto"."""
     return Search(
@@ -122,25 +91,3 @@ def to_search(config: Config) -> Search:
         copies=config.keep.copies,
         copies_per_source=config.keep.copies_per_source,
     )
-
-
-def _collect_sets(reading: Reading, signed: Signatures, doc_ids: Integers, *, threads: int) -> tuple[Hashes, Integers]:
-    """Return the shingle sets of some documents, in their order."""
-    order = np.argsort(signed.part.doc_ids, kind="stable")
-    rows = order[np.searchsorted(signed.part.doc_ids, doc_ids, sorter=order)]
-    found = reading.collect(signed, rows, threads=threads)
-    # Nobody asks a second time.
-    signed.held.clear()
-    return found
-
-
-def _list_counts(found: Found) -> dict[str, Any]:
-    """Return the counts of the stages by their names."""
-    return {
-        "identical": found.collapsed,
-        "buckets": found.bucketed,
-        "candidates": found.paired,
-        "edges": found.verified,
-        "components": found.connected,
-        "representatives": found.elected,
-    }

@@ -12,7 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dedup.engine.memory import MemoryEngine
-from dedup.engines import memory, passes
+from dedup.engines import passes
+from dedup.engines.documents import check_ids, find_renamed
 from dedup.engines.held import Held
 from dedup.engines.machine import free_bytes
 from dedup.engines.values import Features
@@ -134,7 +135,7 @@ class Reading:
         part = passes.join(parts)
         is_first = self.engine.known.register is None
         if is_first:
-            self.engine.known.renamed = memory.find_renamed(part.doc_ids, part.ids)
+            self.engine.known.renamed = find_renamed(part.doc_ids, part.ids)
         part = part._replace(doc_ids=apply_renamed(part.doc_ids, part.ids, self.engine.known.renamed))
         is_short = (part.token_counts > 0) & (part.token_counts < self.signing.shingle_size)
         counts = Signed(
@@ -181,7 +182,7 @@ class Reading:
             text_bytes=part.text_bytes,
             order_keys=part.order_keys.flatten().to_numpy(zero_copy_only=False).reshape(part.doc_ids.size, -1),
         )
-        memory.check_ids(features, id_column=config.input.id_column, null_texts=signed.begins[:SHOWN])
+        check_ids(features, id_column=config.input.id_column, null_texts=signed.begins[:SHOWN])
         return features
 
     def plan(self, signed: Signatures, rows: Integers) -> Iterator[Item]:

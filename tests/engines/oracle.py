@@ -7,7 +7,7 @@ from itertools import combinations
 
 import numpy as np
 
-from dedup.engines.memory import Search
+from dedup.engines.values import Search
 from dedup.kernels import removal_statistics
 from dedup.kernels.curve import least_estimate
 from dedup.kernels.sets import lsh, templates

@@ -1,13 +1,12 @@
 """What the memory engine takes, estimated beforehand and checked on the way."""
 
 import tracemalloc
-from dataclasses import fields, replace
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
 
-from dedup.engines.capacity import KEY_BYTES, PAIR_BYTES, SHINGLE_BYTES, USUAL, check_fits, estimate_bytes
-from dedup.engines.memory import find
+from dedup.engines.capacity import PAIR_BYTES, USUAL, check_fits, estimate_bytes
 from dedup.errors import DedupError
 from tests.corpora import Corpus as Generator
 from tests.engines import SEARCH, Corpus, Row
@@ -18,21 +17,30 @@ def generate(count):
     return Generator(mean_tokens=150).chunk(count)[0].to_pylist()
 
 
+POOLS = []
+"""Pools, which must outlive what was allocated from them."""
+
+
 def measure_peak(corpus, search):
-    """Return the bytes that a search takes at its peak, features and sets included, and the shingles of the corpus."""
-    features = corpus.features(search)
-    columns = [getattr(features, each.name) for each in fields(features)]
-    held = sum(column.nbytes for column in columns if column is not None)
+    """Return the bytes that a search takes at its peak, at most, what it searches included, and the shingles."""
     corpus.find(search)
-    before = pa.total_allocated_bytes()
-    tracemalloc.start()
+    pool, before = pa.proxy_memory_pool(pa.default_memory_pool()), pa.default_memory_pool()
+    POOLS.append(pool)
+    held = []
+
+    def begin(rows):
+        held.append(rows.nbytes)
+        pa.set_memory_pool(pool)
+        tracemalloc.start()
+
     try:
-        found = find(features, corpus.sets_of, search)
+        found = corpus.find(search, begin=begin)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
+        pa.set_memory_pool(before)
     assert found.verified.rows
-    return held + peak + pa.total_allocated_bytes() - before, int(features.shingle_counts.sum())
+    return held[0] + peak + pool.max_memory(), found.signed.shingles
 
 
 @pytest.mark.parametrize("mode", ["lsh", "exact"])
@@ -47,14 +55,6 @@ def test_a_search_takes_less_than_estimated(texts, mode):
     assert peak < estimate_bytes(**size, text_bytes=sum(len(text.encode()) for text in texts))
     # An estimate of ten times as much would send corpora to Spark that fit.
     assert peak > estimate_bytes(**size, shingles=shingles) / 10
-
-
-def test_keys_that_many_have_are_checked_before_they_are_brought_together():
-    corpus = Corpus([Row(number, f"{' '.join(f'w{place}' for place in range(60))} z{number}") for number in range(60)])
-    search = replace(SEARCH, max_bucket=2)
-
-    with pytest.raises(DedupError, match='set engine = "spark"'):
-        corpus.find(search, free_bytes=60 * 15 * KEY_BYTES)
 
 
 def test_what_most_corpora_take_is_less_than_what_few_exceed():
@@ -75,14 +75,24 @@ def test_what_does_not_fit_is_refused_in_a_line_that_says_what_to_do():
 
 
 @pytest.mark.parametrize("mode", ["lsh", "exact"])
-def test_pairs_and_sets_that_show_only_on_the_way_are_checked_before_they_are_made(mode):
+def test_what_shows_only_on_the_way_is_checked_before_it_is_made(monkeypatch, mode):
     words = [f"w{number}" for number in range(60)]
     corpus = Corpus([Row(number, " ".join([*words, f"z{number}"])) for number in range(60)])
     search = replace(SEARCH, mode=mode)
-    pairs, shingles = 60 * 59 // 2, 60 * 57
-    sets = shingles * SHINGLE_BYTES[mode]
+    pairs = 60 * 59 // 2
+    checked = []
 
-    corpus.find(search, free_bytes=max(pairs * PAIR_BYTES * 25, sets))
-    for free in (pairs * PAIR_BYTES - 1, sets - 1):
+    def check(needed, free):
+        checked.append(needed)
+        check_fits(needed, free)
+
+    monkeypatch.setattr("dedup.engine.memory.check_fits", check)
+    corpus.find(search)
+    # Rows that come together, twice for each shuffle, sets that are read, and pairs.
+    assert pairs * PAIR_BYTES in checked
+    for most in {0, pairs * PAIR_BYTES - 1, max(checked) - 1}:
+        monkeypatch.setattr("dedup.engine.memory.free_bytes", lambda most=most: most)
         with pytest.raises(DedupError, match='set engine = "spark"'):
-            corpus.find(search, free_bytes=free)
+            corpus.find(search)
+    monkeypatch.setattr("dedup.engine.memory.free_bytes", lambda: max(checked))
+    corpus.find(search)

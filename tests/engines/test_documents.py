@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 import xxhash
 
-from dedup.engines.memory import check_ids, find_renamed
+from dedup.engines.documents import check_ids, find_renamed
 from dedup.errors import DataError
 from dedup.kernels.ids import apply_renamed
 from tests.engines import SEARCH, Corpus, Row

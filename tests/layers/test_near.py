@@ -1,57 +1,18 @@
 """The layer near, on an engine of hostile batches and partitions, against plain Python."""
 
 from collections import Counter
-from contextlib import nullcontext
 from dataclasses import replace
 
 import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dedup.kernels.text.unicode_words import UnicodeWords
-from dedup.layers.near.election import Election, number_names
-from dedup.layers.near.layer import NearLayer, Search
-from dedup.layers.near.signing import Signing
+from dedup.layers.near.election import number_names
 from dedup.tables.counts import Lost
-from tests.engines import SEED, Row
+from tests.engines import Row, make_layer
 from tests.engines.oracle import Expected
 from tests.engines.test_memory import corpora, searches
 from tests.layers.tiny import TinyEngine
-
-
-class Unclocked:
-    inform = staticmethod(lambda _, work, *args: work(*args))
-
-    def time(self, name):
-        del name
-        return nullcontext()
-
-    def note(self, name, counts):
-        assert counts.rows >= 0, name
-
-
-def make_layer(search, shingle_size, labels=None, holds="none"):
-    return NearLayer(
-        search=Search(
-            threshold=search.threshold,
-            exact=search.mode == "exact",
-            estimate_sigmas=search.estimate_sigmas,
-            cap=search.cap,
-        ),
-        signing=Signing(
-            tokenizer=UnicodeWords(),
-            shingle_size=shingle_size,
-            bands=search.bands if search.mode == "lsh" else 0,
-            rows=search.rows,
-            signature_seed=SEED,
-            sample_share=1.0,
-            holds=holds,
-        ),
-        election=Election(rules=search.rules, policy=search.policy, per_source=search.per_source),
-        has_sources=True,
-        labels=labels,
-        stages=Unclocked(),
-    )
 
 
 def make_engine(rows: list[Row], search, seed, collectable):

@@ -30,7 +30,7 @@ SHARED = arrow.integers("shingle", "doc_id", "size", "holders")
 
 def _emit_digests(batches: Batches) -> Batches:
     for batch in batches:
-        yield batch.filter(pc.greater(batch["size"], 0)).select(DIGESTS.names)
+        yield batch.select(DIGESTS.names).filter(pc.greater(batch["size"], 0))
 
 
 def _collapse(batches: Batches) -> Batches:

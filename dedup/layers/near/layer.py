@@ -41,6 +41,9 @@ from dedup.tables.counts import (
 )
 
 NAME = "near"
+SIGNED = ("band_keys", "signature")
+HEADS = pa.schema([*arrow.integers("doc_id", "size"), *((name, pa.binary()) for name in SIGNED)])
+"""Columns of SIGNATURES by which documents are searched."""
 SAMPLE = pa.schema([("doc_id", pa.int64()), ("tokens", pa.binary())])
 
 
@@ -100,24 +103,18 @@ class NearLayer:
             When components are unavailable or wrong.
         """
         time, note, inform = self.stages.time, self.stages.note, self.stages.inform
-        with time("signatures"):
-            schema = signing.signatures(engine.id_type, self.signing.hashed)
-            documents = engine.scan("signatures", partial(signing.sign, signing=self.signing, schema=schema), schema)
-            signed = self._count_signed(engine, documents)
-        note("signatures", signed)
-        with time("identical"):
-            identical = engine.group("identical", documents, buckets.COLLAPSE, expected=signed.rows)
-            collapsed = Collapsed(rows=engine.tally(identical)["rows"])
-            heads = engine.map(engine.join(documents, identical, "doc_id", how="anti"), _take_full, schema)
-        note("identical", collapsed)
-        signatures = Signatures(documents, identical, heads, signed)
+        signatures = self._sign(engine)
+        documents, identical, signed = signatures.documents, signatures.identical, signatures.counts
         labels = None if self.labels is None else Labels.of(engine, self.labels, documents, identical)
         sets = None
         if self.search.exact:
-            wanted = engine.group("heads", engine.select(heads, "doc_id"), templates.DISTINCT, expected=signed.rows)
+            heads = engine.select(signatures.heads, "doc_id")
+            wanted = engine.group("heads", heads, templates.DISTINCT, expected=signed.rows)
             sets = self._shingle(engine, documents, wanted)
         bucketing = self._bucket(engine, signatures, sets)
         with time("candidates"):
+            # In memory the keys are let go of here.
+            signatures = signatures._replace(heads=engine.select(signatures.heads, "doc_id", "size", "signature"))
             candidates, paired = self._pair(engine, signatures, bucketing)
         note("candidates", paired)
         with time("edges"):
@@ -134,7 +131,7 @@ class NearLayer:
         with time("components"):
             same = engine.map(identical, _to_edges, arrow.EDGES)
             links = engine.select(engine.concat(edges, same), "left_id", "right_id")
-            components = engine.connect("components", links, verified.rows + collapsed.rows)
+            components = engine.connect("components", links, verified.rows + signatures.copies)
             tally = engine.tally(components)
             connected = Connected(rows=tally["rows"], engine=tally["engine"])
         note("components", connected)
@@ -149,7 +146,7 @@ class NearLayer:
         take = partial(election.to_removals, layer=self.name, schema=removals)
         counts = Near(
             signed=signed,
-            collapsed=collapsed,
+            collapsed=Collapsed(rows=signatures.copies),
             bucketed=bucketing.counts,
             paired=paired,
             verified=verified,
@@ -167,6 +164,23 @@ class NearLayer:
             sample=engine.map(engine.select(documents, *SAMPLE.names), _take_sample, SAMPLE),
             counts=counts,
         )
+
+    def _sign(self, engine: Engine[Rows]) -> Signatures[Rows]:
+        """Sign all documents, and find those of one shingle set."""
+        with self.stages.time("signatures"):
+            schema = signing.signatures(engine.id_type, self.signing.hashed)
+            documents = engine.scan("signatures", partial(signing.sign, signing=self.signing, schema=schema), schema)
+            signed = self._count_signed(engine, documents)
+        self.stages.note("signatures", signed)
+        with self.stages.time("identical"):
+            identical = engine.group("identical", documents, buckets.COLLAPSE, expected=signed.rows)
+            copies = engine.tally(identical)["rows"]
+            full = engine.join(engine.select(documents, *HEADS.names), identical, "doc_id", how="anti")
+            heads = engine.map(full, _take_full, HEADS)
+            # In memory the keys and signatures of all are let go of here.
+            documents = engine.select(documents, *(name for name in schema.names if name not in SIGNED))
+        self.stages.note("identical", Collapsed(rows=copies))
+        return Signatures(documents, identical, copies, heads, signed)
 
     def _count_signed(self, engine: Engine[Rows], documents: Rows) -> Signed:
         tally = engine.tally(documents)

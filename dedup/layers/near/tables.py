@@ -10,10 +10,12 @@ class Signatures(NamedTuple, Generic[Rows]):
     """Documents that were signed."""
 
     documents: Rows
-    """SIGNATURES."""
+    """SIGNATURES without keys and signatures."""
     identical: Rows
+    copies: int
+    """Rows of it."""
     heads: Rows
-    """SIGNATURES of one document of each shingle set; those without a token are none."""
+    """HEADS of one document of each shingle set; those without a token are none."""
     counts: Signed
 
 
