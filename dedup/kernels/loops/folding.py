@@ -8,6 +8,7 @@ from dedup.kernels import Bytes, Integers
 from dedup.kernels.loops.compiler import compiled
 from dedup.kernels.text.folding import (
     COMPOSED,
+    GROWTH,
     INERT,
     JOINING,
     KIND,
@@ -68,10 +69,12 @@ def fold(
 ) -> int:
     """Normalise documents; return how many bytes the words take that are left to the Unicode database.
 
+    -1: there is too little room for characters that take more than GROWTH times their bytes, which are rare.
+
     Parameters
     ----------
     folded
-        Takes the folded text, a zero byte behind each document: GROWTH times the bytes of the text at most.
+        Takes the folded text, a zero byte behind each document: GROWTH times the bytes of the text, mostly.
     bounds
         Takes for every document the number of the first byte after it, behind a zero.
     words
@@ -170,6 +173,10 @@ def fold(
                     # Taken out, so that what it kept apart may meet.
                     starter = -1
             if slot:
+                grown = ends[slot] - ends[slot - 1]
+                left = GROWTH * (offsets[-1] - position) + offsets.size - 1 - document
+                if grown > GROWTH * width and count + grown + left > folded.size:
+                    return -1
                 for byte in range(ends[slot - 1], ends[slot]):
                     folded[count] = pool[byte]
                     count += 1

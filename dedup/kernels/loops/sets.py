@@ -14,8 +14,12 @@ MOST_BITS = 14
 """Leading bits that a set is sorted by at once: the counts stay in the first two caches."""
 LUMP = 32
 """Values of equal leading bits, at most, that are left to the insertion alone."""
-GAPS = 227011, 100894, 44842, 19930, 8858, 3937, 1750, 701, 301, 132, 57, 23, 10, 4
-"""M. Ciura: Best increments for the average case of Shellsort. FCT 2001; extended by a factor of 2.25."""
+GAPS = 1750, 701, 301, 132, 57, 23, 10, 4
+"""M. Ciura: Best increments for the average case of Shellsort. FCT 2001."""
+LARGE = 1 << 12
+"""Values from which sorting digit by digit is quicker than by these."""
+DIGIT_BITS = 11
+DIGIT = np.uint64((1 << DIGIT_BITS) - 1)
 
 
 @compiled
@@ -75,16 +79,40 @@ def sort_set(values: Hashes, start: int, end: int, spare: Hashes, counts: Intege
         lead = spare[number] >> shift
         values[start + counts[lead]] = spare[number]
         counts[lead] += 1
-    if most > LUMP:
-        for gap in GAPS:
-            _insert(values, start, end, gap)
-    _insert(values, start, end, 1)
+    if most > LUMP and size >= LARGE:
+        # Sets of more than 300,000, values that stand there often, and those that someone has made up.
+        _sort_digits(values[start:end], spare[:size], counts)
+    else:
+        if most > LUMP:
+            for gap in GAPS:
+                _insert(values, start, end, gap)
+        _insert(values, start, end, 1)
     count = start
     for position in range(start, end):
         if position == start or values[position] != values[count - 1]:
             values[count] = values[position]
             count += 1
     return count
+
+
+@compiled
+def _sort_digits(values: Hashes, spare: Hashes, counts: Integers) -> None:
+    """Sort values from the lowest digit to the highest: in linear time, whatever they are."""
+    source, target = values, spare
+    # An even number of digits, so that the last are put back into place.
+    for low in range(0, 64, DIGIT_BITS):
+        shift = np.uint64(low)
+        counts[: (1 << DIGIT_BITS) + 1] = 0
+        for number in range(source.size):
+            counts[((source[number] >> shift) & DIGIT) + np.uint64(1)] += 1
+        for digit in range(1, (1 << DIGIT_BITS) + 1):
+            counts[digit] += counts[digit - 1]
+        for number in range(source.size):
+            value = source[number]
+            digit = (value >> shift) & DIGIT
+            target[counts[digit]] = value
+            counts[digit] += 1
+        source, target = target, source
 
 
 @compiled

@@ -24,7 +24,9 @@ KIND = 7
 COMPOSED = 8
 """Flag beside a kind: the character has a canonical decomposition."""
 GROWTH = 3
-"""Bytes that a character's fold takes at most for each of its own; the few that take more are unsafe."""
+"""Bytes that the fold of nearly every character takes at most for each of its own."""
+MOST_GROWTH = 11
+"""Bytes that U+FDFA takes, which is four words; characters of more are unsafe."""
 NO_CODE = 0xFFFF
 """Mark in the table of bytes for what is not plain ASCII."""
 LINE_FEED, SPACE, SIGMA = 0x0A, 0x20, 0x3A3
@@ -118,7 +120,7 @@ def tabulate(normalise: Callable[[str], str], table: bytes, *, lower: bool) -> F
     split = folded.split("\n")
     encoded = [split[number].encode() for number in slotted.tolist()]
     widths = 1 + (points >= 0x80) + (points >= 0x800) + (points >= 0x10000)
-    kinds[slotted[np.array([*map(len, encoded)]) > GROWTH * widths[slotted]]] = UNSAFE
+    kinds[slotted[np.array([*map(len, encoded)]) > MOST_GROWTH * widths[slotted]]] = UNSAFE
     every[pairs & SECOND] = UNSAFE
     every[points] = kinds | np.where(composed, COMPOSED, 0)
     slots = np.zeros(POINT_COUNT, dtype=np.int32)

@@ -1,16 +1,14 @@
 """Lines of texts, or paragraphs: where each stands and what it says, as a digest."""
 
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from dedup.kernels import Bytes, Flags, Integers
+from dedup.kernels import Bytes, Integers, loops
 from dedup.kernels.hashing import digest_each
 from dedup.kernels.text.tokenizer import Tokenizer, read_buffers
-
-LINE_FEED = 0x0A
 
 
 class TextLines(NamedTuple):
@@ -49,60 +47,39 @@ def read_lines(
 
     Returns
     -------
-    Lines
+    TextLines
         The digest is BLAKE2b (RFC 7693) with the tokenizer's key: nobody writes two lines of one digest.
     """
     raw, offsets = read_buffers(texts)
-    bounds, owned = _cut_lines(raw, offsets)
-    trimmed = pc.utf8_trim_whitespace(_slice(raw, bounds))
-    if by_paragraph:
-        bounds, owned = _join_paragraphs(bounds, owned, pc.binary_length(trimmed).to_numpy() == 0)
-        trimmed = pc.utf8_trim_whitespace(_slice(raw, bounds))
-    counts = pc.utf8_length(trimmed).to_numpy() >= max(min_characters, 1)
+    room = np.count_nonzero(raw == loops.line_breaks.LINE_FEED) + offsets.size
+    begins, ends, limits = (np.empty(room, dtype=np.int64) for _ in range(3))
+    said, bounds = np.empty_like(raw), np.zeros_like(offsets)
+    limits[0] = 0
+    count = loops.line_breaks.cut(
+        raw, offsets, max(min_characters, 1), by_paragraph, begins, ends, said, limits, bounds
+    )
+    chosen = np.arange(count)
     if by_tokens:
-        tokens, token_bounds = tokenizer.hash(trimmed)
-        counts &= np.diff(token_bounds) > 0
-        content, limits = tokens.astype("<u8", copy=False).data.cast("B"), token_bounds * 8
-    else:
-        said, limits = read_buffers(trimmed)
-        content = said.data
-    chosen = np.flatnonzero(counts)
-    spans = zip(limits[chosen].tolist(), limits[chosen + 1].tolist(), strict=True)
-    digests = digest_each((content[begin:end] for begin, end in spans), tokenizer.key)
-    places = _count_characters(raw, np.concatenate((offsets, bounds)))
-    firsts, places = places[: offsets.size], places[offsets.size :]
-    numbers = np.searchsorted(owned, chosen, side="right") - 1
+        tokens, limits = tokenizer.hash(_slice(said, limits[: count + 1]))
+        chosen = np.flatnonzero(np.diff(limits))
+        limits, said = limits[np.append(chosen, count)] * 8, tokens.astype("<u8", copy=False).view(np.uint8)
+    # Many a line stands there often.
+    distinct = _slice(said, limits[: chosen.size + 1]).dictionary_encode()
+    values, places = read_buffers(distinct.dictionary)
+    content = values.data
+    spans = pairwise(places.tolist())
+    digests = digest_each((content[begin:end] for begin, end in spans), tokenizer.key)[distinct.indices.to_numpy()]
     return TextLines(
-        offsets=np.searchsorted(chosen, owned),
-        begins=places[chosen] - firsts[numbers],
-        ends=places[chosen + 1] - firsts[numbers],
+        offsets=np.searchsorted(chosen, bounds),
+        begins=begins[chosen],
+        ends=ends[chosen],
         high=digests[:, 0],
         low=digests[:, 1],
     )
 
 
-def _cut_lines(raw: Bytes, offsets: Integers) -> tuple[Integers, Integers]:
-    """Return where lines begin in the bytes, and their end, and the first line of every text and their number."""
-    begins = np.unique(np.concatenate((offsets, np.flatnonzero(raw == LINE_FEED) + 1)))
-    return begins, np.searchsorted(begins, offsets)
-
-
-def _join_paragraphs(bounds: Integers, owned: Integers, blank: Flags) -> tuple[Integers, Integers]:
-    """Begin a paragraph at every line that is not blank and follows a blank one, and at every text."""
-    begins = ~blank
-    begins[1:] &= blank[:-1]
-    begins[owned[:-1][owned[:-1] < blank.size]] = True
-    kept = np.append(np.flatnonzero(begins), blank.size)
-    return bounds[kept], np.searchsorted(kept, owned)
-
-
 def _slice(raw: Bytes, bounds: Integers) -> pa.Array:
-    """Return runs of bytes that lie end to end as strings, without copying them."""
-    return pa.LargeStringArray.from_buffers(bounds.size - 1, pa.py_buffer(bounds), pa.py_buffer(raw))
-
-
-def _count_characters(raw: Bytes, places: Integers) -> Integers:
-    """Return how many characters begin before each of these bytes."""
-    counted = np.concatenate(([0], np.cumsum((raw & 0xC0) != 0x80)))
-    found: Integers = counted[places]
-    return found
+    """Return runs of bytes that lie end to end, without copying them."""
+    return pa.LargeBinaryArray.from_buffers(
+        pa.large_binary(), bounds.size - 1, [None, pa.py_buffer(bounds), pa.py_buffer(raw)]
+    )

@@ -21,7 +21,7 @@ import pyarrow as pa
 from dedup.kernels import Bytes, Flags, Hashes, Integers, loops
 from dedup.kernels.hashing import expand
 from dedup.kernels.text.characters import MARK, SEPARATOR, UNSPACED_MARK, WORD, unicode_classes
-from dedup.kernels.text.folding import GROWTH, KIND, LINE_FEED, MAPPED, PLAIN, SIGMA, Folding, tabulate
+from dedup.kernels.text.folding import GROWTH, KIND, LINE_FEED, MAPPED, MOST_GROWTH, PLAIN, SIGMA, Folding, tabulate
 from dedup.kernels.text.marks import to_nfkc
 from dedup.kernels.text.tokenizer import TokenPlaces, read_buffers
 
@@ -187,11 +187,15 @@ def fold(raw: Bytes, offsets: Integers, words: UnicodeWords) -> tuple[Bytes, Int
         Document i owns the bytes from `offsets[i]` to `offsets[i + 1]`, the zero among them; one of ASCII has as many
         others as its text, unless `tokens` is "punctuation".
     """
-    folded = np.empty(GROWTH * raw.size + offsets.size - 1 + PADDING, dtype=np.uint8)
     unsafe = np.empty(2 * raw.size, dtype=np.uint8)
     holes = np.empty(raw.size, dtype=np.int64)
     bounds, hole_bounds = np.zeros_like(offsets), np.zeros_like(offsets)
-    size = loops.folding.fold(raw, offsets, folding_of(words), folded, bounds, unsafe, holes, hole_bounds)
+    for growth in (GROWTH, MOST_GROWTH):
+        room = growth * raw.size + offsets.size - 1
+        folded = np.empty(room + PADDING, dtype=np.uint8)
+        size = loops.folding.fold(raw, offsets, folding_of(words), folded[:room], bounds, unsafe, holes, hole_bounds)
+        if size >= 0:
+            break
     if size:
         table = _ascii_table(words)
         normal = normaliser(words)(unsafe[:size].tobytes().decode("utf-8", "replace")).encode()

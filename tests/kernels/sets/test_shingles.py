@@ -120,9 +120,10 @@ def test_offsets_of_a_digest_may_begin_anywhere(first):
     assert digest(values, offsets[first:]) == digest(*ragged([[1, 2], [3]][first:]))
 
 
+@pytest.mark.parametrize("size", [300, 30_000])
 @pytest.mark.parametrize("shift", [0, 40, 60])
-def test_sets_whose_leading_bits_are_alike_are_sorted_too(shift):
-    values = np.random.default_rng(shift).integers(0, 2**64, 30_000, dtype=np.uint64) >> np.uint64(shift)
+def test_sets_whose_leading_bits_are_alike_are_sorted_too(shift, size):
+    values = np.random.default_rng(shift).integers(0, 2**64, size, dtype=np.uint64) >> np.uint64(shift)
     expected = np.unique(values)
     counts = np.empty((1 << sets.MOST_BITS) + 1, dtype=np.int64)
 

@@ -134,3 +134,8 @@ def test_a_word_that_needs_the_database_takes_no_other_along():
 
     assert tables.kinds[ord("Σ")] == UNSAFE
     check(["é ΟΔΟΣ é", "ΟΔΟΣ", "", "Σ", "ΣΑ ΣΑΣ", "a\u0301\u0316 b"], UnicodeWords())
+
+
+@pytest.mark.parametrize("words", WORDS, ids=range(len(WORDS)))
+def test_documents_of_nothing_but_what_grows_most_find_room(words):
+    check(["\ufdfa" * 50, "㌖" * 20 + "\u2057", "a" * 99 + "\ufdfa", "\ufdfb", ""] * 3, words)
