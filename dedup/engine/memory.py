@@ -35,6 +35,8 @@ from dedup.tables.ids import SHOWN, SHOWN_LENGTH, refuse_null
 
 TALLY = b"tally"
 BEGINS = pa.schema([("text", pa.string())])
+CHECKED = ("file", "row", "text_bytes")
+"""Columns of REGISTER by which a document is found again, and known to be the same."""
 NO_ROWS = np.empty(0, np.int64)
 PART_PAIRS = 1 << 14
 """Pairs that a thread compares at a time: enough to pay for it, and few enough that all end together."""
@@ -258,7 +260,7 @@ class MemoryEngine:
         order = np.argsort(known, kind="stable")
         # The first of equal rows, which share a document id.
         rows = order[np.searchsorted(known, wanted["doc_id"].to_numpy(), sorter=order)]
-        places = register.select(["split", "file", "row"]).take(pa.array(rows)).combine_chunks()
+        places = register.select(["split", *CHECKED]).take(pa.array(rows)).combine_chunks()
         splits = places["split"].to_numpy()
         order = np.argsort(splits, kind="stable")
         items = []
@@ -266,7 +268,7 @@ class MemoryEngine:
             chosen = pa.array(order[begin:end])
             number = int(splits[order[begin]])
             side = wanted.take(chosen)
-            for name in ("file", "row"):
+            for name in CHECKED:
                 side = side.append_column(name, places[name].take(chosen))
             [batch] = side.combine_chunks().to_batches()
             items.append((number, self.splits[number], self.narrow(self.splits[number]), batch))

@@ -188,7 +188,7 @@ class SparkEngine:
         """See `Engine.fetch`."""
         register = self.known.documents
         if self.known.repeated is not None:
-            place = F.min(F.struct(*(name for name, _ in arrow.PLACE))).alias("place")
+            place = F.min(F.struct(*(name for name, _ in arrow.PLACE), "text_bytes")).alias("place")
             register = register.groupBy("doc_id").agg(place).select("doc_id", "place.*")
         few = _read_rows(wanted)
 

@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dedup.errors import DataError
 from dedup.files.remaining import Remaining
 from dedup.files.source import FileSource, Piece
 from dedup.files.splits import Split
@@ -55,20 +56,38 @@ def read_with(
     number
         Of the split.
     side
-        `file`, `row` and further columns, a row for each of the documents, in any order.
+        `file`, `row`, `text_bytes` as they were first read, and further columns, a row for each of the documents, in
+        any order.
+
+    Raises
+    ------
+    DataError
+        When documents are gone, or their texts are of another length.
     """
     order = np.lexsort((side["row"].to_numpy(), side["file"].to_numpy()))
     side = side.take(pa.array(order))
     files, rows = side["file"].to_numpy(), side["row"].to_numpy()
     bounds = find_bounds(files).tolist()
     wanted = {int(files[begin]): rows[begin:end] for begin, end in pairwise(bounds)}
-    begins = dict(zip(wanted, bounds[:-1], strict=True))
+    begins, missing = dict(zip(wanted, bounds[:-1], strict=True)), side.num_rows
     for piece in left.read(source, split, wanted):
         if piece.batch.num_rows:
             documents = to_documents(piece, number, renamed)
             here = np.searchsorted(wanted[piece.file], piece.batch["row"].to_numpy()) + begins[piece.file]
-            more = side.take(pa.array(here))
+            more, missing = side.take(pa.array(here)), missing - here.size
+            # What earlier layers cut is no longer in the text.
+            if piece.file not in left.cuts and not documents["text_bytes"].equals(more["text_bytes"]):
+                raise refuse_changed()
             for name in side.schema.names:
                 if name not in NAMES:
                     documents = documents.append_column(side.schema.field(name), more[name])
             yield documents
+    if missing:
+        raise refuse_changed()
+
+
+def refuse_changed() -> DataError:
+    """Return the error of documents that are others when they are read again."""
+    return DataError(
+        "--input: must not change while the job reads it (documents are gone or others): repeat the command"
+    )

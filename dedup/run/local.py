@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dedup.engine.memory import MemoryEngine
+from dedup.engines.machine import free_bytes
 from dedup.engines.values import Register
 from dedup.engines.workers import Open, Processes, count_cores, open_beside
 from dedup.errors import ConfigError, DataError, SchemaError
@@ -43,6 +44,9 @@ from dedup.settings.options import Config
 from dedup.tables import arrow
 from dedup.tables.counts import Near, Written
 
+HELD_SHARE = 4
+"""Part of the free memory that shingle sets may take, as a divisor: well compressed text can be a hundred times as
+much."""
 KEY_BYTES = 8
 """A band key."""
 
@@ -109,7 +113,8 @@ def search_files(
         ThreadPoolExecutor(1) if spark else open_beside(FIGURES) as plotting,
         begin(source, watch=clock.watch) as workers,
     ):
-        context = Context(size=listing.size, labels=labels, holds_sets=True)
+        held_bytes = free_bytes() // HELD_SHARE // max(len(splits), 1)
+        context = Context(size=listing.size, labels=labels, held_bytes=held_bytes)
         if spark is None and cores > 1 and NEAR in config.layers:
             for part in parts:
                 warm(make_signing(part, context))

@@ -170,7 +170,7 @@ def _search(
         connecting=connecting,
         cores=spark.sparkContext.defaultParallelism,
     )
-    context = Context(size=given.size, labels=labels, holds_sets=False)
+    context = Context(size=given.size, labels=labels)
     found = search(engine, parts, config, context, clock)
     counts = unite([*found.near.values()])
     applied = _apply(found, engine, config, counts)

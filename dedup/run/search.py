@@ -46,8 +46,8 @@ class Context:
     """Bytes of the input."""
     labels: pa.Table | None
     """left_id and right_id of the duplicates among labelled pairs; None without any."""
-    holds_sets: bool
-    """Whether what the first pass gives back lies in memory, so that it may hold shingle sets."""
+    held_bytes: int = 0
+    """Bytes of shingle sets that the first pass may give back for each split; 0 where that does not lie in memory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -160,7 +160,8 @@ def make_signing(part: Part, context: Context) -> Signing:
         signature_seed=part.spec.signature_seed,
         hashed=part.spec.to_dict(),
         sample_share=sample_share(context.size),
-        holds=holds if context.holds_sets and context.size <= HELD_BYTES else "none",
+        holds=holds if context.held_bytes and context.size <= HELD_BYTES else "none",
+        held_bytes=context.held_bytes,
     )
 
 

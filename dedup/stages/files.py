@@ -101,9 +101,11 @@ class Files:
         """See `Corpus.fetch`."""
         held, renamed = self.held, self.renamed
         ids = F.broadcast(wanted) if broadcast else wanted
-        more = [name for name in wanted.columns if name not in PLACE]
+        more = [name for name in wanted.columns if name not in {*PLACE, "text_bytes"}]
         # Ids alone may come several times, as those of equal rows do.
-        places = signatures.select("doc_id", *PLACE).join(ids, on="doc_id", how="inner" if more[1:] else "left_semi")
+        places = signatures.select("doc_id", *PLACE, "text_bytes").join(
+            ids, on="doc_id", how="inner" if more[1:] else "left_semi"
+        )
 
         def read(batches: Batches) -> Iterator[pa.RecordBatch]:
             source, splits = held.value
@@ -114,7 +116,7 @@ class Files:
                     split = row["split"]
                     yield from read_with(source, splits[split], _to_remaining(row), side, number=split, renamed=renamed)
 
-        listed = F.collect_list(F.struct("file", "row", *more)).alias("wanted")
+        listed = F.collect_list(F.struct("file", "row", "text_bytes", *more)).alias("wanted")
         gathered = places.groupBy("split").agg(listed)
         if self.left is not None:
             gathered = gathered.join(self.left, on="split", how="left")

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from dedup.cli import store as cli
+from dedup.report.summary import Drawing
 from dedup.store.state import read_state
 from dedup.store.tables import Tables
 from dedup.store.upkeep import check
@@ -22,7 +23,7 @@ OTHER = {
 
 @pytest.fixture(autouse=True)
 def no_plots(monkeypatch):
-    monkeypatch.setattr("dedup.run.growing.draw", lambda *_: (None, {}))
+    monkeypatch.setattr("dedup.run.growing.draw", lambda *_: Drawing())
     monkeypatch.setattr("dedup.run.publication.to_html", lambda *_: "a page")
 
 

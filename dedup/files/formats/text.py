@@ -86,7 +86,7 @@ class TextFormat(Format):
         """See `Format.open_dataset`; paths are those below the folder of the files."""
         import pyarrow.dataset as ds  # noqa: PLC0415 - as `Format.open_dataset`
 
-        texts = pa.chunked_array([_read(file) for file in files], pa.string())
+        texts = pa.chunked_array([_read(file).cast(pa.string()) for file in files], pa.string())
         return ds.dataset(pa.table([[file.relative for file in files], texts], schema=SCHEMA))
 
 

@@ -57,6 +57,8 @@ class Signing:
     """All that signatures depend on, for the metadata of tables."""
     holds: Literal["none", "crowds", "all"] = "none"
     """Splits whose shingle sets are held."""
+    held_bytes: int = 1 << 62
+    """Bytes of the sets of a split that are held, at most."""
 
 
 def sign(batches: Batches, *, signing: Signing, schema: pa.Schema) -> Iterator[pa.RecordBatch | Tally]:
@@ -83,7 +85,7 @@ def sign(batches: Batches, *, signing: Signing, schema: pa.Schema) -> Iterator[p
             room.put(found.shingles, found.shingle_counts)
             signed.append(rows)
     if room is not None and signed:
-        is_held = signing.holds == "all" or _is_crowded(signed)
+        is_held = room.nbytes <= signing.held_bytes and (signing.holds == "all" or _is_crowded(signed))
         yield from room.hold(signed) if is_held else signed
 
 
@@ -203,6 +205,11 @@ class _Room:
     def __init__(self) -> None:
         self._sizes: list[Integers] = []
         self._end = 0
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all sets."""
+        return 8 * self._end
 
     def put(self, shingles: Hashes, sizes: Integers) -> None:
         """Add documents."""
