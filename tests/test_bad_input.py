@@ -9,13 +9,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from dedup.errors import DataError, DedupError, SchemaError, StorageError
+from dedup.layers.near.layer import NearLayer
 from dedup.run.faults import recognise
 from dedup.run.growing import Growth, add_alone
 from dedup.run.job import Job
 from dedup.run.local import run_in_memory
 from dedup.run.pipeline import run
 from dedup.settings.files import load_config
-from dedup.stages import representatives
 
 QUARANTINE = "input.on_bad_record=quarantine"
 TEXT = "one text of several words that is long enough for a few shingles"
@@ -293,13 +293,13 @@ def test_an_input_that_changes_while_it_is_read_is_not_published(spark, tmp_path
     write_parquet(tmp_path, id=[1, 2], text=[TEXT, "another text"])
     config = load_config(None, None, ["input.id_column=id"])
     job = Job(inputs=[str(tmp_path / "in")], output=str(tmp_path / "out"), config=config)
-    elect = representatives.elect_representatives
+    find = NearLayer.find
 
     def change(*args, **kwargs):
         write_parquet(tmp_path, "late.parquet", id=[3], text=["a late text"])
-        return elect(*args, **kwargs)
+        return find(*args, **kwargs)
 
-    monkeypatch.setattr(representatives, "elect_representatives", change)
+    monkeypatch.setattr(NearLayer, "find", change)
     with pytest.raises(DataError, match="must not change while the job reads it"):
         run(spark, job)
     assert [path.name for path in tmp_path.iterdir()] == ["in"]

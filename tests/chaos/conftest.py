@@ -19,7 +19,8 @@ from tests.corpora import write_corpus
 
 JOB = ROOT / "jobs" / "deduplicate.py"
 DEADLINE_SECONDS = 300
-STAGES = ("signatures", "identical", "buckets", "candidates", "sets", "edges", "components", "members")
+NAMES = ("signatures", "identical", "buckets", "candidates", "sets", "edges", "components", "members")
+STAGES = tuple(f"near_{name}" for name in NAMES)
 """Tables of a run, in the order in which they are finished."""
 STAGED = ("--set", "driver.search_bytes=0")
 """What leaves the search to Spark's tasks, however little it is."""

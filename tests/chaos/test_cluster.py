@@ -45,15 +45,15 @@ def test_with_workers_and_executors_killed_a_cluster_gives_the_result_of_local_m
     process = submit(master, corpus, tmp_path / "out", *STAGED, "--set", f"components.engine={components}")
     killed = []
 
-    await_(lambda: list(partial.glob("signatures-*")), process)
+    await_(lambda: list(partial.glob("near_signatures-*")), process)
     await_(lambda: find(DAEMON), process)
     for worker in find(DAEMON):
         worker.send_signal(signal.SIGKILL)
     killed.append("signatures")
     for stage in shuffling:
-        await_(lambda stage=stage: list(partial.glob(f"{stage}[-.]*")), process)
+        await_(lambda stage=stage: list(partial.glob(f"near_{stage}[-.]*")), process)
         executors = find("org.apache.spark.executor.CoarseGrainedExecutorBackend")
-        if executors and not (partial / f"{stage}.json").exists():
+        if executors and not (partial / f"near_{stage}.json").exists():
             executors[0].send_signal(signal.SIGKILL)
             killed.append(stage)
     status, said = finish(process)

@@ -121,7 +121,7 @@ def test_a_full_device_is_one_clear_line_and_no_output(corpus, undisturbed, smal
         assert said.count("\n") == 1
         assert said.startswith("dedup: no space is left")
         assert not (folder / "out").exists()
-        assert ("members" in finished(folder / "out")) == (more > 6 << 20)
+        assert ("near_members" in finished(folder / "out")) == (more > 6 << 20)
         subprocess.run(["mount", "-o", f"remount,size={more}", folder], check=True)
     assert finish(start(corpus, folder / "out", *STAGED)) == (0, "")
     assert read(folder / "out") == undisturbed
