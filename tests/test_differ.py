@@ -1,7 +1,9 @@
 """Differences of texts: they make up both, and what is shared is what the kernels take for the same."""
 
 import random
+import time
 from itertools import pairwise
+from zlib import crc32
 
 import pytest
 from hypothesis import given
@@ -63,3 +65,20 @@ def test_what_a_long_copy_changes_is_found_among_what_it_keeps():
 
     changed = [(len(piece.left), len(piece.right)) for piece in pieces if not piece.shared]
     assert changed == [(1, 1), (3, 0)]
+
+
+@pytest.mark.parametrize("vocabulary", [1, 110])
+def test_texts_of_few_words_take_no_square(vocabulary):
+    # Of words that no text is cut behind, each at a thousand places: looked at pair by pair they take minutes.
+    words = [word for word in map("w{}".format, range(200)) if crc32(word.encode()) % 16][:vocabulary]
+    chance = random.Random(vocabulary)
+    sides = [chance.choices(words, k=100_000 + number) for number in range(2)]
+    texts = [" ".join(["same", *side, "end"]) for side in sides]
+    begin = time.process_time()
+
+    pieces = align(*texts)
+
+    assert time.process_time() - begin < 10
+    assert_true(pieces, *texts)
+    assert pieces[0].shared
+    assert pieces[-1].shared

@@ -1,6 +1,7 @@
 """Where two texts differ, word by word, as the job compares them: in lower case and without punctuation."""
 
 import re
+from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
@@ -15,6 +16,9 @@ from dedup.kernels.text.marks import to_nfkc
 
 LONG = 2000
 """Words up to which the shortest way is worth its time, a few tenths of a second at most."""
+EFFORT = 64
+"""Pairs of equal words for each word up to which the shortest way is looked for: texts have ten, one word repeated
+has as many as words."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,8 +61,30 @@ def align(left: str, right: str) -> list[Piece]:
 
 def _match(first: Sequence[Hashable], second: Sequence[Hashable]) -> list[tuple[bool, int, int, int, int]]:
     """Return spans of both that are the same or not, in order."""
-    matcher = SequenceMatcher(None, first, second, autojunk=max(len(first), len(second)) > LONG)
+    is_long = max(len(first), len(second)) > LONG
+    if _count_pairs(first, second, is_long=is_long) > EFFORT * (len(first) + len(second)):
+        return _match_ends(first, second)
+    matcher = SequenceMatcher(None, first, second, autojunk=is_long)
     return [(kind == "equal", i, j, k, m) for kind, i, j, k, m in matcher.get_opcodes()]
+
+
+def _count_pairs(first: Sequence[Hashable], second: Sequence[Hashable], *, is_long: bool) -> int:
+    """Return how many pairs of places are the same, of which `SequenceMatcher` looks at each at least once."""
+    counts = Counter(second)
+    most = len(second) // 100 + 1 if is_long else len(second)
+    return sum(count * counts[word] for word, count in Counter(first).items() if counts[word] <= most)
+
+
+def _match_ends(first: Sequence[Hashable], second: Sequence[Hashable]) -> list[tuple[bool, int, int, int, int]]:
+    """Return as one span what lies between those that begin and end both."""
+    least = min(len(first), len(second))
+    head = next((place for place in range(least) if first[place] != second[place]), least)
+    most = least - head
+    tail = next((place for place in range(most) if first[-1 - place] != second[-1 - place]), most)
+    ends = len(first) - tail, len(second) - tail
+    spans = [(True, 0, head, 0, head), (False, head, ends[0], head, ends[1])]
+    spans.append((True, ends[0], len(first), ends[1], len(second)))
+    return [span for span in spans if span[2] > span[1] or span[4] > span[3]]
 
 
 def _cut(keys: Sequence[str]) -> list[tuple[str, ...]]:

@@ -11,7 +11,7 @@ from dedup.explain.differ import Piece
 from dedup.files.delete_spans import delete_spans
 from dedup.kernels.runs.span_offsets import unite_spans
 
-WORD = re.compile(r"\s*\S+\s*")
+WORD = re.compile(r"(?:\A\s*)?\S+\s*")
 
 
 def restore(text: str, spans: Iterable[Mapping[str, Any]]) -> str:

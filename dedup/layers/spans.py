@@ -1,8 +1,11 @@
 """Spans -> OUT/spans: in the user's ids, with the texts that they hold."""
 
 from functools import partial
+from itertools import pairwise
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from dedup.engine.engine import Batches, Engine, Rows, Shuffle
 from dedup.kernels.runs.groups import bound_groups, join_groups
@@ -47,9 +50,18 @@ def _group(batches: Batches, *, schema: pa.Schema) -> Batches:
 def _read_texts(batches: Batches, *, schema: pa.Schema) -> Batches:
     """Turn documents with their spans into spans with what they hold."""
     for batch in batches:
-        rows = [
-            {**span, "id": user_id, "text": (text or "")[span["begin"] : span["end"]]}
-            for user_id, text, spans in zip(*(batch[name].to_pylist() for name in ("id", "text", "spans")), strict=True)
-            for span in spans
+        bounds = np.concatenate(([0], np.cumsum(pc.list_value_length(batch["spans"]).to_numpy())))
+        spans = dict(zip(WHOLE.names, batch["spans"].flatten().flatten(), strict=True))
+        begins, ends = (spans[name].to_pylist() for name in ("begin", "end"))
+        held = [
+            text[begin:end]
+            for text, (first, last) in zip(
+                batch["text"].fill_null("").to_pylist(), pairwise(bounds.tolist()), strict=True
+            )
+            for begin, end in zip(begins[first:last], ends[first:last], strict=True)
         ]
-        yield pa.RecordBatch.from_pylist(rows, schema=schema)
+        spans["id"] = batch["id"].take(pc.list_parent_indices(batch["spans"]))
+        spans["text"] = pa.array(held, schema.field("text").type)
+        # The id of the document that a span is kept in comes later.
+        columns = [spans.get(field.name, pa.nulls(len(held), field.type)) for field in schema]
+        yield pa.RecordBatch.from_arrays(columns, schema=schema)

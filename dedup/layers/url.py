@@ -54,11 +54,14 @@ class Form:
 
     def _sort(self, search: str) -> str:
         parameters = ada_url.URLSearchParams(search)
-        for name in {*parameters.keys()}:
-            if any(fnmatchcase(name.lower(), pattern.lower()) for pattern in self.tracking):
-                parameters.delete(name)
         parameters.sort()  # type: ignore[no-untyped-call]
-        return str(parameters)
+        names = list(parameters.keys())
+        left_out = {
+            name for name in {*names} if any(fnmatchcase(name.lower(), pattern.lower()) for pattern in self.tracking)
+        }
+        # Deleting them one by one would take the square of their number.
+        written = zip(names, str(parameters).split("&"), strict=False)
+        return "&".join(parameter for name, parameter in written if name not in left_out)
 
 
 def _normalise(encoded: re.Match[str]) -> str:

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -36,8 +36,6 @@ NOTES = ("dedup_kept", "dedup_representative_id", "dedup_component_id", "dedup_k
 """Columns of mode annotate."""
 NOTED_LENGTH = 4000
 """Characters read of a text that the report shows."""
-ORDER = [("id", "ascending"), ("begin", "ascending"), ("end", "descending")]
-"""Of spans, so that those within another follow it."""
 
 
 class Unit(NamedTuple):
@@ -183,16 +181,18 @@ class FileWriter:
     def _count_cut(self, register: Register, fates: Fates, spans: pa.Table | None) -> int:
         """Return the bytes that documents lose which stay."""
         assert spans is not None
-        lost: dict[Any, int] = {}
-        last: tuple[Any, int] = (None, 0)
-        for span in spans.filter(pc.equal(spans["effect"], "cut")).sort_by(ORDER).to_pylist():
-            # What an earlier layer has cut can lie in what a later one cuts.
-            if span["id"] != last[0] or span["end"] > last[1]:
-                lost[span["id"]] = lost.get(span["id"], 0) + len(span["text"].encode())
-                last = span["id"], span["end"]
-        found = pc.index_in(register.ids, pa.array(lost, register.ids.type)).fill_null(-1).to_numpy()
-        sizes = np.append(np.array([*lost.values()], np.int64), 0)
-        return int(sizes[found[~fates.flag(found.size)]].sum())
+        cut = spans.filter(pc.equal(spans["effect"], "cut"))
+        ids = cut["id"].combine_chunks().dictionary_encode()
+        numbers, begins, ends = ids.indices.to_numpy(), cut["begin"].to_numpy(), cut["end"].to_numpy()
+        order = np.lexsort((-ends, begins, numbers))
+        stride = int(ends.max(initial=0)) + 1
+        reach = np.maximum.accumulate(numbers[order] * np.int64(stride) + ends[order])
+        # What an earlier layer has cut can lie in what a later one cuts.
+        outer = order[np.append(True, reach[1:] > reach[:-1])[: order.size]]
+        lost = np.zeros(len(ids.dictionary) + 1, dtype=np.int64)
+        np.add.at(lost, numbers[outer], pc.binary_length(cut["text"]).to_numpy()[outer])
+        found = pc.index_in(register.ids, ids.dictionary).fill_null(-1).to_numpy()
+        return int(lost[found[~fates.flag(found.size)]].sum())
 
     def read_texts(self, register: Register, ids: Sequence[int]) -> dict[int, str]:
         """Return how the texts of these documents begin, by doc_id."""

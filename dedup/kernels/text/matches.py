@@ -1,5 +1,6 @@
 """Which tokens of documents match texts, once it is known which grams count."""
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -54,11 +55,12 @@ def match(
         for begin, end, owned in _unite(places[~common] - margin, ends[~common] + margin, rows[~common])
     ]
     if with_common:
-        taken = [(span.begin, span.end) for span in spans]
+        lows, highs = ([span[side] for span in spans] for side in (0, 1))
         spans += [
             MatchedSpan(begin, end, ())
             for begin, end, _ in _unite(places[common], ends[common], rows[common])
-            if all(end < low or begin > high for low, high in taken)
+            # As many spans begin before it ends as end before it begins.
+            if bisect_right(lows, end) == bisect_left(highs, begin)
         ]
     return sorted(spans)
 
