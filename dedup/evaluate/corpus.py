@@ -206,7 +206,7 @@ def _find_neighbours(
     counts = Counter[str]()
     taken: tuple[Integers, Integers] = np.empty(0, np.int64), np.empty(0, np.int64)
     for _, doc_ids, batch in _read(source, split):
-        near, others = neighbours.look(
+        near, others = neighbours.compare_with_seeds(
             seeds, doc_ids, batch["text"], tokenizer=tokenizer, shingle_size=shingle_size, counts=counts
         )
         taken = select_least(np.concatenate((taken[0], near)), np.concatenate((taken[1], others)), most)

@@ -1,4 +1,4 @@
-"""Chains of edges: how few lead from a document to another, and which of the shortest is the strongest."""
+"""Shortest chains of edges between documents, and the strongest of these."""
 
 from itertools import pairwise
 
@@ -11,7 +11,7 @@ from dedup.kernels import Integers
 
 
 def count_steps(left: Integers, right: Integers, vertices: int, sources: Integers) -> Integers:
-    """Return how many edges lead from every vertex to the nearest source, -1 where none do.
+    """Count the edges from every vertex to the nearest source; -1 without a chain.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ def count_steps(left: Integers, right: Integers, vertices: int, sources: Integer
 def find_chain(
     left: Integers, right: Integers, similarities: npt.NDArray[np.float64], *, vertices: int, start: int, end: int
 ) -> list[int]:
-    """Return the vertices of a shortest chain from `start` to `end`, both included; empty if there is none.
+    """Return the vertices of a shortest chain from `start` to `end`, both included; empty without a chain.
 
     Of the shortest chains it is one whose least similarity is greatest, the same for any order of the edges.
 

@@ -30,7 +30,7 @@ def connect(left: Integers, right: Integers) -> tuple[Integers, Integers]:
 
 
 def take_component(wanted: Integers, ids: Integers, component_ids: Integers) -> Integers:
-    """Return the component of each id wanted, as from `connect`; of one that is in none, the id itself."""
+    """Return the component of each id wanted, as from `connect`; an id without edges is its own component."""
     if not ids.size:
         return wanted
     places = np.minimum(np.searchsorted(ids, wanted), ids.size - 1)

@@ -9,12 +9,12 @@ from dedup.kernels import Integers
 
 CONFIDENCE = 0.95
 SIMILARITY_BINS = 20
-"""Bins of recall below that of identical sets."""
+"""Bins of similarity for recall, below that of identical sets."""
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """A share, and the bounds it keeps in 95 of 100 samples; all None of nothing."""
+    """A share with its 95 % confidence interval; all None where nothing was counted."""
 
     count: int
     of: int
@@ -24,7 +24,7 @@ class Share:
 
 
 def measure_share(counts: Integers, totals: Integers) -> Share:
-    """Return the share of what was counted, with an interval that minds that things come in families.
+    """Return a share with an interval that allows for families of dependent cases.
 
     The exact interval of Clopper and Pearson [1]_ takes single pairs for independent. Pairs of one family are found or
     missed together, so their number is first divided by the design effect of sampling whole families [2]_, where it

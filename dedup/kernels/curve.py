@@ -7,7 +7,7 @@ import numpy as np
 from dedup.kernels import Floats
 
 NEAR_MISS = 0.2
-"""How far below the threshold a pair is still a near miss."""
+"""Width of the band below the threshold whose pairs are near misses."""
 
 
 @overload
@@ -58,7 +58,7 @@ def standard_error(jaccard: float | Floats, size: int) -> float | Floats:
 
 
 def least_estimate(threshold: float, signature_size: int, sigmas: float) -> float:
-    """Return the estimate below which a pair is dropped.
+    """Return the least estimate that a pair needs to be verified.
 
     It is so low that of pairs at the threshold, and so of any above it, no greater share is dropped than a normal
     distribution has so many standard errors below its mean: 3 in 100,000 at 4. The number of rows that agree in their

@@ -1,4 +1,4 @@
-"""Which documents of a component stay: the order of its members, linkage, and further copies."""
+"""Election of the documents that stay of each component: order of its members, linkage, and further copies."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -13,19 +13,19 @@ from dedup.kernels.runs.bounds import find_bounds, rank
 from dedup.kernels.sets import filters, pairs
 
 FIRST = 100
-"""Of the documents that stay and are similar to one that goes, those that each other such is compared with."""
+"""Most kept neighbours of a removed document that each further kept neighbour of it is compared with."""
 UNKEYED = ("smallest_id", "source", "longest", "shortest")
 """Rules that compare no column of keys."""
 OF_TIME = ("latest", "earliest")
 
 
 class Policy(NamedTuple):
-    """What the settings say."""
+    """Settings of an election."""
 
     threshold: float
     by_representative: bool = False
     max_component: int = 0
-    """0: no limit."""
+    """Most members of a component without linkage by representative; 0 for no limit."""
     copies: int = 1
     copies_per_source: int = 0
 
@@ -35,13 +35,13 @@ class Electorate(NamedTuple):
 
     component_ids: Integers
     set_ids: Integers
-    """Documents of one shingle set share it; all of a component's sets have edges."""
+    """Shingle set of each document; all of a component's sets have edges."""
     sizes: Integers
     """Shingles."""
     sources: Integers
     """Numbers of the sources."""
     ranks: Integers
-    """int64 [n, rules]: less is better, the last rule is of distinct ids."""
+    """Rank by each rule, less is better, the last rule by distinct ids; int64 [n, rules]."""
 
 
 class KnownPairs(NamedTuple):
@@ -53,28 +53,28 @@ class KnownPairs(NamedTuple):
 
 
 class Kept(NamedTuple):
-    """What becomes of every member."""
+    """Result of an election for every member."""
 
     owners: Integers
-    """Position of the document that is kept for it; its own of those."""
+    """Position of the document kept in favour of each; a kept document is its own."""
     stays: Flags
-    """The documents kept, further copies among them."""
+    """Flags of the documents that stay, further copies included."""
     decided: Integers
-    """How many choices each of the rules has decided: int64 [rules]."""
+    """Number of choices that each rule decided; int64 [rules]."""
     relinked: int
-    """Components beyond the limit, which had linkage by representative."""
+    """Number of components above the limit, linked by representative."""
     left: Integers
-    """Set ids of pairs whose Jaccard must be known for the result to hold; then all is asked again."""
+    """Set ids of pairs whose Jaccard is missing; with it the election must be held again."""
     right: Integers
 
 
 def choose(members: Electorate, known: KnownPairs, policy: Policy) -> Kept:
     """Choose the documents that stay.
 
-    With linkage by component one stands for all of it, the first in the order. By representative the order is gone
-    through: a document that is similar to one that stays is removed in favour of the first such, any other stays. What
-    the edges do not tell, since a pair was no candidate, is asked for between documents that would both stay and are
-    both similar to one that goes, unless their sizes rule it out.
+    With linkage by component the first member in the order stays. With linkage by representative members are taken in
+    their order: one that is similar to an earlier kept member is removed in favour of the first such, any other stays.
+    A pair that was no candidate has no known similarity; it is asked for if both would stay and both are similar to a
+    removed member, unless their sizes rule it out.
     """
     order = np.lexsort((*members.ranks.T[::-1], members.component_ids))
     places = np.empty_like(order)
@@ -101,17 +101,17 @@ def choose(members: Electorate, known: KnownPairs, policy: Policy) -> Kept:
 
 
 def count_parted(members: Electorate, known: KnownPairs, kept: Kept, similarities: Floats, policy: Policy) -> int:
-    """Return how many members more linkage by representative would let stay, as far as the pairs known tell.
+    """Count the further members that linkage by representative would keep, going by the known pairs.
 
-    Only components are gone through that hold a member less similar than the threshold to the one kept for it, or a
-    further copy, which is not told how similar it is.
+    Only components are tried that hold a member less similar than the threshold to the one kept for it, or a further
+    copy, whose similarity is not measured.
 
     Parameters
     ----------
     kept
-        Of `choose` with this policy.
+        Result of `choose` with this policy.
     similarities : float64 [n]
-        To the one kept, NaN where no pair known tells it; 1 of members that stay.
+        Similarity to the one kept; NaN if no known pair has it, 1 for members that stay.
     """
     is_further = kept.stays & (kept.owners != np.arange(kept.owners.size))
     chained = np.unique(members.component_ids[~(similarities >= policy.threshold) | is_further])
@@ -126,7 +126,7 @@ def count_parted(members: Electorate, known: KnownPairs, kept: Kept, similaritie
 def _link(
     members: Electorate, places: Integers, known: KnownPairs, threshold: float
 ) -> tuple[Integers, Integers, Integers]:
-    """Return the position of the document kept for each, and pairs of sets that are to be known."""
+    """Return the position of the document kept for each, and the pairs of sets whose similarity is missing."""
     set_ids, numbers = np.unique(members.set_ids, return_inverse=True)
     # The first document of each set; a set's later ones share its fate.
     firsts = np.lexsort((places, numbers))[find_bounds(np.sort(numbers))[:-1]]
@@ -142,7 +142,7 @@ def _link(
 
 
 def _capture(order: Integers, left: Integers, right: Integers) -> Integers:
-    """Go through vertices in order: one that has no owner owns itself and all neighbours without one.
+    """Assign owners in the order of vertices: one without an owner owns itself and all neighbours without one.
 
     Returns
     -------
@@ -162,7 +162,7 @@ def _capture(order: Integers, left: Integers, right: Integers) -> Integers:
 
 
 def _pair_staying(owners: Integers, left: Integers, right: Integers, places: Integers) -> Integers:
-    """Return the pairs of vertices that stay and have a neighbour in common that goes, as `pairs.encode` has them.
+    """Return the pairs of kept vertices with a removed neighbour in common, encoded by `pairs.encode`.
 
     Of the many that a neighbour may have, each is paired with the FIRST in order, so that pairs grow as edges do.
     """
@@ -180,7 +180,7 @@ def _pair_staying(owners: Integers, left: Integers, right: Integers, places: Int
 
 
 def _find_copies(owners: Integers, places: Integers, sources: Integers, policy: Policy) -> Flags:
-    """Return which are among the first of their group, or of their source in it, that may stay."""
+    """Flag the further copies that may stay: the first of each group, or of each source in it."""
     if policy.copies == 1 and not policy.copies_per_source:
         return np.zeros(owners.size, dtype=bool)
     stays = np.zeros(owners.size, dtype=bool)
@@ -192,7 +192,7 @@ def _find_copies(owners: Integers, places: Integers, sources: Integers, policy: 
 
 
 def _count_decided(owners: Integers, places: Integers, ranks: Integers) -> Integers:
-    """Count the rules that tell the first of every group of several from the second."""
+    """Count for each rule the groups whose first two members it is the first to tell apart."""
     order = np.lexsort((places, owners))
     bounds = find_bounds(owners[order])
     begins = bounds[:-1][np.diff(bounds) > 1]
@@ -208,12 +208,12 @@ def rank_members(
     text_bytes: Integers,
     keys: Floats,
 ) -> Integers:
-    """Return the ranks that `Electorate` has, of rules by their name and what follows its colon; nulls rank last.
+    """Return the ranks of an `Electorate` by rules, each a name and the text behind its colon; nulls rank last.
 
     Parameters
     ----------
     ids
-        The user's own.
+        Ids of the user.
     text_bytes : int64 [n]
     keys : float64 [n, columns]
         As from `dedup.files.orders.to_keys`; those of time may have no second column, as earlier releases stored them.
@@ -242,7 +242,7 @@ def _rank_values(values: Floats) -> Integers:
 
 
 def _rank_sources(sources: pa.Array, listed: list[str]) -> Integers:
-    """Return the place of each source in the list; others come behind, and null last."""
+    """Return the rank of each source: its place in the list, then all others, then null."""
     found = pc.index_in(sources, pa.array(listed, pa.string())).fill_null(len(listed))
     is_null = sources.is_null()
     places: Integers = found.to_numpy(zero_copy_only=False).astype(np.int64)
@@ -251,13 +251,13 @@ def _rank_sources(sources: pa.Array, listed: list[str]) -> Integers:
 
 
 def number_sources(sources: pa.Array) -> Integers:
-    """Return a number for each source; null is a source like others."""
+    """Return the number of each source; null is one of them."""
     numbers: Integers = pc.dictionary_encode(sources, null_encoding="encode").indices.to_numpy().astype(np.int64)
     return numbers
 
 
 def name_decided(decided: Integers, rules: Sequence[tuple[str, str]]) -> dict[str, int]:
-    """Return how many choices each rule has decided, by its name; the smallest id decides at the end."""
+    """Return the number of choices that each rule decided, by its name; the smallest id is the last rule."""
     names = [":".join(filter(None, rule)) for rule in rules] + ["smallest_id"]
     found: dict[str, int] = {}
     for name, count in zip(names, decided.tolist(), strict=True):

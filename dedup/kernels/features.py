@@ -1,4 +1,4 @@
-"""All that one pass over the text computes of a document."""
+"""Features of documents, computed in one pass over their texts."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""How often tokens occur: a sample of documents, and the slope of frequency over rank.
+"""Frequencies of tokens, from a sample of documents: the slope of frequency over rank.
 
 G. K. Zipf: Human Behavior and the Principle of Least Effort, 1949. The counts of a sample order its tokens and are
 fitted to that order, so the two errors are alike; a difference of two slopes means something only where both are
@@ -12,14 +12,14 @@ from dedup.kernels import Flags, Floats, Hashes, Integers
 from dedup.kernels.hashing import mix
 
 SALT = np.uint64(0x746F6B656E)
-"""Sets the sample apart from other uses of the same hash."""
+"""Number that makes the sample independent of other uses of the same hash."""
 MOST_TOKENS = 1024
-"""Tokens taken of one document, from its beginning: more documents say more than longer ones."""
+"""Tokens taken from the beginning of a document: more documents say more than longer ones."""
 LEAST_COUNT = 10
-"""Occurrences that a token needs to count: below, its frequency is chance."""
+"""Least occurrences of a token that counts: below, its frequency is chance."""
 MOST_RANKS = 1000
-"""The slope of rarer tokens is another, so a fit as far as a sample goes would depend on its size: on samples of 0.25
-to 1 MB of three corpora fits up to here differ by .01, and fits up to rank 10,000 by .07."""
+"""Highest rank of a fit. Rarer tokens have another slope, so a fit of all would depend on the size of the sample: on
+samples of 0.25 to 1 MB of three corpora fits up to here differ by .01, and fits up to rank 10,000 by .07."""
 GROUPS = 10
 """Parts of a sample, each left out once to see how much a slope owes to chance."""
 POINTS = 25
@@ -27,7 +27,7 @@ POINTS = 25
 
 
 def draw(doc_ids: Integers, share: float) -> Flags:
-    """Tell which documents belong to a sample of this share of all: the same ones whatever the order and partitions."""
+    """Flag the documents of a sample with this share of all; the same ones in any order and partitions."""
     return (mix(doc_ids.view(np.uint64) + SALT) >> np.uint64(32)) < np.uint64(round(share * 2**32))
 
 
@@ -37,7 +37,7 @@ def shorten(tokens: Hashes) -> bytes:
 
 
 def sample(doc_ids: Integers, tokens: Hashes, bounds: Integers, share: float) -> pa.Array:
-    """Return the shortened tokens of the documents that `draw` draws, null for the others: binary [n].
+    """Return the shortened tokens of the documents that `draw` draws, null for the others; binary [n].
 
     Parameters
     ----------
@@ -52,12 +52,12 @@ def sample(doc_ids: Integers, tokens: Hashes, bounds: Integers, share: float) ->
 
 
 def count(texts: list[bytes]) -> Integers:
-    """Return how often each distinct token of shortened documents occurs, in descending order."""
+    """Count each distinct token of shortened documents; descending."""
     return np.sort(np.unique(np.frombuffer(b"".join(texts), dtype="<u4"), return_counts=True)[1])[::-1]
 
 
 def choose_ranks(*counts: Integers) -> Integers:
-    """Return the ranks, from 1 on, at which all of these counts are read: none where no rank is common enough."""
+    """Return the ranks, from 1 on, at which all of these counts are read; none if no token is common enough."""
     last = min(MOST_RANKS, *(int(np.count_nonzero(each >= LEAST_COUNT)) for each in counts))
     return np.unique(np.geomspace(1, last, POINTS).round().astype(np.int64)) if last else np.empty(0, np.int64)
 
@@ -73,12 +73,12 @@ def fit_slope(counts: Integers, ranks: Integers) -> float | None:
 
 
 def divide(doc_ids: Integers) -> Integers:
-    """Return in which of GROUPS parts each document of a sample is, whatever the order: int64 [n]."""
+    """Assign each document of a sample to one of GROUPS parts, independent of the order; int64 [n]."""
     return (mix(mix(doc_ids.view(np.uint64) + SALT)) % np.uint64(GROUPS)).astype(np.int64)
 
 
 def fit_without_each(texts: list[bytes], groups: Integers, ranks: Integers) -> Floats:
-    """Return the slopes of `fit_slope` with one of GROUPS parts of the documents left out each: float64 [GROUPS].
+    """Return the slopes of `fit_slope` with each of GROUPS parts of the documents left out in turn; float64 [GROUPS].
 
     Parameters
     ----------

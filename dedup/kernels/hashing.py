@@ -1,4 +1,4 @@
-"""64-bit hashing: the bijection and the sequence that every hash of the specification is made with."""
+"""64-bit hashing: bijection and sequence behind every hash of the specification."""
 
 from collections.abc import Iterable
 from hashlib import blake2b
@@ -12,11 +12,11 @@ VERSION = 2
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 """2^64 / golden ratio: the odd constant that spreads consecutive numbers (Steele, Lea, Flood 2014)."""
 WEIGHT_SEED = 0x776569676874
-"""Tells the weights of a shingle's tokens from other numbers that a seed expands to."""
+"""Number that sets the weights of a shingle's tokens apart from other expansions of a seed."""
 KEY_SEED = 0x6B6579
 """Seed of the salts that turn a band of a signature into its key."""
 EMPTY = np.uint64(0xFFFFFFFFFFFFFFFF)
-"""The value of a signature's row that no shingle has reached: a document without shingles has only these."""
+"""Value of a signature's row without a shingle: a document without shingles has only these."""
 LOW = np.uint64(0xFFFFFFFF)
 """The low half of a hash."""
 
@@ -57,12 +57,12 @@ def weigh(count: int, seed: int, key: bytes) -> Hashes:
 
 
 def digest_each(values: Iterable[bytes | memoryview | None], key: bytes = b"") -> Integers:
-    """Return BLAKE2b (RFC 7693) of 128 bits of each value, with a key: int64 [n, 2], zeros of None."""
+    """Return BLAKE2b (RFC 7693) of 128 bits of each value, with a key; int64 [n, 2], zeros for None."""
     nothing = bytes(16)
     whole = b"".join(nothing if value is None else blake2b(value, digest_size=16, key=key).digest() for value in values)
     return np.frombuffer(whole, np.int64).reshape(-1, 2)
 
 
 def key_fingerprint(key: bytes) -> str:
-    """Return 8 bytes in hexadecimal that tell keys apart and say nothing else about them; of no key the empty text."""
+    """Return 8 bytes in hexadecimal that identify a key and reveal nothing else of it; empty without a key."""
     return blake2b(b"fingerprint", digest_size=8, key=key, person=b"dedup").hexdigest() if key else ""

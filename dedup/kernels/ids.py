@@ -1,4 +1,4 @@
-"""The user's ids to document ids."""
+"""Document ids, made of the user's ids."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -29,13 +29,13 @@ def to_doc_ids(ids: pa.Array) -> Integers:
 
 
 def hash_id(user_id: bytes | None, seed: int) -> int:
-    """Return XXH64 with a sign, 0 of null."""
+    """Return XXH64 as a signed number; 0 for null."""
     hashed = 0 if user_id is None else xxhash.xxh64_intdigest(user_id, seed)
     return hashed - (1 << 64) if hashed >> 63 else hashed
 
 
 def rename(collided: Iterable[Sequence[str]], find_taken: Callable[[list[int]], set[int]]) -> dict[str, int]:
-    """Return document ids for ids that have one with another id: all but the least of each such group.
+    """Return new document ids for ids that share one: for all but the least id of each group.
 
     The same for any order. Each takes the first hash, by the seeds that follow, which no document has and no other
     of them takes at the same time.
@@ -59,7 +59,7 @@ def rename(collided: Iterable[Sequence[str]], find_taken: Callable[[list[int]], 
 
 
 def apply_renamed(doc_ids: Integers, ids: pa.Array, renamed: Mapping[str, int]) -> Integers:
-    """Return document ids with those of renamed ids exchanged."""
+    """Return document ids, replaced for renamed ids."""
     if not renamed:
         return doc_ids
     places = pc.index_in(ids, pa.array(list(renamed), ids.type)).fill_null(-1).to_numpy(zero_copy_only=False)

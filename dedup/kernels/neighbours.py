@@ -1,4 +1,4 @@
-"""What a few documents drawn would be compared with in a whole corpus, piece by piece of it."""
+"""Neighbours of a few drawn documents in a whole corpus, found piece by piece."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -17,27 +17,27 @@ from dedup.kernels.text.tokenizer import Tokenizer
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Seeds:
-    """The documents drawn, with what is needed to compare others with them."""
+    """Drawn documents, prepared to be compared with all others."""
 
     doc_ids: Integers
     index: exact.PrefixIndex
     signatures: Hashes
-    """uint64 [n, K]."""
+    """Signatures; uint64 [n, K]."""
     signature_seed: int
     settings: Sequence[sample_search.Setting]
 
     @cached_property
     def keys(self) -> list[tuple[Hashes, Integers]]:
-        """For every setting all band keys, ascending, and the document of each."""
+        """Band keys of each setting, ascending, and the document of each key."""
         return [_sort_keys(sample_search.band_keys(self.signatures, setting)) for setting in self.settings]
 
     @cached_property
     def low(self) -> Bytes:
-        """As `minhash.low_bytes`."""
+        """Low bytes of the signatures, as from `minhash.low_bytes`."""
         return minhash.low_bytes(self.signatures)
 
 
-def look(
+def compare_with_seeds(
     seeds: Seeds,
     doc_ids: Integers,
     texts: pa.Array,
@@ -62,14 +62,14 @@ def look(
     values, offsets = shingles.shingle(tokens, bounds, shingle_size, tokenizer)
     counts["documents"] += doc_ids.size
     if seeds.settings:
-        _count_met(seeds, doc_ids, values, offsets, counts)
+        _count_pairs(seeds, doc_ids, values, offsets, counts)
     found = list(exact.search(seeds.index, values, offsets))
     near = np.concatenate([left for left, _, _ in found] or [np.empty(0, np.int64)])
     return near, doc_ids[np.concatenate([right for _, right, _ in found] or [np.empty(0, np.int64)])]
 
 
-def _count_met(seeds: Seeds, doc_ids: Integers, values: Hashes, offsets: Integers, counts: Counter[str]) -> None:
-    """Count the pairs of a seed and another document that each setting pairs and compares."""
+def _count_pairs(seeds: Seeds, doc_ids: Integers, values: Hashes, offsets: Integers, counts: Counter[str]) -> None:
+    """Count for each setting the pairs of a seed and another document that it finds and compares."""
     seed_sizes, full = np.diff(seeds.index.offsets), np.flatnonzero(np.diff(offsets))
     signatures = minhash.sign(*exact.take(values, offsets, full), seeds.signatures.shape[1], seeds.signature_seed)
     low, sizes = minhash.low_bytes(signatures), np.diff(offsets)[full]
@@ -85,14 +85,14 @@ def _count_met(seeds: Seeds, doc_ids: Integers, values: Hashes, offsets: Integer
 
 
 def select_least(seeds: Integers, doc_ids: Integers, most: int) -> tuple[Integers, Integers]:
-    """Return for every seed the documents with the `most` least hashes."""
+    """Return for every seed the `most` documents of least hash."""
     order = np.lexsort((mix(doc_ids.view(np.uint64)), seeds))
     chosen = order[rank(seeds[order]) < most]
     return seeds[chosen], doc_ids[chosen]
 
 
 def _sort_keys(keys: Hashes) -> tuple[Hashes, Integers]:
-    """Return all keys, ascending, and the document of each; documents without shingles have none to sort."""
+    """Return all keys, ascending, and the document of each; documents without shingles have none."""
     owners = np.repeat(np.arange(keys.shape[0]), keys.shape[1])
     order = np.argsort(keys, axis=None)
     return keys.reshape(-1)[order], owners[order]

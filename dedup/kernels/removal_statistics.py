@@ -1,4 +1,4 @@
-"""How far removals can be doubted: how little they resemble the one kept, and what another threshold would remove."""
+"""Statistics of removals: similarity to the document kept, and removals at other thresholds."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -15,13 +15,13 @@ from dedup.kernels.runs.bounds import mark_firsts
 from dedup.kernels.sets.jaccard import BINS, bin_similarities
 
 THRESHOLDS = tuple(percent / 100 for percent in range(70, 100, 5))
-"""Thresholds whose removals are told besides those of the run's own."""
+"""Thresholds at which removals are counted besides the run's own."""
 DOUBTFUL = 10
-"""Removals told in detail: those least similar to the one kept."""
+"""Removals listed: those least similar to the one kept."""
 REMOVERS = 20
-"""Pairs of sources told, of a document removed and of the one kept."""
+"""Pairs of sources listed: that of a removed document and that of the one kept."""
 DESCRIBED = ("doc_id", "id", "representative_doc_id", "representative_id", "kind", "jaccard", "left_id", "right_id")
-"""Columns of MEMBERS that `summarise_removals` looks at."""
+"""Columns of MEMBERS that `summarise_removals` reads."""
 
 
 def choose_thresholds(threshold: float) -> tuple[float, ...]:
@@ -30,21 +30,21 @@ def choose_thresholds(threshold: float) -> tuple[float, ...]:
 
 
 def summarise_removals(removed: pa.Table, threshold: float) -> dict[str, Any]:
-    """Tell how similar removed documents are to those kept for them.
+    """Summarise the similarities of removed documents to those kept for them.
 
     Parameters
     ----------
     removed
-        TOLD of n members that are removed, each with its similarity.
+        Columns DESCRIBED of n removed members.
     threshold
         Jaccard similarity, above 0 and at most 1.
 
     Returns
     -------
     dict
-        `removed`, how many there are; `chained`, how many are less similar than the threshold; `least`, the least
-        similarity, None of none; `similarities`, those removed as near in BINS; `doubtful`, of these the DOUBTFUL least
-        similar as dictionaries of TOLD, one for each pair of shingle sets.
+        `removed`, their number; `chained`, the number less similar than the threshold; `least`, the least similarity,
+        None without any; `similarities`, the number removed as near in each of BINS; `doubtful`, the DOUBTFUL least
+        similar of these as dictionaries of DESCRIBED, one for each pair of shingle sets.
     """
     exact = removed["jaccard"].to_numpy()
     near = removed.filter(pc.equal(removed["kind"], "near"))
@@ -63,7 +63,7 @@ def summarise_removals(removed: pa.Table, threshold: float) -> dict[str, Any]:
 
 
 def merge_removals(parts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return what `summarise_removals` tells of all members from what it tells of parts of them."""
+    """Merge the results of `summarise_removals` for parts of the members."""
     told = [*parts]
     listed = sorted(
         (each for part in told for each in part["doubtful"]), key=lambda one: (one["jaccard"], one["doc_id"])
@@ -81,7 +81,7 @@ def merge_removals(parts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def count_joined(left: Integers, right: Integers, similarities: Floats, thresholds: Sequence[float]) -> list[int]:
-    """Return for each threshold how many vertices the pairs at or above it join to another: edges of a forest.
+    """Count for each threshold the edges of a spanning forest of the pairs at or above it.
 
     Parameters
     ----------
@@ -110,14 +110,14 @@ def list_reached(threshold: float) -> list[float]:
 
 
 def complete_joined(own: Sequence[int], further: Sequence[int] | None, threshold: float) -> list[int | None]:
-    """Return how many are joined at each of `choose_thresholds`, None where nothing tells it.
+    """Return the number joined at each of `choose_thresholds`; None where it is unknown.
 
     Parameters
     ----------
     own
-        Joined at each of `list_own`; empty where there is no edge.
+        Number joined at each of `list_own`; empty without edges.
     further
-        Joined besides what is joined at the run's own threshold, at each of `list_reached`; None where not known.
+        Number joined at each of `list_reached` beyond the run's own threshold; None if unknown.
     """
     own = own or [0] * len(list_own(threshold))
     reached = [] if further is None else [own[0] + each for each in further]

@@ -1,4 +1,4 @@
-"""The document kept of every component, and how its other documents resemble it."""
+"""Representatives: the document kept of every component, and the similarity of others to it."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ EXAMPLES = 3
 
 
 def elect(component_ids: Integers, ranks: Integers) -> Integers:
-    """Return for every document the position of the least in rank of its component.
+    """Return for every document the position of the member of least rank in its component.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ def elect(component_ids: Integers, ranks: Integers) -> Integers:
 def look_up(
     left: Integers, right: Integers, edges: tuple[Integers, Integers, npt.NDArray[np.float64]]
 ) -> npt.NDArray[np.float64]:
-    """Return the similarity of every pair, 1 to itself and NaN where no edge joins it.
+    """Return the similarity of every pair; 1 for equal ends, NaN without an edge.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ def look_up(
 
 
 def describe_largest(members: pa.Table, component_ids: Integers, chosen: Integers) -> list[dict[str, Any]]:
-    """Return the LARGEST components, largest first, the lesser component_id deciding among equals.
+    """Describe the LARGEST components, largest first; among equals the lesser component_id comes first.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The search of a run, on documents held in memory: what the stages do, with the kernels they do it with.
+"""Near search on a sample held in memory, by the kernels of a run.
 
 Settings of other bands and rows are tried on one signature of K values: a setting takes the first bands x rows of
 them. Signatures of different sizes are not prefixes of one another, since the size decides which row a shingle falls
@@ -32,58 +32,58 @@ class Setting(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Values of a signature that the bands take."""
+        """Number of a signature's values in the bands."""
         return self.bands * self.rows
 
 
 class SampleDocuments(NamedTuple):
-    """Documents to search, n of them."""
+    """The n documents of a sample."""
 
     doc_ids: Integers
     """Ascending and distinct."""
     shingles: Hashes
     offsets: Integers
-    """Their sets, as from `shingles.shingle`."""
+    """Offsets of their sets, as from `shingles.shingle`."""
     heads: Integers
-    """The result of `find_heads`."""
+    """Position of the head of each, as from `find_heads`."""
     signatures: Hashes
-    """uint64 [n, K], K no less than the size of any setting tried."""
+    """Signatures with at least as many values as any setting takes; uint64 [n, K]."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SampleResult:
-    """Result of a search among n documents, known by their positions; pairs are `left * n + right`, ascending."""
+    """Result of a search among n documents by position; pairs are `left * n + right`, ascending."""
 
     heads: Integers
-    """The document with the least doc_id of every document's shingle set."""
+    """Position of the document of least doc_id with each document's shingle set."""
     keys: Hashes
-    """Band keys, uint64 [n, bands]."""
+    """Band keys; uint64 [n, bands]."""
     paired: Integers
-    """Pairs of heads that share a bucket and are within its cap."""
+    """Pairs of heads that share a bucket, within its cap."""
     compared: Integers
     """Pairs that pass the filters by size and estimate."""
     edges: Integers
     """Pairs at or above the threshold."""
     components: Integers
-    """The least position in the component of every document."""
+    """Least position in the component of each document."""
     jaccard: Floats
-    """Similarities of the pairs compared."""
+    """Similarity of each compared pair."""
     buckets: tuple[Hashes, Integers, Integers]
     """Keys, members and offsets of all buckets, as from `lsh.group`."""
     undecided: tuple[Hashes, Integers, Integers]
-    """What is left of buckets over the cap to compare in circles."""
+    """Buckets of the members that remain of those over the cap, to be compared in circles."""
     linked: Integers
-    """Pairs that members of buckets over the cap give besides, as from `pairs.encode`."""
+    """Further pairs of members of buckets over the cap, as from `pairs.encode`."""
     pairs_in_buckets: int
-    """Pairs that buckets gave, the same pair once for each."""
+    """Number of pairs in buckets, a pair counted once for each bucket."""
 
     def shares_bucket(self, left: Integers, right: Integers) -> Flags:
-        """Tell which pairs of documents have a band key in common, caps aside; those of one set have all."""
+        """Flag the pairs of documents with a band key in common, caps aside; equal sets share all."""
         shared: Flags = (self.keys[left] == self.keys[right]).any(axis=1)
         return shared
 
     def holds(self, pairs: Integers, left: Integers, right: Integers) -> Flags:
-        """Tell which pairs of documents are among those found, or of one shingle set."""
+        """Flag the pairs of documents that are among `pairs`, or of one shingle set."""
         one, other = self.heads[left], self.heads[right]
         wanted = np.minimum(one, other) * self.heads.size + np.maximum(one, other)
         places = np.minimum(np.searchsorted(pairs, wanted), max(pairs.size - 1, 0))
@@ -93,7 +93,7 @@ class SampleResult:
 
 
 def find_heads(doc_ids: Integers, shingles: Hashes, offsets: Integers) -> Integers:
-    """Return for every document the position of the least doc_id with its shingle set; itself if it has no shingle.
+    """Return the position of the least doc_id with each document's shingle set; its own without shingles.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ def band_keys(signatures: Hashes, setting: Setting) -> Hashes:
 
 
 def search(documents: SampleDocuments, setting: Setting) -> SampleResult:
-    """Find the pairs and components that the stages would find among these documents."""
+    """Find the pairs and components that a run would find among these documents."""
     doc_ids, shingles, offsets, heads, signatures = documents
     count = doc_ids.size
     sizes = np.diff(offsets)
@@ -158,7 +158,7 @@ def search(documents: SampleDocuments, setting: Setting) -> SampleResult:
 
 
 def select_likely(sizes: Integers, low: np.ndarray, left: Integers, right: Integers, setting: Setting) -> Integers:
-    """Return the positions of pairs worth an exact comparison, by the sizes of their sets and their estimate."""
+    """Return the positions of the pairs that pass the filters by size and estimate."""
     possible = filters.select_possible(sizes[left], sizes[right], setting.threshold)
     estimates = filters.estimate_pairs(low, left[possible], right[possible])
     return possible[estimates >= least_estimate(setting.threshold, setting.size, setting.estimate_sigmas)]

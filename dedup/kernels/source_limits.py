@@ -1,4 +1,4 @@
-"""Which sources answer for the removal of a document: those without which nothing would join it to another."""
+"""Limits by source: a source is charged for the removals that its documents cause, and those beyond are spared."""
 
 import numpy as np
 
@@ -15,21 +15,21 @@ def charge(
     edges: tuple[Integers, Integers, Floats],
     stays: Flags | None = None,
 ) -> tuple[Integers, Integers]:
-    """Return the documents that are removed and the sources that answer for each.
+    """Return the removed documents and the sources charged for each.
 
     The shortest chain of edges from a document to the one kept decides; at every step it takes the greatest similarity.
-    The sources of the documents between the two answer, but the document's own; where there are none, that of the one
-    kept. So whoever puts a bridge between documents of others answers for what it joins, and they do not.
+    Charged are the sources of the documents between the two, except the document's own; without any, the source of the
+    one kept. So whoever bridges documents of others is charged for what the bridge joins, and they are not.
 
     Parameters
     ----------
     chosen, heads : int64 [n]
-        Positions of the document kept for each, and of the one that stands for each shingle set.
+        Position of the document kept for each, and of the head of its shingle set.
     sources : int64 [n]
     edges
         Positions of heads, left and right, and similarities.
     stays : bool [n]
-        Which documents are not removed; None: those that are kept for themselves.
+        Flags of the documents that stay; None for those that are kept for themselves.
 
     Returns
     -------
@@ -62,7 +62,7 @@ def charge(
 
 
 def _find_nearer(edges: tuple[Integers, Integers, Floats], count: int, ends: Integers) -> Integers:
-    """Return for every document the next on its chain to the nearest of the ends; -1 for these and where none leads."""
+    """Return the next document on the chain of each to the nearest of the ends; -1 for the ends and without a chain."""
     left, right, similarities = edges
     steps = count_steps(left, right, count, np.unique(ends))
     tails, tips = np.concatenate((left, right)), np.concatenate((right, left))
@@ -75,7 +75,7 @@ def _find_nearer(edges: tuple[Integers, Integers, Floats], count: int, ends: Int
 
 
 def spare(documents: Integers, sources: Integers, most: int) -> Integers:
-    """Return the documents that are beyond the first `most` of a source that answers for them, ascending."""
+    """Return the documents beyond the first `most` of a source charged for them, ascending."""
     order = np.lexsort((documents, sources))
     beyond = rank(sources[order]) >= most if order.size else order.astype(bool)
     return np.unique(documents[order[beyond]])

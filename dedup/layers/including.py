@@ -9,8 +9,8 @@ import pyarrow.compute as pc
 from dedup.engine.engine import Batches
 from dedup.kernels import Flags, Hashes, Integers
 from dedup.kernels.runs.bounds import mark_firsts, rank
-from dedup.kernels.runs.counting import count_groups, drop_repeated
-from dedup.kernels.runs.groups import bound_groups, join_groups
+from dedup.kernels.runs.counting import count_groups
+from dedup.kernels.runs.groups import bound_groups, drop_repeated, join_groups
 from dedup.kernels.sets import containment
 from dedup.kernels.sets.jaccard import bin_similarities, count_shared
 from dedup.kernels.sets.shingles import shingle

@@ -12,7 +12,8 @@ import pyarrow.compute as pc
 from dedup.engine.engine import Batches, Engine, Rows, Shuffle, describe
 from dedup.kernels.ids import to_doc_ids
 from dedup.kernels.runs.bounds import mark_firsts
-from dedup.kernels.runs.counting import UNBOUNDED, add_groups, count_groups, drop_repeated
+from dedup.kernels.runs.counting import UNBOUNDED, add_groups, count_groups
+from dedup.kernels.runs.groups import drop_repeated
 from dedup.kernels.text import lines
 from dedup.kernels.text.tokenizer import Tokenizer
 from dedup.layers.layer import Found

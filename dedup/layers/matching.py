@@ -9,8 +9,8 @@ import pyarrow.compute as pc
 
 from dedup.engine.engine import Batches
 from dedup.kernels.runs.bounds import mark_firsts
-from dedup.kernels.runs.counting import add_groups, drop_repeated
-from dedup.kernels.runs.groups import bound_groups, join_groups
+from dedup.kernels.runs.counting import add_groups
+from dedup.kernels.runs.groups import bound_groups, drop_repeated, join_groups
 from dedup.kernels.text import grams
 from dedup.kernels.text.grams import Filter, GramIndex
 from dedup.kernels.text.matches import KnownGrams, match

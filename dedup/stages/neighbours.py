@@ -41,7 +41,7 @@ def find_neighbours(
     def look(batch: pa.RecordBatch) -> pa.RecordBatch:
         named = batch.filter(pc.is_valid(batch["doc_id"]))
         counts = Counter[str]()
-        seed, other = neighbours.look(
+        seed, other = neighbours.compare_with_seeds(
             seeds,
             named["doc_id"].to_numpy(),
             named["text"],

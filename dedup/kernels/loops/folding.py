@@ -1,4 +1,4 @@
-"""Normalising UTF-8 by tables."""
+"""Normalisation of UTF-8 by tables."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ from dedup.kernels.text.folding import (
 
 @compiled
 def read_point(text: Bytes, position: int, end: int) -> tuple[Any, Any]:
-    """Return the code point that begins at a byte of 0x80 or more and its width; -1 of what is not UTF-8."""
+    """Return the code point at a byte of 0x80 or more, and its width; -1 if it is not UTF-8."""
     first = np.int64(text[position])
     if first < 0xC2 or first > 0xF4 or position + 1 >= end or text[position + 1] & 0xC0 != 0x80:
         return -1, 1
@@ -44,7 +44,7 @@ def read_point(text: Bytes, position: int, end: int) -> tuple[Any, Any]:
 
 @compiled
 def compose(first: int, second: int, folding: Folding) -> Any:  # noqa: ANN401 - an integer, Python's or NumPy's
-    """Return what two characters compose to, -1 if to nothing."""
+    """Return the composite of two characters; -1 without one."""
     if 0x1161 <= second < 0x1176:
         return 0xAC00 + ((first - 0x1100) * 21 + second - 0x1161) * 28 if 0x1100 <= first < 0x1113 else -1
     if 0x11A8 <= second < 0x11C3:
@@ -67,7 +67,7 @@ def fold(
     holes: Integers,
     hole_bounds: Integers,
 ) -> int:
-    """Normalise documents; return how many bytes the words take that are left to the Unicode database.
+    """Normalise documents; return the bytes of the words that are left to the Unicode database.
 
     -1: there is too little room for characters that take more than GROWTH times their bytes, which are rare.
 

@@ -1,4 +1,4 @@
-"""Hashing, one value at a time."""
+"""Hash of one value at a time."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Pairs of documents: numbers that repeat, distinct pairs of buckets, and how far signatures agree."""
+"""Repeated numbers, distinct pairs of buckets, and agreement of signatures."""
 
 import numpy as np
 
@@ -8,7 +8,7 @@ from dedup.kernels.loops.compiler import compiled
 
 @compiled
 def mark(numbers: Hashes, shift: np.uint64, seen: Hashes, again: Hashes) -> int:
-    """Mark the places of all numbers, and those that are marked again; return how many numbers stand at the latter."""
+    """Mark the place of every number, and the places marked twice; return the count of numbers at the latter."""
     for number in numbers:
         place = number >> shift
         bit = np.uint64(1) << (place & np.uint64(63))
@@ -57,7 +57,7 @@ def join(
     base: int,
     found: Integers,
 ) -> int:
-    """Fill in the distinct pairs, those of one document together; return how many there are, without room for any too.
+    """Fill in the distinct pairs, those of one document together; return their count, even if `found` is empty.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Hashes of consecutive tokens that roll along documents, and the grams that winnowing selects."""
+"""Rolling hashes of windows of tokens, and selection of grams by winnowing."""
 
 from typing import Any
 

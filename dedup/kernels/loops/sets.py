@@ -1,4 +1,4 @@
-"""Shingle sets, their signatures and keys, document by document, and what pairs of sets share."""
+"""Shingle sets, their signatures and band keys, and the shingles that pairs of sets share."""
 
 import numpy as np
 
@@ -207,7 +207,7 @@ def count_shared(shingles: Hashes, offsets: Integers, left: Integers, right: Int
 
 @compiled
 def place(shingles: Hashes, origins: Integers, sizes: Integers, begins: Integers, placed: Hashes) -> None:
-    """Copy sets to where they are wanted: `sizes[i]` shingles from `origins[i]` on to `begins[i]`."""
+    """Copy sets: `sizes[i]` shingles from `origins[i]` on to `begins[i]`."""
     for number in range(origins.size):
         origin, begin = origins[number], begins[number]
         for step in range(sizes[number]):

@@ -1,4 +1,4 @@
-"""Shingles counted by their leading bits, and sets cut into what is rare and what is hot."""
+"""Counts of shingles by their leading bits, and sets cut into rare and hot shingles."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from dedup.kernels.loops.hashing import mix
 
 @compiled
 def count_slots(shingles: Hashes, shift: np.uint64, most: int, counts: npt.NDArray[Any]) -> None:
-    """Count in every slot, up to `most + 1`."""
+    """Count the shingles of every slot, up to `most + 1`."""
     for shingle in shingles:
         slot = shingle >> shift
         if counts[slot] <= most:
@@ -30,7 +30,7 @@ def cut(
     hot: Integers,
     positions: Integers,
 ) -> int:
-    """Take from the lengths of prefixes what is alone in its slot, and count hot shingles.
+    """Shorten prefixes by the shingles that are alone in their slot, and count hot shingles.
 
     Fills in the positions of rare shingles that are not alone, where the prefix has room for them; returns how many.
     """

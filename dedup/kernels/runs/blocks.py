@@ -1,4 +1,4 @@
-"""Numbers packed into the binary cells of a shuffle row, and the way such rows find their partition.
+"""Numbers packed into binary cells of shuffled rows, and keys that route rows to partitions.
 
 One row of Spark costs 40 bytes and a microsecond whatever it holds; a block of a thousand 16-byte pairs costs one row.
 """
@@ -28,7 +28,7 @@ def unpack(blocks: pa.Array | pa.ChunkedArray, columns: int) -> tuple[Integers, 
 
 
 def split(targets: Integers, *columns: npt.NDArray[np.generic]) -> Iterator[tuple[int, bytes]]:
-    """Yield (target, block) with the packed rows of every target that occurs."""
+    """Yield each target that occurs, with its rows packed."""
     order = np.argsort(targets, kind="stable")
     ordered = targets[order]
     columns = tuple(column[order] for column in columns)
@@ -50,7 +50,7 @@ def lists(values: npt.NDArray[np.generic], offsets: Integers) -> pa.Array:
 
 
 def unlists(cells: pa.Array, dtype: str) -> tuple[npt.NDArray[Any], Integers]:
-    """Undo `lists` of a binary array, whose offsets are 32 bits: the values of all cells and the offsets of each."""
+    """Undo `lists` of a binary array with offsets of 32 bits; return the values of all cells and their offsets."""
     itemsize = np.dtype(dtype).itemsize
     positions = np.frombuffer(cells.buffers()[1], dtype=np.int32)[cells.offset : cells.offset + len(cells) + 1]
     data = cells.buffers()[2]
@@ -65,13 +65,13 @@ def rows(matrix: npt.NDArray[np.uint8]) -> pa.Array:
 
 
 def unrows(cells: pa.Array) -> npt.NDArray[np.uint8]:
-    """Undo `rows`; every cell is of one length, and without a cell that length is lost."""
+    """Undo `rows`: every cell has one length, which is lost without cells."""
     values, offsets = unlists(cells, "u1")
     return values.reshape(offsets.size - 1, values.size // max(offsets.size - 1, 1))
 
 
 def routes(partitions: int) -> Integers:
-    """Return for every partition the least int that Spark's hash partitioning sends there: int64 [partitions].
+    """Return for every partition the least int that Spark's hash partitioning sends there; int64 [partitions].
 
     Hashing partition numbers themselves would leave a third of the partitions empty and others with a double share.
     """

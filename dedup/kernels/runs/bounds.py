@@ -1,4 +1,4 @@
-"""Runs of equal values in sorted columns: where each begins, how far a row is into its run, which runs are longer."""
+"""Bounds of runs of equal values in sorted columns, and positions of rows in their run."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ Column = npt.NDArray[Any]
 
 
 def mark_firsts(*columns: Column) -> Flags:
-    """Tell which rows differ from the row before: bool [n].
+    """Flag the rows that differ from the row before; bool [n].
 
     Parameters
     ----------
@@ -26,13 +26,13 @@ def mark_firsts(*columns: Column) -> Flags:
 
 
 def mark_repeated(*columns: Column) -> Flags:
-    """Tell which rows equal a neighbour, so stand in a run of two or more: bool [n]."""
+    """Flag the rows in a run of two or more; bool [n]."""
     firsts = mark_firsts(*columns)
     return ~(firsts & np.append(firsts[1:], True)) if firsts.size else firsts
 
 
 def find_bounds(*columns: Column) -> Integers:
-    """Return where every run begins, and behind the last one the number of rows: int64 [runs + 1].
+    """Return the first row of every run, and at the end the number of rows; int64 [runs + 1].
 
     Examples
     --------
@@ -43,6 +43,6 @@ def find_bounds(*columns: Column) -> Integers:
 
 
 def rank(*columns: Column) -> Integers:
-    """Return how many rows of its run stand before each row: int64 [n]."""
+    """Count the rows before each row in its run; int64 [n]."""
     bounds = find_bounds(*columns)
     return np.arange(columns[0].size) - np.repeat(bounds[:-1], np.diff(bounds))

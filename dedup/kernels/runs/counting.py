@@ -16,7 +16,7 @@ UNBOUNDED = 1 << 62
 def count_groups(
     batches: Iterable[pa.RecordBatch], by: Sequence[str], of: Sequence[str], enough: Sequence[int]
 ) -> Iterator[tuple[pa.RecordBatch, Integers]]:
-    """Yield the same rows in the same order, with what their groups count.
+    """Yield the same rows in the same order, with the counts of their groups.
 
     Rows of a group are held back until it ends or one of its counts is enough, so memory does not grow with the group.
 
@@ -28,14 +28,14 @@ def count_groups(
         Columns by which the rows of a group are in ascending order, one or more. The first is counted by its distinct
         values, the second by those of both, and so on.
     enough
-        At least 1, for each of `of`: what it is counted up to.
+        Highest count of each of `of`, at least 1.
 
     Yields
     ------
     batch
         At least a row, not always whole groups.
     counts
-        int64 [len(of), rows], at most `enough`; where one of a row has reached it, the others may be less than all.
+        int64 [len(of), rows], at most `enough`; if one count of a row has reached it, the others may be incomplete.
     """
     held: list[pa.RecordBatch] = []
     last: tuple[int, ...] = ()
@@ -75,18 +75,6 @@ def count_groups(
     yield from release()
 
 
-def drop_repeated(batches: Iterable[pa.RecordBatch], by: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Yield the rows that differ from the row before in one of these columns, int64 without nulls."""
-    last: tuple[int, ...] = ()
-    for batch in batches:
-        if batch.num_rows:
-            columns = [batch[name].to_numpy() for name in by]
-            firsts = mark_firsts(*columns)
-            firsts[0] = last != tuple(int(column[0]) for column in columns)
-            last = tuple(int(column[-1]) for column in columns)
-            yield batch.filter(pa.array(firsts))
-
-
 def add_groups(
     batches: Iterable[pa.RecordBatch], by: Sequence[str], sums: Sequence[str], firsts: Sequence[str]
 ) -> Iterator[pa.RecordBatch]:
@@ -97,9 +85,9 @@ def add_groups(
     by
         Columns, int64 without nulls, by which the rows are in ascending order.
     sums
-        Columns, int64, of which a group's row has the sum.
+        Columns, int64, summed over each group.
     firsts
-        Columns of which it has the first value.
+        Columns whose first value in the group is taken.
 
     Yields
     ------

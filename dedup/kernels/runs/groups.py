@@ -1,4 +1,4 @@
-"""Groups of rows of equal keys in a stream of batches that is ordered by them."""
+"""Groups of rows of equal keys in an ordered stream of batches."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -50,12 +50,12 @@ def drop_repeated(batches: Iterable[pa.RecordBatch], by: Sequence[str]) -> Itera
 
 
 def bound_groups(batch: pa.RecordBatch, by: Sequence[str]) -> Integers:
-    """Return where the groups of a batch begin, and its length: int64 [groups + 1]."""
+    """Return the first row of each group of a batch, and at the end its length; int64 [groups + 1]."""
     return find_bounds(*(batch[name].to_numpy() for name in by))
 
 
 def _is_next(before: pa.RecordBatch, batch: pa.RecordBatch, by: Sequence[str]) -> bool:
-    """Tell whether a batch begins with the group that the one before ends with."""
+    """Return whether a batch goes on with the last group of the batch before."""
     return all(before[name][-1] == batch[name][0] for name in by)
 
 

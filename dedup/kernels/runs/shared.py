@@ -1,4 +1,4 @@
-"""Numbers that occur more than once, found without sorting the many that do not."""
+"""Numbers that occur more than once, found without sorting all."""
 
 import numpy as np
 
@@ -18,7 +18,8 @@ def find_shared(numbers: Hashes) -> Integers:
 
     Returns
     -------
-    int64 [shared and a tenth of the others at most, for hashes]
+    int64 [positions]
+        All shared numbers and, of hashes, at most a tenth of the others.
     """
     bits = max(int(numbers.size).bit_length() + SPARSITY, 6)
     shift = np.uint64(64 - bits)

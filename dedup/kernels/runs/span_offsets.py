@@ -1,4 +1,4 @@
-"""Spans of a text that has lost others, as spans of the whole text."""
+"""Offsets of spans in a text before and after cuts."""
 
 import numpy as np
 
@@ -6,13 +6,13 @@ from dedup.kernels import Integers
 
 
 def move_back(begins: Integers, ends: Integers, cuts: tuple[Integers, Integers]) -> tuple[Integers, Integers]:
-    """Return spans of a text that has lost others as spans of the whole text; these then hold what was lost in them.
+    """Map spans of a text with cuts to spans of the whole text, which include the cuts inside them.
 
     Parameters
     ----------
     begins, ends : int64 [spans]
     cuts
-        Begins and ends of what the text has lost, ascending.
+        Begins and ends of the cuts, ascending.
     """
     lost_begins, lost_ends = cuts
     lost = np.concatenate(([0], np.cumsum(lost_ends - lost_begins)))
@@ -22,7 +22,7 @@ def move_back(begins: Integers, ends: Integers, cuts: tuple[Integers, Integers])
 
 
 def unite_spans(begins: Integers, ends: Integers) -> tuple[Integers, Integers]:
-    """Return spans in ascending order of which those that overlap or touch are one."""
+    """Unite overlapping or touching spans; ascending."""
     order = np.argsort(begins, kind="stable")
     begins, furthest = begins[order], np.maximum.accumulate(ends[order])
     firsts = np.append(True, begins[1:] > furthest[:-1])[: begins.size]

@@ -1,4 +1,4 @@
-"""Containment: the share of a set's elements that another, of as many or more, has too.
+"""Containment: the share of a set's elements that another set of at least its size has too.
 
 All sets that have at least the share c of a set A are found without comparing all with all. Let m = ceil(c |A|), and P
 be any |A| - m + 1 elements of A. A set B that has none of P has at most |A| - |P| = m - 1 elements of A, fewer than
@@ -21,27 +21,27 @@ from dedup.kernels.sets.prefixes import ROUNDING
 
 
 def count_needed(sizes: Integers, threshold: float) -> Integers:
-    """Return how many elements of sets of these sizes another must have: int64 [n], at least 1."""
+    """Return the least number of shared elements for sets of these sizes, at least 1; int64 [n]."""
     needed: Integers = np.ceil(threshold * sizes - ROUNDING).astype(np.int64)
     return np.maximum(needed, 1)
 
 
 def mark_prefixes(owners: Integers, sizes: Integers, threshold: float, least: int) -> Flags:
-    """Tell which elements make the pairs of their set.
+    """Flag the elements of each set's prefix, by which it is paired.
 
     Parameters
     ----------
     owners : int64 [elements]
-        The set of each, in runs; of a set's elements those that others have too, and of a run the rarest first.
+        Set of each element, in runs, the rarest element first; only elements that several sets have.
     sizes : int64 [elements]
-        All elements of that set.
+        Size of that set.
     least
-        Elements of the smallest set that makes pairs.
+        Size of the smallest set that is paired.
 
     Returns
     -------
     bool [elements]
-        The elements that no other set has, rarer than all of these, have taken their places before.
+        Elements of one set alone, rarer than all of these, have taken places of the prefix before.
     """
     bounds = find_bounds(owners)
     shared = np.repeat(np.diff(bounds), np.diff(bounds))
@@ -51,12 +51,12 @@ def mark_prefixes(owners: Integers, sizes: Integers, threshold: float, least: in
 
 
 def pair_holders(keys: Integers, seeks: Flags, is_open: Flags) -> tuple[Integers, Integers]:
-    """Pair holders of an element that seek others with all open ones before them.
+    """Pair every seeking holder of an element with the open holders before it.
 
     Parameters
     ----------
     keys : int64 [n]
-        The element that each has, in runs; of a run the largest sets first.
+        Element of each holder, in runs, the largest set first.
     seeks, is_open : bool [n]
 
     Returns
@@ -74,12 +74,12 @@ def pair_holders(keys: Integers, seeks: Flags, is_open: Flags) -> tuple[Integers
 
 
 class Containers(NamedTuple):
-    """What becomes of n sets."""
+    """Containers of n sets, as elected."""
 
     owners: Integers
-    """Position of the set that each goes in favour of; its own of those that stay."""
+    """Representative of each set; a kept set is its own."""
     edges: Integers
-    """Number of the edge that says so, -1 of those that stay."""
+    """Edge to the representative; -1 for kept sets."""
 
 
 def elect(left: Integers, right: Integers, sizes: Integers, ranks: Integers) -> Containers:

@@ -16,11 +16,11 @@ from dedup.kernels.sets.jaccard import jaccard
 from dedup.kernels.sets.prefixes import ROUNDING
 
 HITS = 1 << 22
-"""Meetings of prefixes worked on at a time: bounds memory to about 200 MB."""
+"""Common keys of owners and holders worked on at a time: bounds memory to about 200 MB."""
 
 
 class PrefixIndex(NamedTuple):
-    """Sets to search, prepared so that those which resemble another are found fast."""
+    """Sets, indexed by the shingles of their prefixes."""
 
     shingles: Hashes
     offsets: Integers
@@ -34,11 +34,11 @@ class PrefixIndex(NamedTuple):
     keys: Hashes
     """Shingles of all prefixes, ascending."""
     owners: Integers
-    """The set whose prefix each stands in."""
+    """Set of each key."""
 
 
 def index(shingles: Hashes, offsets: Integers, floor: float) -> PrefixIndex:
-    """Prepare sets to be searched for similarities of at least `floor`, above 0.
+    """Index sets for searches of similarities of at least `floor`, above 0.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ def index(shingles: Hashes, offsets: Integers, floor: float) -> PrefixIndex:
 def search(
     indexed: PrefixIndex, shingles: Hashes, offsets: Integers
 ) -> Iterator[tuple[Integers, Integers, npt.NDArray[np.float64]]]:
-    """Yield all pairs of an indexed set and another at or above the floor: their numbers and exact Jaccard.
+    """Yield all pairs of an indexed set and another at or above the floor; their numbers and exact Jaccard.
 
     A set with Jaccard t to another holds at least t times its own size of shingles that the other has. So sets with
     fewer known shingles than that go first, most of a corpus when the index is of a sample, and their leading bits
@@ -79,7 +79,7 @@ def search(
 def pair_owners(
     keys: Hashes, owners: Integers, others: Hashes, holders: Integers
 ) -> Iterator[tuple[Integers, Integers]]:
-    """Yield the distinct pairs of an owner and a holder of one key, no pair twice.
+    """Yield the distinct pairs of an owner and a holder of an equal key, no pair twice.
 
     Parameters
     ----------
@@ -108,7 +108,7 @@ def pair_owners(
 def compare(
     left_sets: tuple[Hashes, Integers], right_sets: tuple[Hashes, Integers], left: Integers, right: Integers
 ) -> npt.NDArray[np.float64]:
-    """Return the exact Jaccard of pairs whose sides are of two collections: float64 [pairs]."""
+    """Return the exact Jaccard of pairs between two collections; float64 [pairs]."""
     one, left = np.unique(left, return_inverse=True)
     other, right = np.unique(right, return_inverse=True)
     shingles, offsets = take(*left_sets, one)
@@ -128,13 +128,13 @@ def take(shingles: Hashes, offsets: Integers, numbers: Integers) -> tuple[Hashes
 
 
 def place(shingles: Hashes, offsets: Integers, numbers: Integers, begins: Integers, placed: Hashes) -> None:
-    """Copy the sets of these numbers into `placed`, each to where it begins there."""
+    """Copy the sets of these numbers into `placed`, each from its begin on."""
     sizes = np.diff(offsets)[numbers]
     loops.sets.place(shingles, offsets[numbers], sizes, begins, placed)
 
 
 def _lead(shingles: Hashes, beginnings: Flags) -> Integers:
-    """Return the leading bits of shingles, as many as number the flags."""
+    """Return the leading bits of shingles, as an index into the flags."""
     return (shingles >> np.uint64(65 - beginnings.size.bit_length())).astype(np.int64)
 
 

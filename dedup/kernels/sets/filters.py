@@ -1,4 +1,4 @@
-"""What drops a pair before its exact comparison: the sizes of both sets, and the estimate from their signatures."""
+"""Filters of pairs before exact comparison, by the sizes of both sets and the estimate from their signatures."""
 
 import numpy as np
 import numpy.typing as npt

@@ -1,4 +1,4 @@
-"""Documents of one shingle set, and ids of several rows."""
+"""Documents of equal shingle sets, and ids that several rows have."""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ from dedup.kernels.runs.bounds import mark_firsts, mark_repeated
 
 
 def find_identical(high: Integers, low: Integers, doc_ids: Integers) -> tuple[Integers, Integers]:
-    """Return every document whose digest is that of another with a lesser id, and the least of those ids.
+    """Return every document that shares its digest with one of lesser id, and the least of these ids.
 
     Parameters
     ----------
@@ -31,7 +31,7 @@ def find_identical(high: Integers, low: Integers, doc_ids: Integers) -> tuple[In
 
 
 def find_repeated(doc_ids: Integers) -> tuple[Integers, Integers]:
-    """Return the ids that occur more than once, ascending, and how often."""
+    """Return the ids that occur more than once, ascending, and their counts."""
     ordered = np.sort(doc_ids)
     found, counts = np.unique(ordered[mark_repeated(ordered)], return_counts=True)
     return found, counts

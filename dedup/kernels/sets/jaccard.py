@@ -36,20 +36,20 @@ def jaccard(shingles: Hashes, offsets: Integers, left: Integers, right: Integers
 
 
 def count_shared(shingles: Hashes, offsets: Integers, left: Integers, right: Integers) -> Integers:
-    """Return |A and B| of pairs of sets, given as to `jaccard`: int64 [pairs]."""
+    """Return |A and B| of pairs of sets, given as to `jaccard`; int64 [pairs]."""
     shared = np.empty(left.size, dtype=np.int64)
     loops.sets.count_shared(shingles, offsets, left, right, shared)
     return shared
 
 
 def bin_similarities(similarities: npt.NDArray[np.float64]) -> Integers:
-    """Return which of BINS each similarity falls into: int64 [pairs]."""
+    """Return the bin of each similarity, one of BINS; int64 [pairs]."""
     # A bound is the double nearest to it, and so is a similarity that equals it.
     return np.searchsorted(np.arange(1, BINS) / BINS, similarities, side="right")
 
 
 def find_near_misses(left: Integers, right: Integers, similarities: npt.NDArray[np.float64], threshold: float) -> Flags:
-    """Tell which pairs are near misses: at most NEAR_MISS below the threshold, and of the CLOSEST of either document.
+    """Flag near misses: pairs at most NEAR_MISS below the threshold, among the CLOSEST of either document.
 
     At most CLOSEST times as many as there are documents. Of equally similar pairs the first are closest.
 

@@ -11,9 +11,9 @@ from dedup.kernels.runs.bounds import find_bounds, mark_firsts, mark_repeated
 FOLLOWERS = 16
 """Least number of partners that a member of a bucket over the cap chooses; as many choose it."""
 DRAWN_PAIRS = 1_000_000
-"""Pairs left uncompared whose sizes and signatures are looked at, to estimate what the cap on buckets costs."""
+"""Uncompared pairs drawn to estimate the cost of the cap on buckets, by sizes and signatures."""
 SAMPLED_PAIRS = 10_000
-"""About how many of those drawn are verified, at most."""
+"""Drawn pairs that are verified, about this many at most."""
 
 
 def band_keys(signatures: Hashes, bands: int, rows: int) -> Hashes:
@@ -113,7 +113,7 @@ def pairs(
     most
         Bounds memory: 100 bytes a pair.
     doc_ids : int64 [n]
-        If given, ascending, and members are positions in it, as are then the pairs.
+        Ascending; if given, members and pairs are positions in it.
 
     Yields
     ------
@@ -144,7 +144,7 @@ def pairs(
 def arrange(
     keys: Hashes, members: Integers, offsets: Integers, max_bucket: int | None, *, doc_ids: Integers | None = None
 ) -> tuple[Integers, Integers]:
-    """Return what `pairs` pairs: the members, those of capped buckets in circles, and the steps of every bucket.
+    """Return the members, those of capped buckets in circles, and the steps of every bucket, for `pairs.join`.
 
     Each member of a bucket is paired with as many that follow it, round the circle, as the bucket has steps; with all
     others where that is 0.
@@ -158,7 +158,7 @@ def arrange(
 
 
 def _followers(sizes: Integers, max_bucket: int) -> Integers:
-    """Return with how many that follow it a member of a capped bucket is paired."""
+    """Return the number of followers that a member of a capped bucket is paired with."""
     return np.clip(max_bucket**2 // (2 * sizes), min(FOLLOWERS, max_bucket // 2), max_bucket // 2)
 
 
@@ -174,17 +174,17 @@ def _in_circles(
 
 
 def uncompared_share(pairs: int) -> float:
-    """Return the share of so many pairs left uncompared that is drawn."""
+    """Return the share of uncompared pairs that is drawn, given their number."""
     return min(DRAWN_PAIRS / pairs, 1.0)
 
 
 def verified_share(pairs: int) -> float:
-    """Return the probability with which each of so many pairs that may be lost is verified."""
+    """Return the probability that a possibly lost pair is verified, given the number of these."""
     return min(SAMPLED_PAIRS / max(pairs, 1), 1.0)
 
 
 def thin(left: Integers, right: Integers, share: float) -> Flags:
-    """Choose pairs of document ids, each with the probability `share`, the same ones every time: bool [pairs]."""
+    """Draw pairs of document ids, each with the probability `share`, the same ones every time; bool [pairs]."""
     hashes = mix(mix(left.view(np.uint64)) ^ right.view(np.uint64) ^ np.uint64(KEY_SEED))
     chosen: Flags = (hashes >> np.uint64(11)) < np.uint64(share * (1 << 53))
     return chosen
@@ -236,7 +236,7 @@ def sample_uncompared(
 
 
 def pair_counts(sizes: Integers, max_bucket: int | None) -> tuple[Integers, Integers]:
-    """Return how many pairs each bucket of `sizes` members gives and how many it leaves uncompared, int64 all."""
+    """Return the numbers of compared and of uncompared pairs of each bucket, by its number of members; int64."""
     everything = sizes * (sizes - 1) // 2
     if max_bucket is None:
         return everything, np.zeros_like(everything)

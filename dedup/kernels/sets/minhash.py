@@ -40,9 +40,9 @@ def sign(shingles: Hashes, offsets: Integers, size: int, seed: int) -> npt.NDArr
 
 
 def low_bytes(signatures: Hashes) -> npt.NDArray[np.uint8]:
-    """Return the low byte of every row, all that `estimate` needs: uint8 [n, size].
+    """Return the low byte of every row, as `estimate` takes them; uint8 [n, size].
 
-    What is stored no longer merges: the rounds are gone.
+    Low bytes no longer merge: the rounds are gone.
     """
     return signatures.astype(np.uint8)
 
@@ -57,6 +57,6 @@ def estimate(left: npt.NDArray[np.uint8], right: npt.NDArray[np.uint8]) -> npt.N
 
 
 def correct(agreement: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Return the estimates that shares of equal low bytes stand for."""
+    """Return the estimates of Jaccard similarity for shares of equal low bytes."""
     corrected: npt.NDArray[np.float64] = (agreement - 1 / 256) / (1 - 1 / 256)
     return corrected

@@ -30,7 +30,7 @@ def join(
     doc_ids: Integers,
     check: Callable[[int], None] | None = None,
 ) -> Integers:
-    """Return the distinct pairs of `lsh.pairs` as `encode` has them, ascending.
+    """Return the distinct pairs of `lsh.pairs`, encoded by `encode`; ascending.
 
     The loop takes one document after the other and marks those that share a bucket with it, so that a pair of
     many buckets is seen as often as it has buckets, but sorted and stored once.
@@ -59,7 +59,7 @@ def join(
 def select_distinct(
     batches: Iterable[tuple[Integers, Integers]], check: Callable[[int], None] | None = None
 ) -> Integers:
-    """Return the distinct pairs of all batches as `encode` has them, ascending.
+    """Return the distinct pairs of all batches, encoded by `encode`; ascending.
 
     Pairs wait until they are as many as those found before, so each is sorted a few times however many batches there
     are. Takes up to 40 bytes of memory for a distinct pair, or for one of WAITING.
@@ -92,7 +92,7 @@ def sort_distinct(numbers: Integers) -> Integers:
 
 
 def find_known(numbers: Integers, known: Integers) -> Flags:
-    """Tell which numbers are among the known ones. `np.isin` sorts both together, which takes longer."""
+    """Flag the numbers that are among the known ones. `np.isin` sorts both together, which takes longer."""
     if not known.size:
         return np.zeros(numbers.size, dtype=bool)
     known = np.sort(known)

@@ -1,4 +1,4 @@
-"""The prefixes of exact mode, which stand in for band keys, of sets held in memory."""
+"""Prefixes of sets, the keys of exact mode in place of band keys."""
 
 import numpy as np
 
@@ -6,13 +6,13 @@ from dedup.kernels import Hashes, Integers
 from dedup.kernels.runs.shared import find_shared
 
 ROUNDING = 1e-9
-"""Keeps a product such as 0.8 x 5 = 4.000000000000001 from asking for one element too many."""
+"""Tolerance that keeps a product such as 0.8 x 5 = 4.000000000000001 from asking for one element too many."""
 
 
 def select_prefixes(
     shingles: Hashes, offsets: Integers, copies: Integers, threshold: float
 ) -> tuple[Hashes, Integers, int]:
-    """Return the shared shingles in the prefix of every set and the number of the set that each stands in.
+    """Return the shared shingles in the prefix of every set, and the set of each.
 
     Two sets with Jaccard at least t share one of the first `n - ceil(t n) + 1` shingles of each, in any one order of
     all shingles: rarest first makes the fewest pairs [1]_. A shingle of one row only shares nothing, so it takes its
@@ -24,8 +24,8 @@ def select_prefixes(
         Ascending and distinct within a set.
     offsets : int64 [sets + 1]
     copies : int64 [sets]
-        How many equal rows have the set. Each counts: what only they have is shared, and stands in their prefix as
-        often as there are rows.
+        Number of equal rows with the set. Each counts: a shingle of these rows alone is shared, and stands in their
+        prefix once for each row.
 
     Returns
     -------
@@ -59,7 +59,7 @@ def select_prefixes(
 
 
 def _count(values: Hashes, weights: Integers) -> Integers:
-    """Return for every value the sum of the weights of all that equal it."""
+    """Sum for every value the weights of all equal values."""
     order = np.argsort(values)
     ordered = values[order]
     starts = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1]))[: ordered.size])

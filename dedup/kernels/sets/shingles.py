@@ -1,4 +1,4 @@
-"""Token hashes to sets of shingle hashes, and the digest that tells equal sets."""
+"""Sets of shingle hashes, made of token hashes, and their digest."""
 
 from itertools import pairwise
 
@@ -38,7 +38,7 @@ def shingle(tokens: Hashes, offsets: Integers, shingle_size: int, tokenizer: Tok
 
 
 def digest(shingles: Hashes, offsets: Integers) -> list[bytes]:
-    """Return 16 bytes per document, equal for equal shingle sets: XXH3-128 of the ascending little-endian shingles."""
+    """Return 16 bytes a document, equal for equal shingle sets: XXH3-128 of the ascending little-endian shingles."""
     content = shingles.astype("<u8", copy=False).data.cast("B")
     bounds = (offsets * 8).tolist()
     return [xxhash.xxh3_128_digest(content[start:end]) for start, end in pairwise(bounds)]

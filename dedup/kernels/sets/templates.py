@@ -1,4 +1,4 @@
-"""Which pairs of very many sets that share a template must be compared, so that components lose none.
+"""Pairs that connect all similar sets among very many that share a template.
 
 The proof is in docs/templates.md, whose words stand here: an item is a part of a set, and the size of the whole set. A
 shingle is hot if too many items hold it, rare otherwise. Items that share a rare shingle are paired. Items that share
@@ -22,17 +22,17 @@ from dedup.kernels.sets.jaccard import count_shared
 from dedup.kernels.sets.prefixes import ROUNDING
 
 SPARSITY = 2
-"""Bits by which slots, in which shingles are counted, outnumber them."""
+"""Bits by which slots outnumber the shingles counted in them."""
 MARK_SEED = 0x686F74
-"""Seed of the two sums by which hot parts are told apart."""
+"""Seed of the two sums that identify hot parts."""
 WHOLE = 2
-"""Items of which all pairs are compared, in terms of what makes a shingle hot."""
+"""Most items of which all pairs are compared, as a multiple of the items that make a shingle hot."""
 EXACT = 8
-"""How much larger a bucket of exact mode may be: it is for small corpora, and edges left out would be missed there."""
+"""Factor by which a bucket of exact mode may be larger: small corpora, in which omitted edges would be missed."""
 
 
 def choose_cap(max_bucket: int, mode: str) -> int:
-    """Return the members of the largest bucket of which all pairs are compared."""
+    """Return the most members of a bucket of which all pairs are compared."""
     return max_bucket * EXACT if mode == "exact" else max_bucket
 
 
@@ -47,56 +47,56 @@ class Items(NamedTuple):
 
 
 class Slots(NamedTuple):
-    """How many shingles fall into each slot, by their leading bits; counts end where shingles are hot."""
+    """Counts of shingles by their leading bits; they end where shingles are hot."""
 
     counts: npt.NDArray[Any]
     shift: np.uint64
 
 
 class Cut(NamedTuple):
-    """What the slots make of n items."""
+    """Items cut into rare and hot shingles by the slots."""
 
     values: Hashes
-    """The rare shingles of all prefixes, as many as may be shared."""
+    """Rare shingles of all prefixes."""
     owners: Integers
     hot: Integers
-    """Hot shingles of every item: int64 [n]."""
+    """Number of hot shingles of every item; int64 [n]."""
 
 
 class Centres(NamedTuple):
-    """Items whose hot parts may make them similar to others, and the centre of each hot part."""
+    """Items that may be similar to others through their hot parts, and the centre of each hot part."""
 
     items: Integers
     """Ascending."""
     centres: Integers
-    """Ascending, those of all hot parts."""
+    """Centres of all hot parts, ascending."""
     places: Integers
-    """Which of the centres each item has."""
+    """Number of each item's centre in `centres`."""
     room: Floats
-    """What two items may have besides this hot part and still be similar."""
+    """Most shingles besides the hot part that two similar items have together."""
     extra: Integers
-    """What each item has besides it."""
+    """Number of each item's shingles besides its hot part."""
 
 
 class ItemPairs(NamedTuple):
-    """Pairs of items, perhaps with repetitions."""
+    """Pairs of items, possibly repeated."""
 
     left: Integers
     right: Integers
     undecided: Integers
-    """Items among which similar pairs may be missing, ascending."""
+    """Items among which similar pairs may be missing; ascending."""
 
 
 def link(items: Items, threshold: float, most: int, *, exhaust: bool) -> ItemPairs:
-    """Return pairs of items, which hold all that is needed to connect those that reach the threshold.
+    """Return pairs of items that suffice to connect all pairs at or above the threshold.
 
     Parameters
     ----------
     most
-        Items that hold a rare shingle.
+        Most items that hold a rare shingle.
     exhaust
-        Whether all pairs of hot parts that differ in too many ways are compared, which takes the square of their
-        number; otherwise their items are undecided.
+        Whether hot parts of too many kinds are all compared, in the square of their number; otherwise their items are
+        undecided.
     """
     count = items.totals.size
     slots = count_slots(items.shingles, most)
@@ -114,12 +114,12 @@ def link(items: Items, threshold: float, most: int, *, exhaust: bool) -> ItemPai
 def link_centres(
     select: Callable[[], Items], found: Centres, threshold: float, most: int, *, exhaust: bool
 ) -> ItemPairs:
-    """Return the pairs of items that need their hot parts to meet.
+    """Return the pairs of items that are similar through their hot parts.
 
     Parameters
     ----------
     select
-        Returns the hot parts of the centres, of which it is not asked where they are undecided.
+        Returns the hot parts of the centres; not called if they are undecided.
     """
     none, count = np.empty(0, dtype=np.int64), found.centres.size
     best, room, deeper = np.full(count, -1), np.full(count, -np.inf), ItemPairs(none, none, none)
@@ -153,7 +153,7 @@ def _link_all(parts: Items, threshold: float) -> ItemPairs:
 
 
 def choose_bits(shingles: int) -> int:
-    """Return how many leading bits tell the slots of so many shingles."""
+    """Return the number of leading bits that number the slots, by the number of shingles."""
     return max(shingles.bit_length() + SPARSITY, 6)
 
 
@@ -168,7 +168,7 @@ def count_slots(shingles: Hashes, most: int) -> Slots:
 
 
 def cut_items(items: Items, slots: Slots, threshold: float, most: int) -> Cut:
-    """Return the rare shingles of prefixes, the fewest of their slot first, and how many are hot.
+    """Cut items: the rare shingles of their prefixes, the rarest first, and the number of hot ones.
 
     Two items that reach the threshold and share a rare shingle share one of the first
     `part - ceil(threshold * total) + 1` of each, hot ones last. Those that are alone in their slot are left out.
@@ -186,7 +186,7 @@ def cut_items(items: Items, slots: Slots, threshold: float, most: int) -> Cut:
 
 
 def shorten(values: Hashes, owners: Integers, frequencies: Hashes, lengths: Integers) -> tuple[Hashes, Integers]:
-    """Return of the rare shingles of every owner as many as `lengths` says, the rarest."""
+    """Return the rarest shingles of every owner, `lengths` of them."""
     order = np.lexsort((values, frequencies, owners))
     values, owners = values[order], owners[order]
     taken = rank(owners) < lengths[owners] if owners.size else owners.astype(bool)
@@ -194,19 +194,19 @@ def shorten(values: Hashes, owners: Integers, frequencies: Hashes, lengths: Inte
 
 
 def least_shared(totals: Integers, threshold: float) -> Integers:
-    """Return how many shingles a set must share with any that reaches the threshold."""
+    """Return the least number of shingles shared by a set and any that reaches the threshold."""
     least: Integers = np.ceil(threshold * totals - ROUNDING).astype(np.int64)
     return least
 
 
 def pair_shared(values: Hashes, owners: Integers, count: int) -> Integers:
-    """Return the distinct pairs of owners, below `count`, of one value, as from `pairs.encode`."""
+    """Return the distinct pairs of owners of an equal value, as from `pairs.encode`; owners are below `count`."""
     keys, members, offsets = lsh.group(values, owners)
     return pairs.join(keys, members, offsets, None, doc_ids=np.arange(count))
 
 
 def sum_marks(shingles: Hashes, owners: Integers, count: int) -> Hashes:
-    """Return the marks of hot parts, or what some of their shingles add to them: uint64 [count, 2]."""
+    """Return the marks of hot parts, or the part that some of their shingles add; uint64 [count, 2]."""
     marks = np.zeros((count, 2), dtype=np.uint64)
     for column, seed in enumerate(expand(MARK_SEED, 2)):
         np.add.at(marks[:, column], owners, mix(shingles ^ seed))
@@ -214,7 +214,7 @@ def sum_marks(shingles: Hashes, owners: Integers, count: int) -> Hashes:
 
 
 def has_enough(hot: Integers, totals: Integers, threshold: float) -> Flags:
-    """Tell whose hot shingles are as many as a similar pair shares."""
+    """Flag the items whose hot shingles alone could reach the threshold."""
     enough: Flags = hot >= np.maximum(least_shared(totals, threshold), 1)
     return enough
 
@@ -222,7 +222,7 @@ def has_enough(hot: Integers, totals: Integers, threshold: float) -> Flags:
 def find_able(hot: Integers, totals: Integers, threshold: float) -> Integers:
     """Return the items that can be similar to another through hot shingles alone.
 
-    An item is left out that, with the least that any other has besides its hot part, has too much.
+    An item is left out if it has too much besides its hot part even with the item that has least.
     """
     extra, room = totals - hot, hot * (1 / threshold - 1)
     able = np.flatnonzero(has_enough(hot, totals, threshold))
@@ -232,7 +232,7 @@ def find_able(hot: Integers, totals: Integers, threshold: float) -> Integers:
 
 
 def mark_hot(items: Items, chosen: Integers, slots: Slots, most: int) -> Hashes:
-    """Return what is equal for equal hot parts of the chosen items: uint64 [chosen, 2]."""
+    """Return marks that are equal for equal hot parts of the chosen items; uint64 [chosen, 2]."""
     marks = np.empty((chosen.size, 2), dtype=np.uint64)
     loops.templates.mark(*items[:2], *slots, most, expand(MARK_SEED, 2), chosen, marks)
     return marks
@@ -258,7 +258,7 @@ def select_hot(items: Items, chosen: Integers, slots: Slots, most: int) -> Items
 
 
 def _find_best(parts: Items, links: ItemPairs, threshold: float) -> tuple[Integers, Floats]:
-    """Return the item that leaves every item the most room for what it has besides, -1 for none, and that room."""
+    """Return the partner that leaves every item the most room besides its hot part, -1 without one, and that room."""
     best, room = np.full(parts.totals.size, -1), np.full(parts.totals.size, -np.inf)
     if links.left.size:
         sizes = np.diff(parts.offsets)

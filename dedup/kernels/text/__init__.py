@@ -1,1 +1,1 @@
-"""Texts to tokens, lines and passages: where each stands, and its hash."""
+"""Texts cut into tokens, lines and passages: places and hashes."""

@@ -1,4 +1,4 @@
-"""Classes of code points: what belongs to a token."""
+"""Classes of code points, which decide the extent of a token."""
 
 from functools import cache
 from importlib.resources import files
@@ -12,7 +12,7 @@ SEPARATOR, WORD, MARK, UNSPACED, UNSPACED_MARK = range(5)
 
 @cache
 def unicode_classes() -> Bytes:
-    """Return the class of every code point, shape (0x110000,), from `unicode_classes.txt`."""
+    """Return the class of every code point, from `unicode_classes.txt`; uint8 [0x110000]."""
     numbers = {"word": WORD, "mark": MARK, "unspaced": UNSPACED, "unspaced_mark": UNSPACED_MARK}
     classes = np.zeros(0x110000, dtype=np.uint8)
     for line in files(__package__).joinpath("unicode_classes.txt").read_text("ascii").splitlines():

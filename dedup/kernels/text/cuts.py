@@ -1,4 +1,4 @@
-"""Cuts: characters that may be taken out of a text so that all other tokens stay as they are."""
+"""Cuts: characters to take out of a text so that all other tokens stay as they are."""
 
 import re
 from typing import NamedTuple
@@ -9,7 +9,7 @@ from dedup.kernels import Integers
 from dedup.kernels.text.tokenizer import Tokenizer
 
 STOP = re.compile(r"""[.!?\u2026\u061f\u06d4\u0964\u0965]['"\u2019\u201d\xbb)\]]*\s+|[\u3002\uff01\uff1f\uff61]""")
-"""What ends a sentence between two words: a full stop before white space, or one that needs none."""
+"""End of a sentence between two words: a full stop before white space, or one that needs none."""
 
 
 class Fitted(NamedTuple):
@@ -17,7 +17,7 @@ class Fitted(NamedTuple):
 
     begin: int
     end: int
-    """The token after the last; `begin` where nothing is left."""
+    """The token after the last; `begin` if nothing is left."""
     first: int
     """The first character."""
     last: int
@@ -27,7 +27,7 @@ class Fitted(NamedTuple):
 def fit(
     text: str, begins: Integers, ends: Integers, span: tuple[int, int], *, near: int, tokenizer: Tokenizer
 ) -> Fitted:
-    """Return which characters may be taken out for a span of tokens, so that all others stay the tokens they are.
+    """Fit a span of tokens to the characters that can be cut with it, so that all other tokens stay as they are.
 
     A span gives up tokens at either side where a character, with the marks on it, is of a token outside as well, and
     at its end where the tokens on both sides would grow together.
@@ -39,8 +39,8 @@ def fit(
     span
         The first token and the one after the last.
     near
-        Up to so many tokens it gives up at either side to begin and end with a sentence or line; then white space and
-        stops go with the sentence before them. 0 leaves it as it is.
+        Most tokens to give up at either side for the span to begin and end with a sentence or line; then white space
+        and stops go with the sentence before them. 0 leaves it as it is.
     """
     low, high = span
     count = begins.size
@@ -70,7 +70,7 @@ def fit(
 
 
 def _find_break(text: str, begin: int, end: int) -> int | None:
-    """Return where a sentence or line begins in what stands between two tokens."""
+    """Return the begin of a sentence or line between two tokens; None without one."""
     gap = text[begin:end]
     line = gap.rfind("\n")
     if line >= 0:

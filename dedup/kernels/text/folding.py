@@ -17,8 +17,8 @@ from dedup.kernels import Bytes, Flags, Integers
 from dedup.kernels.text.marks import BLOCK, BLOCKS, POINT_COUNT, mark_orders
 
 PLAIN, MAPPED, INERT, JOINING, UNSAFE = range(5)
-"""Kinds of characters: what folds to itself, or to something else, and begins anew; a mark that composes with nothing;
-what may compose with its predecessor; what only the database knows."""
+"""Kinds of characters. PLAIN ones fold to themselves, MAPPED ones to something else, whatever precedes them; INERT ones
+are marks that compose with nothing; JOINING ones may compose with their predecessor; UNSAFE ones need the database."""
 KIND = 7
 """Mask of the bits of a kind."""
 COMPOSED = 8
@@ -28,7 +28,7 @@ GROWTH = 3
 MOST_GROWTH = 11
 """Bytes that U+FDFA takes, which is four words; characters of more are unsafe."""
 NO_CODE = 0xFFFF
-"""Mark in the table of bytes for what is not plain ASCII."""
+"""Mark in the table of bytes for all but plain ASCII."""
 LINE_FEED, SPACE, SIGMA = 0x0A, 0x20, 0x3A3
 SECOND = 0x1FFFFF
 """Mask of the bits of a pair that hold its second character."""
@@ -44,7 +44,7 @@ class Folding(NamedTuple):
     kinds: Bytes
     """Kind and flag of every code point."""
     slots: npt.NDArray[np.int32]
-    """Number of the fold of every code point, of PLAIN ones 0, the empty fold."""
+    """Number of the fold of every code point; 0, the empty fold, for PLAIN ones."""
     ends: Integers
     """End of each fold in `pool`, where the next begins."""
     pool: Bytes
@@ -68,7 +68,7 @@ class _Lines(NamedTuple):
 
     @property
     def single(self) -> Flags:
-        """Flags of those that became one character."""
+        """Flags of the lines of one character."""
         found: Flags = np.diff(self.starts) == 2
         return found
 
@@ -79,19 +79,19 @@ class _Lines(NamedTuple):
 
     @property
     def last(self) -> Integers:
-        """The last character of each, where there is one."""
+        """The last character of each, if it has one."""
         return self.points[self.starts[1:] - 2]
 
 
 def tabulate(normalise: Callable[[str], str], table: bytes, *, lower: bool) -> Folding:
-    """Return the tables of a normalisation, in a tenth of a second.
+    """Make the tables of a normalisation, in a tenth of a second.
 
     Parameters
     ----------
     normalise
-        NFKC, then anything that acts on single characters, save what `UnicodeWords` can ask for.
+        NFKC, then any change of single characters that `UnicodeWords` can ask for.
     table
-        What stands for each byte of ASCII in a token, 0 for separators; a normalisation may leave that open.
+        Replacement of each byte of ASCII in a token, 0 for separators; the normalisation may leave these as they are.
     lower
         Whether it includes lower case, for which a sigma needs its neighbours.
     """
@@ -142,7 +142,7 @@ def tabulate(normalise: Callable[[str], str], table: bytes, *, lower: bool) -> F
 
 
 def _is_plain(block: int, normalise: Callable[[str], str]) -> bool:
-    """Tell whether normalising changes nothing of a block without marks, as of nearly all of Unicode."""
+    """Return whether normalising leaves a block without marks as it is, as nearly all of Unicode."""
     text = "".join(map(chr, range(block, block + BLOCK)))
     return normalise(text) == text == unicodedata.normalize("NFD", text)
 

@@ -1,4 +1,4 @@
-"""Consecutive tokens of documents that stand in other texts too: hashed, filtered and looked up."""
+"""Grams, runs of consecutive tokens, of documents and of texts to search for: hashed, filtered and looked up."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -16,7 +16,7 @@ SPARSITY = 4
 
 
 class Filter(NamedTuple):
-    """What tells most grams of documents that are none of the texts', in two to four bytes for each of these.
+    """Bloom filter of the texts' grams, in two to four bytes for each.
 
     Two bits of each are set [1]_; of other grams one in 64 finds both set, or fewer.
 
@@ -26,9 +26,9 @@ class Filter(NamedTuple):
     """
 
     sizes: tuple[int, ...]
-    """Tokens that grams have, ascending."""
+    """Sizes of the grams in tokens, ascending."""
     bits: Bytes
-    """2^n bits, the first of a byte its highest."""
+    """Bits, 2^n of them, the first of a byte its highest."""
 
 
 class GramIndex(NamedTuple):
@@ -44,7 +44,7 @@ class GramIndex(NamedTuple):
 
 
 class Occurrences(NamedTuple):
-    """Where the grams of an index stand, ascending by gram, text and place."""
+    """Places of the grams of an index, ascending by gram, text and place."""
 
     grams: Integers
     texts: Integers
@@ -65,7 +65,7 @@ class Hits(NamedTuple):
 
 
 def index(tokens: Hashes, offsets: Integers, size: int, tokenizer: Tokenizer) -> tuple[GramIndex, Occurrences]:
-    """Prepare texts to be found: all their runs of `size` tokens, or all tokens of a shorter text as one.
+    """Index texts: all their runs of `size` tokens, or all tokens of a shorter text as one.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ def index(tokens: Hashes, offsets: Integers, size: int, tokenizer: Tokenizer) ->
     size
         From 1 to 64.
     tokenizer
-        Its seed or key decides what each place weighs.
+        Source of the tokens; its seed and key decide the weight of each place.
     """
     counts = np.diff(offsets)
     owned = np.where(counts > 0, np.maximum(counts - size + 1, 1), 0)
@@ -100,7 +100,7 @@ def index(tokens: Hashes, offsets: Integers, size: int, tokenizer: Tokenizer) ->
 def find(tokens: Hashes, offsets: Integers, known: Filter, size: int, tokenizer: Tokenizer) -> Hits:
     """Return the grams of documents that pass a filter; `size` and `tokenizer` as for `index`.
 
-    It takes a multiplication a token for each of `size` tokens at most, and a look at a bit for each size there is.
+    Cost: at most `size` multiplications a token, and a look at a bit for each size.
     """
     first_weights, second_weights = _weigh(size, tokenizer)
     integers, hashes = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.uint64)
@@ -121,7 +121,7 @@ def find(tokens: Hashes, offsets: Integers, known: Filter, size: int, tokenizer:
 
 
 def look_up(known: GramIndex, high: Hashes, low: Hashes) -> Integers:
-    """Return the numbers of grams, -1 of those that are not known: int64 [n]."""
+    """Return the numbers of grams, -1 for unknown ones; int64 [n]."""
     if not known.high.size:
         return np.full(high.size, -1)
     places = np.searchsorted(known.high, high)
@@ -135,7 +135,7 @@ def look_up(known: GramIndex, high: Hashes, low: Hashes) -> Integers:
 
 
 def _weigh(size: int, tokenizer: Tokenizer) -> tuple[Hashes, Hashes]:
-    """Return what the tokens of a gram weigh in either half of its hash."""
+    """Return the weights of a gram's tokens for either half of its hash."""
     weights = weigh(2 * size, tokenizer.seed, tokenizer.key)
     return weights[:size], weights[size:]
 
@@ -151,7 +151,7 @@ def _roll(tokens: Hashes, sizes: Sequence[int], weights: Hashes) -> Iterator[tup
 
 
 def _hash(tokens: Hashes, places: Integers, sizes: Integers, weights: Hashes) -> Hashes:
-    """Return the hash of the run of each of these places and sizes."""
+    """Return the hashes of the runs of these places and sizes."""
     sums = sizes.astype(np.uint64) * GOLDEN
     for step in range(int(sizes.max(initial=0))):
         longer = np.flatnonzero(sizes > step)
@@ -167,7 +167,7 @@ def _set_bits(*hashes: Hashes) -> Bytes:
 
 
 def _read_bit(bits: Bytes, hashes: Hashes) -> Flags:
-    """Tell of which hashes the bit is set that their leading bits number."""
+    """Flag the hashes whose bit, numbered by their leading bits, is set."""
     places = hashes >> np.uint64(64 - (bits.size * 8).bit_length() + 1)
     flags: Flags = (bits[places >> np.uint64(3)] << (places & np.uint64(7)).astype(np.uint8)) & 0x80 > 0
     return flags

@@ -1,4 +1,4 @@
-"""Lines of texts, or paragraphs: where each stands and what it says, as a digest."""
+"""Lines of texts, or paragraphs, with their places and digests."""
 
 from itertools import pairwise
 from typing import NamedTuple
@@ -15,13 +15,13 @@ class TextLines(NamedTuple):
     """The lines of n texts that count, end to end."""
 
     offsets: Integers
-    """int64 [n + 1]: text i owns `begins[offsets[i]:offsets[i + 1]]`."""
+    """Text i owns `begins[offsets[i]:offsets[i + 1]]`; int64 [n + 1]."""
     begins: Integers
-    """Characters of the text, int64 [lines], ascending within a text."""
+    """First character of each, ascending within a text; int64 [lines]."""
     ends: Integers
-    """Behind the line end; of a paragraph, behind the blank lines that follow it."""
+    """The character behind the line end; for a paragraph, behind the blank lines that follow it."""
     high: Integers
-    """First half of a digest of 128 bits, int64 [lines]."""
+    """First half of a digest of 128 bits; int64 [lines]."""
     low: Integers
 
 

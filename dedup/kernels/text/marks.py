@@ -1,4 +1,4 @@
-"""NFKC in time that grows with the length of a text: `unicodedata` sorts the marks of a run by insertion.
+"""NFKC in linear time: `unicodedata` sorts the marks of a run by insertion.
 
 Normalising puts marks that follow one another into canonical order, ascending by combining class and stable [1]_. Of n
 marks in no order that takes `unicodedata.normalize` the square of n: 37 seconds for 200 kB. A long run is sorted here
@@ -27,7 +27,7 @@ SHORT = 32
 
 
 def to_nfkc(text: str) -> str:
-    """Return what `unicodedata.normalize("NFKC", text)` does."""
+    """Return the NFKC form of a text, as `unicodedata.normalize` does."""
     return unicodedata.normalize("NFKC", sort_marks(text))
 
 
@@ -57,7 +57,7 @@ def _read(text: str) -> npt.NDArray[np.uint32]:
 
 
 def _find_runs(orders: Bytes) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Return where long runs of marks begin, and how many each has."""
+    """Return the begin and the length of each long run of marks."""
     bounds = np.concatenate(([-1], np.flatnonzero(orders == 0), [orders.size]))
     sizes = np.diff(bounds) - 1
     long = np.flatnonzero(sizes > SHORT)

@@ -1,4 +1,4 @@
-"""Which tokens of documents match texts, once it is known which grams count."""
+"""Matches: spans of documents whose grams stand in texts that are searched for."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
@@ -11,32 +11,32 @@ from dedup.kernels.runs.bounds import find_bounds
 
 
 class KnownGrams(NamedTuple):
-    """The grams that some document has."""
+    """Grams that occur in some document."""
 
     numbers: Integers
-    """In the index, ascending."""
+    """Numbers in the index, ascending."""
     sizes: Integers
     """Tokens of each."""
     is_common: Flags
-    """Whether more documents have it than may."""
+    """Flags of grams in more documents than count as matches."""
     offsets: Integers
-    """int64 [grams + 1]: gram i is of `texts[offsets[i]:offsets[i + 1]]`."""
+    """Gram i stands in `texts[offsets[i]:offsets[i + 1]]`; int64 [grams + 1]."""
     texts: Integers
 
 
 class MatchedSpan(NamedTuple):
-    """Tokens of a document."""
+    """Matched tokens of a document."""
 
     begin: int
     end: int
     texts: tuple[int, ...]
-    """Those that they match, ascending; of common grams none."""
+    """Matched texts, ascending; none for common grams."""
 
 
 def match(
     numbers: Integers, places: Integers, known: KnownGrams, margin: int, *, with_common: bool
 ) -> list[MatchedSpan]:
-    """Return the spans of one document, which neither overlap nor touch.
+    """Return the matched spans of one document; none overlap or touch.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ def _list_texts(known: KnownGrams, row: int) -> Sequence[int]:
 
 
 def _unite(begins: Integers, ends: Integers, rows: Integers) -> list[tuple[int, int, list[int]]]:
-    """Unite intervals that overlap or touch, each with the distinct rows of all."""
+    """Unite intervals that overlap or touch, with their distinct rows."""
     order = np.argsort(begins, kind="stable")
     begins, reach, rows = begins[order], np.maximum.accumulate(ends[order]), rows[order]
     apart = np.concatenate(([True], begins[1:] > reach[:-1]))[: begins.size]

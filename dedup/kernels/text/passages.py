@@ -1,4 +1,4 @@
-"""Passages, spans of `length` tokens or more that occur twice, found exactly without comparing every place with all.
+"""Passages, spans of at least `length` tokens that occur twice, found exactly without comparing all places.
 
 A gram is `gram_size` consecutive tokens, a window `length` of them. A window holds `width` = length - gram_size + 1
 grams. Winnowing [1]_ selects of every `width` consecutive grams of a document the one of the least hash, the rightmost
@@ -33,16 +33,16 @@ FIVE = np.uint64(5)
 
 
 class Pieces(NamedTuple):
-    """What of the documents is repeated, cut into pieces that each have another place of the same tokens."""
+    """Repeated spans of documents, cut into pieces that each occur at another place too."""
 
     doc_ids: Integers
     begins: Integers
-    """The first token of each; the pieces of a document are in order, and overlap nowhere."""
+    """First token of each; the pieces of a document are in order and do not overlap."""
     ends: Integers
     """The token after the last."""
     other_ids: Integers
     other_begins: Integers
-    """Where the same tokens begin."""
+    """First token of the other occurrence."""
 
 
 def gram_size(length: int) -> int:
@@ -98,7 +98,7 @@ def roll(tokens: Hashes, offsets: Integers, size: int, tokenizer: Tokenizer) -> 
 
 
 def find_asked(places: Integers, documents: Integers, counts: Integers, length: int) -> tuple[Integers, Integers]:
-    """Return the windows that hold one of these grams.
+    """Return the windows in question, those that hold one of these grams.
 
     Parameters
     ----------
@@ -124,7 +124,7 @@ def find_asked(places: Integers, documents: Integers, counts: Integers, length: 
 
 
 def unite(begins: Integers, ends: Integers) -> tuple[Integers, Integers]:
-    """Return the union of intervals in ascending order as intervals that neither overlap nor touch."""
+    """Unite ascending intervals that overlap or touch."""
     if not begins.size:
         return begins, ends
     reach = np.maximum.accumulate(ends)
@@ -142,16 +142,16 @@ def find_pieces(
     length: int,
     keep_first: bool,
 ) -> Pieces:
-    """Unite repeated windows to spans, and divide these by where else their tokens stand.
+    """Unite repeated windows to spans, and cut these into pieces by their other occurrences.
 
     Parameters
     ----------
     doc_ids, begins : int64 [windows]
         Document and first token of each, ascending and distinct; documents are whole.
     other_ids, other_begins : int64 [windows]
-        Another place of the same window: the first of all, or for the first any other.
+        Another occurrence of the window: the first of all, or for the first any other.
     is_first : bool [windows]
-        Whether the window stands there for the first time.
+        Flags of the first occurrences of windows.
     keep_first
         Whether the first place stays. No token of it is then repeated, though a later place of another window might
         hold it: only so every window that is taken out somewhere is left whole somewhere. What is left of a span is
@@ -160,7 +160,7 @@ def find_pieces(
     Returns
     -------
     Pieces
-        As few for each span as there can be; all of a span touch.
+        The fewest possible for each span, without gaps.
     """
     documents = np.cumsum(mark_firsts(doc_ids)) - 1
     stride = np.int64(begins.max(initial=0) + length + 1)
@@ -194,7 +194,7 @@ def find_pieces(
 
 
 def subtract(begins: Integers, ends: Integers, less_begins: Integers, less_ends: Integers) -> tuple[Integers, Integers]:
-    """Return what of the first intervals the second leave; of each, none touches another."""
+    """Return the first intervals without the second; within each collection none touch."""
     points = np.concatenate((begins, ends, less_begins, less_ends))
     steps = np.repeat([1, -1, -2, 2], [begins.size, ends.size, less_begins.size, less_ends.size])
     order = np.argsort(points, kind="stable")

@@ -1,4 +1,4 @@
-"""Tokenizers, which turn texts into tokens; `unicode_words.UnicodeWords` is the one of the text contract."""
+"""Tokenizers: strategies that cut texts into tokens. `unicode_words.UnicodeWords` is the one of the text contract."""
 
 from hashlib import blake2b
 from typing import NamedTuple, Protocol
@@ -13,18 +13,18 @@ class TokenPlaces(NamedTuple):
     """The tokens of n texts, each of its own length."""
 
     begins: Integers
-    """int64 [tokens], the first character of each in its text."""
+    """First character of each token in its text; int64 [tokens]."""
     ends: Integers
-    """The character after the last. Where a character, with the marks on it, is of two tokens, both have all of it."""
+    """The character after the last. A character that is of two tokens, with the marks on it, is of both as a whole."""
     offsets: Integers
-    """int64 [n + 1], document i owns the tokens from `offsets[i]` to `offsets[i + 1]`."""
+    """Text i owns the tokens from `offsets[i]` to `offsets[i + 1]`; int64 [n + 1]."""
     digested: Bytes
-    """What tokens are in bytes, end to end."""
+    """Bytes of the tokens, end to end."""
     widths: Integers
-    """int64 [tokens + 1], where each begins in these bytes."""
+    """Begin of each token in these bytes; int64 [tokens + 1]."""
 
     def digest(self, begin: int, end: int, key: bytes) -> bytes:
-        """Return 16 bytes that tell the tokens from `begin` to `end`: BLAKE2b of them and of their lengths in bytes.
+        """Return 16 bytes that identify the tokens from `begin` to `end`: BLAKE2b of their bytes and lengths.
 
         It shares nothing with the 64-bit hashes of tokens, and takes a nanosecond a byte.
         """

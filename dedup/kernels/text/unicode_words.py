@@ -106,7 +106,7 @@ class UnicodeWords:
 
 @cache
 def _ascii_table(words: UnicodeWords) -> bytes:
-    """Map a byte to what stands for it in a token, or to the separator; those beyond ASCII to themselves."""
+    """Map each byte to its replacement in a token, or to the separator; bytes beyond ASCII to themselves."""
 
     def fold(char: str) -> str:
         if words.case == "lower":
@@ -154,7 +154,7 @@ class _Translation(dict[int, str]):
 
 @cache
 def normaliser(words: UnicodeWords) -> Callable[[str], str]:
-    """Return what makes of a text that is not ASCII one whose tokens need only be told apart."""
+    """Return a function that normalises a text, so that its tokens need only be told apart."""
     translation = _Translation(words)
 
     def normalise(text: str) -> str:
@@ -244,7 +244,7 @@ def _hash_keyed(tokens: Bytes, lengths: Integers, words: UnicodeWords) -> Hashes
 
 
 def _locate(text: str, count: int, words: UnicodeWords) -> tuple[Integers, Integers]:
-    """Return the first and the past-the-end character of the tokens of one text, which has so many.
+    """Return the first and the past-the-end character of the `count` tokens of one text.
 
     The text is divided where normalising is sure to leave the parts alone: before characters that neither are marks nor
     join what precedes them. Each part is normalised by itself, so it is known where each character of a token is from.
@@ -272,7 +272,7 @@ def _locate(text: str, count: int, words: UnicodeWords) -> tuple[Integers, Integ
 
 @cache
 def _begins_anew(words: UnicodeWords) -> Flags:
-    """Tell of every code point whether it belongs to nothing before it: bool [0x110000]."""
+    """Flag the code points that belong to nothing before them; bool [0x110000]."""
     kinds = folding_of(words).kinds & KIND
     classes = unicode_classes()
     begins: Flags = ((kinds == PLAIN) | (kinds == MAPPED)) & (classes != MARK) & (classes != UNSPACED_MARK)

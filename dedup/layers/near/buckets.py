@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 from dedup.engine.engine import Batches, Shuffle, Tally
 from dedup.kernels import Hashes, Integers
 from dedup.kernels.runs import blocks
-from dedup.kernels.runs.counting import UNBOUNDED, count_groups, drop_repeated
-from dedup.kernels.runs.groups import join_groups
+from dedup.kernels.runs.counting import UNBOUNDED, count_groups
+from dedup.kernels.runs.groups import drop_repeated, join_groups
 from dedup.kernels.sets import lsh
 from dedup.kernels.sets.identical import find_identical
 from dedup.kernels.sets.prefixes import ROUNDING

@@ -15,7 +15,7 @@ from dedup.engine.engine import Batches, Shuffle, Tally
 from dedup.kernels import Bytes, Hashes, Integers, features, frequencies
 from dedup.kernels.runs import blocks
 from dedup.kernels.runs.bounds import mark_repeated
-from dedup.kernels.runs.counting import drop_repeated
+from dedup.kernels.runs.groups import drop_repeated
 from dedup.kernels.sets.shingles import shingle
 from dedup.kernels.text.tokenizer import Tokenizer
 from dedup.tables import arrow
