@@ -92,7 +92,7 @@ def deduplicate(
     overwrite
         Replace an existing output once the new one is whole, and discard an unfinished run with other settings.
     **keywords
-        Further settings: `threshold=0.7`, `id_column="id"`; `__` stands for the dot: `lsh__seed=2`.
+        Further settings: `threshold=0.7`, `id_column="id"`; `__` stands for the dot: `lsh__bands=30`.
 
     Returns
     -------

@@ -163,10 +163,10 @@ def test_settings_come_in_order_and_by_any_name(tmp_path):
     path = tmp_path / "settings.toml"
     path.write_text("threshold = 0.6\nlsh.bands = 10\nlsh.rows = 5\n")
 
-    config = api._load(path, "code", {"lsh.bands": 11, "lsh": {"seed": 4}}, {"lsh__bands": 12, "id_column": "key"})
+    config = api._load(path, "code", {"lsh.bands": 11, "lsh": {"recall": 0.9}}, {"lsh__bands": 12, "id_column": "key"})
 
     lsh = config.lsh
-    assert (config.threshold, lsh.bands, lsh.rows, lsh.seed, config.input.id_column) == (0.6, 12, 5, 4, "key")
+    assert (config.threshold, lsh.bands, lsh.rows, lsh.recall, config.input.id_column) == (0.6, 12, 5, 0.9, "key")
     assert config.shingles.shingle_size == dedup.load_settings(preset="code").shingles.shingle_size
     again = api._load(config, None, {"lsh": {"rows": 3}}, {})
     assert (again.lsh.rows, again.lsh.bands, again.input.id_column) == (3, 12, "key")

@@ -140,7 +140,6 @@ PARTS = {
 QUESTIONS = {"how", "of", "those", "what", "where", "who", "whose"}
 CLASSES = {
     "Buckets": 2,
-    "Candidates": 2,
     "Choice": 2,
     "Cluster": 2,
     "Compared": 2,

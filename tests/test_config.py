@@ -19,8 +19,8 @@ from dedup.settings import files as config_module
 from dedup.settings import layers as layers_module
 from dedup.settings import options as settings_module
 from dedup.settings.alerts import Alerts
-from dedup.settings.files import load_config, to_dict, to_toml
-from dedup.settings.options import Buckets, Candidates, Components, Config, Input, Lsh, Output, Shingles
+from dedup.settings.files import GONE, load_config, to_dict, to_toml
+from dedup.settings.options import Buckets, Components, Config, Input, Lsh, Output, Shingles
 from dedup.settings.rules import Count, Limit, Records, Texts
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -45,15 +45,12 @@ RANGES = {
     "passages.tokens": (10, 1000),
     "passages.drop_share": (sys.float_info.min, 1),
     "passages.min_tokens_left": (0, INT64_MAX),
-    "shingles.seed": (0, INT64_MAX),
+    "seed": (0, INT64_MAX),
     "lsh.bands": (1, 4096),
     "lsh.rows": (1, 128),
     "lsh.recall": (0, 1),
-    "lsh.seed": (0, INT64_MAX),
     "buckets.max_bucket": (2, INT64_MAX),
     "input.max_text_bytes": (1, INT64_MAX),
-    "candidates.estimate_sigmas": (0, sys.float_info.max),
-    "components.driver_edges": (0, INT64_MAX),
     "driver.search_bytes": (0, INT64_MAX),
     "lines.documents": (1, INT64_MAX),
     "lines.sources": (0, INT64_MAX),
@@ -150,7 +147,7 @@ def test_defaults_are_the_operating_point_of_the_design():
     config = Config()
 
     assert (config.threshold, config.banding, config.signature_size) == (0.8, (21, 6), 126)
-    assert (config.shingles.shingle_size, config.candidates.estimate_sigmas) == (5, 4.0)
+    assert config.shingles.shingle_size == 5
 
 
 @pytest.mark.parametrize("name", SETTINGS)
@@ -222,7 +219,8 @@ def test_file_wins_over_preset(tmp_path):
         ('input.text_column="2024"', Config(input=Input(text_column="2024"))),
         ("input.text_column=1\nmode = 2", Config(input=Input(text_column="1\nmode = 2"))),
         ("input.name_filter=*.{py,md}", Config(input=Input(name_filter="*.{py,md}"))),
-        ("components.driver_edges=1_000", Config(components=Components(driver_edges=1000))),
+        ("seed=1_000", Config(seed=1000)),
+        ("components.engine=driver", Config(components=Components(engine="driver"))),
         ("lsh={bands = 9, rows = 13}", Config(lsh=Lsh(bands=9, rows=13))),
         ("alerts.removal_rate_above=1", Config(alerts=Alerts(removal_rate_above=1.0))),
         ("alerts.removal_rate_above=", Config()),
@@ -288,21 +286,13 @@ def test_fault_in_a_preset_names_the_preset(tmp_path, monkeypatch):
         ("lsh.bands = 21.0", 'lsh.bands must be an integer from 1 to 4096, or "auto" (got 21.0)'),
         ("lsh.bands = true", 'lsh.bands must be an integer from 1 to 4096, or "auto" (got true)'),
         ("lsh.rows = 129", 'lsh.rows must be an integer from 1 to 128, or "auto" (got 129)'),
-        ("lsh.seed = -1", "lsh.seed must be a 64-bit integer of at least 0 (got -1)"),
-        (
-            f"shingles.seed = {INT64_MAX + 1}",
-            f"shingles.seed must be a 64-bit integer of at least 0 (got {INT64_MAX + 1})",
-        ),
+        ("seed = -1", "seed must be a 64-bit integer of at least 0 (got -1)"),
+        (f"seed = {INT64_MAX + 1}", f"seed must be a 64-bit integer of at least 0 (got {INT64_MAX + 1})"),
         ("shingles.shingle_size = 65", "shingles.shingle_size must be an integer from 1 to 64 (got 65)"),
         ("buckets.max_bucket = 1", "buckets.max_bucket must be a 64-bit integer of at least 2 (got 1)"),
-        ("components.driver_edges = -1", "components.driver_edges must be a 64-bit integer of at least 0 (got -1)"),
         (
-            "candidates.estimate_sigmas = -0.5",
-            "candidates.estimate_sigmas must be a finite number of at least 0 (got -0.5)",
-        ),
-        (
-            "candidates.estimate_sigmas = inf",
-            "candidates.estimate_sigmas must be a finite number of at least 0 (got Infinity)",
+            "alerts.bucket_size_p99_above = inf",
+            "alerts.bucket_size_p99_above must be a finite number of at least 0, or empty (got Infinity)",
         ),
         ("input.text_column = 3", "input.text_column must be a Unicode string (got 3)"),
         ("input.text_column = 2026-11-21", 'input.text_column must be a Unicode string (got "2026-11-21")'),
@@ -425,13 +415,39 @@ def test_an_entry_of_the_order_that_is_no_rule_is_refused_with_those_there_are(e
         ("[shingles]\nbands = 3", "shingles.bands", "lsh.bands"),
         ("[lsh]\nthreshold = 0.8", "lsh.threshold", "threshold"),
         ('"lsh.bands" = 3', '"lsh.bands"', "lsh.bands"),
-        ('"a\\nb".seed = 3', '"a\\nb".seed', "lsh.seed"),
+        ('"a\\nb".bands = 3', '"a\\nb".bands', "lsh.bands"),
     ],
 )
 def test_unknown_key_is_refused_with_the_nearest_known_one(tmp_path, text, unknown, nearest):
     path = write(tmp_path, text)
 
     assert message_of(path) == f"{path}: unknown key {unknown} (did you mean {nearest}?)"
+
+
+@pytest.mark.parametrize(
+    ("gone", "advice"),
+    [
+        ("shingles.seed = 3", "shingles.seed is no setting any more: set seed, one for all hashes"),
+        ("[lsh]\nseed = 3", "lsh.seed is no setting any more: set seed, one for all hashes"),
+        (
+            "candidates.estimate_sigmas = 4.0",
+            "candidates.estimate_sigmas is no setting any more: it is always 4; raise",
+        ),
+        ("components.driver_edges = 1", "components.driver_edges is no setting any more: it is always 5,000,000; set "),
+        ("url.scheme = 'ignore'", "url.scheme is no setting any more: leave it out, since http and https are always"),
+    ],
+)
+def test_a_setting_of_an_earlier_release_is_refused_with_what_takes_its_place(tmp_path, gone, advice):
+    path = write(tmp_path, gone)
+
+    assert message_of(path).startswith(f"{path}: {advice}")
+
+
+def test_each_setting_that_is_gone_is_unknown_and_in_the_changelog():
+    assert not GONE.keys() & SETTINGS.keys()
+    changes = (ROOT / "CHANGELOG.md").read_text("utf-8")
+
+    assert [name for name in GONE if f"`{name}`" not in changes] == []
 
 
 @pytest.mark.parametrize(
@@ -505,7 +521,7 @@ def test_file_that_is_not_utf8_names_byte_and_line(tmp_path):
         (lambda: Config(lsh={"bands": 3}), 'Config: lsh must be a table of type Lsh (got {"bands": 3})'),
         (lambda: Lsh(bands=0), 'Lsh: bands must be an integer from 1 to 4096, or "auto" (got 0)'),
         (lambda: Lsh(bands=4096, rows=5), "Lsh: bands * rows must be at most 16384 (got 20480)"),
-        (lambda: Candidates(estimate_sigmas=10**400), None),
+        (lambda: Alerts(bucket_size_p99_above=10**400), None),
     ],
 )
 def test_settings_made_in_code_obey_the_same_rules(build, message):
@@ -562,9 +578,7 @@ def strategy_of(owner):
         sizes = st.integers(1, 4096).flatmap(
             lambda bands: st.tuples(st.just(bands), st.integers(1, min(128, 16384 // bands)))
         )
-        return st.builds(
-            lambda size, seed: Lsh(bands=size[0], rows=size[1], seed=seed), sizes, st.integers(0, INT64_MAX)
-        )
+        return st.builds(lambda size, recall: Lsh(bands=size[0], rows=size[1], recall=recall), sizes, st.floats(0, 1))
     values = {}
     for entry in fields(owner):
         bounds = entry.metadata.get("range")
@@ -622,7 +636,7 @@ def test_dictionary_is_plain_and_nested():
     changed = to_dict(Config(buckets=Buckets(max_bucket=7)))
 
     assert changed["buckets"] == {"max_bucket": 7}
-    assert list(changed) == ["threshold", "engine", "mode", "layers", "profile", *TABLES]
+    assert list(changed) == ["threshold", "engine", "mode", "layers", "seed", "profile", *TABLES]
 
 
 def test_settings_load_without_the_heavy_packages():

@@ -538,7 +538,7 @@ def test_a_template_hides_no_copy(tmp_path):
     documents = [{"id": number, "text": f"{text} end{number}"} for number, text in enumerate(texts)]
     source = write(tmp_path / "in", documents)
 
-    settings = ("buckets.max_bucket=2", "lsh.bands=2", "lsh.rows=1", "lsh.seed=3", "candidates.estimate_sigmas=100")
+    settings = ("buckets.max_bucket=2", "lsh.bands=2", "lsh.rows=1", "seed=3")
     report = deduplicate(source, str(tmp_path / "out"), *settings)
 
     assert report["near"] == 30

@@ -21,6 +21,7 @@ from dedup.kernels import sample_search
 from dedup.kernels.representatives import elect
 from dedup.run.lock import TextStorage
 from dedup.run.overlap import check_apart, check_outside
+from dedup.settings.banding import SIGMAS
 from dedup.settings.files import flatten, to_dict
 from dedup.settings.options import Config
 from dedup.settings.profiles import refuse_profiles
@@ -28,7 +29,7 @@ from dedup.version import __version__
 
 FLOOR = 0.5
 """Least similarity that the exact search looks for, unless a threshold is lower."""
-FREE = ("threshold", "lsh.bands", "lsh.rows", "lsh.recall", "buckets.max_bucket", "candidates.estimate_sigmas")
+FREE = ("threshold", "lsh.bands", "lsh.rows", "lsh.recall", "buckets.max_bucket")
 """Settings in which two that share signatures may differ."""
 IDLE = ("components.", "output.", "evaluation.", "alerts.")
 """Settings without effect on an evaluation."""
@@ -168,7 +169,7 @@ def _choose(config: Config) -> sample_search.Setting:
         bands=config.banding.bands,
         rows=config.banding.rows,
         max_bucket=config.buckets.max_bucket,
-        estimate_sigmas=config.candidates.estimate_sigmas,
+        estimate_sigmas=SIGMAS,
     )
 
 

@@ -62,7 +62,7 @@ class Sample:
     @cached_property
     def signatures(self) -> Hashes:
         """One signature a document for all settings."""
-        return minhash.sign(*self.sets, self.size, self.config.lsh.seed)
+        return minhash.sign(*self.sets, self.size, self.config.seed)
 
     @cached_property
     def heads(self) -> Integers:
@@ -111,7 +111,7 @@ def bring_along(
         doc_ids=drawn.doc_ids,
         index=exact.index(*drawn.sets, floor),
         signatures=drawn.signatures,
-        signature_seed=drawn.config.lsh.seed,
+        signature_seed=drawn.config.seed,
         settings=settings,
     )
     # A document drawn is among its own neighbours.
@@ -141,7 +141,7 @@ def complete_components(corpus: Corpus, sample: Sample, threshold: float) -> tup
             doc_ids=asking,
             index=exact.index(*exact.take(*sample.sets, places), threshold),
             signatures=sample.signatures[places],
-            signature_seed=sample.config.lsh.seed,
+            signature_seed=sample.config.seed,
             settings=(),
         )
         found = corpus.find_neighbours(seeds, most=NEIGHBOURS + 1, config=sample.config)

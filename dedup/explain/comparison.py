@@ -9,6 +9,7 @@ from dedup.explain.differ import Piece, align
 from dedup.kernels.curve import least_estimate, probability
 from dedup.kernels.sets import lsh, minhash, shingles
 from dedup.kernels.text.tokenizer import Tokenizer
+from dedup.settings.banding import SIGMAS
 from dedup.settings.options import Config
 
 
@@ -36,7 +37,7 @@ def compare(config: Config, tokenizer: Tokenizer, left: str, right: str) -> Comp
     shared = np.intersect1d(one, other, assume_unique=True).size
     bands = estimate = None
     if config.mode == "lsh":
-        signatures = minhash.sign(values, offsets, config.signature_size, config.lsh.seed)
+        signatures = minhash.sign(values, offsets, config.signature_size, config.seed)
         keys, low = lsh.band_keys(signatures, *config.banding), minhash.low_bytes(signatures)
         # Documents without a token have equal signatures, and are in no bucket.
         bands = tuple((np.flatnonzero(keys[0] == keys[1]) + 1).tolist()) if one.size and other.size else ()
@@ -85,7 +86,7 @@ def _find_reason(config: Config, jaccard: float, comparison: Comparison) -> str:
         return ""
     if jaccard == 1:
         return "of one shingle set, so both are joined to the first document of it"
-    floor = least_estimate(config.threshold, config.signature_size, config.candidates.estimate_sigmas)
+    floor = least_estimate(config.threshold, config.signature_size, SIGMAS)
     if comparison.estimate < floor:
         return f"dropped, as their signatures estimate it as {comparison.estimate:.2f}, below {floor:.2f}"
     return f"not compared, as all buckets that they share have more than {config.buckets.max_bucket} documents"

@@ -6,6 +6,9 @@ from scipy.sparse.csgraph import connected_components
 
 from dedup.kernels import Integers
 
+DRIVER_EDGES = 5_000_000
+"""Edges of the largest forest that Spark's driver connects where it has the choice, a few times 16 bytes each."""
+
 
 def connect(left: Integers, right: Integers) -> tuple[Integers, Integers]:
     """Return the ends of the edges and the least id of the component each lies in.

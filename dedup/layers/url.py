@@ -22,7 +22,6 @@ ENCODED = re.compile("%[0-9A-Fa-f]{2}")
 class Form:
     """What of an address counts."""
 
-    with_scheme: bool
     with_query: bool
     tracking: Sequence[str]
     """Names of parameters that do not count, in which a star stands for any characters."""
@@ -47,7 +46,7 @@ class Form:
             return None
         protocol = parsed["protocol"]
         host, path = (ENCODED.sub(_normalise, parsed[part]) for part in ("hostname", "pathname"))
-        scheme = "" if protocol in WEB and not self.with_scheme else protocol
+        scheme = "" if protocol in WEB else protocol
         port = parsed["port"] and ":" + parsed["port"]
         search = self._sort(parsed["search"]) if self.with_query and parsed["search"] else ""
         return f"{scheme}//{host.lower().removesuffix('.')}{port}{path.rstrip('/')}{search and '?' + search}"

@@ -16,7 +16,7 @@ from dedup.plan.question import Question, check_numbers, parse_choice, parse_tar
 from dedup.plan.rates import Rates
 from dedup.plan.shuffles import Stage
 from dedup.plan.wishes import Search, Target, Wishes, crossings
-from dedup.settings.banding import Banding
+from dedup.settings.banding import SIGMAS, Banding
 from dedup.settings.layers import NEAR
 from dedup.settings.options import Config, Lsh
 from dedup.settings.profiles import refuse_profiles
@@ -47,7 +47,7 @@ def answer(question: Question) -> dict[str, Any]:
     if not question.recall and (question.candidates or limited):
         raise ConfigError("--recall must be given with other targets, as finding nothing would meet those")
     config = _settle_threshold(question, targets)
-    search = Search(threshold=config.threshold, sigmas=config.candidates.estimate_sigmas)
+    search = Search(threshold=config.threshold, sigmas=SIGMAS)
     corpus = _know_corpus(question, config)
     rates = _know_rates(question)
 

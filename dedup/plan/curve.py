@@ -25,7 +25,7 @@ def compared(similarities: Floats, bands: int, rows: int, threshold: float, sigm
     ----------
     similarities : float64 [n]
     sigmas
-        Setting `candidates.estimate_sigmas`.
+        Standard errors of the estimate filter.
 
     Returns
     -------

@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
+from dedup.kernels.components import DRIVER_EDGES
 from dedup.kernels.curve import NEAR_MISS, probability
 from dedup.kernels.sets.lsh import DRAWN_PAIRS, SAMPLED_PAIRS
 from dedup.plan.choice import Choice, cost
@@ -11,6 +12,7 @@ from dedup.plan.curve import compared
 from dedup.plan.profile import Counts, Profile, Trial
 from dedup.plan.rates import Rates
 from dedup.plan.wishes import Search
+from dedup.settings.banding import SIGMAS
 from dedup.settings.options import Config
 
 DISTANT_SHARE = 0.075
@@ -135,7 +137,7 @@ def count_rows(config: Config, corpus: Profile, trial: Trial | None = None, coun
     links, forest = found.edges + found.identical, min(found.edges + found.identical, found.members)
     engine = config.components.engine
     if engine == "auto":
-        engine = "driver" if min(links, forest) <= config.components.driver_edges else "graphframes"
+        engine = "driver" if min(links, forest) <= DRIVER_EDGES else "graphframes"
     return replace(found, links=forest if engine == "graphframes" else links, engine=engine)
 
 
@@ -208,7 +210,7 @@ def _count_by_curve(config: Config, corpus: Profile, counted: tuple[float, float
         Edges and candidates, where they are known otherwise.
     """
     bands, rows = config.banding
-    search = Search(threshold=config.threshold, sigmas=config.candidates.estimate_sigmas)
+    search = Search(threshold=config.threshold, sigmas=SIGMAS)
     choice = cost(config.banding, search, corpus, Rates())
     jaccard, partners = corpus.similarities.jaccard, corpus.similarities.partners(corpus.documents)
     identical = corpus.documents * corpus.identical

@@ -22,6 +22,7 @@ from dedup.kernels.sets.pairs import decode
 from dedup.kernels.sets.templates import Items, count_slots, cut_items
 from dedup.plan.profile import Counts, Drawn, Trial
 from dedup.plan.repeats import count_passages
+from dedup.settings.banding import SIGMAS
 from dedup.settings.options import Config
 
 SEEDS = 10
@@ -42,13 +43,13 @@ def search_drawn(drawn: Drawn, config: Config, documents: int, *, ranges: bool =
     ranges
         Whether to search with other seeds too.
     """
-    searched = _search(drawn, config, config.lsh.seed)
+    searched = _search(drawn, config, config.seed)
     # Which documents reach the layer hardly depends on the seed.
     kept = searched.found.components == np.arange(drawn.documents)
     told = count_passages(drawn, kept, config) if "passages" in config.layers else {}
     others: list[Counts] = []
     for number in range(SEEDS if ranges else 0):
-        other = _search(drawn, config, config.lsh.seed + 1 + number)
+        other = _search(drawn, config, config.seed + 1 + number)
         families, each = _count(drawn, config, other, told), _weigh_rows(drawn, other)
         # A file that is the whole corpus holds all families there are.
         is_whole = documents == drawn.documents
@@ -88,7 +89,7 @@ def _search(drawn: Drawn, config: Config, seed: int) -> _Searched:
         rows=config.banding.rows,
         # Of a random part of the documents a bucket holds that part.
         max_bucket=max(round(config.buckets.max_bucket * drawn.documents / drawn.total), 2),
-        estimate_sigmas=config.candidates.estimate_sigmas,
+        estimate_sigmas=SIGMAS,
     )
     doc_ids = np.arange(drawn.documents)
     signatures = minhash.sign(shingles, offsets, setting.size, seed)

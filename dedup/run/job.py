@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Self
 
 from dedup.errors import ConfigError
 from dedup.run.layers import check_layers
-from dedup.settings.banding import choose, find_recall
+from dedup.settings.banding import SIGMAS, choose, find_recall
 from dedup.settings.layers import PromptSet, parse_sets
-from dedup.settings.options import Candidates, Config
+from dedup.settings.options import Config
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -68,13 +68,12 @@ class Job:
 
 def _warn_of_recall(config: Config, where: str) -> None:
     """Tell if given bands and rows miss the recall that "auto" would have."""
-    sigmas, wanted = config.candidates.estimate_sigmas, config.lsh.recall
-    found = find_recall(config.threshold, config.banding, sigmas)
+    wanted = config.lsh.recall
+    found = find_recall(config.threshold, config.banding, SIGMAS)
     if config.mode == "lsh" and found < wanted - 1e-12:
-        enough = max(sigmas, Candidates().estimate_sigmas)
         LOG.warning(
-            "%s: %s bands of %s rows and candidates.estimate_sigmas = %g find a pair at the threshold of %g with a "
-            "probability of %.4f, below lsh.recall = %g; %s bands of %s rows and %g would do",
-            *(where, *config.banding, sigmas, config.threshold, found, wanted),
-            *(*choose(config.threshold, wanted, enough), enough),
+            "%s: %s bands of %s rows find a pair at the threshold of %g with a probability of %.4f, below "
+            "lsh.recall = %g; %s bands of %s rows would do",
+            *(where, *config.banding, config.threshold, found, wanted),
+            *choose(config.threshold, wanted, SIGMAS),
         )

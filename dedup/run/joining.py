@@ -113,7 +113,6 @@ def _run(growth: Growth, spark: SparkSession, job: Job, storage: Storage, worksp
             anew=growth.anew,
             connecting=Connecting(
                 engine=config.components.engine,
-                driver_edges=config.components.driver_edges,
                 checkpoints=workspace.checkpoints,
             ),
             cores=cores,

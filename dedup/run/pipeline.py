@@ -162,7 +162,7 @@ def _search(
         given = open_files(spark, job, listing, workspace, clock)
     workspace.open(identify(job, spec, given.fingerprint), overwrite=job.overwrite)
     labels = _read_labels(spark, storage, config, given.corpus.id_type)
-    connecting = Connecting(config.components.engine, config.components.driver_edges, workspace.checkpoints)
+    connecting = Connecting(config.components.engine, workspace.checkpoints)
     engine = SparkEngine(
         corpus=given.corpus,
         keep=Tables(spark, workspace),

@@ -26,6 +26,7 @@ from dedup.run.clock import Clock
 from dedup.run.layers import list_noted
 from dedup.run.profiles import PROFILES, Part, choose_parts, scan
 from dedup.run.prompts import read_prompts
+from dedup.settings.banding import SIGMAS
 from dedup.settings.keeping import parse_order
 from dedup.settings.layers import NEAR, parse_sets
 from dedup.settings.options import Config
@@ -140,7 +141,6 @@ def make_layer(name: str, part: Part) -> Layer:
     from dedup.layers.url import Form, UrlLayer  # noqa: PLC0415 - its parser is loaded where it is used
 
     form = Form(
-        with_scheme=config.url.scheme == "compare",
         with_query=config.url.query == "compare",
         tracking=config.url.tracking,
     )
@@ -179,7 +179,7 @@ def make_near(part: Part, context: Context, clock: Clock) -> NearLayer:
         search=Search(
             threshold=config.threshold,
             exact=config.mode == "exact",
-            estimate_sigmas=config.candidates.estimate_sigmas,
+            estimate_sigmas=SIGMAS,
             cap=choose_cap(config.buckets.max_bucket, config.mode),
         ),
         signing=make_signing(part, context),

@@ -8,6 +8,7 @@ import pyarrow.compute as pc
 from dedup.engines.values import Found, Search
 from dedup.layers import layer
 from dedup.run.signing import Signatures
+from dedup.settings.banding import SIGMAS
 from dedup.settings.keeping import parse_order
 from dedup.settings.layers import NEAR
 from dedup.settings.options import Config
@@ -83,7 +84,7 @@ def to_search(config: Config) -> Search:
         bands=config.banding.bands,
         rows=config.banding.rows,
         max_bucket=config.buckets.max_bucket,
-        estimate_sigmas=config.candidates.estimate_sigmas,
+        estimate_sigmas=SIGMAS,
         per_source=config.limits.per_source,
         rules=parse_order(config.keep.order, "keep"),
         by_representative=config.cluster.linkage == "representative",

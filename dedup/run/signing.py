@@ -100,7 +100,7 @@ def choose_signing(config: Config, tokenizer: Tokenizer, listing: Listing, *, as
         shingle_size=config.shingles.shingle_size,
         bands=config.banding.bands if config.mode == "lsh" else 0,
         rows=config.banding.rows,
-        signature_seed=config.lsh.seed,
+        signature_seed=config.seed,
         sample_share=sample_share(listing.size),
         holds="none" if listing.size > HELD_BYTES else holds,
     )

@@ -11,6 +11,9 @@ RELATED = ((0.25, 49.4), (0.35, 25.2), (0.45, 9.0), (0.55, 6.2), (0.65, 3.4), (0
 """Partners of a document (similarity, how many) in the corpus that the choice is made for: twenty times those that were
 measured in 3,088 pages of PowerShell-Docs, as in sixty thousand pages of one kind. In smaller corpora fewer rows cost
 less and in larger ones more, but both little: a signature of which nobody needs to know the size of the corpus."""
+SIGMAS = 4.0
+"""Standard errors that the estimate of a candidate may lie below the threshold, counted so that no greater share of
+true pairs is dropped than of a normal distribution: fewer than 1 in 10,000 at any threshold or above it."""
 ROW_SECONDS, BAND_SECONDS, PAIR_SECONDS = 25e-9, 0.52e-6, 2.0e-6
 """Of one core: a MinHash value of a document, a band's key of one, a pair of a bucket; as in `dedup.plan.rates`."""
 
@@ -35,7 +38,7 @@ def choose(
     recall
         Of 1, all bands that there may be.
     sigmas
-        Setting `candidates.estimate_sigmas`.
+        Standard errors of the estimate filter: SIGMAS in a run.
     bands, rows
         Given ones; None for any.
     """

@@ -28,7 +28,7 @@ def load_tokenizer(config: Config) -> Tokenizer:
 
 def make_tokenizer(config: Config, key: bytes) -> Tokenizer:
     """Return the tokenizer of the settings with a key that has been read; empty for none."""
-    return UnicodeWords(seed=config.shingles.seed, key=key, **asdict(config.text))
+    return UnicodeWords(seed=config.seed, key=key, **asdict(config.text))
 
 
 def _read_key(path: str) -> bytes:

@@ -29,6 +29,17 @@ _SETTINGS: Mapping[str, Field[Any]] = MappingProxyType(
     | {f"{name}.{entry.name}": entry for name, table in _TABLES.items() for entry in fields(table)}
 )
 
+GONE: Mapping[str, str] = MappingProxyType(
+    {
+        "shingles.seed": "set seed, one for all hashes",
+        "lsh.seed": "set seed, one for all hashes",
+        "candidates.estimate_sigmas": 'it is always 4; raise lsh.recall, or set mode = "exact", to find more pairs',
+        "components.driver_edges": "it is always 5,000,000; set components.engine to choose who connects",
+        "url.scheme": "leave it out, since http and https are always one address",
+    }
+)
+"""Settings of earlier releases, and the advice to whoever still gives them."""
+
 
 def load_config(
     path: str | None = None,
@@ -226,6 +237,8 @@ def _flatten(where: str, table: Mapping[str, object], prefix: str = "") -> dict[
             settings |= _flatten(where, value, f"{name}.")
         elif name in _TABLES:
             raise ConfigError(f"{where}: {name} must be a table (got {literal(value)})")
+        elif name in GONE:
+            raise ConfigError(f"{where}: {name} is no setting any more: {GONE[name]}")
         else:
             raise ConfigError(f"{where}: unknown key {name} (did you mean {_find_nearest(name)}?)")
     return settings

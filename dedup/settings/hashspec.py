@@ -39,10 +39,10 @@ class HashSpec:
             key=key_fingerprint(tokenizer.key),
             **asdict(config.text),
             shingle_size=config.shingles.shingle_size,
-            shingle_seed=config.shingles.seed,
+            shingle_seed=config.seed,
             bands=config.banding.bands if config.mode == "lsh" else 0,
             rows=config.banding.rows,
-            signature_seed=config.lsh.seed,
+            signature_seed=config.seed,
         )
 
     def difference(self, other: Self) -> dict[str, tuple[Any, Any]]:

@@ -30,10 +30,8 @@ class Url(Table):
     """Layer "url": of documents of one address, one stays."""
 
     column: str = ""
-    """Column of the addresses, dots leading to fields of structs; a null or what is no URL is like no other."""
-
-    scheme: Literal["ignore", "compare"] = "ignore"
-    """Scheme: with "ignore" http and https are one, with "compare" they are not."""
+    """Column of the addresses, dots leading to fields of structs; http and https are one, and a null or what is no
+    URL is like no other."""
 
     query: Literal["compare", "ignore"] = "compare"
     """Query: "compare" sorts its parameters and leaves out those of tracking, "ignore" leaves out all of it."""

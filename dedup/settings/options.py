@@ -10,7 +10,7 @@ from typing import Any, Literal, Self
 from dedup.errors import ConfigError
 from dedup.files.formats import FORMATS, list_creatable
 from dedup.settings.alerts import Alerts
-from dedup.settings.banding import MAX_SIGNATURE_SIZE, Banding, choose
+from dedup.settings.banding import MAX_SIGNATURE_SIZE, SIGMAS, Banding, choose
 from dedup.settings.keeping import parse_merge, parse_order
 from dedup.settings.layers import (
     NEAR,
@@ -113,9 +113,6 @@ class Shingles(Table):
     """Consecutive tokens in a shingle, an integer from 1 to 64: a larger one makes long copies stand out from common
     phrases, a smaller one forgives more edits; a document with fewer tokens has one shingle of all its tokens."""
 
-    seed: int = field(default=1, metadata={"range": Range(0)})
-    """Seed of the token hash, a 64-bit integer of at least 0."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lsh(Table):
@@ -132,9 +129,6 @@ class Lsh(Table):
     recall: float = field(default=0.998, metadata={"range": Range(0, 1)})
     """Least probability with which "auto" makes a pair at the threshold a candidate, a number of at least 0 and at most
     1; given bands and rows are taken as they are, with a warning where they miss it."""
-
-    seed: int = field(default=1, metadata={"range": Range(0)})
-    """Seed of the MinHash functions and of the band keys, a 64-bit integer of at least 0."""
 
     def __post_init__(self) -> None:
         """Check the fields, then their product."""
@@ -154,25 +148,12 @@ class Buckets(Table):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Candidates(Table):
-    """Which candidates are dropped before the exact comparison."""
-
-    estimate_sigmas: float = field(default=4.0, metadata={"range": Range(0)})
-    """Standard errors that the signatures' estimate of a candidate may lie below the threshold, counted so that no
-    greater share of true pairs is dropped than of a normal distribution, a finite number of at least 0: 4 loses fewer
-    than 1 in 10,000 at any threshold or above it, 0 up to half of those at it, and a large number drops none."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Components(Table):
     """How edges become components; the result is the same whichever engine computes it."""
 
     engine: Literal["auto", "graphframes", "driver"] = "auto"
     """Engine: "graphframes" computes on the cluster, "driver" in the driver's memory, and "auto" takes the driver for
-    forests of up to driver_edges edges."""
-
-    driver_edges: int = field(default=5_000_000, metadata={"range": Range(0)})
-    """Edges of the largest forest that "auto" sends to the driver, a 64-bit integer of at least 0."""
+    forests of up to 5 million edges."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -286,6 +267,10 @@ class Config(Table):
     "containment" for documents that others include, "contamination" for texts that models are tested by, "passages" for
     spans that occur twice."""
 
+    seed: int = field(default=1, metadata={"range": Range(0)})
+    """Seed of the hashes of tokens, of the MinHash functions and of the band keys, a 64-bit integer of at least 0;
+    signatures made with different seeds are never compared."""
+
     profile: Records = ()
     """Profiles, which have settings of their own for some of the documents, a list of tables; in a file each is a table
     [[profile]], which stands at the end (docs/profiles.md). A document is of the first whose condition holds, or else
@@ -308,9 +293,6 @@ class Config(Table):
 
     buckets: Buckets = field(default_factory=Buckets)
     """Table [buckets]."""
-
-    candidates: Candidates = field(default_factory=Candidates)
-    """Table [candidates]."""
 
     components: Components = field(default_factory=Components)
     """Table [components]."""
@@ -389,7 +371,7 @@ class Config(Table):
         bands, rows = (None if given == "auto" else given for given in (self.lsh.bands, self.lsh.rows))
         if bands is not None and rows is not None:
             return Banding(bands, rows)
-        return choose(self.threshold, self.lsh.recall, self.candidates.estimate_sigmas, bands, rows)
+        return choose(self.threshold, self.lsh.recall, SIGMAS, bands, rows)
 
     @property
     def signature_size(self) -> int:

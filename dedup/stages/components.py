@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from dedup.errors import ComponentError
-from dedup.kernels.components import connect
+from dedup.kernels.components import DRIVER_EDGES, connect
 from dedup.stages.exchange import Batches, Counters, gather
 from dedup.stages.table import Keep, Table, count_rows
 from dedup.tables.counts import Connected
@@ -27,8 +27,7 @@ class Connecting(NamedTuple):
     """How components are found."""
 
     engine: str
-    """"driver", "graphframes", or "auto": the driver for forests of up to `driver_edges` edges."""
-    driver_edges: int
+    """"driver", "graphframes", or "auto": the driver for forests of up to DRIVER_EDGES edges."""
     checkpoints: str
     """Folder for GraphFrames' own."""
 
@@ -42,9 +41,7 @@ class KeepComponents(Protocol):
         """Return the table."""
 
 
-def connect_documents(
-    keep: Keep, links: DataFrame, count: int, *, engine: str, driver_edges: int, checkpoints: str
-) -> Table[Connected]:
+def connect_documents(keep: Keep, links: DataFrame, count: int, *, engine: str, checkpoints: str) -> Table[Connected]:
     """Keep COMPONENTS of so many links: see `connect_links`."""
     used: list[str] = []
 
@@ -57,7 +54,7 @@ def connect_documents(
         used.append(str(table.counts))
         return table.frame
 
-    frame = connect_links(links, count, keep_components, Connecting(engine, driver_edges, checkpoints))
+    frame = connect_links(links, count, keep_components, Connecting(engine, checkpoints))
     return Table(frame=frame, counts=Connected(rows=int(used[1]), engine=used[0]))
 
 
@@ -69,14 +66,14 @@ def connect_links(links: DataFrame, count: int, keep: KeepComponents, connecting
     ComponentError
         When GraphFrames is required and missing, or its result contradicts the links.
     """
-    engine, driver_edges, checkpoints = connecting
+    engine, checkpoints = connecting
     spark = links.sparkSession
     forest = links
-    is_contracted = engine == "graphframes" or count > driver_edges
+    is_contracted = engine == "graphframes" or count > DRIVER_EDGES
     if is_contracted:
         forest = contract(links).persist()
         count = forest.count()
-    wanted = choose_engine(engine, count, driver_edges)
+    wanted = choose_engine(engine, count)
     chosen = available_engine(spark, wanted, required=engine == "graphframes")
     if chosen != wanted:
         LOG.warning("GraphFrames' classes are missing (see scripts/jars): the driver connects %s edges", f"{count:,}")
@@ -130,11 +127,11 @@ def contract(links: DataFrame) -> DataFrame:
     return links.select("left_id", "right_id").mapInArrow(shrink, PAIRS)
 
 
-def choose_engine(engine: str, edge_count: int, driver_edges: int) -> str:
-    """Return the engine for a forest of so many edges: `auto` takes the driver up to `driver_edges`."""
+def choose_engine(engine: str, edge_count: int) -> str:
+    """Return the engine for a forest of so many edges: `auto` takes the driver up to DRIVER_EDGES."""
     if engine != "auto":
         return engine
-    return "driver" if edge_count <= driver_edges else "graphframes"
+    return "driver" if edge_count <= DRIVER_EDGES else "graphframes"
 
 
 def available_engine(spark: SparkSession, engine: str, *, required: bool) -> str:

@@ -149,10 +149,9 @@ def _to_settings(spec: HashSpec, key_file: str) -> dict[str, object]:
     return {
         **{f"text.{name}": getattr(spec, name) for name in ("case", "accents", "digits", "tokens")},
         "shingles.shingle_size": spec.shingle_size,
-        "shingles.seed": spec.shingle_seed,
+        "seed": spec.shingle_seed,
         "lsh.bands": spec.bands,
         "lsh.rows": spec.rows,
-        "lsh.seed": spec.signature_seed,
         KEY_FILE: key_file if spec.key else "",
     }
 

@@ -22,7 +22,7 @@ from dedup.version import __version__
 
 FORMAT = 1
 """Version of the tables."""
-DECIDING = ("threshold", "mode", "lsh.", "buckets.", "candidates.", "cluster.", "keep.", "limits.", "input.id_column")
+DECIDING = ("threshold", "mode", "lsh.", "buckets.", "cluster.", "keep.", "limits.", "input.id_column")
 """Settings, or beginnings of their names, that all batches share besides those of the hash specification."""
 
 

@@ -88,7 +88,7 @@ def list_moved(capacity):
 @pytest.mark.full
 def test_ranges_over_seeds_hold_for_four_of_five_other_seeds(tmp_path):
     path = write(tmp_path / "a.parquet", make_templates(DOCUMENTS))
-    told = [list_moved(ask(path, f"lsh.seed={100 * number}", documents=DOCUMENTS)) for number in range(1, 7)]
+    told = [list_moved(ask(path, f"seed={100 * number}", documents=DOCUMENTS)) for number in range(1, 7)]
     held = Counter()
     for number, each in enumerate(told):
         for name, (_, (low, high)) in each.items():

@@ -123,7 +123,6 @@ def test_graphframes_leaves_the_session_as_it_was(spark, tmp_path):
         as_edges(spark, edges),
         len(edges),
         engine="graphframes",
-        driver_edges=0,
         checkpoints=str(tmp_path / "checkpoints"),
     )
 
@@ -144,12 +143,14 @@ def test_graphframes_leaves_the_session_as_it_was(spark, tmp_path):
         ("graphframes", 0, "graphframes"),
     ],
 )
-def test_auto_takes_the_driver_up_to_the_limit(engine, edge_count, chosen):
-    assert choose_engine(engine, edge_count, 100) == chosen
+def test_auto_takes_the_driver_up_to_the_limit(monkeypatch, engine, edge_count, chosen):
+    monkeypatch.setattr(components, "DRIVER_EDGES", 100)
+    assert choose_engine(engine, edge_count) == chosen
 
 
 @pytest.mark.parametrize(("driver_edges", "engine"), [(6, "driver"), (5, "graphframes")])
 def test_auto_counts_the_edges_of_the_forest(spark, tmp_path, monkeypatch, driver_edges, engine):
+    monkeypatch.setattr(components, "DRIVER_EDGES", driver_edges)
     monkeypatch.setattr(components, "connect_with_graphframes", lambda forest, _: connect_on_driver(forest))
     # 21 edges, in one partition, contract to a forest of 6.
     edges = [*itertools.combinations(range(7), 2)]
@@ -159,7 +160,6 @@ def test_auto_counts_the_edges_of_the_forest(spark, tmp_path, monkeypatch, drive
         as_edges(spark, edges, partitions=1),
         len(edges),
         engine="auto",
-        driver_edges=driver_edges,
         checkpoints=str(tmp_path),
     )
 

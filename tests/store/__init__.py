@@ -21,7 +21,7 @@ from tests.engines import SEED, Corpus, Row
 
 
 def tell_spec(search: Search) -> HashSpec:
-    config = load_config(settings={"lsh.bands": search.bands, "lsh.rows": search.rows, "lsh.seed": SEED})
+    config = load_config(settings={"lsh.bands": search.bands, "lsh.rows": search.rows, "seed": SEED})
     return HashSpec.of(config, UnicodeWords())
 
 

@@ -16,7 +16,7 @@ from tests.test_pipeline import make_texts
 TEXTS = make_texts(9, originals=6, copies=4)
 PARTS = {name: numbered(TEXTS[10 * place : 10 * place + 10], 100 * place) for place, name in enumerate("abc")}
 OTHER = {
-    "from its sets": ["--set", "threshold=0.6", "--set", "buckets.max_bucket=20", "--set", "lsh.seed=5"],
+    "from its sets": ["--set", "threshold=0.6", "--set", "buckets.max_bucket=20", "--set", "lsh.bands=24"],
     "from texts": ["--set", "shingles.shingle_size=2", "--set", "text.tokens=punctuation"],
 }
 

@@ -1,7 +1,7 @@
 """A batch of documents added to a store by Spark.
 
 On the driver are the files of the store, by name; the keys of buckets over the cap and the edges that these withdraw;
-edges up to `components.driver_edges`, to connect them; near misses and lists of ids up to `placement.BROADCAST_ROWS`.
+edges up to DRIVER_EDGES, to connect them; near misses and lists of ids up to `placement.BROADCAST_ROWS`.
 All else is with the executors: a task holds whole components of CELL_BYTES, about, or one that is larger.
 """
 

@@ -79,7 +79,7 @@ def verdicts(id_type: T.DataType) -> T.StructType:
 def decide(step: Step, joined: Joined, connecting: Connecting, *, anew: bool) -> Decided:
     """Connect what resembles each other, and decide who stays.
 
-    Components are found as in a single run: on the driver up to `components.driver_edges` edges of the store, by
+    Components are found as in a single run: on the driver up to DRIVER_EDGES edges of the store, by
     GraphFrames beyond.
     """
     spark, keep, reader = step.reader.spark, step.keep, step.reader
