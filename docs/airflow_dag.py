@@ -55,7 +55,7 @@ with DAG(
         properties_file=f"{DEDUP}/conf/spark-cluster.conf",
         archives=f"{DEDUP}/dist/environment.tar.gz#environment",
         jars=f"{DEDUP}/jars/graphframes.jar",
-        conf={"spark.pyspark.python": "./environment/bin/python", "spark.python.daemon.module": "dedup.run.daemon"},
+        conf={"spark.pyspark.python": "./environment/bin/python"},
         application_args=["--input", "s3a://corpora/raw", "--output", OUTPUT, "--id-column", "id"],
         # The job stops within seconds and goes on at the next try.
         execution_timeout=timedelta(hours=6),

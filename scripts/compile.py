@@ -10,14 +10,12 @@ from pathlib import Path
 
 from dedup import deduplicate
 from dedup.cli import VERBS
-from dedup.run import daemon
 
 
 def main() -> None:
     """Search copies among a few texts, with all that the workers of Spark have in memory."""
-    for verb in VERBS:
-        import_module(f"dedup.cli.{verb}")
-    daemon.warm()
+    for module in (*(f"dedup.cli.{verb}" for verb in VERBS), "dedup.run.pipeline"):
+        import_module(module)
     texts = [" ".join(f"word{each}" for each in range(first % 7, 60)) + f" {first // 2}" for first in range(60)]
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "in.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts), "utf-8")

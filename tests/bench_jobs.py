@@ -47,6 +47,6 @@ def _collect_sets(corpus: DataFrame) -> DataFrame:
 if __name__ == "__main__":
     _, job, source, target = sys.argv
     shutil.rmtree(target, ignore_errors=True)
-    session = open_session(with_workers=False)
+    session = open_session()
     {"copy": copy, "mllib": mllib}[job](session, source, target)
     session.stop()

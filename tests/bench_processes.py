@@ -7,8 +7,6 @@ from typing import Any
 
 import psutil
 
-from dedup.run.session import DAEMON
-
 POLL_SECONDS = 0.1
 
 
@@ -25,7 +23,7 @@ def watch(process: psutil.Popen, deadline: float) -> dict[str, Any]:
                 cpu_seconds[child.pid] = sum(child.cpu_times()[:2])
                 if child.name() == "java":
                     peaks["jvm_bytes"] = max(peaks["jvm_bytes"], child.memory_info().rss)
-                elif {"pyspark.daemon", DAEMON} & set(child.cmdline()):
+                elif "pyspark.daemon" in child.cmdline():
                     peaks["worker_bytes"] = max(peaks["worker_bytes"], child.memory_info().rss)
             except psutil.NoSuchProcess:
                 continue

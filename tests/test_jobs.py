@@ -197,18 +197,6 @@ def test_an_input_of_no_rows_is_refused(call, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-def test_a_run_in_memory_waits_for_no_pandas_which_others_may_import(source, tmp_path):
-    code = (
-        "import sys; from dedup.cli.run import main; import pyarrow as pa;"
-        f"assert main(['--input', {str(source)!r}, '--output', {str(tmp_path / 'out')!r}, '--id-column', 'id']) == 0;"
-        "print('pandas' in sys.modules, file=sys.stderr);"
-        "print(pa.table({'a': [1]}).to_pandas().a.tolist(), file=sys.stderr)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
-
-    assert done.stderr == "False\n[1]\n"
-
-
 @pytest.mark.full
 def test_a_fault_is_shown_with_its_traceback(source, tmp_path):
     done = start(

@@ -1,9 +1,7 @@
 """Spark's settings: how their files are read, and that Spark knows each."""
 
-import gc
 from types import SimpleNamespace
 
-import pyarrow as pa
 import pytest
 
 from dedup.run.session import LOCAL_CONF, ROOT, _has_package, read_conf
@@ -27,28 +25,6 @@ def test_a_properties_file_is_keys_and_values_and_comments(tmp_path):
     assert read_conf(file) == {"spark.a": "1", "spark.b": "x y  z", "spark.c": "a#b=c", "spark.d": "é"}
 
 
-def test_the_jvm_is_asked_once_for_a_name(spark, monkeypatch):
-    jvm = spark.sparkContext._jvm
-    found = jvm.org.apache.hadoop.fs.Path("/a"), jvm.java.lang.Math.max(1, 2), jvm.PythonUtils
-    asked = []
-    monkeypatch.setattr(jvm._gateway_client, "send_command", asked.append)
-
-    assert jvm.org.apache.hadoop.fs.Path._fqn == "org.apache.hadoop.fs.Path"
-    assert jvm.java.lang.Math._fqn == "java.lang.Math"
-    assert jvm.PythonUtils is found[2]
-    assert asked == []
-    monkeypatch.undo()
-    assert (str(found[0]), found[1]) == ("/a", 2)
-
-
-def test_what_the_jvm_does_not_have_is_no_class(spark):
-    jvm = spark.sparkContext._jvm
-
-    for _ in range(2):
-        with pytest.raises(TypeError, match="is not callable"):
-            jvm.org.apache.spark.Nothing()
-
-
 @pytest.mark.parametrize("conf", CONFS, ids=lambda path: path.name)
 def test_spark_knows_every_key_and_takes_every_value(spark, conf):
     jvm = spark.sparkContext._jvm
@@ -65,15 +41,6 @@ def test_spark_knows_every_key_and_takes_every_value(spark, conf):
     for entry in filter(None, entries.values()):
         # Fails where a size, a number or a choice is none.
         settings.get(entry)
-
-
-def test_workers_are_forked_with_all_that_lasts_in_memory(spark):
-    def look(batches):
-        yield from (pa.record_batch({"frozen": [gc.get_freeze_count()]}) for _ in batches)
-
-    [row] = spark.range(1, numPartitions=1).mapInArrow(look, "frozen long").collect()
-
-    assert row.frozen > 10_000
 
 
 @pytest.mark.parametrize(

@@ -43,10 +43,8 @@ def main(arguments: Sequence[str]) -> int:
     logging.getLogger("dedup").setLevel("WARNING")
     config = read_settings(options)
     # The engine takes a second to import, which a mistake in the settings need not wait for.
-    from dedup.files.block_pandas import block_pandas  # noqa: PLC0415
     from dedup.run.comparing import compare_snapshots, name_snapshots  # noqa: PLC0415
 
-    block_pandas()
     found = compare_snapshots(name_snapshots(options.against), config, options.output)
     _show(found.matrix, as_json=options.json)
     if options.output and not options.json:

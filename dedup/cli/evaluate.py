@@ -78,9 +78,7 @@ def main(arguments: Sequence[str]) -> int:
     from dedup.evaluate.dispatch import evaluate, needs_spark  # noqa: PLC0415
     from dedup.evaluate.evaluation import Question, check_comparable  # noqa: PLC0415
     from dedup.evaluate.show import to_table  # noqa: PLC0415
-    from dedup.files.block_pandas import block_pandas  # noqa: PLC0415
 
-    block_pandas()
     question = Question(
         inputs=options.input,
         config=config,

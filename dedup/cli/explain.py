@@ -41,9 +41,7 @@ def main(arguments: Sequence[str]) -> int:
     from dedup.explain.explanation import explain, list_top  # noqa: PLC0415
     from dedup.explain.result import Result  # noqa: PLC0415
     from dedup.explain.show import Style, to_json, to_tables, to_text  # noqa: PLC0415
-    from dedup.files.block_pandas import block_pandas  # noqa: PLC0415
 
-    block_pandas()
     result = Result(options.output)
     terminal = sys.stdout.isatty()
     style = Style(

@@ -44,10 +44,8 @@ def main(arguments: Sequence[str]) -> int:
     """Answer; return 0, 2 after a user's mistake, 1 after a fault."""
     options = parse_arguments(arguments)
     # NumPy and pyarrow take a third of a second to import, which --help need not wait for.
-    from dedup.files.block_pandas import block_pandas  # noqa: PLC0415
     from dedup.store.lookup import Store  # noqa: PLC0415
 
-    block_pandas()
     store = Store.open(options.store, key_file=options.key_file)
     rows = _read(read_lines("--input", options.input))
     while part := list(islice(rows, TOGETHER)):

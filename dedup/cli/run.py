@@ -91,13 +91,11 @@ def main(arguments: Sequence[str]) -> int:
             raise ConfigError(f"--input: must not be given where {where}")  # noqa: TRY301 - answered as any other
 
         # The engines take a second to import, which a mistake in the settings need not wait for.
-        from dedup.files.block_pandas import block_pandas  # noqa: PLC0415
         from dedup.informing import Inform  # noqa: PLC0415
         from dedup.report.show import to_table  # noqa: PLC0415
         from dedup.run.job import Job  # noqa: PLC0415
         from dedup.run.start import start  # noqa: PLC0415
 
-        block_pandas()
         paths = {"inputs": options.input or [], "output": options.output, "baseline": options.baseline}
         job = Job(**paths, config=config, overwrite=options.overwrite)
         if options.store:

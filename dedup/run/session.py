@@ -8,7 +8,6 @@ import re
 import shutil
 import sys
 import tempfile
-import threading
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,7 +21,6 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from dedup.errors import DedupError
-from dedup.run.gateway import remember_names
 
 ROOT = Path(__file__).resolve().parents[2]
 _INSTALLED = Path(__file__).resolve().parents[1] / "conf"
@@ -32,8 +30,6 @@ LOCAL_CONF = CONF / "spark-local.conf"
 LOG_CONF = CONF / "log4j2.properties"
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 GRAPHFRAMES_JAR = ROOT / "jars" / "graphframes.jar"
-DAEMON = "dedup.run.daemon"
-"""What Python workers are forked from."""
 PACKAGE, ENVIRONMENT = "dedup.zip", "environment.tar.gz"
 """What scripts/package makes: either brings the package to executors."""
 UMASK = "fs.permissions.umask-mode"
@@ -68,7 +64,7 @@ class End(NamedTuple):
     said: str
 
 
-def open_session(*, with_delta: bool = False, with_workers: bool = True) -> SparkSession:
+def open_session(*, with_delta: bool = False) -> SparkSession:
     """Return the Spark session to work in.
 
     Under spark-submit the session has the settings given there, and the package is sent to the executors unless it is
@@ -79,8 +75,6 @@ def open_session(*, with_delta: bool = False, with_workers: bool = True) -> Spar
     ----------
     with_delta
         Whether Spark on this machine downloads the jar of Delta Lake; elsewhere it is the user's to give.
-    with_workers
-        Whether it starts its Python workers at once on this machine, while the JVM loads SQL.
 
     Raises
     ------
@@ -93,8 +87,7 @@ def open_session(*, with_delta: bool = False, with_workers: bool = True) -> Spar
             _send_package(spark)
         check_workers(spark)
     else:
-        spark = _start(with_delta=with_delta, with_workers=with_workers)
-    remember_names(spark)
+        spark = _start(with_delta=with_delta)
     jvm: Any = spark.sparkContext._jvm  # noqa: SLF001 - the only door to the JVM
     java = jvm.java.lang.Runtime.version().feature()
     if not _serves(java):
@@ -206,7 +199,7 @@ def _choose_delta() -> dict[str, str]:
     return {"spark.jars.packages": package, **DELTA_SETTINGS}
 
 
-def _start(*, with_delta: bool, with_workers: bool) -> SparkSession:
+def _start(*, with_delta: bool) -> SparkSession:
     """Start Spark on this machine."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     # Workers inherit the JVM's environment, and import the package from where the driver has it.
@@ -214,7 +207,6 @@ def _start(*, with_delta: bool, with_workers: bool) -> SparkSession:
     # Spark asks for the address of this machine's name before it reads its settings, and ends where there is none.
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     settings = read_conf(LOCAL_CONF)
-    settings["spark.python.daemon.module"] = DAEMON
     settings[JAVA_OPTIONS] += f' "-Dlog4j2.configurationFile={LOG_CONF.as_uri()}"'
     if with_delta:
         settings |= _choose_delta()
@@ -225,10 +217,7 @@ def _start(*, with_delta: bool, with_workers: bool) -> SparkSession:
     conf = SparkConf().setAppName("dedup").setAll([*settings.items()])
     try:
         with _silenced_stderr():
-            context = SparkContext.getOrCreate(conf)
-            if with_workers:
-                # SQL takes two seconds of one core to load.
-                threading.Thread(target=_fork_workers, args=(context,), name="forking", daemon=True).start()
+            SparkContext.getOrCreate(conf)
             return SparkSession.builder.getOrCreate()
     except (PySparkException, Py4JError, OSError) as error:
         java = _find_java()
@@ -237,14 +226,6 @@ def _start(*, with_delta: bool, with_workers: bool) -> SparkSession:
         lines = [line for line in _read_said().splitlines() if not line.startswith(("\t", "WARNING: "))]
         why = " / ".join(filter(None, lines)) or str(error)
         raise DedupError(f"Spark did not start: {why}" + ("" if java else f"; {JAVA_NEEDED}")) from error
-
-
-def _fork_workers(context: SparkContext) -> None:
-    """Let Spark start its Python workers, as many as it has cores."""
-    count = context.defaultParallelism
-    # Whatever is wrong shows once there is work.
-    with contextlib.suppress(Py4JError, PySparkException, OSError):
-        context.parallelize(range(count), count).foreach(lambda _: None)
 
 
 def _serves(java: int) -> bool:

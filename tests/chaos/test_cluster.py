@@ -8,7 +8,7 @@ import tarfile
 import psutil
 import pytest
 
-from dedup.run.session import DAEMON, ROOT
+from dedup.run.session import ROOT
 from tests.chaos.conftest import STAGED, await_, finish, read, start
 
 SMALL = (
@@ -46,8 +46,8 @@ def test_with_workers_and_executors_killed_a_cluster_gives_the_result_of_local_m
     killed = []
 
     await_(lambda: list(partial.glob("near_signatures-*")), process)
-    await_(lambda: find(DAEMON), process)
-    for worker in find(DAEMON):
+    await_(lambda: find("pyspark.daemon"), process)
+    for worker in find("pyspark.daemon"):
         worker.send_signal(signal.SIGKILL)
     killed.append("signatures")
     for stage in shuffling:
@@ -68,8 +68,8 @@ def test_with_workers_and_executors_killed_a_cluster_gives_the_result_of_local_m
 def test_a_driver_that_searches_survives_workers_that_are_killed(master, corpus, undisturbed, tmp_path):
     process = submit(master, corpus, tmp_path / "out")
 
-    await_(lambda: find(DAEMON), process)
-    for worker in find(DAEMON):
+    await_(lambda: find("pyspark.daemon"), process)
+    for worker in find("pyspark.daemon"):
         worker.send_signal(signal.SIGKILL)
     status, said = finish(process)
 
