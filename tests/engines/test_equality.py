@@ -32,7 +32,6 @@ searches = st.builds(
     bands=st.sampled_from([8, 21]),
     rows=st.sampled_from([2, 6]),
     max_bucket=st.sampled_from([3, 150]),
-    estimate_sigmas=st.sampled_from([0.5, 4.0]),
     per_source=st.integers(0, 4),
     rules=st.lists(st.sampled_from(RULES), max_size=3).map(tuple),
     by_representative=st.booleans(),
