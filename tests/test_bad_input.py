@@ -1,12 +1,15 @@
 """What becomes of input that is odd, malformed or damaged: an answer that names it, and nothing lost."""
 
 import json
+import os
 from concurrent.futures import ThreadPoolExecutor
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
+from pyarrow import orc
 
 from dedup.errors import DataError, DedupError, SchemaError, StorageError
 from dedup.layers.near.layer import NearLayer
@@ -280,6 +283,106 @@ def test_ids_may_hold_any_character(deduplicate, tmp_path):
     deduplicate()
 
     assert {row["id"] for name in ("kept", "duplicates") for row in read(tmp_path, name)} == set(ids)
+
+
+BROKEN_STRINGS = pa.array([b"a", b"caf\xe9", b"c"], pa.binary()).view(pa.string())
+NO_UTF8 = {
+    "ids of parquet": r"ids must be UTF-8 \(got b'caf\\xe9' in {in}/a.parquet\)",
+    "ids of orc": r"ids must be UTF-8 \(got b'caf\\xe9' in {in}/a.orc\)",
+    "ids of arrow": r"ids must be UTF-8 \(got b'caf\\xe9' in {in}/a.arrow\)",
+    "a column of parquet": r"{in}/a.parquet cannot be read as parquet \(it holds b'note\\xff\\xfe', which is not",
+    "a field of arrow": r"{in}/a.arrow cannot be read as arrow \(it holds b'note\\xff\\xfe', which is not UTF-8\)",
+    "a footer of parquet": r"{in}/a.parquet cannot be read as parquet \(it holds b'te\\xff\\xfe', which is not UTF-8\)",
+    "a file": r"it holds b'{in}/b\\xff.parquet', which is not UTF-8",
+    "a folder": r"it holds b'{in}/lang=\\xff', which is not UTF-8",
+}
+"""Names and values that are no UTF-8, and what is said of them."""
+
+
+def write_no_utf8(folder, kind):
+    folder.mkdir()
+    table = pa.table({"id": list("abc"), "text": [TEXT] * 3, "note12": [{"note34": 1}] * 3})
+    if kind.startswith("ids"):
+        table = table.set_column(0, "id", BROKEN_STRINGS)
+    path = folder / f"a.{kind.rpartition(' of ')[2] if ' of ' in kind else 'parquet'}"
+    if path.suffix == ".orc":
+        orc.write_table(table, path)
+    elif path.suffix == ".arrow":
+        with pa.ipc.new_file(str(path), table.schema) as writer:
+            writer.write_table(table)
+    else:
+        pq.write_table(table, path, store_schema=False)
+    content = path.read_bytes()
+    if kind == "a column of parquet":
+        path.write_bytes(content.replace(b"note12", b"note\xff\xfe"))
+    if kind == "a field of arrow":
+        path.write_bytes(content.replace(b"note34", b"note\xff\xfe"))
+    if kind == "a footer of parquet":
+        # The path of a column, and not its name.
+        path.write_bytes(content.replace(b"\x04text\x15", b"\x04te\xff\xfe\x15"))
+    if kind == "a file":
+        (folder / os.fsdecode(b"b\xff.parquet")).hardlink_to(path)
+    if kind == "a folder":
+        (folder / os.fsdecode(b"lang=\xff")).mkdir()
+
+
+@pytest.mark.parametrize("kind", NO_UTF8)
+def test_what_is_no_utf8_ends_the_job_with_a_line_that_names_it(deduplicate, tmp_path, kind):
+    write_no_utf8(tmp_path / "in", kind)
+
+    with pytest.raises(DedupError, match=NO_UTF8[kind].replace("{in}", f"{tmp_path}/in")) as refused:
+        deduplicate()
+    assert str(refused.value).isprintable()
+    assert [path.name for path in tmp_path.iterdir()] == ["in"]
+
+
+@pytest.mark.parametrize("kind", ["ids of parquet", "a column of parquet", "a file"])
+def test_what_is_no_utf8_ends_alike_on_spark(spark, tmp_path, kind):
+    write_no_utf8(tmp_path / "in", kind)
+    config = load_config(None, None, ["input.id_column=id"])
+
+    with pytest.raises(DedupError, match=NO_UTF8[kind].replace("{in}", f"{tmp_path}/in")):
+        run(spark, Job(inputs=[str(tmp_path / "in")], output=str(tmp_path / "out"), config=config))
+
+
+def test_values_that_are_no_utf8_are_kept_as_they_are_and_read_with_a_sign_in_their_place(deduplicate, tmp_path):
+    write_parquet(tmp_path, id=list("abc"), text=BROKEN_STRINGS, note=BROKEN_STRINGS)
+
+    report = deduplicate("input.source_column=note", 'keep.merge=["first:note"]')
+
+    assert sorted(report["survival_by_source"]) == ["a", "c", "caf\N{REPLACEMENT CHARACTER}"]
+    kept = ds.dataset(tmp_path / "out" / "kept").to_table().sort_by("id")
+    assert kept["text"].cast(pa.binary()).to_pylist() == [b"a", b"caf\xe9", b"c"]
+    with pytest.raises(DataError, match=r"output.format: strings must be UTF-8 .*\(it holds b'caf\\xe9', which is not"):
+        run_in_memory(
+            Job(
+                inputs=[str(tmp_path / "in")],
+                output=str(tmp_path / "lines"),
+                config=load_config(None, None, ["input.id_column=id", "output.format=jsonl"]),
+            )
+        )
+
+
+def test_an_offset_beyond_its_buffer_is_told_and_does_not_end_the_process(deduplicate, tmp_path):
+    (tmp_path / "in").mkdir()
+    offsets, content = pa.py_buffer(np.array([0, 1, 1 << 30, 2], np.int32)), pa.py_buffer(b"abc")
+    broken = pa.Array.from_buffers(pa.string(), 3, [None, offsets, content])
+    for number, name in enumerate(("id", "text", "note")):
+        table = pa.table({"id": list("abc"), "text": [TEXT] * 3, "note": list("abc")}).set_column(number, name, broken)
+        with pa.ipc.new_file(str(tmp_path / "in" / "a.arrow"), table.schema) as writer:
+            writer.write_table(table)
+        with pytest.raises(DataError, match=r"in/a.arrow cannot be read as arrow \("):
+            deduplicate()
+
+
+def test_an_earlier_report_that_is_no_utf8_is_none(tmp_path):
+    write_lines(tmp_path, *RECORDS)
+    for name in ("report.json", "_CURRENT"):
+        (tmp_path / "old").mkdir(exist_ok=True)
+        (tmp_path / "old" / name).write_bytes(b"\xff")
+        job = Job(inputs=[f"{tmp_path}/in"], output=f"{tmp_path}/out", config=load_config(), baseline=f"{tmp_path}/old")
+        with pytest.raises(StorageError, match="must be the output of an earlier run"):
+            run_in_memory(job)
 
 
 def test_files_without_rows_count_for_nothing(deduplicate, tmp_path):

@@ -304,3 +304,5 @@ def test_integer_ids_are_asked_for_as_integers(altered):
 
     with pytest.raises(ConfigError, match=r"--id: id must be an integer, as in .* \(got 'x'\)"):
         explain(Result(str(altered)), "x")
+    with pytest.raises(ConfigError, match=r"--id: must be a Unicode string \(got \"\udcff\"\)"):
+        explain(Result(str(altered)), "\udcff")

@@ -27,6 +27,7 @@ from dedup.settings.hashspec import HashSpec
 from dedup.settings.layers import NEAR
 from dedup.settings.options import Config
 from dedup.settings.profiles import list_conditioned
+from dedup.settings.rules import require_text
 
 ROWS = {"filter": ("kept", "removed"), "annotate": ("annotated",), "ids": ("kept",)}
 """Folders of the input's rows, or of their ids, by output.mode."""
@@ -134,10 +135,10 @@ class Result:
         Raises
         ------
         ConfigError
-            When ids are integers and the given one is not.
+            When ids are integers and the given one is not, or it is no Unicode string.
         """
         try:
-            return pa.scalar(given).cast(self.id_type).as_py()
+            return pa.scalar(require_text(option, given)).cast(self.id_type).as_py()
         except pa.ArrowInvalid as error:
             raise ConfigError(f"{option}: id must be an integer, as in {self.path} (got {given!r})") from error
 

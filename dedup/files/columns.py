@@ -182,12 +182,16 @@ def to_ids(values: pa.Array, id_type: pa.DataType, path: str) -> pa.Array:
     Raises
     ------
     DataError
-        When an integer is beyond 63 bits.
+        When an integer is beyond 63 bits, or a string is not UTF-8.
     """
     try:
-        return _plain(values).cast(id_type)
+        ids = _plain(values).cast(id_type)
     except pa.ArrowInvalid as error:
         raise DataError(f"--input: ids must lie within 64 bits with a sign ({redact(path)}: {error})") from error
+    if not is_valid(ids):
+        wrong = next(each for each in ids.cast(pa.binary()).to_pylist() if each is not None and not _is_utf8(each))
+        raise DataError(f"--input: ids must be UTF-8 (got {wrong!r} in {redact(path)})")
+    return ids
 
 
 def to_text(values: pa.Array) -> pa.Array:
@@ -221,9 +225,17 @@ def is_valid(values: pa.Array) -> bool:
     return True
 
 
+def _is_utf8(value: bytes) -> bool:
+    try:
+        value.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
 def to_source(values: pa.Array) -> pa.Array:
-    """Return sources as strings."""
-    return _plain(values).cast(pa.string())
+    """Return sources as strings; what is no UTF-8 becomes U+FFFD."""
+    return to_text(_plain(values).cast(pa.string())).cast(pa.string())
 
 
 def _plain(values: pa.Array) -> pa.Array:

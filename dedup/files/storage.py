@@ -60,8 +60,11 @@ class Texts(Protocol):
 def find_result(storage: Texts, output: str) -> str:
     """Return the folder of an output's tables: its own, or that of its published version on an object store."""
     pointer = f"{output.rstrip('/')}/{CURRENT}"
-    version = storage.read_text(pointer).strip() if storage.exists(pointer) else ""
-    # One cut short by a crash names nothing.
+    try:
+        version = storage.read_text(pointer).strip() if storage.exists(pointer) else ""
+    except UnicodeDecodeError:
+        version = ""
+    # One cut short by a crash, or damaged, names nothing.
     return f"{output.rstrip('/')}/{version}" if VERSION.fullmatch(version) else output
 
 
@@ -224,13 +227,13 @@ class Storage:
         Raises
         ------
         StorageError
-            When the file system refuses.
+            When the file system refuses, or a name is not UTF-8.
         """
         system, place = resolve(path)
         with readable(path):
             found = system.get_file_info(fs.FileSelector(place, recursive=recursive, allow_not_found=True))
-        begin = len(place.rstrip("/")) + 1
-        entries = [_entry(info, info.path[begin:]) for info in found if info.type != fs.FileType.NotFound]
+            begin = len(place.rstrip("/")) + 1
+            entries = [_entry(info, info.path[begin:]) for info in found if info.type != fs.FileType.NotFound]
         return sorted(entries, key=lambda entry: entry.path)
 
     @contextlib.contextmanager

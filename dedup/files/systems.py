@@ -28,6 +28,8 @@ NAME_BYTES = 255
 """Longest name of a file or folder that common file systems take."""
 MOUNTS = "/proc/self/mountinfo"
 """Linux's list of mount points; spaces in names are escaped."""
+SHOWN_BYTES = 300
+"""Most bytes shown of a name or value that is not UTF-8."""
 CONNECT_SECONDS = 5.0
 SILENT_SECONDS = 15.0
 """Seconds that a store may send nothing amid an answer."""
@@ -41,14 +43,17 @@ def split_url(path: str) -> tuple[str, str]:
     Raises
     ------
     StorageError
-        When the path is empty, holds a NUL or a name that is too long.
+        When the path is empty, is not UTF-8, or holds a NUL or a name that is too long.
     """
     shown = redact(path)
     if not path:
         raise StorageError("'': must be a path or glob (it is empty)")
     if "\0" in path:
         raise StorageError(f"{shown!r}: must be a path or glob (it holds a NUL character)")
-    longest = max(len(name.encode("utf-8", "surrogateescape")) for name in path.split("/"))
+    try:
+        longest = max(map(len, path.encode().split(b"/")))
+    except UnicodeEncodeError:
+        raise StorageError(f"{shown!r}: must be a path or glob in UTF-8; rename it") from None
     if longest > NAME_BYTES:
         limit = f"names of at most {NAME_BYTES} bytes (got one of {longest:,})"
         raise StorageError(f"{shown[:60]!r}...: must consist of {limit}")
@@ -213,9 +218,17 @@ def readable(path: str) -> Iterator[None]:
             raise StorageError(
                 f"no space is left on the disk of {redact(path)}; make some and repeat the command"
             ) from None
-        reason = str(error.strerror or error) if isinstance(error, OSError) else str(error)
-        reason = " ".join(redact_text(reason).split())
-        raise StorageError(f"{redact(path)}: must be a path that can be read and written ({reason})") from None
+        raise StorageError(
+            f"{redact(path)}: must be a path that can be read and written ({find_reason(error)})"
+        ) from None
+
+
+def find_reason(error: Exception) -> str:
+    """Return what an error says, in one line without secrets."""
+    if isinstance(error, UnicodeDecodeError):
+        return f"it holds {error.object[:SHOWN_BYTES]!r}, which is not UTF-8"
+    said = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return " ".join(redact_text(said).split()) or type(error).__name__
 
 
 def redact_text(text: str) -> str:

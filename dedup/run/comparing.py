@@ -20,6 +20,7 @@ from dedup.settings.alerts import Alerts
 from dedup.settings.contract import load_tokenizer
 from dedup.settings.hashspec import HashSpec
 from dedup.settings.options import Config, Evaluation, Keep, Limits, Output
+from dedup.settings.rules import require_text
 from dedup.store.adding import grow
 from dedup.store.comparing import Compared, compare
 from dedup.store.snapshot import Snapshot
@@ -51,7 +52,7 @@ def name_snapshots(given: Sequence[str]) -> dict[str, str]:
             name, path = Path(each).name or each, each
         if name in found:
             raise ConfigError(f"--against: snapshots must have names of their own (got {name!r} twice): give NAME=PATH")
-        found[name] = path
+        found[require_text("--against", name)] = path
     return found
 
 

@@ -47,6 +47,7 @@ from dedup.settings.keeping import needs_spark
 from dedup.settings.layers import NEAR
 from dedup.settings.options import Config
 from dedup.settings.profiles import refuse_profiles
+from dedup.settings.rules import require_text
 from dedup.store.adding import Grown, grow
 from dedup.store.folder import TRIES, Conflict
 from dedup.store.state import State, choose_deciding, create, find_state, read_rows, read_state
@@ -134,6 +135,7 @@ def check_settings(config: Config, growth: Growth) -> None:
     """
     if not growth.batch:
         raise ConfigError("--batch: must name the batch where --store is given, such as 2026-11")
+    require_text("--batch", growth.batch)
     if config.input.is_table:
         raise ConfigError("--store: needs files (got a table); write it to files first")
     if config.mode != "lsh":

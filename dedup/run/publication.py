@@ -35,7 +35,11 @@ def read_baseline(storage: Storage, path: str | None) -> dict[str, Any] | None:
     if path is None:
         return None
     file = f"{find_result(storage, path)}/report.json"
-    return parse_baseline(path, storage.read_text(file) if storage.exists(file) else None)
+    try:
+        content = storage.read_text(file) if storage.exists(file) else None
+    except UnicodeDecodeError:
+        content = None
+    return parse_baseline(path, content)
 
 
 def identify(job: Job, spec: HashSpec, fingerprint: str) -> Mapping[str, Any]:

@@ -95,6 +95,19 @@ def check(where: str, name: str, value: object, entry: Field[Any]) -> None:
         raise ConfigError(f"{where}: {name} must be {rule} (got {literal(value)})")
 
 
+def require_text(where: str, value: str) -> str:
+    """Return a string, unless it holds a lone surrogate.
+
+    Raises
+    ------
+    ConfigError
+        When it does, as what was given in another encoding.
+    """
+    if not _is_text(value):
+        raise ConfigError(f"{where}: must be a Unicode string (got {literal(value)})")
+    return value
+
+
 def _list_choices(value: object, entry: Field[Any]) -> Sequence[str]:
     """Return the values of which a field holds one; empty where its annotation has another rule.
 

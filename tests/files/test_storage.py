@@ -167,6 +167,7 @@ def test_no_message_holds_a_secret(scheme, secret):
     [
         ("", "must be a path or glob \\(it is empty\\)"),
         ("a\0b", "NUL"),
+        ("a\udcff", r"^(--input )?'a\\udcff': must be a path or glob in UTF-8"),
         ("a" * 256, "names of at most 255 bytes"),
         ("nonsense://host/x", "must be on a local disk, s3, gs, abfs or hdfs"),
     ],

@@ -220,6 +220,8 @@ def test_a_batch_needs_a_store_and_a_store_a_batch(place, capsys):
     assert "need --store" in capsys.readouterr().err
     assert cli.main([*arguments, "--store", str(place.store)]) == 2
     assert "--batch: must name the batch" in capsys.readouterr().err
+    assert cli.main([*arguments, "--store", str(place.store), "--batch", "\udcff"]) == 2
+    assert "--batch: must be a Unicode string" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("engine", ["memory", "spark"])

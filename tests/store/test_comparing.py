@@ -188,3 +188,5 @@ def test_snapshots_are_named_by_the_user_or_by_their_path(tmp_path, monkeypatch)
     }
     with pytest.raises(ConfigError, match=r"'b' twice\): give NAME=PATH"):
         name_snapshots(["a/b", "c/b"])
+    with pytest.raises(ConfigError, match="--against: must be a Unicode string"):
+        name_snapshots(["\udcff=a"])

@@ -73,7 +73,10 @@ class ColumnarFormat(RowFormat):
         """Open a file."""
 
     def _open(self, file: File) -> ColumnarFile:
-        return self.open(Storage().open(file.path), file)
+        opened = self.open(Storage().open(file.path), file)
+        for column in opened.schema:
+            _list_names(column)
+        return opened
 
     def schemas(self, file: File) -> Iterator[pa.Schema]:
         """See `Format.schemas`."""
@@ -155,6 +158,12 @@ class ColumnarFormat(RowFormat):
                 stay_count, gone_count = stay_count + len(staying), gone_count + len(leaving)
                 first += rows.num_rows
         return Written(kept=stay_count, removed=gone_count)
+
+
+def _list_names(column: pa.Field) -> list[str]:
+    """Return the names of a column and of all within it, which raises UnicodeDecodeError where one is not UTF-8."""
+    kind = column.type
+    return [column.name, *(name for place in range(kind.num_fields) for name in _list_names(kind.field(place)))]
 
 
 def _edit(rows: pa.Table, numbers: Rows, edits: Edits, schema: pa.Schema, file: File) -> pa.Table:

@@ -21,7 +21,7 @@ from dedup.errors import DataError, SchemaError
 from dedup.files.columns import Columns, check, require_type
 from dedup.files.delete_spans import Spans
 from dedup.files.storage import Output, Storage
-from dedup.files.systems import redact, redact_text, resolve
+from dedup.files.systems import find_reason, redact, resolve
 
 if TYPE_CHECKING:
     import pyarrow.dataset as ds
@@ -367,8 +367,8 @@ def damaged(file: File) -> Iterator[None]:
     """Turn an error of a reader into a DataError that names the file."""
     try:
         yield
-    except (pa.ArrowException, OSError, EOFError) as error:
-        reason = redact_text(" ".join(str(error).split())) or type(error).__name__
+    except (pa.ArrowException, OSError, EOFError, UnicodeDecodeError) as error:
+        reason = find_reason(error)
         raise DataError(f"--input: {redact(file.path)} cannot be read as {file.format.name} ({reason})") from error
 
 

@@ -51,7 +51,7 @@ class IpcFile(ColumnarFile):
         """See `ColumnarFile.read`."""
         reader = self._select(columns)
         for unit in units:
-            yield reader.get_batch(unit)
+            yield _require_sound(reader.get_batch(unit))
 
     def _select(self, columns: Sequence[str] | None) -> Any:  # noqa: ANN401 - pyarrow publishes no types
         if columns is None:
@@ -86,13 +86,31 @@ class IpcStream(ColumnarFile):
         """See `ColumnarFile.read`."""
         if units:
             for batch in self._reader:
-                yield batch if columns is None else batch.select(list(columns))
+                yield _require_sound(batch if columns is None else batch.select(list(columns)))
 
     @contextmanager
     def write_like(self, stream: Output, schema: pa.Schema) -> Iterator[Write]:
         """See `ColumnarFile.write_like`."""
         with pa.ipc.new_stream(stream, schema, options=_list_options(self._path)) as batches:
             yield batches.write
+
+
+def _require_sound(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return a batch of which no offset leads out of its buffers: pyarrow trusts them, and would end the process.
+
+    Raises
+    ------
+    ArrowInvalid
+        When one does.
+    """
+    for column in batch.columns:
+        try:
+            column.validate(full=True)
+        except pa.ArrowInvalid as error:
+            # Checked last; what becomes of it is the business of the columns that are used.
+            if "Invalid UTF8" not in str(error):
+                raise
+    return batch
 
 
 def _list_options(path: str) -> pa.ipc.IpcWriteOptions:

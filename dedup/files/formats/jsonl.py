@@ -36,7 +36,7 @@ from dedup.files.formats.format import (
 from dedup.files.formats.records import BOM, NEWLINE, SHOWN_LENGTH, Block, Eraser, RecordFormat
 from dedup.files.orders import to_keys
 from dedup.files.storage import Output
-from dedup.files.systems import redact
+from dedup.files.systems import find_reason, redact
 
 REASON = "no JSON object"
 PEEKED = 100
@@ -125,10 +125,25 @@ class JsonlFormat(RecordFormat):
     @contextmanager
     def create(self, stream: Output, schema: pa.Schema) -> Iterator[Write]:
         """See `Format.create`."""
-        options = orjson.OPT_APPEND_NEWLINE
-        yield lambda rows: stream.write(
-            b"".join(orjson.dumps(row, default=_to_text, option=options) for row in rows.to_pylist())
-        )
+        yield lambda rows: stream.write(_to_lines(rows))
+
+
+def _to_lines(rows: pa.Table) -> bytes:
+    """Return rows as lines.
+
+    Raises
+    ------
+    DataError
+        When a string is not UTF-8.
+    """
+    try:
+        values = rows.to_pylist()
+    except UnicodeDecodeError as error:
+        raise DataError(
+            f"output.format: strings must be UTF-8 to be written as jsonl ({find_reason(error)}); keep the format of "
+            "the input, which keeps its bytes"
+        ) from error
+    return b"".join(orjson.dumps(row, default=_to_text, option=orjson.OPT_APPEND_NEWLINE) for row in values)
 
 
 def _to_text(value: object) -> str:
