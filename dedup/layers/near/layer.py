@@ -9,7 +9,7 @@ mode the prefixes of shingle sets stand in for band keys, and there is no estima
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Generic, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -59,21 +59,26 @@ class Search:
     """Members of the largest bucket of which all pairs are compared."""
 
 
-class Bucketing(NamedTuple):
-    """BUCKETS, and what takes the place of those over the cap."""
+class Bucketing(NamedTuple, Generic[Rows]):
+    """BUCKETS to pair, and how many pairs they give."""
 
-    small: Any
-    """Rows to pair: BUCKETS."""
-    linked: Any
-    """The part of these that stands for buckets over the cap; None without any."""
-    sets: Any
-    """SETS of their members; None without any."""
+    rows: Rows
+    linked: Rows | None
+    """The part of the rows that stands for buckets over the cap; None without any."""
+    sets: ShingleSets[Rows] | None
+    """Shingle sets of the members of buckets over the cap; None without any."""
     counts: Bucketed
+    """Counts before buckets over the cap were replaced."""
     compared: int
+    """Pairs that the rows give, each as often as it shares a bucket."""
     uncompared: int
+    """Pairs that the cap leaves out."""
     settled: int
+    """Pairs that need no comparison, since those compared connect what these could."""
     members: int
+    """Members of all rows."""
     undecided: int
+    """Documents whose pairs are compared under the cap."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -204,7 +209,9 @@ class NearLayer:
         read = count_sets(engine, engine.fetch(name, wanted, work, signing.SETS))
         return read if held is None else join_sets(engine, held, read)
 
-    def _bucket(self, engine: Engine[Rows], signatures: Signatures[Rows], sets: ShingleSets[Rows] | None) -> Bucketing:
+    def _bucket(
+        self, engine: Engine[Rows], signatures: Signatures[Rows], sets: ShingleSets[Rows] | None
+    ) -> Bucketing[Rows]:
         """Return the BUCKETS to pair."""
         search = self.search
         with self.stages.time("buckets"):
@@ -254,11 +261,13 @@ class NearLayer:
             undecided,
         )
 
-    def _pair(self, engine: Engine[Rows], signatures: Signatures[Rows], bucketing: Bucketing) -> tuple[Rows, Paired]:
+    def _pair(
+        self, engine: Engine[Rows], signatures: Signatures[Rows], bucketing: Bucketing[Rows]
+    ) -> tuple[Rows, Paired]:
         search = self.search
         compare = comparison.estimate(search.threshold, self._least_estimate, cap=search.cap)
         size = self._size_pairs(bucketing.compared + bucketing.members, bucketing.members, signatures.counts)
-        candidates = engine.compare("candidates", bucketing.small, signatures.heads, compare, size)
+        candidates = engine.compare("candidates", bucketing.rows, signatures.heads, compare, size)
         tally = engine.tally(candidates)
         return candidates, Paired(
             rows=tally["rows"],
@@ -322,7 +331,7 @@ class NearLayer:
         self,
         engine: Engine[Rows],
         signatures: Signatures[Rows],
-        bucketing: Bucketing,
+        bucketing: Bucketing[Rows],
         sets: ShingleSets[Rows],
         connected: Connection[Rows],
     ) -> Lost:
@@ -338,11 +347,12 @@ class NearLayer:
         self,
         engine: Engine[Rows],
         signatures: Signatures[Rows],
-        bucketing: Bucketing,
+        bucketing: Bucketing[Rows],
         sets: ShingleSets[Rows],
         connected: Connection[Rows],
     ) -> Lost:
         search, share = self.search, lsh.uncompared_share(bucketing.uncompared)
+        assert bucketing.linked is not None, "the exact search leaves no pair uncompared"
         large = engine.map(bucketing.linked, partial(templates.take_large, cap=search.cap), arrow.BUCKETS)
         compare = comparison.estimate(search.threshold, self._least_estimate, cap=search.cap, share=share)
         size = self._size_pairs(bucketing.uncompared * share, bucketing.members, signatures.counts)
