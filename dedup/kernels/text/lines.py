@@ -60,11 +60,11 @@ def read_lines(
     )
     chosen = np.arange(count)
     if by_tokens:
-        tokens, limits = tokenizer.hash(_slice(said, limits[: count + 1]))
+        tokens, limits = tokenizer.hash(_slice(said, limits[: count + 1], pa.large_string()))
         chosen = np.flatnonzero(np.diff(limits))
         limits, said = limits[np.append(chosen, count)] * 8, tokens.astype("<u8", copy=False).view(np.uint8)
     # Many a line stands there often.
-    distinct = _slice(said, limits[: chosen.size + 1]).dictionary_encode()
+    distinct = _slice(said, limits[: chosen.size + 1], pa.large_binary()).dictionary_encode()
     values, places = read_buffers(distinct.dictionary)
     content = values.data
     spans = pairwise(places.tolist())
@@ -78,8 +78,6 @@ def read_lines(
     )
 
 
-def _slice(raw: Bytes, bounds: Integers) -> pa.Array:
+def _slice(raw: Bytes, bounds: Integers, kind: pa.DataType) -> pa.Array:
     """Return runs of bytes that lie end to end, without copying them."""
-    return pa.LargeBinaryArray.from_buffers(
-        pa.large_binary(), bounds.size - 1, [None, pa.py_buffer(bounds), pa.py_buffer(raw)]
-    )
+    return pa.Array.from_buffers(kind, bounds.size - 1, [None, pa.py_buffer(bounds), pa.py_buffer(raw)])

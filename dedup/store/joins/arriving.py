@@ -48,6 +48,7 @@ CAME = (
     .add("split", T.IntegerType())  # where it is read first
     .add("file", T.IntegerType())
     .add("row", T.LongType())
+    .add("text_bytes", T.LongType())
     .add("set", T.LongType())  # null where the store has it not
 )
 """Distinct shingle sets of the batch."""
@@ -148,7 +149,8 @@ def number(keep: Keep, signed: Table[Signed], met: Met, *, sets: int) -> Numbere
     Takes 16 bytes of the driver's memory a split.
     """
     full = signed.frame.filter(F.col("shingle_count") > 0)
-    own = full.groupBy(*DIGESTS).agg(F.min("doc_id").alias("doc_id"), F.min(F.struct(*PLACE)).alias("place"))
+    first = F.min(F.struct(*PLACE, "text_bytes")).alias("place")
+    own = full.groupBy(*DIGESTS).agg(F.min("doc_id").alias("doc_id"), first)
     theirs = met.sets.frame.select("set", *DIGESTS)
     joined = own.select(*DIGESTS, "doc_id", "place.*").join(theirs, on=DIGESTS, how="left").select(*CAME.names)
     came = keep("came", CAME, lambda _: joined, count_rows)
