@@ -385,6 +385,14 @@ def test_an_earlier_report_that_is_no_utf8_is_none(tmp_path):
             run_in_memory(job)
 
 
+@pytest.mark.parametrize("layers", [["near"], ["exact"], ["lines", "near"], ["passages"], ["containment"]])
+def test_an_input_without_documents_is_refused_whatever_the_layers(deduplicate, tmp_path, layers):
+    write_parquet(tmp_path, id=pa.array([], pa.int64()), text=pa.array([], pa.string()))
+
+    with pytest.raises(DataError, match="must hold at least one document"):
+        deduplicate(f"layers={layers}")
+
+
 def test_files_without_rows_count_for_nothing(deduplicate, tmp_path):
     write_lines(tmp_path, *RECORDS)
     write_lines(tmp_path, name="empty.jsonl")

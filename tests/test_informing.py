@@ -212,6 +212,12 @@ def test_the_share_that_a_prediction_tells_is_one_that_a_plan_takes():
     assert "--duplication 0.9999" in predict(load_config().settle(), signed, 99_999)["options"]
 
 
+def test_bands_that_find_nothing_are_planned_too():
+    config = load_config(settings={"threshold": 0.001, "lsh.bands": 1, "lsh.rows": 128})
+
+    assert predict(config.settle(), Signed(rows=3, tokens=60, text_bytes=300), 0)["pairs"]["candidates"] == 0
+
+
 def test_bands_that_find_nothing_of_low_similarity_are_told():
     """Of a similarity of .001 the probability to share 128 rows is 0 in double precision."""
     assert make_report("threshold=0.001", "lsh.bands=1", "lsh.rows=128")["missed_by_bands"] > 0

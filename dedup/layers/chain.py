@@ -56,7 +56,16 @@ class Chain(Generic[Rows]):
         return self.engine.without(self.removals, lost, layer)
 
     def add(self, layer: str, found: Found[Rows]) -> Self:
-        """Add what a layer has found."""
+        """Add what a layer has found.
+
+        Raises
+        ------
+        NothingToSearchError
+            When it is the first, and was given no document.
+        """
+        step = self._count(layer, found)
+        if not self.steps and not step.documents:
+            raise NothingToSearchError
         return replace(
             self,
             documents=self.documents if self.documents is not None else found.documents,
@@ -66,7 +75,7 @@ class Chain(Generic[Rows]):
             near_misses=self._add(self.near_misses, found.near_misses),
             kept=self._add(self.kept, found.kept),
             sample=self._add(self.sample, found.sample),
-            steps=(*self.steps, self._count(layer, found)),
+            steps=(*self.steps, step),
         )
 
     def skip(self, layer: str) -> Self:

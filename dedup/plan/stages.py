@@ -252,7 +252,7 @@ def _elect(rows: Rows, corpus: Profile, cores: int, rates: Rates) -> Stage:
     # Even one such pair is met by all small sets.
     chance = -math.expm1(-rows.distant)
     pairs = Item(what="distant pairs", count=rows.distant, each=16)
-    own = rows.distant_bytes * rows.distant_shingles / rows.distant_ends if rows.distant else 0.0
+    own = rows.distant_bytes * rows.distant_shingles / rows.distant_ends if rows.distant_ends else 0.0
     moved, _ = _compare(rows, pairs, rows.distant_ends, own, cores)
     shuffle += [Item(what=item.what, count=item.count * chance, each=item.each) for item in moved]
     return Stage(
