@@ -169,6 +169,17 @@ def test_equal_rows_are_counted_each(tmp_path):
     assert (found["dedup_count"].to_pylist(), found["dedup_sites"].to_pylist()) == ([3, 1], [["a"], None])
 
 
+def test_equal_rows_that_all_stay_are_told_of_what_goes_for_them(tmp_path):
+    rows = [{"text": COPY, "site": "a"}] * 2 + [{"text": f"{COPY} more", "site": "b"}]
+    settings = {"keep.merge": ["count"], "layers": ["passages"], "passages.tokens": 10, "keep.order": ["shortest"]}
+    job = Job(
+        inputs=[write(tmp_path, "parquet", rows)], output=str(tmp_path / "out"), config=load_config(settings=settings)
+    )
+    run_in_memory(job)
+
+    assert ds.dataset(tmp_path / "out/kept").to_table()["dedup_count"].to_pylist() == [2, 2]
+
+
 @pytest.mark.parametrize(
     ("kind", "settings", "error", "message"),
     [

@@ -60,18 +60,15 @@ def merge_by_file(entries: Sequence[str], register: Register, fates: Fates, coun
         zero_copy_only=False
     )
     places = np.flatnonzero(stays)
-    groups = {
-        user_id: [own or []]
-        for user_id, own in zip(
-            *(each.take(pa.array(places)).to_pylist() for each in (register.ids, register.merged)), strict=True
-        )
-    }
+    ids, merged = (each.take(pa.array(places)).to_pylist() for each in (register.ids, register.merged))
+    groups = {user_id: [own or []] for user_id, own in zip(ids, merged, strict=True)}
     gone = register.merged.take(pa.array(fates.places)).to_pylist()
     for user_id, values in zip(kept_ids.to_pylist(), gone, strict=True):
         # Nothing stays for what a layer removes by itself.
         if user_id is not None:
             groups[user_id].append(values or [])
-    noted = list(groups.values())
+    # Equal rows, which have one id, can all stay.
+    noted = [groups[user_id] for user_id in ids]
     found = {}
     for file in range(count):
         here = np.flatnonzero(register.files[places] == file)
