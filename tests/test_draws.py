@@ -1,13 +1,16 @@
 """Runs drawn at random end in 0, 2 or 3, and what they keep and remove together is their input exactly."""
 
 from datetime import UTC, datetime
+from functools import partial
 
 import pytest
 
+from dedup.run.joining import add_batch
+from dedup.run.pipeline import run
 from tests.conftest import PROFILE
-from tests.draws import Draw
+from tests.draws import Draw, tell
 
-PARTS, COUNT = (4, 300) if PROFILE == "full" else (4, 30)
+PARTS, COUNT, ON_SPARK = (4, 300, 12) if PROFILE == "full" else (4, 30, 2)
 FIRST = datetime.now(UTC).toordinal() * 10_000 if PROFILE == "full" else 0
 """Every night has seeds of its own."""
 
@@ -25,3 +28,16 @@ def test_runs_drawn_at_random_end_in_order(tmp_path, part):
     assert {*ends} <= {0, 2, 3}
     # Most are no refusals.
     assert ends.count(0) > 0.7 * len(ends)
+
+
+@pytest.mark.parametrize("number", range(ON_SPARK))
+def test_runs_drawn_at_random_end_on_spark_as_in_memory(spark, tmp_path, number):
+    draw = Draw.of(FIRST + 7 * number)
+    draw.write(tmp_path)
+    ends = draw.make(tmp_path, "memory")
+    further = {"driver.search_bytes": 10**9 * (number % 2)}
+
+    found = draw.make(tmp_path, "spark", run=partial(run, spark), add=partial(add_batch, spark), **further)
+
+    assert found == ends
+    assert tell(tmp_path, "spark") == tell(tmp_path, "memory")
