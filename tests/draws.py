@@ -64,7 +64,7 @@ NUMBERS = (0.0, -1.5, 1e300, None, float("inf"), float("nan"))
 VOCABULARY = tuple(f"word{number}" for number in range(80))
 TEXTS = (
     {"text.case": "keep", "text.accents": "drop"},
-    {"text.digits": "zero", "text.tokens": "punctuation", "shingles.seed": 2**63 - 1},
+    {"text.digits": "zero", "text.tokens": "punctuation", "seed": 2**63 - 1},
 )
 HOSTILE: tuple[Callable[[Random], str], ...] = (
     lambda chance: "a" + "".join(chance.choices("\u0301\u0323\u0327\u0345\u05b0", k=3000)),
@@ -165,14 +165,12 @@ def draw_settings(chance: Random, *, is_text: bool) -> dict[str, Any]:  # noqa: 
         mode=("exact",),
         shingles__shingle_size=(64,),
         lsh__recall=(0.0, 0.5),
-        lsh__seed=(0, 2**63 - 1),
+        seed=(0, 2**63 - 1),
         buckets__max_bucket=(2, 3, 5),
-        candidates__estimate_sigmas=(0.0, 0.5, 40.0),
         cluster__linkage=("representative",),
         cluster__max_component=(1, 2, 3),
         keep__copies=(2, 9),
         exact__compare=("text",),
-        url__scheme=("compare",),
         url__query=("ignore",),
         alerts__on_breach=("fail",),
         alerts__removal_rate_above=(0.0, 0.5),
