@@ -1,13 +1,16 @@
 """Input rows, REMOVALS, EDGES -> what the user gets, in the user's ids."""
 
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
+import numpy as np
 from pyspark.sql import Column, DataFrame, Observation, Window
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from dedup.errors import SchemaError
+from dedup.files.delete_spans import delete_spans
+from dedup.kernels.runs.span_offsets import unite_spans
 from dedup.stages.documents import column
 
 ANNOTATIONS = ("dedup_kept", "dedup_representative_id", "dedup_component_id", "dedup_kind", "dedup_jaccard")
@@ -147,25 +150,25 @@ def add_merged(corpus: DataFrame, doc_id: Column, merged: DataFrame) -> DataFram
 def cut_texts(corpus: DataFrame, doc_id: Column, cuts: DataFrame, text_column: str) -> DataFrame:
     """Input, spans (doc_id, begin, end) in characters -> the input, with texts that have lost them."""
     name, listed = _free_name(corpus), f"{_free_name(corpus)}_cuts"
-    spans = F.array_sort(F.collect_list(F.struct("begin", "end"))).alias(listed)
+    spans = F.collect_list(F.struct("begin", "end")).alias(listed)
     of_document = cuts.withColumnRenamed("doc_id", name).groupBy(name).agg(spans)
     joined = corpus.withColumn(name, doc_id).join(of_document, on=name, how="left")
-    text = column(text_column).cast("string")
-
-    def take(found: Column, span: Column) -> Column:
-        size = F.greatest(span["begin"] - found["end"], F.lit(0)).cast("int")
-        kept = F.concat(found["text"], F.substring(text, (found["end"] + 1).cast("int"), size))
-        return F.struct(kept.alias("text"), F.greatest(found["end"], span["end"]).alias("end"))
-
-    def finish(found: Column) -> Column:
-        rest = F.substring(text, (found["end"] + 1).cast("int"), F.lit((1 << 31) - 1))
-        return F.concat(found["text"], rest)
-
-    start = F.struct(F.lit("").alias("text"), F.lit(0).cast("long").alias("end"))
+    is_cut = F.col(listed).isNotNull()
+    # In Python, which finds a character of a text in no time: by substrings the spans of a document took the square.
+    delete = F.udf(_delete_spans, "string", useArrow=False)
+    begins, ends = (F.col(listed)[side] for side in ("begin", "end"))
     kind = corpus.schema[text_column].dataType
-    shorter = F.aggregate(F.col(listed), start, take, finish).cast(kind)
-    whole = joined.withColumn(text_column, F.when(F.col(listed).isNull(), column(text_column)).otherwise(shorter))
+    shorter = delete(F.when(is_cut, column(text_column).cast("string")), begins, ends).cast(kind)
+    whole = joined.withColumn(text_column, F.when(is_cut, shorter).otherwise(column(text_column)))
     return _columns(whole, corpus)
+
+
+def _delete_spans(text: str | None, begins: Sequence[int] | None, ends: Sequence[int] | None) -> str | None:
+    """Return a text without spans in any order; None of None."""
+    if text is None or begins is None or ends is None:
+        return None
+    united = unite_spans(np.array(begins, dtype=np.int64), np.array(ends, dtype=np.int64))
+    return delete_spans(text, *(side.tolist() for side in united))
 
 
 def annotate(

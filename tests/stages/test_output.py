@@ -1,5 +1,7 @@
 """What the user gets: the input's rows and columns, and every id the user's own."""
 
+import time
+
 import pytest
 from pyspark.sql import Observation
 from pyspark.sql import functions as F
@@ -10,6 +12,7 @@ from dedup.stages.output import (
     ANNOTATIONS,
     NOTED_LENGTH,
     annotate,
+    cut_texts,
     list_copies,
     mark,
     name_edges,
@@ -219,3 +222,31 @@ def test_integer_ids_are_their_own_names(spark, kind):
 
     assert rows(named) == [(-5, 9, 1.0), (-7, 3, 0.9)]
     assert {named.schema[name].dataType for name in ("left_id", "right_id")} == {kind}
+
+
+@pytest.mark.parametrize("kind", ["string", "binary"])
+def test_texts_lose_their_spans_in_any_order(spark, kind):
+    texts = [(1, "aéb漢c😀d"), (2, "whole"), (3, None), (4, ""), (5, "overlap")]
+    corpus = spark.createDataFrame(texts, "id long, text string").withColumn("text", F.col("text").cast(kind))
+    spans = [(1, 5, 6), (1, 1, 3), (3, 0, 1), (5, 4, 7), (5, 0, 2), (5, 1, 5)]
+    cuts = spark.createDataFrame(spans, "doc_id long, begin long, end long")
+    left = cut_texts(corpus, F.col("id"), cuts, "text")
+    assert left.schema == corpus.schema
+    assert rows(left.withColumn("text", F.col("text").cast("string"))) == [
+        (1, "a漢cd"),
+        (2, "whole"),
+        (3, None),
+        (4, ""),
+        (5, ""),
+    ]
+
+
+def test_a_document_of_many_spans_takes_no_square(spark):
+    count = 30_000
+    text, width = "Home | News | Contact all of us\n" * count, 32
+    corpus = spark.createDataFrame([(1, text)], "id long, text string")
+    cuts = spark.range(count).selectExpr("1L AS doc_id", f"id * {width} AS begin", f"id * {width} + 7 AS end")
+    begin = time.monotonic()
+    [(_, left)] = cut_texts(corpus, F.col("id"), cuts, "text").collect()
+    assert time.monotonic() - begin < 50
+    assert left == text.replace("Home | ", "")
