@@ -39,7 +39,7 @@ def main() -> None:
         with replacing(DIST / "dedup.zip") as part:
             pack_package(part)
         packed = DIST / "environment.tar.gz"
-        sources = [ROOT / ".venv" / "requirements-spark.lock", *list_package()]
+        sources = [ROOT / ".venv" / "requirements-spark.lock", ROOT / "scripts" / "compile.py", *list_package()]
         if packed.exists() and packed.stat().st_mtime > max(each.stat().st_mtime for each in sources):
             return
         with replacing(packed) as part:
