@@ -176,6 +176,7 @@ def test_an_unknown_scheme_is_refused_before_spark_is_started(url):
 def test_a_scheme_that_only_spark_may_know_is_left_to_spark(alone):
     check_schemes(ask("webhdfs://name/a", "ftp://host/out"))
     check_schemes(ask("oss://bucket/a", engine="spark"))
+    check_schemes(replace(ask("hf://datasets/a"), table=object()))
     with pytest.raises(StorageError, match="got scheme 'webhdfs'"):
         check_schemes(ask("/in"), "webhdfs://name/store")
     with pytest.raises(StorageError, match="got scheme 'https'"):

@@ -76,7 +76,9 @@ def check_schemes(job: Job, *more: str) -> None:
     """
     may_have_more = job.config.engine == "spark" or _has_own_spark()
     own = [*(each.path for each in job.prompt_sets), *more]
-    for path in (*own, *job.read, job.output, *filter(None, [job.baseline])):
+    # A DataFrame has read its files already, whoever can.
+    read = [path for path in job.read if job.table is None or path not in job.inputs]
+    for path in (*own, *read, job.output, *filter(None, [job.baseline])):
         found = SCHEME.match(path)
         scheme = found[1].lower() if found else "file"
         is_sparks = path not in own and (scheme in HADOOP or (may_have_more and scheme not in UNLISTED))
