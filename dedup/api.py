@@ -5,7 +5,7 @@ import shutil
 import sys
 import tempfile
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias, overload
@@ -157,8 +157,11 @@ def deduplicate(
     except BaseException:
         _delete(folder)
         raise
-    read = partial(open_dataset, target) if spark is None else partial(open_frame, spark, target)
-    result: Result[Any] = Result(output=target, report=Report.of(report), read=partial(read, mode=chosen.output.mode))
+    mode = chosen.output.mode
+    read: Callable[[str], Any] = partial(open_dataset, target, mode=mode, table=chosen.output.table)
+    if spark is not None:
+        read = partial(open_frame, spark, target, mode=mode, tables=_name_tables(spark, chosen))
+    result: Result[Any] = Result(output=target, report=Report.of(report), read=read)
     if folder is not None:
         weakref.finalize(result, _delete, folder)
     return result
@@ -176,6 +179,14 @@ def _load(
     if preset is not None:
         raise ConfigError(f"preset: must be None where config is Settings, which hold every setting (got {preset!r})")
     return load_config(settings=flatten(to_dict(config)) | given)
+
+
+def _name_tables(spark: "SparkSession", config: Config) -> dict[str, str]:
+    if not config.output.table:
+        return {}
+    from dedup.run.catalog import name_tables  # noqa: PLC0415 - Spark's modules take a second to import
+
+    return name_tables(spark, config.output)
 
 
 def _take_table(given: object) -> "DataFrame | None":

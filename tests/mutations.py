@@ -476,6 +476,14 @@ MUTATIONS = (
         'dict.fromkeys(leaving, b"")',
         ("test_bad_input.py::test_malformed_json_is_set_aside_with_its_file",),
     ),
+    Mutation(
+        "foreign-table",
+        "A table that dedup did not make is never replaced.",
+        "run/catalog.py",
+        'if owner == "" or not is_free:',
+        "if not is_free:",
+        ("test_output_table.py::test_a_table_of_others_is_never_replaced",),
+    ),
     # One run on an output, its work, and its publication.
     Mutation(
         "lock",

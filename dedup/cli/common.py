@@ -26,6 +26,7 @@ OPTIONS = {
     "text_column": "input.text_column",
     "mode": "output.mode",
     "output_files": "output.files",
+    "output_table": "output.table",
     "engine": "engine",
 }
 """Options that stand for one setting each."""

@@ -36,6 +36,7 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     cli.add_argument("--mode", choices=["filter", "annotate", "ids"], help='what to write; default: "filter"')
     cli.add_argument("--engine", choices=["auto", "spark", "memory"], help='default: "auto"')
     cli.add_argument("--output-files", type=int, metavar="N", help="files of the result; default: those of the input")
+    cli.add_argument("--output-table", metavar="NAME", help="table of Spark's catalog for the rows, instead of files")
     cli.add_argument("--overwrite", action="store_true", help="replace an existing output once the new one is whole")
     cli.add_argument("--baseline", metavar="DIR", help="output of an earlier run, for the report to compare with")
     cli.add_argument("--store", metavar="DIR", help="add the documents to a store of earlier ones (docs/growing.md)")
@@ -116,6 +117,8 @@ def main(arguments: Sequence[str]) -> int:
     if engine == "spark" and report["search"] == "process":
         engine = "spark, searched by its driver"
     places = {"engine": engine, "result": output, "report": f"{output}/report.html, report.json"}
+    if config.output.table:
+        places["table"] = config.output.table
     table = Inform()("the summary", to_table, report) or ""
     show("\n".join([table, "", *(f"{name:<9}{value}" for name, value in places.items())]))
     return 0

@@ -154,7 +154,7 @@ class Result:
         Reads the ids of every row, and the texts of those wanted. Where ids are digests of rows, reads every row.
         """
         if not self.has_texts:
-            return self._find_ids(ids)
+            return self._find_ids(ids) if self.is_searchable else {}
         texts = self._find_texts(ids)
         if self.spans is None:
             return texts
@@ -259,7 +259,9 @@ class Result:
 
     @property
     def is_searchable(self) -> bool:
-        """Whether rows can be found by their ids, which is not so where an id is a digest that only Spark computes."""
+        """Whether rows can be found by their ids: not in Spark's tables, nor by digests that only Spark computes."""
+        if self.config.output.table:
+            return False
         return bool(self.id_column) or not self.has_texts or self.report.get("reader") == "files"
 
     def first_ids(self) -> list[Any]:

@@ -148,6 +148,7 @@ def check_settings(config: Config, growth: Growth) -> None:
     unset = {
         "limits.per_source": config.limits.per_source,
         "keep.merge": config.keep.merge,
+        "output.table": config.output.table,
         "evaluation.labeled_pairs": config.evaluation.labeled_pairs,
     }
     for name, value in unset.items():

@@ -28,6 +28,7 @@ from dedup.report.build import Outcome
 from dedup.report.profiles import unite
 from dedup.report.summary import Drawing, draw
 from dedup.run.applied import Applied
+from dedup.run.catalog import CatalogTables
 from dedup.run.clock import Clock
 from dedup.run.corpus import fingerprint
 from dedup.run.faults import recognise
@@ -156,11 +157,14 @@ def _search(
     parts = list_parts(config)
     spec = parts[-1].spec
     clock = Clock(spark)
+    tables = CatalogTables.open(spark, job)
     if listing is None:
-        given = _open_rows(spark, job, storage, workspace, clock)
+        given = _open_rows(spark, job, storage, workspace, clock, tables=tables)
     else:
         given = open_files(spark, job, listing, workspace, clock)
     workspace.open(identify(job, spec, given.fingerprint), overwrite=job.overwrite)
+    if tables is not None:
+        tables.check(workspace, overwrite=job.overwrite)
     labels = _read_labels(spark, storage, config, given.corpus.id_type)
     connecting = Connecting(config.components.engine, workspace.checkpoints)
     engine = SparkEngine(
@@ -200,7 +204,8 @@ def _search(
         spec=spec.to_dict(),
         format=given.format,
     )
-    return conclude(job, workspace, outcome, drawn, inform=clock.inform)
+    commit = partial(tables.commit, workspace) if tables is not None else None
+    return conclude(job, workspace, outcome, drawn, inform=clock.inform, first=commit)
 
 
 def _apply(found: Searched[DataFrame], engine: SparkEngine, config: Config, counts: Near) -> Applied:
@@ -306,7 +311,7 @@ def list_readable(spark: SparkSession, job: Job) -> Listing | None:
     StorageError
         When neither reaches it.
     """
-    if job.table is not None or needs_spark(job.config.keep.order):
+    if job.table is not None or job.config.output.table or needs_spark(job.config.keep.order):
         return None
     if obstacle := find_obstacle_beside(spark, job):
         for path in job.inputs:
@@ -345,7 +350,15 @@ def open_files(spark: SparkSession, job: Job, listing: Listing, workspace: Works
     )
 
 
-def _open_rows(spark: SparkSession, job: Job, storage: Storage, workspace: Workspace, clock: Clock) -> Given:
+def _open_rows(
+    spark: SparkSession,
+    job: Job,
+    storage: Storage,
+    workspace: Workspace,
+    clock: Clock,
+    *,
+    tables: CatalogTables | None,
+) -> Given:
     """Return the input as rows that Spark reads."""
     config, chosen = job.config, job.config.input
     read = take_table(job.table, chosen) if job.table is not None else read_input(spark, storage, job.inputs, chosen)
@@ -362,8 +375,9 @@ def _open_rows(spark: SparkSession, job: Job, storage: Storage, workspace: Works
         # Whoever reads a text has it several times.
         max_text_bytes=min(chosen.max_text_bytes, find_heap(spark) // HEAP_PER_TEXT),
     )
-    tables = TableWriter(workspace=workspace, clock=clock)
-    writer = RowWriter(config=config, read=read, tables=tables)
+    if tables is not None:
+        tables.check_columns(read.corpus.rows.schema)
+    writer = RowWriter(config=config, read=read, tables=TableWriter(workspace=workspace, clock=clock))
     writer.check()
     return Given(
         corpus=documents.Rows(documents=rows, order=list_columns(config.keep.order), noted=list_noted(config)),

@@ -66,7 +66,7 @@ def conclude(
     *,
     inform: Inform,
     plotting: Executor | None = None,
-    first: Callable[[], object] = lambda: None,
+    first: Callable[[], object] | None = None,
 ) -> dict[str, Any]:
     """Make the report and publish the result with it.
 
@@ -107,6 +107,7 @@ def conclude(
     files = {name: content for name, content in made.items() if content is not None}
     if fails:
         raise refuse(report["alerts"], workspace.keep_report(files))
-    first()
+    if first is not None:
+        first()
     workspace.publish(files)
     return report

@@ -1,6 +1,8 @@
 """The tables of a published output, read by Arrow or by Spark when they are asked for."""
 
 import re
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from dedup.errors import StorageError
@@ -16,7 +18,7 @@ IS_KEPT = "dedup_kept"
 """The column of annotated rows that tells the two apart."""
 
 
-def open_dataset(output: str, name: str, mode: str) -> "ds.Dataset":
+def open_dataset(output: str, name: str, mode: str, table: str = "") -> "ds.Dataset":
     """Return a table of an output as an Arrow dataset; types of CSV and JSON lines are those that Arrow infers.
 
     Parameters
@@ -25,12 +27,16 @@ def open_dataset(output: str, name: str, mode: str) -> "ds.Dataset":
         kept, removed, duplicates, edges or near_misses.
     mode
         `output.mode` of the run.
+    table
+        `output.table` of the run.
 
     Raises
     ------
     StorageError
-        When the mode does not write it, or the output has gone.
+        When the mode does not write it, only Spark reads it, or the output has gone.
     """
+    if table and name in ROWS:
+        raise StorageError(f"{name}: is read by Spark from the table {table}; pass spark to get it as a DataFrame")
     # It imports pandas where that is installed, which takes a third of a second.
     import pyarrow.dataset as ds  # noqa: PLC0415
 
@@ -48,13 +54,17 @@ def open_dataset(output: str, name: str, mode: str) -> "ds.Dataset":
     return files[0].format.open_dataset(files)
 
 
-def open_frame(spark: "SparkSession", output: str, name: str, mode: str) -> "DataFrame":
+def open_frame(
+    spark: "SparkSession", output: str, name: str, mode: str, tables: Mapping[str, str] = MappingProxyType({})
+) -> "DataFrame":
     """Return a table of an output as a Spark DataFrame.
 
     Parameters
     ----------
     name, mode
         As for `open_dataset`.
+    tables
+        Tables of the catalog that hold rows of the output, by the names of folders.
 
     Raises
     ------
@@ -68,8 +78,10 @@ def open_frame(spark: "SparkSession", output: str, name: str, mode: str) -> "Dat
 
     if name in ROWS and mode == "annotate":
         is_kept = F.col(IS_KEPT)
-        return open_frame(spark, output, "annotated", "").filter(is_kept if name == "kept" else ~is_kept)
+        return open_frame(spark, output, "annotated", "", tables).filter(is_kept if name == "kept" else ~is_kept)
     _check_written(name, mode)
+    if name in tables:
+        return spark.table(tables[name])
     storage = SparkStorage(spark)
     output = find_result(storage, output)
     # Spark takes a path for a glob, whose own characters stand behind backslashes.

@@ -181,20 +181,22 @@ def read_conf(path: Path) -> dict[str, str]:
 
 
 def _choose_delta() -> dict[str, str]:
-    """Return the settings of Spark that let it read Delta Lake; none where PYSPARK_SUBMIT_ARGS has some.
+    """Return the settings of Spark that let it read and write Delta Lake; none where PYSPARK_SUBMIT_ARGS has some.
 
     Raises
     ------
     DedupError
         When no release of Delta Lake is known for this one of Spark.
     """
-    if "delta" in os.environ.get("PYSPARK_SUBMIT_ARGS", ""):
+    given = os.environ.get("PYSPARK_SUBMIT_ARGS", "")
+    if "delta" in given or "iceberg" in given:
         return {}
     package = DELTA.get(pyspark.__version__.rpartition(".")[0])
     if package is None:
         raise DedupError(
-            f"--format delta: needs Delta Lake, of which no release is known for Spark {pyspark.__version__} (only for "
-            f"{', '.join(DELTA)}); name one that serves by PYSPARK_SUBMIT_ARGS='--packages ... pyspark-shell'"
+            "--format delta, --output-table: need Delta Lake, of which no release is known for Spark "
+            f"{pyspark.__version__} (only for {', '.join(DELTA)}); name one that serves by "
+            "PYSPARK_SUBMIT_ARGS='--packages ... pyspark-shell'"
         )
     return {"spark.jars.packages": package, **DELTA_SETTINGS}
 

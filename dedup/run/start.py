@@ -75,7 +75,7 @@ def run_on_spark(
 
     with ThreadPoolExecutor(max_workers=1) as importer:
         importer.submit(import_module, name)
-        spark = open_session(with_delta=job.config.input.format == "delta")
+        spark = open_session(with_delta=job.config.input.format == "delta" or bool(job.config.output.table))
     try:
         return work(import_module(name), spark)
     finally:
@@ -99,12 +99,14 @@ def choose_engine(job: Job, known: int = 0) -> str:
     StorageError
         When the input is missing or out of reach, or its names do not tell one format.
     ConfigError
-        When memory is to hold a table, which only Spark reads.
+        When memory is to hold a table, which only Spark reads and writes.
     """
     chosen = job.config.engine
-    if job.config.input.is_table and chosen == "memory":
-        raise ConfigError('engine: must be "spark" or "auto" where the input is a table (got "memory")')
-    if "PYSPARK_GATEWAY_PORT" in os.environ or job.config.input.is_table:
+    ends = {"input": job.config.input.is_table, "output": bool(job.config.output.table)}
+    tables = [end for end, is_table in ends.items() if is_table]
+    if tables and chosen == "memory":
+        raise ConfigError(f'engine: must be "spark" or "auto" where the {tables[0]} is a table (got "memory")')
+    if "PYSPARK_GATEWAY_PORT" in os.environ or tables:
         return "spark"
     if chosen == "memory":
         return chosen

@@ -6,6 +6,7 @@ An output folder OUT is whole once OUT/_SUCCESS is there. Until then all is in O
     OUT.partial/run.json          settings and input files of the run, so that only the same run goes on with it
     OUT.partial/stages/NAME-RUN   the table of a stage, finished once NAME.json names it with its measurements
     OUT.partial/checkpoints-RUN   GraphFrames' own
+    OUT.partial/committing        tables of a catalog may have been committed
     OUT.partial/parts-RUN         rows of the result that still are to be moved to folders of their own
     OUT.partial/result-RUN        becomes OUT
     OUT.replaced                  an output that is being replaced
@@ -312,6 +313,34 @@ class Workspace:
         self._storage.rename(folder, f"{self.result}/{name}")
         # As Spark leaves in every other folder of the result.
         self._storage.write_text(f"{self.result}/{name}/_SUCCESS", "")
+
+    def exists(self, path: str) -> bool:
+        """Tell whether a file or folder is there."""
+        return self._storage.exists(path)
+
+    @property
+    def is_committing(self) -> bool:
+        """Whether this run, or an earlier try of it, has begun to commit tables elsewhere."""
+        return self._storage.exists(self._committing)
+
+    @property
+    def _committing(self) -> str:
+        return f"{self.partial}/committing"
+
+    def begin_commit(self) -> None:
+        """Record that tables elsewhere are being committed.
+
+        Raises
+        ------
+        StorageError
+            When another run has the lock by now.
+        """
+        self._lock.check()
+        self._storage.write_text(self._committing, "")
+
+    def drop_folder(self, name: str) -> None:
+        """Delete a folder of the result."""
+        self._storage.delete(f"{self.result}/{name}")
 
     def table_bytes(self, name: str) -> int:
         """Return the size of the table of a finished stage."""

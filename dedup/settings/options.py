@@ -234,6 +234,11 @@ class Output(Table):
     files: int = field(default=0, metadata={"range": Range(0, 1_000_000)})
     """Files of the rows written, an integer from 0 to 1000000; 0 for as many as the input has."""
 
+    table: str = ""
+    """Table of Spark's catalog that the surviving rows are written to, in Delta Lake or Iceberg, such as "db.clean"
+    or "delta.`/data/clean`", instead of files; db.clean_removed and db.clean_duplicates come with it. When empty, rows
+    are files."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluation(Table):

@@ -1,0 +1,211 @@
+"""The output as tables of a catalog, which Spark's own writers commit once all else is done.
+
+    NAME             rows that stay; all rows with mode annotate, ids with mode ids
+    NAME_removed     rows that go, with mode filter
+    NAME_duplicates  the reason for each row that goes
+
+Until then rows are files beside the output, as those of any run. Each table is one commit, and NAME is the last.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Self
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql import SparkSession
+from pyspark.sql import types as T
+
+from dedup.errors import ConfigError, SchemaError, StorageError
+from dedup.files.systems import absolute, redact_text
+from dedup.run.job import Job
+from dedup.run.overlap import check_apart
+from dedup.run.workspace import Workspace
+from dedup.settings.options import Output
+
+OWNER = "dedup.output"
+"""Property of a table: the output of the run that wrote it."""
+PROVIDERS = ("delta", "iceberg")
+"""Makers of tables that replace all rows of one in one commit, as the classes of their catalogs are named."""
+FOLDERS = {
+    "filter": {"removed": "_removed", "duplicates": "_duplicates", "kept": ""},
+    "annotate": {"duplicates": "_duplicates", "annotated": ""},
+    "ids": {"duplicates": "_duplicates", "kept": ""},
+}
+"""Ends of the names of tables by the folders that their rows are in before, by output.mode, in the order of commits."""
+
+
+UNNAMED = {*" ,;{}()\n\t="}
+"""Characters that names of columns in Delta Lake have not."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class CatalogTables:
+    """Tables that a run is to write."""
+
+    spark: SparkSession
+    names: Mapping[str, str]
+    """Names for Spark, in the order of commits, by the folders of the result."""
+    provider: str
+    is_path: bool
+    """Whether the names are folders, as delta.`/folder`."""
+    output: str
+
+    @classmethod
+    def open(cls, spark: SparkSession, job: Job) -> Self | None:
+        """Return the tables that the settings of a job name; None without any.
+
+        Raises
+        ------
+        ConfigError
+            When no catalog can commit such a table, or it is the input.
+        StorageError
+            When Spark takes no such name, the database is missing, or a folder is that of the input or the output.
+        """
+        config = job.config
+        if not config.output.table:
+            return None
+        if config.output.format != "input" or config.output.files:
+            raise ConfigError("output.table: takes no output.format and no output.files, which are of files")
+        with _told(config.output.table):
+            parts, names = _parse(spark, config.output.table), name_tables(spark, config.output)
+            catalog = parts[0] if _find_class(spark, parts[0]) else str(spark.catalog.currentCatalog())
+            kind = _find_class(spark, catalog)
+            provider = next((each for each in PROVIDERS if each in kind.lower()), "")
+            if not provider:
+                raise ConfigError(
+                    f"output.table: must be a table of Delta Lake or Iceberg (the catalog {catalog} is "
+                    f"{kind or 'of Spark itself'}); docs/formats.md says how Spark gets one"
+                )
+            place = parts[:-1]
+            is_path = place == [provider]
+            if is_path:
+                suffixes = [*FOLDERS[config.output.mode].values()]
+                check_apart([*job.read, job.output], parts[-1], option="output.table", suffixes=suffixes)
+            elif place and place != [catalog] and not spark.catalog.databaseExists(_quote(place)):
+                raise StorageError(f"output.table: {config.output.table} must be in a database that exists; create it")
+            if config.input.table and parts == _parse(spark, config.input.table):
+                raise ConfigError(f"output.table: must not be the input (got {config.output.table})")
+        return cls(spark=spark, names=names, provider=provider, is_path=is_path, output=absolute(job.output))
+
+    def check_columns(self, schema: T.StructType) -> None:
+        """Refuse names of columns that the catalog does not take.
+
+        Raises
+        ------
+        SchemaError
+            With the first of them.
+        """
+        wrong = [name for name in _list_names(schema) if self.provider == "delta" and {*name} & UNNAMED]
+        if wrong:
+            shown = "".join(sorted(UNNAMED))
+            raise SchemaError(
+                f"output.table: names of columns in Delta Lake must have none of {shown!r} (got {wrong[0]!r}); "
+                "rename it in a view"
+            )
+
+    def check(self, workspace: Workspace, *, overwrite: bool) -> None:
+        """Refuse to replace tables of others, and those of earlier runs unless that is wanted.
+
+        Those that this very run committed before a crash are replaced by the same rows.
+
+        Raises
+        ------
+        StorageError
+            With the first table that may not be replaced.
+        """
+        for name in self.names.values():
+            owner, is_free = self._find_owner(name), True
+            if owner is None and self.is_path:
+                [*_, path] = _parse(self.spark, name)
+                is_free = not workspace.exists(path)
+            if owner == "" or not is_free:
+                raise StorageError(
+                    f"output.table: {name} must be missing or a table that dedup made (it is there, without the "
+                    f"property {OWNER}); choose another name"
+                )
+            is_left = workspace.is_committing and owner == self.output
+            if owner is not None and not (overwrite or is_left):
+                raise StorageError(f"output.table: {name} must not exist yet (it does); pass --overwrite to replace it")
+
+    def commit(self, workspace: Workspace) -> None:
+        """Write the tables, and delete the files that their rows were in.
+
+        Raises
+        ------
+        StorageError
+            When one cannot be written, or is there by now.
+        """
+        workspace.begin_commit()
+        for folder, name in self.names.items():
+            rows = self.spark.read.parquet(f"{workspace.result}/{folder}")
+            with _told(name):
+                writer = rows.writeTo(name).using(self.provider).tableProperty(OWNER, self.output)
+                if self._find_owner(name) is None:
+                    writer.create()
+                else:
+                    writer.createOrReplace()
+        for folder in {*self.names} - {"duplicates"}:
+            workspace.drop_folder(folder)
+
+    def _find_owner(self, name: str) -> str | None:
+        """Return the output of the run that wrote a table; empty for others' tables, None where there is no table."""
+        with _told(name):
+            try:
+                is_there = self.spark.catalog.tableExists(name)
+            except AnalysisException as error:
+                # Of a name delta.`/folder`; any other table that is missing is no error.
+                if error.getCondition() != "DELTA_MISSING_DELTA_TABLE":
+                    raise
+                is_there = False
+            if not is_there:
+                return None
+            properties = {row["key"]: row["value"] for row in self.spark.sql(f"SHOW TBLPROPERTIES {name}").collect()}
+            return str(properties.get(OWNER, ""))
+
+
+def name_tables(spark: SparkSession, chosen: Output) -> dict[str, str]:
+    """Return the names of the tables of an output, by the folders that their rows are in before."""
+    parts = _parse(spark, chosen.table)
+    return {folder: _quote([*parts[:-1], parts[-1] + end]) for folder, end in FOLDERS[chosen.mode].items()}
+
+
+def _list_names(kind: T.DataType) -> Iterator[str]:
+    """Return the names of the columns of a schema, and of fields within them."""
+    if isinstance(kind, T.StructType):
+        for field in kind:
+            yield field.name
+            yield from _list_names(field.dataType)
+    elif isinstance(kind, T.ArrayType):
+        yield from _list_names(kind.elementType)
+    elif isinstance(kind, T.MapType):
+        yield from _list_names(kind.keyType)
+        yield from _list_names(kind.valueType)
+
+
+def _parse(spark: SparkSession, name: str) -> list[str]:
+    """Return the parts of a name."""
+    parser: Any = spark._jsparkSession.sessionState().sqlParser()  # noqa: SLF001 - its only door
+    parts = parser.parseMultipartIdentifier(name)
+    return [str(parts.apply(place)) for place in range(parts.length())]
+
+
+def _find_class(spark: SparkSession, catalog: str) -> str:
+    """Return the class of a catalog; empty where none of this name is set."""
+    return str(spark.conf.get(f"spark.sql.catalog.{catalog}", None) or "")
+
+
+def _quote(parts: list[str]) -> str:
+    return ".".join(f"`{part.replace('`', '``')}`" for part in parts)
+
+
+@contextmanager
+def _told(name: str) -> Iterator[None]:
+    """Tell the name of the table with an error of Spark's."""
+    try:
+        yield
+    except (PySparkException, Py4JJavaError) as error:
+        said = error.java_exception.getMessage() if isinstance(error, Py4JJavaError) else str(error)
+        reason = " ".join(redact_text(str(said)).partition("\n")[0].split())
+        raise StorageError(f"output.table: {name} must be a table that Spark can write ({reason})") from error

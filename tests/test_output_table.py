@@ -1,0 +1,166 @@
+"""The rows of an output as tables of a catalog: what is refused at once, and what is committed once all is done.
+
+The catalogs of Delta Lake and Iceberg are downloaded, so tests/chaos/test_output_table.py asks those; here Spark's own
+commits tables of parquet, whose writers are the same but for replacing.
+"""
+
+import pytest
+from pyspark.sql import functions as F
+
+from dedup.api import deduplicate
+from dedup.errors import AlertError, ConfigError, SchemaError, StorageError
+from dedup.explain.result import Result
+from dedup.run import catalog
+from dedup.run.growing import Growth, check_settings
+from dedup.run.job import Job
+from dedup.run.start import choose_engine
+from dedup.run.workspace import Workspace
+from dedup.settings.files import load_config
+from tests.test_pipeline import make_texts
+
+ROWS = [{"id": n, "text": text, "size": len(text)} for n, text in enumerate(make_texts(5, originals=6, copies=2))]
+NAME = "clean_corpus"
+
+
+@pytest.fixture
+def rows(spark, monkeypatch):
+    """Return the rows, where Spark's own catalog serves; its tables go when the test ends."""
+    monkeypatch.setattr(catalog, "PROVIDERS", ("parquet",))
+    monkeypatch.setattr(catalog, "_find_class", lambda _, name: "parquet" if name == "spark_catalog" else "")
+    yield spark.createDataFrame(ROWS)
+    for name in ("", "_removed", "_duplicates"):
+        spark.sql(f"DROP TABLE IF EXISTS {NAME}{name}")
+
+
+def run(rows, output, spark=None, **settings):
+    return deduplicate(rows, output, spark=spark, id_column="id", settings={"output.table": NAME, **settings})
+
+
+def read(spark, name):
+    return sorted(map(tuple, spark.table(name).collect()))
+
+
+@pytest.mark.parametrize("mode", ["filter", "annotate", "ids"])
+def test_tables_hold_what_the_folders_of_files_hold(mode, rows, spark, tmp_path):
+    found = run(rows, tmp_path / "out", **{"output.mode": mode})
+    files = deduplicate(rows, tmp_path / "files", id_column="id", settings={"output.mode": mode})
+
+    parts = {"duplicates": f"{NAME}_duplicates", "annotated" if mode == "annotate" else "kept": NAME}
+    parts |= {"removed": f"{NAME}_removed"} if mode == "filter" else {}
+    for folder, name in parts.items():
+        frame = spark.read.parquet(f"{tmp_path}/files/{folder}")
+        assert read(spark, name) == sorted(map(tuple, frame.collect()))
+        assert spark.table(name).schema == frame.schema
+    assert [path.name for path in (tmp_path / "out").iterdir() if path.name in {"kept", "removed", "annotated"}] == []
+    assert found.kept.count() == files.report.kept
+    assert spark.catalog.tableExists(f"{NAME}_removed") == (mode == "filter")
+
+
+def test_nothing_is_committed_of_a_run_that_fails(rows, spark, tmp_path):
+    with pytest.raises(AlertError):
+        run(rows, tmp_path / "out", **{"alerts.removal_rate_above": 0.0, "alerts.on_breach": "fail"})
+
+    assert not any(spark.catalog.tableExists(name) for name in (NAME, f"{NAME}_removed", f"{NAME}_duplicates"))
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_a_table_of_others_is_never_replaced(overwrite, rows, spark, tmp_path):
+    rows.limit(1).write.saveAsTable(f"{NAME}_removed")
+
+    with pytest.raises(StorageError, match=r"_removed` must be missing or a table that dedup made"):
+        deduplicate(rows, tmp_path / "out", overwrite=overwrite, id_column="id", settings={"output.table": NAME})
+
+    assert spark.table(f"{NAME}_removed").count() == 1
+    assert not spark.catalog.tableExists(NAME)
+
+
+def test_an_earlier_result_stays_unless_it_is_to_be_replaced(rows, spark, tmp_path):
+    run(rows, tmp_path / "out")
+
+    with pytest.raises(StorageError, match=r"clean_corpus_removed` must not exist yet \(it does\); pass --overwrite"):
+        run(rows, tmp_path / "other")
+
+    assert spark.table(NAME).count() > 0
+
+
+def test_tables_of_a_run_that_crashed_before_its_end_are_replaced_by_the_same_run(rows, spark, tmp_path, monkeypatch):
+    rows.write.parquet(str(tmp_path / "in"))
+    replaced = []
+    with monkeypatch.context() as patch:
+        patch.setattr(Workspace, "publish", fail)
+        with pytest.raises(SystemExit):
+            run(str(tmp_path / "in"), tmp_path / "out", spark=spark)
+    assert spark.catalog.tableExists(NAME)
+    with pytest.raises(StorageError, match="must not exist yet"):
+        run(str(tmp_path / "in"), tmp_path / "other", spark=spark)
+
+    # Spark's own catalog replaces no table.
+    monkeypatch.setattr("pyspark.sql.DataFrameWriterV2.createOrReplace", lambda _: replaced.append(1))
+    run(str(tmp_path / "in"), tmp_path / "out", spark=spark)
+
+    assert len(replaced) == len(catalog.FOLDERS["filter"])
+    assert (tmp_path / "out" / "_SUCCESS").exists()
+
+
+def fail(*_):
+    raise SystemExit
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        (
+            {},
+            r"output\.table: must be a table of Delta Lake or Iceberg \(the catalog spark_catalog is of Spark",
+        ),
+        ({"output.files": 2}, r"output\.table: takes no output\.format and no output\.files"),
+        ({"output.format": "jsonl"}, r"output\.table: takes no output\.format and no output\.files"),
+    ],
+)
+def test_what_no_catalog_commits_is_refused_before_work(settings, words, spark, tmp_path):
+    rows = spark.createDataFrame(ROWS).select("id", F.col("text"))
+
+    with pytest.raises(ConfigError, match=words):
+        run(rows, tmp_path / "out", **settings)
+
+    assert not (tmp_path / "out.partial").exists()
+
+
+def test_a_column_that_delta_lake_does_not_take_is_refused_before_work(rows, tmp_path, monkeypatch):
+    monkeypatch.setattr(catalog, "PROVIDERS", ("delta",))
+    monkeypatch.setattr(catalog, "_find_class", lambda *_: "delta")
+
+    with pytest.raises(
+        SchemaError,
+        match=r"output\.table: names of columns in Delta Lake must have none of .* \(got 'a b'\); rename it",
+    ):
+        run(rows.withColumn("meta", F.array(F.struct(F.lit(1).alias("a b")))), tmp_path / "out")
+
+
+@pytest.mark.usefixtures("rows")
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("a b", r"output\.table: a b must be a table that Spark can write"),
+        ("missing.clean", r"output\.table: missing\.clean must be in a database that exists"),
+    ],
+)
+def test_a_name_that_spark_does_not_take_is_refused_before_work(name, words, spark, tmp_path):
+    with pytest.raises(StorageError, match=words):
+        run(spark.createDataFrame(ROWS), tmp_path / "out", **{"output.table": name})
+
+
+def test_engines_that_write_no_tables_refuse_at_once(tmp_path):
+    config = load_config(settings={"output.table": NAME, "engine": "memory"})
+    with pytest.raises(ConfigError, match=r"engine: must be .* where the output is a table"):
+        choose_engine(Job(inputs=[str(tmp_path)], output=str(tmp_path / "out"), config=config))
+
+    with pytest.raises(ConfigError, match=r"--store: output\.table is of single runs"):
+        check_settings(load_config(settings={"output.table": NAME}), Growth(store=str(tmp_path), batch="a"))
+
+
+def test_removals_are_explained_without_the_texts_that_spark_has(rows, tmp_path):
+    found = run(rows, tmp_path / "out")
+    gone = found.duplicates.first()["id"]
+
+    assert Result(str(tmp_path / "out")).find([gone]) == {}
