@@ -507,7 +507,8 @@ REFUSED: Counter[str] = Counter()
 def read(folder: Path) -> dict[str, tuple[Any, list[dict[str, Any]]]]:
     """Return the schema, if it has one, and the whole rows of each file of a folder by its name."""
     found = {}
-    for path in sorted(each for each in folder.iterdir() if each.is_file()) if folder.exists() else ():
+    # Hadoop lays checksums beside its files, in hidden ones.
+    for path in sorted(each for each in folder.glob("[!.]*") if each.is_file()):
         schema: Any = None
         if path.suffix in {".parquet", ".arrow"}:
             table = pq.read_table(path) if path.suffix == ".parquet" else ipc.open_file(path).read_all()
