@@ -175,8 +175,10 @@ def delete_ids(tables: Tables, ids: Sequence[str], *, readmit: bool) -> Deleted:
         When an id is no integer, though the store's are.
     StorageError
         When there is no store, or others write again and again.
+    ConfigError
+        When it is empty.
     """
-    state = read_state(tables)
+    state = Snapshot.open(tables).state
     try:
         column = pa.array(sorted(set(ids)), pa.string()).cast(state.kind)
     except pa.ArrowInvalid as error:

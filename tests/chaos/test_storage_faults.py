@@ -17,6 +17,7 @@ from pyarrow import fs
 from dedup.cli import run as cli
 from dedup.files import storage, systems
 from dedup.files.storage import Storage, find_result
+from dedup.report.summary import Drawing
 from dedup.run import lock
 
 FAULTS = {"EIO": errno.EIO, "ENOSPC": errno.ENOSPC, "time-out": errno.ETIMEDOUT}
@@ -206,7 +207,7 @@ def faults(tmp_path, monkeypatch):
     monkeypatch.setattr(lock, "_is_alive", lambda _: False)
     for name, seconds in {"SETTLE_SECONDS": 0, "BEAT_SECONDS": 60, "PATIENCE_SECONDS": 0}.items():
         monkeypatch.setattr(lock, name, seconds)
-    monkeypatch.setattr("dedup.run.local.draw", lambda *_: (None, {}))
+    monkeypatch.setattr("dedup.run.local.draw", lambda *_: Drawing())
     monkeypatch.setattr("dedup.run.publication.to_html", lambda *_: "a page")
     return faults
 

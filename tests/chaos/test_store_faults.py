@@ -14,6 +14,7 @@ from werkzeug.serving import WSGIRequestHandler, make_server
 
 from dedup.files import systems
 from dedup.files.storage import Storage
+from dedup.report.summary import Drawing
 from dedup.run import lock
 from tests.chaos.test_storage_faults import TEXTS, deduplicate, result
 
@@ -71,7 +72,7 @@ def bucket(server, monkeypatch):
     for name, seconds in {"SETTLE_SECONDS": 0, "BEAT_SECONDS": 5, "PATIENCE_SECONDS": 0}.items():
         monkeypatch.setattr(lock, name, seconds)
     monkeypatch.setattr(lock, "_is_alive", lambda _: False)
-    monkeypatch.setattr("dedup.run.local.draw", lambda *_: (None, {}))
+    monkeypatch.setattr("dedup.run.local.draw", lambda *_: Drawing())
     monkeypatch.setattr("dedup.run.publication.to_html", lambda *_: "a page")
     server.reset()
     store.create_dir("corpora")

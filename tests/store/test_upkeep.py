@@ -5,13 +5,14 @@ import shutil
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from dedup.cli import store as cli
 from dedup.store.deleting import delete_ids
 from dedup.store.schemas import TABLES
 from dedup.store.snapshot import Snapshot
-from dedup.store.state import Label, read_state
+from dedup.store.state import Label, create, read_state
 from dedup.store.tables import Tables
 from dedup.store.upkeep import check, compact, count_files, vacuum
 from dedup.store.writing import Writing
@@ -211,6 +212,14 @@ def test_an_id_that_no_line_can_be_is_refused_by_name_with_the_way_that_can(name
 def test_a_file_of_ids_that_is_not_there_is_one_line(tables, capsys):
     assert cli.main(["delete", tables.path, "--ids", "none"]) == 2
     assert capsys.readouterr().err == "dedup: --ids none: must be a file that can be read (No such file or directory)\n"
+
+
+def test_a_store_whose_first_batch_has_failed_has_nothing_to_delete(tmp_path, capsys):
+    create(Tables(str(tmp_path / "store")), pa.int64())
+    (tmp_path / "ids").write_text("1\n", "utf-8")
+
+    assert cli.main(["delete", str(tmp_path / "store"), "--ids", str(tmp_path / "ids")]) == 2
+    assert capsys.readouterr().err == f"dedup: {tmp_path}/store: must hold a batch (it has none yet)\n"
 
 
 @pytest.mark.parametrize("readmit", [False, True])
