@@ -53,7 +53,7 @@ _ELSEWHERE = {
     "load_settings": ("dedup.settings.files", "load_config"),
     "lookup": ("dedup.store.lookup", "lookup"),
 }
-"""Where names of __all__ come from that are no errors; imported when they are asked for."""
+"""Modules of the names in __all__ that are no errors; imported on demand."""
 
 
 def __getattr__(name: str) -> object:

@@ -97,7 +97,7 @@ def deduplicate(
     Returns
     -------
     Result
-        Of DataFrames where the input is one or `spark` is given, and of Arrow datasets otherwise.
+        Tables are DataFrames where the input is one or `spark` is given, and Arrow datasets otherwise.
 
     Raises
     ------
@@ -190,7 +190,7 @@ def _name_tables(spark: "SparkSession", config: Config) -> dict[str, str]:
 
 
 def _take_table(given: object) -> "DataFrame | None":
-    """Return what is given as a DataFrame; None where it is none."""
+    """Return a given DataFrame; None for anything else."""
     spark = sys.modules.get("pyspark.sql")
     if spark is None or not isinstance(given, spark.DataFrame):
         return None

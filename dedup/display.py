@@ -1,4 +1,4 @@
-"""How values are written for people."""
+"""Formats of values for people."""
 
 import logging
 import re
@@ -13,7 +13,7 @@ SIGNATURE = re.compile(r"(?<=[?&]sig=)[^&\s'\"]*")
 
 
 def printable(text: str) -> str:
-    """Return the text with control characters escaped: what comes from a corpus must not command the terminal."""
+    """Return the text with control characters escaped: strings of a corpus must not command the terminal."""
     return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
 
 
@@ -35,7 +35,7 @@ class SecretFormatter(logging.Formatter):
 
 
 def log_to_stderr() -> None:
-    """Send warnings to stderr, and no secret with them."""
+    """Send warnings to stderr, without secrets."""
     handler = logging.StreamHandler()
     handler.setFormatter(SecretFormatter("%(message)s"))
     # py4j logs every lost connection, which is raised as well; through the root logger too, which nothing else uses.
@@ -73,12 +73,12 @@ def duration(seconds: float) -> str:
 
 
 def number(value: float | None) -> str:
-    """Write any number, without digits that say nothing."""
+    """Write any number, without digits of no significance."""
     return "unknown" if value is None else f"{round(value, 6):,}".removesuffix(".0")
 
 
 def change(now: float | None, then: float | None) -> str:
-    """Write what was added or taken away."""
+    """Write a change with its sign."""
     if now is None or then is None:
         return "unknown"
     difference = round(now - then, 6)

@@ -1,4 +1,4 @@
-"""Packages that only some work needs: the extras of pyproject.toml."""
+"""Extras of pyproject.toml, packages that only some work needs."""
 
 from importlib.util import find_spec
 
@@ -6,7 +6,7 @@ from dedup.errors import DedupError
 from dedup.version import __version__
 
 WHEEL = f"corpus_dedup-{__version__}-py3-none-any.whl"
-"""The package's own file: its name on an index may be a stranger's."""
+"""Name of the package's own file: on an index the package's name may be a stranger's."""
 SETUP = {
     "spark": "scripts/setup adds them to a checkout once there is a Java 17 or 21",
     "store": "scripts/setup adds it to a checkout",

@@ -1,4 +1,4 @@
-"""Work that only informs, such as a prediction or a plot: a run goes on without what fails of it."""
+"""Steps that only inform, such as a prediction or a plot: a run goes on without those that fail."""
 
 import logging
 from collections.abc import Callable
@@ -8,33 +8,33 @@ from dedup.display import hide_secrets, printable
 
 LOG = logging.getLogger("dedup")
 LONGEST = 200
-"""Characters told of a failure."""
+"""Most characters shown of a failure."""
 LOSS, NEAR_MISSES, RECALL = "the estimate of pairs lost", "the near misses", "the recall of labelled pairs"
-"""Names of what both engines make."""
+"""Names of the steps that every engine has."""
 BASELINE, PLOTS, SOURCES, TEXTS = "the earlier batches", "the plots", "the survival by source", "the texts of examples"
 Given = ParamSpec("Given")
 Value = TypeVar("Value")
 
 
 class Inform:
-    """A runner of work that only informs: what fails is left out, and a line on stderr and in the report says so.
+    """Runner of steps that only inform: a failing one is left out, and a line on stderr and in the report says so.
 
     Mistakes of the user are refused before it, and what writes the output is no such work.
     """
 
     def __init__(self) -> None:
         self.left_out: dict[str, str] = {}
-        """Causes by the names of what failed."""
+        """Causes of failure, by the names of the steps."""
 
     def __call__(
         self, name: str, work: Callable[Given, Value], *args: Given.args, **kwargs: Given.kwargs
     ) -> Value | None:
-        """Return what the work returns; None where it fails.
+        """Return the result of the step; None if it fails.
 
         Parameters
         ----------
         name
-            Of what the report then lacks, in words.
+            Part that the report then lacks, in words.
         """
         try:
             return work(*args, **kwargs)

@@ -1,4 +1,4 @@
-"""What a run gives back in Python: its tables and its report."""
+"""Result of a run in Python: its tables and its report."""
 
 import html
 import json
@@ -13,7 +13,7 @@ Rows = TypeVar("Rows")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """What a run measured: its main numbers, and all of report.json by `to_dict`."""
+    """Report of a run: its main numbers, and all of report.json by `to_dict`."""
 
     documents: int
     kept: int
@@ -21,17 +21,17 @@ class Report:
     removal_rate: float
     """Share of the documents that were removed, from 0 to 1."""
     identical: int
-    """Documents removed whose shingle set is that of the one kept."""
+    """Documents removed for the shingle set of the one kept."""
     near: int
     """Documents removed for their similarity."""
     components: int
     edges: int
     engine: str
-    """What searched: "spark" or "memory"."""
+    """Engine of the search: "spark" or "memory"."""
     alerts: int
     """Limits of [alerts] that were passed."""
     content: str = field(repr=False)
-    """report.json, as it was written."""
+    """Contents of report.json."""
 
     @classmethod
     def of(cls, report: Mapping[str, Any]) -> Self:
@@ -41,7 +41,7 @@ class Report:
         return cls(**numbers, alerts=len(report["alerts"]), content=json.dumps(report))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all that report.json holds, as a dictionary of the caller's own."""
+        """Return the contents of report.json as a dictionary of the caller's own."""
         found: dict[str, Any] = json.loads(self.content)
         return found
 
@@ -58,7 +58,7 @@ class Report:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, weakref_slot=True)
 class Result(Generic[Rows]):
-    """The output of a run; its tables are read each time they are asked for.
+    """Output of a run; its tables are read each time they are asked for.
 
     They are Spark DataFrames where the input was one or a session was given, and Arrow datasets otherwise. With a
     temporary output they can be read as long as the result lives: keep it, not only its tables.
@@ -68,21 +68,21 @@ class Result(Generic[Rows]):
     """Folder of the output."""
     report: Report
     read: Callable[[str], Rows] = field(repr=False)
-    """Opens a table by its name."""
+    """Function that opens a table by its name."""
 
     @property
     def kept(self) -> Rows:
-        """The rows of the input that stay; with `output.mode` "ids" their ids."""
+        """Kept rows of the input; with `output.mode` "ids" their ids."""
         return self.read("kept")
 
     @property
     def removed(self) -> Rows:
-        """The rows of the input that go; `StorageError` with `output.mode` "ids", which writes none."""
+        """Removed rows of the input; `StorageError` with `output.mode` "ids", which writes none."""
         return self.read("removed")
 
     @property
     def duplicates(self) -> Rows:
-        """Why each row goes: id, layer, kind, representative_id, component_id, jaccard."""
+        """Reason for each removed row: id, layer, kind, representative_id, component_id, jaccard."""
         return self.read("duplicates")
 
     @property
@@ -92,10 +92,10 @@ class Result(Generic[Rows]):
 
     @property
     def near_misses(self) -> Rows:
-        """Pairs a little below the threshold, as `edges`."""
+        """Pairs a little below the threshold, with the columns of `edges`."""
         return self.read("near_misses")
 
     @property
     def spans(self) -> Rows:
-        """What layers cut out of texts, or marked, as in OUT/spans; `StorageError` where no layer did."""
+        """Spans that layers cut out of texts, or marked, as in OUT/spans; `StorageError` where no layer did."""
         return self.read("spans")

@@ -4,6 +4,8 @@ import ast
 import subprocess
 import sys
 from collections import Counter
+from inspect import cleandoc
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -137,7 +139,7 @@ PARTS = {
     "jobs": {"dedup.cli"},
 }
 
-QUESTIONS = {"how", "of", "those", "what", "where", "who", "whose"}
+QUESTIONS = {"how", "of", "that", "those", "what", "where", "which", "who", "whoever", "whose", "with"}
 CLASSES = {
     "Buckets": 2,
     "Choice": 2,
@@ -231,23 +233,8 @@ FILES = {
     "writing.py": 3,
 }
 """Names of files that stand in more than one folder of the package, and in how many: as CLASSES."""
-DOCSTRINGS = {
-    "dedup": 6,
-    "dedup/cli": 2,
-    "dedup/engines": 20,
-    "dedup/evaluate": 3,
-    "dedup/explain": 2,
-    "dedup/layers": 23,
-    "dedup/plan": 18,
-    "dedup/report": 15,
-    "dedup/run": 32,
-    "dedup/settings": 21,
-    "dedup/stages": 9,
-    "dedup/store": 32,
-    "dedup/store/joins": 10,
-    "dedup/tables": 10,
-}
-"""Docstrings by folder that begin with a word of QUESTIONS: as CLASSES."""
+PENDING = {"dedup/engines", "dedup/layers", "dedup/run", "dedup/stages", "dedup/store"}
+"""Folders in which docstrings still begin with words of QUESTIONS: none may be added, and those that end go."""
 
 
 def sources_of(part):
@@ -303,11 +290,20 @@ def test_no_file_has_the_name_of_another():
     assert list_repeated(files) == FILES
 
 
-def test_docstrings_begin_with_the_noun_or_verb_that_they_are_about():
-    docstrings = ((path.parent, node.value.split()) for path in SOURCES for node in list_docstrings(path))
-    found = Counter(str(folder) for folder, words in docstrings if words[0].rstrip(",:").lower() in QUESTIONS)
+def list_beginnings(path):
+    """Yield the first word of every docstring, and of each description in its sections."""
+    for node in list_docstrings(path):
+        lines = cleandoc(node.value).splitlines()
+        described = (line for name, line in pairwise(lines) if name[:1].strip() and line.startswith("    "))
+        yield from (line.split()[0].rstrip(",:").lower() for line in (lines[0], *described))
 
-    assert found == DOCSTRINGS
+
+def test_docstrings_begin_with_the_noun_or_verb_that_they_are_about():
+    found = {path for path in SOURCES if not QUESTIONS.isdisjoint(list_beginnings(path))}
+    pending = {folder for folder in PENDING if any(path.is_relative_to(folder) for path in found)}
+
+    assert {path for path in found if not any(path.is_relative_to(folder) for folder in PENDING)} == set()
+    assert pending == PENDING
 
 
 def test_graphframes_is_the_business_of_one_stage():

@@ -1,4 +1,4 @@
-"""What the command lines have in common: how settings are given, how an error is told, and how each ends."""
+"""Options, error messages and exit statuses shared by all commands."""
 
 import argparse
 import atexit
@@ -29,14 +29,14 @@ OPTIONS = {
     "output_table": "output.table",
     "engine": "engine",
 }
-"""Options that stand for one setting each."""
+"""Command-line options that stand for one setting each."""
 
 # As it ends, Python looks through half a million objects for cycles, which takes it a third of a second.
 atexit.register(gc.freeze)
 
 
 def command(main: Callable[Given, int]) -> Callable[Given, int]:
-    """Let the main function of a command tell its errors, and end in order where nobody reads its output any more.
+    """Wrap a command's main function: print its errors, and end quietly when the reader of its output has gone.
 
     Parameters
     ----------
@@ -64,14 +64,14 @@ def command(main: Callable[Given, int]) -> Callable[Given, int]:
 
 
 def _is_read() -> bool:
-    """Tell whether the reader of stdout, if it has one, is still there; a broken connection to others is a fault."""
+    """Tell whether a reader of stdout, if it has one, is still there; broken connections to others are faults."""
     poll = select.poll()
     poll.register(1, 0)
     return not any(event & (select.POLLERR | select.POLLHUP) for _, event in poll.poll(0))
 
 
 def mute() -> None:
-    """Let stdout take whatever is still to be written: Python would try it as it ends, and fail."""
+    """Redirect stdout to nowhere, since Python would try to flush the rest as it ends, and fail."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
@@ -122,12 +122,12 @@ def cut_end(line: str) -> str:
 
 
 def read_entry(line: str, number: int, *, option: str, name: str) -> dict[str, Any]:
-    """Return the JSON object of a line that begins with a brace, and of any other an object of this one name.
+    """Parse a line: the JSON object that it holds if it begins with a brace, else an object with this one name.
 
     Raises
     ------
     DataError
-        When it begins with a brace and is no object.
+        When the line begins with a brace and is no JSON object.
     """
     from dedup.files.formats.jsonl import parse  # noqa: PLC0415 - --help need not wait for pyarrow
 
@@ -143,7 +143,7 @@ def read_entry(line: str, number: int, *, option: str, name: str) -> dict[str, A
 
 
 def tell_error(error: BaseException) -> int:
-    """Print one line for what a user can mend and the traceback of anything else; return the exit status, 2 or 1."""
+    """Print one line for an error that a user can mend, a traceback for any other; return the exit status, 2 or 1."""
     if isinstance(error, DedupError):
         print_error(printable(hide_secrets(str(error))))
         return 2

@@ -57,7 +57,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _read(lines: Iterable[str]) -> Iterator[tuple[object, str]]:
-    """Yield a name and the text of every line."""
+    """Yield the name and the text of each line."""
     from dedup.files.formats.jsonl import mend  # noqa: PLC0415 - as above
 
     for number, line in enumerate(lines, 1):

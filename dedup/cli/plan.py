@@ -11,7 +11,7 @@ from dedup.plan.show import to_text
 from dedup.version import __version__
 
 OWN = {"config", "preset", "set", "text_column", "json"}
-"""Options that are no part of the question."""
+"""Options of the command that are not fields of the question."""
 
 
 def whole(text: str) -> int:
@@ -23,7 +23,7 @@ def whole(text: str) -> int:
 
 
 def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
-    """Parse the command line; what is not given stays at the defaults of `Question`."""
+    """Parse the command line; options left out keep the defaults of the question."""
     cli = argparse.ArgumentParser(
         prog="dedup plan",
         description=__doc__,

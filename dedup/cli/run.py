@@ -53,11 +53,11 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 STOPS = (signal.SIGTERM, signal.SIGHUP)
-"""What ends a job in order: a scheduler's request, and a terminal that is closed."""
+"""Signals that end a job in order: a scheduler's request, and the close of its terminal."""
 
 
 def stop_on_signals() -> list[signal.Signals]:
-    """Let a signal end Spark, and with it whatever waits for Spark; return the list that the signal will be put on."""
+    """End Spark on a signal, and with it every wait for Spark; return the list that the signal will be appended to."""
     stopped: list[signal.Signals] = []
 
     def stop(number: int, _: object) -> None:
@@ -139,7 +139,7 @@ def answer(error: BaseException, stopped: Sequence[signal.Signals]) -> int:
 
 
 def is_published(output: str, begin: int) -> bool:
-    """Tell whether the output has become whole since a time in nanoseconds since 1970."""
+    """Tell whether the output was published after a time; in nanoseconds since 1970."""
     from dedup.files.storage import Storage  # noqa: PLC0415 - as below
 
     with contextlib.suppress(DedupError):
@@ -149,7 +149,7 @@ def is_published(output: str, begin: int) -> bool:
 
 
 def show(text: str) -> None:
-    """Print the result; a reader that has gone makes no failure of a run that is finished."""
+    """Print the result; a finished run does not fail because its reader has gone."""
     try:
         print(text, flush=True)
     except OSError:

@@ -71,7 +71,7 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
 
 @command
 def main(arguments: Sequence[str]) -> int:
-    """Do what is asked; return 0, 1 if a check found something or after a fault, 2 after a user's mistake."""
+    """Run the verb; return 0, 1 if a check found something or after a fault, 2 after a user's mistake."""
     options = parse_arguments(arguments)
     log_to_stderr()
     logging.getLogger("dedup").setLevel("WARNING")

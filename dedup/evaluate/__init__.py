@@ -1,1 +1,1 @@
-"""How well settings do, on a sample of a corpus."""
+"""Evaluation of settings on a sample of a corpus."""

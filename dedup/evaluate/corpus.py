@@ -1,4 +1,4 @@
-"""The corpus that a sample is drawn from: files that this machine reads without Spark."""
+"""Corpus that a sample is drawn from, in files that this machine reads without Spark."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -31,22 +31,22 @@ class Labelled(NamedTuple):
     """Labelled pairs of a corpus."""
 
     pairs: pa.Table
-    """LABELS of which the corpus has both documents."""
+    """LABELS whose two documents are both in the corpus."""
     given: int
-    """How many the file holds."""
+    """Labelled pairs in the file."""
 
 
 class Neighbours(NamedTuple):
-    """Documents that resemble those drawn."""
+    """Documents that resemble the drawn ones."""
 
     seeds: Integers
     doc_ids: Integers
     counts: Mapping[str, int]
-    """As the counters of `stages.neighbours.find_neighbours`."""
+    """Counters, as from `stages.neighbours.find_neighbours`."""
 
 
 class Corpus(Protocol):
-    """Documents, which each call reads in one pass."""
+    """Corpus to draw a sample from; each call reads it once."""
 
     def read_labels(self, path: str) -> Labelled:
         """Read labelled pairs."""
@@ -55,15 +55,15 @@ class Corpus(Protocol):
         """Return doc_id, id and text of the `count` documents with the least hashes: the same on every run."""
 
     def fetch(self, doc_ids: Integers) -> pa.Table:
-        """Return the documents of these ids, as far as there are any."""
+        """Return the documents with these ids that exist."""
 
     def find_neighbours(self, seeds: Seeds, *, most: int, config: Config) -> Neighbours:
-        """Return documents that resemble those drawn; of each at least the `most` with the least hashes."""
+        """Return documents that resemble the drawn ones; for each at least the `most` with the least hashes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FileCorpus:
-    """Files as the memory engine reads them."""
+    """Corpus in files, read as by the memory engine."""
 
     source: FileSource
     splits: Sequence[Split]
@@ -169,7 +169,7 @@ def _order(hashes: Integers, doc_ids: Integers) -> Integers:
 
 
 def _draw(source: FileSource, split: Split, *, count: int) -> tuple[Integers, ...]:
-    """Return hash, doc_id, file and row of the least of a split."""
+    """Return hash, doc_id, file and row of the documents of a split with the least hashes."""
     found = [(np.empty(0, np.int64),) * 4]
     for file, doc_ids, batch in _read(source, split):
         listed = [xxhash.xxh64_intdigest(each, SEED) for each in doc_ids.astype("<i8").view("V8").tolist()]

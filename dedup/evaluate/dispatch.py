@@ -1,4 +1,4 @@
-"""Evaluation of a corpus by its paths, on this machine or with Spark."""
+"""Evaluation of a corpus given by its paths, on this machine or with Spark."""
 
 import os
 from typing import TYPE_CHECKING, Any
@@ -19,7 +19,7 @@ def evaluate(spark: "SparkSession | None", question: Question) -> dict[str, Any]
     Returns
     -------
     dict
-        What evaluation.json holds.
+        Contents of evaluation.json.
 
     Raises
     ------
@@ -54,7 +54,7 @@ def _evaluate_on_spark(spark: "SparkSession", question: Question) -> dict[str, A
 
 
 def needs_spark(question: Question) -> bool:
-    """Tell whether Spark is to read the corpus: under spark-submit, where it is asked for, and where only it can.
+    """Tell whether Spark must read the corpus: under spark-submit, if asked for, or if nothing else reaches it.
 
     Raises
     ------

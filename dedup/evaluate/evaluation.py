@@ -1,4 +1,4 @@
-"""How well settings find the duplicates of a corpus: held against labels, an exact search, or planted copies.
+"""Evaluation of settings against labels, an exact search or planted copies.
 
 Everything is measured on a sample (see `sample`), at settings that share its signatures (see `kernels.sample_search`).
 """
@@ -28,9 +28,9 @@ from dedup.settings.profiles import refuse_profiles
 from dedup.version import __version__
 
 FLOOR = 0.5
-"""Least similarity that the exact search looks for, unless a threshold is lower."""
+"""Least similarity in the exact search, unless a threshold is lower."""
 FREE = ("threshold", "lsh.bands", "lsh.rows", "lsh.recall", "buckets.max_bucket")
-"""Settings in which two that share signatures may differ."""
+"""Settings that may differ between two that share signatures."""
 IDLE = ("components.", "output.", "evaluation.", "alerts.")
 """Settings without effect on an evaluation."""
 NAMES = ("first", "second")
@@ -50,14 +50,14 @@ class Question:
     planted: int = 0
     """Copies to plant."""
     sample: int = 10_000
-    """Documents to draw where no labels say which."""
+    """Documents to draw where no labels select them."""
     output: str = ""
     """Folder for evaluation.json; empty for none."""
     overwrite: bool = False
 
 
 def check_comparable(config: Config, other: Config | None) -> None:
-    """Make sure that one set of signatures serves both settings.
+    """Refuse a second setting that needs other signatures than the first.
 
     Raises
     ------
@@ -174,7 +174,7 @@ def _choose(config: Config) -> sample_search.Setting:
 
 
 def _read_labels(corpus: Corpus, path: str) -> Labelled:
-    """Return the labelled pairs of which the corpus has both documents."""
+    """Return the labelled pairs whose two documents are both in the corpus."""
     labels = corpus.read_labels(path)
     if not labels.pairs.num_rows:
         given = labels.given
@@ -183,7 +183,7 @@ def _read_labels(corpus: Corpus, path: str) -> Labelled:
 
 
 def _try(sample: Sample, config: Config, setting: sample_search.Setting) -> Trial:
-    """Search at one setting, twice, since the first search also pays for what is loaded when it is first called."""
+    """Search with one setting twice, since the first search also pays for loading code."""
     prepared = sample_search.SampleDocuments(sample.doc_ids, *sample.sets, sample.heads, sample.signatures)
     seconds = []
     for _ in range(2):
@@ -195,14 +195,14 @@ def _try(sample: Sample, config: Config, setting: sample_search.Setting) -> Tria
 
 
 def _weigh(tried: Trial, counts: Mapping[str, int], number: int, drawn: int | None) -> dict[str, Any]:
-    """Return what a setting costs.
+    """Return the cost of a setting.
 
-    Of the pairs in the corpus each has two documents, so documents drawn meet twice as many as there are for each.
+    Each pair of the corpus has two documents, so a drawn document meets twice as many pairs as there are per document.
 
     Parameters
     ----------
     drawn
-        Documents drawn; None where they do not stand for the corpus.
+        Documents drawn; None if they do not represent the corpus.
     """
     paired, compared = (
         counts.get(f"{name} {number}", 0) / 2 / drawn if drawn else None for name in ("paired", "compared")

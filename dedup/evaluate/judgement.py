@@ -1,4 +1,4 @@
-"""The pairs that a setting found among the documents of a sample, held against the truth."""
+"""Pairs found by a setting among the documents of a sample, compared with the truth."""
 
 import difflib
 import re
@@ -19,25 +19,25 @@ from dedup.kernels.sets import exact, filters, minhash
 from dedup.settings.options import Config
 
 BINS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 1.0)
-"""Lower ends of the bins of similarity; the last is that of identical sets."""
+"""Lower ends of the bins of similarity; the last holds identical sets."""
 LISTED = 100
-"""Pairs and documents of a kind that are listed."""
+"""Most pairs and documents of a kind that are listed."""
 EXCERPT_LENGTH = 80
 """Characters of a text shown."""
 COMPARED_WORDS = 2000
-"""Words of a text that are searched for what it shares with another."""
+"""Words of a text searched for parts shared with another."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Trial:
-    """A setting and what it found."""
+    """Setting and its result."""
 
     config: Config
     setting: sample_search.Setting
     found: sample_search.SampleResult
     seconds: float
     representatives: Integers
-    """Position of the document kept of the component of each."""
+    """Position of the document kept for each."""
 
     @property
     def removed(self) -> Flags:
@@ -47,7 +47,7 @@ class Trial:
 
 
 def judge(sample: Sample, truth: Truth, alike: Pairs, tried: Trial) -> dict[str, Any]:
-    """Return recall and precision, by level and by similarity, what it cost, and what was missed.
+    """Return recall and precision, by level and by similarity, the cost, and the missed pairs.
 
     A pair is a candidate when it was compared exactly, an edge when that reached the threshold, and removed when both
     documents are in one component. Documents of one shingle set are all three.
@@ -99,7 +99,7 @@ def judge(sample: Sample, truth: Truth, alike: Pairs, tried: Trial) -> dict[str,
 
 
 def list_sides(sample: Sample, first: Trial, second: Trial) -> dict[str, Any]:
-    """Return the documents that one setting removes and the other keeps."""
+    """Return the documents removed by one setting and kept by the other."""
     sides = {}
     for name, one, other in (("removed_by_first_only", first, second), ("removed_by_second_only", second, first)):
         changed = np.flatnonzero(one.removed & ~other.removed)
@@ -124,7 +124,7 @@ def list_sides(sample: Sample, first: Trial, second: Trial) -> dict[str, Any]:
 
 
 def _share(counted: Flags, families: Integers | None = None) -> dict[str, Any]:
-    """Return the share of what is true, with its interval; None: every one is a family of its own."""
+    """Return the share of true cases, with its interval; None takes every case for a family of its own."""
     if families is None:
         families = np.arange(counted.size)
     _, numbers = np.unique(families, return_inverse=True)
@@ -132,13 +132,13 @@ def _share(counted: Flags, families: Integers | None = None) -> dict[str, Any]:
 
 
 def _precision_of_labels(labels: Flags, families: Integers, levels: dict[str, Flags]) -> dict[str, Any]:
-    """Return which share of the labelled pairs that got so far are duplicates; of nothing without a false label."""
+    """Return the share of duplicates among the labelled pairs at a level; undefined without a false label."""
     stated = not labels.all()
     return {name: _share(labels[reached & stated], families[reached & stated]) for name, reached in levels.items()}
 
 
 def _precision_of_sample(sample: Sample, alike: Pairs, tried: Trial) -> dict[str, Any]:
-    """Return which share of the pairs that got so far, one document drawn, are what the exact search finds."""
+    """Return the share of pairs at a level, one document drawn, that the exact search finds too."""
     found, count = tried.found, sample.doc_ids.size
     true_pairs = alike.at(tried.setting.threshold, count)
     drawn = np.zeros(count, dtype=bool)
@@ -153,7 +153,7 @@ def _precision_of_sample(sample: Sample, alike: Pairs, tried: Trial) -> dict[str
 
 
 def _count_agreeing(groups: Integers, others: Integers, drawn: Flags) -> tuple[Integers, Integers]:
-    """Count each group's pairs with a document drawn: those that the other grouping has together too, and all."""
+    """Count each group's pairs with a drawn document: those also together in the other grouping, and all."""
 
     def count(labels: Integers) -> tuple[Integers, Integers]:
         firsts, numbers = np.unique(labels, return_index=True, return_inverse=True)[1:]
@@ -169,7 +169,7 @@ def _count_agreeing(groups: Integers, others: Integers, drawn: Flags) -> tuple[I
 def _bin(
     truth: Truth, levels: dict[str, Flags], shares_bucket: Flags, curve: npt.NDArray[np.float64]
 ) -> list[dict[str, Any]]:
-    """Return what became of the pairs of each bin of similarity that has any, and what the S-curve says of them."""
+    """Return the fate of the pairs of each non-empty bin of similarity, with the expectation by the S-curve."""
     bins = []
     numbers = np.searchsorted(BINS, truth.pairs.jaccard, side="right") - 1
     for number in np.unique(numbers).tolist():

@@ -23,12 +23,12 @@ class Pairs:
     jaccard: npt.NDArray[np.float64]
 
     def at(self, threshold: float, count: int) -> Integers:
-        """Return those at or above the threshold as `left * count + right`, ascending."""
+        """Return the pairs at or above the threshold as `left * count + right`; ascending."""
         similar = self.jaccard >= threshold
         return np.sort(self.left[similar] * count + self.right[similar])
 
     def connect(self, threshold: float, count: int) -> Integers:
-        """Return the least position in the component of each of `count` documents, joined by pairs that reach it."""
+        """Return the least position in the component of each of `count` documents, joined by pairs at the threshold."""
         similar = self.jaccard >= threshold
         ends, least = connect(self.left[similar], self.right[similar])
         components = np.arange(count)
@@ -37,9 +37,9 @@ class Pairs:
 
 
 def find_alike(sets: Sets, drawn: Flags, *, floor: float, threshold: float) -> Pairs:
-    """Return every pair of shingle sets at or above the threshold, and at or above the floor those of a document drawn.
+    """Return all pairs of shingle sets at or above the threshold, and those of a drawn document from the floor on.
 
-    Both are found by exact search. Of the documents that only came along there are many more pairs above the floor,
+    Both by exact search. Pairs above the floor between documents that only came along are far more numerous,
     and nobody asks for them.
     """
     chosen = np.flatnonzero(drawn)

@@ -4,11 +4,11 @@ import math
 import random
 
 WORD_LENGTH = 20
-"""Characters a word has on average at most; longer ones are sentences of a script without spaces."""
+"""Most characters that words have on average; longer ones are sentences of a script without spaces."""
 
 
 def split_words(content: str) -> tuple[list[str], str]:
-    """Return the words of a text and what joins them; its characters, where spaces do not part words."""
+    """Return the words of a text and their joint; its characters where no spaces part words."""
     words = content.split()
     if sum(map(len, words)) > WORD_LENGTH * len(words):
         return list(content), ""
@@ -18,7 +18,7 @@ def split_words(content: str) -> tuple[list[str], str]:
 def edit(
     number: int, chance: random.Random, words: list[str], *, foreign: list[str], target: float, size: int
 ) -> list[str]:
-    """Return the words of a copy about `target` similar: exchanged, with a passage dropped or put in, in turn."""
+    """Return the words of a copy about `target` similar: exchanged, with a passage dropped or inserted, in turn."""
     match number % 3:
         case 0:
             # Of n shingles a share s outlives so many exchanges, and as many as were lost are new: J = s / (2 - s).

@@ -1,4 +1,4 @@
-"""The corpus that a sample is drawn from, as Spark reads it."""
+"""Corpus that a sample is drawn from, as Spark reads it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,11 +24,11 @@ from dedup.stages.labels import select_known
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RowCorpus:
-    """Rows of Spark; see `corpus.Corpus`."""
+    """Corpus in rows of Spark; see `corpus`."""
 
     storage: Storage
     rows: DataFrame
-    """DOCUMENTS."""
+    """Rows in the form of DOCUMENTS."""
 
     @classmethod
     def open(cls, spark: SparkSession, storage: Storage, inputs: Sequence[str], config: Config) -> Self:

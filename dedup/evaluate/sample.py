@@ -25,24 +25,24 @@ from dedup.settings.contract import load_tokenizer
 from dedup.settings.options import Config
 
 NEIGHBOURS = 50
-"""Documents that each drawn one brings along at most, so that a family of a million does not come whole."""
+"""Most documents that one drawn document brings along, so that a family of a million does not come whole."""
 ROUNDS = 12
-"""Steps of a chain of similar documents that are followed."""
+"""Most steps along a chain of similar documents."""
 GROWTH = 20
-"""Documents at most, for each one drawn, so that a component of half a corpus does not come whole."""
+"""Most documents per drawn document, so that a component of half a corpus does not come whole."""
 PLANTED = (0.4, 1.0)
-"""Similarities of planted copies to their originals, about, spread evenly."""
+"""Similarities of planted copies to their originals, approximate and evenly spread."""
 LEAST_UNITS = 3
-"""Words, in shingles' lengths, that a text needs to be copied with edits."""
+"""Least words of a text to be copied with edits, as a multiple of the shingle size."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Sample:
-    """n documents in the order of their doc_id."""
+    """Sample of n documents in the order of doc_id."""
 
     doc_ids: Integers
     ids: pa.Array
-    """The user's; null for a planted copy."""
+    """User's ids; null for planted copies."""
     texts: pa.Array
     """Bytes."""
     drawn: Flags
@@ -91,9 +91,9 @@ class Sample:
 def bring_along(
     corpus: Corpus, drawn: Sample, *, settings: Sequence[sample_search.Setting], floor: float
 ) -> tuple[Sample, Mapping[str, int]]:
-    """Return the documents drawn and those of the corpus that resemble them, and what was counted on the way.
+    """Return the drawn documents with the documents of the corpus that resemble them, and counts of the search.
 
-    A pass over the corpus to find them and one to fetch them.
+    Two passes over the corpus: one finds them, one fetches them.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ def bring_along(
     Returns
     -------
     sample
-        Of every document drawn at most NEIGHBOURS, those with the least hashes of their doc_id.
+        Every drawn document with at most NEIGHBOURS, those with the least hashes of their doc_id.
     counts
         As the counters of `stages.neighbours.find_neighbours`.
     """
@@ -121,7 +121,7 @@ def bring_along(
 
 
 def complete_components(corpus: Corpus, sample: Sample, threshold: float) -> tuple[Sample, int]:
-    """Return the sample with all that chains of similar pairs connect to it, and how many documents are left unasked.
+    """Return the sample with its documents' components completed, and the number of documents left unfollowed.
 
     Whether two documents end in one component, and whether one is removed, depends on all others of their component.
     Those that came along last bring along in their turn what reaches the threshold, until none are new: two passes over
@@ -164,7 +164,7 @@ def _add(corpus: Corpus, sample: Sample, doc_ids: Integers) -> Sample:
 
 
 def assemble(documents: pa.Table, config: Config, size: int) -> Sample:
-    """Return a sample of documents (doc_id, id, text), all of them drawn; wholly equal rows are one document.
+    """Return a sample of documents (doc_id, id, text), all of them drawn; equal rows are one document.
 
     Raises
     ------
@@ -192,7 +192,7 @@ def assemble(documents: pa.Table, config: Config, size: int) -> Sample:
 
 
 def plant(sample: Sample, count: int) -> Sample:
-    """Return the sample with so many edited copies of the documents drawn, the same ones every time.
+    """Return the sample with edited copies of drawn documents, the same every time.
 
     Words are exchanged, a passage is dropped or a foreign one put in, in turn, so that the similarities to the
     originals spread over PLANTED; the documents copied are taken in the order of their hashes, again from the first

@@ -1,4 +1,4 @@
-"""The pairs of a sample that are to be found."""
+"""Truth about a sample: the pairs that should be found."""
 
 from dataclasses import dataclass
 
@@ -14,23 +14,23 @@ from dedup.kernels.sets import exact
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Truth:
-    """Pairs that are to be found, and pairs that are not."""
+    """Pairs that should be found, and pairs that should not."""
 
     pairs: Pairs
     labels: Flags | None
     """Flags of the duplicates; None if these are the pairs at or above the threshold."""
     families: Integers
-    """Number of the family of each pair: what the pairs connect."""
+    """Family of each pair: the component of the pairs that holds it; number."""
 
     def duplicates(self, threshold: float) -> Flags:
-        """Tell which pairs are to be found."""
+        """Tell which pairs should be found."""
         return self.pairs.jaccard >= threshold if self.labels is None else self.labels
 
 
 def find_truth(sample: Sample, alike: Pairs, labels: pa.Table | None) -> Truth:
-    """Return the labelled pairs, or those of planted copies, or those alike of which one at least was drawn.
+    """Return the labelled pairs, else those of planted copies, else similar pairs with a drawn document.
 
-    Of the latter each pair of the corpus is as likely to be there as any other, whatever the size of its family, until
+    Of similar pairs each in the corpus is as likely to be there as any other, whatever the size of its family, until
     a family has more members than one document brings along; pairs of two that only came along would favour families.
     """
     flags = None

@@ -1,1 +1,1 @@
-"""Why a document went or stayed, from the output of a run alone."""
+"""Explanations of single documents, read from the output of a run alone."""

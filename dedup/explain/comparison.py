@@ -1,4 +1,4 @@
-"""Two texts, compared as a run compares them."""
+"""Comparison of two texts with the settings of a run."""
 
 from dataclasses import dataclass
 
@@ -19,7 +19,7 @@ class Comparison:
 
     jaccard: float
     shared: int
-    """Shingles of both."""
+    """Shingles that both have."""
     left_only: int
     right_only: int
     bands: tuple[int, ...] | None
@@ -54,7 +54,7 @@ def compare(config: Config, tokenizer: Tokenizer, left: str, right: str) -> Comp
 
 
 def has_tokens(tokenizer: Tokenizer, text: str) -> bool:
-    """Tell whether a text can resemble another at all."""
+    """Tell whether a text has tokens, without which it resembles no other."""
     return bool(tokenizer.hash(pa.array([text]))[0].size)
 
 
@@ -64,7 +64,7 @@ def tell_verdict(config: Config, jaccard: float | None, comparison: Comparison |
     Parameters
     ----------
     jaccard
-        As the run recorded it, or of the texts; None if unknown.
+        Similarity recorded by the run, or computed from the texts; None if unknown.
     is_edge
         Whether the run compared the two and found them similar enough.
     """
@@ -76,7 +76,7 @@ def tell_verdict(config: Config, jaccard: float | None, comparison: Comparison |
 
 
 def _find_reason(config: Config, jaccard: float, comparison: Comparison) -> str:
-    """Say what kept two documents from being joined, besides a similarity below the threshold."""
+    """Return the reason why two documents were not joined, other than a similarity below the threshold."""
     if not comparison.shared + min(comparison.left_only, comparison.right_only):
         return "a document without a token is never a duplicate"
     if comparison.bands == ():

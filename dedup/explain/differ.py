@@ -1,4 +1,4 @@
-"""Where two texts differ, word by word, as the job compares them: in lower case and without punctuation."""
+"""Differences of two texts, word by word, in the form that the job compares: lower case, no punctuation."""
 
 import re
 from collections import Counter
@@ -15,24 +15,24 @@ from dedup.kernels.text.characters import MARK, SEPARATOR, UNSPACED, UNSPACED_MA
 from dedup.kernels.text.marks import to_nfkc
 
 LONG = 2000
-"""Words up to which the shortest way is worth its time, a few tenths of a second at most."""
+"""Most words of a text for which the shortest edit is searched; a few tenths of a second at most."""
 EFFORT = 64
-"""Pairs of equal words for each word up to which the shortest way is looked for: texts have ten, one word repeated
-has as many as words."""
+"""Most pairs of equal words per word for which the shortest edit is searched; texts have ten, a repeated word as many
+as there are words."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Piece:
-    """A run of words that two texts share, or one in whose place they have others."""
+    """Run of words that two texts share, or that differs between them."""
 
     shared: bool
     left: tuple[str, ...]
-    """Words of the one text, each with what follows it up to the next."""
+    """Words of the first text, each with the characters up to the next."""
     right: tuple[str, ...]
 
 
 def align(left: str, right: str) -> list[Piece]:
-    """Return the pieces that make up both texts, in order; shared and other ones take turns.
+    """Return the runs of words that make up both texts, in order; shared and differing ones alternate.
 
     Words agree if their NFKC forms in lower case do. The pieces are a way to turn one text into the other, in long
     texts not always the shortest: there, runs of words are matched first, which keeps the time near linear.
@@ -60,7 +60,7 @@ def align(left: str, right: str) -> list[Piece]:
 
 
 def _match(first: Sequence[Hashable], second: Sequence[Hashable]) -> list[tuple[bool, int, int, int, int]]:
-    """Return spans of both that are the same or not, in order."""
+    """Return matching and differing spans of both word lists, in order."""
     is_long = max(len(first), len(second)) > LONG
     if _count_pairs(first, second, is_long=is_long) > EFFORT * (len(first) + len(second)):
         return _match_ends(first, second)
@@ -69,14 +69,14 @@ def _match(first: Sequence[Hashable], second: Sequence[Hashable]) -> list[tuple[
 
 
 def _count_pairs(first: Sequence[Hashable], second: Sequence[Hashable], *, is_long: bool) -> int:
-    """Return how many pairs of places are the same, of which `SequenceMatcher` looks at each at least once."""
+    """Return the number of pairs of equal words; `SequenceMatcher` visits each at least once."""
     counts = Counter(second)
     most = len(second) // 100 + 1 if is_long else len(second)
     return sum(count * counts[word] for word, count in Counter(first).items() if counts[word] <= most)
 
 
 def _match_ends(first: Sequence[Hashable], second: Sequence[Hashable]) -> list[tuple[bool, int, int, int, int]]:
-    """Return as one span what lies between those that begin and end both."""
+    """Match the common beginning and end; everything between is one span."""
     least = min(len(first), len(second))
     head = next((place for place in range(least) if first[place] != second[place]), least)
     most = least - head
@@ -88,15 +88,15 @@ def _match_ends(first: Sequence[Hashable], second: Sequence[Hashable]) -> list[t
 
 
 def _cut(keys: Sequence[str]) -> list[tuple[str, ...]]:
-    """Cut words into runs of about 16 behind words that their hash chooses, so that copies are cut alike."""
+    """Cut words into runs of about 16, each ending at a word chosen by its hash, so that copies are cut alike."""
     cuts = [number + 1 for number, key in enumerate(keys) if crc32(key.encode()) % 16 == 0]
     return [tuple(keys[start:end]) for start, end in pairwise([0, *cuts, len(keys)]) if start < end]
 
 
 def split_words(text: str) -> list[tuple[str, str]]:
-    """Return every token of the text with what follows it, each behind the form that is compared.
+    """Return every token's compared form, and the token as written with the characters up to the next.
 
-    What stands before the first token belongs to it.
+    Characters before the first token belong to it.
     """
     found = [(match[1], match[0]) for match in _pattern().finditer(text)]
     return [(to_nfkc(token).lower(), whole) for token, whole in found]
@@ -113,7 +113,7 @@ def _pattern() -> re.Pattern[str]:
 
 
 def _span(points: np.ndarray) -> str:
-    """Return the inside of a character class of these code points, ascending."""
+    """Return the code points as the inside of a regular expression's character class; ascending."""
     starts = points[np.flatnonzero(np.diff(points, prepend=-2) != 1)]
     ends = points[np.flatnonzero(np.diff(points, append=points[-1] + 2) != 1)]
     return "".join(rf"\U{start:08x}-\U{end:08x}" for start, end in zip(starts.tolist(), ends.tolist(), strict=True))

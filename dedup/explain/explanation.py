@@ -1,4 +1,4 @@
-"""Why a document was removed or kept, from the output of a run alone."""
+"""Fate of a document and the reasons for it, from the output of a run alone."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields, replace
@@ -19,13 +19,13 @@ from dedup.kernels.sets.jaccard import CLOSEST
 from dedup.settings.layers import NEAR
 
 LISTED = 10
-"""Removed documents that are listed of the many that one stands for."""
+"""Most removed documents listed under the one kept for them."""
 BEGIN = 60
-"""Characters of a text that say which one it is."""
+"""Characters of a text shown to identify it."""
 
 
 def explain(result: Result, given: str, other: str | None = None) -> Explanation:
-    """Explain what became of a document; of two, also what they have to do with each other.
+    """Explain the fate of a document; of two, also how they are related.
 
     Raises
     ------
@@ -52,7 +52,7 @@ def _add_spans(result: Result, found: Explanation) -> Explanation:
 
 
 def list_top(result: Result, count: int) -> Top:
-    """List the largest components, and the removals with the longest chains and with the least direct similarity."""
+    """List the largest components, the removals with the longest chains, and those with the least direct similarity."""
     duplicates = result.duplicates
     sizes = duplicates.group_by(["component_id", "representative_id"]).aggregate([([], "count_all")])
     largest = sizes.sort_by([("count_all", "descending"), ("component_id", "ascending")]).slice(0, count).to_pylist()
@@ -86,7 +86,7 @@ def _removals(rows: pa.Table) -> tuple[Removal, ...]:
 
 
 def _find_fate(result: Result, doc_id: Any) -> Explanation:  # noqa: ANN401 - an integer or a string
-    """Return what OUT/duplicates says of a document, to which details are added later."""
+    """Return the row of OUT/duplicates for a document, as an explanation without details."""
     duplicates = result.duplicates
     own = duplicates.filter(pc.field("id") == doc_id)
     row = own.slice(0, 1).to_pylist()
@@ -126,7 +126,7 @@ def _component_edges(result: Result, component_id: Any) -> pa.Table:  # noqa: AN
 
 
 def _pairs_of(result: Result, name: str, ids: Collection[Any]) -> list[dict[str, Any]]:
-    """Return the pairs in which one of the documents is."""
+    """Return the pairs that hold one of the documents."""
     wanted = pa.array(ids, result.id_type)
     rows: list[dict[str, Any]] = result.pairs(
         name, ds.field("left_id").isin(wanted) | ds.field("right_id").isin(wanted)
@@ -227,7 +227,7 @@ def _tell_fate(found: Explanation) -> str:
 
 
 def _recorded(pairs: Sequence[Mapping[str, Any]]) -> dict[tuple[Any, Any], float]:
-    """Return the similarity of pairs, both ways round."""
+    """Return the similarity of each pair, by (left, right) and by (right, left)."""
     known = {(pair["left_id"], pair["right_id"]): pair["jaccard"] for pair in pairs}
     return known | {(right, left): jaccard for (left, right), jaccard in known.items()}
 
@@ -250,7 +250,7 @@ def _unknown(result: Result, option: str, doc_id: Any) -> DataError:  # noqa: AN
 
 
 def _notes(result: Result, texts: Mapping[Any, str], ids: Sequence[Any], pairs: Sequence[Pair]) -> tuple[str, ...]:
-    """Return what a reader must know of the explanation itself."""
+    """Return notes on the limits of the explanation."""
     notes = []
     if not result.has_texts:
         notes.append('texts are not compared: they are not in an output of mode "ids"')

@@ -22,18 +22,18 @@ class Graph:
         self.similarities = edges["jaccard"].to_numpy()
 
     def numbers(self, ids: pa.Array | pa.ChunkedArray) -> Integers:
-        """Return the numbers of documents, -1 of those without an edge."""
+        """Return the numbers of documents; -1 for those without an edge."""
         found: Integers = pc.fill_null(pc.index_in(ids, value_set=self.ids), -1).to_numpy().astype(np.int64)
         return found
 
     def steps(self, ids: pa.ChunkedArray, sources: pa.ChunkedArray) -> Integers:
-        """Return how many edges lead from each document to the nearest source, 0 where there is no edge."""
+        """Return the number of edges from each document to the nearest source; 0 without an edge."""
         places, starts = self.numbers(ids), np.unique(self.numbers(sources))
         counted = count_steps(self.left, self.right, len(self.ids), starts[starts >= 0])
         return np.where(places < 0, 0, counted[places] if counted.size else 0)
 
     def chain(self, start: Any, end: Any) -> list[Any]:  # noqa: ANN401 - integers or strings
-        """Return the ids of the strongest of the shortest chains; empty if there is none."""
+        """Return the ids of the strongest among the shortest chains; empty without one."""
         first, last = self.numbers(pa.array([start, end], self.ids.type)).tolist()
         if min(first, last) < 0:
             return []

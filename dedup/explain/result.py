@@ -30,23 +30,23 @@ from dedup.settings.profiles import list_conditioned
 from dedup.settings.rules import require_text
 
 ROWS = {"filter": ("kept", "removed"), "annotate": ("annotated",), "ids": ("kept",)}
-"""Folders of the input's rows, or of their ids, by output.mode."""
+"""Folders with the input's rows, or their ids, by output.mode."""
 ANNOTATIONS = ("dedup_kept", "dedup_representative_id", "dedup_component_id", "dedup_kind", "dedup_jaccard")
-"""Columns that mode annotate has added."""
+"""Columns added by mode annotate."""
 SPLIT_BYTES = 128 << 20
 EXAMPLES = 3
-"""Ids shown as an example."""
+"""Most ids shown as examples."""
 
 
 class Settings(NamedTuple):
-    """Settings by which documents were compared."""
+    """Settings with which documents were compared, and their tokenizer."""
 
     config: Config
     tokenizer: Tokenizer
 
 
 class Result:
-    """The folder of a finished run: its settings, its tables, and the texts of its documents.
+    """Published output of a run: settings, tables, and texts of documents.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ class Result:
     Raises
     ------
     StorageError
-        When it is no whole output, or pyarrow cannot reach it.
+        When the output is incomplete, or pyarrow cannot reach it.
     ConfigError
         When its settings are not those of this version.
     """
@@ -89,17 +89,17 @@ class Result:
         """Empty where an id is the digest of its row."""
         self.has_texts = self.config.output.mode != "ids"
         self.profiles: dict[Any, str] = {}
-        """Of the documents whose texts were found, by id; empty where there are no profiles."""
+        """Profiles of the documents whose texts were found, by id; empty without profiles."""
 
     def choose_settings(self, ids: Collection[Any]) -> Settings | None:
-        """Return the settings by which documents that `find` has found were compared, and their tokenizer.
+        """Return the settings with which documents found by `find` were compared, and their tokenizer.
 
-        None where profiles have settings of their own, and those of the documents are not known, or several.
+        None if profiles have settings of their own and the documents' profile is unknown or not the same.
 
         Raises
         ------
         ConfigError
-            When the key is not where it was, or is another, or the version is.
+            When the key is missing or has changed, or the version has.
         """
         if not self.config.profile:
             return Settings(self.config, self._tokenizer)
@@ -112,7 +112,7 @@ class Result:
         return Settings(own, make_tokenizer(own, self._tokenizer.key))
 
     def name_profile(self, doc_id: Any) -> str:  # noqa: ANN401 - an integer or a string
-        """Return the profile of a document; empty where there are none, or its row is not there to tell."""
+        """Return the profile of a document; empty without profiles, or where its row is not stored."""
         if self.config.profile and self.has_texts and doc_id not in self.profiles:
             self.find([doc_id])
         return self.profiles.get(doc_id, "")
@@ -130,7 +130,7 @@ class Result:
         return tokenizer
 
     def parse_id(self, option: str, given: str) -> Any:  # noqa: ANN401 - an integer or a string
-        """Return the id that a user means.
+        """Return an id of the output's type from the text of a command line.
 
         Raises
         ------
@@ -147,9 +147,9 @@ class Result:
         return self._table(name).to_table(filter=condition)
 
     def find(self, ids: Collection[Any]) -> dict[Any, str]:
-        """Return the texts of those of the ids that are documents here; "" in place of texts in mode ids.
+        """Return the texts of the ids that are documents here; "" in place of texts in mode ids.
 
-        They are as the layer near saw them, without the spans that earlier layers took.
+        Texts are those that the layer near saw, without the spans cut by earlier layers.
 
         Reads the ids of every row, and the texts of those wanted. Where ids are digests of rows, reads every row.
         """
@@ -163,7 +163,7 @@ class Result:
         return {each: self._take_as_searched(each, text, before) for each, text in texts.items()}
 
     def list_spans(self, doc_id: Any) -> list[dict[str, Any]]:  # noqa: ANN401 - an integer or a string
-        """Return the spans of a document that a layer cut or marked, as OUT/spans has them."""
+        """Return the spans of a document that layers cut or marked, as in OUT/spans."""
         if self.spans is None:
             return []
         rows: list[dict[str, Any]] = self.spans.filter(pc.field("id") == doc_id).to_pylist()
@@ -175,12 +175,12 @@ class Result:
         return self._table("spans").to_table() if self._is_there("spans") else None
 
     def find_whole(self, doc_id: Any) -> str:  # noqa: ANN401 - as above
-        """Return the text of a document as it was given; "" where the output does not have it."""
+        """Return the text of a document as it was in the input; "" where the output does not have it."""
         text = self._find_texts([doc_id]).get(doc_id, "") if self.has_texts else ""
         return self._take_as_searched(doc_id, text, ())
 
     def _take_as_searched(self, doc_id: Any, text: str, before: Collection[str]) -> str:  # noqa: ANN401 - as above
-        """Return a text as a layer saw it that came after these."""
+        """Return the text that a later layer saw, without the spans cut before it."""
         is_kept = not pc.any(pc.equal(self.duplicates["id"], doc_id)).as_py()
         is_cut = is_kept and self.config.output.mode == "filter"
         return take_as_searched(text, self.list_spans(doc_id), before=before, is_cut=is_cut)
@@ -211,7 +211,7 @@ class Result:
         return [[Condition(columns.index(name), of) for name, of in each.when] for each in self.config.profile]
 
     def _find_ids(self, ids: Collection[Any]) -> dict[Any, str]:
-        """Return those of the ids that mode ids has written."""
+        """Return the ids that mode ids has written among those asked for."""
         name, wanted = self.id_column or "id", pa.array(set(ids), self.id_type)
         found: dict[Any, str] = {}
         for file in list_files([f"{self.path}/kept"], format=self._format.name).files:
@@ -222,7 +222,7 @@ class Result:
 
     @cached_property
     def _sources(self) -> list[FileSource]:
-        """The files of the input's rows, folder by folder; without what mode annotate has added."""
+        """Files of the input's rows, folder by folder, with the columns that mode annotate added left out."""
         folders = [f"{self.path}/{name}" for name in ROWS[self.config.output.mode] if self._is_there(name)]
         chosen = self.config.input
         return [
@@ -238,7 +238,7 @@ class Result:
         ]
 
     def _locate(self, source: FileSource, split: Split, wanted: pa.Array) -> dict[int, Rows] | None:
-        """Return the rows that have one of the ids, where a column of ids can be read by itself; else None for all."""
+        """Return the rows with one of the ids, if the id column can be read alone; else None, for all rows."""
         if not self.id_column or "." in self.id_column:
             return None
         found: dict[int, Rows] = {}
@@ -250,7 +250,7 @@ class Result:
         return found
 
     def _name(self, source: FileSource, piece: Piece, wanted: pa.Array) -> pa.Array:
-        """Return the ids of a piece; a text's is the path that it had in the input."""
+        """Return the ids of a piece; a text's id is its path in the input."""
         if not self._format.id_column:
             return piece.batch["id"]
         below = "/" + source.listing.files[piece.file].relative
@@ -259,13 +259,13 @@ class Result:
 
     @property
     def is_searchable(self) -> bool:
-        """Whether rows can be found by their ids: not in Spark's tables, nor by digests that only Spark computes."""
+        """Whether rows can be found by id: not in Spark's tables, nor by digests that only Spark computes."""
         if self.config.output.table:
             return False
         return bool(self.id_column) or not self.has_texts or self.report.get("reader") == "files"
 
     def first_ids(self) -> list[Any]:
-        """Return some ids, as an example."""
+        """Return some ids as examples."""
         found: list[Any] = self.duplicates["id"].slice(0, EXAMPLES).to_pylist()
         if self.has_texts and self.id_column and not self._format.id_column:
             for source in self._sources:
@@ -284,6 +284,6 @@ class Result:
         return ds.dataset(f"{self._root}/{name}", filesystem=self._files, format="parquet")
 
     def _list(self, name: str) -> list[str]:
-        """Return the files with data in a folder."""
+        """Return the data files of a folder."""
         listed = self._files.get_file_info(fs.FileSelector(f"{self._root}/{name}", recursive=True))
         return sorted(each.path for each in listed if each.is_file and each.size and each.base_name[0] not in "._")

@@ -1,4 +1,4 @@
-"""Explanations as text: plain, or with colours on a terminal."""
+"""Explanations as text, plain or with a terminal's colours."""
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
@@ -13,11 +13,11 @@ from dedup.explain.values import Explanation, Pair, Removal, Span, Top
 CONTEXT = 6
 """Words shown on either side of a difference."""
 LINES = 12
-"""Lines shown of the differences of two texts, unless all are wanted."""
+"""Most lines of differences, unless all are wanted."""
 SPANS = 10
-"""Spans shown, unless all are wanted."""
+"""Most spans, unless all are wanted."""
 BANDS = 12
-"""Bands named of those that agree; the JSON has all."""
+"""Most agreeing bands named; the JSON has all."""
 INDENT = "    "
 RED, GREEN, BOLD, PLAIN = "\033[31m", "\033[32m", "\033[1m", "\033[0m"
 
@@ -30,7 +30,7 @@ class Style:
     """Characters of a line."""
     colour: bool = False
     full: bool = False
-    """Whether to show whole texts, with everything that they share."""
+    """Show whole texts, shared parts included."""
 
 
 def to_json(found: Explanation | Top) -> str:
@@ -125,7 +125,7 @@ def _summarise(found: Comparison) -> str:
 
 
 def _show_pieces(pieces: Sequence[Piece], style: Style) -> Iterator[str]:
-    """Yield the differences of two texts: [-words of the first-]{+words of the second+}, with the words around them."""
+    """Yield the differences of two texts with the words around them: [-words of the first-]{+words of the second+}."""
     if all(piece.shared for piece in pieces):
         alike = all(piece.left == piece.right for piece in pieces)
         yield f"{INDENT}the same words in the same order" + ("" if alike else "; case, punctuation or spaces differ")
@@ -138,7 +138,7 @@ def _show_pieces(pieces: Sequence[Piece], style: Style) -> Iterator[str]:
 
 
 def _mark(pieces: Sequence[Piece], *, full: bool) -> Iterator[tuple[str, str]]:
-    """Yield words with their colours; of what is shared, those next to a difference."""
+    """Yield coloured words; of shared ones those next to a difference."""
     for number, piece in enumerate(pieces):
         if not piece.shared:
             for words, colour, marks in ((piece.left, RED, "[--]"), (piece.right, GREEN, "{++}")):

@@ -1,4 +1,4 @@
-"""Texts with and without the spans that a run has cut."""
+"""Texts with the spans that a run has cut put back, and without them."""
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -15,7 +15,7 @@ WORD = re.compile(r"(?:\A\s*)?\S+\s*")
 
 
 def restore(text: str, spans: Iterable[Mapping[str, Any]]) -> str:
-    """Return the whole text that lost spans, given in any order with `begin`, `end` and `text`.
+    """Return the whole text, with its lost spans put back; spans in any order with `begin`, `end` and `text`.
 
     A span can hold others, which an earlier layer had cut.
     """
@@ -29,14 +29,14 @@ def restore(text: str, spans: Iterable[Mapping[str, Any]]) -> str:
 
 
 def remove(text: str, spans: Iterable[Mapping[str, Any]]) -> str:
-    """Return a whole text without spans, given in any order with `begin` and `end`."""
+    """Return a whole text without spans, which may be in any order with `begin` and `end`."""
     bounds = np.array([(span["begin"], span["end"]) for span in spans], np.int64).reshape(-1, 2)
     begins, ends = unite_spans(bounds[:, 0], bounds[:, 1])
     return delete_spans(text, begins.tolist(), ends.tolist())
 
 
 def part(text: str, spans: Iterable[Mapping[str, Any]]) -> list[Piece]:
-    """Return the pieces of a whole text: shared are those that stay without the spans."""
+    """Return the pieces of a whole text; shared ones stay when the spans are cut."""
     bounds = np.array([(span["begin"], span["end"]) for span in spans], np.int64).reshape(-1, 2)
     begins, ends = (each.tolist() for each in unite_spans(bounds[:, 0], bounds[:, 1]))
     edges = [0, *(edge for span in zip(begins, ends, strict=True) for edge in span), len(text)]
@@ -48,12 +48,12 @@ def part(text: str, spans: Iterable[Mapping[str, Any]]) -> list[Piece]:
 
 
 def take_as_searched(text: str, spans: Sequence[Mapping[str, Any]], *, before: Collection[str], is_cut: bool) -> str:
-    """Return a text of an output as a layer saw it.
+    """Return the text that a layer saw, from the text of an output.
 
     Parameters
     ----------
     spans
-        Of the text, as OUT/spans has them.
+        Spans of the text, as in OUT/spans.
     before
         The layers before that layer.
     is_cut

@@ -1,4 +1,4 @@
-"""The parts of an explanation, as plain values."""
+"""Values that make up an explanation."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -16,16 +16,16 @@ class Pair:
     jaccard: float | None
     """Exact similarity; None where neither the run nor the texts tell it."""
     verdict: str
-    """Why the one removes the other, or why not."""
+    """Reason why one removes the other, or why not."""
     fate: str = ""
-    """The fate of the right document, where it is not said elsewhere."""
+    """Fate of the right document, unless stated elsewhere."""
     comparison: Comparison | None = None
-    """The comparison of their texts; None where the output does not have them."""
+    """Comparison of their texts; None where the output does not have them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Removal:
-    """A removed document in a list of such."""
+    """Removed document in a list."""
 
     id: Any
     layer: str
@@ -38,60 +38,61 @@ class Removal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Span:
-    """A part of a document's text that a layer cut, or marked."""
+    """Part of a document's text that a layer cut or marked."""
 
     layer: str
     kind: str
     effect: str
-    """cut, ignore (by the layers that followed) or mark."""
+    """Action: cut, ignore (by the layers that followed) or mark."""
     begin: int
-    """Characters of the text as it was."""
+    """Offsets in characters of the text as it was in the input."""
     end: int
     text: str
     kept_id: Any
-    """The document in which the text stays; None where it stays nowhere."""
+    """Document in which the text stays; None where it stays nowhere."""
     kept_begin: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """The fate of a document, and the reason for it."""
+    """Fate of a document, and the reason for it."""
 
     id: Any
     fate: str
-    """kept or removed."""
+    """Fate: kept or removed."""
     layer: str = ""
     """Layer that removed the document, such as near; empty for one that was kept."""
     kind: str = ""
     """Kind of the removal, such as near or identical; empty for a document that was kept."""
     representative_id: Any = None
-    """The document kept for it; None where a layer removed it by itself."""
+    """Document kept for it; None where a layer removed it by itself."""
     component_id: Any = None
-    """The id of one document of the component, the same for all of it."""
+    """Id that names the component: that of one of its documents."""
     documents: int = 1
     """Documents in the component, this one included."""
     copies: int = 0
-    """Rows removed that equal this one in every column."""
+    """Removed rows that equal this one in every column."""
     profile: str = ""
-    """Profile of the document; empty where there are none, or its row is not at hand."""
+    """Profile of the document; empty without profiles, or where its row is not stored."""
     chain: tuple[Pair, ...] = ()
     """Edges to the document kept, or to the other one asked for."""
     direct: Pair | None = None
-    """The document and the one kept, or the other one asked for."""
+    """Comparison of the document with the one kept, or with the other one asked for."""
     removed: tuple[Removal, ...] = ()
-    """Removed documents that a kept one stands for, the least similar first, LISTED at most."""
+    """Removed documents that a kept one stands for, the least similar first; at most LISTED."""
     near_misses: tuple[Pair, ...] = ()
     """Closest documents to a kept one that fell short of the threshold."""
     spans: tuple[Span, ...] = ()
-    """Parts of its text that layers cut or marked."""
+    """Parts of the document's text that layers cut or marked."""
     text: tuple[Piece, ...] = ()
-    """Its text, of which what was cut is the left of pieces that are not shared; empty where nothing was."""
+    """Text of the document in pieces; those that are not shared have the cut text on the left. Empty where nothing was
+    cut."""
     notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Component:
-    """A component in a list of such."""
+    """Component in a list."""
 
     component_id: Any
     representative_id: Any
@@ -102,7 +103,7 @@ class Component:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Top:
-    """The components and removals of a run that are worth a look."""
+    """Components and removals of a run that are worth a look."""
 
     largest: tuple[Component, ...]
     longest: tuple[Removal, ...]

@@ -13,9 +13,9 @@ from dedup.files.orders import join_keys, join_texts, to_keys
 from dedup.files.systems import redact
 
 PIECE_BYTES = 1 << 19
-"""Bytes of text given at a time: what the caches of a core hold."""
+"""Bytes of text given at a time; fits the caches of a core."""
 OFFSET_LIMIT = 1 << 31
-"""Bytes that the 32-bit offsets of a string column can tell apart."""
+"""Most bytes that a string column with 32-bit offsets holds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,14 +26,14 @@ class Columns:
     text: str
     source: str
     aside: tuple[str, ...] = ()
-    """Top-level columns that do not count where the id is the digest of a row."""
+    """Top-level columns left out of the digest of a row."""
     order: tuple[tuple[str, str], ...] = ()
     """Rules of `keep.order` that ask for columns, each with its column."""
     noted: tuple[tuple[str, str], ...] = ()
-    """Columns of which the values are read along, each after the setting that names it."""
+    """Columns whose values are read along, each after the setting that names it."""
 
     def list_named(self) -> dict[str, tuple[str, str]]:
-        """Return the columns that are set, and the settings that name them, by their roles."""
+        """Return the columns that are set, with the settings that name them, by role."""
         named = {role: (getattr(self, role), f"input.{role}_column") for role in ("id", "text", "source")}
         named |= {f"order{number}": (name, f"keep.order {rule}") for number, (rule, name) in enumerate(self.order)}
         named |= {f"merge{number}": (name, setting) for number, (setting, name) in enumerate(self.noted)}
@@ -41,16 +41,16 @@ class Columns:
 
 
 Path = tuple[str, ...]
-"""A top-level column and the fields within it."""
+"""Path of a column: the top-level column and the fields within it."""
 
 
 def find(schema: pa.Schema, name: str, setting: str, path: str) -> Path:
-    """Return the way to a column: a top-level one of this very name, or a field of structs.
+    """Return the path to a column: a top-level one of this very name, or a field of structs.
 
     Raises
     ------
     SchemaError
-        When there is none, or several.
+        When no column has the name, or several have.
     """
     if (count := len(schema.get_all_field_indices(name))) == 1:
         return (name,)
@@ -71,7 +71,7 @@ def find(schema: pa.Schema, name: str, setting: str, path: str) -> Path:
 
 
 def type_at(schema: pa.Schema, path: Path) -> pa.DataType:
-    """Return the type of what a path leads to."""
+    """Return the type at a path."""
     kind = schema.field(path[0]).type
     for part in path[1:]:
         kind = kind.field(part).type
@@ -79,7 +79,7 @@ def type_at(schema: pa.Schema, path: Path) -> pa.DataType:
 
 
 def take(batch: pa.RecordBatch, path: Path) -> pa.Array:
-    """Return what a path leads to; null where a struct on the way is."""
+    """Return the values at a path; null where a struct on the way is null."""
     column = batch.column(path[0])
     return pc.struct_field(column, list(path[1:])) if path[1:] else column
 
@@ -134,7 +134,7 @@ def check(schema: pa.Schema, columns: Columns, path: str) -> tuple[pa.DataType |
 
 
 def require_type(found: pa.DataType, common: pa.DataType, path: str) -> None:
-    """Make sure that the ids of a file are of the type of the others.
+    """Refuse a file whose ids differ in type from the others'.
 
     Raises
     ------
@@ -147,7 +147,7 @@ def require_type(found: pa.DataType, common: pa.DataType, path: str) -> None:
 
 
 def require_free(names: Sequence[str], added: Sequence[str], path: str, setting: str) -> None:
-    """Make sure that a file has no column of names that a setting adds, in whatever case.
+    """Refuse a file with columns of names that a setting adds, in any case of letters.
 
     Raises
     ------
@@ -195,7 +195,7 @@ def to_ids(values: pa.Array, id_type: pa.DataType, path: str) -> pa.Array:
 
 
 def to_text(values: pa.Array) -> pa.Array:
-    """Return texts as string or large_string; what is no UTF-8 becomes U+FFFD, as Python's decoder has it."""
+    """Return texts as string or large_string; bytes that are no UTF-8 become U+FFFD, as in Python's decoder."""
     values = _plain(values)
     kind = values.type
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
@@ -217,7 +217,7 @@ def to_text(values: pa.Array) -> pa.Array:
 
 
 def is_valid(values: pa.Array) -> bool:
-    """Tell whether a string array holds UTF-8 alone, as it should."""
+    """Tell whether a string array is valid UTF-8, as it should be."""
     try:
         values.validate(full=True)
     except pa.ArrowInvalid:
@@ -234,12 +234,12 @@ def _is_utf8(value: bytes) -> bool:
 
 
 def to_source(values: pa.Array) -> pa.Array:
-    """Return sources as strings; what is no UTF-8 becomes U+FFFD."""
+    """Return sources as strings; bytes that are no UTF-8 become U+FFFD."""
     return to_text(_plain(values).cast(pa.string())).cast(pa.string())
 
 
 def _plain(values: pa.Array) -> pa.Array:
-    """Return the values of a dictionary; others as they are."""
+    """Return the values of a dictionary array; other arrays as they are."""
     if not pa.types.is_dictionary(values.type):
         return values
     distinct = values.dictionary
@@ -250,7 +250,7 @@ def _plain(values: pa.Array) -> pa.Array:
 
 
 def slice_by_bytes(batch: pa.RecordBatch, limit: int) -> Iterator[pa.RecordBatch]:
-    """Cut a batch with a column `text` into runs of at most so many bytes of text, but for a longer text alone."""
+    """Cut a batch with a column `text` into runs of limited bytes of text; a longer text is a run alone."""
     text = batch.column("text")
     if batch.num_rows < 2 or text.nbytes <= limit:
         yield batch
@@ -302,7 +302,7 @@ def select_documents(
     rows
         Their numbers.
     path
-        File that they are of.
+        File of the rows.
     """
     aside = [name for name in columns.aside if name in batch.schema.names]
     return gather(

@@ -1,4 +1,4 @@
-"""Texts written without spans, in columns of Arrow; the types of columns stay."""
+"""Deletion of spans from texts in Arrow columns; the columns' types stay."""
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
@@ -19,16 +19,16 @@ Spans: TypeAlias = Mapping[int, tuple[list[int], list[int]]]
 
 
 class Cuts(NamedTuple):
-    """Spans of one file, in ascending order of row and begin; none of a row overlap."""
+    """Spans of one file, in ascending order of row and begin; spans of a row do not overlap."""
 
     rows: Rows
     begins: Rows
-    """Characters of the text."""
+    """Begins and ends in characters of the text."""
     ends: Rows
 
     @classmethod
     def of(cls, rows: Rows, begins: Rows, ends: Rows) -> Self:
-        """Return spans, given in ascending order of rows, of which those that overlap or touch are one."""
+        """Make cuts of spans, given in ascending order of rows; overlapping or touching ones are united."""
         if not rows.size:
             return cls(rows, begins, ends)
         bounds = find_bounds(rows).tolist()
@@ -46,12 +46,12 @@ class Cuts(NamedTuple):
 
 
 def delete_spans(text: str, begins: Sequence[int], ends: Sequence[int]) -> str:
-    """Return a text without spans of characters, which are in ascending order."""
+    """Return a text without spans of characters, which ascend."""
     return "".join(text[begin:end] for begin, end in zip([0, *ends], [*begins, len(text)], strict=True))
 
 
 def delete_from_texts(texts: pa.Array, rows: Rows, spans: Spans) -> pa.Array:
-    """Return texts, of these rows, without the spans of their rows, of the same type."""
+    """Return texts of the given rows without the spans of their rows; of the same type."""
     wanted = np.isin(rows, list(spans))
     if not wanted.any():
         return texts
@@ -71,7 +71,7 @@ def delete_from_rows(rows: pa.Table, numbers: Rows, spans: Spans, *, column: str
     column
         Name of the column of texts, dots for fields of structs.
     path
-        File that the rows are of.
+        File of the rows.
     """
     if not any(number in spans for number in numbers.tolist()):
         return rows

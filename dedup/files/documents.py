@@ -1,4 +1,4 @@
-"""Documents of files as the layers receive them."""
+"""Documents read from files, in the form that layers receive."""
 
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
@@ -15,7 +15,7 @@ from dedup.kernels.ids import apply_renamed, to_doc_ids
 from dedup.kernels.runs.bounds import find_bounds
 
 NAMES = ["doc_id", "id", "source", "split", "file", "row", "text_bytes", "order_keys", "merged", "text"]
-"""Columns, see `dedup.tables.arrow.documents`."""
+"""Columns of the documents, see `dedup.tables.arrow.documents`."""
 
 
 def to_documents(piece: Piece, split: int, renamed: Mapping[str, int]) -> pa.RecordBatch:
@@ -49,12 +49,12 @@ def to_documents(piece: Piece, split: int, renamed: Mapping[str, int]) -> pa.Rec
 def read_with(
     source: FileSource, split: Split, left: Remaining, side: pa.RecordBatch, *, number: int, renamed: Mapping[str, int]
 ) -> Iterator[pa.RecordBatch]:
-    """Read some documents of a split, with columns of what is known of them besides.
+    """Read some documents of a split, with further columns known of them.
 
     Parameters
     ----------
     number
-        Of the split.
+        Number of the split.
     side
         `file`, `row`, `text_bytes` as they were first read, and further columns, a row for each of the documents, in
         any order.
@@ -62,7 +62,7 @@ def read_with(
     Raises
     ------
     DataError
-        When documents are gone, or their texts are of another length.
+        When documents are gone, or the lengths of their texts have changed.
     """
     order = np.lexsort((side["row"].to_numpy(), side["file"].to_numpy()))
     side = side.take(pa.array(order))
@@ -87,7 +87,7 @@ def read_with(
 
 
 def refuse_changed() -> DataError:
-    """Return the error of documents that are others when they are read again."""
+    """Return the error of documents that have changed between two reads."""
     return DataError(
         "--input: must not change while the job reads it (documents are gone or others): repeat the command"
     )

@@ -1,4 +1,4 @@
-"""Globs as Hadoop has them: names with braces and `[^...]`, and the paths that they lead to."""
+"""Globs of Hadoop: names with braces and `[^...]`, and the paths that match."""
 
 import fnmatch
 import re
@@ -11,12 +11,12 @@ MAGIC = re.compile(r"[*?\[{]")
 
 
 def is_hidden(name: str) -> bool:
-    """Tell whether a file or folder of this name is no data; `_key=value` is a partition of a table."""
+    """Tell whether a file or folder of this name is hidden, so no data; `_key=value` is a partition of a table."""
     return name.startswith(".") or (name.startswith("_") and "=" not in name)
 
 
 def find_paths(storage: Storage, given: str) -> Iterator[tuple[str, str]]:
-    """Return the paths that an input names, each with the folder that its relative path begins in."""
+    """Return the paths that match an input, each with the folder at which its relative path begins."""
     path = given.rstrip("/") or given
     try:
         is_there = storage.exists(path)
@@ -40,7 +40,7 @@ def find_paths(storage: Storage, given: str) -> Iterator[tuple[str, str]]:
 
 
 def fits(name: str, pattern: str) -> bool:
-    """Tell whether a name matches a glob of Hadoop, which has braces and `[^...]`."""
+    """Tell whether a name matches one of Hadoop's globs, which have braces and `[^...]`."""
     return any(fnmatch.fnmatchcase(name, each.replace("[^", "[!")) for each in _expand(pattern))
 
 
@@ -52,7 +52,7 @@ def _names(storage: Storage, folder: str, pattern: str) -> list[str]:
 
 
 def _expand(pattern: str) -> Iterator[str]:
-    """Write out the innermost braces of a pattern, then the others: `{a,b}c` is `ac` and `bc`."""
+    """Expand the innermost braces of a pattern, then the others: `{a,b}c` is `ac` and `bc`."""
     braces = re.search(r"\{([^{}]*)\}", pattern)
     if braces is None:
         yield pattern

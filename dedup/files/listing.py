@@ -13,20 +13,20 @@ from dedup.files.storage import Storage
 from dedup.files.systems import absolute, redact
 
 COMPRESSIONS = {"gz": "gzip", "zst": "zstd", "bz2": "bz2", "lz4": "lz4"}
-"""Endings of compressed lines and texts, and what pyarrow calls the compression."""
+"""Endings of compressed lines and texts, with pyarrow's names of the compressions."""
 UNREADABLE = ("snappy", "xz", "zip", "br")
-"""Endings of compressions that nothing here reads."""
+"""Endings of compressions that are not supported."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listing:
-    """The files of a corpus, by their relative paths; a file's place in it is its number."""
+    """Files of a corpus, in the order of their relative paths; a file's place in it is its number."""
 
     files: tuple[File, ...]
 
     @property
     def format(self) -> Format:
-        """The one format of all files."""
+        """Format of all files."""
         return self.files[0].format
 
     @property
@@ -35,12 +35,12 @@ class Listing:
         return sum(file.size for file in self.files)
 
     def absolute(self) -> "Listing":
-        """Return the same files by paths that serve in any folder, as on another machine."""
+        """Return the same files by absolute paths, which are valid in any folder."""
         return Listing(files=tuple(replace(file, path=absolute(file.path)) for file in self.files))
 
     @property
     def fingerprint(self) -> str:
-        """Fingerprint that changes when a file comes, goes or is written again."""
+        """Fingerprint that changes when a file is added, removed or rewritten."""
         listed = [(file.path, file.size, file.changed) for file in self.files]
         return f"{len(listed):,} files, SHA-256 {hashlib.sha256(repr(listed).encode('utf-8', 'replace')).hexdigest()}"
 
@@ -52,7 +52,7 @@ def list_files(
     name_filter: str = "",
     storage: Storage | None = None,
 ) -> Listing:
-    """Return the files that inputs lead to.
+    """Return the files of inputs.
 
     An input is a file, a folder, which is searched at any depth, or a glob of `*`, `?`, `[..]` and `{a,b}`, none of
     which matches a slash. Files and folders whose names begin with `_` or `.` are no data; folders `_key=value` are.
@@ -96,9 +96,9 @@ def list_files(
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Found:
     given: str
-    """The input it belongs to."""
+    """Input that the file belongs to."""
     root: str
-    """The folder that its relative path begins in."""
+    """Folder at which the file's relative path begins."""
     path: str
     size: int
     changed: int
@@ -113,7 +113,7 @@ class _Found:
 
 
 def _find(storage: Storage, given: str) -> Iterator[_Found]:
-    """Find the files of one input that are data."""
+    """Find the data files of one input."""
     for root, path in find_paths(storage, given):
         entry = storage.look(path)
         if entry is None or is_hidden(path.rpartition("/")[2]):
@@ -137,7 +137,7 @@ def _refuse(storage: Storage, given: str, name_filter: str) -> None:
 
 
 def _guess(found: Sequence[_Found]) -> list[Format]:
-    """Return the format that every file is named after, the same for all."""
+    """Return the format common to all files by their names."""
     formats = [_kind(each) for each in found]
     kinds = [each.name for each in formats]
     if len(set(kinds)) > 1:
@@ -172,7 +172,7 @@ def _compression(path: str) -> str | None:
 
 
 def _name_apart(found: Sequence[_Found]) -> list[str]:
-    """Return the relative paths, with the names of their roots in front where two would be one.
+    """Return the relative paths, prefixed with the names of their roots if two would be equal.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Values of columns by which documents are preferred, as numbers: less is better, NaN is none."""
+"""Values of columns by which documents are preferred, as numbers: less is better, NaN for null."""
 
 from collections.abc import Iterable, Sequence
 
@@ -12,9 +12,9 @@ from dedup.files import times
 from dedup.kernels.election import OF_TIME
 
 FALLING = ("latest", "highest", "sql")
-"""Rules that prefer the greatest."""
+"""Rules that prefer the greatest value."""
 SHOWN_LENGTH = 60
-"""Characters shown of a string that is no point in time."""
+"""Most characters shown of a string that is no point in time."""
 STRINGS = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
 
 
@@ -37,7 +37,7 @@ def to_keys(columns: Iterable[pa.Array], rules: Sequence[tuple[str, str]]) -> li
 
 
 def _to_key(values: pa.Array, rule: str, name: str) -> tuple[pa.Array, pa.Array]:
-    """Return what a rule compares, and what it compares where that is equal."""
+    """Return the numbers that a rule compares, and those that decide between equal ones."""
     kind = values.type
     if pa.types.is_dictionary(kind):
         values = pa.array(values.to_pylist(), kind.value_type)

@@ -1,4 +1,4 @@
-"""The documents of one profile of the settings, by the columns that are read along."""
+"""Filter of one profile's documents, by the columns that are read along."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 
 class Condition(NamedTuple):
-    """A column and the values of which one must be there; a null is none of them."""
+    """Column and the values that meet the condition; a null never does."""
 
     place: int
     """Place of the column in the lists `merged`."""
@@ -18,12 +18,12 @@ class Condition(NamedTuple):
 
 
 class ProfileFilter(NamedTuple):
-    """Choice of the documents of one profile: the first whose conditions all hold."""
+    """Filter of one profile's documents: the first profile whose conditions all hold."""
 
     conditions: Sequence[Sequence[Condition]]
     """Conditions of each profile, in their order."""
     number: int
-    """Number of the profile; that of documents for which no condition holds comes after all others."""
+    """Number of the profile; the default profile, for documents that meet no conditions, is the last."""
 
     def apply(self, documents: pa.RecordBatch) -> pa.RecordBatch:
         """Return the documents of the profile."""
@@ -31,12 +31,12 @@ class ProfileFilter(NamedTuple):
 
 
 def number_profiles(merged: pa.Array, conditions: Sequence[Sequence[Condition]]) -> NDArray[np.int64]:
-    """Return the number of the profile of each document, int64.
+    """Return the profile number of each document; int64.
 
     Parameters
     ----------
     merged
-        Lists of the values that are read along, as strings.
+        Lists of the values read along, as strings.
     """
     found = np.full(len(merged), len(conditions))
     for number, each in reversed([*enumerate(conditions)]):

@@ -1,4 +1,4 @@
-"""Rows and texts of files that earlier layers leave: some rows are gone, and spans of other texts."""
+"""Rows and texts that earlier layers have left in files."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,13 +18,13 @@ from dedup.kernels.runs.bounds import find_bounds
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Remaining:
-    """Remaining rows and texts of some files, by their numbers; other files remain whole."""
+    """Remaining rows and texts of some files, by file number; other files remain whole."""
 
     removed: Mapping[int, Rows] = field(default_factory=dict)
-    """Rows that are gone, int64, ascending."""
+    """Removed rows; int64, ascending."""
     cuts: Mapping[int, Cuts] = field(default_factory=dict)
     profile: ProfileFilter | None = None
-    """The profile whose documents remain; None for all."""
+    """Profile whose documents remain; None for all."""
 
     @classmethod
     def of(
@@ -33,7 +33,7 @@ class Remaining:
         spans: tuple[Rows, Rows, Rows, Rows],
         profile: ProfileFilter | None = None,
     ) -> Self:
-        """Return files without some rows, by file and row, and some spans, by file, row, begin and end."""
+        """Make it of removed rows, by file and row, and of spans, by file, row, begin and end."""
         order = np.lexsort(removed[::-1])
         files, rows = (each[order] for each in removed)
         bounds = pairwise(find_bounds(files).tolist())
@@ -49,7 +49,7 @@ class Remaining:
         )
 
     def select(self, files: Sequence[int]) -> "Remaining":
-        """Return the same of some files alone."""
+        """Return the part for some files."""
         return Remaining(
             removed={file: self.removed[file] for file in files if file in self.removed},
             cuts={file: self.cuts[file] for file in files if file in self.cuts},
@@ -62,7 +62,7 @@ class Remaining:
             yield self.apply(piece)
 
     def apply(self, piece: Piece) -> Piece:
-        """Return a piece without the rows and spans that are gone."""
+        """Return a piece without the removed rows and spans."""
         batch = piece.batch
         if self.profile is not None:
             batch = self.profile.apply(batch)

@@ -1,4 +1,4 @@
-"""The sink's third way: rows of several files through Arrow into one, in a format of its own."""
+"""Repacking of several files into one: rows travel as Arrow, and the output has its own format."""
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,7 +19,7 @@ from dedup.files.systems import redact
 
 
 def group(splits: Sequence[Split], count: int) -> list[list[Split]]:
-    """Part splits, in order, into so many groups of about one size, maybe empty: one for each output file."""
+    """Divide splits, in order, into a number of groups of about one size, possibly empty: one for each output file."""
     total = max(sum(split.size for split in splits), 1)
     groups: list[list[Split]] = [[] for _ in range(count)]
     before = 0
@@ -30,7 +30,7 @@ def group(splits: Sequence[Split], count: int) -> list[list[Split]]:
 
 
 def common_schema(source: FileSource) -> pa.Schema:
-    """Return the schema that holds the columns of all files; of lines of JSON it takes reading them.
+    """Return the schema with the columns of all files; JSON lines must be read for it.
 
     Raises
     ------
@@ -61,20 +61,20 @@ def repack(
     schema: pa.Schema,
     cuts: Mapping[int, Cuts] | None = None,
 ) -> Written:
-    """Write the rows of splits, but for some, to one file; malformed records are left out.
+    """Write the rows of splits, except some, to one file; malformed records are left out.
 
     Parameters
     ----------
     removed
-        Rows that go, int64, ascending, by the number of their file.
+        Removed rows by file number; int64, ascending.
     path
-        Compressed as its name ends.
+        Path of the file, compressed by the ending of its name.
     format
         One of `list_creatable`.
     schema
         As from `common_schema`; columns that a file lacks are null.
     cuts
-        Spans that texts lose, by the number of their file.
+        Spans deleted from texts, by file number.
 
     Raises
     ------
@@ -87,7 +87,7 @@ def repack(
 
 
 def _read(source: FileSource, part: Part, spans: Spans, schema: pa.Schema) -> Iterator[tuple[int, Rows, pa.Table]]:
-    """Read the rows of a part, in the columns of a schema, after the number of their file and their own."""
+    """Read the rows of a part in a schema's columns, preceded by file and row number."""
     file, column = source.listing.files[part.file], source.columns.text
     for numbers, rows in file.format.read_rows(file, part):
         shorter = delete_from_rows(rows, numbers, spans, column=column, path=file.path)
@@ -102,7 +102,7 @@ def write_ids(
     path: str,
     format: Format,  # noqa: A002 - as the setting is called
 ) -> Written:
-    """Write the ids of the rows of splits, but for some, to one file; see `repack`."""
+    """Write the ids of the rows of splits, except some, to one file; see `repack`."""
     schema = pa.schema([(source.columns.id or "id", source.id_type)])
     pieces = (piece for split in splits for piece in source.read(split))
     rows = (

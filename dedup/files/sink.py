@@ -1,4 +1,4 @@
-"""The sink: an output file for each input file, with the rows left out that go, and everything else as it was."""
+"""Sink: an output file for each input file, without the removed rows and otherwise unchanged."""
 
 from collections.abc import Sequence
 
@@ -26,7 +26,7 @@ def write(
     notes: pa.Table | None = None,
     with_empty: bool = False,
 ) -> Written:
-    """Write a file of the input without the rows that go, and those by themselves, under the file's relative path.
+    """Write a file of the input without the removed rows, and these by themselves, under the file's relative path.
 
     Format, compression, schema, metadata, order and row groups are the input's; lines, CSV records and texts are its
     bytes but for spans that are cut. A file that loses nothing is copied. `removed_folder` has only files of which rows
@@ -76,14 +76,14 @@ def write(
 def annotate(
     source: FileSource, number: int, notes: pa.Table, *, folder: str, rejected: Rows = NO_ROWS, cuts: Cuts | None = None
 ) -> Written:
-    """Write every row of a file with notes, and count as removed those that these do not keep; see `write`."""
+    """Write every row of a file with notes, and count as removed those noted as such; see `write`."""
     written = write(source, number, NO_ROWS, kept_folder=folder, rejected=rejected, cuts=cuts, notes=notes)
     gone = int(pc.sum(pc.invert(notes[KEPT])).as_py() or 0) if KEPT in notes.column_names else 0
     return Written(kept=(written.kept or 0) - gone, removed=gone)
 
 
 def check_names(source: FileSource, names: Sequence[str], setting: str = "output.mode: annotate") -> None:
-    """Make sure that no file has a column of these names, in whatever case; of lines of JSON, the first are looked at.
+    """Refuse files with columns of these names, in any case of letters; only the first JSON lines are looked at.
 
     The setting that adds them is named in the error.
 
@@ -99,7 +99,7 @@ def check_names(source: FileSource, names: Sequence[str], setting: str = "output
 
 
 def check_unchanged(storage: Storage, file: File) -> None:
-    """Make sure that a file is as it was listed.
+    """Refuse a file that has changed since it was listed.
 
     Raises
     ------

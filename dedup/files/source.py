@@ -19,19 +19,19 @@ NO_LIMIT = (1 << 63) - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Piece:
-    """Some documents of one file."""
+    """Documents of one file."""
 
     file: int
-    """Its number in the listing."""
+    """Number of the file in the listing."""
     batch: pa.RecordBatch
     """`id` (int64 or string), `text` (string or large_string), `source` (string), `row` (int64, ascending)."""
     rejected: tuple[Rejected, ...] = ()
-    """Malformed records of the same part of the file."""
+    """Malformed records in the same part of the file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileSource:
-    """A corpus of files, and what is read of it; made by `open_source`.
+    """Corpus in files, and the columns to read; made by `open_source`.
 
     The row of a document is its number in the file, from 0; of lines, the byte at which it begins once decompressed.
     """
@@ -39,9 +39,9 @@ class FileSource:
     listing: Listing
     columns: Columns
     id_type: pa.DataType
-    """int64 or string."""
+    """Type of the ids: int64 or string."""
     on_bad_record: str
-    """"fail" or "quarantine"."""
+    """Treatment of malformed records: "fail" or "quarantine"."""
     max_text_bytes: int
     """Most bytes of a text."""
 
@@ -108,7 +108,7 @@ def open_source(
     order: tuple[tuple[str, str], ...] = (),
     noted: tuple[tuple[str, str], ...] = (),
 ) -> FileSource:
-    """Check the columns of every file and return the source of them all.
+    """Check the columns of every file and return the source of all.
 
     `aside` names top-level columns that do not count where the id is the digest of a row; `order` and `noted` are as of
     `Columns`.

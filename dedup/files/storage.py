@@ -1,4 +1,4 @@
-"""Files and folders as the control of a job needs them: small texts, renames, listings, and whole files at once."""
+"""File systems as the control of a job needs them: small texts, renames, listings, and whole files."""
 
 import contextlib
 import io
@@ -21,34 +21,34 @@ from dedup.files.systems import can_rename, is_local, readable, redact, resolve
 
 COPY_BYTES = 1 << 20
 COPIES = 16
-"""Objects that are copied at a time: the store does the work."""
+"""Objects copied at a time; the store does the work."""
 MOST_COPIED = 5 << 30
-"""Bytes of the largest object that S3 copies by itself."""
+"""Bytes of the largest object that S3 copies in one request."""
 MARK = "_DEDUP"
-"""File that tells a folder of the job from one of the user, with what its run depended on; the first to be written and
-the last to be deleted."""
+"""File that marks a folder as the job's own, with the identity of its run; the first to be written and the last to be
+deleted."""
 CURRENT = "_CURRENT"
-"""File of an output on an object store that names the folder of its published version."""
+"""File of an output on an object store that names its published version's folder."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """A file or folder in a folder."""
+    """File or folder within a folder."""
 
     path: str
-    """Below the folder that was listed."""
+    """Path below the listed folder."""
     is_folder: bool
     size: int
-    """Bytes; 0 of a folder."""
+    """Bytes; 0 for a folder."""
     changed: int
-    """Nanoseconds since 1970; 0 where the file system keeps no time."""
+    """Time of the last change in nanoseconds since 1970; 0 if the file system keeps none."""
 
 
 VERSION = re.compile("version-[0-9a-f]{12}")
 
 
 class Texts(Protocol):
-    """A file system of small texts."""
+    """File system with small text files."""
 
     def exists(self, path: str, /) -> bool:
         """Tell whether a file or folder is there."""
@@ -58,7 +58,7 @@ class Texts(Protocol):
 
 
 def find_result(storage: Texts, output: str) -> str:
-    """Return the folder of an output's tables: its own, or that of its published version on an object store."""
+    """Return the folder with an output's tables: its own, or its published version's on an object store."""
     pointer = f"{output.rstrip('/')}/{CURRENT}"
     try:
         version = storage.read_text(pointer).strip() if storage.exists(pointer) else ""
@@ -69,14 +69,14 @@ def find_result(storage: Texts, output: str) -> str:
 
 
 class Output(io.RawIOBase):
-    """A file being written, whose faults name the file that it will be; who closes it closes nothing beneath."""
+    """File being written, whose errors name the final file; closing it closes nothing beneath."""
 
     def __init__(self, stream: IO[bytes], path: str) -> None:
         self._stream = stream
         self._path = path
 
     def writable(self) -> bool:
-        """Tell that it can be written to."""
+        """Return true: the file can be written to."""
         return True
 
     def write(self, content: Any) -> int:  # noqa: ANN401 - any bytes-like object
@@ -96,7 +96,7 @@ class Output(io.RawIOBase):
 
 
 class Storage:
-    """File systems of this machine and of object stores; it holds no state and may be sent to a worker."""
+    """File systems of this machine and of object stores; without state, so it may be sent to a worker."""
 
     def exists(self, path: str) -> bool:
         """Tell whether a file or folder is there."""
@@ -108,14 +108,14 @@ class Storage:
         return entry is not None and entry.is_folder
 
     def look(self, path: str) -> Entry | None:
-        """Return what lies under a path, None where nothing is; its own path is empty."""
+        """Return the entry at a path, whose own path is empty; None if nothing is there."""
         system, place = resolve(path)
         with readable(path):
             info = system.get_file_info(place)
         return None if info.type == fs.FileType.NotFound else _entry(info, "")
 
     def delete(self, path: str) -> None:
-        """Remove a file or a whole folder, if it is there; of a link, the link alone."""
+        """Remove a file or a whole folder, if it exists; of a link, only the link."""
         system, place = resolve(path)
         with readable(path), contextlib.suppress(FileNotFoundError):
             if is_local(path):
@@ -222,7 +222,7 @@ class Storage:
         return sum(entry.size for entry in self.list(path, recursive=True))
 
     def list(self, path: str, *, recursive: bool = False) -> list[Entry]:
-        """Return what is in a folder, by path; nothing where no folder is.
+        """Return the entries of a folder by path; empty if there is no folder.
 
         Raises
         ------
@@ -240,8 +240,8 @@ class Storage:
     def create(self, path: str) -> Iterator["Output"]:
         """Open a file to be written whole: it appears under its name at the end, over an existing one, or not at all.
 
-        Folders on the way are made. What is for an object store is gathered on this machine's disk first, since such a
-        store makes an object of what was sent when a writer fails in the midst.
+        Folders on the way are made. Files for an object store are gathered on this machine's disk first, since such a
+        store makes an object of the part that was sent if a writer fails midway.
         """
         system, place = resolve(path)
         if is_local(path):
@@ -274,7 +274,7 @@ class Storage:
             shutil.copyfileobj(stream, output, COPY_BYTES)
 
     def open(self, path: str) -> pa.NativeFile:
-        """Open a file to be read at any place, as its bytes are."""
+        """Open a stored file for random access, without decompression."""
         system, place = resolve(path)
         with readable(path):
             return system.open_input_file(place)
@@ -287,7 +287,7 @@ def _entry(info: fs.FileInfo, path: str) -> Entry:
 
 @contextlib.contextmanager
 def _temporary(folder: Path) -> Iterator[tuple[IO[bytes], Path]]:
-    """Create a file with the rights that the umask leaves, and take it away if it is still there afterwards."""
+    """Create a file with the permissions of the umask, and delete it if it is still there afterwards."""
     temporary = folder / f".{secrets.token_hex(8)}.tmp"
     with readable(str(folder)):
         stream = os.fdopen(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666), "wb")

@@ -1,4 +1,4 @@
-"""Paths and URLs -> file systems, with the machine's own credentials."""
+"""File systems of paths and URLs, with the machine's own credentials."""
 
 import base64
 import datetime as dt
@@ -22,23 +22,23 @@ OBJECT_STORES = {"s3": "s3", "s3a": "s3", "s3n": "s3", "gs": "gs", "gcs": "gs"}
 SCHEMES = {"file", *OBJECT_STORES, "abfs", "abfss", "hdfs", "viewfs"}
 """Schemes that pyarrow reads and writes."""
 NO_RENAME = {*OBJECT_STORES, "oss", "cos", "cosn", "obs", "swift", "wasb", "wasbs", "r2", "oci"}
-"""Schemes of stores in which a rename copies every object; Azure's abfs renames by itself."""
+"""Schemes of stores in which a rename copies every object; Azure's abfs renames in one step."""
 FULL = (errno.ENOSPC, errno.EDQUOT)
 NAME_BYTES = 255
 """Longest name of a file or folder that common file systems take."""
 MOUNTS = "/proc/self/mountinfo"
-"""Linux's list of mount points; spaces in names are escaped."""
+"""Linux's list of mount points, which escapes spaces in names."""
 SHOWN_BYTES = 300
 """Most bytes shown of a name or value that is not UTF-8."""
 CONNECT_SECONDS = 5.0
 SILENT_SECONDS = 15.0
-"""Seconds that a store may send nothing amid an answer."""
+"""Seconds without data after which a store's answer has failed."""
 TRIES = 3
-"""For each request."""
+"""Seconds for each request."""
 
 
 def split_url(path: str) -> tuple[str, str]:
-    """Return the scheme, empty for a path of this machine, and what follows it.
+    """Return the scheme, empty for a path of this machine, and the rest.
 
     Raises
     ------
@@ -97,7 +97,7 @@ def resolve(path: str) -> tuple[fs.FileSystem, str]:
 
 
 def refuse_scheme(path: str) -> StorageError:
-    """Return the error of a scheme that nothing here reads."""
+    """Return the error of an unsupported scheme."""
     scheme = split_url(path)[0]
     return StorageError(f"{redact(path)!r}: must be on a local disk, s3, gs, abfs or hdfs (got scheme {scheme!r})")
 
@@ -141,12 +141,12 @@ def _connect_of(_process: int, scheme: str, host: str) -> fs.FileSystem:
 
 
 def read_azure_key() -> str | None:
-    """Return the key of an account of Azure; None where the environment has none.
+    """Return the key of an Azure account; None if the environment has none.
 
     Raises
     ------
     OSError
-        When it is no key: Azure's client would end the process.
+        When it is malformed: Azure's client would crash the process.
     """
     key = os.environ.get("AZURE_STORAGE_KEY")
     try:
@@ -157,7 +157,7 @@ def read_azure_key() -> str | None:
 
 
 def redact(path: str) -> str:
-    """Return a path or URL that may be shown: all that could be a user or a password is struck out."""
+    """Return a path or URL fit to be shown, with users and passwords struck out."""
     match = SCHEME.match(path)
     if match is None or "@" not in path:
         return path
@@ -170,18 +170,18 @@ def is_local(path: str) -> bool:
 
 
 def can_fork(paths: Iterable[str]) -> bool:
-    """Tell whether processes forked from this one can use these paths too; the JVM that HDFS takes survives no fork."""
+    """Tell whether forked processes can use these paths too; the JVM used for HDFS survives no fork."""
     return not {split_url(path)[0] for path in paths} & {"hdfs", "viewfs"}
 
 
 def absolute(path: str) -> str:
-    """Return a path as a process in another folder must have it; URLs as they are."""
+    """Return a path that is valid in another folder; URLs are unchanged."""
     scheme, rest = split_url(path)
     return path if scheme else os.path.join(os.getcwd(), rest)  # noqa: PTH109, PTH118 - keeps what a Path tidies away
 
 
 def follow(path: str) -> str:
-    """Return the place that a link on this machine leads to; any other path as it is, unless its last name is a dot."""
+    """Return the target of a link on this machine, or of a path that ends in a dot; any other path as it is."""
     scheme, rest = split_url(path)
     place = rest.rstrip("/")
     if scheme or not (os.path.islink(place) or os.path.basename(place) in {"", ".", ".."}):  # noqa: PTH114, PTH119
@@ -190,7 +190,7 @@ def follow(path: str) -> str:
 
 
 def is_mount(path: str) -> bool:
-    """Tell whether a path of this machine is where a file system is mounted, or a folder of another place."""
+    """Tell whether a path of this machine is a mount point, or a folder of another place."""
     place = os.path.realpath(split_url(path)[1])
     if os.path.ismount(place):
         return True
@@ -210,7 +210,7 @@ def can_rename(path: str) -> bool:
 
 @contextmanager
 def readable(path: str) -> Iterator[None]:
-    """Turn what a file system says into a StorageError that names the path."""
+    """Turn a file system's error into a StorageError that names the path."""
     try:
         yield
     except (OSError, NotImplementedError, ValueError, pa.ArrowException) as error:
@@ -224,7 +224,7 @@ def readable(path: str) -> Iterator[None]:
 
 
 def find_reason(error: Exception) -> str:
-    """Return what an error says, in one line without secrets."""
+    """Return an error's message in one line without secrets."""
     if isinstance(error, UnicodeDecodeError):
         return f"it holds {error.object[:SHOWN_BYTES]!r}, which is not UTF-8"
     said = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
@@ -232,5 +232,5 @@ def find_reason(error: Exception) -> str:
 
 
 def redact_text(text: str) -> str:
-    """Return a message in which every URL's user part, and every signature of Azure, is struck out."""
+    """Return a message with users in URLs and signatures of Azure struck out."""
     return SIGNATURE.sub("***", re.sub(r"(\b[A-Za-z][A-Za-z0-9+.-]*://)\S*@", r"\1***@", text))

@@ -1,4 +1,4 @@
-"""Points in time, to the nanosecond: strings by ISO 8601, dates and timestamps -> integers."""
+"""Points in time to the nanosecond: ISO 8601 strings, dates and timestamps as integers."""
 
 from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
@@ -17,24 +17,24 @@ FORM = (
     r"(?:[T ](?P<hour>\d\d)(?::?(?P<minute>\d\d)(?::?(?P<second>\d\d))?)?(?:[.,](?P<fraction>\d+))?"
     r"(?:Z|(?P<sign>[+-])(?P<zone_hour>\d\d)(?::?(?P<zone_minute>\d\d))?)?)?$"
 )
-"""Form of a date, a time or both; a space may part them, as in RFC 3339. Six digits are no year and month: in ISO 8601
-they were a date with two digits of its year."""
+"""Form of a date, a time or both; a space may part them, as in RFC 3339. Six digits are no year and month, since in ISO
+8601 they were a date with a two-digit year."""
 DIGITS = 15
 """Digits of a fraction that count; of an hour the last stands for 4 picoseconds."""
 HOUR, DAY = 3600, 86400
-"""Seconds."""
+"""Seconds since 1970; int64."""
 
 
 class Times(NamedTuple):
-    """Points in time since 1970, int64 [n], 0 where there is none."""
+    """Points in time since 1970; int64 [n], 0 where there is none."""
 
     microseconds: Integers
     nanoseconds: Integers
-    """Nanoseconds beyond those, 0 to 999."""
+    """Nanoseconds beyond the seconds, 0 to 999."""
 
 
 def count(values: pa.Array) -> Times:
-    """Read dates and timestamps; those without a zone are of UTC."""
+    """Convert dates and timestamps; those without a zone are UTC."""
     unit = "ns" if getattr(values.type, "unit", "") == "ns" else "us"
     counts = values.cast(pa.timestamp(unit, getattr(values.type, "tz", None)), safe=False).cast(pa.int64())
     numbers = counts.fill_null(0).to_numpy(zero_copy_only=False)
@@ -42,7 +42,7 @@ def count(values: pa.Array) -> Times:
 
 
 def parse(values: pa.Array) -> tuple[Times, Flags]:
-    """Read strings.
+    """Parse strings.
 
     A date without its end is its first day, a time alone is of 1970-01-01, a leap second the first second after it.
 
@@ -84,7 +84,7 @@ def parse(values: pa.Array) -> tuple[Times, Flags]:
 
 
 def _count_days(read: Callable[[str, int], Integers]) -> tuple[Integers, Flags]:
-    """Return the days since 1970 of dates by month, by day of the year or by week, and whether there are such."""
+    """Return the days since 1970 of dates by month, by day of the year or by week, and flags of the valid ones."""
     years = read("year", 1970) - 1970
     months, days = (
         np.where(read(plain, -1) >= 0, read(plain, -1), read(plain.removeprefix("plain_"), 1))
@@ -103,5 +103,5 @@ def _count_days(read: Callable[[str, int], Integers]) -> tuple[Integers, Flags]:
 
 
 def _begin(numbers: Integers, unit: str) -> Integers:
-    """Return the first days of months or years, counted from 1970."""
+    """Return the first days of months or years, in days since 1970."""
     return numbers.astype(f"M8[{unit}]").astype("M8[D]").astype(np.int64)

@@ -34,7 +34,7 @@ def measure_share(counts: Integers, totals: Integers) -> Share:
     Parameters
     ----------
     counts, totals : int64 [families]
-        What was counted in each family, and of how many; families of one each give the plain interval.
+        Cases counted in each family, and all its cases; families of one each give the plain interval.
 
     References
     ----------

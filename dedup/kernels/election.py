@@ -242,7 +242,7 @@ def _rank_values(values: Floats) -> Integers:
 
 
 def _rank_sources(sources: pa.Array, listed: list[str]) -> Integers:
-    """Return the rank of each source: its place in the list, then all others, then null."""
+    """Return the rank of each source: the listed ones in order, then all others, then null."""
     found = pc.index_in(sources, pa.array(listed, pa.string())).fill_null(len(listed))
     is_null = sources.is_null()
     places: Integers = found.to_numpy(zero_copy_only=False).astype(np.int64)

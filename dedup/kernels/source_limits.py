@@ -19,7 +19,7 @@ def charge(
 
     The shortest chain of edges from a document to the one kept decides; at every step it takes the greatest similarity.
     Charged are the sources of the documents between the two, except the document's own; without any, the source of the
-    one kept. So whoever bridges documents of others is charged for what the bridge joins, and they are not.
+    one kept. So a source that bridges documents of others is charged for the joined documents, and they are not.
 
     Parameters
     ----------

@@ -1,1 +1,1 @@
-"""Choosing bands and rows, and what a run will take: arithmetic before any Spark."""
+"""Plans of runs: the choice of bands and rows, and the cost, computed without Spark."""

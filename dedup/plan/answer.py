@@ -1,4 +1,4 @@
-"""The answer of a plan as plain data, ready for JSON."""
+"""Answer of a plan as plain data, ready for JSON."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -22,14 +22,14 @@ from dedup.settings.options import Config, Lsh
 from dedup.settings.profiles import refuse_profiles
 
 DECADES = (10**6, 10**7, 10**8, 10**9, 10**10)
-"""Documents of the table of capacities."""
+"""Corpus sizes in the table of capacities; documents."""
 LOW, HIGH = 0.1, 0.9
-"""Quantiles of a range."""
+"""Quantiles that bound a range."""
 RANGED = ("removed", "pairs", "table_bytes", "shuffle_bytes", "core_hours", "hours")
 
 
 def answer(question: Question) -> dict[str, Any]:
-    """Return the choices, the verdict on the one to check, and the capacity if documents are given.
+    """Return the choices, the check of given bands and rows, and the capacity if documents are given.
 
     Raises
     ------
@@ -88,14 +88,14 @@ def answer(question: Question) -> dict[str, Any]:
 
 
 def _list_choice(choice: Choice, *, config: Config, corpus: Profile, cluster: Cluster, rates: Rates) -> dict[str, Any]:
-    """Return a choice, with the bytes that a whole run with it writes to shuffles for a document."""
+    """Return a choice with the bytes per document that a whole run shuffles."""
     tried = dataclasses.replace(config, mode="lsh", lsh=_with_choice(config.lsh, choice))
     shuffled = plan(tried, corpus, cluster, rates, trial=_try(tried, corpus, ranges=False)).shuffle_bytes
     return {**asdict(choice), "shuffle_bytes": shuffled / corpus.documents}
 
 
 def _try(config: Config, corpus: Profile, *, ranges: bool) -> Trial | None:
-    """Return a search of the sample with these settings; None without a sample."""
+    """Return a trial search of the sample with these settings; None without a sample."""
     if corpus.drawn is None:
         return None
     # As the sample.
@@ -118,7 +118,7 @@ def _with_choice(lsh: Lsh, choice: Choice | Banding) -> Lsh:
 
 
 def _settle_threshold(question: Question, targets: Sequence[Target]) -> Config:
-    """Return the settings with the threshold asked for, else the least similarity at which pairs are to be found."""
+    """Return the settings with the threshold asked for, else with the least similarity that a target asks for."""
     recalled = [target.similarity for target in targets if target.option == "--recall"]
     threshold = question.threshold or min(recalled, default=question.config.threshold)
     return dataclasses.replace(question.config, threshold=threshold)
@@ -221,13 +221,13 @@ def _spread(chosen: Plan, tried: Sequence[Plan]) -> dict[str, list[float]]:
 
 
 def _range(planned: float, tried: Sequence[float]) -> list[float]:
-    """Return the range that one more try would fall into, made wide enough to hold what is planned."""
+    """Return the range that one more trial would fall into, widened to hold the planned value."""
     low, high = np.quantile(tried, [LOW, HIGH], method="weibull").tolist()
     return [min(low, planned), max(high, planned)]
 
 
 def _list_stage(stage: Stage, tried: Sequence[Stage | None]) -> dict[str, Any]:
-    """Return a stage, with its ranges in plans in which it may be missing."""
+    """Return a stage with its ranges; plans may lack it."""
     others = [{} if each is None else _measure(each) for each in tried]
     measured = _measure(stage)
     ranges = {name: _range(measured[name], [each.get(name, 0.0) for each in others]) for name in measured if tried}

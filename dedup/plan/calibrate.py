@@ -1,4 +1,4 @@
-"""The kernels on this machine against the machine of the default rates."""
+"""Speed of this machine's kernels relative to the machine of the default rates."""
 
 import time
 from collections.abc import Callable
@@ -21,9 +21,9 @@ REFERENCE = {"tokens": 0.0376, "shingles": 0.0148, "signatures": 0.0105, "keys":
 
 
 def calibrate() -> Rates:
-    """Measure the kernels on one core of this machine, and scale every rate by what they take.
+    """Measure the kernels on one core of this machine, and scale every rate by their time.
 
-    What disks and network do with the rest of the work is not measured.
+    The effect of disks and network on the rest of the work is not measured.
     """
     measured = time_kernels()
     ratio = sum(measured.values()) / sum(REFERENCE.values())
@@ -37,7 +37,7 @@ def calibrate() -> Rates:
 
 
 def time_kernels() -> dict[str, float]:
-    """Return the seconds that each kernel takes for DOCUMENTS generated documents with the default settings."""
+    """Return the seconds of each kernel for DOCUMENTS generated documents with the default settings."""
     texts = _generate()
     # Compiled code is made, or read from its cache, by the first call.
     _run_kernels(texts.slice(0, 10))

@@ -1,4 +1,4 @@
-"""What a run takes: bytes stored and shuffled, tasks, memory, hours and money, stage by stage."""
+"""Capacity for a run: bytes stored and shuffled, tasks, memory, hours and money, stage by stage."""
 
 from dataclasses import dataclass
 
@@ -18,7 +18,7 @@ EDGE_MEMORY = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
-    """The cluster that the job runs on."""
+    """Cluster that the job runs on."""
 
     executors: int
     cores: int
@@ -26,12 +26,12 @@ class Cluster:
     efficiency: float
     """Share of the cores' time that is work."""
     price: float | None = None
-    """Price of a core for an hour, in any currency."""
+    """Price of a core hour, in any currency."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """The cost of a run."""
+    """Cost of a run."""
 
     rows: Rows
     text_bytes: float
@@ -39,7 +39,7 @@ class Plan:
     hours: float
     price: float | None
     worker_bytes: int
-    """Memory of all Python workers of an executor, beside its heap."""
+    """Memory of all Python workers of an executor, besides its heap."""
     driver_bytes: float
     """Memory of the driver for edges."""
 
@@ -59,7 +59,7 @@ class Plan:
         return sum(stage.table_bytes for stage in self.stages)
 
     def find(self, name: str) -> Stage | None:
-        """Return the stage of this name, None if there is none."""
+        """Return the stage of this name; None without one."""
         return next((stage for stage in self.stages if stage.name == name), None)
 
 
@@ -72,7 +72,7 @@ def plan(
     trial: Trial | None = None,
     counts: Counts | None = None,
 ) -> Plan:
-    """Return what a run takes, by the numbers that the pipeline partitions and broadcasts by.
+    """Return the cost of a run, partitioned and broadcast as the pipeline would.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ def plan(
     Raises
     ------
     ConfigError
-        For mode `exact`, whose cost depends on how frequent each shingle is.
+        For mode `exact`, whose cost depends on the frequency of each shingle.
     """
     if config.mode != "lsh":
         raise ConfigError(f'mode must be "lsh" to be planned (got "{config.mode}")')

@@ -1,4 +1,4 @@
-"""Which bands and rows meet the targets, and what each choice costs."""
+"""Choice of bands and rows that meet the targets, and the cost of each."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,44 +14,44 @@ from dedup.plan.wishes import KEY_BYTES, Search, Wishes, constrain, list_grid, m
 from dedup.settings.banding import Banding
 
 SIMILARITIES = (0.3, 0.5, 0.7, 0.8, 0.9)
-"""Similarities whose P is listed besides those of the targets."""
+"""Similarities whose probability is listed besides those of the targets."""
 PAIR_BYTES = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """Bands and rows, and what they cost per document."""
+    """Bands and rows, with their costs per document."""
 
     bands: int
     rows: int
     signature_size: int
     signature_bytes: int
-    """Stored: a key of 8 bytes for a band, a byte for a row."""
+    """Bytes stored: a key of 8 bytes per band, one byte per row."""
     moved_bytes: float
-    """Brought together, before compression, for what depends on bands and rows: 16 bytes for a band and for a pair of a
+    """Bytes brought together before compression, as far as they depend on bands and rows: 16 per band and per pair of a
     bucket, and the signatures of documents that share a bucket."""
     bucketed: float
     """Share of documents that share a bucket."""
     bucket_pairs: float
-    """Pairs of buckets, each as often as it shares one, per document."""
+    """Pairs of buckets per document, counted once for each bucket that they share."""
     candidates: float
     """Distinct pairs that share a bucket, per document."""
     compared: float
     """Candidates that pass the estimate filter and are compared exactly, per document."""
     core_seconds: float
-    """Seconds of a core for everything that depends on bands and rows."""
+    """Seconds of a core for the work that depends on bands and rows."""
     lost: float
     """Share of candidates at the threshold that the estimate filter drops."""
     probabilities: dict[str, float]
-    """P(a pair of this similarity becomes a candidate)."""
+    """Probability that a pair of this similarity becomes a candidate."""
 
 
 def cost(
     banding: Banding, search: Search, corpus: Profile, rates: Rates, shown: Sequence[float] = SIMILARITIES
 ) -> Choice:
-    """Return what a choice costs, in a corpus whose pairs are no larger families than chance makes them.
+    """Return the cost of a choice in a corpus without larger families of duplicates than chance makes.
 
-    The cap on buckets, which only lowers the numbers, is left out.
+    The cap on buckets is ignored; it would only lower the numbers.
     """
     bands, rows = banding
     jaccard, partners = corpus.similarities.jaccard, corpus.similarities.partners(corpus.documents)
@@ -90,7 +90,7 @@ def cost(
 
 
 def solve(wishes: Wishes, search: Search, corpus: Profile, rates: Rates) -> list[Choice]:
-    """Return the choices that meet all wishes and that no other one betters, by rows.
+    """Return the choices that meet all wishes and that no other choice betters, by rows.
 
     A choice betters another if it costs no more in signature bytes, moved bytes and candidates, and less in one.
 
@@ -119,14 +119,14 @@ def _betters(one: Choice, other: Choice) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """A choice held against each target."""
+    """Choice compared with each target."""
 
     choice: Choice
     targets: list[dict[str, float | str | bool]]
 
 
 def check(banding: Banding, wishes: Wishes, search: Search, corpus: Profile, rates: Rates) -> Verdict:
-    """Hold a choice against the wishes."""
+    """Compare a choice with the wishes."""
     one = np.array([float(banding.bands)]), np.array([float(banding.rows)])
     judged: list[dict[str, float | str | bool]] = [
         {"target": each.name, "value": float(each.values[0]), "met": bool(each.met[0])}
@@ -137,5 +137,5 @@ def check(banding: Banding, wishes: Wishes, search: Search, corpus: Profile, rat
 
 
 def datasketch(size: int, search: Search, corpus: Profile, rates: Rates, shown: Sequence[float]) -> Choice:
-    """Return what datasketch chooses for the threshold among signatures of at most so many values."""
+    """Return datasketch's choice for the threshold among signatures of limited size."""
     return cost(Banding(*integral_optimum(search.threshold, size)), search, corpus, rates, shown)

@@ -1,4 +1,4 @@
-"""The S-curve: how often pairs of a similarity share a bucket, pass the estimate, and where two targets meet."""
+"""S-curve of the search: the probability that pairs are found by similarity, and the crossing of two targets."""
 
 import math
 from dataclasses import dataclass
@@ -11,11 +11,11 @@ from dedup.kernels import Floats
 from dedup.kernels.curve import least_estimate
 
 MOST_ROWS = 1e4
-"""Rows up to which the crossing of two targets is looked for."""
+"""Most rows for which the crossing of two targets is searched."""
 
 
 def compared(similarities: Floats, bands: int, rows: int, threshold: float, sigmas: float) -> Floats:
-    """Return the probability that pairs share a bucket and pass the estimate filter, so are compared exactly.
+    """Return the probability that pairs share a bucket and pass the estimate filter, and so are compared exactly.
 
     Both depend on the same rows. The number of rows that agree in their stored byte has the generating function
     (q x + 1 - q)^size with q = J + (1 - J) / 256; without pairs that agree in all rows of a band it is
@@ -58,14 +58,14 @@ def _power(base: npt.NDArray[np.complex128], exponent: int) -> npt.NDArray[np.co
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Crossing:
-    """The point where the least bands for a recall are the most for a share of candidates; not whole numbers."""
+    """Point where the fewest bands for a recall are the most for a share of candidates; not whole numbers."""
 
     bands: float
     rows: float
 
 
 def cross(recall: float, high: float, share: float, low: float) -> Crossing | None:
-    """Return the bands and rows whose curve is `recall` at `high` and `share` at `low`, None where none is.
+    """Return the bands and rows whose curve is `recall` at `high` and `share` at `low`; None without such.
 
     With rows r the recall needs log(1 - recall) / log(1 - high^r) bands and the share allows
     log(1 - share) / log(1 - low^r); their quotient grows with r without end if low < high and share < recall, so it is

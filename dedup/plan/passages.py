@@ -1,4 +1,4 @@
-"""The stage of the layer of passages: grams, windows and pieces travel, never pairs; `dedup.layers.passages`."""
+"""Stage of the layer of passages, which moves grams, windows and pieces, never pairs; see `dedup.layers.passages`."""
 
 import math
 
@@ -8,20 +8,20 @@ from dedup.plan.rows import Rows
 from dedup.plan.shuffles import AUTO_BROADCAST_BYTES, INPUT_SPLIT_BYTES, PLACE_BYTES, ROW_BYTES, Item, Stage
 
 GRAM_BYTES, SHARED_BYTES, WINDOW_BYTES, REPEATED_BYTES = 16, 8, 19, 16
-"""A gram, one that occurs twice, a window and one that occurs twice after LZ4, of 24, 16, 32 and 40 bytes in blocks:
-what it leaves of columns of random hashes and ids, the ids and places of documents standing together or not."""
+"""Bytes after LZ4 of a gram, a shared gram, a window and a repeated window, of 24, 16, 32 and 40 bytes in blocks; ids
+and places of one document compress if its rows stand together."""
 RANKED_BYTES = 11
-"""A window among those of its document, a hash and its place, after LZ4."""
+"""Bytes after LZ4 of a window sent to its document: a hash and its place."""
 RANGE_BYTES, DIGESTED_BYTES = 10, 150
-"""A place that is to be read, and the digest of what stands there with ids and a beginning of the text, after LZ4."""
+"""Bytes after LZ4 of a place to be read, and of the digest of its tokens with ids and the beginning of a text."""
 ID_BYTES = 8
-"""Integers: their order is that of the documents, which otherwise are ranked with all they bring."""
+"""Bytes of an integer id, which orders documents by itself; others are ranked together with their payload."""
 REGISTER_BYTES = 60
-"""A document as the layer stores it, without what it selects."""
+"""Bytes of a document as the layer stores it, without its grams and windows."""
 
 
 def find_passages(rows: Rows, corpus: Profile, cores: int, rates: Rates) -> Stage | None:
-    """Plan the layer, None where a sample has not told what it finds."""
+    """Plan the layer; None if no sample shows its finds."""
     if not rows.reaching:
         return None
     places = 2 * rows.pieces

@@ -1,4 +1,4 @@
-"""The profile of a corpus: how long its documents are and how similar to each other."""
+"""Profile of a corpus: the lengths of its documents and their similarities."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -10,7 +10,7 @@ import numpy as np
 from dedup.kernels import Floats, Hashes, Integers
 
 RELATED = ((0.2, 0.3, 2.47), (0.3, 0.4, 1.26), (0.4, 0.5, 0.45), (0.5, 0.6, 0.31), (0.6, 0.7, 0.17), (0.7, 0.8, 0.14))
-"""Partners of a document (from, to, how many) besides its copies, where no sample says better.
+"""Partners of a document (from, to, number) besides its copies, where no sample says better.
 
 Measured by `dedup plan --sample` on 3,088 pages of PowerShell-Docs (CC-BY 4.0); the pages of a site resemble each
 other whatever else is in a corpus, so the numbers do not grow with it.
@@ -18,7 +18,7 @@ other whatever else is in a corpus, so the numbers do not grow with it.
 TEXT_RATIO = 0.5
 """Assumption without a sample: .40 on PowerShell-Docs, .47 on licences; prose that repeats less has more."""
 Counts: TypeAlias = Mapping[str, float]
-"""Counts for a document, and under names that end in `_bytes` what one takes in a shuffle after LZ4."""
+"""Counts per document; names that end in `_bytes` hold the bytes of one item in a shuffle after LZ4."""
 NODES = 40
 """Nodes of the quadrature in `Profile.firsts`."""
 BYTES_PER_TOKEN = 7.0
@@ -45,66 +45,66 @@ class Drawn:
 
     shingles: Hashes
     offsets: Integers
-    """As from `shingles.shingle`, in the order of the files."""
+    """Offsets of the shingle sets, as from `shingles.shingle`, in the order of the files."""
     tokens: Hashes
     bounds: Integers
-    """As from `Tokenizer.hash`."""
+    """Offsets of the tokens, as from `Tokenizer.hash`."""
     total: int
     """Documents of the corpus."""
     compared: int
-    """Of how many of those drawn every pair was counted."""
+    """Drawn documents whose pairs were all counted."""
 
     @property
     def documents(self) -> int:
-        """How many were drawn."""
+        """Number of drawn documents."""
         return int(self.offsets.size - 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """Counts of a search among documents drawn, for a document; see `dedup.plan.trial`."""
+    """Counts of a search among drawn documents, per document; see `dedup.plan.trial`."""
 
     documents: int
-    """Documents that were searched."""
+    """Searched documents."""
     share: float
-    """Of the corpus, drawn at random; 1: all of it."""
+    """Share of the corpus, drawn at random; 1 for all of it."""
     point: Counts
-    """With the seed of the settings."""
+    """Counts with the seed of the settings."""
     others: Sequence[Counts] = ()
-    """With other seeds, and with other families where the corpus is larger."""
+    """Counts with other seeds, and with other families of duplicates if the corpus is larger."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
-    """Documents as the plan sees them; all numbers are means over documents."""
+    """Corpus as the plan sees it; all numbers are means over documents."""
 
     source: str
-    """The origin of the numbers, in words."""
+    """Origin of the numbers, in words."""
     documents: int
     text_bytes: float
     text_ratio: float
-    """Share of a text's bytes left by LZ4, with which Spark compresses shuffles."""
+    """Share of a text's bytes left by LZ4, which Spark compresses shuffles with."""
     tokens: float
     shingles: float
     """Distinct shingles of a document."""
     id_bytes: float
     """Bytes of a stored id: 8 for an integer, 4 and its length for a string."""
     identical: float
-    """Share of documents whose shingle set is that of another with a lesser id."""
+    """Share of documents with the shingle set of another document with a lesser id."""
     similarities: Similarities
     """Similarities of the other documents."""
     evenness: float = math.inf
     """Evenness of the partners among the documents: the size k of their negative binomial distribution. Infinite if
     chance alone decides (Poisson), below 1 if most documents have no partner and a few have many."""
     drawn: Drawn | None = None
-    """None without a sample."""
+    """Search of a sample of the corpus; None without one."""
 
     def resize(self, documents: int) -> Self:
-        """Return such a corpus of another size."""
+        """Return the same corpus at another size."""
         return replace(self, documents=documents)
 
     def alone(self, partners: float) -> float:
-        """Return the share of documents without a partner, of which each has so many on average."""
+        """Return the share of documents with no partner, given the mean number of partners."""
         if not math.isfinite(self.evenness):
             return math.exp(-partners)
         return math.pow(1 + partners / self.evenness, -self.evenness)
@@ -129,7 +129,7 @@ def assume_corpus(
     threshold: float,
     shingle_size: int,
 ) -> Profile:
-    """Return a corpus of which only a few numbers are known.
+    """Return a corpus from a few known numbers.
 
     A sixth of the duplicates are exact. The others are edited copies of another document; there are copies less similar
     than the threshold too, and from half of it up to 1 every similarity is as frequent. Besides, documents are related

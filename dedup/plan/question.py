@@ -1,4 +1,4 @@
-"""The question of a user to a plan."""
+"""Question of a user to a plan."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -18,13 +18,13 @@ RULES: Mapping[str, tuple[str, Callable[[float], bool]]] = MappingProxyType(
         "sample_documents": ("at least 2", lambda value: value >= 2),
     }
 )
-"""Rules of numbers in a question, in words and as a test; of all others see POSITIVE."""
+"""Rules of numbers in a question, in words and as a test; others follow POSITIVE."""
 POSITIVE = ("a finite number above 0", lambda value: 0 < value < float("inf"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """The question of a user."""
+    """Question of a user."""
 
     config: Config
     recall: Sequence[str] = ()
@@ -49,7 +49,7 @@ class Question:
 
 
 def check_numbers(question: Question) -> None:
-    """Refuse numbers that no plan can be made of."""
+    """Refuse numbers outside their rules."""
     for entry in fields(question):
         value = getattr(question, entry.name)
         rule, holds = RULES.get(entry.name, POSITIVE)

@@ -1,4 +1,4 @@
-"""The speed of a core."""
+"""Speed of a core."""
 
 from dataclasses import dataclass
 
@@ -14,32 +14,32 @@ class Rates:
 
     source: str = "measured on another machine (dedup/plan/rates.py); --calibrate measures this one"
     text_byte: float = 16.2e-9
-    """A byte read, tokenised and shingled."""
+    """Per byte read, tokenised and shingled."""
     row: float = 25e-9
-    """A MinHash value of a document."""
+    """Per MinHash value of a document."""
     identical: float = 2.5e-6
-    """A document brought to those with its digest."""
+    """Per document brought to those with its digest."""
     band: float = 0.52e-6
-    """A band's key made, moved and grouped, for a document."""
+    """Per band key of a document, made, moved and grouped."""
     signature: float = 4.7e-6
-    """A document's signature brought to its pairs."""
+    """Per document whose signature is brought to its pairs."""
     pair: float = 2.0e-6
-    """A pair of a bucket sent, made distinct and estimated."""
+    """Per pair of a bucket sent, made distinct and estimated."""
     scanned_byte: float = 6.1e-9
-    """A byte of text read again to find the documents of candidates."""
+    """Per byte of text read again to find the documents of candidates."""
     comparison: float = 2.0e-6
-    """An exact comparison."""
+    """Per exact comparison."""
     edge: float = 13e-6
-    """An edge connected."""
+    """Per connected edge."""
     member: float = 12e-6
-    """A member of a component assigned its representative."""
+    """Per member of a component assigned its representative."""
     written_byte: float = 10.3e-9
-    """A byte of text read and written to the result."""
+    """Per byte of text read and written to the result."""
     shuffled_byte: float = 9.7e-9
-    """A byte of text sorted by id, where too many ids are looked for: docs/performance.md, "result join"."""
+    """Per byte of text sorted by id, if too many ids are looked for: docs/performance.md, "result join"."""
     token: float = 0.5e-6
-    """A token that the layer of passages looks at: docs/passages.md, 18.6 million of which few are repeated."""
+    """Per token that the layer of passages reads: docs/passages.md, 18.6 million with few repeated ones."""
     window: float = 2.0e-6
-    """A window that occurs twice, compared and united: the same page, a corpus of which most is repeated."""
+    """Per window that occurs twice, compared and united: the same page, a corpus of mostly repeated text."""
     fixed: float = 20.0
     """Seconds of a run whatever its size and cores: the JVM and some 40 small jobs."""

@@ -1,4 +1,4 @@
-"""What the layer of passages finds in a sample."""
+"""Finds of the layer of passages in a sample."""
 
 from collections.abc import Mapping
 
@@ -14,7 +14,7 @@ from dedup.settings.options import Config
 
 
 def count_passages(drawn: Drawn, kept: Flags, config: Config) -> Mapping[str, Floats]:
-    """Return what the layer finds in each document drawn, of those that earlier layers keep.
+    """Return the counts of the layer's search for each drawn document that earlier layers keep.
 
     Returns
     -------
@@ -51,7 +51,7 @@ def count_passages(drawn: Drawn, kept: Flags, config: Config) -> Mapping[str, Fl
 
 
 def _mark_shared(hashes: np.ndarray) -> Flags:
-    """Tell which hashes occur twice."""
+    """Flag hashes that occur twice."""
     order = np.argsort(hashes)
     marked = np.zeros(hashes.size, dtype=bool)
     marked[order[mark_repeated(hashes[order])]] = True
@@ -59,7 +59,7 @@ def _mark_shared(hashes: np.ndarray) -> Flags:
 
 
 def _find_pieces(windows: np.ndarray, documents: Integers, begins: Integers, config: Config) -> Integers:
-    """Return the document of every piece, of windows that all occur twice."""
+    """Return the document of every piece, given windows that all occur twice."""
     order = np.argsort(windows, kind="stable")
     bounds = find_bounds(windows[order])
     firsts = np.repeat(order[bounds[:-1]], np.diff(bounds))

@@ -1,4 +1,4 @@
-"""How many rows the tables of a run have."""
+"""Rows of a run's tables."""
 
 import math
 from dataclasses import dataclass, replace
@@ -16,8 +16,8 @@ from dedup.settings.banding import SIGMAS
 from dedup.settings.options import Config
 
 DISTANT_SHARE = 0.075
-"""Share of chains of two edges whose end has no edge to the document kept, and is compared with it once more: 6 to 8 %
-in the runs of `scripts/bench`."""
+"""Share of chains of two edges whose end has no edge to the document kept and must be compared with it: 6 to 8 % in the
+runs of `scripts/bench`."""
 PAIRS = ("linked", "uncompared", "pairs", "distinct", "candidates", "edges", "near_misses")
 THINNED = ("identical", "buckets", "memberships", "bucketed", "ends", "members", "removed")
 PASSAGES = (
@@ -27,12 +27,12 @@ PASSAGES = (
 CHAINED = ("distant", "distant_ends", "distant_shingles")
 OVER_CAP = ("undecided", "undecided_shingles", "hot", "hot_shingles", "rare_shingles", "prefix_shingles")
 FOUND = (*PAIRS, *THINNED, *CHAINED, *OVER_CAP, *PASSAGES, "sets", "set_shingles")
-"""Names of what a search counts."""
+"""Names of a search's counts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rows:
-    """Rows of the tables, and what some take in a shuffle after LZ4."""
+    """Rows of the tables, and the bytes of some rows in a shuffle after LZ4."""
 
     documents: int
     identical: float
@@ -44,27 +44,27 @@ class Rows:
     bucketed: float
     """Documents in a bucket."""
     pairs: float
-    """Pairs of buckets that are compared, counted once for each bucket that they share."""
+    """Pairs of buckets to compare, counted once for each bucket that they share."""
     distinct: float
-    """Pairs that are compared, counted once."""
+    """Distinct pairs to compare."""
     candidates: float
     ends: float
-    """Documents of candidates."""
+    """Documents with candidates."""
     sets: float
-    """Documents whose shingle sets are made: those, and the members of buckets over the cap."""
+    """Documents whose shingle sets are computed: those with candidates, and the members of buckets over the cap."""
     set_shingles: float
     edges: float
     near_misses: float
-    """Candidates a little below the threshold, which stay beside the edges."""
+    """Candidates a little below the threshold, stored with the edges."""
     members: float
     """Documents in components."""
     removed: float
     distant: float
-    """Documents that only a chain of edges connects to the one kept."""
+    """Documents connected to the one kept only by a chain of edges."""
     distant_ends: float
-    """Documents of these pairs."""
+    """Both documents of these pairs."""
     distant_shingles: float
-    """Of their sets."""
+    """Shingles of these documents."""
     links: float
     """Edges that the engine connects."""
     engine: str
@@ -73,50 +73,50 @@ class Rows:
     """Members of buckets over the cap."""
     hot_shingles: float = 0.0
     rare_shingles: float = 0.0
-    """Of these, those that few of the members hold."""
+    """Shingles held by few members of buckets over the cap."""
     prefix_shingles: float = 0.0
-    """Of the rare ones, those by which members are paired."""
+    """Rare shingles by which members are paired."""
     linked: float = 0.0
-    """Pairs that take the place of those over the cap."""
+    """Pairs compared in place of those over the cap."""
     undecided: float = 0.0
     """Members of buckets over the cap that are compared in circles."""
     undecided_shingles: float = 0.0
     uncompared: float = 0.0
-    """Pairs that the circles leave out."""
+    """Pairs left out by the circles."""
     reaching: float = 0.0
-    """Documents that reach the layer of passages; 0 where it is not counted."""
+    """Documents that reach the layer of passages; 0 if not counted."""
     tokens: float = 0.0
-    """Of these."""
+    """Tokens of documents that reach the layer of passages."""
     grams: float = 0.0
-    """Selected."""
+    """Grams selected from these."""
     shared_grams: float = 0.0
-    """Of these, those whose hash occurs twice."""
+    """Selected grams whose hash occurs twice."""
     asked: float = 0.0
-    """Documents that hold one."""
+    """Documents with a shared gram."""
     asked_windows: float = 0.0
     """Windows in question."""
     repeated_windows: float = 0.0
-    """Of these, those that occur twice."""
+    """Windows in question that occur twice."""
     pieces: float = 0.0
-    """What they unite to, by where else the same tokens stand."""
+    """Pieces of repeated spans, each with one other occurrence."""
     pair_bytes: float = 16.0
     candidate_bytes: float = 16.0
     signature_bytes: float
     set_bytes: float = 8.0
-    """Of a shingle."""
+    """Bytes of a shingle."""
     distant_bytes: float = 8.0
     hot_bytes: float = 8.0
-    """Of a shingle of members of buckets over the cap."""
+    """Bytes of a shingle of members of buckets over the cap."""
 
     @property
     def drawn(self) -> float:
-        """Distinct pairs left out whose signatures are looked at, drawn from those of undecided documents."""
+        """Uncompared distinct pairs whose signatures are looked at, drawn from pairs of undecided documents."""
         every = self.undecided * (self.undecided - 1) / 2
         return -every * math.expm1(-min(self.uncompared, DRAWN_PAIRS) / every) if every > 0 else 0.0
 
     @property
     def sampled(self) -> float:
-        """Pairs left out that are verified, at most."""
+        """Most uncompared pairs that are verified."""
         return min(self.uncompared, SAMPLED_PAIRS)
 
 
@@ -142,7 +142,7 @@ def count_rows(config: Config, corpus: Profile, trial: Trial | None = None, coun
 
 
 def _take_counts(found: Rows, config: Config, corpus: Profile, trial: Trial, counts: Counts) -> Rows:
-    """Return rows as a search has counted them."""
+    """Return rows as counted by a search."""
     more = {name: count * corpus.documents for name, count in counts.items() if name in FOUND}
     if trial.share < 1:
         # Of pairs the sample has the square of its share. How it thins the rest is left to the curve.
@@ -160,10 +160,10 @@ def _take_counts(found: Rows, config: Config, corpus: Profile, trial: Trial, cou
 
 
 def _choose_pairs(found: Rows, corpus: Profile, trial: Trial) -> tuple[float, float] | None:
-    """Return edges and candidates of a search of a sample, as many as in the corpus; None where the curve knows better.
+    """Return edges and candidates of a sample's search, scaled to the corpus; None if the curve is more certain.
 
-    The curve is of all pairs of a few documents drawn, the search of those of all that share a bucket up to the cap:
-    whichever has seen more pairs.
+    The curve saw all pairs of a few drawn documents, the search the pairs of all that share a bucket within the cap:
+    the one that saw more pairs decides.
     """
     drawn = corpus.drawn
     assert drawn is not None, "a trial is of documents drawn"
@@ -179,7 +179,7 @@ def _ratio(one: float, other: float) -> float:
 
 
 def _add_chance(rows: Rows, config: Config, corpus: Profile, searched: int) -> Rows:
-    """Add what resembles each other by chance in a corpus larger than what was searched."""
+    """Add chance resemblances in a corpus larger than the searched sample."""
     bands, size = config.banding
     partners = corpus.similarities.share * max(corpus.documents - searched, 0)
     jaccard = corpus.similarities.jaccard
@@ -202,12 +202,12 @@ def _add_chance(rows: Rows, config: Config, corpus: Profile, searched: int) -> R
 
 
 def _count_by_curve(config: Config, corpus: Profile, counted: tuple[float, float] | None = None) -> Rows:
-    """Return rows by the similarities of documents, where no bucket is capped.
+    """Return rows by the documents' similarities, with no bucket over the cap.
 
     Parameters
     ----------
     counted
-        Edges and candidates, where they are known otherwise.
+        Edges and candidates, if known otherwise.
     """
     bands, rows = config.banding
     search = Search(threshold=config.threshold, sigmas=SIGMAS)

@@ -1,4 +1,4 @@
-"""A sample of the user's own documents, read as a job reads them, and measured with the job's kernels."""
+"""Sample of the user's documents, read as a job reads them and measured with the job's kernels."""
 
 import math
 from collections.abc import Iterator
@@ -22,19 +22,19 @@ from dedup.kernels.text.tokenizer import Tokenizer
 from dedup.plan.profile import Drawn, Profile, Similarities
 
 CHANCE = 0.1
-"""Similarity below which documents resemble each other by chance, the more of them the larger the corpus; from it on
-they are related, and a larger corpus is taken to hold more families rather than larger ones."""
+"""Similarity below which documents resemble each other by chance, so in larger numbers in a larger corpus; from it on
+they are related, and a larger corpus has more families rather than larger ones."""
 EDGES = (0.0, 0.001, 0.003, 0.01, 0.02, 0.05, *(number / 20 for number in range(2, 21)))
-"""Bounds of the bins that similarities are counted in; narrow near 0, where most pairs are."""
+"""Bounds of the bins of similarity; narrow near 0, where most pairs are."""
 COMPARED = 4000
-"""Documents of which all pairs are compared, in seconds."""
+"""Documents compared pair by pair, in seconds."""
 BLOCK = 500
-"""Documents compared with all others at a time: bounds memory to some 10 MB for each thousand documents."""
+"""Documents compared with all others at a time: bounds memory to some 10 MB per thousand documents."""
 LZ4_BLOCK_BYTES = 32 << 10
 """Spark's `spark.io.compression.lz4.blockSize`."""
 SPLIT_BYTES = 64 << 20
 MOST_BYTES = 256 << 20
-"""Text to draw at most: its tokens and shingles take a few times as much memory."""
+"""Most text to draw: its tokens and shingles take a few times as much memory."""
 
 
 def measure_corpus(
@@ -48,7 +48,7 @@ def measure_corpus(
     sample_of: int | None = None,
     compared: int = COMPARED,
 ) -> Profile:
-    """Measure documents of the user's own, every pair of some of those drawn exactly.
+    """Measure the user's own documents, with every pair of some of them compared exactly.
 
     Of n documents drawn from N with equal chance every pair stays with probability (n / N)^2, so the partners that one
     of the drawn has, times (N - 1) / (n - 1), are on average those it has in the corpus.
@@ -111,9 +111,9 @@ def measure_corpus(
 
 
 def _fit_evenness(partners: Integers) -> float:
-    """Return the size k of the negative binomial distribution of such a mean and such a share of zeros.
+    """Return the size k of the negative binomial distribution with this mean and share of zeros.
 
-    A sample leaves it as it is, while the mean becomes less. The share of zeros is (1 + mean / k)^-k.
+    Sampling changes the mean but not k. The share of zeros is (1 + mean / k)^-k.
     """
     # Where none is without, fewer than one in so many are.
     mean, zeros = float(partners.mean()), max(float(np.mean(partners == 0)), 0.5 / partners.size)
@@ -124,7 +124,7 @@ def _fit_evenness(partners: Integers) -> float:
 
 
 def _compress(texts: pa.LargeBinaryArray) -> float:
-    """Return what LZ4 leaves of the texts, in blocks as Spark makes them."""
+    """Return the share of the texts' bytes left by LZ4, in blocks as Spark makes them."""
     content = b"".join(texts.to_pylist())
     codec = pa.Codec("lz4_raw")
     starts = range(0, len(content), LZ4_BLOCK_BYTES)
@@ -133,7 +133,7 @@ def _compress(texts: pa.LargeBinaryArray) -> float:
 
 
 def _count_pairs(values: npt.NDArray[np.uint64], offsets: Integers, heads: Integers) -> tuple[Floats, Floats, Integers]:
-    """Return the pairs that share a shingle in each bin of similarity, each bin's mean, and the relatives of documents.
+    """Return the pairs that share a shingle by bin of similarity, each bin's mean, and the documents' relatives.
 
     Relatives are partners of a similarity of .5 and more.
     """
@@ -161,7 +161,7 @@ def _count_pairs(values: npt.NDArray[np.uint64], offsets: Integers, heads: Integ
 
 
 def _draw(path: str, text_column: str, most: int) -> tuple[pa.Array, int]:
-    """Return at most so many texts, and MOST_BYTES, each with equal chance, and how many documents there are."""
+    """Return texts drawn with equal chance, limited in number and by MOST_BYTES, and the number of all documents."""
     pool, total = _Pool(most), 0
     for batch in _read(path, text_column):
         pool.add(batch, mix(np.arange(total + 1, total + 1 + len(batch), dtype=np.uint64)))
@@ -172,17 +172,17 @@ def _draw(path: str, text_column: str, most: int) -> tuple[pa.Array, int]:
 
 
 class _Pool:
-    """The texts of the least ranks so far, and some more, so that each is copied a few times however many come."""
+    """Pool of the texts with the least ranks, and some more, so that each is copied a few times only."""
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._texts, self._ranks = [pa.array([], pa.large_binary())], [np.empty(0, dtype=np.uint64)]
         self._held = self._nbytes = 0
         self._bound = np.uint64(np.iinfo(np.uint64).max)
-        """Above the ranks of all that are kept."""
+        """Bound above the ranks of all kept texts."""
 
     def add(self, texts: pa.Array, ranks: Hashes) -> None:
-        """Take what may be among the least."""
+        """Add the texts that may be among the least."""
         low = np.flatnonzero(ranks < self._bound)
         own = texts.take(pa.array(low))
         self._texts.append(own)
@@ -193,7 +193,7 @@ class _Pool:
             self.prune()
 
     def prune(self) -> pa.Array:
-        """Keep the texts of the least ranks, and return them in their order."""
+        """Keep the texts of the least ranks, and return them in order."""
         texts, ranks = pa.concat_arrays(self._texts), np.concatenate(self._ranks)
         if texts.nbytes > MOST_BYTES:
             self._most = min(self._most, max(int(len(texts) * MOST_BYTES / texts.nbytes), 2))
@@ -207,7 +207,7 @@ class _Pool:
 
 
 def _read(path: str, text_column: str) -> Iterator[pa.Array]:
-    """Yield the texts of a file or folder, of any format that a job reads, as large_binary arrays."""
+    """Yield the texts of a file or folder, in any format that a job reads, as large_binary arrays."""
     listing = list_files([path], format="auto")
     source = open_source(listing, id_column="", text_column=text_column)
     for split in split_files(listing, SPLIT_BYTES):

@@ -1,4 +1,4 @@
-"""An answer as text for a terminal."""
+"""Answer of a plan as text for a terminal."""
 
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
@@ -158,7 +158,7 @@ def _list_capacity(answer: Mapping[str, Any]) -> list[str]:
 
 
 def _list_stages(plan: Mapping[str, Any]) -> list[str]:
-    """Return the table of stages; each number with its range, where a sample tells that."""
+    """Return the table of stages; each number with its range, if a sample gives one."""
     measures = {"table_bytes": size, "shuffle_bytes": size, "core_hours": _hours}
     has_ranges = plan["ranges"] is not None
     table = [["stage"]]
@@ -190,7 +190,7 @@ def _wrap(text: str) -> list[str]:
 
 
 def _align(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Set cells in columns, the first of names to the left and numbers to the right."""
+    """Align cells in columns, the first of names to the left and numbers to the right."""
     widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
     left = rows[1][0][:1].isalpha()
     return [

@@ -1,4 +1,4 @@
-"""What a stage costs, and the bytes that shuffles take for its rows."""
+"""Cost of a stage, and the bytes that shuffles take for its rows."""
 
 import math
 from dataclasses import dataclass
@@ -7,27 +7,27 @@ from dedup.plan.rows import Rows
 from dedup.stages import placement
 
 BATCH_ROWS = 4096
-"""Rows that Spark hands to Python at a time: `spark.sql.execution.arrow.maxRecordsPerBatch` in conf/*.conf."""
+"""Rows that Spark sends to Python at a time: `spark.sql.execution.arrow.maxRecordsPerBatch` in conf/*.conf."""
 INPUT_SPLIT_BYTES = 128 << 20
 """Input of one task: Spark's `spark.sql.files.maxPartitionBytes`."""
 AUTO_BROADCAST_BYTES = 10 << 20
-"""Tables that Spark itself sends to every executor: `spark.sql.autoBroadcastJoinThreshold`."""
+"""Largest table that Spark broadcasts by itself: `spark.sql.autoBroadcastJoinThreshold`."""
 SIGNATURE_ROW_BYTES = 60
-"""A row of SIGNATURES without the user's id, band keys and signature: an id of 8 bytes, a digest of 16, a place of 16,
-the length of the text of 8, three times 4."""
+"""Bytes of a row of SIGNATURES without the user's id, band keys and signature: an id of 8 bytes, a digest of 16, a
+place of 16, the length of the text of 8, three times 4."""
 ROW_BYTES = 17
-"""The 50 to 70 bytes of a shuffled row's own after LZ4 (length, nulls, offsets, a document id, small numbers)."""
+"""Bytes of a shuffled row's own after LZ4, 50 to 70: length, nulls, offsets, a document id, small numbers."""
 BLOCK_BYTES = 40
-"""The same for a row that is a block of numbers."""
+"""Bytes of the same for a row that is a block of numbers."""
 PLACE_BYTES = 16
-"""The place of a document (split, file and row) after LZ4."""
+"""Bytes of a document's place (split, file and row) after LZ4."""
 REPEAT_BYTES = 4
-"""A document's id that follows itself in a block, however often, after LZ4."""
+"""Bytes of a document's id that is repeated in a row within a block, after LZ4."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Item:
-    """Bytes as a count of things times the bytes of each."""
+    """Number of things and bytes of each."""
 
     what: str
     count: float
@@ -41,7 +41,7 @@ class Item:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
-    """The cost of one stage."""
+    """Cost of one stage."""
 
     name: str
     shuffle: list[Item]
@@ -62,7 +62,7 @@ class Stage:
 
 
 def keyed(heads: float, bands: int, partitions: int) -> list[Item]:
-    """Return what band rows shuffle: a key of 8 bytes for each, and the id once for each partition it goes to."""
+    """Return the shuffled bytes of band rows: a key of 8 bytes each, and the id once per partition that it goes to."""
     reached = partitions * (1 - (1 - 1 / partitions) ** bands) if partitions > 1 else 1.0
     return [
         Item(what=f"documents, keys of {bands} bands", count=heads, each=8 * bands),
@@ -72,7 +72,7 @@ def keyed(heads: float, bands: int, partitions: int) -> list[Item]:
 
 
 def blocks(rows: float, per_row: int, partitions: int, table_bytes: float, cores: int) -> Item:
-    """Return the blocks in which rows leave a table: one for every partition that occurs in a batch."""
+    """Return the number of blocks in which rows leave a table: one per partition that occurs in a batch."""
     splits = max(cores, table_bytes / INPUT_SPLIT_BYTES)
     batches = max(min(splits, rows), rows / BATCH_ROWS)
     found = batches * partitions * -math.expm1(-rows * per_row / max(batches, 1) / partitions)
@@ -80,7 +80,7 @@ def blocks(rows: float, per_row: int, partitions: int, table_bytes: float, cores
 
 
 def leave_out_identical(rows: Rows, payload: float) -> list[Item]:
-    """Return what it shuffles to take only one of identical documents: nothing while their table is small."""
+    """Return the shuffles that drop all but one of identical documents: none while their table is small."""
     if 16 * rows.identical <= AUTO_BROADCAST_BYTES:
         return []
     return [
@@ -99,18 +99,18 @@ def meet(
     own: float | None = None,
     meeting: placement.Meeting,
 ) -> list[Item]:
-    """Return what `exchange.meet` shuffles.
+    """Return the shuffles of `exchange.meet`.
 
     Parameters
     ----------
     pairs
-        Those sent.
+        Pairs sent.
     ends
-        Of distinct pairs; `among` documents have them.
+        Ends of distinct pairs; `among` documents have them.
     holders
-        Documents that have a payload of so many bytes.
+        Documents that have a payload.
     own
-        Bytes of that of documents with pairs; None: as all.
+        Bytes of the payload of documents with pairs; None for those of all.
     """
     each = payload + ROW_BYTES
     sent = [pairs]

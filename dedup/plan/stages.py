@@ -1,4 +1,4 @@
-"""The stages of a run: the bytes that each stores and shuffles, its tasks and its time."""
+"""Stages of a run: bytes stored and shuffled, tasks and time."""
 
 import math
 
@@ -21,21 +21,23 @@ from dedup.plan.shuffles import (
 from dedup.stages import placement
 
 MEMBER_ROW_BYTES = 48
-"""A row of MEMBERS without its two user ids: five numbers of 8 bytes, a kind of 4 to 9 characters with its length."""
+"""Bytes of a row of MEMBERS without its two user ids: five numbers of 8 bytes, a kind of 4 to 9 characters with its
+length."""
 FOREST_BYTES = 270
-"""Shuffled by GraphFrames for an edge of the forest, in all its rounds: `scripts/bench`, graphframes less driver."""
+"""Bytes that GraphFrames shuffles for an edge of the forest, in all its rounds: `scripts/bench`, graphframes less
+driver."""
 REMOVED_PLACE_BYTES = 8
-"""That of a row to remove: 8.1 to 8.3 in runs of three corpora."""
+"""Bytes of the place of a row to remove: 8.1 to 8.3 in runs of three corpora."""
 SUM_BYTES = 20
-"""What a partition of shingles tells of a document, five numbers of 8 bytes, after LZ4."""
+"""Bytes that a partition of shingles sends for a document after LZ4: five numbers of 8 bytes."""
 RARE_BYTES = 10
-"""What it tells of a rare shingle, three numbers of 8 bytes, two of which follow themselves, after LZ4."""
+"""Bytes that it sends for a rare shingle after LZ4: three numbers of 8 bytes, two of them in runs."""
 FATE_ROW_BYTES = 60
-"""A removed row as it is stored, without the user's ids."""
+"""Bytes of a stored removed row, without the user's ids."""
 
 
 def list_stages(rows: Rows, corpus: Profile, cores: int, rates: Rates) -> list[Stage]:
-    """Return the stages in their order, by the numbers that the pipeline partitions and broadcasts by."""
+    """Return the stages in order, partitioned and broadcast as the pipeline would."""
     stages = [
         _sign(rows, corpus, cores, rates),
         _collapse(rows, corpus, cores, rates),
@@ -105,7 +107,7 @@ def _bucket(rows: Rows, corpus: Profile, cores: int, rates: Rates) -> Stage:
 
 
 def _link(rows: Rows, corpus: Profile, cores: int, rates: Rates) -> Stage | None:
-    """Plan what takes the place of buckets over the cap, None without any; docs/templates.md."""
+    """Plan the comparison in place of buckets over the cap; None without such buckets; docs/templates.md."""
     if not rows.hot:
         return None
     partitions = placement.place_prefixes(rows.hot_shingles, cores)
@@ -185,7 +187,7 @@ def _verify(rows: Rows, corpus: Profile, cores: int, rates: Rates) -> Stage:
 def _compare(
     rows: Rows, pairs: Item, among: float, own: float | None, cores: int
 ) -> tuple[list[Item], placement.Meeting]:
-    """Return what it shuffles to bring pairs among some documents to their shingle sets, and into what parts."""
+    """Return the shuffles that bring pairs to their shingle sets, and their partitioning."""
     meeting = placement.place_comparison(pairs.count, rows.sets, 8 * rows.set_shingles, cores)
     payload = rows.set_bytes * rows.set_shingles / rows.sets if rows.sets else 0.0
     moved = meet(
@@ -195,7 +197,7 @@ def _compare(
 
 
 def _places(rows: Rows, each: float) -> Item:
-    """Return where all documents stand, sorted by id where more are looked for than every executor's memory holds."""
+    """Return the shuffle of all documents' places, sorted by id if an executor cannot hold those looked for."""
     return Item(what="places of documents", count=rows.documents, each=each + ROW_BYTES)
 
 
@@ -212,7 +214,7 @@ def _connect(rows: Rows, cores: int, rates: Rates) -> Stage:
 
 
 def _sample(rows: Rows, cores: int, rates: Rates) -> Stage | None:
-    """Plan the comparison of some of the pairs that circles leave out, None without any."""
+    """Plan the comparison of a sample of the pairs left out by circles; None without such pairs."""
     if not rows.sampled:
         return None
     size = rows.choice.signature_size

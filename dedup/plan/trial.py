@@ -1,4 +1,4 @@
-"""A search of the documents drawn, counted family by family: what a plan takes rows from, and how sure they are.
+"""Trial search of the drawn documents, counted by family: the source of a plan's rows and of their ranges.
 
 Documents that share a bucket are a family, so every count of a search is a sum over families. A plan's range is what
 other seeds of the hash functions give and, where the corpus is larger than the documents drawn, what other families
@@ -26,17 +26,17 @@ from dedup.settings.banding import SIGMAS
 from dedup.settings.options import Config
 
 SEEDS = 10
-"""Seeds of the hash functions, besides the settings' own."""
+"""Seeds of the hash functions besides the settings' own."""
 BOOTSTRAPS = 10
 """Draws of families for each seed."""
 LZ4_BLOCK_BYTES = 32 << 10
 """Spark's `spark.io.compression.lz4.blockSize`."""
 WEIGHED_BLOCKS, WEIGHED_PAIRS = 200, 1 << 17
-"""Most blocks to compress, and pairs, to see what is left of them."""
+"""Most blocks, and pairs, compressed to measure compression."""
 
 
 def search_drawn(drawn: Drawn, config: Config, documents: int, *, ranges: bool = True) -> Trial:
-    """Search the documents drawn as a run would, for a corpus of so many documents.
+    """Search the drawn documents as a run would, for a corpus of a given size.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ def search_drawn(drawn: Drawn, config: Config, documents: int, *, ranges: bool =
 
 
 def _rate(families: Mapping[str, Floats], weights: Floats | Integers) -> dict[str, float]:
-    """Return counts for a document, each family being drawn so often."""
+    """Return counts per document, each family weighted by the number of times that it is drawn."""
     total = max(float(weights @ families["documents"]), 1.0)
     return {name: float(weights @ counts) / total for name, counts in families.items()}
 
@@ -108,7 +108,7 @@ def _search(drawn: Drawn, config: Config, seed: int) -> _Searched:
 
 
 def _count(drawn: Drawn, config: Config, searched: _Searched, told: Mapping[str, Floats]) -> dict[str, Floats]:
-    """Return the counts of every family, with those told of every document."""
+    """Return the counts of every family, from counts of every document."""
     setting, found, _, hot, paired, compared = searched
     families = _find_families(searched)
 
@@ -163,7 +163,7 @@ def _count(drawn: Drawn, config: Config, searched: _Searched, told: Mapping[str,
 
 
 def _weigh_circles(searched: _Searched, wanted: float) -> Floats:
-    """Return what each distinct pair counts for, those of circles so much that their buckets have as many as wanted."""
+    """Return the weight of each distinct pair; those of circles weigh as much as the wanted pairs of their buckets."""
     found, cap = searched.found, searched.setting.max_bucket
     weights = np.ones(found.paired.size)
     given = float(lsh.pair_counts(np.diff(found.undecided[2]), cap)[0].sum())
@@ -190,7 +190,7 @@ def _find_families(searched: _Searched) -> Integers:
 
 
 def _list_rare(drawn: Drawn, searched: _Searched) -> tuple[Integers, Integers]:
-    """Return the members of buckets over the cap, once for each shingle that is rare, and of their prefixes."""
+    """Return the members of buckets over the cap, once for each rare shingle, and once for each in their prefixes."""
     hot, most = searched.hot, searched.setting.max_bucket
     shingles, offsets = exact.take(drawn.shingles, drawn.offsets, hot)
     if not shingles.size:
@@ -202,7 +202,7 @@ def _list_rare(drawn: Drawn, searched: _Searched) -> tuple[Integers, Integers]:
 
 
 def _list_distant(found: sample_search.SampleResult) -> tuple[Integers, Integers]:
-    """Return the pairs of shingle sets of documents removed and of those kept for them that no edge joins."""
+    """Return the shingle sets of removed documents and of those kept for them that no edge joins, in pairs."""
     places = np.arange(found.heads.size)
     removed = np.flatnonzero(found.components != places)
     left, right = found.heads[found.components[removed]], found.heads[removed]
@@ -211,7 +211,7 @@ def _list_distant(found: sample_search.SampleResult) -> tuple[Integers, Integers
 
 
 def _weigh_rows(drawn: Drawn, searched: _Searched) -> dict[str, float]:
-    """Return what rows take after LZ4: members of a family are alike, and stand together in the files or apart."""
+    """Return the bytes of rows after LZ4: members of a family are alike, and stand together in the files or apart."""
     found, hot, cap = searched.found, searched.hot, searched.setting.max_bucket
     small = lsh.select_buckets(*found.buckets, np.diff(found.buckets[2]) <= cap)
     given = [int(lsh.pair_counts(np.diff(each[2]), cap)[0].sum()) for each in (small, found.undecided)]
@@ -230,13 +230,13 @@ def _weigh_rows(drawn: Drawn, searched: _Searched) -> dict[str, float]:
 
 
 def _weigh_pairs(left: Integers, right: Integers) -> float:
-    """Return what a pair takes, its ids being hashes."""
+    """Return the bytes of a pair after LZ4; ids are hashes."""
     ids = [mix(ends[:WEIGHED_PAIRS].astype(np.uint64)) for ends in (left, right)]
     return 16 * _compress(np.concatenate(ids))
 
 
 def _compress(numbers: npt.NDArray[Any]) -> float:
-    """Return the share of their bytes that LZ4 leaves, in blocks as Spark makes them, of which some are tried."""
+    """Return the share of bytes left by LZ4, in a few blocks as Spark makes them."""
     content, codec = np.ascontiguousarray(numbers).reshape(-1).view(np.uint8), pa.Codec("lz4_raw")
     starts = range(0, content.size, LZ4_BLOCK_BYTES)
     blocks = [content[start : start + LZ4_BLOCK_BYTES] for start in starts[:: 1 + len(starts) // WEIGHED_BLOCKS]]

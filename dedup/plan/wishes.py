@@ -1,4 +1,4 @@
-"""The wishes of a user for bands and rows: whether a choice meets them, and which exclude each other."""
+"""Wishes of a user for bands and rows: whether a choice meets them, and which exclude each other."""
 
 import math
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ KEY_BYTES = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Search:
-    """The settings of the search besides bands and rows."""
+    """Settings of the search besides bands and rows."""
 
     threshold: float
     sigmas: float
@@ -27,9 +27,9 @@ class Search:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """A wish: at least this share of the pairs at this similarity are found, or at most so many become candidates.
+    """Wish that at least a share of the pairs at a similarity is found, or at most a share become candidates.
 
-    Found: become candidates and, from the threshold on, pass the estimate filter.
+    Found pairs become candidates and, from the threshold on, pass the estimate filter.
     """
 
     option: str
@@ -43,7 +43,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wishes:
-    """All that a choice must meet."""
+    """Conditions that a choice must meet."""
 
     targets: Sequence[Target] = ()
     signature_bytes: int | None = None
@@ -60,7 +60,7 @@ def list_grid() -> tuple[Floats, Floats]:
 
 
 class Constraint:
-    """One wish on the grid: what each choice gives, whether that is enough, and how to say what would be."""
+    """Wish on the grid: the value of each choice, whether it suffices, and the wording of a value that would."""
 
     def __init__(self, name: str, option: str, values: Floats, limit: float, *, least: bool, suffix: str = "") -> None:
         self.name, self.option, self.suffix = name, option, suffix
@@ -70,7 +70,7 @@ class Constraint:
         self.met: npt.NDArray[np.bool_] = values >= limit - slack if least else values <= limit + slack
 
     def nearest(self, allowed: npt.NDArray[np.bool_]) -> str | None:
-        """Return the wish nearest to this one that a choice among the allowed meets, None if none is allowed."""
+        """Return the wish nearest to this one that an allowed choice meets; None if none is allowed."""
         if not allowed.any():
             return None
         values = self.values[allowed]
@@ -81,7 +81,7 @@ class Constraint:
 
 
 def _round(value: float, *, up: bool) -> str:
-    """Write a number with four digits, rounded so that it is still met."""
+    """Write a number with four digits, rounded so that the wish is still met."""
     if value == 0 or (float(value).is_integer() and value < 1e9):
         return f"{value:.0f}"
     digits = 3 - math.floor(math.log10(abs(value)))
@@ -118,18 +118,18 @@ def constrain(wishes: Wishes, search: Search, corpus: Profile, bands: Floats, ro
 
 
 def _passed(target: Target, search: Search) -> float:
-    """Return the least share of the pairs at the similarity of a target that pass the estimate filter, if they must."""
+    """Return the least share of the target's pairs that pass the estimate filter, if they must."""
     return 1 - bound_dropped(search.sigmas) if target.similarity >= search.threshold else 1.0
 
 
 def meets_all(constraints: Sequence[Constraint], count: int) -> npt.NDArray[np.bool_]:
-    """Tell which of so many choices on the grid meet all of the wishes; of none all do."""
+    """Tell which choices on the grid meet all wishes; without wishes all do."""
     met: npt.NDArray[np.bool_] = np.logical_and.reduce([np.ones(count, dtype=bool), *(one.met for one in constraints)])
     return met
 
 
 def name_conflict(constraints: Sequence[Constraint], size: int) -> str:
-    """Name the fewest wishes that no choice meets together, and what would be met instead of each."""
+    """Name the fewest wishes that no choice meets together, and the nearest value to each that others allow."""
     for count in range(1, len(constraints) + 1):
         for chosen in combinations(constraints, count):
             if not meets_all(chosen, size).any():
@@ -154,7 +154,7 @@ def name_conflict(constraints: Sequence[Constraint], size: int) -> str:
 
 
 def crossings(wishes: Wishes, search: Search) -> list[tuple[Target, Target, Crossing]]:
-    """Return for every recall with every share of candidates the bands and rows that meet both exactly."""
+    """Return, for every recall with every share of candidates, the bands and rows that meet both exactly."""
     recalls = [target for target in wishes.targets if target.option == "--recall"]
     shares = [target for target in wishes.targets if target.option != "--recall"]
     found = [

@@ -1,1 +1,1 @@
-"""What a run did: numbers, plots, a page, and what is beyond its limits."""
+"""Report of a run: numbers, plots, a page, and alerts."""

@@ -1,4 +1,4 @@
-"""What the report measures, held against the limits of [alerts]."""
+"""Measurements of the report compared with the limits of [alerts]."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -8,14 +8,14 @@ from dedup.errors import AlertError
 
 
 def find_breaches(report: Mapping[str, Any], limits: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the measurements that are beyond their limits, and the unknown ones that have a limit.
+    """Return the measurements beyond their limits, and unknown measurements with a limit.
 
     Parameters
     ----------
     report
         As from `report.build_report`.
     limits
-        Table [alerts]: METRIC_above and METRIC_below, empty where there is none.
+        Table [alerts]: METRIC_above and METRIC_below, empty for no limit.
 
     Returns
     -------
@@ -41,7 +41,7 @@ def list_limits(alerts: Mapping[str, Any]) -> dict[str, float]:
 
 
 def _measure(report: Mapping[str, Any], metric: str) -> Mapping[str, float | None]:
-    """Return the values of a metric by stage or source, or a single one without a label."""
+    """Return the values of a metric by stage or source, or one value without a label."""
     if metric == "stage_seconds":
         return {name: stage["seconds"] for name, stage in report["stages"].items()}
     if metric == "survival_by_source" and report[metric]:
@@ -52,7 +52,7 @@ def _measure(report: Mapping[str, Any], metric: str) -> Mapping[str, float | Non
 
 
 def to_sentence(breach: Mapping[str, Any]) -> str:
-    """Say a breach in words; a label from the corpus stands in quotes, its control characters escaped."""
+    """Describe a breach in words; labels from the corpus are quoted, with control characters escaped."""
     of = f" of {breach['label']!r}" if breach["label"] else ""
     if breach["value"] is None:
         return f"{breach['metric']} is unknown and has a limit of {number(breach['limit'])}"
@@ -61,7 +61,7 @@ def to_sentence(breach: Mapping[str, Any]) -> str:
 
 
 def refuse(breaches: Sequence[Mapping[str, Any]], where: str) -> AlertError:
-    """Return the error that ends a run whose report, in this folder, shows breaches."""
+    """Return the error that ends a run because its report, in this folder, has breaches."""
     told = "; ".join(map(to_sentence, breaches))
     return AlertError(
         f"alerts: {told}; nothing was published: read {where}/report.html, and mend the cause or repeat the command "

@@ -1,4 +1,4 @@
-"""What each plot of the report shows.
+"""Axes of each plot in the report.
 
 What colour tells is told by line styles, markers, hatches and words too. An earlier run is a dotted line.
 """
@@ -17,16 +17,16 @@ from dedup.kernels.curve import probability
 from dedup.kernels.sets.jaccard import BINS
 
 BLUE, ORANGE = "#1f78c8", "#d1600a"
-"""Colours that the colour-blind can tell apart, legible on white and on black."""
+"""Colours that the colour-blind can tell apart and that are legible on white and on black."""
 MOST_POINTS = 40
 GHOST: Any = {"color": "#808080", "linestyle": ":", "linewidth": 1.6}
 """The earlier run, below the colours of this one."""
 _COUNT = EngFormatter(sep="")
-"""1, 10, 100, 1k: as wide at a billion as at a hundred."""
+"""Formatter of counts: 1, 10, 100, 1k, as wide at a billion as at a hundred."""
 
 
 def plot_removals(axes: Axes, counts: Sequence[int], threshold: float, earlier: Sequence[int] | None) -> None:
-    """Plot removed documents in bins of equal width; those below the threshold, joined through others, hatched."""
+    """Plot removed documents by similarity; bins below the threshold, joined through others, are hatched."""
     chained, direct = _divide(counts, threshold, None)
     first = _first([*map(sum, zip(counts, earlier or counts, strict=True))], threshold)
     names = f"through others: {sum(chained):,}", f"directly: {sum(direct):,}"
@@ -42,7 +42,7 @@ def plot_removals(axes: Axes, counts: Sequence[int], threshold: float, earlier: 
 def plot_dial(
     axes: Axes, dial: Sequence[Mapping[str, Any]], threshold: float, earlier: Sequence[Sequence[float]] | None
 ) -> None:
-    """Plot removed documents over the threshold: what is a lower bound as hollow points on a dashed line."""
+    """Plot removed documents over the threshold; lower bounds are hollow points on a dashed line."""
     points = [
         (point["threshold"], point["removed"], point["is_least"]) for point in dial if point["removed"] is not None
     ]
@@ -81,7 +81,7 @@ def plot_curve(axes: Axes, settings: Mapping[str, Any], earlier: Sequence[float]
 
 
 def plot_labels(axes: Axes, measured: Sequence[Mapping[str, float]], threshold: float) -> None:
-    """Plot which share of the labelled pairs is joined, directly or through others, with its interval."""
+    """Plot the share of labelled pairs joined, directly or through others, with its interval."""
     recall = np.array([point["recall"] for point in measured])
     bars = np.array([[point["recall"] - point["low"], point["high"] - point["recall"]] for point in measured])
     where = [point["jaccard"] for point in measured]
@@ -94,7 +94,7 @@ def plot_labels(axes: Axes, measured: Sequence[Mapping[str, float]], threshold: 
 def plot_similarities(
     axes: Axes, counts: Sequence[int], edges: int, threshold: float, earlier: Sequence[int] | None
 ) -> None:
-    """Plot candidates in bins of equal width; those at or above the threshold, which are edges, filled."""
+    """Plot candidates by similarity; bins at or above the threshold, which are edges, are filled."""
     dropped, above = _divide(counts, threshold, edges)
     first = _first([*map(sum, zip(counts, earlier or counts, strict=True))], threshold)
     names = f"dropped: {sum(dropped):,}", f"edges: {sum(above):,}"
@@ -106,14 +106,14 @@ def plot_similarities(
 
 
 def _first(counts: Sequence[int], threshold: float) -> int:
-    """Return the first bin to show: that before the threshold, or before the first that holds any."""
+    """Return the first bin to show: the one before the threshold, or before the first non-empty one."""
     return max(min(int(np.flatnonzero([*counts, 1])[0]), math.floor(threshold * BINS)) - 1, 0)
 
 
 def _divide(counts: Sequence[int], threshold: float, above: int | None) -> tuple[list[int], list[int]]:
-    """Return what lies below the threshold in each bin, and at or above it, of which there are so many in all.
+    """Divide the count of each bin at the threshold, given the total count at or above it.
 
-    The bin that the threshold divides holds those that are in no other; where their number is not known it counts as
+    The bin that holds the threshold has the rest of the total above it; where the total is not known, it counts as
     below.
     """
     borders, total = np.linspace(0, 1, len(counts) + 1), np.array(counts)
@@ -134,7 +134,7 @@ def _plot_bins(
     first: int,
     earlier: Sequence[int] | None,
 ) -> None:
-    """Plot two parts of every bin on top of each other, the lower one hatched, and all of an earlier run as a line."""
+    """Plot two parts of every bin on top of each other, the lower one hatched, and an earlier run as a line."""
     lower, upper = (np.array(part)[first:] for part in parts)
     borders = np.linspace(0, 1, BINS + 1)[first:]
     where: dict[str, Any] = {"x": borders[:-1], "width": 1 / BINS, "align": "edge"}
@@ -151,7 +151,7 @@ def _plot_bins(
 def plot_sizes(
     axes: Axes, name: str, counts: Mapping[int, int], cap: int | None, earlier: Mapping[int, int] | None
 ) -> None:
-    """Plot how many have at least a size, over that size: heavy tails are straight, and nothing needs bins."""
+    """Plot the number of sizes at or above each size: heavy tails are straight, and no bins are needed."""
     sizes, at_least = _sum_from_above(counts)
     axes.loglog(sizes, at_least, color=BLUE, marker="o", linewidth=1, label="this run")
     right, top = max(sizes[-1], 10, cap or 0), max(at_least[0], 10)
@@ -173,7 +173,7 @@ def plot_sizes(
 
 
 def _sum_from_above(counts: Mapping[int, int]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Return sizes and how many have at least each, MOST_POINTS of them at about equal distances on a log axis."""
+    """Return sizes and the number at or above each, MOST_POINTS of them about evenly spaced on a log axis."""
     sizes = np.array(sorted(map(int, counts)))
     at_least = np.cumsum([counts[size] for size in sizes[::-1].tolist()])[::-1]
     if sizes.size <= MOST_POINTS:

@@ -1,4 +1,4 @@
-"""An earlier run, and what has changed since."""
+"""Comparison with an earlier run, the baseline."""
 
 import json
 from collections.abc import Mapping
@@ -23,15 +23,15 @@ WEIGHED = (
     "verify_drop_rate",
     "recall_on_labeled_set",
 )
-"""Numbers whose differences are told in sentences."""
+"""Numbers whose differences are described in sentences."""
 MOST_SOURCES = 5
-"""Sources whose difference is told."""
+"""Most sources whose difference is described."""
 LEAST_CHANGE = 0.01
-"""Of the share kept of a source, to be told."""
+"""Least difference of a source's kept share that is described."""
 LEAST_SLOWER = 0.2
-"""Share of the time before by which another is told: machines differ by less from one run to the next."""
+"""Least relative difference of time that is described: one machine's runs differ by less."""
 COMPARED = tuple(name for name in METRICS if name != "removal_rate_change")
-"""Numbers of report.json that are shown beside those of the baseline."""
+"""Numbers of report.json shown beside the baseline's."""
 
 
 def parse_baseline(path: str, content: str | None) -> dict[str, Any]:
@@ -52,7 +52,7 @@ def parse_baseline(path: str, content: str | None) -> dict[str, Any]:
 
 
 def hold_against(report: Mapping[str, Any], baseline: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the baseline's numbers, and those of its settings that were others, then and now."""
+    """Return the baseline's numbers, and its settings that differ, with both values."""
     now, then = (flatten(each["settings"]) for each in (report, baseline))
     return {
         "output": hide_secrets(baseline["output"]),
@@ -64,7 +64,7 @@ def hold_against(report: Mapping[str, Any], baseline: Mapping[str, Any]) -> dict
 
 
 def tell_differences(report: Mapping[str, Any], baseline: Mapping[str, Any]) -> list[str]:
-    """Say what is another number than in the earlier run, of those that matter to a decision."""
+    """Describe the numbers that differ from the earlier run and matter to a decision."""
     told = []
     for name in WEIGHED:
         metric, now, then = METRICS[name], report[name], baseline.get(name)
@@ -84,7 +84,7 @@ def tell_differences(report: Mapping[str, Any], baseline: Mapping[str, Any]) -> 
 
 
 def _list_survival(report: Mapping[str, Any]) -> dict[str, float]:
-    """Return the share kept of each source."""
+    """Return the kept share of each source."""
     sources = _known(report, "survival_by_source")
     pairs = {name: (_known(sources, name).get("kept"), _known(sources, name).get("documents")) for name in sources}
     return {name: kept / of for name, (kept, of) in pairs.items() if _is_number(kept) and _is_number(of) and of}
@@ -96,7 +96,7 @@ def _sum_seconds(report: Mapping[str, Any]) -> float:
 
 
 def pick_plotted(baseline: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what the plots show of an earlier run: what it has of it, and in a form that can be drawn."""
+    """Return the parts of an earlier report that plots show, if they are complete and can be drawn."""
     plotted: dict[str, Any] = {"survival": _list_survival(baseline)}
     for name in ("similarities", "removal_similarities"):
         if _are_numbers(counts := baseline.get(name)) and len(counts) == BINS:

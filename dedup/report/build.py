@@ -1,4 +1,4 @@
-"""What a run did, as numbers: report.json."""
+"""Report of a run as numbers: report.json."""
 
 import json
 import math
@@ -31,7 +31,7 @@ from dedup.tables.counts import Layered, Lost, Near, Verified, Written
 from dedup.version import __version__
 
 Sample: TypeAlias = Sequence[tuple[int, bytes]]
-"""Documents as from `frequencies.shorten` by doc_id, those of equal rows as often as there are such."""
+"""Sampled documents by doc_id, as from `frequencies.shorten`, each as often as it has equal rows."""
 PACKAGES = ("pyspark", "graphframes-py", "numpy", "pyarrow", "scipy", "xxhash", "numba")
 SIMILARITIES = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95)
 OF_PROFILE = (
@@ -40,16 +40,16 @@ OF_PROFILE = (
     *("pairs", "uncompared", "missed_by_bands", "recall_at_threshold", "recall_expected", "dial"),
     *("similarities", "removal_similarities"),
 )
-"""Entries of report.json that are told of each profile too."""
+"""Entries of report.json repeated for each profile."""
 BAND_ROW_BYTES = 16
-"""A band row: key and doc_id."""
+"""Bytes of a band row: key and doc_id."""
 EXAMPLE_LENGTH = 200
 """Characters shown of an example of a component."""
 
 
 @cache
 def _find_version(package: str) -> str | None:
-    """Return the release of a package; None where it is not installed, as Spark's need not be."""
+    """Return the release of a package; None if it is not installed, as Spark need not be."""
     try:
         return version(package)
     except PackageNotFoundError:
@@ -58,12 +58,12 @@ def _find_version(package: str) -> str | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """The values that a report is built from."""
+    """Values from which a report is built."""
 
     layers: Sequence[Layered]
-    """In the order in which they ran, at least one."""
+    """Layers in the order in which they ran, at least one."""
     near: Near
-    """Of all profiles together, if there are any."""
+    """Counts of all profiles together, if there are any."""
     profiles: Sequence[Profiled] = ()
     written: Written
     stages: Mapping[str, Mapping[str, Any]]
@@ -80,11 +80,11 @@ class Outcome:
     engine: str
     """The engine that made the passes over the texts: spark or memory."""
     search: str
-    """What searched between the passes over the texts: one `process`, or `tasks` of Spark."""
+    """Searcher between the passes over the texts: one `process`, or `tasks` of Spark."""
     reader: str
     """The reader of the input: `files` for this package, or `spark`."""
     spark: str | None
-    """Version of Spark; None where it was not needed."""
+    """Version of Spark; None without Spark."""
     spec: Mapping[str, Any]
     """The hash specification, as a dictionary."""
     format: str
@@ -93,7 +93,7 @@ class Outcome:
 def build_report(
     *, config: Config, inputs: Sequence[str], output: str, outcome: Outcome, inform: Inform | None = None
 ) -> dict[str, Any]:
-    """Gather what report.json holds.
+    """Build the contents of report.json.
 
     Parameters
     ----------
@@ -116,7 +116,7 @@ def build_report(
 
 
 def _measure(*, config: Config, inputs: Sequence[str], output: str, outcome: Outcome, inform: Inform) -> dict[str, Any]:
-    """Return what is told of a run, and of each of its profiles."""
+    """Return the measurements of a run, or of one of its profiles."""
     near, written = outcome.near, outcome.written
     signed, paired, verified, elected = near.signed, near.paired, near.verified, near.elected
     first = outcome.layers[0]
@@ -219,7 +219,7 @@ def _measure(*, config: Config, inputs: Sequence[str], output: str, outcome: Out
 
 
 def _tell_profiles(outcome: Outcome, inform: Inform) -> dict[str, Any]:
-    """Return what is told of each profile, and what follows for all: bounds add up, and the least recall counts."""
+    """Return entries per profile, and totals: loss bounds are summed, recall is the minimum."""
     told: list[dict[str, Any]] = []
     for each in outcome.profiles:
         own = replace(
@@ -253,7 +253,7 @@ def _tell_profiles(outcome: Outcome, inform: Inform) -> dict[str, Any]:
 
 
 def list_layers(steps: Sequence[Layered], written: Written) -> list[dict[str, Any]]:
-    """Return what every layer removed and left: the waterfall.
+    """Return the waterfall: documents removed and left by every layer.
 
     Bytes are of texts, without spans that were cut or that later layers are to ignore; tokens are known where the layer
     near counts them, and None elsewhere.
@@ -279,12 +279,12 @@ def list_layers(steps: Sequence[Layered], written: Written) -> list[dict[str, An
 
 
 def rank_tokens(samples: Mapping[str, Sample]) -> dict[str, Any] | None:
-    """Return the rank-frequency curves of samples of documents, read at the same ranks; None where they are too small.
+    """Return the rank-frequency curves of samples of documents, at the same ranks; None for small samples.
 
     Parameters
     ----------
     samples
-        Of the `input` and of what is `kept` of it.
+        Sampled documents of the `input`, and the `kept` ones among them.
 
     Returns
     -------
@@ -318,7 +318,7 @@ def rank_tokens(samples: Mapping[str, Sample]) -> dict[str, Any] | None:
 
 
 def _percentile(counts: Mapping[int, int], percent: int) -> int:
-    """Return the least size that so many of 100 do not exceed; 0 of none."""
+    """Return the least size that a percentage of all sizes do not exceed; 0 without sizes."""
     wanted = sum(counts.values()) * percent / 100
     seen = 0
     for size, count in sorted(counts.items()):
@@ -329,7 +329,7 @@ def _percentile(counts: Mapping[int, int], percent: int) -> int:
 
 
 def hide_passwords(config: Config) -> Config:
-    """Return the settings without the user and password that a URL among them can hold."""
+    """Return the settings without users and passwords in URLs."""
     path = hide_secrets(config.evaluation.labeled_pairs)
     return replace(config, evaluation=replace(config.evaluation, labeled_pairs=path))
 
@@ -339,7 +339,7 @@ def _share(part: int, whole: int) -> float:
 
 
 def _bound_loss(near: Near) -> dict[str, Any]:
-    """Return the sample of the pairs left uncompared, and what these cost at most: without a sample, each of them."""
+    """Return the sample of uncompared pairs and the bound on lost ones; without a sample, every pair counts as lost."""
     found, uncompared = near.lost or Lost(), near.paired.pairs_uncompared
     share = _share_at_most(found) if near.lost or not uncompared else 1.0
     pairs = math.ceil(share * uncompared)
@@ -350,9 +350,9 @@ def _bound_loss(near: Near) -> dict[str, Any]:
 
 
 def _share_at_most(found: Lost) -> float:
-    """Return the bound that the share of lost pairs keeps in 95 of 100 samples (Clopper, Pearson 1934).
+    """Return an upper bound of the lost share that holds in 95 of 100 samples (Clopper, Pearson 1934).
 
-    That a pair drawn is lost, and verified to be, has the probability of the one times that of the other.
+    A drawn pair is found lost with the probability that it is lost times the probability that it is verified.
     """
     drawn, lost = found.drawn, found.lost
     bound = float(betaincinv(lost + 1, drawn - lost, 0.95)) if drawn > lost else float(drawn > 0)
@@ -360,7 +360,7 @@ def _share_at_most(found: Lost) -> float:
 
 
 def _count_missed(config: Config, verified: Verified) -> float:
-    """Return about how many pairs at or above the threshold share no bucket, at most.
+    """Return an upper estimate of the pairs at or above the threshold that share no bucket.
 
     A pair found stands for 1 / P of its similarity, of which all but itself are missed. Of the histogram's bins the
     lower bounds count, so this is more than the mean.
@@ -377,7 +377,7 @@ def _count_missed(config: Config, verified: Verified) -> float:
 
 
 def show_largest(largest: Sequence[Mapping[str, Any]], texts: Mapping[int, str]) -> list[dict[str, Any]]:
-    """Return the largest components with the beginnings of their examples, None where no text was written."""
+    """Return the largest components with the beginnings of their examples; None if no text was written."""
     return [
         {
             "representative_id": one["examples"][0]["id"],

@@ -1,4 +1,4 @@
-"""What the numbers of a run are for: which removals to doubt, and what other thresholds would remove."""
+"""Help for decisions: the most doubtful removals, and removals at other thresholds."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,11 +13,11 @@ from dedup.tables.counts import Near, Written
 CONTEXT = 6
 """Words shown on either side of a difference."""
 MOST_WORDS = 120
-"""Words shown of a difference."""
+"""Most words shown of a difference."""
 
 
 def turn_dial(config: Config, near: Near, written: Written) -> list[dict[str, Any]]:
-    """Return what component linkage removes at several thresholds, of the pairs that this run compared.
+    """Return the documents that component linkage removes at several thresholds, by the pairs that this run compared.
 
     Returns
     -------
@@ -42,7 +42,7 @@ def turn_dial(config: Config, near: Near, written: Written) -> list[dict[str, An
 
 
 def show_doubtful(doubtful: Sequence[Mapping[str, Any]], texts: Mapping[int, str]) -> list[dict[str, Any]]:
-    """Return the most doubtful removals with the difference to the document kept, None where no text was written."""
+    """Return the most doubtful removals with the differences to the document kept; None if no text was written."""
     shown = []
     for each in doubtful:
         pair = [texts.get(each[name]) for name in ("doc_id", "representative_doc_id")]
@@ -52,7 +52,7 @@ def show_doubtful(doubtful: Sequence[Mapping[str, Any]], texts: Mapping[int, str
 
 
 def tell_difference(removed: str, kept: str) -> list[list[str]]:
-    """Return how the beginnings of two texts differ, in at most about MOST_WORDS words.
+    """Return the difference of two texts' beginnings; at most about MOST_WORDS words.
 
     Returns
     -------
@@ -79,7 +79,7 @@ def tell_difference(removed: str, kept: str) -> list[list[str]]:
 
 
 def _mark(piece: Piece, *, is_first: bool, is_last: bool) -> list[tuple[str, tuple[str, ...]]]:
-    """Return the runs of words of a piece with their kinds: of shared ones those next to a difference."""
+    """Return the words of a piece with their kinds; of shared words those next to a difference."""
     if not piece.shared:
         return [(kind, words) for kind, words in (("removed", piece.left), ("kept", piece.right)) if words]
     words = piece.left

@@ -1,4 +1,4 @@
-"""What layers say of themselves, as tables for people."""
+"""Details of layers as tables for people."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -10,7 +10,7 @@ LONGEST = 300
 
 
 class Listed(NamedTuple):
-    """A table."""
+    """Table of a layer's details."""
 
     title: str
     head: Sequence[str]
@@ -18,13 +18,13 @@ class Listed(NamedTuple):
 
 
 def list_details(report: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the layers that say something of themselves: `name`, and `tables`, the first of single numbers."""
+    """Return the layers with details: `name`, and `tables`, the first of single numbers."""
     layers = [layer for layer in report["layers"] if "details" in layer]
     return [{"name": layer["layer"], "tables": tabulate(layer["details"])} for layer in layers]
 
 
 def tabulate(details: Mapping[str, Any]) -> list[Listed]:
-    """Return tables of values, of lists of records, and of what is nested."""
+    """Return tables of single values, of lists of records, and of nested values."""
     single = [(_name(key), _show(value)) for key, value in details.items() if not isinstance(value, Mapping | list)]
     tables = [Listed("", ["", ""], single)] if single else []
     for key, value in details.items():
@@ -39,7 +39,7 @@ def tabulate(details: Mapping[str, Any]) -> list[Listed]:
 
 
 def _tabulate_records(title: str, records: Sequence[Mapping[str, Any]]) -> list[Listed]:
-    """Return a table of records, and those of the lists within them."""
+    """Return a table of records, and tables of the lists within them."""
     names = [key for key in records[0] if not any(isinstance(record[key], Mapping | list) for record in records)]
     tables = [
         Listed(title, [_name(key) for key in names], [[_show(record[key]) for key in names] for record in records])

@@ -1,4 +1,4 @@
-"""Figures as SVG to stand in a page: text as text, black as the page's own colour, and the same every time."""
+"""Figures as SVG within a page: text stays text, black is the page's own colour, output is the same every time."""
 
 import io
 import logging
@@ -19,7 +19,7 @@ from matplotlib.figure import Figure
 _LOG.setLevel(_level)
 
 WIDTH, HEIGHT = 4.5, 3.1
-"""Inches: as wide as a phone's screen at the size of the page's text."""
+"""Size of a figure in inches: as wide as a phone's screen at the page's text size."""
 PLACE = (0.15, 0.14, 0.83, 0.77)
 """Place of the axes in the figure (left, bottom, width, height), with room for labels and a legend."""
 STYLE: Any = {

@@ -1,4 +1,4 @@
-"""How much of each snapshot is in each other, as one page that needs nothing else."""
+"""Overlap of snapshots as a self-contained page."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -7,14 +7,14 @@ from dedup.report.page import render
 
 
 def to_page(matrix: Sequence[Mapping[str, Any]], threshold: float) -> str:
-    """Write the matrix as HTML, a heat map, without scripts; names are escaped.
+    """Return the matrix as an HTML heat map without scripts; names are escaped.
 
     Parameters
     ----------
     matrix
-        As of `store.comparing.Compared`.
+        Shares, as from `store.comparing`.
     threshold
-        Least Jaccard similarity of what counts as a duplicate.
+        Least Jaccard similarity of duplicates.
     """
     columns = list(dict.fromkeys(cell["of"] for cell in matrix))
     lines = [matrix[begin : begin + len(columns)] for begin in range(0, len(matrix), len(columns))]

@@ -1,4 +1,4 @@
-"""What an operator watches, as Prometheus' text format: metrics.prom."""
+"""Metrics for operators in Prometheus' text format: metrics.prom."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -15,13 +15,13 @@ def decimal(value: float | None) -> str:
 
 
 class Metric(NamedTuple):
-    """A number of report.json."""
+    """Number of report.json."""
 
     label: str
-    """Its name for people."""
+    """Name for people."""
     meaning: str
     show: Callable[[Any], str]
-    """Writes a value, or None, for people."""
+    """Formatter for people, of a value or None."""
 
 
 METRICS = {
@@ -74,7 +74,7 @@ METRICS = {
     ),
     "components": Metric("components", "Components of more than one document.", count),
 }
-"""Numbers of report.json that go to metrics.prom; one that is not known is left out."""
+"""Numbers of report.json in metrics.prom; unknown ones are left out."""
 
 
 def to_metrics(report: Mapping[str, Any], finished: float | None = None) -> str:
@@ -83,7 +83,7 @@ def to_metrics(report: Mapping[str, Any], finished: float | None = None) -> str:
     Parameters
     ----------
     finished
-        When the result was published, in seconds since 1970; None of one that is not.
+        Time of publication, in seconds since 1970; None for an unpublished result.
     """
     registry = CollectorRegistry()
 

@@ -1,4 +1,4 @@
-"""The report as one page that needs nothing else: report.html."""
+"""Report as a self-contained page: report.html."""
 
 import math
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from dedup.report.plots import list_plots
 from dedup.settings.layers import NEAR
 
 LABELLED = {"stage_seconds": "seconds of stage", "survival_by_source": "share kept of source"}
-"""Measurements of each stage or source, for people."""
+"""Measurements per stage or source, with names for people."""
 PAIRS = {
     "all": "of all documents",
     "in_buckets": "in buckets, each as often as it shares one",
@@ -23,11 +23,11 @@ PAIRS = {
     "candidates": "candidates, after length and estimate",
     "edges": "edges: exact Jaccard at or above the threshold",
 }
-"""The steps that thin out pairs."""
+"""Steps that narrow down the pairs."""
 
 
 def to_html(report: Mapping[str, Any], plots: Mapping[str, str]) -> str:
-    """Write the report as HTML, without scripts; what comes from the input is escaped, control characters too.
+    """Return the report as HTML without scripts; strings of the input are escaped, control characters too.
 
     Parameters
     ----------
@@ -52,13 +52,13 @@ def to_html(report: Mapping[str, Any], plots: Mapping[str, str]) -> str:
 
 
 def render(template: str, **values: object) -> str:
-    """Fill a template of this folder in."""
+    """Fill in a template of this folder."""
     return _open_templates().get_template(template).render(**values)
 
 
 @cache
 def _open_templates() -> Environment:
-    """Return the templates of this folder, each compiled once in a process, which takes 0.1 s."""
+    """Return the templates of this folder, compiled once per process, which takes 0.1 s."""
     environment = Environment(
         loader=PackageLoader("dedup.report", "."),
         extensions=["jinja2.ext.do"],
@@ -73,12 +73,12 @@ def _open_templates() -> Environment:
 
 
 def _escape(value: object) -> object:
-    """Return a text of the input with what cannot be seen as escapes; markup and anything else as it is."""
+    """Escape invisible characters of the input; markup and other characters stay as they are."""
     return printable(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def capitalize_first(text: str) -> str:
-    """Begin a sentence, its names as they are."""
+    """Capitalise a sentence's first letter, unless a name begins it."""
     return text[:1].upper() + text[1:]
 
 
@@ -89,7 +89,7 @@ def with_error(value: float, error: float) -> str:
 
 
 def tell_breach(breach: Mapping[str, Any]) -> str:
-    """Say a breach to people; the setting's name stands behind."""
+    """Return a breach in words, followed by the setting's name."""
     name, side = breach["metric"], breach["alert"].rpartition("_")[2]
     metric = METRICS.get(name)
     label = metric.label if metric else LABELLED[name]
@@ -102,9 +102,9 @@ def tell_breach(breach: Mapping[str, Any]) -> str:
 
 
 def list_layers(report: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return what each layer removes, in order: its `name`, and `removed` of the documents `before`.
+    """Return the removals of each layer in order: its `name`, and `removed` of the documents `before`.
 
-    The layer near is two: identical documents, and near ones.
+    The layer near counts as two: identical documents, and near ones.
     """
     left, listed = report["documents"], []
     for layer in report["layers"]:
@@ -136,7 +136,7 @@ def list_profiles(report: Mapping[str, Any]) -> list[list[str]]:
 
 
 def list_pairs(report: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the steps that thin out pairs: `name`, `pairs`, and `width` and `earlier`, shares on a log scale."""
+    """Return the steps that narrow down the pairs: `name`, `pairs`, `width` and `earlier`, shares on a log scale."""
     pairs, earlier = report["pairs"], (report.get("baseline") or {}).get("plotted", {}).get("pairs", {})
     most = math.log10(max([2, *(pairs[name] for name in PAIRS), *(earlier.get(name, 0) for name in PAIRS)]))
 
@@ -150,7 +150,7 @@ def list_pairs(report: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def list_sources(report: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the sources by what they lose, the greatest loss first."""
+    """Return the sources, the greatest loss first."""
     listed = [
         {"name": name, **counts, "removed": counts["documents"] - counts["kept"]}
         for name, counts in (report["survival_by_source"] or {}).items()
@@ -159,7 +159,7 @@ def list_sources(report: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def list_planned(report: Mapping[str, Any]) -> list[dict[str, str]]:
-    """Return what a plan says beside what was measured, as texts: `name`, `planned` and `measured`."""
+    """Return the plan's numbers beside the measured ones, as texts: `name`, `planned` and `measured`."""
     planned = report["planned"]
     if planned is None:
         return []

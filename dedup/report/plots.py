@@ -1,4 +1,4 @@
-"""The report's plots."""
+"""Plots of the report."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -22,12 +22,12 @@ TITLES = {
 def draw_plots(
     report: Mapping[str, Any], drawn: Mapping[str, str] | None = None, inform: Inform | None = None
 ) -> dict[str, str]:
-    """Draw the plots for which the report has numbers, with those of the earlier run as a dotted line.
+    """Draw the plots that the report has numbers for, with the earlier run as a dotted line.
 
     Parameters
     ----------
     report
-        Of what report.json holds: settings, edges, similarities, removal_similarities, dial, bucket_sizes,
+        Entries of report.json: settings, edges, similarities, removal_similarities, dial, bucket_sizes,
         component_sizes, token_ranks, recall_measured, and what the baseline has `plotted`.
     drawn
         Plots that need not be drawn again.
@@ -68,7 +68,7 @@ def list_plots(report: Mapping[str, Any]) -> list[str]:
 
 
 def _prepare(report: Mapping[str, Any]) -> dict[str, Callable[..., None]]:
-    """Return what draws each plot, where there are numbers for it."""
+    """Return the functions that draw the plots that have numbers, by name."""
     # As `figures`, which comes first, as it tells matplotlib to be silent.
     from dedup.report.axes import (  # noqa: PLC0415
         plot_curve,

@@ -1,4 +1,4 @@
-"""What a plan says of such a corpus, to be set beside what a run took."""
+"""Prediction of a plan for a corpus like the run's, to compare with the measurements."""
 
 from typing import Any
 
@@ -9,12 +9,12 @@ from dedup.settings.options import Config
 from dedup.tables.counts import Signed
 
 CLUSTER = Cluster(executors=10, cores=4, efficiency=1.0)
-"""Executors and cores that a plan takes by default; its bytes hardly depend on them."""
+"""Executors and cores of a plan by default; predicted bytes hardly depend on them."""
 ID_BYTES = 8.0
 
 
 def predict(config: Config, signed: Signed, removed: int) -> dict[str, Any] | None:
-    """Return what a plan says of the layer near of a run, of which it knows no more than four numbers.
+    """Predict the layer near of a run from four of its numbers.
 
     Parameters
     ----------

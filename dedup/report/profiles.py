@@ -1,4 +1,4 @@
-"""Counts of the profiles of a run: of each by itself, and of all together."""
+"""Counts of a run's profiles, separate and added up."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -14,7 +14,7 @@ from dedup.tables.counts import Layered, Near, Written
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profiled:
-    """What a run did with the documents of one profile."""
+    """Outcome of one profile's documents."""
 
     name: str
     config: Config
@@ -24,9 +24,9 @@ class Profiled:
 
 
 def unite(parts: Sequence[Near]) -> Near:
-    """Return the counts of parts of the documents together; of the largest and least what all of them have.
+    """Combine the counts of parts of the documents, as if they had been counted together.
 
-    What a part says of other thresholds (`joined`) is left out, as each has thresholds of its own.
+    Counts at other thresholds (`joined`) are left out, as each part has thresholds of its own.
     """
     if len(parts) < 2:
         return parts[0] if parts else Near.none()

@@ -1,4 +1,4 @@
-"""The report of a run as the terminal shows it."""
+"""Report of a run as text for a terminal."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,7 +8,7 @@ from dedup.settings.layers import NEAR
 
 
 def _list_removed(report: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return the rows of the table that say what each layer found."""
+    """Return the rows of the table of layers and their finds."""
     names, rows = [layer["layer"] for layer in report["layers"]], []
     for layer in report["layers"] if names != [NEAR] else ():
         rows.append((f"removed by {layer['layer']}", f"{layer['removed']:,}"))
@@ -21,7 +21,7 @@ def _list_removed(report: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def to_table(report: Mapping[str, Any]) -> str:
-    """Write breaches of alerts, the headline and the seconds of every stage as plain text."""
+    """Return breaches of alerts, the headline and the seconds of every stage as plain text."""
     rows = [
         ("documents", f"{report['documents']:,}"),
         ("kept", f"{report['kept']:,}"),

@@ -1,4 +1,4 @@
-"""What the report shows besides measurements: the sample of tokens, and plots."""
+"""Parts of the report besides measurements: the token sample, and plots."""
 
 from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
@@ -14,17 +14,17 @@ from dedup.tables.counts import Near
 __all__ = ["FIGURES", "Drawing", "Sample", "draw", "draw_rest"]
 
 FIGURES = "dedup.report.figures"
-"""What plots are drawn with: half a second to import."""
+"""Packages that draw plots; half a second to import."""
 
 
 class Drawing(NamedTuple):
-    """Plots, and what they show of tokens."""
+    """Plots, and the token curves that they show."""
 
     token_ranks: dict[str, Any] | None = None
-    """The rank-frequency curves of the sample, see `build.rank_tokens`."""
+    """Rank-frequency curves of the sample, see `build.rank_tokens`."""
     plots: Mapping[str, str] = {}
     left_out: Mapping[str, str] = {}
-    """As of `Inform`, which may have been in another process."""
+    """Parts left out because they failed, as in `Inform`, which may have been in another process."""
 
 
 def draw(

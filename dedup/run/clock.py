@@ -1,4 +1,4 @@
-"""What the stages of a run took: their time, their counts, and the bytes that they moved."""
+"""Measurements of a run's stages: time, counts and bytes moved."""
 
 import contextlib
 import copy
@@ -25,7 +25,7 @@ Value = TypeVar("Value")
 
 
 class Clock:
-    """Times the stages, and notes what they counted, and what of the report had to be left out."""
+    """Clock of the stages, which also records their counts and the parts left out of the report."""
 
     def __init__(self, spark: "SparkSession | None" = None) -> None:
         self.inform = Inform()
@@ -41,17 +41,17 @@ class Clock:
         self._progress = Progress(self._count_tasks) if is_shown else None
 
     def watch(self, done: int, total: int) -> None:
-        """Take note of how much of the stage at work is done."""
+        """Record the progress of the stage at work."""
         self._tasks[:] = [(done, total)]
 
     def of(self, part: str) -> "Clock":
-        """Return the clock of a part of the run, whose stages have its name before theirs."""
+        """Return the clock of a part of the run, whose stages are prefixed with its name."""
         clock = copy.copy(self)
         clock._part = part  # noqa: SLF001 - one of its own kind
         return clock
 
     def __call__(self, name: str, work: Callable[Given, Value], *args: Given.args, **kwargs: Given.kwargs) -> Value:
-        """Return what the work returns, and note it as a stage unless that is None: its `counts`, or itself."""
+        """Time work as a stage and record its counts, unless they are None; return the work's result."""
         with self.time(name):
             value = work(*args, **kwargs)
         if value is not None:
@@ -60,7 +60,7 @@ class Clock:
 
     @contextlib.contextmanager
     def time(self, name: str) -> Iterator[None]:
-        """Take the time of a stage, and let its Spark jobs be known by its name."""
+        """Time a stage, and name its Spark jobs after it."""
         begin = time.monotonic()
         name = self._part + name
         self._tasks.clear()
@@ -75,14 +75,14 @@ class Clock:
         self._seconds[name] = self._seconds.get(name, 0) + time.monotonic() - begin
 
     def note(self, name: str, counts: Any) -> None:  # noqa: ANN401 - any of `tables.counts`, with `rows`
-        """Note what a stage counted, and say so."""
+        """Record the counts of a stage, and log them."""
         name = self._part + name
         self._counts[name] = counts
         LOG.info("%-16s %14s %9.1f s", name, f"{counts.rows:,} rows", self._seconds[name])
 
     @contextlib.contextmanager
     def group(self, name: str) -> Iterator[None]:
-        """Let the Spark jobs that this thread starts be known as those of a stage."""
+        """Name the Spark jobs of this thread after a stage."""
         if self._spark is None:
             yield
             return
@@ -96,7 +96,7 @@ class Clock:
                 context.setLocalProperty(GROUP, before)  # type: ignore[arg-type] # null takes it away
 
     def _count_tasks(self, name: str) -> tuple[int, int] | None:
-        """Return the tasks of a stage that are done, and all, as far as Spark has planned them."""
+        """Return the finished tasks of a stage, and all that Spark has planned so far."""
         if self._spark is None:
             return self._tasks[0] if self._tasks else None
         try:
@@ -112,9 +112,9 @@ class Clock:
         return f"{name} {self._run}"
 
     def count_shuffles(self) -> dict[str, int] | None:
-        """Return the bytes that every stage wrote to shuffles in this run, as Spark's own status store has them.
+        """Return the bytes that each stage of this run wrote to shuffles, from Spark's status store.
 
-        The store is there without Spark's UI too. The oldest jobs are forgotten beyond spark.ui.retainedJobs (1,000).
+        The store exists without Spark's UI too. It forgets the oldest jobs beyond spark.ui.retainedJobs (1,000).
         None without Spark, or where it has no such store.
         """
         if self._spark is None:
@@ -137,7 +137,7 @@ class Clock:
         return written
 
     def report(self) -> dict[str, dict[str, Any]]:
-        """Return what report.json says of every stage."""
+        """Return the entries of report.json for every stage."""
         shuffled = self.count_shuffles()
         return {
             name: {"rows": counts.rows, **_numbers(counts), "seconds": round(self._seconds[name], 3)}
@@ -147,7 +147,7 @@ class Clock:
 
 
 def _read_shuffled(store: Any, stage: int) -> int:  # noqa: ANN401 - of the JVM
-    """Return the bytes that a stage wrote to its shuffle; none of one that Spark has forgotten."""
+    """Return the bytes that a stage wrote to its shuffle; 0 for one that Spark has forgotten."""
     try:
         return int(store.lastStageAttempt(stage).shuffleWriteBytes())
     except Py4JJavaError:

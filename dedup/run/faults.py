@@ -1,4 +1,4 @@
-"""What Spark and Hadoop report in a hundred lines, in one that a user can act on."""
+"""Faults of Spark and Hadoop, a hundred lines long, as one line that a user can act on."""
 
 import re
 import signal
@@ -12,20 +12,20 @@ from dedup.errors import DataError, DedupError, SchemaError, StorageError
 from dedup.run.session import read_end
 
 SHOWN_LENGTH = 300
-"""Characters shown of what a system said."""
+"""Most characters shown of a system's message."""
 PATH = re.compile(r"(?:\b[a-z][a-z0-9]*:/|(?<![\w/])/)[^\s'\",;]+")
 REASON = re.compile(r"is not a Parquet file[^\n]*|File does not exist|No such file|[^\n]*hecksum[^\n]*")
 TOO_LONG = r"input\.max_text_bytes: a text must be"
 NO_MEMORY = r"OutOfMemoryError|OutOfDirectMemoryError"
 OUT_OF_MEMORY = 52
-"""The status with which Spark ends its JVM when a task has run out of memory."""
+"""Exit status of Spark's JVM after a task has run out of memory."""
 OWN = re.compile(r"^dedup\.errors\.(\w+): (.*)$", re.MULTILINE)
-"""An error of this package, at the end of a worker's traceback."""
+"""Pattern of an error of this package at the end of a worker's traceback."""
 AGAIN = "repeat the command, which goes on"
 
 
 def recognise(error: BaseException) -> DedupError | None:
-    """Return the error that says what to do about a fault of Spark or of what it stands on; None if none is known."""
+    """Return the error with advice on a fault of Spark or the systems below it; None if it is unknown."""
     if not isinstance(error, Py4JJavaError | PySparkException):
         return _explain_end() if isinstance(error, Py4JError | OSError) else None
     said = str(error)
@@ -37,7 +37,7 @@ def recognise(error: BaseException) -> DedupError | None:
 
 
 def _explain_end() -> DedupError | None:
-    """Return the error of a JVM that died of its memory, of which Python sees no more than a lost connection."""
+    """Return the error of a JVM that ran out of memory, which Python sees as a lost connection only."""
     end = read_end()
     if end is None:
         return None
@@ -108,4 +108,4 @@ KNOWN: dict[str, Callable[[str], DedupError]] = {
     r"FAILED_READ_FILE|CANNOT_READ_FILE_FOOTER|ould not read footer|is not a Parquet file|ChecksumException"
     r"|CRC checksum verification failed|FileNotFoundException": _unreadable,
 }
-"""Signs of a fault in what Java said, the first that is found deciding."""
+"""Errors by pattern of Java's message; the first match decides."""

@@ -1,4 +1,4 @@
-"""The input of a run on Spark."""
+"""Input of a run on Spark."""
 
 import contextlib
 import uuid
@@ -21,7 +21,7 @@ from dedup.settings import options
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Read:
-    """The input, and what it was found to be."""
+    """Input, and its properties found while reading."""
 
     format: str
     id_column: str
@@ -30,7 +30,7 @@ class Read:
 
 
 def read_input(spark: SparkSession, storage: Storage, inputs: Sequence[str], chosen: options.Input) -> Read:
-    """Read the input as the settings say.
+    """Read the input with the job's settings.
 
     Raises
     ------
@@ -47,12 +47,12 @@ def read_input(spark: SparkSession, storage: Storage, inputs: Sequence[str], cho
 
 
 def load_table(spark: SparkSession, inputs: Sequence[str], chosen: options.Input) -> DataFrame | None:
-    """Return the table that the settings name; None where the input is files.
+    """Return the table named by the settings; None if the input is files.
 
     Raises
     ------
     StorageError
-        When there is none, or Spark cannot read it.
+        When the table does not exist, or Spark cannot read it.
     """
     if not chosen.is_table:
         return None
@@ -74,13 +74,13 @@ _ROOTS: Sequence[Callable[[Any], Any]] = (
     lambda leaf: leaf.table().fileIndex().rootPaths(),
     lambda leaf: leaf.tableMeta().storage().locationUri().toList(),
 )
-"""Ways to the paths of a leaf of a plan: of Spark's readers, of their second version, and of Hive's tables."""
+"""Functions that return the paths of a plan's leaf: in Spark's readers, their second version, and Hive's tables."""
 
 
 def list_roots(table: DataFrame) -> list[str]:
-    """Return the files and folders that a table is read from, as far as Spark knows them.
+    """Return the files and folders that a table is read from, if Spark knows them.
 
-    A file that was read by its name stands for itself, and not for its folder, of which the table has no more.
+    A file that was read by its name stands for itself alone, and not for its folder.
     """
     plan: Any = table._jdf.queryExecution().analyzed()  # noqa: SLF001 - the plan has no other door
     leaves, found = plan.collectLeaves(), set[str]()
@@ -94,7 +94,7 @@ def list_roots(table: DataFrame) -> list[str]:
 def take_table(rows: DataFrame, chosen: options.Input) -> Read:
     """Return a DataFrame as the input.
 
-    Nothing tells whether another DataFrame holds the same rows, so each has a fingerprint of its own.
+    Each has a fingerprint of its own, since equal rows in another DataFrame cannot be recognised.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""One run at a time on an output."""
+"""Lock of an output: one run at a time works on it."""
 
 import contextlib
 import json
@@ -23,21 +23,22 @@ UNREACHABLE = (Py4JError, OSError, StorageError)
 BEAT_SECONDS = 5
 """Seconds between two writes of the holder to its lock."""
 PATIENCE_SECONDS = 20
-"""A lock that stays as it is for so long was left by a run that died."""
+"""Seconds without a change after which a lock was left by a run that died."""
 READS = 3
-"""Tries to read a lock: on an object store one fails where a beat comes between its two requests."""
+"""Tries to read a lock: on an object store one fails if a write comes between its two requests."""
 HOLDER = {"run": str, "host": str, "pid": int}
-"""Contents of a lock: its holder."""
+"""Contents of a lock that identify its holder."""
 BEATING = threading.Lock()
-"""Held amid a beat: who forks while another thread talks to a store leaves the child with locks nobody opens."""
+"""Mutex held during a write to the lock: a process forked while another thread talks to a store would inherit locks
+that nobody opens."""
 os.register_at_fork(before=BEATING.acquire, after_in_parent=BEATING.release, after_in_child=BEATING.release)
 SETTLE_SECONDS = 0.3
-"""Where files are not created atomically, two runs that begin at once both find the place free; then the last wins, as
-of two that take a dead run's lock."""
+"""Seconds to wait before a lock just taken is read again: without atomic creation two runs that begin at once both find
+the place free, and the last writer wins, as with two that take a dead run's lock."""
 
 
 class TextStorage(Protocol):
-    """Operations of a file system that a lock needs."""
+    """File system operations needed by a lock."""
 
     def exists(self, path: str, /) -> bool:
         """Tell whether a file or folder is there."""
@@ -56,7 +57,7 @@ class TextStorage(Protocol):
 
 
 class Lock:
-    """A file that its holder writes to every few seconds, so that others see it is alive; no clocks are compared."""
+    """Lock file that its holder rewrites every few seconds to show that it is alive; no clocks are compared."""
 
     def __init__(self, storage: TextStorage, path: str) -> None:
         self._storage = storage
@@ -67,7 +68,7 @@ class Lock:
         self._beats = threading.Thread(target=self._beat, name="lock", daemon=True)
 
     def acquire(self) -> None:
-        """Take the lock, also from a run that died with it.
+        """Take the lock, also from a run that died holding it.
 
         Raises
         ------
@@ -103,7 +104,7 @@ class Lock:
             raise StorageError(f"{self._path}: must stay this run's until it ends ({holder} has it now)")
 
     def release(self) -> None:
-        """Give the lock up, if it is held."""
+        """Release the lock, if it is held."""
         self._ended.set()
         self._beats.join()
         self._give_up()
@@ -120,7 +121,7 @@ class Lock:
         return found.get("run", self._holder["run"]) == self._holder["run"] if found is not None else False
 
     def _read(self) -> dict[str, Any] | None:
-        """Return what the file says, nothing while it is being written or if it is damaged, None where it is missing.
+        """Return the lock's contents; empty while it is being written or if it is damaged, None if it is missing.
 
         Raises
         ------
@@ -181,7 +182,7 @@ class Lock:
 
 
 def _host() -> str:
-    """Return what tells the machine, and on Linux the container, whose process ids these are."""
+    """Return a name for the machine, and on Linux the container, in which these process ids are valid."""
     space = Path("/proc/self/ns/pid")
     return f"{socket.gethostname()} {space.readlink() if space.is_symlink() else ''}".strip()
 

@@ -1,4 +1,4 @@
-"""The files of a job: listed, opened as the source of a run on any engine, and weighed."""
+"""Opening of a job's files as the source of a run on any engine, and estimates of their size."""
 
 from collections.abc import Sequence
 from math import prod
@@ -19,17 +19,18 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SHARE = 2
-"""Part of the free memory that a search in one process may be expected to need, as a divisor."""
+"""Divisor of the free memory that gives the part expected for a search in one process."""
 CLUSTER_BYTES = 1_000_000_000
-"""Memory that the driver of a cluster may take, whose container has room for little but its JVM."""
+"""Memory for a cluster's driver, whose container has little room beside its JVM; in bytes."""
 SPLIT_BYTES = 8 << 20
-"""Of a split, as stored: several for each core of a corpus worth more than one, so that cores end together."""
+"""Bytes of a split, as stored: several for each core of a large corpus, so that cores end together."""
 LEAST_SPLIT_BYTES = 512 << 10
-"""Of a split of a small corpus; well compressed, it can be ten times as much text."""
+"""Bytes of a split of a small corpus, whose text may be ten times as large."""
 ALONE_BYTES = 1 << 20
-"""Input up to which other processes cost more than they save."""
+"""Bytes of input up to which other processes cost more than they save."""
 KNOWN_BYTES = 400
-"""A document of a store while a batch is added: place, set and component; of 1.15 million a process took 745 MB."""
+"""Memory per document of a store while a batch is added, for place, set and component: a process took 745 MB for 1.15
+million; in bytes."""
 
 
 def list_input(job: Job) -> Listing:
@@ -45,7 +46,7 @@ def list_input(job: Job) -> Listing:
 
 
 def open_input(config: Config, listing: Listing) -> FileSource:
-    """Return the source that reads the files of a job as its settings say.
+    """Return the source of a job's files, read with its settings.
 
     Raises
     ------
@@ -67,28 +68,28 @@ def open_input(config: Config, listing: Listing) -> FileSource:
 
 
 def choose_cores(listing: Listing, paths: Sequence[str]) -> int:
-    """Return how many processes share the passes over files: one where others cost more than they save.
+    """Return the number of processes for the passes over files: one where more cost more than they save.
 
     Parameters
     ----------
     paths
-        All that is read and written.
+        All paths read and written.
     """
     return count_cores() if listing.size > ALONE_BYTES and can_fork(paths) else 1
 
 
 def choose_split_bytes(listing: Listing) -> int:
-    """Return the bytes of a split, so small that every core has two of a small corpus."""
+    """Return the bytes of a split, small enough for two splits per core of a small corpus."""
     return min(SPLIT_BYTES, max(listing.size // (2 * count_cores()), LEAST_SPLIT_BYTES))
 
 
 def estimate_need(listing: Listing, config: Config, known: int = 0, *, assumed: Assumed = MOST) -> int:
-    """Return the bytes of memory that a run is likely to take, from a look at a few of the files.
+    """Estimate the memory of a run from a look at a few of its files; in bytes.
 
     Parameters
     ----------
     known
-        Documents of the store that they are added to.
+        Documents of the store that the job's are added to.
 
     Raises
     ------
@@ -110,18 +111,18 @@ def estimate_need(listing: Listing, config: Config, known: int = 0, *, assumed: 
 
 
 def fits_driver(spark: "SparkSession", config: Config, need: int) -> bool:
-    """Tell whether Spark's driver may search what needs so many bytes of memory."""
+    """Tell whether Spark's driver may hold a search that needs this much memory."""
     most = config.driver.search_bytes
     return need <= (choose_bytes(spark) if most == "auto" else most)
 
 
 def choose_bytes(spark: "SparkSession") -> int:
-    """Return the memory that Spark's driver may take where the settings leave it open."""
+    """Return the memory for Spark's driver where the settings leave it open."""
     return free_bytes() // SHARE if _is_local(spark) else CLUSTER_BYTES
 
 
 def assume(spark: "SparkSession", config: Config) -> Assumed:
-    """Return what the estimate of a driver's search assumes, where tasks go on if memory does not suffice after all."""
+    """Return the assumptions about a driver's search: the usual ones where tasks take over if memory runs out."""
     return USUAL if config.driver.search_bytes == "auto" and _is_local(spark) else MOST
 
 

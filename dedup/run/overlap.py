@@ -1,4 +1,4 @@
-"""Inputs, outputs and stores that share a place, whatever links, globs or schemes name it."""
+"""Overlaps of inputs, outputs and stores, whatever links, globs or schemes name them."""
 
 import os
 import re
@@ -16,43 +16,43 @@ from dedup.run.lock import UNREACHABLE
 from dedup.store.schemas import BATCHES, TABLES
 
 OWN_SUFFIXES = ("", ".partial", ".lock", ".replaced")
-"""Paths that a run makes, changes and deletes, by what follows the path of the output."""
+"""Suffixes of an output's path that give the paths that a run makes, changes and deletes."""
 OBJECT_STORES = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "abfss": "abfs", "wasb": "abfs", "wasbs": "abfs"}
-"""Schemes that name one store, by the other name of each."""
+"""Usual scheme of an object store, by each of its other schemes."""
 STORE_MARK = f"{BATCHES}/_delta_log"
-"""Folder by which a store is known."""
+"""Folder that identifies a store."""
 STORES = {STORE_MARK: "every store"}
 NO_CONTENT = {*TABLES, BATCHES, "lost+found"}
-"""Folders that the folder of a new store may have: those that a crash amid its making leaves, and that of a disk."""
+"""Folders that may lie in the folder of a new store: leftovers of a crash at its creation, and a disk's own."""
 
 
 class Place(NamedTuple):
     """Target of a path or pattern."""
 
     system: str
-    """Scheme and authority; empty for this machine and for what has no scheme."""
+    """Scheme and authority; empty for this machine."""
     names: tuple[str, ...]
-    """Names of the folders down to it, globs among them."""
+    """Names of the folders on the way, possibly with globs."""
 
 
 def check_apart(
     inputs: Sequence[str], target: str, *, option: str = "--output", suffixes: Sequence[str] = OWN_SUFFIXES
 ) -> None:
-    """Make sure that no input lies in what a run makes or deletes, nor around it.
+    """Refuse inputs within or around the paths that a run makes or deletes.
 
     Parameters
     ----------
     inputs
-        Paths and globs of all that is read.
+        Paths and globs of all inputs.
     option
-        Name under which the target was given.
+        Option that gave the target, for the message.
     suffixes
-        Ends of the paths that are made, after the target's own.
+        Suffixes of the paths to be made, after the target's own.
 
     Raises
     ------
     StorageError
-        With the input and the place that it shares with the target.
+        Names the input and the place that it shares with the target.
     """
     for own in (target.rstrip("/") + suffix for suffix in suffixes):
         for path in inputs:
@@ -64,12 +64,12 @@ def check_apart(
 
 
 def check_store(inputs: Sequence[str], store: str, *, option: str = "--store") -> None:
-    """Make sure that a store lies apart from inputs, outputs and other stores, and that a new one gets its own folder.
+    """Refuse a store that overlaps inputs, outputs or other stores, and a new one in a folder with files.
 
     Raises
     ------
     StorageError
-        With what is in the way.
+        Names the path in the way.
     """
     check_apart(inputs, store, option=option, suffixes=("",))
     storage = Storage()
@@ -85,24 +85,24 @@ def check_store(inputs: Sequence[str], store: str, *, option: str = "--store") -
 
 
 class Existing(Protocol):
-    """A file system that tells what is there."""
+    """File system in which existence can be checked."""
 
     def exists(self, path: str, /) -> bool:
         """Tell whether a file or folder is there."""
 
 
 def check_outside(storage: Existing, path: str, *, option: str = "--output", marks: Mapping[str, str] = STORES) -> None:
-    """Make sure that a path lies outside of folders that others write to and delete.
+    """Refuse a path within folders that others write to and delete.
 
     Parameters
     ----------
     marks
-        Names of such folders for people, by the path below them that tells them.
+        Names of such folders for people, by the path below them that identifies them.
 
     Raises
     ------
     StorageError
-        With the folder around it.
+        Names the folder around it.
     """
     for folder in _list_around(path):
         for mark, name in marks.items():
@@ -117,7 +117,7 @@ def check_outside(storage: Existing, path: str, *, option: str = "--output", mar
 
 
 def _list_around(path: str) -> Iterator[str]:
-    """Yield the folders around a path, and those around what its links lead to."""
+    """Yield the folders around a path, and around the targets of its links."""
     scheme, rest = split_url(path)
     if scheme:
         authority, _, key = rest.partition("/")
@@ -129,7 +129,7 @@ def _list_around(path: str) -> Iterator[str]:
 
 
 def _find_places(path: str, *, globs: bool = True) -> Iterator[Place]:
-    """Yield the place that a path names, and on this machine those that its links and globs lead to."""
+    """Yield the places of a path, and on this machine those that its links and globs lead to."""
     scheme, authority, rest = _split(path)
     if scheme:
         yield Place(f"{scheme}://{authority}", _names(os.path.normpath(f"/{rest}")))
@@ -150,13 +150,13 @@ def _find_places(path: str, *, globs: bool = True) -> Iterator[Place]:
 
 
 def _find_links(folder: str) -> Iterator[str]:
-    """Yield the links below a folder, which who reads it follows."""
+    """Yield the links below a folder, which readers of it follow."""
     for below, folders, files in os.walk(folder):
         yield from (found for name in (*folders, *files) if os.path.islink(found := f"{below}/{name}"))  # noqa: PTH114
 
 
 def _split(path: str) -> tuple[str, str, str]:
-    """Return scheme, authority and path; both are empty for a path of this machine."""
+    """Return scheme, authority and path; the first two are empty for a path on this machine."""
     found = re.match(r"([A-Za-z][A-Za-z0-9+.-]*):(?://([^/]*))?(/.*|$)", path)
     if not found:
         return "", "", path
@@ -172,7 +172,7 @@ def _split(path: str) -> tuple[str, str, str]:
 
 
 def _names(path: str) -> tuple[str, ...]:
-    """Return the names of a path, as far as no choice between paths stands among them."""
+    """Return the names of a path up to the first choice between several."""
     return tuple(name for name in re.sub(r"/[^/]*\{[^}]*/.*", "", path).split("/") if name)
 
 
@@ -190,6 +190,6 @@ def _is_pattern(name: str) -> bool:
 
 @lru_cache
 def _compile(pattern: str) -> re.Pattern[str]:
-    """Return a regular expression that takes all that Hadoop's glob takes, and may take more."""
+    """Return a regular expression that matches at least all that Hadoop's glob matches."""
     wild = re.split(r"\[[^\]]*\]|\{.*\}|[*?]", pattern)
     return re.compile(".*".join(re.escape(part.replace("\\", "")) for part in wild), re.DOTALL)

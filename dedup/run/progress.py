@@ -1,4 +1,4 @@
-"""A line on a terminal that tells how far the stage at work has come, and is gone when the stage ends."""
+"""Progress of the stage at work: a line on a terminal that disappears when the stage ends."""
 
 import sys
 import threading
@@ -10,17 +10,17 @@ from dedup.display import duration
 
 TICK_SECONDS = 0.5
 SURE = 0.05
-"""Share from which on the time left is worth telling."""
+"""Least share done at which the time left is shown."""
 CLEAR = "\r\x1b[K"
 
 
 class Progress:
-    """Shows the stage at work while it lasts longer than a tick.
+    """Progress line of the stage at work, shown once it lasts longer than a tick.
 
     Parameters
     ----------
     ask
-        Returns tasks done and in all of a stage, by its name; None where nobody knows.
+        Returns the finished and all tasks of a stage, by its name; None if unknown.
     """
 
     def __init__(self, ask: Callable[[str], tuple[int, int] | None], stream: TextIO | None = None) -> None:
@@ -39,13 +39,13 @@ class Progress:
                 threading.Thread(target=self._show, name="progress", daemon=True).start()
 
     def end(self, name: str) -> None:
-        """Show it no longer."""
+        """Stop showing a stage."""
         with self._lock:
             self._stages = [each for each in self._stages if each[0] != name]
             self._write(CLEAR)
 
     def _show(self) -> None:
-        """Write the line of the stage at work at every tick, until there is none."""
+        """Redraw the line of the stage at work at every tick, until there is none."""
         while True:
             time.sleep(TICK_SECONDS)
             with self._lock:
@@ -68,7 +68,7 @@ class Progress:
 
 
 def describe(name: str, tasks: tuple[int, int] | None, seconds: float) -> str:
-    """Write the line of a stage that has been at work for so many seconds."""
+    """Return the line of a stage that has been at work for some seconds."""
     done, total = tasks or (0, 0)
     said = f"{name:<16} {duration(seconds):>14}"
     if not total:

@@ -1,4 +1,4 @@
-"""What runs on every engine have in common: what identifies them, and how they end."""
+"""Identity and end of a run, the same on every engine."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -21,11 +21,11 @@ from dedup.settings.hashspec import HashSpec
 from dedup.version import __version__
 
 KEY_FILE = "hash.key_file"
-"""The setting that may change between tries: what counts is what the file holds."""
+"""Setting that may change between tries, since the file's content is part of the identity."""
 
 
 def read_baseline(storage: Storage, path: str | None) -> dict[str, Any] | None:
-    """Return the report of the earlier run whose output this is; None without one.
+    """Return the report of an earlier run from its output; None without one.
 
     Raises
     ------
@@ -43,7 +43,7 @@ def read_baseline(storage: Storage, path: str | None) -> dict[str, Any] | None:
 
 
 def identify(job: Job, spec: HashSpec, fingerprint: str) -> Mapping[str, Any]:
-    """Return what an unfinished run must have in common with this one to be resumed."""
+    """Return the keys by which an unfinished run is recognised and resumed."""
     # What only judges the result may change in between.
     settings = {
         f"setting {name}": value
@@ -68,16 +68,16 @@ def conclude(
     plotting: Executor | None = None,
     first: Callable[[], object] | None = None,
 ) -> dict[str, Any]:
-    """Make the report and publish the result with it.
+    """Build the report and publish the result with it.
 
     Parameters
     ----------
     drawn
         Plots that need not be drawn again.
     inform
-        Makes what only informs, here and before.
+        Runs steps that only inform, here and before.
     plotting
-        Who draws the other plots; None for this process itself.
+        Executor that draws the other plots; None for this process.
     first
         Called when nothing but the publication is left to do.
 

@@ -1,4 +1,4 @@
-"""Who reads and writes the files of a job: its own workers, or Spark's readers where only Spark can."""
+"""Choice of the reader and writer of a job's files: the job's own workers, or Spark where only Spark can."""
 
 import os
 import re
@@ -27,20 +27,20 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 PATIENCE_SECONDS = 30.0
-"""How long all stores may take to answer."""
+"""Seconds for all stores to answer."""
 HADOOP = {"hdfs", "viewfs", "webhdfs", "swebhdfs", "har", "ftp", "sftp"}
 """Schemes that Spark reads without a connector."""
 UNLISTED = {"http", "https", "hf"}
-"""Schemes of places whose files Spark cannot list whatever it has."""
+"""Schemes of places whose files Spark can never list."""
 OWN_SPARK = ("PYSPARK_GATEWAY_PORT", "PYSPARK_SUBMIT_ARGS", "SPARK_CONF_DIR", "SPARK_HOME", "HADOOP_CONF_DIR")
-"""Variables of the environment by which Spark may have connectors and credentials of the user's."""
+"""Environment variables that may give Spark the user's connectors and credentials."""
 ENVIRONMENT: Mapping[str, tuple[str, ...]] = {
     "access.key": ("AWS_ACCESS_KEY_ID",),
     "secret.key": ("AWS_SECRET_ACCESS_KEY",),
     "session.token": ("AWS_SESSION_TOKEN",),
     "endpoint": ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"),
 }
-"""What pyarrow takes where Spark has a setting `fs.s3a.` of this name."""
+"""Environment variables that pyarrow reads, by the name of Spark's setting `fs.s3a.` for the same."""
 OWN_SETTINGS = {
     "s3": r"fs\.s3a\.(?:bucket\.{authority}\.)?(?P<name>access\.key|secret\.key|session\.token|endpoint"
     r"|aws\.credentials\.provider|assumed\.role\.arn|security\.credential\.provider\.path|encryption\.(?:key|algorithm)"
@@ -48,11 +48,11 @@ OWN_SETTINGS = {
     "gs": r"(?P<name>(?:fs\.gs|google\.cloud)\.(?:.*auth.*|.*root\.url|proxy\.address|encryption.*))",
     "abfs": r"(?P<name>fs\.azure\.(?:account\.(?:key|auth|oauth|keyprovider)|sas|encryption).*)",
 }
-"""Settings of Spark that say who reads a store, and where it is; by the name of the store."""
+"""Settings of Spark that decide the place and the credentials of a store, by the store's name."""
 
 
 def find_session() -> "SparkSession | None":
-    """Return the session of this process; None where it has none yet."""
+    """Return the session of this process; None without one."""
     pyspark = sys.modules.get("pyspark")
     if pyspark is None or pyspark.SparkContext._active_spark_context is None:  # noqa: SLF001 - to start none
         return None
@@ -62,17 +62,17 @@ def find_session() -> "SparkSession | None":
 
 
 def check_schemes(job: Job, *more: str) -> None:
-    """Refuse paths of unknown schemes before Spark is started to say so.
+    """Refuse paths of unknown schemes before Spark is started only to refuse them.
 
     Parameters
     ----------
     more
-        Paths that Spark does not read, beside those of the job.
+        Further paths of the job, which Spark does not read.
 
     Raises
     ------
     StorageError
-        With the path.
+        Names the path.
     """
     may_have_more = job.config.engine == "spark" or _has_own_spark()
     own = [*(each.path for each in job.prompt_sets), *more]
@@ -91,12 +91,12 @@ def _has_own_spark() -> bool:
 
 
 def find_need_of_spark(job: Job) -> str:
-    """Return why Spark is to read and write the files of a job; empty where it need not.
+    """Return the reason why Spark must read and write a job's files; empty if it need not.
 
     Raises
     ------
     StorageError
-        When the machine's own credentials do not serve, and Spark's file systems are none that could serve instead.
+        When the machine's own credentials do not work, and Spark's file systems cannot work either.
     """
     obstacle = find_obstacle(job)
     if obstacle and not (_has_own_spark() or any(split_url(path)[0] in HADOOP for path in (*job.read, job.output))):
@@ -105,16 +105,16 @@ def find_need_of_spark(job: Job) -> str:
 
 
 def find_obstacle(job: Job) -> str:
-    """Return why the machine's own credentials do not serve to read and write the files of a job; empty if they do.
+    """Return the reason why the machine's own credentials cannot read and write a job's files; empty if they can.
 
-    Beside an output that is not on this machine it writes and deletes a small file, whose name nobody else has.
+    Cost: beside an output elsewhere it writes and deletes a small file of a unique name.
     """
     labels = filter(None, [job.config.evaluation.labeled_pairs])
     return _find_obstacle([*_select_remote(job.inputs), *_select_remote(labels)], *_select_remote([job.output]))
 
 
 def find_obstacle_beside(spark: "SparkSession", job: Job) -> str:
-    """Return the same where Spark is at hand, which may have other credentials and file systems, and other machines."""
+    """Return the same beside a running Spark, which may have other credentials, file systems and machines."""
     conf = spark.sparkContext._jsc.hadoopConfiguration()  # noqa: SLF001 - Hadoop's settings have no other door
     paths = [*job.inputs, job.output]
     remote = _select_remote(paths)
@@ -129,7 +129,7 @@ def find_obstacle_beside(spark: "SparkSession", job: Job) -> str:
 
 
 def is_on_disk(spark: "SparkSession", path: str) -> bool:
-    """Tell whether Spark, too, takes a path for one of the machines' own disks."""
+    """Tell whether Spark, too, takes a path for one on the machines' own disks."""
     conf = spark.sparkContext._jsc.hadoopConfiguration()  # noqa: SLF001 - as above
     return is_local(path) and not _compare(conf, path)
 
@@ -139,7 +139,7 @@ def _select_remote(paths: Iterable[str]) -> list[str]:
 
 
 def _find_obstacle(readable: Sequence[str], output: str = "") -> str:
-    """Return why these cannot be read or this output not be written."""
+    """Return the reason why these paths cannot be read or this output cannot be written."""
     if not readable and not output:
         return ""
     said: list[str] = []
@@ -166,14 +166,14 @@ def _find_obstacle(readable: Sequence[str], output: str = "") -> str:
 
 
 def _fixed(path: str) -> str:
-    """Return the part of a path before the first glob."""
+    """Return the part of a path before its first glob."""
     parts = path.rstrip("/").split("/")
     first = next((number for number, part in enumerate(parts) if MAGIC.search(part)), len(parts))
     return "/".join(parts[:first])
 
 
 def _compare(conf: Any, path: str) -> str:  # noqa: ANN401 - a Java object
-    """Return why Spark reads another place under this path, or with other credentials, than pyarrow does."""
+    """Return the reason why Spark reads another place under this path than pyarrow, or with other credentials."""
     default = str(conf.get("fs.defaultFS", "file:///"))
     if is_local(path):
         is_same = default.startswith("file:") or path.startswith("file:")
@@ -187,7 +187,7 @@ def _compare(conf: Any, path: str) -> str:  # noqa: ANN401 - a Java object
 
 
 def _list_settings(conf: Any, store: str, authority: str) -> Iterator[tuple[str, str]]:  # noqa: ANN401 - as above
-    """Yield what the user has set of a store, by name."""
+    """Yield the user's settings of a store, by name."""
     if store not in OWN_SETTINGS:
         return
     pattern = OWN_SETTINGS[store].replace("{authority}", re.escape(authority))

@@ -1,4 +1,4 @@
-"""The Spark session of a job: its own on this machine, or the one that spark-submit prepared."""
+"""Spark session of a job: started on this machine, or prepared by spark-submit."""
 
 import atexit
 import contextlib
@@ -24,18 +24,18 @@ from dedup.errors import DedupError
 
 ROOT = Path(__file__).resolve().parents[2]
 _INSTALLED = Path(__file__).resolve().parents[1] / "conf"
-"""Where a wheel puts the folder that lies beside the package in a checkout."""
+"""Folder of the configuration in an installed wheel; in a checkout it lies beside the package."""
 CONF = _INSTALLED if _INSTALLED.exists() else ROOT / "conf"
 LOCAL_CONF = CONF / "spark-local.conf"
 LOG_CONF = CONF / "log4j2.properties"
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 GRAPHFRAMES_JAR = ROOT / "jars" / "graphframes.jar"
 PACKAGE, ENVIRONMENT = "dedup.zip", "environment.tar.gz"
-"""What scripts/package makes: either brings the package to executors."""
+"""Package archives made by scripts/package; either brings the package to executors."""
 UMASK = "fs.permissions.umask-mode"
 OLDEST_JAVA = 17
 NEWEST_JAVA = 21 if pyspark.__version__.startswith(("4.0.", "4.1.")) else 25
-"""Java 25 starts Spark 4.1 too, but whatever goes through Arrow fails on it."""
+"""Newest release of Java for Spark; 25 starts Spark 4.1 too, but fails on anything that goes through Arrow."""
 JAVA_NEEDED = f"Spark {pyspark.__version__} needs Java {OLDEST_JAVA} to {NEWEST_JAVA}; set JAVA_HOME to such"
 DELTA = {"4.1": "io.delta:delta-spark_4.1_2.13:4.1.0"}
 """Releases of Delta Lake by those of Spark."""
@@ -46,19 +46,19 @@ DELTA_SETTINGS = {
     "spark.databricks.delta.snapshotPartitions": "8",
 }
 WORKERS = ("dedup", "ada_url", "numba", "numpy", "orjson", "pandas", "pyarrow", "scipy", "xxhash")
-"""Packages that tasks import besides Spark's own."""
+"""Packages that tasks import, besides Spark's own."""
 LOGGER = "org.apache.spark"
 DYING_SECONDS = 5
-"""How long a JVM that no longer answers may take to end."""
+"""Seconds given to an unresponsive JVM to end."""
 
 _checked: set[str] = set()
-"""Applications whose workers were found to have it."""
+"""Applications whose workers were found to have the packages."""
 _said: list[IO[bytes]] = []
-"""What the JVM of this process wrote to stderr, where nobody was to see it."""
+"""Files with the JVM's messages on stderr that the user did not see."""
 
 
 class End(NamedTuple):
-    """How the JVM of this process ended: its exit status, negative for a signal, and what it had said."""
+    """End of this process's JVM: exit status, negative for a signal, and its last messages."""
 
     status: int
     said: str
@@ -74,7 +74,7 @@ def open_session(*, with_delta: bool = False) -> SparkSession:
     Parameters
     ----------
     with_delta
-        Whether Spark on this machine downloads the jar of Delta Lake; elsewhere it is the user's to give.
+        Whether Spark on this machine downloads the jar of Delta Lake; elsewhere the user provides it.
 
     Raises
     ------
@@ -101,13 +101,13 @@ def open_session(*, with_delta: bool = False) -> SparkSession:
 
 
 def close_session(spark: SparkSession) -> None:
-    """End the session; one whose JVM has died has ended."""
+    """End the session, unless its JVM has died."""
     with contextlib.suppress(Py4JError, OSError):
         spark.stop()
 
 
 def check_workers(spark: SparkSession) -> None:
-    """Make sure that Python workers of a session of others have what tasks import: once, by a task of its own.
+    """Check once, by a task, that Python workers of a foreign session have the packages that tasks import.
 
     Raises
     ------
@@ -140,7 +140,7 @@ def check_workers(spark: SparkSession) -> None:
 
 @contextlib.contextmanager
 def _silenced_log(spark: SparkSession) -> Iterator[None]:
-    """Let Spark's JVM log nothing, such as the hundred lines of a task that fails."""
+    """Silence the log of Spark's JVM, such as the hundred lines of a failing task."""
     logging: Any = spark.sparkContext._jvm.org.apache.logging.log4j  # type: ignore[union-attr]  # noqa: SLF001 - its only door
     context = logging.LogManager.getContext(False)  # noqa: FBT003 - Java's own
     own = context.getConfiguration().getLoggers().get(LOGGER)
@@ -157,7 +157,7 @@ def _silenced_log(spark: SparkSession) -> Iterator[None]:
 
 
 def find_heap(spark: SparkSession) -> int:
-    """Return the bytes of the heap that Spark's readers work in: an executor's, or the driver's in local mode."""
+    """Return the heap that Spark's readers work in: an executor's, or the driver's in local mode; in bytes."""
     context: Any = spark.sparkContext
     if context.master.startswith("local"):
         return int(context._jvm.java.lang.Runtime.getRuntime().maxMemory())  # noqa: SLF001 - its only door
@@ -165,7 +165,7 @@ def find_heap(spark: SparkSession) -> int:
 
 
 def read_end() -> End | None:
-    """Return how the JVM that this process started has ended; None if it runs, or if spark-submit started it."""
+    """Return the end of the JVM started by this process; None if it runs, or spark-submit started it."""
     process: Popen[bytes] | None = getattr(SparkContext._gateway, "proc", None)  # noqa: SLF001 - the only door to it
     try:
         status = process.wait(DYING_SECONDS) if process else None
@@ -181,7 +181,7 @@ def read_conf(path: Path) -> dict[str, str]:
 
 
 def _choose_delta() -> dict[str, str]:
-    """Return the settings of Spark that let it read and write Delta Lake; none where PYSPARK_SUBMIT_ARGS has some.
+    """Return Spark's settings for Delta Lake; empty if PYSPARK_SUBMIT_ARGS has some.
 
     Raises
     ------
@@ -235,7 +235,7 @@ def _serves(java: int) -> bool:
 
 
 def _find_java() -> int | None:
-    """Return the release of the Java that Spark starts, None where there is none."""
+    """Return the release of the Java that Spark starts; None without one."""
     home = os.environ.get("JAVA_HOME")
     program = str(Path(home, "bin", "java")) if home else "java"
     try:
@@ -248,7 +248,7 @@ def _find_java() -> int | None:
 
 @contextlib.contextmanager
 def _silenced_stderr() -> Iterator[None]:
-    """Send what child processes write to stderr to a file; the JVM keeps it for its lifetime."""
+    """Redirect the stderr of child processes to a file; the JVM keeps it for its lifetime."""
     _said[:] = [tempfile.TemporaryFile()]  # noqa: SIM115 - open as long as the JVM
     saved = os.dup(2)
     os.dup2(_said[0].fileno(), 2)
@@ -260,13 +260,13 @@ def _silenced_stderr() -> Iterator[None]:
 
 
 def _read_said() -> str:
-    """Return what the JVM has written to stderr; empty where others could see it."""
+    """Return the JVM's messages on stderr; empty if the user could see them."""
     said = b"".join(os.pread(log.fileno(), os.fstat(log.fileno()).st_size, 0) for log in _said)
     return said.decode("utf-8", "replace")
 
 
 def _follow_umask(spark: SparkSession) -> None:
-    """Let files on this machine have the rights that the process gives: Hadoop asks its settings, not the system."""
+    """Give files on this machine the permissions of the process's umask, which Hadoop would not ask for."""
     if spark.conf.get(f"spark.hadoop.{UMASK}", None):
         return
     umask = os.umask(0o077)
@@ -278,7 +278,7 @@ def _follow_umask(spark: SparkSession) -> None:
 
 
 def _has_package(spark: SparkSession) -> bool:
-    """Tell whether spark-submit was given the package for the executors."""
+    """Tell whether spark-submit ships the package to the executors."""
     given = [
         spark.conf.get(f"spark.{name}", None) or "" for name in ("submit.pyFiles", "archives", "yarn.dist.archives")
     ]

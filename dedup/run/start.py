@@ -1,4 +1,4 @@
-"""Where a run begins: on the engine that it asks for, or that suits it."""
+"""Start of a run on the engine that it asks for, or that suits it."""
 
 import logging
 import os
@@ -32,7 +32,7 @@ def start(job: Job, *, spark: "SparkSession | None" = None) -> dict[str, Any]:
     Returns
     -------
     dict
-        What report.json holds.
+        Contents of report.json.
 
     Raises
     ------
@@ -54,14 +54,14 @@ def run_on_spark(
     *,
     spark: "SparkSession | None" = None,
 ) -> dict[str, Any]:
-    """Return what a module makes of a job, in a Spark session of its own if there is none.
+    """Run a module's work in a Spark session, opened for it if there is none.
 
     Parameters
     ----------
     name
-        Of the module, which is imported while Spark starts.
+        Module, which is imported while Spark starts.
     work
-        Given the module and the session.
+        Function of the module and the session.
     """
     check_extra("engine spark", "spark")
     from dedup.run.session import check_workers, close_session, open_session  # noqa: PLC0415 - needs Spark's packages

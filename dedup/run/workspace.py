@@ -1,4 +1,4 @@
-"""The unfinished work of a run, and its publication as the output in one step.
+"""Workspace of an unfinished run, and its publication as the output in one step.
 
 An output folder OUT is whole once OUT/_SUCCESS is there. Until then all is in OUT.partial:
 
@@ -39,11 +39,11 @@ from dedup.run.overlap import check_outside
 LOG = logging.getLogger("dedup")
 
 BEGUN = re.compile(rf"\.[0-9a-f]+\.tmp|\.{MARK}\.crc")
-"""Names of files of which a mark is made."""
+"""Names of the files that make up the mark."""
 
 
 def locate(output: str) -> str:
-    """Return where an output on this machine is to be: the place that a link leads to, so that the link stays.
+    """Return the folder in which an output on this machine is written: the target of a link, so that the link stays.
 
     Raises
     ------
@@ -73,7 +73,7 @@ class Storage(Protocol):
         """Remove a file or a whole folder, if it is there."""
 
     def list(self, path: str, /) -> list[Entry]:
-        """Return what is in a folder."""
+        """Return the contents of a folder."""
 
     def can_rename(self, path: str, /) -> bool:
         """Tell whether a folder is renamed in one step, as on a disk and unlike on an object store."""
@@ -108,14 +108,14 @@ class Workspace:
         self.result = f"{self.partial}/result-{self._run}" if self._can_rename else f"{self.output}/version-{self._run}"
         self._replaced = f"{self.output}.replaced"
         self._before = ""
-        """The version that was published when this run published its own; empty until then, and without versions."""
+        """Version that was published before this run's own; empty until then, and without versions."""
         self._is_open = False
         self._identity: Mapping[str, Any] = {}
         self._locks = locks or storage
         self._lock = Lock(self._locks, f"{self.output}.lock")
 
     def __enter__(self) -> Self:
-        """Keep other runs away from the output.
+        """Take the output's lock.
 
         Raises
         ------
@@ -127,13 +127,13 @@ class Workspace:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Let other runs come."""
+        """Release the output's lock."""
         with contextlib.suppress(*UNREACHABLE):
             self._leave()
         self._lock.release()
 
     def _leave(self) -> None:
-        """Delete what this run wrote after another had taken its lock, and had published and tidied up."""
+        """Delete this run's files after another had taken its lock, published and tidied up."""
         if (
             not self._is_open
             or not self._storage.exists(self.partial)
@@ -149,12 +149,12 @@ class Workspace:
                 self._storage.delete(folder)
 
     def open(self, identity: Mapping[str, Any], *, overwrite: bool) -> None:
-        """Begin a run, or go on with an unfinished one of the same settings and input.
+        """Begin a run, or resume an unfinished one with the same settings and input.
 
         Parameters
         ----------
         identity
-            What the result depends on; compared key by key with that of an unfinished run.
+            Settings and files that the result depends on; compared key by key with those of an unfinished run.
         overwrite
             Discard an unfinished run that differs, and replace an existing output at publication.
 
@@ -201,7 +201,7 @@ class Workspace:
             self._mark(self.output)
 
     def _is_cut_short(self) -> bool:
-        """Tell whether the output is what a crash left of its publication: this job's, and not whole."""
+        """Tell whether the output is an incomplete publication of this job, left by a crash."""
         if self._can_rename:
             return self._storage.exists(self._publishing) and not self._storage.exists(f"{self.output}/_SUCCESS")
         if not self._storage.exists(f"{self.output}/{MARK}") or self._storage.exists(f"{self.output}/_SUCCESS"):
@@ -209,7 +209,7 @@ class Workspace:
         return find_result(self._storage, self.output) == self.output
 
     def _drop_results(self) -> None:
-        """Delete what earlier tries wrote of the result: rows of a result cut short must not be published."""
+        """Delete results of earlier tries: rows of an interrupted result must not be published."""
         for entry in self._storage.list(self.partial):
             if entry.path.startswith(("result-", "parts-", "checkpoints-")):
                 self._storage.delete(f"{self.partial}/{entry.path}")
@@ -219,18 +219,18 @@ class Workspace:
         return f"{self.partial}/publishing"
 
     def abandon(self) -> None:
-        """Drop the work of this run, if it has begun; it is not resumed."""
+        """Delete the work of this run, if it has begun; it cannot be resumed."""
         if self._is_open:
             self.discard()
             self._withdraw()
 
     def discard(self) -> None:
-        """Drop the unfinished work; what a crash leaves of it is not resumed."""
+        """Delete the unfinished work; it cannot be resumed, even after a crash in between."""
         self._storage.delete(f"{self.partial}/run.json")
         self._delete(self.partial)
 
     def _withdraw(self) -> None:
-        """Take back the version that an object store was to publish."""
+        """Withdraw the version that was to be published on an object store."""
         if not self._can_rename:
             self._storage.delete(self.result)
             if self._is_cut_short():
@@ -240,7 +240,7 @@ class Workspace:
         self._storage.write_text(f"{folder}/{MARK}", json.dumps(self._identity, indent=1) + "\n")
 
     def _require_own(self, folder: str) -> None:
-        """Refuse a file, or a folder without the mark, in a place that is to be replaced or deleted."""
+        """Refuse to replace or delete a file, or a folder without the mark."""
         if self._storage.exists(folder) and not self._storage.exists(f"{folder}/{MARK}") and not self._is_bare(folder):
             raise StorageError(
                 f"{folder}: must be missing or a folder that dedup made (it is there without the file {MARK}); move it "
@@ -248,12 +248,12 @@ class Workspace:
             )
 
     def _is_bare(self, folder: str) -> bool:
-        """Tell whether a folder has nothing but what a crash leaves of a mark that was to be written."""
+        """Tell whether a folder holds only leftovers of a mark that was being written in a crash."""
         is_folder = self._storage.is_folder(folder)
         return is_folder and all(BEGUN.fullmatch(entry.path) for entry in self._storage.list(folder))
 
     def _delete(self, folder: str) -> None:
-        """Delete a folder that has the mark, the mark last: a crash amid it leaves a folder that still has it."""
+        """Delete a folder with the mark, the mark last, so that a crash in between leaves it marked."""
         if not self._storage.exists(folder):
             return
         self._require_own(folder)
@@ -272,7 +272,7 @@ class Workspace:
         return record if isinstance(record, dict) else None
 
     def finished(self, name: str) -> dict[str, Any] | None:
-        """Return the measurements of a finished stage, None of any other."""
+        """Return the measurements of a finished stage; None for any other."""
         record = self._read_stage(name)
         return None if record is None else record["seen"]
 
@@ -300,7 +300,7 @@ class Workspace:
         return f"{self.partial}/stages/{name}-{self._run if record is None else record['run']}"
 
     def _sign(self, record: Mapping[str, Any]) -> str:
-        """Return what a damaged record has not, nor that of a run with other settings that has lost the lock."""
+        """Return the checksum of a record and the run's identity; damaged and foreign records lack it."""
         return hashlib.sha256(json.dumps([self._identity, record], sort_keys=True).encode()).hexdigest()
 
     def _read_stage(self, name: str) -> dict[str, Any] | None:
@@ -309,7 +309,7 @@ class Workspace:
         return record if signed == self._sign(record) else None
 
     def move_part(self, folder: str, name: str) -> None:
-        """Make a folder of this workspace one of the result."""
+        """Move a folder of this workspace into the result."""
         self._storage.rename(folder, f"{self.result}/{name}")
         # As Spark leaves in every other folder of the result.
         self._storage.write_text(f"{self.result}/{name}/_SUCCESS", "")
@@ -320,7 +320,7 @@ class Workspace:
 
     @property
     def is_committing(self) -> bool:
-        """Whether this run, or an earlier try of it, has begun to commit tables elsewhere."""
+        """Whether this run, or an earlier try of it, has begun to commit tables outside the output."""
         return self._storage.exists(self._committing)
 
     @property
@@ -328,7 +328,7 @@ class Workspace:
         return f"{self.partial}/committing"
 
     def begin_commit(self) -> None:
-        """Record that tables elsewhere are being committed.
+        """Record that tables outside the output are being committed.
 
         Raises
         ------
@@ -347,14 +347,14 @@ class Workspace:
         return self._storage.size(self.table(name))
 
     def keep_report(self, files: Mapping[str, str]) -> str:
-        """Write the small files of a run that is not published, and return the folder."""
+        """Write the small files of an unpublished run, and return their folder."""
         for name, content in files.items():
             self._storage.write_text(f"{self.partial}/report/{name}", content)
         self._withdraw()
         return f"{self.partial}/report"
 
     def publish(self, files: Mapping[str, str]) -> None:
-        """Add small files to the result and make it the output; then drop the unfinished work.
+        """Add small files to the result, publish it as the output, and delete the unfinished work.
 
         On a file system the output appears in one rename; one to be replaced is moved aside first and deleted last. On
         an object store a small object turns from the version before to this one. Everywhere `_SUCCESS` comes last, and
@@ -376,7 +376,7 @@ class Workspace:
         self._tidy()
 
     def _tidy(self) -> None:
-        """Delete what a published output no longer needs; a run that is finished does not fail for it."""
+        """Delete what a published output no longer needs; errors do not fail a finished run."""
         earlier = self._read_record(f"{self.partial}/run.json")
         try:
             if earlier is None or earlier.items() <= self._identity.items():

@@ -1,4 +1,4 @@
-"""Which bands and rows follow from a threshold, where the settings leave them to the job."""
+"""Bands and rows chosen from a threshold, where the settings leave them to the job."""
 
 import math
 from functools import lru_cache
@@ -8,14 +8,15 @@ MAX_SIGNATURE_SIZE = 16384
 """Most MinHash values in a signature: 128 KiB a document as 64-bit values, far above any published setting."""
 MOST_BANDS, MOST_ROWS = 4096, 128
 RELATED = ((0.25, 49.4), (0.35, 25.2), (0.45, 9.0), (0.55, 6.2), (0.65, 3.4), (0.75, 2.8))
-"""Partners of a document (similarity, how many) in the corpus that the choice is made for: twenty times those that were
-measured in 3,088 pages of PowerShell-Docs, as in sixty thousand pages of one kind. In smaller corpora fewer rows cost
-less and in larger ones more, but both little: a signature of which nobody needs to know the size of the corpus."""
+"""Partners of a document (similarity, number) in the corpus that the choice is made for: twenty times those measured in
+3,088 pages of PowerShell-Docs, as if it had sixty thousand pages. The same for every corpus, so that the signature does
+not depend on its size; fewer rows would cost a little less in smaller ones, and more rows in larger ones."""
 SIGMAS = 4.0
 """Standard errors that the estimate of a candidate may lie below the threshold, counted so that no greater share of
 true pairs is dropped than of a normal distribution: fewer than 1 in 10,000 at any threshold or above it."""
 ROW_SECONDS, BAND_SECONDS, PAIR_SECONDS = 25e-9, 0.52e-6, 2.0e-6
-"""Of one core: a MinHash value of a document, a band's key of one, a pair of a bucket; as in `dedup.plan.rates`."""
+"""Seconds of one core for a MinHash value of a document, for a band key of a document, and for a pair of a bucket; as
+in `dedup.plan.rates`."""
 
 
 class Banding(NamedTuple):
@@ -29,18 +30,18 @@ class Banding(NamedTuple):
 def choose(
     threshold: float, recall: float, sigmas: float, bands: int | None = None, rows: int | None = None
 ) -> Banding:
-    """Return the cheapest bands and rows with which pairs at the threshold are compared with at least this probability.
+    """Return the cheapest bands and rows that compare pairs at the threshold with at least the given probability.
 
-    Where none do, those that come nearest; where the estimate filter alone misses it, those that would do without.
+    Without such, return those that come nearest; if only the estimate filter misses it, those that reach it without.
 
     Parameters
     ----------
     recall
-        Of 1, all bands that there may be.
+        Least probability; 1 takes the most bands allowed.
     sigmas
         Standard errors of the estimate filter: SIGMAS in a run.
     bands, rows
-        Given ones; None for any.
+        Fixed numbers; None for any.
     """
     passed = 1 - bound_dropped(sigmas)
     recall = recall / passed if recall < passed else recall
@@ -75,7 +76,7 @@ def find_recall(threshold: float, banding: Banding, sigmas: float) -> float:
 def bound_dropped(sigmas: float) -> float:
     """Return the largest share of the pairs at any similarity from the threshold on that the estimate filter drops.
 
-    The tail of a normal distribution, as `dedup.kernels.curve.least_estimate` sees to.
+    The filter's floor makes it the tail of a normal distribution; see `dedup.kernels.curve.least_estimate`.
     """
     return math.erfc(sigmas / math.sqrt(2)) / 2
 
@@ -87,7 +88,7 @@ def find_shared(threshold: float, banding: Banding) -> float:
 
 
 def _cost(banding: Banding) -> float:
-    """Return the seconds of a core that a document takes, of all that depends on bands and rows."""
+    """Return the part of a document's cost that depends on bands and rows; in seconds of a core."""
     bands, rows = banding
     pairs = sum(partners * similarity**rows for similarity, partners in RELATED) / 2
     return bands * (ROW_SECONDS * rows + BAND_SECONDS + PAIR_SECONDS * pairs)

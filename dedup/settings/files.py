@@ -1,4 +1,4 @@
-"""The settings of a job from its TOML files and its command line, and back."""
+"""Settings read from TOML files and the command line, and written back."""
 
 import difflib
 import re
@@ -15,7 +15,7 @@ from dedup.settings.options import Config, Lsh, check_signature_size
 from dedup.settings.rules import Table, check, literal
 
 DEEPEST = 8
-"""Dots in a key that is still looked into; no setting has as many."""
+"""Most dots in a key that is looked up; no setting has as many."""
 _PRESETS = files("dedup.settings") / "presets"
 _TABLES: Mapping[str, type[Table]] = MappingProxyType(
     {
@@ -38,7 +38,7 @@ GONE: Mapping[str, str] = MappingProxyType(
         "url.scheme": "leave it out, since http and https are always one address",
     }
 )
-"""Settings of earlier releases, and the advice to whoever still gives them."""
+"""Settings of earlier releases, each with advice on its replacement."""
 
 
 def load_config(
@@ -133,7 +133,7 @@ def _plain(value: Any) -> Any:  # noqa: ANN401 - what TOML has
 
 
 def flatten(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Name the keys of tables as `--set` does."""
+    """Flatten nested tables into dotted keys, as `--set` takes them."""
     tables = {name: value for name, value in settings.items() if isinstance(value, Mapping)}
     single = {name: value for name, value in settings.items() if name not in tables}
     return single | {f"{table}.{name}": value for table, values in tables.items() for name, value in values.items()}

@@ -1,4 +1,4 @@
-"""Everything that decides which bits a text's signature has, as one value."""
+"""The hash specification: the settings and versions that decide a signature's bits."""
 
 import unicodedata
 from dataclasses import asdict, dataclass, fields
@@ -11,7 +11,7 @@ from dedup.settings.options import Config
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HashSpec:
-    """Everything that signatures depend on; those of two specifications are never compared (docs/hash-spec.md)."""
+    """Specification of all that a signature depends on; two that differ are never compared (docs/hash-spec.md)."""
 
     version: int
     """Version of the steps from a text to a band key."""
@@ -46,7 +46,7 @@ class HashSpec:
         )
 
     def difference(self, other: Self) -> dict[str, tuple[Any, Any]]:
-        """Return what differs, by name: this specification's value and the other's."""
+        """Return all differences: name, this specification's value and the other's."""
         pairs = {each.name: (getattr(self, each.name), getattr(other, each.name)) for each in fields(self)}
         return {name: (mine, theirs) for name, (mine, theirs) in pairs.items() if mine != theirs}
 

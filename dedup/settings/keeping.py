@@ -1,4 +1,4 @@
-"""What the entries of `keep.order` and `keep.merge` mean."""
+"""Rules of `keep.order` and `keep.merge`, parsed."""
 
 import re
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ ENDS = ("first", "last")
 
 
 class Rule(NamedTuple):
-    """An entry before and after its colon."""
+    """Rule of one entry: the words before and after its colon."""
 
     name: str
     of: str = ""
@@ -29,7 +29,7 @@ def parse_order(entries: Sequence[str], where: str) -> tuple[Rule, ...]:
     Raises
     ------
     ConfigError
-        When an entry is none.
+        When an entry is no rule.
     """
     rules = tuple(Rule(name, of) for name, _, of in (entry.partition(":") for entry in entries))
     for rule, entry in zip(rules, entries, strict=True):
@@ -41,7 +41,7 @@ def parse_order(entries: Sequence[str], where: str) -> tuple[Rule, ...]:
 
 
 def list_columns(entries: Sequence[str]) -> tuple[Rule, ...]:
-    """Return the rules of `keep.order` that need a value of every row: of a column, or of an expression."""
+    """Return the rules of `keep.order` that need a value of every row: a column's, or an expression's."""
     return tuple(rule for rule in parse_order(entries, "keep") if rule.name in {*OF_COLUMN, SQL})
 
 
@@ -51,7 +51,7 @@ def parse_merge(entries: Sequence[str], where: str) -> tuple[Rule, ...]:
     Raises
     ------
     ConfigError
-        When an entry is none, or two give one column.
+        When an entry is no rule, or two give one column.
     """
     rules = tuple(Rule(name, of) for name, _, of in (entry.partition(":") for entry in entries))
     for rule, entry in zip(rules, entries, strict=True):

@@ -1,4 +1,4 @@
-"""The settings of the layers but `near`, whose settings are older than the word."""
+"""Settings of all layers but `near`, which has tables of its own."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ NAMES = ("url", "exact", "lines", NEAR, "containment", "contamination", "passage
 
 
 def check_layers(names: Texts, where: str) -> None:
-    """Refuse layers that are unknown or named twice, and a run of none.
+    """Refuse unknown layers, repeated ones and an empty list.
 
     Raises
     ------
@@ -63,7 +63,7 @@ def parse_sets(entries: Sequence[str], where: str) -> tuple[PromptSet, ...]:
     Raises
     ------
     ConfigError
-        When an entry is none, or two have one name.
+        When an entry is malformed, or two have one name.
     """
     # Behind the last colon of the two is the path, which may have more of them.
     sets = [PromptSet(*(*entry.split(":", 2), "", "")[:3]) for entry in entries]
@@ -81,7 +81,7 @@ class Lines(Table):
     """Layer "lines": lines that many documents have, such as menus and notices, each with all its occurrences."""
 
     unit: Literal["line", "paragraph"] = "line"
-    """What is counted and cut: "line", or "paragraph", a block of lines between blank ones."""
+    """Unit that is counted and cut: "line", or "paragraph", a block of lines between blank ones."""
 
     compare: Literal["bytes", "text"] = "bytes"
     """Equality: "bytes" of the line without white space at both ends, or "text" as [text] normalises it, its tokens in
@@ -99,8 +99,8 @@ class Lines(Table):
     shorter ones are headings, brackets and fences of code as often as boilerplate."""
 
     action: Literal["cut", "ignore", "mark"] = "cut"
-    """What becomes of common lines: "cut" takes them out of the texts, with their ends; "ignore" leaves them in the
-    output, but the layers that follow do not see them; "mark" only lists them in the folder spans."""
+    """Action on common lines: "cut" takes them out of the texts, with their ends; "ignore" leaves them in the output,
+    but the layers that follow do not see them; "mark" only lists them in the folder spans."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,8 +133,8 @@ class Contamination(Table):
     whole."""
 
     action: Literal["drop", "cut", "mark"] = "drop"
-    """What becomes of matches: "drop" removes the documents; "cut" takes them out of the texts, with the margin;
-    "mark" only lists them in the folder spans, as the others do too."""
+    """Action on matches: "drop" removes the documents; "cut" takes them out of the texts, with the margin; "mark" only
+    lists them in the folder spans, as the others do too."""
 
     margin: int = field(default=0, metadata={"range": Range(0, 10_000)})
     """Tokens on both sides of a match that "cut" takes out as well, an integer from 0 to 10000."""
@@ -158,8 +158,8 @@ class Passages(Table):
     """Tokens, as [text] has them, of the shortest passage, an integer from 10 to 1000."""
 
     action: Literal["cut", "drop", "mark"] = "cut"
-    """What becomes of passages: "cut" takes them out of the texts, "drop" removes documents of which they are a share
-    of at least drop_share and leaves the others whole, "mark" lists them in OUT/spans and changes nothing."""
+    """Action on passages: "cut" takes them out of the texts, "drop" removes documents of which they are a share of at
+    least drop_share and leaves the others whole, "mark" lists them in OUT/spans and changes nothing."""
 
     keep_first: bool = True
     """Whether one occurrence of each passage stays, that of the first document by keep.order, true or false; no token
@@ -173,6 +173,6 @@ class Passages(Table):
     """Least tokens that "cut" must leave of a document, a 64-bit integer of at least 0; one with fewer is removed."""
 
     ends: Literal["token", "sentence"] = "token"
-    """Where passages are cut: with "token" before their first and behind their last word, with "sentence" where a
+    """Boundaries of cuts: "token" cuts before the first and behind the last word of a passage, "sentence" where a
     sentence or line begins and ends, if one does within a fifth of tokens on their inside; what stays may then be
     repeated."""

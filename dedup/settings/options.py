@@ -36,7 +36,7 @@ def check_signature_size(where: str, prefix: str, bands: Count, rows: Count) -> 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Input(Table):
-    """What is read."""
+    """Documents to read."""
 
     format: str = field(default="auto", metadata={"choices": lambda: ["auto", *FORMATS, "delta"]})
     """Format of the input: "auto" guesses it from the file names, "parquet", "arrow" (IPC), "orc", "jsonl" (one JSON
@@ -77,7 +77,7 @@ class Input(Table):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Text(Table):
-    """What of a text counts, after Unicode's NFKC; signatures made with different values are never compared."""
+    """Normalisation of texts, after Unicode's NFKC; signatures made with different values are never compared."""
 
     case: Literal["lower", "keep"] = "lower"
     """Letters: "lower" compares them in lower case, "keep" as they are."""
@@ -97,7 +97,7 @@ class Text(Table):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hash(Table):
-    """How tokens are hashed; signatures made with different keys are never compared."""
+    """Secret key of the hashes of tokens; signatures made with different keys are never compared."""
 
     key_file: str = ""
     """Local file of a secret of at least 16 bytes, white space around it not counted, which its owner alone may read
@@ -107,7 +107,7 @@ class Hash(Table):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shingles(Table):
-    """How a text becomes a set of shingles; signatures made with different values are never compared."""
+    """Shingles, the units in which texts are compared; signatures made with different values are never compared."""
 
     shingle_size: int = field(default=5, metadata={"range": Range(1, 64)})
     """Consecutive tokens in a shingle, an integer from 1 to 64: a larger one makes long copies stand out from common
@@ -116,7 +116,7 @@ class Shingles(Table):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lsh(Table):
-    """Which pairs are compared: a pair of similarity J is a candidate with probability 1 - (1 - J^rows)^bands."""
+    """Search by MinHash: a pair of similarity J is a candidate with probability 1 - (1 - J^rows)^bands."""
 
     bands: Count = field(default="auto", metadata={"range": Range(1, 4096)})
     """Bands of a signature, an integer from 1 to 4096, or "auto" for what the recall asks for at the threshold: more
@@ -139,7 +139,7 @@ class Lsh(Table):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Buckets(Table):
-    """How documents that share a band key are paired."""
+    """Pairs of documents that share a band key."""
 
     max_bucket: int = field(default=150, metadata={"range": Range(2)})
     """Documents in the largest bucket of which all pairs are candidates, a 64-bit integer of at least 2; those of
@@ -149,7 +149,7 @@ class Buckets(Table):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Components(Table):
-    """How edges become components; the result is the same whichever engine computes it."""
+    """Components of edges; the result is the same whichever engine computes it."""
 
     engine: Literal["auto", "graphframes", "driver"] = "auto"
     """Engine: "graphframes" computes on the cluster, "driver" in the driver's memory, and "auto" takes the driver for
@@ -158,7 +158,7 @@ class Components(Table):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Driver(Table):
-    """What Spark's driver does by itself; the result is the same either way."""
+    """Work that Spark's driver does by itself; the result is the same either way."""
 
     search_bytes: Count = field(default="auto", metadata={"range": Range(0)})
     """Memory that the driver may take to search between the passes over files, which Spark's tasks make, or to add a
@@ -168,7 +168,7 @@ class Driver(Table):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster(Table):
-    """What of a component is removed."""
+    """Linkage: which documents of a component are removed."""
 
     linkage: Literal["component", "representative"] = "component"
     """Linkage: with "component" one document stays of a whole component, chains of similar documents included; with
@@ -181,7 +181,7 @@ class Cluster(Table):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Keep(Table):
-    """Which documents stay."""
+    """Choice of the documents that stay."""
 
     order: Texts = ("smallest_id",)
     """Rules by which the document kept is chosen, a list of Unicode strings; each decides among those that are equal by
@@ -192,9 +192,9 @@ class Keep(Table):
     come last."""
 
     merge: Texts = ()
-    """What the documents removed pass on to the one kept, a list of Unicode strings, each a further column of its row:
-    "count" the documents that it stands for, "NAME:COLUMN" the distinct values of a column as a list `dedup_NAME`,
-    "first:COLUMN" and "last:COLUMN" the least and greatest value, as texts."""
+    """Values that the documents removed pass on to the one kept, a list of Unicode strings, each a further column of
+    its row: "count" the documents that it stands for, "NAME:COLUMN" the distinct values of a column as a list
+    `dedup_NAME`, "first:COLUMN" and "last:COLUMN" the least and greatest value, as texts."""
 
     copies: int = field(default=1, metadata={"range": Range(1)})
     """Most documents that stay of those that would be one, a 64-bit integer of at least 1: the first by the order."""
@@ -211,7 +211,7 @@ class Keep(Table):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits(Table):
-    """What one source may do to the others; a source that plants copies with small ids could have theirs removed."""
+    """Limits of a source's effect on others; a source that plants copies with small ids could have theirs removed."""
 
     per_source: int = field(default=0, metadata={"range": Range(0)})
     """Most documents of other sources for whose removal one source answers, a 64-bit integer of at least 0; further
@@ -221,7 +221,7 @@ class Limits(Table):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Output(Table):
-    """What is written."""
+    """Rows and files to write."""
 
     mode: Literal["filter", "annotate", "ids"] = "filter"
     """Result: "filter" writes the surviving rows, "annotate" all rows with columns that say what became of them, "ids"
@@ -242,7 +242,7 @@ class Output(Table):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluation(Table):
-    """What the result is held against."""
+    """Labels that the result is measured against."""
 
     labeled_pairs: str = ""
     """File of labelled pairs, parquet, JSON lines or CSV: columns left_id and right_id, and duplicate, true or false,
@@ -252,7 +252,7 @@ class Evaluation(Table):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config(Table):
-    """What counts as a near duplicate, and how the pairs are found."""
+    """Definition of a near duplicate, and the search for pairs."""
 
     threshold: float = field(default=0.8, metadata={"range": Range(0, 1, above=True)})
     """Least Jaccard similarity of the shingle sets of two near duplicates, a number above 0 and at most 1."""
@@ -358,7 +358,7 @@ class Config(Table):
 
     @property
     def by_profile(self) -> dict[str, Self]:
-        """The settings of the documents of each profile, in their order, the default one last."""
+        """Settings of each profile's documents, in the order of the profiles, the default one last."""
         return {each.name: self._choose(each) for each in self.profile} | {DEFAULT: replace(self, profile=())}
 
     def _choose(self, profile: Profile) -> Self:
@@ -372,7 +372,7 @@ class Config(Table):
 
     @property
     def banding(self) -> Banding:
-        """Bands and rows, those that are given or those that follow from the threshold."""
+        """Bands and rows, given or chosen from the threshold."""
         bands, rows = (None if given == "auto" else given for given in (self.lsh.bands, self.lsh.rows))
         if bands is not None and rows is not None:
             return Banding(bands, rows)

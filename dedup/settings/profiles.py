@@ -1,4 +1,4 @@
-"""The entries of `[[profile]]`: some of the documents, and the settings that are their own."""
+"""Entries of `[[profile]]`: conditions on documents, and the settings of those that meet them."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -9,13 +9,13 @@ from dedup.errors import ConfigError
 from dedup.settings.rules import literal
 
 DEFAULT = "default"
-"""The profile of documents that no other is for."""
+"""Name of the profile of documents that meet no condition."""
 OWN = (
     *("threshold", "shingles.shingle_size"),
     *("text.case", "text.accents", "text.digits", "text.tokens"),
     *("lsh.bands", "lsh.rows", "lsh.recall"),
 )
-"""Settings that a profile may have for itself."""
+"""Settings that a profile may change."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,13 +24,13 @@ class Profile:
 
     name: str
     when: tuple[tuple[str, tuple[str, ...]], ...]
-    """Columns, each with the values of which one must be there, as texts."""
+    """Columns, each with the values that meet the condition, as texts."""
     own: tuple[tuple[str, Any], ...] = ()
-    """Values by the dotted keys of OWN."""
+    """Values of the profile's own settings, by dotted key."""
 
     @classmethod
     def of(cls, entry: Mapping[str, object]) -> Self:
-        """Return a profile from what TOML has.
+        """Make a profile of a parsed TOML table.
 
         Raises
         ------
@@ -49,7 +49,7 @@ class Profile:
         return cls(name=name, when=_read_condition(where, entry.get("when")), own=tuple(flat.items()))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as TOML has it."""
+        """Return the profile as a TOML table."""
         found: dict[str, Any] = {"name": self.name, "when": {column: list(values) for column, values in self.when}}
         for key, value in self.own:
             table, _, last = key.rpartition(".")
@@ -63,7 +63,7 @@ def list_conditioned(profiles: Sequence[Profile]) -> tuple[str, ...]:
 
 
 def refuse_profiles(profiles: Sequence[Profile], purpose: str) -> None:
-    """Refuse profiles where all documents must have the same settings.
+    """Refuse profiles for a purpose that needs the same settings for all documents.
 
     Raises
     ------

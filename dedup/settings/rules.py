@@ -1,4 +1,4 @@
-"""What a field of a settings table may hold: its annotation and its `range`, checked when the table is made."""
+"""Rules of a settings table's fields: annotation and `range`, checked when the table is made."""
 
 import json
 import re
@@ -10,12 +10,12 @@ from typing import Any, Literal, NamedTuple, TypeAlias, get_args, get_origin
 from dedup.errors import ConfigError
 
 Limit: TypeAlias = float | Literal[""]
-"""A number, or empty for none."""
+"""Number, or empty for none."""
 Count: TypeAlias = int | Literal["auto"]
-"""An integer, or what the job finds best."""
+"""Integer, or "auto" for one that the job chooses."""
 Texts: TypeAlias = tuple[str, ...]
 Records: TypeAlias = tuple[Any, ...]
-"""Tables, or what is made of them."""
+"""Tables of TOML, or values parsed from them."""
 
 _INT64_MAX = 2**63 - 1
 
@@ -109,9 +109,9 @@ def require_text(where: str, value: str) -> str:
 
 
 def _list_choices(value: object, entry: Field[Any]) -> Sequence[str]:
-    """Return the values of which a field holds one; empty where its annotation has another rule.
+    """Return the values that a field is chosen from; empty where its annotation has another rule.
 
-    Those that its metadata look up can take imports, which the default need not wait for.
+    Choices named by the field's metadata may take imports, which a default value need not wait for.
     """
     if "choices" in entry.metadata and value != entry.default:
         found: Sequence[str] = entry.metadata["choices"]()

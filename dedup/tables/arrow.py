@@ -1,9 +1,9 @@
-"""The tables of the layers, as Arrow has them."""
+"""Schemas of the layers' tables in Arrow."""
 
 import pyarrow as pa
 
 PLACE = [("split", pa.int32()), ("file", pa.int32()), ("row", pa.int64())]
-"""Where a document stands; null in rows that Spark reads."""
+"""Place of a document in the input; null in rows that Spark reads."""
 
 
 def register(id_type: pa.DataType) -> pa.Schema:
@@ -54,24 +54,24 @@ SPANS = pa.schema(
         ("kept_end", pa.int64()),
     ]
 )
-"""Parts of texts."""
+"""Spans of texts."""
 
 EFFECT = pa.field("effect", pa.string())
-"""Of a span: cut, ignore or mark; see `dedup.layers.layer.Found`."""
+"""Action on a span: cut, ignore or mark; see `dedup.layers.layer.Found`."""
 
 EDGES = pa.schema([("left_id", pa.int64()), ("right_id", pa.int64()), ("jaccard", pa.float64())])
 """Pairs of doc_ids, left_id < right_id, with their exact Jaccard."""
 
 
 COMPONENTS = pa.schema([("doc_id", pa.int64()), ("component_id", pa.int64())])
-"""Documents that another one resembles, with the least doc_id of their component."""
+"""Documents that resemble another, each with the least doc_id of its component."""
 
 BUCKETS = pa.schema([("key", pa.int64()), ("size", pa.int64()), ("doc_ids", pa.binary())])
 """Buckets of two and more documents that share a key; doc_ids are int64, ascending."""
 
 
 def spans_written(id_type: pa.DataType) -> pa.Schema:
-    """Return the schema of OUT/spans: SPANS in the user's ids, with what they hold."""
+    """Return the schema of OUT/spans: SPANS with the user's ids and the text of each."""
     return pa.schema(
         [
             ("id", id_type),

@@ -1,4 +1,4 @@
-"""What is counted as the tables of a run are made: a typed value for each stage, the same from every engine."""
+"""Counts made with the tables of a run: a typed value for each stage, the same from every engine."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,7 +21,7 @@ class Signed:
     """Documents with fewer tokens than a shingle, but with one."""
     ids_null: int = 0
     sample_bytes: int = 0
-    """Bytes of the sample of tokens."""
+    """Bytes of the token sample."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +29,7 @@ class Collapsed:
     """Counts of IDENTICAL and REPEATED."""
 
     rows: int
-    """Documents whose shingle set is that of another with a lesser id."""
+    """Documents with the shingle set of another document with a lesser id."""
     repeated: int = 0
     """Document ids of more than one row."""
 
@@ -42,19 +42,19 @@ class Bucketed:
     """Buckets of two and more members."""
     members: int = 0
     band_rows: int = 0
-    """Rows (key, document) that were brought together."""
+    """Rows (key, document) brought together."""
     sizes: Mapping[int, int] = field(default_factory=dict)
     """Number of buckets of each size, ascending."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Templates:
-    """Counts of the buckets that take the place of those over the cap."""
+    """Counts of the pairs compared in place of buckets over the cap."""
 
     rows: int
     members: int = 0
     undecided: int = 0
-    """Documents whose pairs are compared under the cap."""
+    """Documents with pairs compared under the cap."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,11 +63,12 @@ class Paired:
 
     rows: int
     pairs_in_buckets: int = 0
-    """Pairs that the buckets give, one for each bucket that a pair shares."""
+    """Pairs of buckets, counted once for each bucket that they share."""
     pairs_uncompared: int = 0
-    """Pairs that the cap on buckets leaves out, counted in the same way."""
+    """Pairs left out by the cap on buckets, counted in the same way."""
     pairs_settled: int = 0
-    """Pairs of buckets over the cap that need no comparison: those compared connect what these could."""
+    """Pairs of buckets over the cap that need no comparison, since the compared ones would connect the same
+    documents."""
     pairs_distinct: int = 0
     pairs_after_length: int = 0
     """Distinct pairs whose sizes allow the threshold."""
@@ -90,7 +91,7 @@ class Connected:
     """Counts of COMPONENTS."""
 
     rows: int
-    """Documents that another one resembles."""
+    """Documents that resemble another."""
     engine: str = ""
 
 
@@ -99,16 +100,16 @@ class Lost:
     """Counts of a sample of the pairs that a cap left uncompared."""
 
     documents: int = 0
-    """Documents that have such pairs, at most."""
+    """Most documents that can have such pairs."""
     drawn: int = 0
     """Distinct pairs of the sample."""
     possible: int = 0
-    """Those that may be lost: sizes and signatures do not rule them out, and their documents are in two components, as
-    far as these are known before."""
+    """Pairs drawn that may be lost: sizes and signatures do not rule them out, and their documents were in two
+    components when they were drawn."""
     verified: int = 0
-    """Those of these compared exactly, drawn once more."""
+    """Possible pairs compared exactly, drawn once more."""
     lost: int = 0
-    """Those at or above the threshold."""
+    """Compared pairs at or above the threshold."""
 
     @property
     def rows(self) -> int:
@@ -127,7 +128,7 @@ class LabelsRead:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Labeled:
-    """Counts of the labelled pairs that were joined."""
+    """Counts of the labelled pairs that ended in one component."""
 
     given: int = 0
     """Labelled pairs of duplicates."""
@@ -148,44 +149,43 @@ class Elected:
     removed: int = 0
     """Members that are removed."""
     near: int = 0
-    """Members that are removed and are no identical copy of the one kept."""
+    """Members removed that are no identical copy of the one kept."""
     distant: int = 0
-    """Members that no edge joins to the one kept."""
+    """Members without an edge to the one kept."""
     spared: int = 0
-    """Members that a limit keeps."""
+    """Members kept by a limit."""
     chained: int = 0
-    """Members that are removed though they are less similar to the one kept than the threshold."""
+    """Members removed although less similar to the one kept than the threshold."""
     least: float | None = None
-    """Least similarity of a member that is removed to the one kept."""
+    """Least similarity of a removed member to the one kept."""
     copied: int = 0
-    """Members that stay as further copies."""
+    """Members kept as further copies."""
     relinked: int = 0
-    """Components beyond the limit, of which every removed member must resemble the one kept for it."""
+    """Components larger than the limit, whose removed members must each resemble the one kept for it."""
     similarities: Sequence[int] = ()
     """Number of members removed as near in each of `jaccard.BINS` bins of similarity to the one kept."""
     doubtful: Sequence[Mapping[str, Any]] = ()
-    """The members removed as near that are least similar to the one kept, as `summarise_removals` lists them."""
+    """Members removed as near that are least similar to the one kept, as from `summarise_removals`."""
     parted: int = 0
-    """Members that linkage by representative would keep besides, as far as the pairs compared tell."""
+    """Members that linkage by representative would keep besides, by the pairs compared."""
     joined: Sequence[int | None] = ()
-    """Shingle sets joined to another by the pairs compared, at each of `choose_thresholds`; None where none were kept
-    that tell it."""
+    """Shingle sets joined to another by the pairs compared, at each of `choose_thresholds`; None where no stored pairs
+    show it."""
     removers: Sequence[Mapping[str, Any]] = ()
-    """How many members of a `source` are removed in favour of another `by` it, of the pairs of sources with most such;
-    empty where no column names them."""
+    """Members of a `source` removed in favour of another `by` it, for the pairs of sources with most; empty without a
+    column of sources."""
     unsettled: int = 0
-    """Pairs whose similarity the choice depends on, while it is not known."""
+    """Pairs whose similarity decides the choice and is not yet known."""
     rules: Mapping[str, int] = field(default_factory=dict)
-    """How many choices each rule of the order has decided."""
+    """Number of choices that each rule of the order has decided."""
     sizes: Mapping[int, int] = field(default_factory=dict)
     """Number of components of each size, ascending."""
     largest: Sequence[Mapping[str, Any]] = ()
-    """The largest components, each with `documents`, `component_id` and `examples` of doc_id and id, the one kept
-    first."""
+    """Largest components, each with `documents`, `component_id` and `examples` of doc_id and id, the one kept first."""
 
     @property
     def shown(self) -> list[int]:
-        """Document ids of the members whose texts a report shows, ascending."""
+        """Document ids of the members whose texts a report shows; ascending."""
         examples = {each["doc_id"] for one in self.largest for each in one["examples"]}
         return sorted(examples | {each[name] for each in self.doubtful for name in ("doc_id", "representative_doc_id")})
 
@@ -212,7 +212,7 @@ class Near:
     """None where the sample could not be counted."""
     elected: Elected
     labeled: Labeled | None
-    """Counts of labelled pairs; None without labels, and where they could not be counted."""
+    """Counts of labelled pairs; None without labels, and where counting failed."""
 
     @classmethod
     def none(cls) -> Self:
@@ -236,13 +236,13 @@ class Layered:
 
     layer: str
     documents: int
-    """Documents that it was given."""
+    """Documents given to the layer."""
     text_bytes: int
-    """Bytes of their texts, without what earlier layers cut."""
+    """Bytes of their texts, without spans cut by earlier layers."""
     tokens: int | None = None
-    """Tokens of them; None where the layer counts none."""
+    """Tokens of their texts; None where the layer counts none."""
     removed: int = 0
-    """At most: of the layer near, documents that another one resembles."""
+    """Most documents that the layer may remove; for near, documents that resemble another."""
     spans: int = 0
     details: Mapping[str, Any] = field(default_factory=dict)
 
@@ -265,7 +265,7 @@ class Written:
     removed_by: Mapping[str, int] = field(default_factory=dict)
     """Documents removed, by layer."""
     spans: int = 0
-    """Spans that layers cut or marked."""
+    """Spans cut or marked by layers."""
     text_bytes_kept: int | None = None
     """Bytes of the texts kept; None where no text is written."""
 

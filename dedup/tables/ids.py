@@ -1,4 +1,4 @@
-"""What is wrong with ids, said in one sentence whatever the engine that found it."""
+"""Errors about ids, worded once for all engines."""
 
 from collections.abc import Sequence
 
@@ -16,9 +16,9 @@ def refuse_null(nulls: int, begins: Sequence[str], *, id_column: str) -> DataErr
     Parameters
     ----------
     nulls
-        How many there are.
+        Number of null ids.
     begins
-        How the texts of some of their documents begin, at most SHOWN of SHOWN_LENGTH characters.
+        Beginnings of the texts of some of their documents, at most SHOWN of SHOWN_LENGTH characters.
     """
     shown = ", ".join(map(repr, begins))
     return DataError(
@@ -28,7 +28,7 @@ def refuse_null(nulls: int, begins: Sequence[str], *, id_column: str) -> DataErr
 
 
 def refuse_collision(one: str) -> DataError:
-    """Return the error for an id of the hash of another, where it cannot have a document id of its own."""
+    """Return the error for an id that equals the hash of another, so that it cannot have a document id of its own."""
     return DataError(
         f"input.id_column: id {one!r} has the 64-bit hash of another id; change it, set input.id_column to an integer "
         "column, or copy the input to a disk of this machine, where this is no fault"
@@ -41,9 +41,9 @@ def refuse_repeated(count: int, shown: Sequence[tuple[str | int, int]], *, id_co
     Parameters
     ----------
     count
-        How many there are.
+        Number of repeated ids.
     shown
-        The least of them, at most SHOWN, and how many rows each has.
+        The least of them, at most SHOWN, each with its number of rows.
     """
     named = ", ".join(f"{user_id!r} ({copies:,} rows)" for user_id, copies in shown)
     return DataError(

@@ -32,7 +32,7 @@ def signatures(id_type: T.DataType, hashed: Mapping[str, Any] | None = None) -> 
 
 
 QUARANTINE = T.StructType().add("file", T.StringType()).add("reason", T.StringType()).add("record", T.StringType())
-"""Malformed records of the input, as they stand in their files."""
+"""Malformed records, as they stand in the input files."""
 
 SHARED = (
     T.StructType()
@@ -40,13 +40,13 @@ SHARED = (
     .add("set_id", T.LongType())  # null in rows of REPEATED
     .add("copies", T.LongType())  # null in rows of IDENTICAL
 )
-"""IDENTICAL and REPEATED in one table."""
+"""IDENTICAL and REPEATED as one table."""
 
 REPEATED = T.StructType().add("doc_id", T.LongType()).add("copies", T.LongType())
 """Document ids of more than one row."""
 
 IDENTICAL = T.StructType().add("doc_id", T.LongType()).add("set_id", T.LongType())
-"""Documents whose shingle set is that of another with a lesser id, `set_id` the least of them."""
+"""Documents with the shingle set of another with a lesser id; `set_id` is the least of these ids."""
 
 BUCKETS = (
     T.StructType()
@@ -66,35 +66,35 @@ PARTS = (
     .add("mark_low", T.LongType())
     .add("shingles", T.BinaryType())  # uint64, the rare ones of the prefix
 )
-"""What the sets of documents in buckets over the cap are made of."""
+"""Shingles of the documents in buckets over the cap."""
 
 CANDIDATES = T.StructType().add("left_id", T.LongType()).add("right_id", T.LongType()).add("estimate", T.DoubleType())
-"""Distinct pairs left_id < right_id that are worth an exact comparison; estimate is null in exact mode."""
+"""Distinct pairs left_id < right_id to be compared exactly; estimate is null in exact mode."""
 
 PAIRS = T.StructType().add("left_id", T.LongType()).add("right_id", T.LongType())
 """Pairs left_id < right_id."""
 
 LABELS = T.StructType().add("left_id", T.LongType()).add("right_id", T.LongType()).add("duplicate", T.BooleanType())
-"""Labelled pairs, left_id < right_id, and whether they are duplicates by their label."""
+"""Labelled pairs, left_id < right_id, and whether their label says duplicate."""
 
 NEIGHBOURS = T.StructType().add("seed", T.IntegerType()).add("doc_id", T.LongType())
-"""Documents that resemble a document drawn, which is known by its number."""
+"""Documents that resemble a drawn document, which is given by its number."""
 
 ENDS = T.StructType().add("doc_id", T.LongType())
-"""Documents of candidates."""
+"""Documents with a candidate."""
 
 SETS = T.StructType().add("doc_id", T.LongType()).add("shingles", T.BinaryType())
 """Shingle sets: uint64, ascending."""
 
 EDGES = T.StructType().add("left_id", T.LongType()).add("right_id", T.LongType()).add("jaccard", T.DoubleType())
-"""Candidates with exact Jaccard at or above the threshold; in the stage's table also near misses, NEAR_MISSES."""
+"""Candidates with exact Jaccard at or above the threshold; the stage's own table also has near misses, NEAR_MISSES."""
 
 COMPONENTS = T.StructType().add("doc_id", T.LongType()).add("component_id", T.LongType())
-"""Documents that another one resembles and the least document id of their component."""
+"""Documents that resemble another, with the least document id of their component."""
 
 
 def members(id_type: T.DataType) -> T.StructType:
-    """Return the schema of MEMBERS, the documents that another one resembles, with the one kept of each component."""
+    """Return the schema of MEMBERS: documents that resemble another, with the document kept of their component."""
     return (
         T.StructType()
         .add("doc_id", T.LongType())
@@ -114,11 +114,11 @@ def members(id_type: T.DataType) -> T.StructType:
 
 
 SPARED = T.StructType().add("doc_id", T.LongType()).add("kind", T.StringType())
-"""Documents that would be removed were it not for a limit."""
+"""Documents kept only because of a limit."""
 
 
 def removals(id_type: T.DataType) -> T.StructType:
-    """Return the schema of REMOVALS, documents that a layer removes."""
+    """Return the schema of REMOVALS: documents removed by a layer."""
     return (
         T.StructType()
         .add("doc_id", T.LongType())
@@ -136,7 +136,7 @@ PLACE = ("split", "file", "row")
 
 
 def fates(id_type: T.DataType) -> T.StructType:
-    """Return the schema of FATES, rows of files that go; see `removals` for the rest."""
+    """Return the schema of FATES: rows of files to remove; see `removals` for the other columns."""
     return (
         T.StructType()
         .add("doc_id", T.LongType())
@@ -160,4 +160,4 @@ SPANS = (
     .add("end", T.LongType())
     .add("layer", T.StringType())
 )
-"""Parts of texts that a layer cuts."""
+"""Spans of texts that a layer cuts."""

@@ -1,4 +1,4 @@
-"""Formats of columns as Arrow, read and written by their units of storage: row groups, record batches or stripes."""
+"""Columnar formats, read and written as Arrow in units of storage: row groups, record batches or stripes."""
 
 import itertools
 from abc import ABC, abstractmethod
@@ -32,35 +32,35 @@ BATCH_ROWS = 1 << 14
 
 
 class ColumnarFile(ABC):
-    """An open file; a unit is a row group, a record batch or a stripe."""
+    """Open file; a unit is a row group, a record batch or a stripe."""
 
     schema: pa.Schema
     unit_count: int
 
     @abstractmethod
     def count_rows(self) -> list[int] | None:
-        """Return the rows of each unit; None where only reading them tells."""
+        """Return the rows of each unit; None if only reading them tells."""
 
     @abstractmethod
     def read(
         self, units: Sequence[int], columns: Sequence[str] | None, batch_rows: int | None = None
     ) -> Iterator[pa.RecordBatch]:
-        """Read units in turn: these top-level columns (None: all), at most so many rows at a time where that helps."""
+        """Read units in turn: these top-level columns (None: all), in batches of limited rows where that helps."""
 
     @abstractmethod
     def write_like(self, stream: Output, schema: pa.Schema) -> AbstractContextManager[Write]:
         """Open a writer of the same compression and schema metadata, for rows of a schema."""
 
     def unit_bytes(self) -> list[int] | None:
-        """Return the bytes of each unit in the file; None where nothing tells."""
+        """Return the bytes of each unit in the file; None if unknown."""
         return None
 
     def value_bytes(self, path: Path) -> float | None:
-        """Return about how many bytes a decoded value of a column takes; None where nothing tells."""
+        """Return the approximate bytes of a decoded value of a column; None if unknown."""
         return None
 
     def read_whole(self) -> Iterator[pa.Table]:
-        """Read the file in pieces that are written as units of their own."""
+        """Read the file in pieces that are each written as a unit."""
         for batch in self.read(range(self.unit_count), None):
             yield pa.Table.from_batches([batch], self.schema)
 
@@ -101,7 +101,7 @@ class ColumnarFormat(RowFormat):
                 begin = unit + 1
 
     def read(self, file: File, part: Part, query: Query, rows: Rows | None) -> Documents:
-        """See `Format.read`; units that hold no row wanted are not decoded."""
+        """Read documents, see `Format.read`; units without a wanted row are not decoded."""
         with damaged(file):
             opened = self._open(file)
             id_type, paths = check(opened.schema, query.columns, file.path)
@@ -161,13 +161,13 @@ class ColumnarFormat(RowFormat):
 
 
 def _list_names(column: pa.Field) -> list[str]:
-    """Return the names of a column and of all within it, which raises UnicodeDecodeError where one is not UTF-8."""
+    """Return the names of a column and of all within it; raises UnicodeDecodeError for one that is not UTF-8."""
     kind = column.type
     return [column.name, *(name for place in range(kind.num_fields) for name in _list_names(kind.field(place)))]
 
 
 def _edit(rows: pa.Table, numbers: Rows, edits: Edits, schema: pa.Schema, file: File) -> pa.Table:
-    """Return rows of these numbers with the columns that they gain and without the spans that they lose."""
+    """Return rows of these numbers with added columns and without the spans to delete."""
     if edits.notes is not None:
         rows = pa.Table.from_arrays([*rows.columns, *edits.take_notes(numbers).columns], schema=schema)
     return delete_from_rows(rows, numbers, edits.spans, column=edits.text_column, path=file.path)
@@ -182,7 +182,7 @@ def _list_units(opened: ColumnarFile, part: Part | None) -> range:
 def _read_batches(
     opened: ColumnarFile, part: Part, names: list[str] | None, rows: Rows | None, text: Path
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """Read the batches of a part that can hold rows that are wanted, each with the number of its first row."""
+    """Read the batches of a part that can hold wanted rows, each with the number of its first row."""
     units, size = _list_units(opened, part), opened.value_bytes(text)
     batch_rows = None if size is None else int(min(max(PIECE_BYTES / max(size, 1), 1), 1 << 16))
     first = part.first_row
@@ -202,13 +202,13 @@ def _read_batches(
 
 
 def choose(begin: int, count: int, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the places, in a batch of rows that begins with this number, of those that are among `rows`, ascending."""
+    """Return the ascending places in a batch, given the number of its first row, of the rows that are among `rows`."""
     first, last = np.searchsorted(rows, [begin, begin + count])
     return rows[first:last] - begin
 
 
 def take_rows(rows: pa.Table, places: NDArray[np.int64]) -> pa.Table:
-    """Return the rows at these places, which ascend."""
+    """Return the rows at ascending places."""
     if len(places) == rows.num_rows:
         return rows
     try:

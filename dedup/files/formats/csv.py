@@ -1,4 +1,4 @@
-"""CSV: commas, double quotes, a header; a cell without content is null."""
+"""CSV with commas, double quotes and a header; an empty cell is null."""
 
 import io
 import re
@@ -97,9 +97,9 @@ class CsvFormat(RecordFormat):
 def _read_records(
     file: File, rows: Rows | None, columns: Columns | None, on_bad: str
 ) -> Iterator[tuple[Rows, pa.RecordBatch, Sequence[Rejected]]]:
-    """Read the rows that are wanted, all for None: their numbers, their cells as strings, and malformed records.
+    """Read the wanted rows (None: all): their numbers, their cells as strings, and malformed records.
 
-    Cells are those of some columns, of all for None and where the digest of a row is its id.
+    Only the cells of some columns; all for None, and where the digest of a row is its id.
     """
     schema = None
     with damaged(file), open_bytes(file) as stream:
@@ -133,7 +133,7 @@ def _schema(block: Block) -> pa.Schema:
 
 
 def _parse(content: bytes, count: int, chosen: Sequence[int]) -> pa.RecordBatch:
-    """Parse whole records to columns of bytes that are named by their places."""
+    """Parse whole records to columns of bytes, named by their places."""
     names = [str(place) for place in range(count)]
     kept = [names[place] for place in chosen]
     if not content:
@@ -155,7 +155,7 @@ def _parse(content: bytes, count: int, chosen: Sequence[int]) -> pa.RecordBatch:
 
 
 def read_cells(stream: Stream, *, count_commas: bool = False) -> Iterator[Block]:
-    """Read the records of a CSV file; a record's number is its place among them, and the header's is -1.
+    """Read the records of a CSV file; a record's number is its place among them, the header's is -1.
 
     A quote opens only where a cell begins, and closes unless it is doubled; any other is a character of its cell. A
     record ends at a line feed, a carriage return, or both, outside of quotes.
@@ -177,7 +177,7 @@ def read_cells(stream: Stream, *, count_commas: bool = False) -> Iterator[Block]
 
 
 def _cut_cells(data: bytes, *, count_commas: bool, is_first: bool, is_last: bool) -> tuple[Block, bytes]:
-    """Cut what begins with a record into whole records and the rest."""
+    """Cut bytes that begin with a record into whole records and the rest."""
     if not data:
         none = np.empty(0, np.int64)
         return Block(data=b"", begins=none, ends=none, rows=none, line=0), b""
@@ -205,7 +205,7 @@ def _cut_cells(data: bytes, *, count_commas: bool, is_first: bool, is_last: bool
 
 
 def _find_quotes(data: bytes, values: NDArray[np.uint8], *, begin: int) -> NDArray[np.int64]:
-    """Find the quotes that open, close or are doubled; a place with an odd number of them before it is quoted."""
+    """Find quotes that open, close or are doubled; a place after an odd number of them is quoted."""
     quotes = np.flatnonzero(values == QUOTE)
     if not len(quotes):
         return quotes
@@ -230,7 +230,7 @@ def _find_quotes(data: bytes, values: NDArray[np.uint8], *, begin: int) -> NDArr
 
 
 def delete_from_record(record: bytes, place: int, begins: Sequence[int], ends: Sequence[int]) -> bytes:
-    """Return a record of CSV whose cell at a place, its text, has lost spans; all other bytes stay as they are."""
+    """Delete spans from a record's text, the cell at a place; all other bytes stay as they are."""
     position = len(BOM) if record.startswith(BOM) else 0
     for _ in range(place):
         position = _CELL.match(record, position).end() + 1  # type: ignore[union-attr] # it matches nothing too

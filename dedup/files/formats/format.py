@@ -1,4 +1,4 @@
-"""A format of files, as the rest of the package knows it: one interface to list, split, read and write them.
+"""Interface of a file format: list, split, read and write files.
 
 File --split--> Part --read--> documents of the columns that a job needs
                      --read_rows--> rows with every column
@@ -30,9 +30,9 @@ Rows = NDArray[np.int64]
 NO_ROWS: Rows = np.empty(0, np.int64)
 SAMPLED_FILES = 16
 UNPACKED = 4
-"""Bytes of text for a byte of a file whose content is compressed, where nothing tells better."""
+"""Bytes of text per byte of a compressed file, where nothing tells better."""
 DOCUMENT_BYTES = 500
-"""Assumed bytes of a document where nothing tells better; short, so that the number guessed is rather too large."""
+"""Assumed bytes of a document where nothing tells better; short, so that the guessed number is rather too large."""
 KEPT, COUNT = "dedup_kept", "dedup_count"
 UNNOTED = {KEPT: True, COUNT: 1}
 """Values of added columns in rows without a note; null in other columns."""
@@ -40,12 +40,12 @@ UNNOTED = {KEPT: True, COUNT: 1}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class File:
-    """A file of the input."""
+    """File of the input."""
 
     path: str
     """Path on this machine, or a URL."""
     relative: str
-    """Below the input it belongs to, so its path in a folder of the output; unlike for every file of a listing."""
+    """Path below the input that the file belongs to, and so its path in a folder of the output; unique in a listing."""
     size: int
     """Bytes as stored."""
     changed: int
@@ -57,66 +57,66 @@ class File:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """A range of one file."""
+    """Range of one file."""
 
     file: int
-    """Its number in the listing."""
+    """Number of the file in the listing."""
     begin: int = 0
-    """First row group, record batch or stripe; of lines, the first byte."""
+    """First row group, record batch or stripe; the first byte for lines."""
     end: int | None = None
     """End, exclusive; None for the whole file."""
     first_row: int = 0
-    """Number of the first row of a row group, record batch or stripe."""
+    """Number of the first row in a row group, record batch or stripe."""
     size: int
-    """Bytes as stored, nearly."""
+    """Bytes as stored, approximately."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
-    """Columns that are read of each file, and the answer to malformed records."""
+    """Columns to read of each file, and the treatment of malformed records."""
 
     columns: Columns
     id_type: pa.DataType
-    """int64 or string."""
+    """Type of the ids: int64 or string."""
     on_bad_record: str
-    """"fail" or "quarantine"."""
+    """Treatment of malformed records: "fail" or "quarantine"."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rejected:
-    """A malformed record."""
+    """Malformed record."""
 
     file: str
     line: int
-    """Line on which it begins, from 1."""
+    """Line on which the record begins, from 1."""
     row: int
-    """Its number, as documents have it."""
+    """Number of the record, as of documents."""
     reason: str
     record: str
-    """The record as it stands in its file; bytes that are not UTF-8 become U+FFFD."""
+    """Record as it stands in its file; bytes that are not UTF-8 become U+FFFD."""
 
 
 Documents: TypeAlias = Iterator[tuple[pa.RecordBatch, Sequence[Rejected]]]
-"""Documents in batches as from `columns.gather`, and the malformed records among them."""
+"""Batches of documents, as from `columns.gather`, and the malformed records among them."""
 Write: TypeAlias = Callable[[pa.Table], object]
-"""Writing of rows to an open file, as a unit of their own where the format has units."""
+"""Function that writes rows to an open file, as a unit of their own if the format has units."""
 NumberedRows: TypeAlias = Iterator[tuple[Rows, pa.Table]]
-"""Numbers of rows, as documents have them, and the rows with every column."""
+"""Numbers of rows, as of documents, and the rows with every column."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Edits:
-    """Changes to the rows of a file; rows are numbered as documents have them, int64, ascending."""
+    """Changes to the rows of a file; rows are numbered as documents are, int64, ascending."""
 
     text_column: str
     removed: Rows = field(default_factory=lambda: NO_ROWS)
-    """Rows that go to a file of their own."""
+    """Rows moved to a file of removed rows."""
     rejected: Rows = field(default_factory=lambda: NO_ROWS)
-    """Rows that go nowhere."""
+    """Rows left out of both files."""
     spans: Spans = field(default_factory=dict)
-    """Spans that texts of rows that stay lose, by row."""
+    """Spans deleted from the texts of kept rows, by row."""
     notes: pa.Table | None = None
-    """`row` and further columns, which rows that stay gain at their end; None for no columns."""
+    """Columns added at the end of kept rows, after `row`; None for no columns."""
 
     @property
     def is_empty(self) -> bool:
@@ -125,11 +125,11 @@ class Edits:
 
     @property
     def added(self) -> pa.Schema:
-        """Columns that rows gain."""
+        """Names of the added columns."""
         return pa.schema([]) if self.notes is None else self.notes.drop(["row"]).schema
 
     def take_notes(self, rows: Rows) -> pa.Table:
-        """Return the columns that these rows gain."""
+        """Return the added columns of these rows."""
         assert self.notes is not None
         known = self.notes["row"].to_numpy()
         places = np.searchsorted(known, rows)
@@ -146,9 +146,9 @@ class Written:
     """Counts of the rows of one file."""
 
     kept: int | None
-    """Rows in the file of those kept; None where it was copied without being read."""
+    """Kept rows in the file; None for a file copied without reading."""
     removed: int
-    """Rows in the file of those removed."""
+    """Removed rows in the file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,18 +163,18 @@ class Stream(Protocol):
     """Source of bytes."""
 
     def read(self, size: int, /) -> bytes:
-        """Read at most so many bytes; none at the end."""
+        """Read a limited number of bytes; none at the end."""
 
 
 @dataclass(frozen=True)
 class Format(ABC):
-    """A format of files; it has no state but its name, and goes to other processes along with the files."""
+    """Format of files; its only state is its name, and it is sent to other processes with the files."""
 
     name: str
     """Key in FORMATS."""
 
     extensions: ClassVar[tuple[str, ...]]
-    """Endings of file names, the first for files that the job names."""
+    """Endings of file names; the first is for files named by the job."""
     is_compressible: ClassVar[bool] = False
     """Whether files can be compressed as a whole, as a further ending tells."""
     can_reject: ClassVar[bool] = False
@@ -184,9 +184,9 @@ class Format(ABC):
     has_lists: ClassVar[bool] = True
     """Whether columns can be lists."""
     id_column: ClassVar[str] = ""
-    """Column that holds the path of a file, its id where settings name none; empty where the digest of a row is."""
+    """Column with the path of a file, the default id; empty where that is the digest of a row."""
     dataset: ClassVar[str] = ""
-    """Name of the format in Arrow's datasets; empty where they lack it."""
+    """Name of the format in Arrow's datasets; empty if they lack it."""
 
     @abstractmethod
     def check(self, files: Sequence[File], columns: Columns) -> pa.DataType:
@@ -201,7 +201,7 @@ class Format(ABC):
         """
 
     def list_columns(self, file: File) -> list[str]:
-        """Return the names of the columns of a file, as far as its beginning tells."""
+        """Return the names of a file's columns, as far as its beginning shows."""
         return [name for schema in self.schemas(file) for name in schema.names]
 
     @abstractmethod
@@ -232,7 +232,7 @@ class Format(ABC):
         """
 
     def read_values(self, file: File, names: Sequence[str]) -> Iterator[Mapping[str, Sequence[Any]]]:
-        """Read the values of top-level columns, if they are there, as Python has them.
+        """Read the values of those of these top-level columns that exist, as Python values.
 
         Raises
         ------
@@ -244,7 +244,7 @@ class Format(ABC):
 
     @abstractmethod
     def write(self, file: File, edits: Edits, kept: str, removed: str | None) -> Written:
-        """Write a file without the rows that go, and those removed by themselves; copy it where it loses nothing.
+        """Write a file without the removed rows, and these to another; copy a file that loses nothing.
 
         Compression, schema, metadata, order and row groups are the file's; lines, CSV records and texts are its bytes
         but for spans and notes.
@@ -264,11 +264,11 @@ class Format(ABC):
 
     @abstractmethod
     def schemas(self, file: File) -> Iterator[pa.Schema]:
-        """Return schemas that hold the columns of all rows of a file between them."""
+        """Return schemas that together hold the columns of all rows of a file."""
 
     @abstractmethod
     def guess(self, files: Sequence[File], text_column: str) -> Guess:
-        """Guess the content of files without reading all of it.
+        """Guess the content of files from a look at some.
 
         Raises
         ------
@@ -277,18 +277,18 @@ class Format(ABC):
         """
 
     def split(self, number: int, file: File, split_bytes: int) -> Iterator[Part]:
-        """Split a file, by its number in the listing, into parts of about so many bytes; none if it stays whole."""
+        """Split a file, by its number in the listing, into parts of about this many bytes; empty if it stays whole."""
         return iter(())
 
     def find_rows(self, file: File, part: Part, column: str, values: pa.Array) -> Rows | None:
-        """Return the rows of a part that have one of these values in a top-level column.
+        """Return the rows of a part with one of these values in a top-level column.
 
-        None where reading that column takes reading all of them.
+        None if that column cannot be read without the others.
         """
         return None
 
     def open_dataset(self, files: Sequence[File]) -> "ds.Dataset":
-        """Return files as a dataset of Arrow."""
+        """Return files as an Arrow dataset."""
         # It imports pandas where that is installed, which takes a third of a second.
         import pyarrow.dataset as ds  # noqa: PLC0415
 
@@ -310,19 +310,19 @@ class Format(ABC):
 
 
 class RowFormat(Format):
-    """A format whose files hold any number of rows."""
+    """Format whose files hold any number of rows."""
 
     @abstractmethod
     def rewrite(self, file: File, edits: Edits, kept: Output, removed: Output | None) -> Written:
-        """Write the rows that stay, edited, and those removed, as `write` does."""
+        """Write kept rows, edited, and removed rows, as `write` does."""
 
     def look(self, file: File, text_column: str) -> Guess:
-        """Guess the content of one file, by default compressed short documents."""
+        """Guess the content of one file; by default, compressed short documents."""
         text_bytes = file.size * UNPACKED
         return Guess(documents=-(-text_bytes // DOCUMENT_BYTES), text_bytes=text_bytes)
 
     def guess(self, files: Sequence[File], text_column: str) -> Guess:
-        """See `Format.guess`: from up to SAMPLED_FILES, evenly spread."""
+        """Guess the content of files, see `Format.guess`, from up to SAMPLED_FILES evenly spread ones."""
         sample = [file for file in files[:: -(-len(files) // SAMPLED_FILES)] if file.size]
         looks = [self.look(file, text_column) for file in sample]
         scale = sum(file.size for file in files) / max(sum(file.size for file in sample), 1)
@@ -374,7 +374,7 @@ def damaged(file: File) -> Iterator[None]:
 
 @contextmanager
 def open_bytes(file: File, begin: int = 0) -> Iterator[Stream]:
-    """Open a file of lines or text, decompressed, from a place that only uncompressed files may have."""
+    """Open a file of lines or text, decompressed; only uncompressed files can be opened from a later byte."""
     with Storage().open(file.path) as stream:
         if file.compression is None:
             stream.seek(begin)
@@ -385,5 +385,5 @@ def open_bytes(file: File, begin: int = 0) -> Iterator[Stream]:
 
 
 def compress(file: File, stream: Output) -> Output:
-    """Return a stream that compresses as a file is."""
+    """Return a stream that compresses like a file."""
     return stream if file.compression is None else pa.CompressedOutputStream(stream, file.compression)

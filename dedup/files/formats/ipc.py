@@ -1,4 +1,4 @@
-"""Arrow IPC, files and streams, by their record batches."""
+"""Arrow IPC, files and streams, in record batches."""
 
 import struct
 from collections.abc import Iterator, Sequence
@@ -69,7 +69,7 @@ class IpcFile(ColumnarFile):
 
 
 class IpcStream(ColumnarFile):
-    """Record batches of an IPC stream, one after another: it is one unit."""
+    """Record batches of an IPC stream, in order: one unit."""
 
     def __init__(self, stream: pa.NativeFile, path: str) -> None:
         self._path = path
@@ -96,12 +96,12 @@ class IpcStream(ColumnarFile):
 
 
 def _require_sound(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return a batch of which no offset leads out of its buffers: pyarrow trusts them, and would end the process.
+    """Refuse a batch with an offset outside its buffers: pyarrow would trust it, and crash the process.
 
     Raises
     ------
     ArrowInvalid
-        When one does.
+        When there is one.
     """
     for column in batch.columns:
         try:
@@ -118,7 +118,7 @@ def _list_options(path: str) -> pa.ipc.IpcWriteOptions:
 
 
 def find_compression(path: str) -> str | None:
-    """Return the compression of the buffers of an IPC file, which pyarrow tells nobody: "lz4", "zstd" or None."""
+    """Return the compression of an IPC file's buffers, which pyarrow does not expose: "lz4", "zstd" or None."""
     with Storage().open(path) as stream:
         if stream.read(len(MAGIC)) == MAGIC:
             stream.seek(stream.size() - 10)
@@ -161,7 +161,7 @@ def _read_codec(message: bytes) -> int | None:
 
 
 def _find(message: bytes, table: int, field: int) -> int:
-    """Return where a field of a flatbuffer's table lies; 0 if it is not there."""
+    """Return the offset of a field in a flatbuffer's table; 0 if it is missing."""
     (back,) = struct.unpack_from("<i", message, table)
     (size,) = struct.unpack_from("<H", message, table - back)
     if 4 + 2 * field >= size:
@@ -171,7 +171,7 @@ def _find(message: bytes, table: int, field: int) -> int:
 
 
 def _follow(message: bytes, table: int, field: int | None = None) -> int:
-    """Return the table that a field, or the beginning of a buffer, points at; 0 for none."""
+    """Return the table that a field, or the beginning of a buffer, points at; 0 without one."""
     place = table if field is None else _find(message, table, field)
     if field is not None and not place:
         return 0

@@ -40,7 +40,7 @@ from dedup.files.systems import find_reason, redact
 
 REASON = "no JSON object"
 PEEKED = 100
-"""Records that tell the type of ids."""
+"""Records read to find the type of ids."""
 NONE = type(None)
 ID_KINDS: dict[pa.DataType, tuple[set[type], str]] = {
     pa.int64(): ({int, NONE}, "an integer of 64 bits, as in the first records"),
@@ -151,7 +151,7 @@ def _to_text(value: object) -> str:
 
 
 def parse(line: bytes) -> dict[str, Any] | None:
-    """Return the object that a line holds; None if it holds none.
+    """Return the object in a line; None without one.
 
     As most readers do, it takes NaN and Infinity, halves of surrogate pairs and bytes that are no UTF-8, which are
     replaced. Of keys that come twice the last counts.
@@ -172,9 +172,9 @@ class _Objects(NamedTuple):
     block: Block
     values: list[dict[str, Any]]
     places: list[int]
-    """Their places in the block."""
+    """Places of the objects in the block."""
     rejected: tuple[Rejected, ...]
-    """Other lines."""
+    """Places of the other lines."""
 
     @property
     def rows(self) -> Rows:
@@ -182,7 +182,7 @@ class _Objects(NamedTuple):
 
 
 def _read_objects(file: File, part: Part, rows: Rows | None, *, on_bad: str) -> Iterator[_Objects]:
-    """Read the lines that begin in a part, and of these the rows that are wanted; all for None.
+    """Read the lines that begin in a part, and of these the wanted rows (None: all).
 
     Raises
     ------
@@ -250,7 +250,7 @@ def _select(file: File, part: Part, query: Query, objects: _Objects) -> pa.Recor
 def _pluck_more(
     columns: Columns, records: list[dict[str, Any]], pluck: Callable[[str, set[type], str], list[Any]]
 ) -> tuple[list[pa.Array], list[pa.Array]]:
-    """Return the keys of `keep.order`, and the values that are read along."""
+    """Return the keys of `keep.order`, and the values read along."""
     ordered = []
     for number, rule in enumerate(columns.order):
         is_text = any(isinstance(each, str) for each in _pluck(records, rule[1]))
@@ -265,7 +265,7 @@ def _pluck_more(
 
 
 def _pluck(records: list[dict[str, Any]], name: str) -> list[Any]:
-    """Return a field of every record: the one of this very name, or else of the objects that dots lead through."""
+    """Return a field of every record: the one of this very name, or else the one at the end of its dotted path."""
     values = [record.get(name) for record in records]
     parts = name.split(".")
     if len(parts) == 1 or None not in values:
@@ -306,7 +306,7 @@ def mend(text: str) -> str:
 
 
 def _peek(file: File, columns: Columns) -> tuple[pa.DataType | None, set[str]]:
-    """Look at the first records of a file.
+    """Look at the first records of a file for the type of ids and the keys.
 
     Returns
     -------
@@ -335,7 +335,7 @@ def _peek(file: File, columns: Columns) -> tuple[pa.DataType | None, set[str]]:
 
 
 def read_lines(stream: Stream, begin: int = 0, end: int | None = None) -> Iterator[Block]:
-    """Read the lines of a file that begin in a range of bytes; a line's number is the place where it begins.
+    """Read the lines of a file that begin in a range of bytes; a line's number is the byte at which it begins.
 
     Parameters
     ----------
@@ -371,7 +371,7 @@ def read_lines(stream: Stream, begin: int = 0, end: int | None = None) -> Iterat
 
 
 def delete_from_line(line: bytes, name: str, begins: Sequence[int], ends: Sequence[int]) -> bytes:
-    """Return a line of JSON whose text, the member of this name or at the end of its dots, has lost spans.
+    """Delete spans from a line's text, the member with this name or at the end of its dotted path.
 
     All other bytes stay as they are.
     """
@@ -385,7 +385,7 @@ def delete_from_line(line: bytes, name: str, begins: Sequence[int], ends: Sequen
 
 
 def _list_strings(line: bytes) -> Iterator[tuple[tuple[str | None, ...], int, int]]:
-    """Yield the way to every string of a line, None for the members of arrays, and where it begins and ends."""
+    """Yield the path of every string of a line, None for the members of arrays, with its begin and end."""
     keys: list[str | None] = []
     is_key = False
     for match in _TOKEN.finditer(line):

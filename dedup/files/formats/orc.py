@@ -1,4 +1,4 @@
-"""ORC, by its stripes."""
+"""ORC, in stripes."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

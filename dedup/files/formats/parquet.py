@@ -1,4 +1,4 @@
-"""Parquet, by its row groups."""
+"""Parquet, in row groups."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -16,13 +16,13 @@ from dedup.files.storage import Output
 from dedup.files.systems import redact
 
 UNIT_BYTES = 1 << 28
-"""Decoded bytes of a row group that is rewritten as one; larger ones are cut, since each is held in memory."""
+"""Most decoded bytes of a row group that is rewritten as one; larger ones are cut, since each is held in memory."""
 GROUP_BYTES = 1 << 26
-"""Bytes of rows gathered to a row group of a new file."""
+"""Bytes of rows in a row group of a new file."""
 MOST_SECONDS = (1 << 63) // 10**9 - 1
-"""Before and after 1970 that nanoseconds of 64 bits hold."""
+"""Most seconds before and after 1970 that 64-bit nanoseconds hold."""
 CODECS = {"UNCOMPRESSED": "none", "LZ4_RAW": "lz4", "LZ4_HADOOP": "lz4", "LZO": "snappy", "UNKNOWN": "snappy"}
-"""Codecs that stand in for names that pyarrow reads but does not write."""
+"""Codecs that replace those that pyarrow reads but does not write."""
 
 
 class ParquetFormat(ColumnarFormat):
@@ -103,12 +103,12 @@ class ParquetFile(ColumnarFile):
                 yield pa.Table.from_batches([batch], self.schema)
 
     def _check_times(self, units: Sequence[int]) -> None:
-        """Refuse an INT96 timestamp that nanoseconds of 64 bits cannot hold: pyarrow would give another, and no error.
+        """Refuse an INT96 timestamp beyond 64-bit nanoseconds: pyarrow would silently give another.
 
         Raises
         ------
         DataError
-            With the first column that has one.
+            Names the first column that has one.
         """
         leaves = [self._file.schema.column(place) for place in range(len(self._file.schema))]
         names = [leaf.path for leaf in leaves if leaf.physical_type == "INT96"]
@@ -156,7 +156,7 @@ class ParquetFile(ColumnarFile):
 
 
 def _leaf(values: pa.Array) -> pa.Array:
-    """Return the one column of plain values within a nested one."""
+    """Return the only leaf column within a nested one."""
     while pa.types.is_nested(values.type):
         if pa.types.is_struct(values.type):
             [values] = values.flatten()
@@ -166,7 +166,7 @@ def _leaf(values: pa.Array) -> pa.Array:
 
 
 def list_options(file: pq.ParquetFile) -> dict[str, Any]:
-    """Return the options of pyarrow's writer that a parquet file was written with, as far as its footer tells."""
+    """Return the options of pyarrow's writer that wrote a parquet file, as far as its footer shows."""
     metadata = file.metadata
     # Earlier versions turn ns into us and uint32 into int64.
     options: dict[str, Any] = {"version": "2.6", "store_schema": b"ARROW:schema" in (metadata.metadata or {})}
@@ -193,6 +193,6 @@ def list_options(file: pq.ParquetFile) -> dict[str, Any]:
 
 
 def _list_set(is_set: dict[str, bool]) -> bool | list[str]:
-    """Return the columns that have a property; true or false if they all agree."""
+    """Return the columns that have a property; true or false if all agree."""
     chosen = [name for name, value in is_set.items() if value]
     return chosen if chosen and len(chosen) < len(is_set) else bool(chosen)

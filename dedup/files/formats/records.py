@@ -1,4 +1,4 @@
-"""Formats of lines and records as bytes: it is known where each begins and ends, so no parser is asked twice."""
+"""Formats of lines and records as bytes: their bounds are known, so no parser is asked twice."""
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -30,9 +30,9 @@ from dedup.files.systems import redact
 BLOCK_BYTES = 1 << 19
 """Bytes read at a time."""
 SAMPLED_BYTES = 1 << 20
-"""Bytes read from the beginning of a file of which the content is guessed."""
+"""Bytes read from the beginning of a file whose content is guessed."""
 BETTER = 1.25
-"""Factor by which another method, or more effort, may have made lines smaller than zstd makes them."""
+"""Factor by which a better compression than zstd may have shrunk lines."""
 BOM = b"\xef\xbb\xbf"
 NEWLINE, RETURN, QUOTE, COMMA, SPACES = 10, 13, 34, 44, b" \t\r\n"
 SHOWN_LENGTH = 60
@@ -52,12 +52,12 @@ class Block:
     ends: NDArray[np.int64]
     rows: NDArray[np.int64]
     line: int
-    """Lines of the file, or of the split, before this block."""
+    """Lines of the file, or of the split, before the block."""
     commas: NDArray[np.int64] | None = None
     """Commas between the cells of each record of CSV."""
 
     def choose(self, rows: NDArray[np.int64] | None) -> list[int]:
-        """Return the places of those records that are among `rows`, ascending; of all for None."""
+        """Return the ascending places of the records that are among `rows`; all for None."""
         if rows is None or not len(self.rows):
             return list(range(len(self.rows)))
         first, last = np.searchsorted(rows, [self.rows[0], self.rows[-1] + 1])
@@ -73,7 +73,7 @@ class Block:
         return b"".join(self.data[self.begins[place] : self.ends[place]] for place in places)
 
     def exchange(self, records: Mapping[int, bytes]) -> bytes:
-        """Return all bytes, blank lines included, with others in place of the records at some places."""
+        """Return all bytes, blank lines included, with the records at some places replaced."""
         parts, begin = [], 0
         for place in sorted(records):
             parts += [self.data[begin : self.begins[place]], records[place]]
@@ -82,29 +82,29 @@ class Block:
 
 
 Eraser: TypeAlias = Callable[[bytes, Sequence[int], Sequence[int]], bytes]
-"""Deletion of spans, by their begins and ends in ascending order, from the text of a record; other bytes stay."""
+"""Deletion of spans, given by their ascending begins and ends, from the text of a record; other bytes stay."""
 
 
 class RecordFormat(RowFormat):
-    """A format whose files are read as `Block`."""
+    """Format whose files are read as `Block`."""
 
     is_compressible: ClassVar = True
     can_reject: ClassVar = True
 
     @abstractmethod
     def read_blocks(self, stream: Stream) -> Iterator[Block]:
-        """Read the records of a file; that of a header has a number below 0."""
+        """Read the records of a file; a header's number is below 0."""
 
     @abstractmethod
     def open_eraser(self, file: File, column: str) -> Eraser:
-        """Return what deletes spans from the texts of a column of a file."""
+        """Return the function that deletes spans from the texts of a column of a file."""
 
     @abstractmethod
     def add_notes(self, file: File, records: Iterable[bytes], rows: Rows, notes: pa.Table) -> Iterator[bytes]:
-        """Return records of these numbers with further columns at their ends."""
+        """Return records of these numbers with columns added at their ends."""
 
     def look(self, file: File, text_column: str) -> Guess:
-        """See `Format.look`: the first megabyte tells the length of records, and how much compression makes of them."""
+        """Guess from the first megabyte: it shows the length of records, and the effect of compression."""
         with damaged(file), open_bytes(file) as stream:
             begin = stream.read(SAMPLED_BYTES)
         ratio = BETTER * len(begin) / len(pa.compress(begin, "zstd")) if file.compression else 1
@@ -139,13 +139,13 @@ class RecordFormat(RowFormat):
 
 
 def _erase(block: Block, edits: Edits, erase: Eraser) -> dict[int, bytes]:
-    """Return the records of a block that lose spans, by their places in it, as they are written then."""
+    """Return the records of a block that lose spans, by their places in it, as they will be written."""
     places = [place for place, row in enumerate(block.rows.tolist()) if row in edits.spans]
     return {place: erase(block.join([place]), *edits.spans[int(block.rows[place])]) for place in places}
 
 
 def find_line(file: File, block: Block, record: int, begin: int) -> int:
-    """Return the line of its file, from 1, on which a record begins that was read from a range that begins here."""
+    """Return the line of its file, from 1, on which a record begins, for a range read from this byte on."""
     line = block.line + block.data.count(b"\n", 0, int(block.begins[record])) + 1
     if begin:
         with open_bytes(file) as stream:
@@ -181,7 +181,7 @@ def reject(file: File, block: Block, record: int, begin: int, reason: str, *, on
 
 
 def is_past(block: Block, rows: Rows | None) -> bool:
-    """Tell whether all rows wanted lie before a block; not of None, for all rows."""
+    """Tell whether all wanted rows lie before a block; false for None, which wants all."""
     return rows is not None and len(rows) > 0 and len(block.rows) > 0 and bool(rows[-1] < block.rows[0])
 
 

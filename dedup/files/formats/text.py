@@ -1,4 +1,4 @@
-"""Text, one document a file, known by its path."""
+"""Plain text, one document a file, whose id is its path."""
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, ClassVar
@@ -91,7 +91,7 @@ class TextFormat(Format):
 
 
 def _read(file: File) -> pa.Array:
-    """Return the one text of a file, with U+FFFD for what is no UTF-8."""
+    """Return the one text of a file; bytes that are no UTF-8 become U+FFFD."""
     with damaged(file), open_bytes(file) as stream:
         content = b"".join(iter(lambda: stream.read(BLOCK_BYTES), b""))
     return to_text(pa.array([content], pa.large_binary()))

@@ -69,7 +69,7 @@ def fold(
 ) -> int:
     """Normalise documents; return the bytes of the words that are left to the Unicode database.
 
-    -1: there is too little room for characters that take more than GROWTH times their bytes, which are rare.
+    Returns -1 without room for characters that take more than GROWTH times their bytes, which are rare.
 
     Parameters
     ----------

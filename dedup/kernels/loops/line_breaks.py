@@ -10,7 +10,7 @@ LINE_FEED = 0x0A
 
 @compiled
 def is_space(text: Bytes, position: int, width: int) -> Any:  # noqa: ANN401 - a flag, Python's or NumPy's
-    """Tell whether a character of so many bytes is white space, as by `str.isspace`."""
+    """Tell whether a character of this width is white space, as by `str.isspace`; bytes."""
     first = text[position]
     if width == 1:
         return first == 0x20 or 0x09 <= first <= 0x0D or 0x1C <= first <= 0x1F
@@ -38,7 +38,7 @@ def cut(
     limits: Integers,
     bounds: Integers,
 ) -> int:
-    """Cut documents; return how many lines there are of at least so many characters between white space.
+    """Cut documents; return the number of lines with enough characters between white space.
 
     Parameters
     ----------

@@ -11,13 +11,13 @@ HALF = np.uint64(32)
 CHUNK = 512
 """Shingles hashed before any is put into its row: apart from the random writes, the compiler hashes eight at once."""
 MOST_BITS = 14
-"""Leading bits that a set is sorted by at once: the counts stay in the first two caches."""
+"""Leading bits by which a set is sorted at once: the counts stay in the first two caches."""
 LUMP = 32
-"""Values of equal leading bits, at most, that are left to the insertion alone."""
+"""Most values of equal leading bits that are left to insertion alone."""
 GAPS = 1750, 701, 301, 132, 57, 23, 10, 4
-"""M. Ciura: Best increments for the average case of Shellsort. FCT 2001."""
+"""Increments of Shellsort; M. Ciura: Best increments for the average case of Shellsort. FCT 2001."""
 LARGE = 1 << 12
-"""Values from which sorting digit by digit is quicker than by these."""
+"""Least number of values for which sorting digit by digit is quicker than Shellsort."""
 DIGIT_BITS = 11
 DIGIT = np.uint64((1 << DIGIT_BITS) - 1)
 
@@ -29,7 +29,7 @@ def shingle_document(tokens: Hashes, start: int, end: int, weights: Hashes, shin
     Parameters
     ----------
     weights
-        Of the last token, the one before it, and so on, as many as a shingle has.
+        Weights of a shingle's tokens, the last token's first.
     shingles
         Takes them from `count` on, at most as many as there are tokens.
     """

@@ -57,7 +57,7 @@ def index(shingles: Hashes, offsets: Integers, floor: float) -> PrefixIndex:
 def search(
     indexed: PrefixIndex, shingles: Hashes, offsets: Integers
 ) -> Iterator[tuple[Integers, Integers, npt.NDArray[np.float64]]]:
-    """Yield all pairs of an indexed set and another at or above the floor; their numbers and exact Jaccard.
+    """Yield all pairs of an indexed set and another at or above the floor: numbers and exact Jaccard.
 
     A set with Jaccard t to another holds at least t times its own size of shingles that the other has. So sets with
     fewer known shingles than that go first, most of a corpus when the index is of a sample, and their leading bits

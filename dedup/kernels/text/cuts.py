@@ -17,11 +17,11 @@ class Fitted(NamedTuple):
 
     begin: int
     end: int
-    """The token after the last; `begin` if nothing is left."""
+    """Token after the last; `begin` if nothing is left."""
     first: int
-    """The first character."""
+    """First character."""
     last: int
-    """The character after the last."""
+    """Character after the last."""
 
 
 def fit(

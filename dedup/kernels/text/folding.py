@@ -93,7 +93,7 @@ def tabulate(normalise: Callable[[str], str], table: bytes, *, lower: bool) -> F
     table
         Replacement of each byte of ASCII in a token, 0 for separators; the normalisation may leave these as they are.
     lower
-        Whether it includes lower case, for which a sigma needs its neighbours.
+        Whether the normalisation includes lower case, which for a sigma depends on its neighbours.
     """
     # Characters in no block of Unicode's are unsafe.
     every = np.full(POINT_COUNT, UNSAFE, dtype=np.uint8)

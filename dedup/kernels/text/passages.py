@@ -89,7 +89,7 @@ def roll(tokens: Hashes, offsets: Integers, size: int, tokenizer: Tokenizer) -> 
     Returns
     -------
     uint64 [tokens]
-        Of the window that begins at each token; 0 where none does.
+        Hash of the window that begins at each token; 0 where none does.
     """
     base = (weigh(1, tokenizer.seed, tokenizer.key)[0] & ~LOWEST) | FIVE
     hashes = np.zeros(tokens.size, dtype=np.uint64)

@@ -15,7 +15,7 @@ class TokenPlaces(NamedTuple):
     begins: Integers
     """First character of each token in its text; int64 [tokens]."""
     ends: Integers
-    """The character after the last. A character that is of two tokens, with the marks on it, is of both as a whole."""
+    """Character after the last of each token; a character of two tokens, with its marks, belongs to both as a whole."""
     offsets: Integers
     """Text i owns the tokens from `offsets[i]` to `offsets[i + 1]`; int64 [n + 1]."""
     digested: Bytes
@@ -47,7 +47,7 @@ class Tokenizer(Protocol):
 
     @property
     def key(self) -> bytes:
-        """Secret without which nobody can tell which hashes collide; 64 bytes at most, empty for none."""
+        """Secret without which nobody can find colliding hashes; at most 64 bytes, empty for none."""
 
     def hash(self, texts: pa.Array) -> tuple[Hashes, Integers]:
         """Hash the tokens of every text.
