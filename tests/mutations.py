@@ -917,7 +917,7 @@ MUTATIONS = (
     Mutation(
         "contained-in-unsure",
         "A document goes for certain only if one contains it that nothing else may contain.",
-        "layers/including.py",
+        "layers/inclusion.py",
         'pc.equal(pc.list_value_length(batch["others"]), 0)',
         'pc.greater_equal(pc.list_value_length(batch["others"]), 0)',
         ("layers/test_containment.py",),
@@ -925,7 +925,7 @@ MUTATIONS = (
     Mutation(
         "chain-of-inclusions",
         "No document is compared with one that goes for certain.",
-        "layers/including.py",
+        "layers/inclusion.py",
         "is_claim & ~follows & (places < most)",
         "is_claim & (places < most)",
         ("layers/test_containment.py",),

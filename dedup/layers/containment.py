@@ -13,9 +13,9 @@ from dedup.kernels.runs.groups import join_groups
 from dedup.kernels.sets import containment
 from dedup.kernels.sets.jaccard import BINS
 from dedup.kernels.text.tokenizer import Tokenizer
-from dedup.layers import including
+from dedup.layers import inclusion
 from dedup.layers.copies import OWNER, Choice, name_owners, spare
-from dedup.layers.including import LARGER, RANKED
+from dedup.layers.inclusion import LARGER, RANKED
 from dedup.layers.layer import Found, to_edges
 from dedup.layers.ordering import ordered, rank_documents
 from dedup.settings.layers import Containment
@@ -50,32 +50,32 @@ class ContainmentLayer:
         documents = describe(
             engine,
             "documents",
-            partial(including.shingle_batch, shingle_size=self.shingle_size, tokenizer=self.tokenizer),
-            including.SETS,
+            partial(inclusion.shingle_batch, shingle_size=self.shingle_size, tokenizer=self.tokenizer),
+            inclusion.SETS,
         )
         claims = self._claim(engine, documents)
-        heads = self._ask(engine, "heads", claims, partial(including.name_heads, most=settings.max_larger))
+        heads = self._ask(engine, "heads", claims, partial(inclusion.name_heads, most=settings.max_larger))
         first = self._compare(engine, "heads", heads)
         edges = self._select_edges(engine, first)
         contained = engine.concat(
-            engine.map(heads, including.note_sure, including.CONTAINED),
-            engine.map(edges, including.note_contained, including.CONTAINED),
+            engine.map(heads, inclusion.note_sure, inclusion.CONTAINED),
+            engine.map(edges, inclusion.note_contained, inclusion.CONTAINED),
         )
         gone = engine.group(
             "gone",
             contained,
             Shuffle(
-                emitted=including.CONTAINED,
+                emitted=inclusion.CONTAINED,
                 by=["larger_id"],
                 order=["role"],
-                work=including.find_gone,
-                schema=including.GONE,
+                work=inclusion.find_gone,
+                schema=inclusion.GONE,
             ),
         )
         paired = engine.concat(
-            self._pair(engine, claims, gone), engine.map(claims, including.note_done, including.PAIRED)
+            self._pair(engine, claims, gone), engine.map(claims, inclusion.note_done, inclusion.PAIRED)
         )
-        others = self._ask(engine, "others", paired, including.name_both)
+        others = self._ask(engine, "others", paired, inclusion.name_both)
         if not engine.measure(others)["rows"]:
             return self._elect(engine, documents, heads, first, edges)
         second = self._compare(engine, "others", others)
@@ -91,12 +91,12 @@ class ContainmentLayer:
             "shared",
             documents,
             Shuffle(
-                emit=including.list_shingles,
-                emitted=including.HELD,
+                emit=inclusion.list_shingles,
+                emitted=inclusion.HELD,
                 by=["shingle"],
                 order=["doc_id"],
-                work=including.count_holders,
-                schema=including.SHARED,
+                work=inclusion.count_holders,
+                schema=inclusion.SHARED,
                 repeated=True,
             ),
         )
@@ -104,24 +104,24 @@ class ContainmentLayer:
         ranked = rank_documents(engine, engine.select(documents, *keys.names), keys, self.choice.rules)
         prefixes = engine.group(
             "prefixes",
-            engine.concat(shared, engine.map(ranked, including.note_ranks, including.SHARED)),
+            engine.concat(shared, engine.map(ranked, inclusion.note_ranks, inclusion.SHARED)),
             Shuffle(
-                emitted=including.SHARED,
+                emitted=inclusion.SHARED,
                 by=["doc_id"],
                 order=["holders", "shingle"],
-                work=partial(including.choose_prefixes, threshold=settings.threshold, least=settings.min_shingles),
-                schema=including.PREFIXES,
+                work=partial(inclusion.choose_prefixes, threshold=settings.threshold, least=settings.min_shingles),
+                schema=inclusion.PREFIXES,
             ),
         )
         return engine.group(
             "claims",
             prefixes,
             Shuffle(
-                emitted=including.PREFIXES,
+                emitted=inclusion.PREFIXES,
                 by=["shingle"],
                 order=["turn", "rank"],
-                work=partial(including.claim, most=settings.max_larger),
-                schema=including.CLAIMS,
+                work=partial(inclusion.claim, most=settings.max_larger),
+                schema=inclusion.CLAIMS,
             ),
         )
 
@@ -130,26 +130,26 @@ class ContainmentLayer:
         left = engine.group(
             "open",
             engine.concat(
-                engine.map(claims, including.note_claims, including.OPEN),
-                engine.map(gone, including.note_out, including.OPEN),
+                engine.map(claims, inclusion.note_claims, inclusion.OPEN),
+                engine.map(gone, inclusion.note_out, inclusion.OPEN),
             ),
             Shuffle(
-                emitted=including.OPEN,
+                emitted=inclusion.OPEN,
                 by=["doc_id"],
                 order=["role"],
-                work=partial(including.open_claims, most=self.settings.max_larger),
-                schema=including.LEFT,
+                work=partial(inclusion.open_claims, most=self.settings.max_larger),
+                schema=inclusion.LEFT,
             ),
         )
         return engine.group(
             "paired",
             left,
             Shuffle(
-                emitted=including.LEFT,
+                emitted=inclusion.LEFT,
                 by=["shingle"],
                 order=["place"],
-                work=including.pair,
-                schema=including.PAIRED,
+                work=inclusion.pair,
+                schema=inclusion.PAIRED,
             ),
         )
 
@@ -160,22 +160,22 @@ class ContainmentLayer:
             rows,
             Shuffle(
                 emit=emit,
-                emitted=including.PAIRED,
+                emitted=inclusion.PAIRED,
                 by=["doc_id"],
                 order=["other_id", "missed"],
-                work=including.join_pairs,
-                schema=including.ASKED,
+                work=inclusion.join_pairs,
+                schema=inclusion.ASKED,
             ),
         )
 
     def _compare(self, engine: Engine[Rows], name: str, asked: Rows) -> Rows:
         """Compare the pairs."""
-        sets_schema, sent, compared_schema = including.name_schemas(engine.id_type)
+        sets_schema, sent, compared_schema = inclusion.name_schemas(engine.id_type)
         sets = engine.fetch(
             f"{name}_sets",
             asked,
             partial(
-                including.shingle_again, shingle_size=self.shingle_size, tokenizer=self.tokenizer, schema=sets_schema
+                inclusion.shingle_again, shingle_size=self.shingle_size, tokenizer=self.tokenizer, schema=sets_schema
             ),
             sets_schema,
         )
@@ -183,36 +183,36 @@ class ContainmentLayer:
             f"{name}_compared",
             sets,
             Shuffle(
-                emit=partial(including.send_sets, schema=sent),
+                emit=partial(inclusion.send_sets, schema=sent),
                 emitted=sent,
                 by=["to"],
                 order=["turn", "doc_id"],
-                work=partial(including.compare, schema=compared_schema),
+                work=partial(inclusion.compare, schema=compared_schema),
                 schema=compared_schema,
             ),
         )
 
     def _select_edges(self, engine: Engine[Rows], compared: Rows) -> Rows:
         """Return the pairs of which one contains the other."""
-        *_, schema = including.name_schemas(engine.id_type)
-        return engine.map(compared, partial(including.select_edges, threshold=self.settings.threshold), schema)
+        *_, schema = inclusion.name_schemas(engine.id_type)
+        return engine.map(compared, partial(inclusion.select_edges, threshold=self.settings.threshold), schema)
 
     def _elect(self, engine: Engine[Rows], documents: Rows, asked: Rows, compared: Rows, edges: Rows) -> Found[Rows]:
         """Choose who goes."""
-        *_, compared_schema = including.name_schemas(engine.id_type)
+        *_, compared_schema = inclusion.name_schemas(engine.id_type)
         binned = engine.group(
             "bins",
             compared,
             Shuffle(
-                emit=including.bin_pairs,
-                emitted=including.BINNED,
+                emit=inclusion.bin_pairs,
+                emitted=inclusion.BINNED,
                 by=["bin"],
                 order=["pairs"],
                 work=partial(add_groups, by=["bin"], sums=["pairs"], firsts=[]),
-                schema=including.BINNED,
+                schema=inclusion.BINNED,
             ),
         )
-        links = engine.map(edges, including.to_links, including.LINKS)
+        links = engine.map(edges, inclusion.to_links, inclusion.LINKS)
         components = engine.connect("components", links, engine.measure(links)["rows"])
         connected = engine.join(edges, components, "doc_id")
         schema = arrow.removals(engine.id_type)
@@ -229,17 +229,17 @@ class ContainmentLayer:
             ),
         )
         removals = spare(engine, elected, self.choice.per_source)
-        missing = engine.map(asked, including.select_missing, including.MISSING)
-        gone = engine.map(removals, including.note_gone, including.MISSING)
+        missing = engine.map(asked, inclusion.select_missing, inclusion.MISSING)
+        gone = engine.map(removals, inclusion.note_gone, inclusion.MISSING)
         left = engine.group(
             "uncompared",
             engine.concat(missing, gone),
             Shuffle(
-                emitted=including.MISSING,
+                emitted=inclusion.MISSING,
                 by=["doc_id"],
                 order=["missed"],
-                work=including.take_left,
-                schema=including.MISSING,
+                work=inclusion.take_left,
+                schema=inclusion.MISSING,
             ),
         )
         bins = [0] * BINS
@@ -274,7 +274,7 @@ def elect(edges: pa.RecordBatch, choice: Choice, schema: pa.Schema) -> pa.Record
     Parameters
     ----------
     edges
-        As `including.compare` makes them, those that reach the threshold, of whole components; at least one.
+        As `inclusion.compare` makes them, those that reach the threshold, of whole components; at least one.
     """
     names = ["doc_id", "size", *RANKED]
     others = edges.select([LARGER + name for name in names]).rename_columns(names)

@@ -12,7 +12,7 @@ from dedup.kernels.runs.counting import add_groups
 from dedup.kernels.text.grams import GramIndex
 from dedup.kernels.text.matches import KnownGrams
 from dedup.kernels.text.tokenizer import Tokenizer
-from dedup.layers import matching
+from dedup.layers import gram_hits
 from dedup.layers.layer import Found
 from dedup.layers.prompts import Prompts, choose, tell_common, tell_sets
 from dedup.settings.layers import Contamination
@@ -30,7 +30,7 @@ class ContaminationLayer:
     tokenizer: Tokenizer
     prompts: Prompts
     broadcast: int = BROADCAST_GRAMS
-    name: str = matching.NAME
+    name: str = gram_hits.NAME
 
     def find(self, engine: Engine[Rows]) -> Found[Rows]:
         """Search the documents: DOCUMENTS -> SPANS, REMOVALS.
@@ -48,11 +48,11 @@ class ContaminationLayer:
                 hits,
                 Shuffle(
                     emit=emit,
-                    emitted=matching.HITS,
+                    emitted=gram_hits.HITS,
                     by=["number"],
                     order=["doc_id"],
-                    work=matching.count_documents,
-                    schema=matching.COUNTED,
+                    work=gram_hits.count_documents,
+                    schema=gram_hits.COUNTED,
                 ),
             )
         )
@@ -60,17 +60,17 @@ class ContaminationLayer:
         placed = self._place(engine, hits, emit, known)
         matched = self._count_texts(engine, placed, known)
         details = {
-            "documents": matched.get(matching.EVERY, {"documents": 0})["documents"],
+            "documents": matched.get(gram_hits.EVERY, {"documents": 0})["documents"],
             "sets": tell_sets(prompts, token_counts, matched, settings.match_tokens),
             "common": tell_common(prompts, known, counted, occurrences, self.tokenizer),
             "common_count": int(np.count_nonzero(known.is_common)),
         }
         names = {text: prompts.name(text) for text in np.unique(known.texts).tolist()}
-        spans = engine.map(placed, partial(matching.list_spans, names=names), arrow.SPANS)
+        spans = engine.map(placed, partial(gram_hits.list_spans, names=names), arrow.SPANS)
         removals = None
         if settings.action == "drop":
             schema = arrow.removals(engine.id_type)
-            removals = engine.map(placed, partial(matching.list_removals, schema=schema), schema)
+            removals = engine.map(placed, partial(gram_hits.list_removals, schema=schema), schema)
         return Found(
             documents=documents,
             removals=removals,
@@ -81,41 +81,43 @@ class ContaminationLayer:
 
     def _search(self, engine: Engine[Rows], index: GramIndex) -> tuple[Rows, Rows, Work]:
         """Return all documents, their grams that are in the index, and what makes HITS of these."""
-        read = partial(matching.read, known=index.filter, size=self.settings.match_tokens, tokenizer=self.tokenizer)
+        read = partial(gram_hits.read, known=index.filter, size=self.settings.match_tokens, tokenizer=self.tokenizer)
         if index.high.size <= self.broadcast:
-            documents = describe(engine, "documents", partial(read, index=index), matching.NUMBERED)
-            return documents, documents, partial(matching.flatten, schema=matching.HITS)
-        documents = describe(engine, "documents", partial(read, index=None), matching.HASHED)
-        whole = matching.to_rows(index, pa.schema([*arrow.register(engine.id_type), *matching.HASHED]))
+            documents = describe(engine, "documents", partial(read, index=index), gram_hits.NUMBERED)
+            return documents, documents, partial(gram_hits.flatten, schema=gram_hits.HITS)
+        documents = describe(engine, "documents", partial(read, index=None), gram_hits.HASHED)
+        whole = gram_hits.to_rows(index, pa.schema([*arrow.register(engine.id_type), *gram_hits.HASHED]))
         hits = engine.group(
             "hits",
             engine.concat(documents, engine.parallelise("index", whole)),
             Shuffle(
-                emit=matching.send,
-                emitted=matching.SENT,
+                emit=gram_hits.send,
+                emitted=gram_hits.SENT,
                 by=["high", "low"],
                 order=["is_document", "doc_id", "place"],
-                work=matching.join,
-                schema=matching.HITS,
+                work=gram_hits.join,
+                schema=gram_hits.HITS,
             ),
         )
-        return documents, hits, matching.select
+        return documents, hits, gram_hits.select
 
     def _place(self, engine: Engine[Rows], hits: Rows, emit: Work, known: KnownGrams) -> Rows:
         """Return the spans of every document that has some, in characters."""
         is_cut = self.settings.action == "cut"
         find = partial(
-            matching.match_documents, known=known, margin=self.settings.margin * is_cut, with_common=not is_cut
+            gram_hits.match_documents, known=known, margin=self.settings.margin * is_cut, with_common=not is_cut
         )
         matched = engine.group(
             "matched",
             hits,
             Shuffle(
-                emit=emit, emitted=matching.HITS, by=["doc_id"], order=["place"], work=find, schema=matching.MATCHED
+                emit=emit, emitted=gram_hits.HITS, by=["doc_id"], order=["place"], work=find, schema=gram_hits.MATCHED
             ),
         )
-        schema = matching.placed_schema(engine.id_type)
-        return engine.fetch("placed", matched, partial(matching.place, tokenizer=self.tokenizer, schema=schema), schema)
+        schema = gram_hits.placed_schema(engine.id_type)
+        return engine.fetch(
+            "placed", matched, partial(gram_hits.place, tokenizer=self.tokenizer, schema=schema), schema
+        )
 
     def _count_texts(self, engine: Engine[Rows], placed: Rows, known: KnownGrams) -> dict[int, dict[str, Any]]:
         """Return how many documents match a text, a set, known by -2 less its number, and any: and the id of one."""
@@ -127,7 +129,7 @@ class ContaminationLayer:
             "texts",
             placed,
             Shuffle(
-                emit=partial(matching.list_texts, sets=sets, schema=emitted),
+                emit=partial(gram_hits.list_texts, sets=sets, schema=emitted),
                 emitted=emitted,
                 by=["text"],
                 order=["doc_id"],

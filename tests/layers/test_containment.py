@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dedup.kernels.text.unicode_words import UnicodeWords
-from dedup.layers import including
+from dedup.layers import inclusion
 from dedup.layers.containment import ContainmentLayer
 from dedup.layers.copies import Choice
 from dedup.settings.layers import Containment
@@ -36,7 +36,7 @@ def find(texts, choice=CHOICE, shingle_size=1, sources=None, ids=None, **setting
 
 def shingle_of(word):
     """Return the hash of a shingle of one word, as it is sorted by."""
-    [[only]] = including.shingle_batch(
+    [[only]] = inclusion.shingle_batch(
         pa.RecordBatch.from_pydict({"text": [word]}), shingle_size=1, tokenizer=UnicodeWords()
     )["shingles"].to_pylist()
     return only

@@ -1,4 +1,4 @@
-"""What the layer of contamination does to batches of documents and of their grams."""
+"""Work of the layer of contamination on batches of documents and of their grams."""
 
 from collections.abc import Mapping
 from itertools import pairwise

@@ -1,4 +1,4 @@
-"""What the layer of containment does to batches of documents, of their shingles and of pairs."""
+"""Work of the layer of containment on batches of documents, of their shingles and of pairs."""
 
 from collections.abc import Iterator, Mapping
 
