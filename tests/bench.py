@@ -26,7 +26,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dedup.plan.answer import answer
-from dedup.plan.question import Question
+from dedup.plan.question import PlanQuestion
 from dedup.settings.files import load_config
 from tests.bench_growing import measure_growing, to_growing_table
 from tests.bench_processes import read_log, watch
@@ -242,7 +242,7 @@ def divide(runs: Sequence[Mapping[str, Any]], others: Sequence[Mapping[str, Any]
 def plan(folder: Path, documents: int) -> dict[str, int]:
     """Return what dedup plan says of a corpus; generated ones, whose families are small, take a larger sample."""
     sampled = PLANNED if (folder / "truth.parquet").exists() else PLANNED_REAL
-    question = Question(
+    question = PlanQuestion(
         config=load_config(), sample=str(folder / "documents"), sample_documents=sampled, documents=documents
     )
     capacity = answer(question)["capacity"]

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dedup.evaluate.dispatch import evaluate
-from dedup.evaluate.evaluation import Question
+from dedup.evaluate.evaluation import EvaluationQuestion
 from dedup.settings.files import load_config
 
 SECOND = ("lsh.bands=9", "lsh.rows=13")
@@ -28,7 +28,9 @@ def try_sample(path: str, column: str, folder: str, seed: int, sample: int) -> d
     source = str(Path(folder) / f"{seed}.parquet")
     pq.write_table(pa.table({"id": ids, "text": texts}), source)
     one, other = (load_config(None, None, ["input.id_column=id", *more]) for more in ((), SECOND))
-    trials = evaluate(None, Question(inputs=[source], config=one, other=other, sample=sample or len(texts)))["trials"]
+    trials = evaluate(None, EvaluationQuestion(inputs=[source], config=one, other=other, sample=sample or len(texts)))[
+        "trials"
+    ]
     return {
         (name, what): share
         for name, told in trials.items()

@@ -19,7 +19,7 @@ from packaging.requirements import Requirement
 from dedup.cli import plan as cli_plan
 from dedup.cli import run as cli_run
 from dedup.explain.explanation import explain
-from dedup.explain.result import Result
+from dedup.explain.result import PublishedOutput
 from dedup.explain.show import Style, to_text
 from dedup.kernels.curve import probability
 from dedup.report.metrics import METRICS, to_metrics
@@ -75,7 +75,7 @@ def test_the_five_rows_come_out_as_shown(example):
 
 
 def test_an_explanation_is_shown_as_it_is_printed(example):
-    explained = to_text(explain(Result(str(example[0])), "3"), Style())
+    explained = to_text(explain(PublishedOutput(str(example[0])), "3"), Style())
     assert f"```console\n$ scripts/dedup explain example --id 3\n{explained}\n```" in README
 
 

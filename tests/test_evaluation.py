@@ -15,7 +15,7 @@ import dedup.evaluate.corpus
 import dedup.evaluate.sample
 from dedup.errors import ConfigError, DataError, StorageError
 from dedup.evaluate.dispatch import evaluate
-from dedup.evaluate.evaluation import Question, check_comparable
+from dedup.evaluate.evaluation import EvaluationQuestion, check_comparable
 from dedup.evaluate.show import to_table
 from dedup.run import opening
 from dedup.run.job import Job
@@ -53,7 +53,7 @@ def answer(_session, source, tmp_path_factory):
     """Return what an exact search in the whole corpus says of the defaults and of a weak setting."""
     output = str(tmp_path_factory.mktemp("answer") / "out")
     other = load_config(None, None, [*SETTINGS, *WEAK])
-    question = Question(inputs=[source], config=load_config(None, None, SETTINGS), other=other, output=output)
+    question = EvaluationQuestion(inputs=[source], config=load_config(None, None, SETTINGS), other=other, output=output)
     found = evaluate(_session, question)
     assert json.loads((Path(output) / "evaluation.json").read_text("utf-8")) == json.loads(json.dumps(found))
     with pytest.raises(StorageError, match=r"evaluation.json: must not exist yet"):
@@ -151,8 +151,8 @@ def test_shares_and_misses_add_up(answer, truth, corpus):
 def test_a_sample_brings_its_families_along(source, truth, corpus, spark, monkeypatch):
     monkeypatch.setattr(dedup.evaluate.sample, "NEIGHBOURS", 3)
     config = load_config(None, None, SETTINGS)
-    found = evaluate(spark, Question(inputs=[source], config=config, sample=40))
-    again = evaluate(spark, Question(inputs=[source], config=config, sample=40))
+    found = evaluate(spark, EvaluationQuestion(inputs=[source], config=config, sample=40))
+    again = evaluate(spark, EvaluationQuestion(inputs=[source], config=config, sample=40))
 
     assert found["drawn"] == 40
     # Drawn by themselves 40 of so many would keep a pair in 25 and fewer.
@@ -179,7 +179,7 @@ def test_the_answer_without_spark_is_that_with_it(*, source, labels, corpus, spa
             pq.write_table(pa.table({**rows, "id": [*rows["id"]]}), f"{source}/{part}.parquet", row_group_size=20)
     given = {"planted": {"planted": 30}, "pairs": {"pairs": labels[0]}, "sample": {"sample": 40}}.get(kind, {})
     settings = {"config": load_config(None, None, SETTINGS), "other": load_config(None, None, [*SETTINGS, *WEAK])}
-    question = Question(inputs=[source], **settings, **given)
+    question = EvaluationQuestion(inputs=[source], **settings, **given)
 
     found, expected = evaluate(None, question), evaluate(spark, question)
 
@@ -191,7 +191,9 @@ def test_the_answer_without_spark_is_that_with_it(*, source, labels, corpus, spa
 
 
 def test_planted_copies_are_the_truth_where_wanted(source, spark):
-    found = evaluate(spark, Question(inputs=[source], config=load_config(None, None, SETTINGS), planted=60, sample=30))
+    found = evaluate(
+        spark, EvaluationQuestion(inputs=[source], config=load_config(None, None, SETTINGS), planted=60, sample=30)
+    )
     first = found["trials"]["first"]
 
     assert (found["truth"], found["planted"], found["pairs"]) == ("planted copies", 60, 60)
@@ -203,7 +205,7 @@ def test_planted_copies_are_the_truth_where_wanted(source, spark):
 
 def test_labelled_pairs_are_the_truth_where_given(source, labels, spark):
     path, true = labels
-    found = evaluate(spark, Question(inputs=[source], config=load_config(None, None, SETTINGS), pairs=path))
+    found = evaluate(spark, EvaluationQuestion(inputs=[source], config=load_config(None, None, SETTINGS), pairs=path))
     first = found["trials"]["first"]
 
     assert (found["truth"], found["pairs"], found["pairs_unknown"]) == ("labelled pairs", len(true) + 1, 3)
@@ -234,7 +236,9 @@ def test_labels_of_other_documents_are_refused(source, spark, tmp_path):
     with pytest.raises(DataError, match=r"evaluation.labeled_pairs: must hold duplicates of the input \(got 1, "):
         run(spark, Job(inputs=[source], output=str(tmp_path / "nobody"), config=config))
     with pytest.raises(DataError, match=r"--pairs .*: must hold pairs of the input \(got 1, "):
-        evaluate(spark, Question(inputs=[source], config=load_config(None, None, SETTINGS), pairs=str(nobody)))
+        evaluate(
+            spark, EvaluationQuestion(inputs=[source], config=load_config(None, None, SETTINGS), pairs=str(nobody))
+        )
 
 
 def test_the_table_says_what_was_found_and_cannot_command_the_terminal(answer):
@@ -276,7 +280,7 @@ def test_settings_that_share_signatures_may_differ_in_all_else():
 def test_an_answer_is_not_written_into_what_is_read(tmp_path):
     pq.write_table(pa.table({"id": [1], "text": ["a text"]}), tmp_path / "a.parquet")
     for inputs in ([str(tmp_path)], [f"{tmp_path}/*.json", f"{tmp_path}/a.parquet"]):
-        question = Question(inputs=inputs, config=load_config(None, None, SETTINGS), output=str(tmp_path))
+        question = EvaluationQuestion(inputs=inputs, config=load_config(None, None, SETTINGS), output=str(tmp_path))
         with pytest.raises(StorageError, match=r"evaluation\.json: must lie apart from every input"):
             evaluate(None, question)
 
@@ -307,7 +311,7 @@ def write_chain(folder, length=20):
 
 
 def test_components_come_along_whole(tmp_path, monkeypatch):
-    question = Question(inputs=[write_chain(tmp_path)], config=load_config(None, None, SETTINGS), sample=1)
+    question = EvaluationQuestion(inputs=[write_chain(tmp_path)], config=load_config(None, None, SETTINGS), sample=1)
     found = evaluate(None, question)
 
     assert (found["drawn"], found["alike"], found["left_open"]) == (1, 19, 0)

@@ -16,7 +16,7 @@ from dedup.cli import explain as cli
 from dedup.errors import ConfigError, DataError, StorageError
 from dedup.explain.comparison import compare, tell_verdict
 from dedup.explain.explanation import explain, list_top
-from dedup.explain.result import Result
+from dedup.explain.result import PublishedOutput
 from dedup.explain.show import Style, to_json, to_tables, to_text
 from dedup.kernels.text.unicode_words import UnicodeWords
 from dedup.run.job import Job
@@ -53,7 +53,7 @@ def output(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def result(output):
-    return Result(str(output))
+    return PublishedOutput(str(output))
 
 
 def similarity(left, right):
@@ -207,13 +207,13 @@ def test_without_texts_the_chain_is_there_still(altered):
     [file] = (altered / "kept").glob("*.parquet")
     pq.write_table(pq.read_table(file).select(["id"]), file)
 
-    found = explain(Result(str(altered)), "step 24")
+    found = explain(PublishedOutput(str(altered)), "step 24")
     assert found.chain[-1].right_id == "step 0"
     assert [pair.comparison for pair in found.chain] == [None] * len(found.chain)
     assert found.notes == ('texts are not compared: they are not in an output of mode "ids"',)
-    assert explain(Result(str(altered)), "other").fate == "kept"
+    assert explain(PublishedOutput(str(altered)), "other").fate == "kept"
     with pytest.raises(DataError, match="must be the id of a document"):
-        explain(Result(str(altered)), "nobody")
+        explain(PublishedOutput(str(altered)), "nobody")
 
 
 def test_a_changed_text_is_noticed(altered):
@@ -221,7 +221,7 @@ def test_a_changed_text_is_noticed(altered):
     table = pq.read_table(file)
     pq.write_table(table.set_column(1, "text", pa.array(["something else"] * table.num_rows)), file)
 
-    [note] = explain(Result(str(altered)), "step 24").notes
+    [note] = explain(PublishedOutput(str(altered)), "step 24").notes
     assert "is not that of the texts" in note
 
 
@@ -229,9 +229,9 @@ def test_a_folder_that_is_no_output_is_refused(altered, tmp_path):
     (altered / "_SUCCESS").unlink()
     for path in (str(altered), str(tmp_path / "nowhere")):
         with pytest.raises(StorageError, match="must be the output of a finished run"):
-            Result(path)
+            PublishedOutput(path)
     with pytest.raises(StorageError, match="must be on a local disk, s3, gs, abfs or hdfs"):
-        Result("nonsense://bucket/out")
+        PublishedOutput("nonsense://bucket/out")
 
 
 def test_verdicts_name_what_kept_similar_documents_apart():
@@ -253,7 +253,7 @@ def test_rows_of_json_lines_are_found_by_their_digests(tmp_path):
     lines = [{"text": text, "n": 1, "made": "2020-01-01"}, {"text": text + " end", "n": None}, {"text": "alone\ttab"}]
     (tmp_path / "in.jsonl").write_text("".join(json.dumps(line) + "\n" for line in [*lines, lines[2]]))
     run_in_memory(Job(inputs=[str(tmp_path / "in.jsonl")], output=str(tmp_path / "out"), config=load_config()))
-    result = Result(str(tmp_path / "out"))
+    result = PublishedOutput(str(tmp_path / "out"))
     [near, equal] = sorted(result.duplicates.to_pylist(), key=lambda row: row["kind"] == "identical")
 
     found = explain(result, near["id"])
@@ -266,7 +266,7 @@ def test_rows_of_json_lines_are_found_by_their_digests(tmp_path):
 
 def test_the_command_answers_and_refuses(output, capsys):
     assert cli.main([str(output), "--id", "step 24"]) == 0
-    assert capsys.readouterr().out == to_text(explain(Result(str(output)), "step 24"), Style()) + "\n"
+    assert capsys.readouterr().out == to_text(explain(PublishedOutput(str(output)), "step 24"), Style()) + "\n"
     assert cli.main([str(output), "--top", "3", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["largest"]
     assert cli.main([str(output), "--id", "no\nbody"]) == 2
@@ -303,6 +303,6 @@ def test_integer_ids_are_asked_for_as_integers(altered):
         pq.write_table(table.set_column(0, "id", pa.array(range(table.num_rows), pa.int64())), file)
 
     with pytest.raises(ConfigError, match=r"--id: id must be an integer, as in .* \(got 'x'\)"):
-        explain(Result(str(altered)), "x")
+        explain(PublishedOutput(str(altered)), "x")
     with pytest.raises(ConfigError, match=r"--id: must be a Unicode string \(got \"\udcff\"\)"):
-        explain(Result(str(altered)), "\udcff")
+        explain(PublishedOutput(str(altered)), "\udcff")

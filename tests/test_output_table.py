@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from dedup.api import deduplicate
 from dedup.errors import AlertError, ConfigError, SchemaError, StorageError
-from dedup.explain.result import Result
+from dedup.explain.result import PublishedOutput
 from dedup.run import catalog
 from dedup.run.growing import Growth, check_settings
 from dedup.run.job import Job
@@ -163,4 +163,4 @@ def test_removals_are_explained_without_the_texts_that_spark_has(rows, tmp_path)
     found = run(rows, tmp_path / "out")
     gone = found.duplicates.first()["id"]
 
-    assert Result(str(tmp_path / "out")).find([gone]) == {}
+    assert PublishedOutput(str(tmp_path / "out")).find([gone]) == {}

@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 import dedup.run.spreading
 from dedup.engine import spark as spark_engine
 from dedup.errors import AlertError, StorageError
-from dedup.explain.result import Result
+from dedup.explain.result import PublishedOutput
 from dedup.files.storage import Storage as FileStorage
 from dedup.kernels.curve import NEAR_MISS
 from dedup.kernels.hashing import key_fingerprint
@@ -231,7 +231,7 @@ def test_equal_rows_without_an_id_column_leave_one(spark, tmp_path):
     assert Counter(row["text"] for row in annotated if row["dedup_kept"]) == Counter(kept)
     assert not (tmp_path / "all" / "removed").exists()
     for name in ("out", "all"):
-        result = Result(str(tmp_path / name))
+        result = PublishedOutput(str(tmp_path / name))
         [near_id] = {row["id"] for row in duplicates if row["jaccard"] < 1}
         assert result.find([near_id, "nobody"])[near_id] in {near, near + " more"}
 
@@ -273,7 +273,9 @@ def test_kept_and_removed_rows_are_the_input_in_its_format(tmp_path, name):
     assert (report["kept"], report["identical"]) == (2, 1)
     assert read_rows(tmp_path / "out" / "kept" / name) == [documents[0], documents[2]]
     assert read_rows(tmp_path / "out" / "removed" / name) == [documents[1]]
-    assert Result(str(tmp_path / "out")).find(["1", "2", "4"]) == {row["id"]: row["text"] for row in documents[:2]}
+    assert PublishedOutput(str(tmp_path / "out")).find(["1", "2", "4"]) == {
+        row["id"]: row["text"] for row in documents[:2]
+    }
 
 
 @pytest.fixture(params=["memory", "spark"])
@@ -321,7 +323,9 @@ def test_text_files_are_documents_and_their_paths_ids(on_either, tmp_path):
         assert (tmp_path / "out" / "kept" / name).exists() != gone
         assert (tmp_path / "out" / "removed" / name).exists() == gone
     paths = [str(folder / name) for name in names]
-    assert Result(str(tmp_path / "out")).find(paths) == {path: Path(path).read_text("utf-8") for path in paths[:3]}
+    assert PublishedOutput(str(tmp_path / "out")).find(paths) == {
+        path: Path(path).read_text("utf-8") for path in paths[:3]
+    }
 
 
 def test_ids_mode_writes_ids_alone(on_either, tmp_path):
@@ -331,7 +335,7 @@ def test_ids_mode_writes_ids_alone(on_either, tmp_path):
     on_either(source, str(tmp_path / "ids"), "output.mode=ids")
     assert rows(str(tmp_path / "ids"), "kept") == [(row[0],) for row in rows(str(tmp_path / "whole"), "kept")]
     assert not (tmp_path / "ids" / "removed").exists()
-    assert Result(str(tmp_path / "ids")).find([row["id"] for row in documents]).keys() == {
+    assert PublishedOutput(str(tmp_path / "ids")).find([row["id"] for row in documents]).keys() == {
         row[0] for row in rows(str(tmp_path / "ids"), "kept")
     }
 

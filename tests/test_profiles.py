@@ -17,9 +17,9 @@ from dedup.cli.explain import main as show_explanation
 from dedup.errors import AlertError, ConfigError, DataError, SchemaError, StorageError
 from dedup.evaluate.evaluation import check_comparable
 from dedup.explain.explanation import explain
-from dedup.explain.result import Result
+from dedup.explain.result import PublishedOutput
 from dedup.plan.answer import answer as plan
-from dedup.plan.question import Question
+from dedup.plan.question import PlanQuestion
 from dedup.run.growing import Growth, add_batch
 from dedup.run.job import Job
 from dedup.run.local import run_in_memory
@@ -265,7 +265,7 @@ def test_what_knows_no_profiles_says_so(tmp_path):
         lambda: add_batch(make_job(folder, tmp_path / "out", given), Growth(store=str(tmp_path / "s"), batch="1")),
         lambda: run_in_memory(make_job(folder, tmp_path / "out", given | {"evaluation.labeled_pairs": "x"})),
         lambda: check_comparable(load_config(settings=given), None),
-        lambda: plan(Question(config=load_config(settings=given))),
+        lambda: plan(PlanQuestion(config=load_config(settings=given))),
     ]
 
     messages = []
@@ -305,7 +305,7 @@ def make_pairs(profile):
 def test_explain_compares_with_the_settings_of_the_profile(tmp_path, capsys):
     rows = [each | {"lang": None, "src": None} for profile in ("py", "html") for each in make_pairs(profile)]
     run_in_memory(make_job(write(tmp_path / "in", rows), tmp_path / "out", {"profile": PROFILES}))
-    result = Result(str(tmp_path / "out"))
+    result = PublishedOutput(str(tmp_path / "out"))
 
     [gone] = result.duplicates.to_pylist()
     removed = explain(result, gone["id"])
@@ -329,7 +329,7 @@ def test_explain_compares_with_the_settings_of_the_profile(tmp_path, capsys):
 def test_explain_says_where_it_cannot_know_the_profile(tmp_path):
     rows = [each | {"lang": None, "src": None} for each in make_pairs("py")]
     run_in_memory(make_job(write(tmp_path / "in", rows), tmp_path / "out", {"profile": PROFILES, "output.mode": "ids"}))
-    result = Result(str(tmp_path / "out"))
+    result = PublishedOutput(str(tmp_path / "out"))
 
     found = explain(result, result.duplicates["id"][0].as_py())
 

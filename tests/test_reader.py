@@ -11,7 +11,7 @@ import pytest
 
 from dedup.errors import ConfigError, DataError, StorageError
 from dedup.evaluate import dispatch
-from dedup.evaluate.evaluation import Question
+from dedup.evaluate.evaluation import EvaluationQuestion
 from dedup.files.listing import list_files
 from dedup.files.storage import Storage, find_result
 from dedup.files.systems import _connect_of
@@ -170,7 +170,7 @@ def test_an_unknown_scheme_is_refused_before_spark_is_started(url):
         add_batch(ask("/in"), Growth(store=url, batch="a"))
     for more in ({"inputs": [url]}, {"inputs": ["/in"], "pairs": url}, {"inputs": ["/in"], "output": url}):
         with pytest.raises(StorageError, match="must be on a local disk, s3, gs, abfs or hdfs"):
-            dispatch.needs_spark(Question(config=load_config(), **more))
+            dispatch.needs_spark(EvaluationQuestion(config=load_config(), **more))
 
 
 def test_a_scheme_that_only_spark_may_know_is_left_to_spark(alone):

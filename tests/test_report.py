@@ -23,7 +23,7 @@ from dedup.display import number, size
 from dedup.errors import StorageError
 from dedup.kernels import frequencies
 from dedup.plan.answer import answer
-from dedup.plan.question import Question
+from dedup.plan.question import PlanQuestion
 from dedup.report.baseline import parse_baseline
 from dedup.report.build import rank_tokens, to_json
 from dedup.report.details import LONGEST, list_details
@@ -565,7 +565,7 @@ def test_what_was_planned_is_what_scripts_plan_says():
     asked = {name.replace("-", "_"): float(value) for name, value in map(str.split, options)}
     asked["documents"] = int(asked["documents"])
     config = load_config(None, None, ["lsh.bands=30", "lsh.rows=6"])
-    capacity = answer(Question(config=config, **asked))["capacity"]
+    capacity = answer(PlanQuestion(config=config, **asked))["capacity"]
 
     assert report["planned"]["removed"] == round(capacity["removed"])
     shuffled = {stage["name"]: round(stage["shuffle_bytes"]) for stage in capacity["stages"]}

@@ -11,7 +11,7 @@ from dedup.files.formats import FORMATS
 from dedup.version import __version__
 
 if TYPE_CHECKING:
-    from dedup.evaluate.evaluation import Question
+    from dedup.evaluate.evaluation import EvaluationQuestion
 
 
 def count(text: str) -> int:
@@ -49,7 +49,7 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     return cli.parse_args(arguments)
 
 
-def _evaluate_on_spark(question: "Question") -> dict[str, Any]:
+def _evaluate_on_spark(question: "EvaluationQuestion") -> dict[str, Any]:
     from dedup.evaluate.dispatch import evaluate  # noqa: PLC0415 - as below
 
     check_extra("engine spark", "spark")
@@ -76,10 +76,10 @@ def main(arguments: Sequence[str]) -> int:
 
     # What evaluates takes a second to import, which a mistake in the settings need not wait for.
     from dedup.evaluate.dispatch import evaluate, needs_spark  # noqa: PLC0415
-    from dedup.evaluate.evaluation import Question, check_comparable  # noqa: PLC0415
+    from dedup.evaluate.evaluation import EvaluationQuestion, check_comparable  # noqa: PLC0415
     from dedup.evaluate.show import to_table  # noqa: PLC0415
 
-    question = Question(
+    question = EvaluationQuestion(
         inputs=options.input,
         config=config,
         other=other,

@@ -39,10 +39,10 @@ def main(arguments: Sequence[str]) -> int:
     options = parse_arguments(arguments)
     # pyarrow and SciPy take half a second to import, which --help need not wait for.
     from dedup.explain.explanation import explain, list_top  # noqa: PLC0415
-    from dedup.explain.result import Result  # noqa: PLC0415
+    from dedup.explain.result import PublishedOutput  # noqa: PLC0415
     from dedup.explain.show import Style, to_json, to_tables, to_text  # noqa: PLC0415
 
-    result = Result(options.output)
+    result = PublishedOutput(options.output)
     terminal = sys.stdout.isatty()
     style = Style(
         width=shutil.get_terminal_size().columns if terminal else Style().width,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from dedup.cli.common import add_settings, command, read_settings
 from dedup.plan.answer import answer
-from dedup.plan.question import Question
+from dedup.plan.question import PlanQuestion
 from dedup.plan.show import to_text
 from dedup.version import __version__
 
@@ -67,6 +67,6 @@ def main(arguments: Sequence[str]) -> int:
     options = parse_arguments(arguments)
     config = read_settings(options)
     asked = {name: value for name, value in vars(options).items() if name not in OWN}
-    found = answer(Question(config=config, **asked))
+    found = answer(PlanQuestion(config=config, **asked))
     print(json.dumps(found, indent=1) if options.json else to_text(found))
     return 0

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from dedup.kernels import Floats, Hashes, Integers
-from dedup.kernels.election import Policy
+from dedup.kernels.election import ElectionPolicy
 from dedup.kernels.sets.templates import choose_cap
 from dedup.tables.counts import Bucketed, Collapsed, Connected, Elected, Lost, Paired, Verified
 
@@ -85,9 +85,11 @@ class Search:
     copies_per_source: int = 0
 
     @property
-    def policy(self) -> Policy:
+    def policy(self) -> ElectionPolicy:
         """What stays."""
-        return Policy(self.threshold, self.by_representative, self.max_component, self.copies, self.copies_per_source)
+        return ElectionPolicy(
+            self.threshold, self.by_representative, self.max_component, self.copies, self.copies_per_source
+        )
 
     @property
     def cap(self) -> int:

@@ -45,7 +45,7 @@ class Neighbours(NamedTuple):
     """Counters, as from `stages.neighbours.find_neighbours`."""
 
 
-class Corpus(Protocol):
+class SampledCorpus(Protocol):
     """Corpus to draw a sample from; each call reads it once."""
 
     def read_labels(self, path: str) -> Labelled:
@@ -93,7 +93,7 @@ class FileCorpus:
         return cls(source=source, splits=splits, cores=cores)
 
     def read_labels(self, path: str) -> Labelled:
-        """See `Corpus.read_labels`."""
+        """See `SampledCorpus.read_labels`."""
         labels = read_pairs(path, id_type=self.source.id_type, where="--pairs")
         ends = pa.chunked_array([*labels["left_id"].chunks, *labels["right_id"].chunks]).drop_null()
         found = np.concatenate(self._map(partial(_find_ids, wanted=np.unique(ends.to_numpy()))))
@@ -101,7 +101,7 @@ class FileCorpus:
         return Labelled(labels.filter(pc.and_(*held)), labels.num_rows)
 
     def draw(self, count: int) -> pa.Table:
-        """See `Corpus.draw`."""
+        """See `SampledCorpus.draw`."""
         found = self._map(partial(_draw, count=count))
         columns = [np.concatenate(column) for column in zip(*found, strict=True)]
         splits = np.repeat(np.arange(len(found)), [each[0].size for each in found])
@@ -116,11 +116,11 @@ class FileCorpus:
             return self._join(list(workers.map(_read_places, wanted)))
 
     def fetch(self, doc_ids: Integers) -> pa.Table:
-        """See `Corpus.fetch`."""
+        """See `SampledCorpus.fetch`."""
         return self._join(self._map(partial(_fetch, wanted=np.unique(doc_ids))))
 
     def find_neighbours(self, seeds: Seeds, *, most: int, config: Config) -> Neighbours:
-        """See `Corpus.find_neighbours`."""
+        """See `SampledCorpus.find_neighbours`."""
         task = partial(
             _find_neighbours,
             most=most,

@@ -4,7 +4,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from dedup.evaluate.corpus import FileCorpus
-from dedup.evaluate.evaluation import Question, answer, check_comparable, check_target
+from dedup.evaluate.evaluation import EvaluationQuestion, answer, check_comparable, check_target
 from dedup.files.storage import Storage
 from dedup.run.job import Job
 from dedup.run.reach import check_schemes, find_need_of_spark
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def evaluate(spark: "SparkSession | None", question: Question) -> dict[str, Any]:
+def evaluate(spark: "SparkSession | None", question: EvaluationQuestion) -> dict[str, Any]:
     """Answer a question about settings and a corpus, with Spark if there is a session.
 
     Returns
@@ -34,7 +34,7 @@ def evaluate(spark: "SparkSession | None", question: Question) -> dict[str, Any]
     return answer(FileCorpus.open(question.inputs, question.config), storage, question, target)
 
 
-def _evaluate_on_spark(spark: "SparkSession", question: Question) -> dict[str, Any]:
+def _evaluate_on_spark(spark: "SparkSession", question: EvaluationQuestion) -> dict[str, Any]:
     from py4j.protocol import Py4JError  # noqa: PLC0415 - what needs no Spark starts without it
     from pyspark.errors import PySparkException  # noqa: PLC0415 - as above
 
@@ -53,7 +53,7 @@ def _evaluate_on_spark(spark: "SparkSession", question: Question) -> dict[str, A
         raise known from error
 
 
-def needs_spark(question: Question) -> bool:
+def needs_spark(question: EvaluationQuestion) -> bool:
     """Tell whether Spark must read the corpus: under spark-submit, if asked for, or if nothing else reaches it.
 
     Raises

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from dedup.errors import ConfigError, DataError, StorageError
-from dedup.evaluate.corpus import Corpus, Labelled
-from dedup.evaluate.judgement import Trial, judge, list_sides
+from dedup.evaluate.corpus import Labelled, SampledCorpus
+from dedup.evaluate.judgement import SettingResult, judge, list_sides
 from dedup.evaluate.pairs import find_alike
 from dedup.evaluate.sample import NEIGHBOURS, Sample, assemble, bring_along, complete_components, plant
 from dedup.evaluate.truth import find_truth
@@ -38,7 +38,7 @@ NAMES = ("first", "second")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class EvaluationQuestion:
     """Request for an evaluation; the truth is labelled pairs, or planted copies, or without both an exact search."""
 
     inputs: Sequence[str]
@@ -81,7 +81,7 @@ def check_comparable(config: Config, other: Config | None) -> None:
         raise ConfigError(f"--against: one of {', '.join(FREE)} must differ between the settings (none does)")
 
 
-def check_target(storage: TextStorage, question: Question) -> str:
+def check_target(storage: TextStorage, question: EvaluationQuestion) -> str:
     """Return the path of evaluation.json, empty for none.
 
     Raises
@@ -99,7 +99,7 @@ def check_target(storage: TextStorage, question: Question) -> str:
     return target
 
 
-def answer(corpus: Corpus, storage: TextStorage, question: Question, target: str) -> dict[str, Any]:
+def answer(corpus: SampledCorpus, storage: TextStorage, question: EvaluationQuestion, target: str) -> dict[str, Any]:
     """Answer a question about a corpus, and write the answer to the target unless that is empty."""
     found = _answer(corpus, question)
     if target:
@@ -107,7 +107,7 @@ def answer(corpus: Corpus, storage: TextStorage, question: Question, target: str
     return found
 
 
-def _answer(corpus: Corpus, question: Question) -> dict[str, Any]:
+def _answer(corpus: SampledCorpus, question: EvaluationQuestion) -> dict[str, Any]:
     begin = time.monotonic()
     config = question.config
     configs = [config] if question.other is None else [config, question.other]
@@ -173,7 +173,7 @@ def _choose(config: Config) -> sample_search.Setting:
     )
 
 
-def _read_labels(corpus: Corpus, path: str) -> Labelled:
+def _read_labels(corpus: SampledCorpus, path: str) -> Labelled:
     """Return the labelled pairs whose two documents are both in the corpus."""
     labels = corpus.read_labels(path)
     if not labels.pairs.num_rows:
@@ -182,7 +182,7 @@ def _read_labels(corpus: Corpus, path: str) -> Labelled:
     return labels
 
 
-def _try(sample: Sample, config: Config, setting: sample_search.Setting) -> Trial:
+def _try(sample: Sample, config: Config, setting: sample_search.Setting) -> SettingResult:
     """Search with one setting twice, since the first search also pays for loading code."""
     prepared = sample_search.SampleDocuments(sample.doc_ids, *sample.sets, sample.heads, sample.signatures)
     seconds = []
@@ -191,10 +191,12 @@ def _try(sample: Sample, config: Config, setting: sample_search.Setting) -> Tria
         found = sample_search.search(prepared, setting)
         seconds.append(time.perf_counter() - begin)
     representatives = elect(found.components, sample.rank())
-    return Trial(config=config, setting=setting, found=found, seconds=min(seconds), representatives=representatives)
+    return SettingResult(
+        config=config, setting=setting, found=found, seconds=min(seconds), representatives=representatives
+    )
 
 
-def _weigh(tried: Trial, counts: Mapping[str, int], number: int, drawn: int | None) -> dict[str, Any]:
+def _weigh(tried: SettingResult, counts: Mapping[str, int], number: int, drawn: int | None) -> dict[str, Any]:
     """Return the cost of a setting.
 
     Each pair of the corpus has two documents, so a drawn document meets twice as many pairs as there are per document.

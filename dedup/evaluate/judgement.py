@@ -29,7 +29,7 @@ COMPARED_WORDS = 2000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Trial:
+class SettingResult:
     """Setting and its result."""
 
     config: Config
@@ -46,7 +46,7 @@ class Trial:
         return removed
 
 
-def judge(sample: Sample, truth: Truth, alike: Pairs, tried: Trial) -> dict[str, Any]:
+def judge(sample: Sample, truth: Truth, alike: Pairs, tried: SettingResult) -> dict[str, Any]:
     """Return recall and precision, by level and by similarity, the cost, and the missed pairs.
 
     A pair is a candidate when it was compared exactly, an edge when that reached the threshold, and removed when both
@@ -98,7 +98,7 @@ def judge(sample: Sample, truth: Truth, alike: Pairs, tried: Trial) -> dict[str,
     }
 
 
-def list_sides(sample: Sample, first: Trial, second: Trial) -> dict[str, Any]:
+def list_sides(sample: Sample, first: SettingResult, second: SettingResult) -> dict[str, Any]:
     """Return the documents removed by one setting and kept by the other."""
     sides = {}
     for name, one, other in (("removed_by_first_only", first, second), ("removed_by_second_only", second, first)):
@@ -137,7 +137,7 @@ def _precision_of_labels(labels: Flags, families: Integers, levels: dict[str, Fl
     return {name: _share(labels[reached & stated], families[reached & stated]) for name, reached in levels.items()}
 
 
-def _precision_of_sample(sample: Sample, alike: Pairs, tried: Trial) -> dict[str, Any]:
+def _precision_of_sample(sample: Sample, alike: Pairs, tried: SettingResult) -> dict[str, Any]:
     """Return the share of pairs at a level, one document drawn, that the exact search finds too."""
     found, count = tried.found, sample.doc_ids.size
     true_pairs = alike.at(tried.setting.threshold, count)
@@ -187,7 +187,7 @@ def _bin(
     return bins
 
 
-def _find_reason(sample: Sample, tried: Trial, left: int, right: int, jaccard: float) -> str:
+def _find_reason(sample: Sample, tried: SettingResult, left: int, right: int, jaccard: float) -> str:
     """Return the reason why a pair is no edge."""
     found, setting = tried.found, tried.setting
     if jaccard < setting.threshold:

@@ -46,24 +46,24 @@ class RowCorpus:
         return cls(storage=storage, rows=rows)
 
     def read_labels(self, path: str) -> Labelled:
-        """See `Corpus.read_labels`."""
+        """See `SampledCorpus.read_labels`."""
         spark, id_type = self.rows.sparkSession, self.rows.schema["id"].dataType
         labels = read_labels(spark, self.storage, path, id_type=id_type, where="--pairs").cache()
         return Labelled(given=labels.count(), pairs=select_known(labels, self.rows).toArrow())
 
     def draw(self, count: int) -> pa.Table:
-        """See `Corpus.draw`."""
+        """See `SampledCorpus.draw`."""
         named = self.rows.filter(F.col("doc_id").isNotNull())
         return named.orderBy(F.xxhash64("doc_id"), "doc_id").limit(count).toArrow()
 
     def fetch(self, doc_ids: Integers) -> pa.Table:
-        """See `Corpus.fetch`."""
+        """See `SampledCorpus.fetch`."""
         wanted = self.rows.sparkSession.createDataFrame(pa.table({"doc_id": np.unique(doc_ids)}))
         found = self.rows.join(F.broadcast(wanted), on="doc_id", how="left_semi")
         return found.select("doc_id", "id", "text").toArrow()
 
     def find_neighbours(self, seeds: Seeds, *, most: int, config: Config) -> Neighbours:
-        """See `Corpus.find_neighbours`."""
+        """See `SampledCorpus.find_neighbours`."""
         counters = Counters(self.rows.sparkSession)
         found = neighbours.find_neighbours(
             self.rows,

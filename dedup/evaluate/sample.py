@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dedup.errors import DataError
-from dedup.evaluate.corpus import Corpus
+from dedup.evaluate.corpus import SampledCorpus
 from dedup.evaluate.pairs import find_alike
 from dedup.evaluate.planting import edit, split_words
 from dedup.kernels import Flags, Hashes, Integers, sample_search
@@ -89,7 +89,7 @@ class Sample:
 
 
 def bring_along(
-    corpus: Corpus, drawn: Sample, *, settings: Sequence[sample_search.Setting], floor: float
+    corpus: SampledCorpus, drawn: Sample, *, settings: Sequence[sample_search.Setting], floor: float
 ) -> tuple[Sample, Mapping[str, int]]:
     """Return the drawn documents with the documents of the corpus that resemble them, and counts of the search.
 
@@ -120,7 +120,7 @@ def bring_along(
     return _add(corpus, drawn, np.setdiff1d(doc_ids, drawn.doc_ids)), found.counts
 
 
-def complete_components(corpus: Corpus, sample: Sample, threshold: float) -> tuple[Sample, int]:
+def complete_components(corpus: SampledCorpus, sample: Sample, threshold: float) -> tuple[Sample, int]:
     """Return the sample with its documents' components completed, and the number of documents left unfollowed.
 
     Whether two documents end in one component, and whether one is removed, depends on all others of their component.
@@ -153,7 +153,7 @@ def complete_components(corpus: Corpus, sample: Sample, threshold: float) -> tup
     return sample, asking.size
 
 
-def _add(corpus: Corpus, sample: Sample, doc_ids: Integers) -> Sample:
+def _add(corpus: SampledCorpus, sample: Sample, doc_ids: Integers) -> Sample:
     """Return the sample with further documents, which were not drawn."""
     table = pa.table({"doc_id": sample.doc_ids, "id": sample.ids, "text": sample.texts})
     if doc_ids.size:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from dedup.explain.differ import Piece, align
+from dedup.explain.differ import WordRun, align
 from dedup.kernels.curve import least_estimate, probability
 from dedup.kernels.sets import lsh, minhash, shingles
 from dedup.kernels.text.tokenizer import Tokenizer
@@ -14,7 +14,7 @@ from dedup.settings.options import Config
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison:
+class TextComparison:
     """The comparison of two texts, computed anew with the settings of the run."""
 
     jaccard: float
@@ -26,10 +26,10 @@ class Comparison:
     """Bands whose keys agree, from 1; None in exact mode, which has no bands."""
     estimate: float | None
     """Jaccard as their signatures estimate it."""
-    pieces: tuple[Piece, ...]
+    pieces: tuple[WordRun, ...]
 
 
-def compare(config: Config, tokenizer: Tokenizer, left: str, right: str) -> Comparison:
+def compare(config: Config, tokenizer: Tokenizer, left: str, right: str) -> TextComparison:
     """Compare two texts with the settings of a run."""
     tokens, bounds = tokenizer.hash(pa.array([left, right]))
     values, offsets = shingles.shingle(tokens, bounds, config.shingles.shingle_size, tokenizer)
@@ -42,7 +42,7 @@ def compare(config: Config, tokenizer: Tokenizer, left: str, right: str) -> Comp
         # Documents without a token have equal signatures, and are in no bucket.
         bands = tuple((np.flatnonzero(keys[0] == keys[1]) + 1).tolist()) if one.size and other.size else ()
         estimate = float(minhash.estimate(low[:1], low[1:])[0])
-    return Comparison(
+    return TextComparison(
         jaccard=shared / max(one.size + other.size - shared, 1),
         shared=shared,
         left_only=one.size - shared,
@@ -58,7 +58,7 @@ def has_tokens(tokenizer: Tokenizer, text: str) -> bool:
     return bool(tokenizer.hash(pa.array([text]))[0].size)
 
 
-def tell_verdict(config: Config, jaccard: float | None, comparison: Comparison | None, *, is_edge: bool) -> str:
+def tell_verdict(config: Config, jaccard: float | None, comparison: TextComparison | None, *, is_edge: bool) -> str:
     """Say why the run joined two documents or did not.
 
     Parameters
@@ -75,7 +75,7 @@ def tell_verdict(config: Config, jaccard: float | None, comparison: Comparison |
     return f"{verdict}; {reason}" if reason else verdict
 
 
-def _find_reason(config: Config, jaccard: float, comparison: Comparison) -> str:
+def _find_reason(config: Config, jaccard: float, comparison: TextComparison) -> str:
     """Return the reason why two documents were not joined, other than a similarity below the threshold."""
     if not comparison.shared + min(comparison.left_only, comparison.right_only):
         return "a document without a token is never a duplicate"

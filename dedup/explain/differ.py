@@ -22,7 +22,7 @@ as there are words."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Piece:
+class WordRun:
     """Run of words that two texts share, or that differs between them."""
 
     shared: bool
@@ -31,7 +31,7 @@ class Piece:
     right: tuple[str, ...]
 
 
-def align(left: str, right: str) -> list[Piece]:
+def align(left: str, right: str) -> list[WordRun]:
     """Return the runs of words that make up both texts, in order; shared and differing ones alternate.
 
     Words agree if their NFKC forms in lower case do. The pieces are a way to turn one text into the other, in long
@@ -49,13 +49,13 @@ def align(left: str, right: str) -> list[Piece]:
             i, j, k, m = (bounds[number // 2][place] for number, place in enumerate(places))
             inner = [(True, 0, j - i, 0, m - k)] if shared else _match(first[i:j], second[k:m])
             spans += [(same, a + i, b + i, c + k, d + k) for same, a, b, c, d in inner]
-    pieces: list[Piece] = []
+    pieces: list[WordRun] = []
     for shared, i, j, k, m in spans:
         words = tuple(word for _, word in one[i:j]), tuple(word for _, word in other[k:m])
         if pieces and pieces[-1].shared == shared:
             earlier = pieces.pop()
             words = earlier.left + words[0], earlier.right + words[1]
-        pieces.append(Piece(shared=shared, left=words[0], right=words[1]))
+        pieces.append(WordRun(shared=shared, left=words[0], right=words[1]))
     return pieces
 
 

@@ -12,7 +12,7 @@ import pyarrow.dataset as ds
 from dedup.errors import DataError
 from dedup.explain.comparison import compare, has_tokens, tell_verdict
 from dedup.explain.graph import PAIR, Graph
-from dedup.explain.result import Result
+from dedup.explain.result import PublishedOutput
 from dedup.explain.spans import part
 from dedup.explain.values import Component, Explanation, Pair, Removal, Span, Top
 from dedup.kernels.sets.jaccard import CLOSEST
@@ -24,7 +24,7 @@ BEGIN = 60
 """Characters of a text shown to identify it."""
 
 
-def explain(result: Result, given: str, other: str | None = None) -> Explanation:
+def explain(result: PublishedOutput, given: str, other: str | None = None) -> Explanation:
     """Explain the fate of a document; of two, also how they are related.
 
     Raises
@@ -40,7 +40,7 @@ def explain(result: Result, given: str, other: str | None = None) -> Explanation
     return _add_spans(result, replace(found, profile=result.name_profile(doc_id)))
 
 
-def _add_spans(result: Result, found: Explanation) -> Explanation:
+def _add_spans(result: PublishedOutput, found: Explanation) -> Explanation:
     rows = result.list_spans(found.id)
     names = [each.name for each in fields(Span)]
     cut = [row for row in rows if row["effect"] == "cut"]
@@ -51,7 +51,7 @@ def _add_spans(result: Result, found: Explanation) -> Explanation:
     )
 
 
-def list_top(result: Result, count: int) -> Top:
+def list_top(result: PublishedOutput, count: int) -> Top:
     """List the largest components, the removals with the longest chains, and those with the least direct similarity."""
     duplicates = result.duplicates
     sizes = duplicates.group_by(["component_id", "representative_id"]).aggregate([([], "count_all")])
@@ -85,7 +85,7 @@ def _removals(rows: pa.Table) -> tuple[Removal, ...]:
     return tuple(Removal(**row) for row in chosen.to_pylist())
 
 
-def _find_fate(result: Result, doc_id: Any) -> Explanation:  # noqa: ANN401 - an integer or a string
+def _find_fate(result: PublishedOutput, doc_id: Any) -> Explanation:  # noqa: ANN401 - an integer or a string
     """Return the row of OUT/duplicates for a document, as an explanation without details."""
     duplicates = result.duplicates
     own = duplicates.filter(pc.field("id") == doc_id)
@@ -114,18 +114,18 @@ def _find_fate(result: Result, doc_id: Any) -> Explanation:  # noqa: ANN401 - an
     )
 
 
-def _members(result: Result, component_id: Any) -> pa.Table:  # noqa: ANN401 - an integer or a string
+def _members(result: PublishedOutput, component_id: Any) -> pa.Table:  # noqa: ANN401 - an integer or a string
     """Return the removed documents of a component."""
     return result.duplicates.filter(pc.field("component_id") == component_id)
 
 
-def _component_edges(result: Result, component_id: Any) -> pa.Table:  # noqa: ANN401 - as above
+def _component_edges(result: PublishedOutput, component_id: Any) -> pa.Table:  # noqa: ANN401 - as above
     members = _members(result, component_id)
     ids = pc.unique(pa.chunked_array(members["id"].chunks + members["representative_id"].chunks, result.id_type))
     return result.pairs("edges", ds.field("left_id").isin(ids))
 
 
-def _pairs_of(result: Result, name: str, ids: Collection[Any]) -> list[dict[str, Any]]:
+def _pairs_of(result: PublishedOutput, name: str, ids: Collection[Any]) -> list[dict[str, Any]]:
     """Return the pairs that hold one of the documents."""
     wanted = pa.array(ids, result.id_type)
     rows: list[dict[str, Any]] = result.pairs(
@@ -134,7 +134,7 @@ def _pairs_of(result: Result, name: str, ids: Collection[Any]) -> list[dict[str,
     return rows
 
 
-def _explain_removed(result: Result, found: Explanation) -> Explanation:
+def _explain_removed(result: PublishedOutput, found: Explanation) -> Explanation:
     if found.representative_id is None:
         return found
     edges = _component_edges(result, found.component_id)
@@ -152,7 +152,7 @@ def _explain_removed(result: Result, found: Explanation) -> Explanation:
     return replace(found, chain=tuple(chain), direct=direct, notes=notes)
 
 
-def _explain_kept(result: Result, found: Explanation) -> Explanation:
+def _explain_kept(result: PublishedOutput, found: Explanation) -> Explanation:
     duplicates = result.duplicates
     members = duplicates.filter((pc.field("representative_id") == found.id) & (pc.field("id") != found.id))
     own = {found.id, *members["id"].to_pylist()}
@@ -192,7 +192,7 @@ def _explain_kept(result: Result, found: Explanation) -> Explanation:
     )
 
 
-def _explain_pair(result: Result, doc_id: Any, other_id: Any) -> Explanation:  # noqa: ANN401
+def _explain_pair(result: PublishedOutput, doc_id: Any, other_id: Any) -> Explanation:  # noqa: ANN401
     found, other = _find_fate(result, doc_id), _find_fate(result, other_id)
     own = _recorded(_pairs_of(result, "edges", [doc_id]))
     known = own | _recorded(_pairs_of(result, "near_misses", [doc_id]))
@@ -232,11 +232,11 @@ def _recorded(pairs: Sequence[Mapping[str, Any]]) -> dict[tuple[Any, Any], float
     return known | {(right, left): jaccard for (left, right), jaccard in known.items()}
 
 
-def _texts(result: Result, rows: Mapping[Any, str]) -> Mapping[Any, str]:
+def _texts(result: PublishedOutput, rows: Mapping[Any, str]) -> Mapping[Any, str]:
     return rows if result.has_texts else {}
 
 
-def _unknown(result: Result, option: str, doc_id: Any) -> DataError:  # noqa: ANN401
+def _unknown(result: PublishedOutput, option: str, doc_id: Any) -> DataError:  # noqa: ANN401
     column = result.id_column
     meaning = f"those of column {column!r}" if column else "the digests of rows, as in OUT/duplicates and OUT/edges"
     if result.report["format"] == "text":
@@ -249,7 +249,9 @@ def _unknown(result: Result, option: str, doc_id: Any) -> DataError:  # noqa: AN
     )
 
 
-def _notes(result: Result, texts: Mapping[Any, str], ids: Sequence[Any], pairs: Sequence[Pair]) -> tuple[str, ...]:
+def _notes(
+    result: PublishedOutput, texts: Mapping[Any, str], ids: Sequence[Any], pairs: Sequence[Pair]
+) -> tuple[str, ...]:
     """Return notes on the limits of the explanation."""
     notes = []
     if not result.has_texts:
@@ -267,7 +269,7 @@ def _notes(result: Result, texts: Mapping[Any, str], ids: Sequence[Any], pairs: 
 
 
 def _pair(
-    result: Result, texts: Mapping[Any, str], ids: tuple[Any, Any], jaccard: float | None, *, is_edge: bool
+    result: PublishedOutput, texts: Mapping[Any, str], ids: tuple[Any, Any], jaccard: float | None, *, is_edge: bool
 ) -> Pair:
     left, right = (texts.get(each) for each in ids)
     chosen = result.choose_settings(ids)

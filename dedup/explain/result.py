@@ -45,7 +45,7 @@ class Settings(NamedTuple):
     tokenizer: Tokenizer
 
 
-class Result:
+class PublishedOutput:
     """Published output of a run: settings, tables, and texts of documents.
 
     Parameters

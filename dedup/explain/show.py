@@ -6,8 +6,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from dedup.display import printable
-from dedup.explain.comparison import Comparison
-from dedup.explain.differ import Piece
+from dedup.explain.comparison import TextComparison
+from dedup.explain.differ import WordRun
 from dedup.explain.values import Explanation, Pair, Removal, Span, Top
 
 CONTEXT = 6
@@ -111,7 +111,7 @@ def _show_pair(pair: Pair, style: Style) -> Iterator[str]:
         yield from _show_pieces(pair.comparison.pieces, style)
 
 
-def _summarise(found: Comparison) -> str:
+def _summarise(found: TextComparison) -> str:
     summary = (
         f"{found.shared:,} shingles shared, {found.left_only:,} in the first only, "
         f"{found.right_only:,} in the second only"
@@ -124,7 +124,7 @@ def _summarise(found: Comparison) -> str:
     return f"{summary}; {len(found.bands)} bands agree ({shown})"
 
 
-def _show_pieces(pieces: Sequence[Piece], style: Style) -> Iterator[str]:
+def _show_pieces(pieces: Sequence[WordRun], style: Style) -> Iterator[str]:
     """Yield the differences of two texts with the words around them: [-words of the first-]{+words of the second+}."""
     if all(piece.shared for piece in pieces):
         alike = all(piece.left == piece.right for piece in pieces)
@@ -137,7 +137,7 @@ def _show_pieces(pieces: Sequence[Piece], style: Style) -> Iterator[str]:
         yield f"{INDENT}... {len(lines) - len(shown):,} more lines (--full shows them)"
 
 
-def _mark(pieces: Sequence[Piece], *, full: bool) -> Iterator[tuple[str, str]]:
+def _mark(pieces: Sequence[WordRun], *, full: bool) -> Iterator[tuple[str, str]]:
     """Yield coloured words; of shared ones those next to a difference."""
     for number, piece in enumerate(pieces):
         if not piece.shared:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dedup.explain.differ import Piece
+from dedup.explain.differ import WordRun
 from dedup.files.delete_spans import delete_spans
 from dedup.kernels.runs.span_offsets import unite_spans
 
@@ -35,14 +35,15 @@ def remove(text: str, spans: Iterable[Mapping[str, Any]]) -> str:
     return delete_spans(text, begins.tolist(), ends.tolist())
 
 
-def part(text: str, spans: Iterable[Mapping[str, Any]]) -> list[Piece]:
+def part(text: str, spans: Iterable[Mapping[str, Any]]) -> list[WordRun]:
     """Return the pieces of a whole text; shared ones stay when the spans are cut."""
     bounds = np.array([(span["begin"], span["end"]) for span in spans], np.int64).reshape(-1, 2)
     begins, ends = (each.tolist() for each in unite_spans(bounds[:, 0], bounds[:, 1]))
     edges = [0, *(edge for span in zip(begins, ends, strict=True) for edge in span), len(text)]
     words = [tuple(WORD.findall(text[begin:end])) for begin, end in pairwise(edges)]
     pieces = [
-        Piece(shared=number % 2 == 0, left=each, right=() if number % 2 else each) for number, each in enumerate(words)
+        WordRun(shared=number % 2 == 0, left=each, right=() if number % 2 else each)
+        for number, each in enumerate(words)
     ]
     return [piece for piece in pieces if piece.left]
 

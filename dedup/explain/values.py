@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Any
 
-from dedup.explain.comparison import Comparison
-from dedup.explain.differ import Piece
+from dedup.explain.comparison import TextComparison
+from dedup.explain.differ import WordRun
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,7 +19,7 @@ class Pair:
     """Reason why one removes the other, or why not."""
     fate: str = ""
     """Fate of the right document, unless stated elsewhere."""
-    comparison: Comparison | None = None
+    comparison: TextComparison | None = None
     """Comparison of their texts; None where the output does not have them."""
 
 
@@ -84,7 +84,7 @@ class Explanation:
     """Closest documents to a kept one that fell short of the threshold."""
     spans: tuple[Span, ...] = ()
     """Parts of the document's text that layers cut or marked."""
-    text: tuple[Piece, ...] = ()
+    text: tuple[WordRun, ...] = ()
     """Text of the document in pieces; those that are not shared have the cut text on the left. Empty where nothing was
     cut."""
     notes: tuple[str, ...] = ()

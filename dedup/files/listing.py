@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from dedup.errors import StorageError
 from dedup.files.formats import FORMATS, load_format
-from dedup.files.formats.format import File, Format
+from dedup.files.formats.format import Format, InputFile
 from dedup.files.globs import find_paths, fits, is_hidden
 from dedup.files.storage import Storage
 from dedup.files.systems import absolute, redact
@@ -22,7 +22,7 @@ UNREADABLE = ("snappy", "xz", "zip", "br")
 class Listing:
     """Files of a corpus, in the order of their relative paths; a file's place in it is its number."""
 
-    files: tuple[File, ...]
+    files: tuple[InputFile, ...]
 
     @property
     def format(self) -> Format:
@@ -80,7 +80,7 @@ def list_files(
     named = _name_apart(found)
     kinds = _guess(found) if format == "auto" else [load_format(format)] * len(found)
     listed = [
-        File(
+        InputFile(
             path=each.path,
             relative=relative,
             size=each.size,

@@ -10,7 +10,7 @@ import pyarrow as pa
 from dedup.errors import SchemaError
 from dedup.files.delete_spans import Cuts, Spans, delete_from_rows
 from dedup.files.formats.columnar import take_rows
-from dedup.files.formats.format import NO_ROWS, Format, Part, Rows, Written
+from dedup.files.formats.format import NO_ROWS, FileCounts, FilePart, Format, Rows
 from dedup.files.listing import COMPRESSIONS
 from dedup.files.source import FileSource
 from dedup.files.splits import Split
@@ -60,7 +60,7 @@ def repack(
     format: Format,  # noqa: A002 - as the setting is called
     schema: pa.Schema,
     cuts: Mapping[int, Cuts] | None = None,
-) -> Written:
+) -> FileCounts:
     """Write the rows of splits, except some, to one file; malformed records are left out.
 
     Parameters
@@ -86,7 +86,7 @@ def repack(
     return _write(path, format, schema, itertools.chain.from_iterable(rows), removed)
 
 
-def _read(source: FileSource, part: Part, spans: Spans, schema: pa.Schema) -> Iterator[tuple[int, Rows, pa.Table]]:
+def _read(source: FileSource, part: FilePart, spans: Spans, schema: pa.Schema) -> Iterator[tuple[int, Rows, pa.Table]]:
     """Read the rows of a part in a schema's columns, preceded by file and row number."""
     file, column = source.listing.files[part.file], source.columns.text
     for numbers, rows in file.format.read_rows(file, part):
@@ -101,7 +101,7 @@ def write_ids(
     *,
     path: str,
     format: Format,  # noqa: A002 - as the setting is called
-) -> Written:
+) -> FileCounts:
     """Write the ids of the rows of splits, except some, to one file; see `repack`."""
     schema = pa.schema([(source.columns.id or "id", source.id_type)])
     pieces = (piece for split in splits for piece in source.read(split))
@@ -126,7 +126,7 @@ def _write(
     schema: pa.Schema,
     tables: Iterable[tuple[int, Rows, pa.Table]],
     removed: Mapping[int, Rows],
-) -> Written:
+) -> FileCounts:
     kept = gone = 0
     with Storage().create(path) as output, ExitStack() as streams:
         codec = COMPRESSIONS.get(path.rpartition(".")[2])
@@ -137,4 +137,4 @@ def _write(
             if len(staying):
                 write(take_rows(rows, staying))
             kept, gone = kept + len(staying), gone + len(numbers) - len(staying)
-    return Written(kept=kept, removed=gone)
+    return FileCounts(kept=kept, removed=gone)

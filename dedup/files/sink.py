@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 from dedup.errors import DataError, SchemaError
 from dedup.files.columns import require_free
 from dedup.files.delete_spans import Cuts
-from dedup.files.formats.format import KEPT, NO_ROWS, Edits, File, Rows, Written
+from dedup.files.formats.format import KEPT, NO_ROWS, Edits, FileCounts, InputFile, Rows
 from dedup.files.source import FileSource
 from dedup.files.storage import Storage
 from dedup.files.systems import redact
@@ -25,7 +25,7 @@ def write(
     cuts: Cuts | None = None,
     notes: pa.Table | None = None,
     with_empty: bool = False,
-) -> Written:
+) -> FileCounts:
     """Write a file of the input without the removed rows, and these by themselves, under the file's relative path.
 
     Format, compression, schema, metadata, order and row groups are the input's; lines, CSV records and texts are its
@@ -75,11 +75,11 @@ def write(
 
 def annotate(
     source: FileSource, number: int, notes: pa.Table, *, folder: str, rejected: Rows = NO_ROWS, cuts: Cuts | None = None
-) -> Written:
+) -> FileCounts:
     """Write every row of a file with notes, and count as removed those noted as such; see `write`."""
     written = write(source, number, NO_ROWS, kept_folder=folder, rejected=rejected, cuts=cuts, notes=notes)
     gone = int(pc.sum(pc.invert(notes[KEPT])).as_py() or 0) if KEPT in notes.column_names else 0
-    return Written(kept=(written.kept or 0) - gone, removed=gone)
+    return FileCounts(kept=(written.kept or 0) - gone, removed=gone)
 
 
 def check_names(source: FileSource, names: Sequence[str], setting: str = "output.mode: annotate") -> None:
@@ -98,7 +98,7 @@ def check_names(source: FileSource, names: Sequence[str], setting: str = "output
         require_free(file.format.list_columns(file), names, file.path, setting)
 
 
-def check_unchanged(storage: Storage, file: File) -> None:
+def check_unchanged(storage: Storage, file: InputFile) -> None:
     """Refuse a file that has changed since it was listed.
 
     Raises

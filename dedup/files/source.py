@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from dedup.errors import DataError
 from dedup.files.columns import PIECE_BYTES, Columns, slice_by_bytes
-from dedup.files.formats.format import Part, Query, Rejected, Rows
+from dedup.files.formats.format import FilePart, Query, Rejected, Rows
 from dedup.files.listing import Listing
 from dedup.files.splits import Split
 from dedup.files.systems import redact
@@ -71,9 +71,9 @@ class FileSource:
                         self._check_sizes(piece)
                         yield piece
 
-    def whole(self, file: int) -> Part:
+    def whole(self, file: int) -> FilePart:
         """Return a file, by its number, as a part."""
-        return Part(file=file, size=self.listing.files[file].size)
+        return FilePart(file=file, size=self.listing.files[file].size)
 
     def _check_sizes(self, piece: Piece) -> None:
         sizes = pc.binary_length(piece.batch["text"])
@@ -86,7 +86,7 @@ class FileSource:
                 "each worker has 8 bytes of memory for a byte of text"
             )
 
-    def _read_part(self, part: Part, rows: Rows | None) -> Iterator[Piece]:
+    def _read_part(self, part: FilePart, rows: Rows | None) -> Iterator[Piece]:
         file = self.listing.files[part.file]
         query = Query(columns=self.columns, id_type=self.id_type, on_bad_record=self.on_bad_record)
         for whole, rejected in file.format.read(file, part, query, rows):

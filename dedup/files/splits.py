@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from dedup.files.formats.format import Part
+from dedup.files.formats.format import FilePart
 from dedup.files.listing import Listing
 
 
@@ -10,7 +10,7 @@ from dedup.files.listing import Listing
 class Split:
     """Work of one task: a part of a file, or several small files whole, in the order of the listing."""
 
-    parts: tuple[Part, ...]
+    parts: tuple[FilePart, ...]
 
     @property
     def size(self) -> int:
@@ -30,7 +30,7 @@ def split_files(listing: Listing, split_bytes: int) -> list[Split]:
         When a large file of a columnar format is damaged.
     """
     splits: list[Split] = []
-    small: list[Part] = []
+    small: list[FilePart] = []
     gathered = 0
     for number, file in enumerate(listing.files):
         parts = list(file.format.split(number, file, split_bytes)) if file.size > split_bytes else []
@@ -40,7 +40,7 @@ def split_files(listing: Listing, split_bytes: int) -> list[Split]:
         if small and gathered + file.size > split_bytes:
             splits.append(Split(parts=tuple(small)))
             small, gathered = [], 0
-        small.append(Part(file=number, size=file.size))
+        small.append(FilePart(file=number, size=file.size))
         gathered += file.size
     if small:
         splits.append(Split(parts=tuple(small)))

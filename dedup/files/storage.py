@@ -68,7 +68,7 @@ def find_result(storage: Texts, output: str) -> str:
     return f"{output.rstrip('/')}/{version}" if VERSION.fullmatch(version) else output
 
 
-class Output(io.RawIOBase):
+class OutputFile(io.RawIOBase):
     """File being written, whose errors name the final file; closing it closes nothing beneath."""
 
     def __init__(self, stream: IO[bytes], path: str) -> None:
@@ -237,7 +237,7 @@ class Storage:
         return sorted(entries, key=lambda entry: entry.path)
 
     @contextlib.contextmanager
-    def create(self, path: str) -> Iterator["Output"]:
+    def create(self, path: str) -> Iterator["OutputFile"]:
         """Open a file to be written whole: it appears under its name at the end, over an existing one, or not at all.
 
         Folders on the way are made. Files for an object store are gathered on this machine's disk first, since such a
@@ -248,13 +248,13 @@ class Storage:
             with readable(path):
                 system.create_dir(str(Path(place).parent))
             with _temporary(Path(place).parent) as (stream, temporary):
-                yield Output(stream, path)
+                yield OutputFile(stream, path)
                 with readable(path):
                     stream.close()
                     temporary.replace(place)
             return
         with tempfile.TemporaryFile() as stream:
-            yield Output(stream, path)
+            yield OutputFile(stream, path)
             stream.seek(0)
             with readable(path), system.open_output_stream(place, compression=None) as target:
                 shutil.copyfileobj(stream, target, COPY_BYTES)

@@ -19,7 +19,7 @@ UNKEYED = ("smallest_id", "source", "longest", "shortest")
 OF_TIME = ("latest", "earliest")
 
 
-class Policy(NamedTuple):
+class ElectionPolicy(NamedTuple):
     """Settings of an election."""
 
     threshold: float
@@ -68,7 +68,7 @@ class Kept(NamedTuple):
     right: Integers
 
 
-def choose(members: Electorate, known: KnownPairs, policy: Policy) -> Kept:
+def choose(members: Electorate, known: KnownPairs, policy: ElectionPolicy) -> Kept:
     """Choose the documents that stay.
 
     With linkage by component the first member in the order stays. With linkage by representative members are taken in
@@ -100,7 +100,9 @@ def choose(members: Electorate, known: KnownPairs, policy: Policy) -> Kept:
     return Kept(owners, stays, decided, relinked, left, right)
 
 
-def count_parted(members: Electorate, known: KnownPairs, kept: Kept, similarities: Floats, policy: Policy) -> int:
+def count_parted(
+    members: Electorate, known: KnownPairs, kept: Kept, similarities: Floats, policy: ElectionPolicy
+) -> int:
     """Count the further members that linkage by representative would keep, going by the known pairs.
 
     Only components are tried that hold a member less similar than the threshold to the one kept for it, or a further
@@ -179,7 +181,7 @@ def _pair_staying(owners: Integers, left: Integers, right: Integers, places: Int
     return pairs.sort_distinct(pairs.encode(np.minimum(one, other), np.maximum(one, other)))
 
 
-def _find_copies(owners: Integers, places: Integers, sources: Integers, policy: Policy) -> Flags:
+def _find_copies(owners: Integers, places: Integers, sources: Integers, policy: ElectionPolicy) -> Flags:
     """Flag the further copies that may stay: the first of each group, or of each source in it."""
     if policy.copies == 1 and not policy.copies_per_source:
         return np.zeros(owners.size, dtype=bool)

@@ -127,7 +127,7 @@ def _choose(
         )
         sources = election.number_sources(batch["source"])
         members = election.Electorate(groups, groups, np.ones_like(groups), sources, ranks)
-        policy = election.Policy(1.0, copies=choice.copies, copies_per_source=choice.copies_per_source)
+        policy = election.ElectionPolicy(1.0, copies=choice.copies, copies_per_source=choice.copies_per_source)
         kept = election.choose(members, election.KnownPairs(_EMPTY, _EMPTY, np.empty(0)), policy)
         gone = np.flatnonzero(~kept.stays)
         owners = kept.owners[gone]

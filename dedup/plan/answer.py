@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from dedup.errors import ConfigError
-from dedup.plan.capacity import Cluster, Plan, plan
-from dedup.plan.choice import SIMILARITIES, Choice, check, datasketch, solve
-from dedup.plan.profile import Profile, Trial, assume_corpus
-from dedup.plan.question import Question, check_numbers, parse_choice, parse_target
+from dedup.plan.capacity import Plan, SparkCluster, plan
+from dedup.plan.choice import SIMILARITIES, BandingChoice, check, datasketch, solve
+from dedup.plan.profile import CorpusProfile, Trial, assume_corpus
+from dedup.plan.question import PlanQuestion, check_numbers, parse_choice, parse_target
 from dedup.plan.rates import Rates
-from dedup.plan.shuffles import Stage
-from dedup.plan.wishes import Search, Target, Wishes, crossings
+from dedup.plan.shuffles import StageCost
+from dedup.plan.wishes import SearchSettings, Target, Wishes, crossings
 from dedup.settings.banding import SIGMAS, Banding
 from dedup.settings.layers import NEAR
 from dedup.settings.options import Config, Lsh
@@ -28,7 +28,7 @@ LOW, HIGH = 0.1, 0.9
 RANGED = ("removed", "pairs", "table_bytes", "shuffle_bytes", "core_hours", "hours")
 
 
-def answer(question: Question) -> dict[str, Any]:
+def answer(question: PlanQuestion) -> dict[str, Any]:
     """Return the choices, the check of given bands and rows, and the capacity if documents are given.
 
     Raises
@@ -47,7 +47,7 @@ def answer(question: Question) -> dict[str, Any]:
     if not question.recall and (question.candidates or limited):
         raise ConfigError("--recall must be given with other targets, as finding nothing would meet those")
     config = _settle_threshold(question, targets)
-    search = Search(threshold=config.threshold, sigmas=SIGMAS)
+    search = SearchSettings(threshold=config.threshold, sigmas=SIGMAS)
     corpus = _know_corpus(question, config)
     rates = _know_rates(question)
 
@@ -87,14 +87,16 @@ def answer(question: Question) -> dict[str, Any]:
     }
 
 
-def _list_choice(choice: Choice, *, config: Config, corpus: Profile, cluster: Cluster, rates: Rates) -> dict[str, Any]:
+def _list_choice(
+    choice: BandingChoice, *, config: Config, corpus: CorpusProfile, cluster: SparkCluster, rates: Rates
+) -> dict[str, Any]:
     """Return a choice with the bytes per document that a whole run shuffles."""
     tried = dataclasses.replace(config, mode="lsh", lsh=_with_choice(config.lsh, choice))
     shuffled = plan(tried, corpus, cluster, rates, trial=_try(tried, corpus, ranges=False)).shuffle_bytes
     return {**asdict(choice), "shuffle_bytes": shuffled / corpus.documents}
 
 
-def _try(config: Config, corpus: Profile, *, ranges: bool) -> Trial | None:
+def _try(config: Config, corpus: CorpusProfile, *, ranges: bool) -> Trial | None:
     """Return a trial search of the sample with these settings; None without a sample."""
     if corpus.drawn is None:
         return None
@@ -104,8 +106,8 @@ def _try(config: Config, corpus: Profile, *, ranges: bool) -> Trial | None:
     return search_drawn(corpus.drawn, config, corpus.documents, ranges=ranges)
 
 
-def _know_cluster(question: Question) -> Cluster:
-    return Cluster(
+def _know_cluster(question: PlanQuestion) -> SparkCluster:
+    return SparkCluster(
         executors=question.executors,
         cores=question.cores,
         efficiency=question.efficiency,
@@ -113,18 +115,18 @@ def _know_cluster(question: Question) -> Cluster:
     )
 
 
-def _with_choice(lsh: Lsh, choice: Choice | Banding) -> Lsh:
+def _with_choice(lsh: Lsh, choice: BandingChoice | Banding) -> Lsh:
     return dataclasses.replace(lsh, bands=choice.bands, rows=choice.rows)
 
 
-def _settle_threshold(question: Question, targets: Sequence[Target]) -> Config:
+def _settle_threshold(question: PlanQuestion, targets: Sequence[Target]) -> Config:
     """Return the settings with the threshold asked for, else with the least similarity that a target asks for."""
     recalled = [target.similarity for target in targets if target.option == "--recall"]
     threshold = question.threshold or min(recalled, default=question.config.threshold)
     return dataclasses.replace(question.config, threshold=threshold)
 
 
-def _know_corpus(question: Question, config: Config) -> Profile:
+def _know_corpus(question: PlanQuestion, config: Config) -> CorpusProfile:
     if question.sample is not None:
         # The kernels take a third of a second to import, which a plan without a sample need not wait for.
         from dedup.plan.sample import measure_corpus  # noqa: PLC0415
@@ -151,7 +153,7 @@ def _know_corpus(question: Question, config: Config) -> Profile:
     )
 
 
-def _know_rates(question: Question) -> Rates:
+def _know_rates(question: PlanQuestion) -> Rates:
     if question.calibrate:
         # As the sample.
         from dedup.plan.calibrate import calibrate  # noqa: PLC0415
@@ -160,7 +162,7 @@ def _know_rates(question: Question) -> Rates:
     return Rates()
 
 
-def _list_corpus(corpus: Profile) -> dict[str, Any]:
+def _list_corpus(corpus: CorpusProfile) -> dict[str, Any]:
     found = {name: getattr(corpus, name) for name in ("source", "documents", "text_bytes", "tokens", "shingles")}
     partners = corpus.similarities.partners(corpus.documents)
     return {
@@ -173,7 +175,7 @@ def _list_corpus(corpus: Profile) -> dict[str, Any]:
     }
 
 
-def _plan_all(question: Question, config: Config, corpus: Profile, rates: Rates) -> dict[str, Any]:
+def _plan_all(question: PlanQuestion, config: Config, corpus: CorpusProfile, rates: Rates) -> dict[str, Any]:
     cluster = _know_cluster(question)
     trial = _try(config, corpus, ranges=True)
     sizes = sorted({*DECADES, corpus.documents})
@@ -226,7 +228,7 @@ def _range(planned: float, tried: Sequence[float]) -> list[float]:
     return [min(low, planned), max(high, planned)]
 
 
-def _list_stage(stage: Stage, tried: Sequence[Stage | None]) -> dict[str, Any]:
+def _list_stage(stage: StageCost, tried: Sequence[StageCost | None]) -> dict[str, Any]:
     """Return a stage with its ranges; plans may lack it."""
     others = [{} if each is None else _measure(each) for each in tried]
     measured = _measure(stage)
@@ -241,7 +243,7 @@ def _list_stage(stage: Stage, tried: Sequence[Stage | None]) -> dict[str, Any]:
     }
 
 
-def _measure(stage: Stage) -> dict[str, float]:
+def _measure(stage: StageCost) -> dict[str, float]:
     return {
         "table_bytes": stage.table_bytes,
         "shuffle_bytes": stage.shuffle_bytes,

@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 
 from dedup.errors import ConfigError
-from dedup.plan.profile import Counts, Profile, Trial
+from dedup.plan.profile import CorpusProfile, Counts, Trial
 from dedup.plan.rates import Rates
-from dedup.plan.rows import Rows, count_rows
-from dedup.plan.shuffles import Stage
+from dedup.plan.rows import RowCounts, count_rows
+from dedup.plan.shuffles import StageCost
 from dedup.plan.stages import list_stages
 from dedup.settings.options import Config
 
@@ -17,7 +17,7 @@ EDGE_MEMORY = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cluster:
+class SparkCluster:
     """Cluster that the job runs on."""
 
     executors: int
@@ -33,9 +33,9 @@ class Cluster:
 class Plan:
     """Cost of a run."""
 
-    rows: Rows
+    rows: RowCounts
     text_bytes: float
-    stages: list[Stage]
+    stages: list[StageCost]
     hours: float
     price: float | None
     worker_bytes: int
@@ -58,15 +58,15 @@ class Plan:
         """Bytes of all tables."""
         return sum(stage.table_bytes for stage in self.stages)
 
-    def find(self, name: str) -> Stage | None:
+    def find(self, name: str) -> StageCost | None:
         """Return the stage of this name; None without one."""
         return next((stage for stage in self.stages if stage.name == name), None)
 
 
 def plan(
     config: Config,
-    corpus: Profile,
-    cluster: Cluster,
+    corpus: CorpusProfile,
+    cluster: SparkCluster,
     rates: Rates,
     *,
     trial: Trial | None = None,

@@ -8,9 +8,9 @@ import numpy as np
 from dedup.errors import ConfigError
 from dedup.kernels.curve import probability
 from dedup.plan.curve import compared, integral_optimum
-from dedup.plan.profile import Profile
+from dedup.plan.profile import CorpusProfile
 from dedup.plan.rates import Rates
-from dedup.plan.wishes import KEY_BYTES, Search, Wishes, constrain, list_grid, meets_all, name_conflict
+from dedup.plan.wishes import KEY_BYTES, SearchSettings, Wishes, constrain, list_grid, meets_all, name_conflict
 from dedup.settings.banding import Banding
 
 SIMILARITIES = (0.3, 0.5, 0.7, 0.8, 0.9)
@@ -19,7 +19,7 @@ PAIR_BYTES = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
+class BandingChoice:
     """Bands and rows, with their costs per document."""
 
     bands: int
@@ -47,8 +47,8 @@ class Choice:
 
 
 def cost(
-    banding: Banding, search: Search, corpus: Profile, rates: Rates, shown: Sequence[float] = SIMILARITIES
-) -> Choice:
+    banding: Banding, search: SearchSettings, corpus: CorpusProfile, rates: Rates, shown: Sequence[float] = SIMILARITIES
+) -> BandingChoice:
     """Return the cost of a choice in a corpus without larger families of duplicates than chance makes.
 
     The cap on buckets is ignored; it would only lower the numbers.
@@ -73,7 +73,7 @@ def cost(
         + rates.comparison * found
         + rates.text_byte * corpus.text_bytes * (1 - corpus.alone(2 * found))
     )
-    return Choice(
+    return BandingChoice(
         bands=bands,
         rows=rows,
         signature_size=size,
@@ -89,7 +89,7 @@ def cost(
     )
 
 
-def solve(wishes: Wishes, search: Search, corpus: Profile, rates: Rates) -> list[Choice]:
+def solve(wishes: Wishes, search: SearchSettings, corpus: CorpusProfile, rates: Rates) -> list[BandingChoice]:
     """Return the choices that meet all wishes and that no other choice betters, by rows.
 
     A choice betters another if it costs no more in signature bytes, moved bytes and candidates, and less in one.
@@ -112,20 +112,20 @@ def solve(wishes: Wishes, search: Search, corpus: Profile, rates: Rates) -> list
     return [each for each in choices if not any(_betters(other, each) for other in choices)]
 
 
-def _betters(one: Choice, other: Choice) -> bool:
+def _betters(one: BandingChoice, other: BandingChoice) -> bool:
     costs = [(each.signature_bytes, each.moved_bytes, each.candidates) for each in (one, other)]
     return costs[0] != costs[1] and all(mine <= its for mine, its in zip(*costs, strict=True))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class ChoiceCheck:
     """Choice compared with each target."""
 
-    choice: Choice
+    choice: BandingChoice
     targets: list[dict[str, float | str | bool]]
 
 
-def check(banding: Banding, wishes: Wishes, search: Search, corpus: Profile, rates: Rates) -> Verdict:
+def check(banding: Banding, wishes: Wishes, search: SearchSettings, corpus: CorpusProfile, rates: Rates) -> ChoiceCheck:
     """Compare a choice with the wishes."""
     one = np.array([float(banding.bands)]), np.array([float(banding.rows)])
     judged: list[dict[str, float | str | bool]] = [
@@ -133,9 +133,11 @@ def check(banding: Banding, wishes: Wishes, search: Search, corpus: Profile, rat
         for each in constrain(wishes, search, corpus, *one)
     ]
     shown = [*SIMILARITIES, *(target.similarity for target in wishes.targets), search.threshold]
-    return Verdict(choice=cost(banding, search, corpus, rates, shown), targets=judged)
+    return ChoiceCheck(choice=cost(banding, search, corpus, rates, shown), targets=judged)
 
 
-def datasketch(size: int, search: Search, corpus: Profile, rates: Rates, shown: Sequence[float]) -> Choice:
+def datasketch(
+    size: int, search: SearchSettings, corpus: CorpusProfile, rates: Rates, shown: Sequence[float]
+) -> BandingChoice:
     """Return datasketch's choice for the threshold among signatures of limited size."""
     return cost(Banding(*integral_optimum(search.threshold, size)), search, corpus, rates, shown)

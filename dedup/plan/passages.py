@@ -2,10 +2,10 @@
 
 import math
 
-from dedup.plan.profile import Profile
+from dedup.plan.profile import CorpusProfile
 from dedup.plan.rates import Rates
-from dedup.plan.rows import Rows
-from dedup.plan.shuffles import AUTO_BROADCAST_BYTES, INPUT_SPLIT_BYTES, PLACE_BYTES, ROW_BYTES, Item, Stage
+from dedup.plan.rows import RowCounts
+from dedup.plan.shuffles import AUTO_BROADCAST_BYTES, INPUT_SPLIT_BYTES, PLACE_BYTES, ROW_BYTES, Item, StageCost
 
 GRAM_BYTES, SHARED_BYTES, WINDOW_BYTES, REPEATED_BYTES = 16, 8, 19, 16
 """Bytes after LZ4 of a gram, a shared gram, a window and a repeated window, of 24, 16, 32 and 40 bytes in blocks; ids
@@ -20,7 +20,7 @@ REGISTER_BYTES = 60
 """Bytes of a document as the layer stores it, without its grams and windows."""
 
 
-def find_passages(rows: Rows, corpus: Profile, cores: int, rates: Rates) -> Stage | None:
+def find_passages(rows: RowCounts, corpus: CorpusProfile, cores: int, rates: Rates) -> StageCost | None:
     """Plan the layer; None if no sample shows its finds."""
     if not rows.reaching:
         return None
@@ -40,7 +40,7 @@ def find_passages(rows: Rows, corpus: Profile, cores: int, rates: Rates) -> Stag
     if asked.bytes + 8 * rows.asked > AUTO_BROADCAST_BYTES:
         shuffle.append(Item(what="places of documents", count=rows.reaching, each=PLACE_BYTES + ROW_BYTES))
     text_bytes = rows.reaching * corpus.text_bytes
-    return Stage(
+    return StageCost(
         name="passages",
         shuffle=shuffle,
         tables=[

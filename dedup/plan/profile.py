@@ -20,7 +20,7 @@ TEXT_RATIO = 0.5
 Counts: TypeAlias = Mapping[str, float]
 """Counts per document; names that end in `_bytes` hold the bytes of one item in a shuffle after LZ4."""
 NODES = 40
-"""Nodes of the quadrature in `Profile.firsts`."""
+"""Nodes of the quadrature in `CorpusProfile.firsts`."""
 BYTES_PER_TOKEN = 7.0
 """Assumption for English text with its white space; 7.02 in the corpora of tests/corpora.py."""
 
@@ -40,7 +40,7 @@ class Similarities:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Drawn:
+class DrawnDocuments:
     """Documents drawn from a corpus with equal chance, as tokens and as sets of shingles."""
 
     shingles: Hashes
@@ -75,7 +75,7 @@ class Trial:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Profile:
+class CorpusProfile:
     """Corpus as the plan sees it; all numbers are means over documents."""
 
     source: str
@@ -96,7 +96,7 @@ class Profile:
     evenness: float = math.inf
     """Evenness of the partners among the documents: the size k of their negative binomial distribution. Infinite if
     chance alone decides (Poisson), below 1 if most documents have no partner and a few have many."""
-    drawn: Drawn | None = None
+    drawn: DrawnDocuments | None = None
     """Search of a sample of the corpus; None without one."""
 
     def resize(self, documents: int) -> Self:
@@ -128,7 +128,7 @@ def assume_corpus(
     duplication: float,
     threshold: float,
     shingle_size: int,
-) -> Profile:
+) -> CorpusProfile:
     """Return a corpus from a few known numbers.
 
     A sixth of the duplicates are exact. The others are edited copies of another document; there are copies less similar
@@ -146,7 +146,7 @@ def assume_corpus(
     copies = np.diff(edges) * 2 * near / max(1 - threshold, 0.02)
     jaccard = np.concatenate([(edges[1:] + edges[:-1]) / 2, [(low + high) / 2 for low, high, _ in RELATED]])
     fixed = np.concatenate([copies, [partners for *_, partners in RELATED]])
-    return Profile(
+    return CorpusProfile(
         source=f"assumed, with {duplication:.0%} of documents removed (--sample PATH measures yours)",
         documents=documents,
         text_bytes=text_bytes if text_bytes is not None else tokens * BYTES_PER_TOKEN,

@@ -23,7 +23,7 @@ POSITIVE = ("a finite number above 0", lambda value: 0 < value < float("inf"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class PlanQuestion:
     """Question of a user."""
 
     config: Config
@@ -48,7 +48,7 @@ class Question:
     calibrate: bool = False
 
 
-def check_numbers(question: Question) -> None:
+def check_numbers(question: PlanQuestion) -> None:
     """Refuse numbers outside their rules."""
     for entry in fields(question):
         value = getattr(question, entry.name)

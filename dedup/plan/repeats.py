@@ -8,12 +8,12 @@ from dedup.kernels import Flags, Floats, Integers
 from dedup.kernels.runs.bounds import find_bounds, mark_repeated
 from dedup.kernels.sets.exact import take
 from dedup.kernels.text.passages import find_asked, find_pieces, roll, select_grams
-from dedup.plan.profile import Drawn
+from dedup.plan.profile import DrawnDocuments
 from dedup.settings.contract import load_tokenizer
 from dedup.settings.options import Config
 
 
-def count_passages(drawn: Drawn, kept: Flags, config: Config) -> Mapping[str, Floats]:
+def count_passages(drawn: DrawnDocuments, kept: Flags, config: Config) -> Mapping[str, Floats]:
     """Return the counts of the layer's search for each drawn document that earlier layers keep.
 
     Returns

@@ -7,11 +7,11 @@ from typing import Any, cast
 from dedup.kernels.components import DRIVER_EDGES
 from dedup.kernels.curve import NEAR_MISS, probability
 from dedup.kernels.sets.lsh import DRAWN_PAIRS, SAMPLED_PAIRS
-from dedup.plan.choice import Choice, cost
+from dedup.plan.choice import BandingChoice, cost
 from dedup.plan.curve import compared
-from dedup.plan.profile import Counts, Profile, Trial
+from dedup.plan.profile import CorpusProfile, Counts, Trial
 from dedup.plan.rates import Rates
-from dedup.plan.wishes import Search
+from dedup.plan.wishes import SearchSettings
 from dedup.settings.banding import SIGMAS
 from dedup.settings.options import Config
 
@@ -31,7 +31,7 @@ FOUND = (*PAIRS, *THINNED, *CHAINED, *OVER_CAP, *PASSAGES, "sets", "set_shingles
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rows:
+class RowCounts:
     """Rows of the tables, and the bytes of some rows in a shuffle after LZ4."""
 
     documents: int
@@ -68,7 +68,7 @@ class Rows:
     links: float
     """Edges that the engine connects."""
     engine: str
-    choice: Choice
+    choice: BandingChoice
     hot: float = 0.0
     """Members of buckets over the cap."""
     hot_shingles: float = 0.0
@@ -120,7 +120,9 @@ class Rows:
         return min(self.uncompared, SAMPLED_PAIRS)
 
 
-def count_rows(config: Config, corpus: Profile, trial: Trial | None = None, counts: Counts | None = None) -> Rows:
+def count_rows(
+    config: Config, corpus: CorpusProfile, trial: Trial | None = None, counts: Counts | None = None
+) -> RowCounts:
     """Return the rows of all tables.
 
     Parameters
@@ -141,7 +143,7 @@ def count_rows(config: Config, corpus: Profile, trial: Trial | None = None, coun
     return replace(found, links=forest if engine == "graphframes" else links, engine=engine)
 
 
-def _take_counts(found: Rows, config: Config, corpus: Profile, trial: Trial, counts: Counts) -> Rows:
+def _take_counts(found: RowCounts, config: Config, corpus: CorpusProfile, trial: Trial, counts: Counts) -> RowCounts:
     """Return rows as counted by a search."""
     more = {name: count * corpus.documents for name, count in counts.items() if name in FOUND}
     if trial.share < 1:
@@ -159,7 +161,7 @@ def _take_counts(found: Rows, config: Config, corpus: Profile, trial: Trial, cou
     return _add_chance(counted, config, corpus, trial.documents) if trial.share == 1 else counted
 
 
-def _choose_pairs(found: Rows, corpus: Profile, trial: Trial) -> tuple[float, float] | None:
+def _choose_pairs(found: RowCounts, corpus: CorpusProfile, trial: Trial) -> tuple[float, float] | None:
     """Return edges and candidates of a sample's search, scaled to the corpus; None if the curve is more certain.
 
     The curve saw all pairs of a few drawn documents, the search the pairs of all that share a bucket within the cap:
@@ -178,7 +180,7 @@ def _ratio(one: float, other: float) -> float:
     return one / other if other else 1.0
 
 
-def _add_chance(rows: Rows, config: Config, corpus: Profile, searched: int) -> Rows:
+def _add_chance(rows: RowCounts, config: Config, corpus: CorpusProfile, searched: int) -> RowCounts:
     """Add chance resemblances in a corpus larger than the searched sample."""
     bands, size = config.banding
     partners = corpus.similarities.share * max(corpus.documents - searched, 0)
@@ -201,7 +203,7 @@ def _add_chance(rows: Rows, config: Config, corpus: Profile, searched: int) -> R
     )
 
 
-def _count_by_curve(config: Config, corpus: Profile, counted: tuple[float, float] | None = None) -> Rows:
+def _count_by_curve(config: Config, corpus: CorpusProfile, counted: tuple[float, float] | None = None) -> RowCounts:
     """Return rows by the documents' similarities, with no bucket over the cap.
 
     Parameters
@@ -210,7 +212,7 @@ def _count_by_curve(config: Config, corpus: Profile, counted: tuple[float, float
         Edges and candidates, if known otherwise.
     """
     bands, rows = config.banding
-    search = Search(threshold=config.threshold, sigmas=SIGMAS)
+    search = SearchSettings(threshold=config.threshold, sigmas=SIGMAS)
     choice = cost(config.banding, search, corpus, Rates())
     jaccard, partners = corpus.similarities.jaccard, corpus.similarities.partners(corpus.documents)
     identical = corpus.documents * corpus.identical
@@ -227,7 +229,7 @@ def _count_by_curve(config: Config, corpus: Profile, counted: tuple[float, float
     members = heads * linked + identical + identical * (1 - corpus.identical) * (1 - linked)
     distant = DISTANT_SHARE * heads * similar**2 / 2
     distant_ends = min(2 * distant, members)
-    return Rows(
+    return RowCounts(
         documents=corpus.documents,
         identical=identical,
         heads=heads,

@@ -19,7 +19,7 @@ from dedup.kernels import Floats, Hashes, Integers
 from dedup.kernels.hashing import mix
 from dedup.kernels.sets import shingles
 from dedup.kernels.text.tokenizer import Tokenizer
-from dedup.plan.profile import Drawn, Profile, Similarities
+from dedup.plan.profile import CorpusProfile, DrawnDocuments, Similarities
 
 CHANCE = 0.1
 """Similarity below which documents resemble each other by chance, so in larger numbers in a larger corpus; from it on
@@ -47,7 +47,7 @@ def measure_corpus(
     id_bytes: float,
     sample_of: int | None = None,
     compared: int = COMPARED,
-) -> Profile:
+) -> CorpusProfile:
     """Measure the user's own documents, with every pair of some of them compared exactly.
 
     Of n documents drawn from N with equal chance every pair stays with probability (n / N)^2, so the partners that one
@@ -85,7 +85,7 @@ def measure_corpus(
     size, whole = len(texts), sample_of or total
     share = counts / (some.size * (some.size - 1) / 2)
     related = means >= CHANCE
-    found = Profile(
+    found = CorpusProfile(
         source=f"measured on {size:,} of {total:,} documents, {counts[means >= 0.5].sum():,.0f} pairs of .5 and more",
         documents=whole,
         text_bytes=pc.sum(pc.binary_length(texts)).as_py() / size,
@@ -100,7 +100,9 @@ def measure_corpus(
             share=np.where(related, 0.0, share),
         ),
         evenness=_fit_evenness(relatives),
-        drawn=Drawn(shingles=values, offsets=offsets, tokens=tokens, bounds=bounds, total=whole, compared=some.size),
+        drawn=DrawnDocuments(
+            shingles=values, offsets=offsets, tokens=tokens, bounds=bounds, total=whole, compared=some.size
+        ),
     )
     if whole == size:
         return found

@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 
-from dedup.plan.rows import Rows
+from dedup.plan.rows import RowCounts
 from dedup.stages import placement
 
 BATCH_ROWS = 4096
@@ -40,7 +40,7 @@ class Item:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stage:
+class StageCost:
     """Cost of one stage."""
 
     name: str
@@ -79,7 +79,7 @@ def blocks(rows: float, per_row: int, partitions: int, table_bytes: float, cores
     return Item(what="blocks", count=found, each=BLOCK_BYTES)
 
 
-def leave_out_identical(rows: Rows, payload: float) -> list[Item]:
+def leave_out_identical(rows: RowCounts, payload: float) -> list[Item]:
     """Return the shuffles that drop all but one of identical documents: none while their table is small."""
     if 16 * rows.identical <= AUTO_BROADCAST_BYTES:
         return []

@@ -3,16 +3,16 @@
 import math
 
 from dedup.plan.passages import find_passages
-from dedup.plan.profile import Profile
+from dedup.plan.profile import CorpusProfile
 from dedup.plan.rates import Rates
-from dedup.plan.rows import Rows
+from dedup.plan.rows import RowCounts
 from dedup.plan.shuffles import (
     INPUT_SPLIT_BYTES,
     PLACE_BYTES,
     ROW_BYTES,
     SIGNATURE_ROW_BYTES,
     Item,
-    Stage,
+    StageCost,
     blocks,
     keyed,
     leave_out_identical,
@@ -36,7 +36,7 @@ FATE_ROW_BYTES = 60
 """Bytes of a stored removed row, without the user's ids."""
 
 
-def list_stages(rows: Rows, corpus: Profile, cores: int, rates: Rates) -> list[Stage]:
+def list_stages(rows: RowCounts, corpus: CorpusProfile, cores: int, rates: Rates) -> list[StageCost]:
     """Return the stages in order, partitioned and broadcast as the pipeline would."""
     stages = [
         _sign(rows, corpus, cores, rates),
@@ -54,15 +54,15 @@ def list_stages(rows: Rows, corpus: Profile, cores: int, rates: Rates) -> list[S
     return [stage for stage in stages if stage is not None]
 
 
-def _signatures(rows: Rows, corpus: Profile) -> Item:
+def _signatures(rows: RowCounts, corpus: CorpusProfile) -> Item:
     each = SIGNATURE_ROW_BYTES + corpus.id_bytes + rows.choice.signature_bytes
     return Item(what="documents", count=rows.documents, each=each)
 
 
-def _sign(rows: Rows, corpus: Profile, cores: int, rates: Rates) -> Stage:
+def _sign(rows: RowCounts, corpus: CorpusProfile, cores: int, rates: Rates) -> StageCost:
     text_bytes = rows.documents * corpus.text_bytes
     sampled = min(rows.documents, placement.SAMPLE_BYTES / max(corpus.text_ratio * corpus.text_bytes, 1.0))
-    return Stage(
+    return StageCost(
         name="signatures",
         shuffle=[],
         tables=[_signatures(rows, corpus), Item(what="tokens of a sample", count=sampled, each=4 * corpus.tokens)],
@@ -71,10 +71,10 @@ def _sign(rows: Rows, corpus: Profile, cores: int, rates: Rates) -> Stage:
     )
 
 
-def _collapse(rows: Rows, corpus: Profile, cores: int, rates: Rates) -> Stage:
+def _collapse(rows: RowCounts, corpus: CorpusProfile, cores: int, rates: Rates) -> StageCost:
     partitions = placement.place_identical(rows.documents, cores)
     one = blocks(rows.documents, 1, partitions, _signatures(rows, corpus).bytes, cores)
-    return Stage(
+    return StageCost(
         name="identical",
         # Digests with ids, and ids once more, to find those of several rows.
         shuffle=[
@@ -87,10 +87,10 @@ def _collapse(rows: Rows, corpus: Profile, cores: int, rates: Rates) -> Stage:
     )
 
 
-def _bucket(rows: Rows, corpus: Profile, cores: int, rates: Rates) -> Stage:
+def _bucket(rows: RowCounts, corpus: CorpusProfile, cores: int, rates: Rates) -> StageCost:
     bands = rows.choice.bands
     partitions = placement.place_bands(rows.documents, bands, cores)
-    return Stage(
+    return StageCost(
         name="buckets",
         shuffle=[
             *leave_out_identical(rows, 8 * bands),
@@ -106,13 +106,13 @@ def _bucket(rows: Rows, corpus: Profile, cores: int, rates: Rates) -> Stage:
     )
 
 
-def _link(rows: Rows, corpus: Profile, cores: int, rates: Rates) -> Stage | None:
+def _link(rows: RowCounts, corpus: CorpusProfile, cores: int, rates: Rates) -> StageCost | None:
     """Plan the comparison in place of buckets over the cap; None without such buckets; docs/templates.md."""
     if not rows.hot:
         return None
     partitions = placement.place_prefixes(rows.hot_shingles, cores)
     told = Item(what="members, by partitions of shingles", count=rows.hot * partitions, each=SUM_BYTES)
-    return Stage(
+    return StageCost(
         name="templates",
         shuffle=[
             Item(what="members of buckets over the cap", count=rows.hot, each=ROW_BYTES),
@@ -136,7 +136,7 @@ def _link(rows: Rows, corpus: Profile, cores: int, rates: Rates) -> Stage | None
     )
 
 
-def _pair(rows: Rows, rates: Rates) -> Stage:
+def _pair(rows: RowCounts, rates: Rates) -> StageCost:
     size = rows.choice.signature_size
     pairs = rows.pairs + rows.linked
     meeting = placement.place_pairs(pairs, rows.memberships + rows.linked, rows.documents, size)
@@ -150,7 +150,7 @@ def _pair(rows: Rows, rates: Rates) -> Stage:
     )
     # Documents brought to their id to be found there are at the place where identical ones are left out.
     found_by_id = not meeting.broadcast and not (meeting.whole and meeting.groups == 1)
-    return Stage(
+    return StageCost(
         name="candidates",
         shuffle=moved if found_by_id else [*leave_out_identical(rows, size), *moved],
         tables=[Item(what="candidates", count=rows.candidates, each=24)],
@@ -159,7 +159,7 @@ def _pair(rows: Rows, rates: Rates) -> Stage:
     )
 
 
-def _verify(rows: Rows, corpus: Profile, cores: int, rates: Rates) -> Stage:
+def _verify(rows: RowCounts, corpus: CorpusProfile, cores: int, rates: Rates) -> StageCost:
     listed, made = 2 * rows.candidates, rows.sets - rows.hot
     tables = [
         Item(what="shingle sets", count=made, each=12),
@@ -181,11 +181,13 @@ def _verify(rows: Rows, corpus: Profile, cores: int, rates: Rates) -> Stage:
     pairs = Item(what="pairs", count=rows.candidates, each=rows.candidate_bytes)
     moved, meeting = _compare(rows, pairs, rows.ends, None, cores)
     seconds += made * corpus.text_bytes * rates.text_byte + rows.candidates * rates.comparison
-    return Stage(name="edges", shuffle=shuffle + moved, tables=tables, partitions=meeting.cells, core_seconds=seconds)
+    return StageCost(
+        name="edges", shuffle=shuffle + moved, tables=tables, partitions=meeting.cells, core_seconds=seconds
+    )
 
 
 def _compare(
-    rows: Rows, pairs: Item, among: float, own: float | None, cores: int
+    rows: RowCounts, pairs: Item, among: float, own: float | None, cores: int
 ) -> tuple[list[Item], placement.Meeting]:
     """Return the shuffles that bring pairs to their shingle sets, and their partitioning."""
     meeting = placement.place_comparison(pairs.count, rows.sets, 8 * rows.set_shingles, cores)
@@ -196,15 +198,15 @@ def _compare(
     return moved, meeting
 
 
-def _places(rows: Rows, each: float) -> Item:
+def _places(rows: RowCounts, each: float) -> Item:
     """Return the shuffle of all documents' places, sorted by id if an executor cannot hold those looked for."""
     return Item(what="places of documents", count=rows.documents, each=each + ROW_BYTES)
 
 
-def _connect(rows: Rows, cores: int, rates: Rates) -> Stage:
+def _connect(rows: RowCounts, cores: int, rates: Rates) -> StageCost:
     is_spread = rows.engine == "graphframes"
     rounds = [Item(what="edges, all rounds", count=rows.links, each=FOREST_BYTES)]
-    return Stage(
+    return StageCost(
         name="components",
         shuffle=rounds if is_spread else [],
         tables=[Item(what="members", count=rows.members, each=16)],
@@ -213,7 +215,7 @@ def _connect(rows: Rows, cores: int, rates: Rates) -> Stage:
     )
 
 
-def _sample(rows: Rows, cores: int, rates: Rates) -> Stage | None:
+def _sample(rows: RowCounts, cores: int, rates: Rates) -> StageCost | None:
     """Plan the comparison of a sample of the pairs left out by circles; None without such pairs."""
     if not rows.sampled:
         return None
@@ -231,7 +233,7 @@ def _sample(rows: Rows, cores: int, rates: Rates) -> Stage | None:
     among = min(rows.undecided, 2 * rows.sampled)
     own = rows.hot_bytes * rows.undecided_shingles / rows.undecided
     shuffle, meeting = _compare(rows, pairs, among, own, cores)
-    return Stage(
+    return StageCost(
         name="uncompared",
         shuffle=drawn + shuffle,
         tables=[Item(what="pairs", count=rows.sampled, each=16)],
@@ -240,7 +242,7 @@ def _sample(rows: Rows, cores: int, rates: Rates) -> Stage | None:
     )
 
 
-def _elect(rows: Rows, corpus: Profile, cores: int, rates: Rates) -> Stage:
+def _elect(rows: RowCounts, corpus: CorpusProfile, cores: int, rates: Rates) -> StageCost:
     shuffle = [
         Item(what="members", count=rows.members, each=ROW_BYTES + corpus.id_bytes),
         # The left ids of edges follow themselves as those of candidates do.
@@ -257,7 +259,7 @@ def _elect(rows: Rows, corpus: Profile, cores: int, rates: Rates) -> Stage:
     own = rows.distant_bytes * rows.distant_shingles / rows.distant_ends if rows.distant_ends else 0.0
     moved, _ = _compare(rows, pairs, rows.distant_ends, own, cores)
     shuffle += [Item(what=item.what, count=item.count * chance, each=item.each) for item in moved]
-    return Stage(
+    return StageCost(
         name="representatives",
         shuffle=shuffle,
         tables=[Item(what="members", count=rows.members, each=MEMBER_ROW_BYTES + 2 * corpus.id_bytes)],
@@ -266,7 +268,7 @@ def _elect(rows: Rows, corpus: Profile, cores: int, rates: Rates) -> Stage:
     )
 
 
-def _write(rows: Rows, corpus: Profile, rates: Rates) -> Stage:
+def _write(rows: RowCounts, corpus: CorpusProfile, rates: Rates) -> StageCost:
     text_bytes = rows.documents * corpus.text_bytes
     shuffle: list[Item] = []
     seconds = text_bytes * rates.written_byte
@@ -281,4 +283,4 @@ def _write(rows: Rows, corpus: Profile, rates: Rates) -> Stage:
     shuffle.append(Item(what="rows that go, to their files", count=rows.removed, each=REMOVED_PLACE_BYTES))
     partitions = max(1, math.ceil(text_bytes / INPUT_SPLIT_BYTES))
     tables = [Item(what="rows that go", count=rows.removed, each=FATE_ROW_BYTES + 2 * corpus.id_bytes)]
-    return Stage(name="output", shuffle=shuffle, tables=tables, partitions=partitions, core_seconds=seconds)
+    return StageCost(name="output", shuffle=shuffle, tables=tables, partitions=partitions, core_seconds=seconds)

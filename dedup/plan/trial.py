@@ -20,7 +20,7 @@ from dedup.kernels.sets import exact, lsh, minhash
 from dedup.kernels.sets.jaccard import find_near_misses
 from dedup.kernels.sets.pairs import decode
 from dedup.kernels.sets.templates import Items, count_slots, cut_items
-from dedup.plan.profile import Counts, Drawn, Trial
+from dedup.plan.profile import Counts, DrawnDocuments, Trial
 from dedup.plan.repeats import count_passages
 from dedup.settings.banding import SIGMAS
 from dedup.settings.options import Config
@@ -35,7 +35,7 @@ WEIGHED_BLOCKS, WEIGHED_PAIRS = 200, 1 << 17
 """Most blocks, and pairs, compressed to measure compression."""
 
 
-def search_drawn(drawn: Drawn, config: Config, documents: int, *, ranges: bool = True) -> Trial:
+def search_drawn(drawn: DrawnDocuments, config: Config, documents: int, *, ranges: bool = True) -> Trial:
     """Search the drawn documents as a run would, for a corpus of a given size.
 
     Parameters
@@ -81,7 +81,7 @@ class _Searched(NamedTuple):
     compared: tuple[Integers, Integers]
 
 
-def _search(drawn: Drawn, config: Config, seed: int) -> _Searched:
+def _search(drawn: DrawnDocuments, config: Config, seed: int) -> _Searched:
     shingles, offsets = drawn.shingles, drawn.offsets
     setting = sample_search.Setting(
         threshold=config.threshold,
@@ -107,7 +107,7 @@ def _search(drawn: Drawn, config: Config, seed: int) -> _Searched:
     )
 
 
-def _count(drawn: Drawn, config: Config, searched: _Searched, told: Mapping[str, Floats]) -> dict[str, Floats]:
+def _count(drawn: DrawnDocuments, config: Config, searched: _Searched, told: Mapping[str, Floats]) -> dict[str, Floats]:
     """Return the counts of every family, from counts of every document."""
     setting, found, _, hot, paired, compared = searched
     families = _find_families(searched)
@@ -189,7 +189,7 @@ def _find_families(searched: _Searched) -> Integers:
     return numbered
 
 
-def _list_rare(drawn: Drawn, searched: _Searched) -> tuple[Integers, Integers]:
+def _list_rare(drawn: DrawnDocuments, searched: _Searched) -> tuple[Integers, Integers]:
     """Return the members of buckets over the cap, once for each rare shingle, and once for each in their prefixes."""
     hot, most = searched.hot, searched.setting.max_bucket
     shingles, offsets = exact.take(drawn.shingles, drawn.offsets, hot)
@@ -210,7 +210,7 @@ def _list_distant(found: sample_search.SampleResult) -> tuple[Integers, Integers
     return divmod(np.unique(left[apart] * places.size + right[apart]), places.size)
 
 
-def _weigh_rows(drawn: Drawn, searched: _Searched) -> dict[str, float]:
+def _weigh_rows(drawn: DrawnDocuments, searched: _Searched) -> dict[str, float]:
     """Return the bytes of rows after LZ4: members of a family are alike, and stand together in the files or apart."""
     found, hot, cap = searched.found, searched.hot, searched.setting.max_bucket
     small = lsh.select_buckets(*found.buckets, np.diff(found.buckets[2]) <= cap)

@@ -11,14 +11,14 @@ import numpy.typing as npt
 from dedup.kernels import Floats
 from dedup.kernels.curve import probability
 from dedup.plan.curve import Crossing, cross
-from dedup.plan.profile import Profile
+from dedup.plan.profile import CorpusProfile
 from dedup.settings.banding import MAX_SIGNATURE_SIZE, MOST_BANDS, MOST_ROWS, bound_dropped
 
 KEY_BYTES = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Search:
+class SearchSettings:
     """Settings of the search besides bands and rows."""
 
     threshold: float
@@ -92,7 +92,9 @@ def _round(value: float, *, up: bool) -> str:
     return f"{(math.ceil if up else math.floor)(value * scale) / scale:.12g}"
 
 
-def constrain(wishes: Wishes, search: Search, corpus: Profile, bands: Floats, rows: Floats) -> list[Constraint]:
+def constrain(
+    wishes: Wishes, search: SearchSettings, corpus: CorpusProfile, bands: Floats, rows: Floats
+) -> list[Constraint]:
     """Return the wishes as constraints on these choices."""
     found = []
     for target in wishes.targets:
@@ -117,7 +119,7 @@ def constrain(wishes: Wishes, search: Search, corpus: Profile, bands: Floats, ro
     return found
 
 
-def _passed(target: Target, search: Search) -> float:
+def _passed(target: Target, search: SearchSettings) -> float:
     """Return the least share of the target's pairs that pass the estimate filter, if they must."""
     return 1 - bound_dropped(search.sigmas) if target.similarity >= search.threshold else 1.0
 
@@ -153,7 +155,7 @@ def name_conflict(constraints: Sequence[Constraint], size: int) -> str:
     raise AssertionError("some wishes are met by no choice")
 
 
-def crossings(wishes: Wishes, search: Search) -> list[tuple[Target, Target, Crossing]]:
+def crossings(wishes: Wishes, search: SearchSettings) -> list[tuple[Target, Target, Crossing]]:
     """Return, for every recall with every share of candidates, the bands and rows that meet both exactly."""
     recalls = [target for target in wishes.targets if target.option == "--recall"]
     shares = [target for target in wishes.targets if target.option != "--recall"]

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dedup.explain.differ import Piece, align
+from dedup.explain.differ import WordRun, align
 from dedup.kernels.curve import probability
 from dedup.kernels.removal_statistics import choose_thresholds
 from dedup.settings.layers import NEAR
@@ -78,7 +78,7 @@ def tell_difference(removed: str, kept: str) -> list[list[str]]:
     return told
 
 
-def _mark(piece: Piece, *, is_first: bool, is_last: bool) -> list[tuple[str, tuple[str, ...]]]:
+def _mark(piece: WordRun, *, is_first: bool, is_last: bool) -> list[tuple[str, tuple[str, ...]]]:
     """Return the words of a piece with their kinds; of shared words those next to a difference."""
     if not piece.shared:
         return [(kind, words) for kind, words in (("removed", piece.left), ("kept", piece.right)) if words]

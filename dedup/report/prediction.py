@@ -2,13 +2,13 @@
 
 from typing import Any
 
-from dedup.plan.capacity import Cluster, plan
+from dedup.plan.capacity import SparkCluster, plan
 from dedup.plan.profile import assume_corpus
 from dedup.plan.rates import Rates
 from dedup.settings.options import Config
 from dedup.tables.counts import Signed
 
-CLUSTER = Cluster(executors=10, cores=4, efficiency=1.0)
+CLUSTER = SparkCluster(executors=10, cores=4, efficiency=1.0)
 """Executors and cores of a plan by default; predicted bytes hardly depend on them."""
 ID_BYTES = 8.0
 

@@ -20,7 +20,7 @@ from dedup.settings import options
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Read:
+class SparkInput:
     """Input, and its properties found while reading."""
 
     format: str
@@ -29,7 +29,7 @@ class Read:
     corpus: Input
 
 
-def read_input(spark: SparkSession, storage: Storage, inputs: Sequence[str], chosen: options.Input) -> Read:
+def read_input(spark: SparkSession, storage: Storage, inputs: Sequence[str], chosen: options.Input) -> SparkInput:
     """Read the input with the job's settings.
 
     Raises
@@ -43,7 +43,7 @@ def read_input(spark: SparkSession, storage: Storage, inputs: Sequence[str], cho
     found = read_corpus(
         spark, storage, inputs, kind=kind, name_filter=chosen.name_filter, on_bad_record=chosen.on_bad_record
     )
-    return Read(format=kind, id_column=chosen.id_column or load_format(kind).id_column, corpus=found)
+    return SparkInput(format=kind, id_column=chosen.id_column or load_format(kind).id_column, corpus=found)
 
 
 def load_table(spark: SparkSession, inputs: Sequence[str], chosen: options.Input) -> DataFrame | None:
@@ -91,7 +91,7 @@ def list_roots(table: DataFrame) -> list[str]:
     return sorted(found)
 
 
-def take_table(rows: DataFrame, chosen: options.Input) -> Read:
+def take_table(rows: DataFrame, chosen: options.Input) -> SparkInput:
     """Return a DataFrame as the input.
 
     Each has a fingerprint of its own, since equal rows in another DataFrame cannot be recognised.
@@ -114,4 +114,4 @@ def take_table(rows: DataFrame, chosen: options.Input) -> Read:
         fingerprint=f"DataFrame {uuid.uuid4()}",
         size=int(plan.optimizedPlan().stats().sizeInBytes()),
     )
-    return Read(format="table", id_column=chosen.id_column, corpus=corpus)
+    return SparkInput(format="table", id_column=chosen.id_column, corpus=corpus)

@@ -15,7 +15,7 @@ from dedup.report.page import to_html
 from dedup.report.summary import Drawing, draw_rest
 from dedup.run.job import Job
 from dedup.run.prompts import list_fingerprints
-from dedup.run.workspace import Storage, Workspace
+from dedup.run.workspace import OutputStorage, Workspace
 from dedup.settings.files import flatten, to_dict, to_toml
 from dedup.settings.hashspec import HashSpec
 from dedup.version import __version__
@@ -24,7 +24,7 @@ KEY_FILE = "hash.key_file"
 """Setting that may change between tries, since the file's content is part of the identity."""
 
 
-def read_baseline(storage: Storage, path: str | None) -> dict[str, Any] | None:
+def read_baseline(storage: OutputStorage, path: str | None) -> dict[str, Any] | None:
     """Return the report of an earlier run from its output; None without one.
 
     Raises

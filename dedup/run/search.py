@@ -8,7 +8,7 @@ from typing import Generic, Literal
 import pyarrow as pa
 
 from dedup.engine.engine import Engine, Rows, read_histogram
-from dedup.kernels.election import Policy
+from dedup.kernels.election import ElectionPolicy
 from dedup.kernels.sets.templates import choose_cap
 from dedup.layers.chain import Chain
 from dedup.layers.containment import ContainmentLayer
@@ -168,7 +168,7 @@ def make_signing(part: Part, context: Context) -> Signing:
 def make_near(part: Part, context: Context, clock: Clock) -> NearLayer:
     """Return the layer near."""
     config = part.config
-    policy = Policy(
+    policy = ElectionPolicy(
         config.threshold,
         config.cluster.linkage == "representative",
         config.cluster.max_component,

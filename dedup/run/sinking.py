@@ -17,8 +17,7 @@ from dedup.errors import ConfigError, DedupError
 from dedup.files import repack, sink
 from dedup.files.delete_spans import Cuts
 from dedup.files.formats import load_format
-from dedup.files.formats.format import NO_ROWS, Format, Rejected
-from dedup.files.formats.format import Written as FileWritten
+from dedup.files.formats.format import NO_ROWS, FileCounts, Format, Rejected
 from dedup.files.source import FileSource
 from dedup.files.splits import Split
 from dedup.files.storage import Storage
@@ -311,7 +310,7 @@ def _name(named: pa.Table, edges: pa.Table) -> pa.Table:
     return pa.table({"left_id": least, "right_id": greatest, "jaccard": edges["jaccard"]})
 
 
-def write_unit(source: FileSource, unit: Unit, *, folder: str, annotates: bool, is_first_empty: bool) -> FileWritten:
+def write_unit(source: FileSource, unit: Unit, *, folder: str, annotates: bool, is_first_empty: bool) -> FileCounts:
     """Write the like of a file of the input, or two: of the rows that stay and of those that go.
 
     Parameters
@@ -335,12 +334,12 @@ def write_unit(source: FileSource, unit: Unit, *, folder: str, annotates: bool, 
     )
 
 
-def pack(source: FileSource, pack: Pack, *, kind: Format, schema: pa.Schema) -> FileWritten:
+def pack(source: FileSource, pack: Pack, *, kind: Format, schema: pa.Schema) -> FileCounts:
     """Write rows of several files into one."""
     return repack.repack(source, pack.splits, pack.left_out, path=pack.path, format=kind, schema=schema, cuts=pack.cuts)
 
 
-def pack_ids(source: FileSource, pack: Pack, *, kind: Format) -> FileWritten:
+def pack_ids(source: FileSource, pack: Pack, *, kind: Format) -> FileCounts:
     """Write the ids of rows of several files into one."""
     return repack.write_ids(source, pack.splits, pack.left_out, path=pack.path, format=kind)
 

@@ -60,7 +60,7 @@ def locate(output: str) -> str:
     return place
 
 
-class Storage(Protocol):
+class OutputStorage(Protocol):
     """The file systems of the output."""
 
     def exists(self, path: str, /) -> bool:
@@ -97,7 +97,7 @@ class Storage(Protocol):
 class Workspace:
     """The folder OUT.partial of one run, and its publication as OUT."""
 
-    def __init__(self, storage: Storage, output: str, *, locks: TextStorage | None = None) -> None:
+    def __init__(self, storage: OutputStorage, output: str, *, locks: TextStorage | None = None) -> None:
         self._storage = storage
         self._run = uuid.uuid4().hex[:12]
         self._can_rename = storage.can_rename(output)

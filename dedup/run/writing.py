@@ -14,7 +14,7 @@ from dedup.files.formats import load_format
 from dedup.informing import NEAR_MISSES, TEXTS
 from dedup.run.applied import Applied
 from dedup.run.clock import Clock
-from dedup.run.input import Read
+from dedup.run.input import SparkInput
 from dedup.run.merging import check_merge, note_merged
 from dedup.run.workspace import Workspace
 from dedup.settings.keeping import name_merged, parse_merge
@@ -107,7 +107,7 @@ class RowWriter:
     """Writes the folders of the result of a table, as Spark does."""
 
     config: Config
-    read: Read
+    read: SparkInput
     tables: TableWriter
 
     def check(self) -> None:

@@ -12,7 +12,7 @@ import pytest
 from dedup.api import deduplicate
 from dedup.cli.run import parse_arguments
 from dedup.errors import ConfigError, DataError
-from dedup.explain.result import Result
+from dedup.explain.result import PublishedOutput
 from dedup.files.formats import FORMATS
 from dedup.files.formats.columnar import ColumnarFile, ColumnarFormat
 from dedup.run.job import Job
@@ -128,7 +128,7 @@ def test_its_output_is_opened_explained_and_compared(tmp_path):
     assert found.kept.count_rows() == found.report.kept
     assert found.removed.count_rows() == found.report.removed
     gone = found.duplicates.to_table().to_pylist()[0]["id"]
-    assert Result(str(tmp_path / "out")).find([gone]) == {gone: TEXTS[int(gone.split()[1])]}
+    assert PublishedOutput(str(tmp_path / "out")).find([gone]) == {gone: TEXTS[int(gone.split()[1])]}
 
 
 def test_its_name_is_a_choice_of_commands_and_settings(tmp_path):

@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from dedup.kernels.election import Electorate, KnownPairs, Policy, choose, count_parted, rank_members
+from dedup.kernels.election import ElectionPolicy, Electorate, KnownPairs, choose, count_parted, rank_members
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ def test_near_copies_that_a_full_bucket_compares_in_a_circle_are_asked_for_until
     left = np.arange(count)
     right = (left + 1) % count
     known = KnownPairs(np.minimum(left, right), np.maximum(left, right), np.full(count, 0.9))
-    policy = Policy(0.8, by_representative=True)
+    policy = ElectionPolicy(0.8, by_representative=True)
     asked = 0
     while (kept := choose(make_copies(count), known, policy)).left.size:
         pairs = {*zip(known.left.tolist(), known.right.tolist(), strict=True)}
@@ -58,7 +58,7 @@ def test_near_copies_that_a_full_bucket_compares_in_a_circle_are_asked_for_until
 
 def test_what_was_asked_for_and_is_unlike_stays():
     known = KnownPairs(np.array([0, 1]), np.array([1, 2]), np.array([0.9, 0.9]))
-    policy = Policy(0.8, by_representative=True)
+    policy = ElectionPolicy(0.8, by_representative=True)
     first = choose(make_copies(3), known, policy)
     assert (first.left.tolist(), first.right.tolist()) == ([0], [2])
 
@@ -69,7 +69,7 @@ def test_what_was_asked_for_and_is_unlike_stays():
 
 def test_components_with_a_member_whose_pair_nobody_told_are_parted_too():
     known = KnownPairs(np.array([0, 1, 0]), np.array([1, 2, 2]), np.array([0.9, 0.9, 0.75]))
-    members, policy = make_copies(3), Policy(0.8)
+    members, policy = make_copies(3), ElectionPolicy(0.8)
     kept = choose(members, known, policy)
     assert kept.stays.tolist() == [True, False, False]
 
@@ -81,7 +81,7 @@ def test_what_is_asked_for_grows_as_the_edges_do(monkeypatch):
     # All resemble the last, which goes for the first; the others stay.
     left, right = np.arange(9), np.full(9, 9)
     known = KnownPairs(left, right, np.full(9, 0.9))
-    policy = Policy(0.8, by_representative=True)
+    policy = ElectionPolicy(0.8, by_representative=True)
     assert choose(make_copies(10), known, policy).left.size == 9 * 8 / 2
     monkeypatch.setattr("dedup.kernels.election.FIRST", 2)
     kept = choose(make_copies(10), known, policy)
@@ -96,7 +96,7 @@ def test_a_further_copy_that_resembles_little_is_parted_too():
     ranks = np.array([[0], [1], [2]])
     members = Electorate(np.zeros(3, np.int64), np.arange(3), np.full(3, 10), np.array([0, 1, 1]), ranks)
     known = KnownPairs(np.array([0, 0, 1]), np.array([1, 2, 2]), np.array([0.5, 0.9, 0.9]))
-    policy = Policy(0.8, copies_per_source=1)
+    policy = ElectionPolicy(0.8, copies_per_source=1)
     kept = choose(members, known, policy)
 
     assert kept.stays.tolist() == [True, True, False]

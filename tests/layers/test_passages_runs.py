@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dedup.explain.explanation import explain
-from dedup.explain.result import Result
+from dedup.explain.result import PublishedOutput
 from dedup.explain.show import Style, to_text
 from dedup.explain.spans import restore
 from dedup.run.job import Job
@@ -109,7 +109,7 @@ def test_an_explanation_shows_the_text_with_what_was_cut(tmp_path):
     job = Job(inputs=[str(tmp_path / "in")], output=str(tmp_path / "out"), config=load_config(None, None, settings))
     run_in_memory(job)
 
-    result = Result(str(tmp_path / "out"))
+    result = PublishedOutput(str(tmp_path / "out"))
     spans = pq.read_table(tmp_path / "out" / "spans").to_pylist()
     assert {span["id"] for span in spans} < texts.keys()
     for name, text in texts.items():

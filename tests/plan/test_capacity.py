@@ -10,8 +10,8 @@ import pytest
 from dedup.kernels.text.unicode_words import UnicodeWords
 from dedup.plan import shuffles
 from dedup.plan.answer import answer
-from dedup.plan.capacity import Cluster, plan
-from dedup.plan.question import Question
+from dedup.plan.capacity import SparkCluster, plan
+from dedup.plan.question import PlanQuestion
 from dedup.plan.rates import Rates
 from dedup.plan.sample import measure_corpus
 from dedup.plan.trial import search_drawn
@@ -101,7 +101,7 @@ def compare(spark, monkeypatch, tmp_path, texts, *, searched=False):
         source, text_column="text", drawn=len(texts), tokenizer=UnicodeWords(), shingle_size=5, id_bytes=12
     )
     trial = search_drawn(corpus.drawn, config, len(texts), ranges=False) if searched else None
-    planned = plan(config, corpus, Cluster(executors=1, cores=2, efficiency=1.0), Rates(), trial=trial)
+    planned = plan(config, corpus, SparkCluster(executors=1, cores=2, efficiency=1.0), Rates(), trial=trial)
     return planned, *measure(spark, monkeypatch, source, str(tmp_path / "out"), config)
 
 
@@ -157,7 +157,7 @@ def test_a_large_corpus_takes_what_was_planned(spark, tmp_path, monkeypatch):
 
 
 def ask(**options):
-    return answer(Question(config=load_config(), **options))["capacity"]
+    return answer(PlanQuestion(config=load_config(), **options))["capacity"]
 
 
 def test_the_arithmetic_adds_up():
@@ -185,7 +185,7 @@ def test_every_decade_is_planned_for():
 
 def test_more_bands_and_longer_texts_cost_more():
     plain = ask(documents=10**8)
-    banded = answer(Question(config=load_config(None, None, ["lsh.bands=42"]), documents=10**8))["capacity"]
+    banded = answer(PlanQuestion(config=load_config(None, None, ["lsh.bands=42"]), documents=10**8))["capacity"]
     longer = ask(documents=10**8, mean_tokens=400)
 
     assert banded["stages"][2]["shuffle_bytes"] > 1.8 * plain["stages"][2]["shuffle_bytes"]

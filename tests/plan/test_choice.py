@@ -9,10 +9,10 @@ from dedup.kernels.curve import probability
 from dedup.plan.answer import answer
 from dedup.plan.choice import check, cost, solve
 from dedup.plan.curve import compared
-from dedup.plan.profile import Profile, Similarities
-from dedup.plan.question import Question
+from dedup.plan.profile import CorpusProfile, Similarities
+from dedup.plan.question import PlanQuestion
 from dedup.plan.rates import Rates
-from dedup.plan.wishes import Search, Target, Wishes
+from dedup.plan.wishes import SearchSettings, Target, Wishes
 from dedup.settings import banding
 from dedup.settings.banding import MAX_SIGNATURE_SIZE, Banding
 from dedup.settings.files import load_config
@@ -23,7 +23,7 @@ FIVE_TO_FIFTY = {"recall": ["0.99@0.5"], "candidates": ["0.001@0.05"]}
 
 
 def ask(**wishes):
-    return answer(Question(config=load_config(), **wishes))
+    return answer(PlanQuestion(config=load_config(), **wishes))
 
 
 def pairs(found):
@@ -32,7 +32,7 @@ def pairs(found):
 
 def corpus(*partners):
     jaccard, counts = np.array(partners, dtype=float).reshape(-1, 2).T
-    return Profile(
+    return CorpusProfile(
         source="", documents=10**6, text_bytes=1000, text_ratio=1, tokens=200, shingles=196, id_bytes=8, identical=0,
         similarities=Similarities(jaccard=jaccard, fixed=counts, share=np.zeros_like(counts)),
     )  # fmt: skip
@@ -138,7 +138,7 @@ def test_a_conflict_of_two_does_not_blame_a_third():
 
 
 def test_costs_follow_from_the_similarities():
-    one = cost(Banding(21, 6), Search(threshold=0.8, sigmas=4), corpus((1.0, 0.2), (0.5, 4)), Rates())
+    one = cost(Banding(21, 6), SearchSettings(threshold=0.8, sigmas=4), corpus((1.0, 0.2), (0.5, 4)), Rates())
 
     assert one.signature_bytes == 21 * 8 + 126
     assert one.candidates == pytest.approx(0.1 + 2 * probability(0.5, 21, 6))
@@ -149,7 +149,8 @@ def test_costs_follow_from_the_similarities():
 
 def test_a_stricter_estimate_loses_more():
     costs = [
-        cost(Banding(21, 6), Search(threshold=0.8, sigmas=sigmas), corpus((0.6, 1)), Rates()) for sigmas in (0, 2, 4)
+        cost(Banding(21, 6), SearchSettings(threshold=0.8, sigmas=sigmas), corpus((0.6, 1)), Rates())
+        for sigmas in (0, 2, 4)
     ]
 
     assert costs[0].lost > 0.3 > costs[1].lost > 1e-3 > costs[2].lost
@@ -190,7 +191,7 @@ def test_datasketch_is_put_beside_at_equal_length():
 @pytest.mark.parametrize("recall", [0.9, 0.998])
 def test_auto_is_what_the_solver_finds_cheapest_in_the_corpus_it_is_chosen_for(threshold, recall):
     wishes = Wishes(targets=[Target(option="--recall", share=recall, similarity=threshold)])
-    choices = solve(wishes, Search(threshold=threshold, sigmas=4), corpus(*banding.RELATED), Rates())
+    choices = solve(wishes, SearchSettings(threshold=threshold, sigmas=4), corpus(*banding.RELATED), Rates())
     found = banding.choose(threshold, recall, sigmas=4)
 
     # What an exact comparison costs depends on the length of texts, which no setting tells.
@@ -206,7 +207,7 @@ def test_auto_is_what_the_solver_finds_cheapest_in_the_corpus_it_is_chosen_for(t
 
 def test_a_recall_counts_what_the_estimate_filter_drops():
     wishes = Wishes(targets=[Target(option="--recall", share=0.998, similarity=each) for each in (0.7, 0.8, 0.9)])
-    search = Search(threshold=0.8, sigmas=2)
+    search = SearchSettings(threshold=0.8, sigmas=2)
     dropped = float(ndtr(-2))
     judged = check(Banding(21, 6), wishes, search, corpus(*banding.RELATED), Rates()).targets
 

@@ -16,10 +16,10 @@ from dedup.kernels.text.unicode_words import UnicodeWords
 from dedup.plan import sample
 from dedup.plan.answer import answer
 from dedup.plan.choice import cost
-from dedup.plan.question import Question
+from dedup.plan.question import PlanQuestion
 from dedup.plan.rates import Rates
 from dedup.plan.sample import measure_corpus
-from dedup.plan.wishes import Search
+from dedup.plan.wishes import SearchSettings
 from dedup.settings.banding import Banding
 from dedup.settings.files import load_config
 from tests import oracles
@@ -171,7 +171,7 @@ def test_candidates_are_as_many_as_the_kernels_find(tmp_path, bands, rows):
     left, right = (np.concatenate(ends) for ends in zip(*lsh.pairs(*groups, None, 1 << 20), strict=True))
     distinct = np.unique(left * heads.size + right).size
 
-    found = cost(Banding(bands, rows), Search(threshold=0.8, sigmas=4), corpus, Rates())
+    found = cost(Banding(bands, rows), SearchSettings(threshold=0.8, sigmas=4), corpus, Rates())
     assert found.candidates * heads.size == pytest.approx(distinct, rel=0.1)
     assert found.bucket_pairs * heads.size == pytest.approx(left.size, rel=0.1)
     members = np.unique(np.concatenate((left, right))).size
@@ -180,7 +180,7 @@ def test_candidates_are_as_many_as_the_kernels_find(tmp_path, bands, rows):
 
 def test_a_plan_says_that_it_was_measured(tmp_path):
     path = write_parquet(tmp_path / "a.parquet", TEXTS)
-    found = answer(Question(config=load_config(None, None, ["shingles.shingle_size=3"]), sample=str(path)))
+    found = answer(PlanQuestion(config=load_config(None, None, ["shingles.shingle_size=3"]), sample=str(path)))
 
     assert found["corpus"]["source"].startswith("measured on 7 of 7 documents")
     assert found["corpus"]["documents"] == 7

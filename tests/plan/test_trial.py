@@ -12,8 +12,8 @@ from dedup.display import size
 from dedup.kernels.sets import shingles
 from dedup.kernels.text.unicode_words import UnicodeWords
 from dedup.plan.answer import answer
-from dedup.plan.profile import Drawn
-from dedup.plan.question import Question
+from dedup.plan.profile import DrawnDocuments
+from dedup.plan.question import PlanQuestion
 from dedup.plan.rows import count_rows
 from dedup.plan.sample import measure_corpus
 from dedup.plan.show import to_text
@@ -33,13 +33,13 @@ def write(path, texts):
 def draw(texts, total=None):
     tokens, bounds = UnicodeWords().hash(pa.array(texts, pa.large_binary()))
     values, offsets = shingles.shingle(tokens, bounds, 5, UnicodeWords())
-    return Drawn(
+    return DrawnDocuments(
         shingles=values, offsets=offsets, tokens=tokens, bounds=bounds, total=total or len(texts), compared=len(texts)
     )
 
 
 def ask(path, *settings, **options):
-    return answer(Question(config=load_config(None, None, settings), sample=path, **options))["capacity"]
+    return answer(PlanQuestion(config=load_config(None, None, settings), sample=path, **options))["capacity"]
 
 
 @pytest.mark.parametrize("make", [make_chains, make_templates])
@@ -139,7 +139,7 @@ def test_a_plan_of_a_larger_corpus_grows_with_it(tmp_path):
 
 def test_a_plan_shows_its_ranges_as_low_to_high(tmp_path):
     path = write(tmp_path / "a.parquet", make_chains(DOCUMENTS))
-    found = answer(Question(config=load_config(), sample=path, documents=800))
+    found = answer(PlanQuestion(config=load_config(), sample=path, documents=800))
     shown = to_text(found)
     [edges] = [stage for stage in found["capacity"]["stages"] if stage["name"] == "edges"]
 
@@ -152,7 +152,7 @@ def test_a_plan_shows_its_ranges_as_low_to_high(tmp_path):
 
 
 def test_without_a_sample_there_is_no_range():
-    found = answer(Question(config=load_config(), documents=1000))["capacity"]
+    found = answer(PlanQuestion(config=load_config(), documents=1000))["capacity"]
 
     assert found["ranges"] is None
     assert {stage["ranges"] for stage in found["stages"]} == {None}
@@ -190,7 +190,7 @@ def test_a_plan_has_a_stage_of_passages_and_names_layers_that_it_does_not_count(
     assert names == [*(stage["name"] for stage in plain["stages"][:-1]), "passages", "output"]
     assert more["shuffle_bytes"] > 1.01 * plain["shuffle_bytes"]
     assert [each["uncounted"] for each in (plain, more, blind)] == [[], ["lines"], ["lines", "passages"]]
-    shown = to_text(answer(Question(config=load_config(None, None, [layers]), documents=800)))
+    shown = to_text(answer(PlanQuestion(config=load_config(None, None, [layers]), documents=800)))
     assert "Not counted: the layers lines, passages." in shown
 
 

@@ -15,17 +15,17 @@ from dedup.files.delete_spans import delete_from_rows
 from dedup.files.formats.format import (
     Documents,
     Edits,
-    File,
+    FileCounts,
+    FilePart,
+    InputFile,
     NumberedRows,
-    Part,
     Query,
     RowFormat,
     Rows,
     Write,
-    Written,
     damaged,
 )
-from dedup.files.storage import Output, Storage
+from dedup.files.storage import OutputFile, Storage
 
 BATCH_ROWS = 1 << 14
 """Rows of every column read at a time."""
@@ -48,7 +48,7 @@ class ColumnarFile(ABC):
         """Read units in turn: these top-level columns (None: all), in batches of limited rows where that helps."""
 
     @abstractmethod
-    def write_like(self, stream: Output, schema: pa.Schema) -> AbstractContextManager[Write]:
+    def write_like(self, stream: OutputFile, schema: pa.Schema) -> AbstractContextManager[Write]:
         """Open a writer of the same compression and schema metadata, for rows of a schema."""
 
     def unit_bytes(self) -> list[int] | None:
@@ -69,22 +69,22 @@ class ColumnarFormat(RowFormat):
     """A format whose files are read as `ColumnarFile`."""
 
     @abstractmethod
-    def open(self, stream: pa.NativeFile, file: File) -> ColumnarFile:
+    def open(self, stream: pa.NativeFile, file: InputFile) -> ColumnarFile:
         """Open a file."""
 
-    def _open(self, file: File) -> ColumnarFile:
+    def _open(self, file: InputFile) -> ColumnarFile:
         opened = self.open(Storage().open(file.path), file)
         for column in opened.schema:
             _list_names(column)
         return opened
 
-    def schemas(self, file: File) -> Iterator[pa.Schema]:
+    def schemas(self, file: InputFile) -> Iterator[pa.Schema]:
         """See `Format.schemas`."""
         with damaged(file):
             schema = self._open(file).schema
         yield schema
 
-    def split(self, number: int, file: File, split_bytes: int) -> Iterator[Part]:
+    def split(self, number: int, file: InputFile, split_bytes: int) -> Iterator[FilePart]:
         """See `Format.split`."""
         with damaged(file):
             opened = self._open(file)
@@ -97,10 +97,10 @@ class ColumnarFormat(RowFormat):
         for unit in range(len(counts)):
             size = sum(sizes[begin : unit + 1])
             if unit + 1 == len(counts) or size + sizes[unit + 1] > split_bytes:
-                yield Part(file=number, begin=begin, end=unit + 1, first_row=first_rows[begin], size=int(size))
+                yield FilePart(file=number, begin=begin, end=unit + 1, first_row=first_rows[begin], size=int(size))
                 begin = unit + 1
 
-    def read(self, file: File, part: Part, query: Query, rows: Rows | None) -> Documents:
+    def read(self, file: InputFile, part: FilePart, query: Query, rows: Rows | None) -> Documents:
         """Read documents, see `Format.read`; units without a wanted row are not decoded."""
         with damaged(file):
             opened = self._open(file)
@@ -119,7 +119,9 @@ class ColumnarFormat(RowFormat):
                 )
                 yield found, ()
 
-    def read_rows(self, file: File, part: Part | None = None, on_bad_record: str = "quarantine") -> NumberedRows:
+    def read_rows(
+        self, file: InputFile, part: FilePart | None = None, on_bad_record: str = "quarantine"
+    ) -> NumberedRows:
         """See `Format.read_rows`."""
         with damaged(file):
             opened, first = self._open(file), part.first_row if part else 0
@@ -127,7 +129,7 @@ class ColumnarFormat(RowFormat):
                 yield first + np.arange(batch.num_rows), pa.Table.from_batches([batch])
                 first += batch.num_rows
 
-    def find_rows(self, file: File, part: Part, column: str, values: pa.Array) -> Rows:
+    def find_rows(self, file: InputFile, part: FilePart, column: str, values: pa.Array) -> Rows:
         """See `Format.find_rows`."""
         opened, first = self._open(file), part.first_row
         found = []
@@ -137,7 +139,7 @@ class ColumnarFormat(RowFormat):
             first += batch.num_rows
         return np.concatenate([np.empty(0, np.int64), *found])
 
-    def rewrite(self, file: File, edits: Edits, kept: Output, removed: Output | None) -> Written:
+    def rewrite(self, file: InputFile, edits: Edits, kept: OutputFile, removed: OutputFile | None) -> FileCounts:
         """See `Format.rewrite`."""
         stay_count = gone_count = first = 0
         with ExitStack() as streams:
@@ -157,7 +159,7 @@ class ColumnarFormat(RowFormat):
                     stays(_edit(take_rows(rows, staying), first + staying, edits, schema, file))
                 stay_count, gone_count = stay_count + len(staying), gone_count + len(leaving)
                 first += rows.num_rows
-        return Written(kept=stay_count, removed=gone_count)
+        return FileCounts(kept=stay_count, removed=gone_count)
 
 
 def _list_names(column: pa.Field) -> list[str]:
@@ -166,21 +168,21 @@ def _list_names(column: pa.Field) -> list[str]:
     return [column.name, *(name for place in range(kind.num_fields) for name in _list_names(kind.field(place)))]
 
 
-def _edit(rows: pa.Table, numbers: Rows, edits: Edits, schema: pa.Schema, file: File) -> pa.Table:
+def _edit(rows: pa.Table, numbers: Rows, edits: Edits, schema: pa.Schema, file: InputFile) -> pa.Table:
     """Return rows of these numbers with added columns and without the spans to delete."""
     if edits.notes is not None:
         rows = pa.Table.from_arrays([*rows.columns, *edits.take_notes(numbers).columns], schema=schema)
     return delete_from_rows(rows, numbers, edits.spans, column=edits.text_column, path=file.path)
 
 
-def _list_units(opened: ColumnarFile, part: Part | None) -> range:
+def _list_units(opened: ColumnarFile, part: FilePart | None) -> range:
     """Return the units of a part, or of a whole file."""
     begin, end = (part.begin, part.end) if part else (0, None)
     return range(begin, opened.unit_count if end is None else end)
 
 
 def _read_batches(
-    opened: ColumnarFile, part: Part, names: list[str] | None, rows: Rows | None, text: Path
+    opened: ColumnarFile, part: FilePart, names: list[str] | None, rows: Rows | None, text: Path
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
     """Read the batches of a part that can hold wanted rows, each with the number of its first row."""
     units, size = _list_units(opened, part), opened.value_bytes(text)

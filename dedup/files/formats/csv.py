@@ -18,9 +18,9 @@ from dedup.files.delete_spans import delete_spans
 from dedup.files.formats import records
 from dedup.files.formats.format import (
     Documents,
-    File,
+    FilePart,
+    InputFile,
     NumberedRows,
-    Part,
     Query,
     Rejected,
     Rows,
@@ -30,7 +30,7 @@ from dedup.files.formats.format import (
     open_bytes,
 )
 from dedup.files.formats.records import BOM, COMMA, NEWLINE, QUOTE, RETURN, Block, Eraser, RecordFormat
-from dedup.files.storage import Output
+from dedup.files.storage import OutputFile
 from dedup.files.systems import redact
 
 REASON = "more or fewer cells than the header"
@@ -45,20 +45,22 @@ class CsvFormat(RecordFormat):
     has_lists: ClassVar = False
     dataset = "csv"
 
-    def schemas(self, file: File) -> Iterator[pa.Schema]:
+    def schemas(self, file: InputFile) -> Iterator[pa.Schema]:
         """See `Format.schemas`: the header, but of an empty file."""
         with damaged(file), open_bytes(file) as stream:
             block = next(read_cells(stream, count_commas=True), None)
         if block is not None and len(block.begins):
             yield _schema(block)
 
-    def read(self, file: File, part: Part, query: Query, rows: Rows | None) -> Documents:
+    def read(self, file: InputFile, part: FilePart, query: Query, rows: Rows | None) -> Documents:
         """See `Format.read`."""
         for numbers, cells, rejected in _read_records(file, rows, query.columns, query.on_bad_record):
             paths = check(cells.schema, query.columns, file.path)[1]
             yield select_documents(cells, paths, query.columns, query.id_type, rows=numbers, path=file.path), rejected
 
-    def read_rows(self, file: File, part: Part | None = None, on_bad_record: str = "quarantine") -> NumberedRows:
+    def read_rows(
+        self, file: InputFile, part: FilePart | None = None, on_bad_record: str = "quarantine"
+    ) -> NumberedRows:
         """See `Format.read_rows`; cells are strings."""
         for numbers, cells, _ in _read_records(file, None, None, on_bad_record):
             schema = pa.schema([pa.field(name, pa.string()) for name in cells.schema.names])
@@ -68,12 +70,12 @@ class CsvFormat(RecordFormat):
         """See `RecordFormat.read_blocks`."""
         return read_cells(stream)
 
-    def open_eraser(self, file: File, column: str) -> Eraser:
+    def open_eraser(self, file: InputFile, column: str) -> Eraser:
         """See `RecordFormat.open_eraser`."""
         place = self.list_columns(file).index(column)
         return lambda record, begins, ends: delete_from_record(record, place, begins, ends)
 
-    def add_notes(self, file: File, records: Iterable[bytes], rows: Rows, notes: pa.Table) -> Iterator[bytes]:
+    def add_notes(self, file: InputFile, records: Iterable[bytes], rows: Rows, notes: pa.Table) -> Iterator[bytes]:
         """See `RecordFormat.add_notes`: cells; the header's are the names."""
         sink = io.BytesIO()
         pc.write_csv(notes, sink, pc.WriteOptions(include_header=False, quoting_style="needed"))
@@ -84,7 +86,7 @@ class CsvFormat(RecordFormat):
             yield content + b"," + added + record[len(content) :]
 
     @contextmanager
-    def create(self, stream: Output, schema: pa.Schema) -> Iterator[Write]:
+    def create(self, stream: OutputFile, schema: pa.Schema) -> Iterator[Write]:
         """See `Format.create`."""
         try:
             writer = pc.CSVWriter(stream, schema)
@@ -95,7 +97,7 @@ class CsvFormat(RecordFormat):
 
 
 def _read_records(
-    file: File, rows: Rows | None, columns: Columns | None, on_bad: str
+    file: InputFile, rows: Rows | None, columns: Columns | None, on_bad: str
 ) -> Iterator[tuple[Rows, pa.RecordBatch, Sequence[Rejected]]]:
     """Read the wanted rows (None: all): their numbers, their cells as strings, and malformed records.
 

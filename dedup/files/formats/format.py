@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from dedup.errors import DataError, SchemaError
 from dedup.files.columns import Columns, check, require_type
 from dedup.files.delete_spans import Spans
-from dedup.files.storage import Output, Storage
+from dedup.files.storage import OutputFile, Storage
 from dedup.files.systems import find_reason, redact, resolve
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ UNNOTED = {KEPT: True, COUNT: 1}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class File:
+class InputFile:
     """File of the input."""
 
     path: str
@@ -56,7 +56,7 @@ class File:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class FilePart:
     """Range of one file."""
 
     file: int
@@ -142,7 +142,7 @@ class Edits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Written:
+class FileCounts:
     """Counts of the rows of one file."""
 
     kept: int | None
@@ -189,7 +189,7 @@ class Format(ABC):
     """Name of the format in Arrow's datasets; empty if they lack it."""
 
     @abstractmethod
-    def check(self, files: Sequence[File], columns: Columns) -> pa.DataType:
+    def check(self, files: Sequence[InputFile], columns: Columns) -> pa.DataType:
         """Check the columns of files, and return the type of ids, int64 or string.
 
         Raises
@@ -200,12 +200,12 @@ class Format(ABC):
             When a file is damaged.
         """
 
-    def list_columns(self, file: File) -> list[str]:
+    def list_columns(self, file: InputFile) -> list[str]:
         """Return the names of a file's columns, as far as its beginning shows."""
         return [name for schema in self.schemas(file) for name in schema.names]
 
     @abstractmethod
-    def read(self, file: File, part: Part, query: Query, rows: Rows | None) -> Documents:
+    def read(self, file: InputFile, part: FilePart, query: Query, rows: Rows | None) -> Documents:
         """Read the documents of a part.
 
         Parameters
@@ -220,7 +220,9 @@ class Format(ABC):
         """
 
     @abstractmethod
-    def read_rows(self, file: File, part: Part | None = None, on_bad_record: str = "quarantine") -> NumberedRows:
+    def read_rows(
+        self, file: InputFile, part: FilePart | None = None, on_bad_record: str = "quarantine"
+    ) -> NumberedRows:
         """Read the rows of a part, or of the file, with every column, and their numbers.
 
         Malformed records are left out.
@@ -231,7 +233,7 @@ class Format(ABC):
             When the file is damaged, or a record is malformed and `on_bad_record` is "fail".
         """
 
-    def read_values(self, file: File, names: Sequence[str]) -> Iterator[Mapping[str, Sequence[Any]]]:
+    def read_values(self, file: InputFile, names: Sequence[str]) -> Iterator[Mapping[str, Sequence[Any]]]:
         """Read the values of those of these top-level columns that exist, as Python values.
 
         Raises
@@ -243,7 +245,7 @@ class Format(ABC):
             yield {name: rows[name].to_pylist() for name in names if name in rows.column_names}
 
     @abstractmethod
-    def write(self, file: File, edits: Edits, kept: str, removed: str | None) -> Written:
+    def write(self, file: InputFile, edits: Edits, kept: str, removed: str | None) -> FileCounts:
         """Write a file without the removed rows, and these to another; copy a file that loses nothing.
 
         Compression, schema, metadata, order and row groups are the file's; lines, CSV records and texts are its bytes
@@ -263,11 +265,11 @@ class Format(ABC):
         """
 
     @abstractmethod
-    def schemas(self, file: File) -> Iterator[pa.Schema]:
+    def schemas(self, file: InputFile) -> Iterator[pa.Schema]:
         """Return schemas that together hold the columns of all rows of a file."""
 
     @abstractmethod
-    def guess(self, files: Sequence[File], text_column: str) -> Guess:
+    def guess(self, files: Sequence[InputFile], text_column: str) -> Guess:
         """Guess the content of files from a look at some.
 
         Raises
@@ -276,18 +278,18 @@ class Format(ABC):
             When one of the files that are looked at is damaged.
         """
 
-    def split(self, number: int, file: File, split_bytes: int) -> Iterator[Part]:
+    def split(self, number: int, file: InputFile, split_bytes: int) -> Iterator[FilePart]:
         """Split a file, by its number in the listing, into parts of about this many bytes; empty if it stays whole."""
         return iter(())
 
-    def find_rows(self, file: File, part: Part, column: str, values: pa.Array) -> Rows | None:
+    def find_rows(self, file: InputFile, part: FilePart, column: str, values: pa.Array) -> Rows | None:
         """Return the rows of a part with one of these values in a top-level column.
 
         None if that column cannot be read without the others.
         """
         return None
 
-    def open_dataset(self, files: Sequence[File]) -> "ds.Dataset":
+    def open_dataset(self, files: Sequence[InputFile]) -> "ds.Dataset":
         """Return files as an Arrow dataset."""
         # It imports pandas where that is installed, which takes a third of a second.
         import pyarrow.dataset as ds  # noqa: PLC0415
@@ -298,7 +300,7 @@ class Format(ABC):
         paths = [resolve(file.path)[1] for file in files]
         return ds.dataset(paths, filesystem=resolve(files[0].path)[0], format=self.dataset)
 
-    def create(self, stream: Output, schema: pa.Schema) -> AbstractContextManager[Write]:
+    def create(self, stream: OutputFile, schema: pa.Schema) -> AbstractContextManager[Write]:
         """Open a writer of a new file for rows of a schema.
 
         Raises
@@ -313,15 +315,15 @@ class RowFormat(Format):
     """Format whose files hold any number of rows."""
 
     @abstractmethod
-    def rewrite(self, file: File, edits: Edits, kept: Output, removed: Output | None) -> Written:
+    def rewrite(self, file: InputFile, edits: Edits, kept: OutputFile, removed: OutputFile | None) -> FileCounts:
         """Write kept rows, edited, and removed rows, as `write` does."""
 
-    def look(self, file: File, text_column: str) -> Guess:
+    def look(self, file: InputFile, text_column: str) -> Guess:
         """Guess the content of one file; by default, compressed short documents."""
         text_bytes = file.size * UNPACKED
         return Guess(documents=-(-text_bytes // DOCUMENT_BYTES), text_bytes=text_bytes)
 
-    def guess(self, files: Sequence[File], text_column: str) -> Guess:
+    def guess(self, files: Sequence[InputFile], text_column: str) -> Guess:
         """Guess the content of files, see `Format.guess`, from up to SAMPLED_FILES evenly spread ones."""
         sample = [file for file in files[:: -(-len(files) // SAMPLED_FILES)] if file.size]
         looks = [self.look(file, text_column) for file in sample]
@@ -331,11 +333,11 @@ class RowFormat(Format):
             text_bytes=round(scale * sum(look.text_bytes for look in looks)),
         )
 
-    def schemas(self, file: File) -> Iterator[pa.Schema]:
+    def schemas(self, file: InputFile) -> Iterator[pa.Schema]:
         """See `Format.schemas`."""
         return (rows.schema for _, rows in self.read_rows(file))
 
-    def check(self, files: Sequence[File], columns: Columns) -> pa.DataType:
+    def check(self, files: Sequence[InputFile], columns: Columns) -> pa.DataType:
         """See `Format.check`."""
         common = None
         for file in files:
@@ -345,12 +347,12 @@ class RowFormat(Format):
                 require_type(id_type, common, file.path)
         return common or pa.string()
 
-    def write(self, file: File, edits: Edits, kept: str, removed: str | None) -> Written:
+    def write(self, file: InputFile, edits: Edits, kept: str, removed: str | None) -> FileCounts:
         """See `Format.write`."""
         storage = Storage()
         if removed is None and edits.is_empty:
             storage.copy(file.path, kept)
-            return Written(kept=None, removed=0)
+            return FileCounts(kept=None, removed=0)
         with damaged(file), ExitStack() as files:
             stays = files.enter_context(storage.create(kept))
             goes = None if removed is None else files.enter_context(storage.create(removed))
@@ -363,7 +365,7 @@ class RowFormat(Format):
 
 
 @contextmanager
-def damaged(file: File) -> Iterator[None]:
+def damaged(file: InputFile) -> Iterator[None]:
     """Turn an error of a reader into a DataError that names the file."""
     try:
         yield
@@ -373,7 +375,7 @@ def damaged(file: File) -> Iterator[None]:
 
 
 @contextmanager
-def open_bytes(file: File, begin: int = 0) -> Iterator[Stream]:
+def open_bytes(file: InputFile, begin: int = 0) -> Iterator[Stream]:
     """Open a file of lines or text, decompressed; only uncompressed files can be opened from a later byte."""
     with Storage().open(file.path) as stream:
         if file.compression is None:
@@ -384,6 +386,6 @@ def open_bytes(file: File, begin: int = 0) -> Iterator[Stream]:
                 yield plain
 
 
-def compress(file: File, stream: Output) -> Output:
+def compress(file: InputFile, stream: OutputFile) -> OutputFile:
     """Return a stream that compresses like a file."""
     return stream if file.compression is None else pa.CompressedOutputStream(stream, file.compression)

@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 
 from dedup.files.formats.columnar import ColumnarFile, ColumnarFormat
-from dedup.files.formats.format import File, Write
-from dedup.files.storage import Output, Storage
+from dedup.files.formats.format import InputFile, Write
+from dedup.files.storage import OutputFile, Storage
 
 CODECS = ("lz4", "zstd")
 """Codecs by their numbers in the format."""
@@ -22,7 +22,7 @@ class ArrowFormat(ColumnarFormat):
     extensions = ("arrow", "feather", "ipc", "arrows")
     dataset = "ipc"
 
-    def open(self, stream: pa.NativeFile, file: File) -> "IpcFile | IpcStream":
+    def open(self, stream: pa.NativeFile, file: InputFile) -> "IpcFile | IpcStream":
         """See `ColumnarFormat.open`: a file, or a stream, which any ending may hide."""
         is_file = stream.read(len(MAGIC)) == MAGIC
         stream.seek(0)
@@ -61,7 +61,7 @@ class IpcFile(ColumnarFile):
         return pa.ipc.open_file(self._stream, options=options)
 
     @contextmanager
-    def write_like(self, stream: Output, schema: pa.Schema) -> Iterator[Write]:
+    def write_like(self, stream: OutputFile, schema: pa.Schema) -> Iterator[Write]:
         """See `ColumnarFile.write_like`."""
         options, metadata = _list_options(self._path), self._reader.metadata
         with pa.ipc.new_file(stream, schema, options=options, metadata=metadata) as batches:
@@ -89,7 +89,7 @@ class IpcStream(ColumnarFile):
                 yield _require_sound(batch if columns is None else batch.select(list(columns)))
 
     @contextmanager
-    def write_like(self, stream: Output, schema: pa.Schema) -> Iterator[Write]:
+    def write_like(self, stream: OutputFile, schema: pa.Schema) -> Iterator[Write]:
         """See `ColumnarFile.write_like`."""
         with pa.ipc.new_stream(stream, schema, options=_list_options(self._path)) as batches:
             yield batches.write

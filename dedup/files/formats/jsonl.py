@@ -22,9 +22,9 @@ from dedup.files.digest import digest_object
 from dedup.files.formats import records
 from dedup.files.formats.format import (
     Documents,
-    File,
+    FilePart,
+    InputFile,
     NumberedRows,
-    Part,
     Query,
     Rejected,
     Rows,
@@ -35,7 +35,7 @@ from dedup.files.formats.format import (
 )
 from dedup.files.formats.records import BOM, NEWLINE, SHOWN_LENGTH, Block, Eraser, RecordFormat
 from dedup.files.orders import to_keys
-from dedup.files.storage import Output
+from dedup.files.storage import OutputFile
 from dedup.files.systems import find_reason, redact
 
 REASON = "no JSON object"
@@ -56,7 +56,7 @@ class JsonlFormat(RecordFormat):
     can_create: ClassVar = True
     dataset = "json"
 
-    def check(self, files: Sequence[File], columns: Columns) -> pa.DataType:
+    def check(self, files: Sequence[InputFile], columns: Columns) -> pa.DataType:
         """See `Format.check`: of the first records."""
         names: set[str] = set()
         kinds = set()
@@ -73,41 +73,43 @@ class JsonlFormat(RecordFormat):
                 raise SchemaError(f"{setting}: {rule}")
         return pa.int64() if kinds - {None} == {pa.int64()} else pa.string()
 
-    def list_columns(self, file: File) -> list[str]:
+    def list_columns(self, file: InputFile) -> list[str]:
         """See `Format.list_columns`."""
         return list(_peek(file, Columns(id="", text="", source=""))[1])
 
-    def split(self, number: int, file: File, split_bytes: int) -> Iterator[Part]:
+    def split(self, number: int, file: InputFile, split_bytes: int) -> Iterator[FilePart]:
         """See `Format.split`; a line belongs to the part in which it begins."""
         for begin in range(0, file.size, split_bytes) if file.compression is None else ():
             end = min(begin + split_bytes, file.size)
-            yield Part(file=number, begin=begin, end=end, size=end - begin)
+            yield FilePart(file=number, begin=begin, end=end, size=end - begin)
 
-    def read(self, file: File, part: Part, query: Query, rows: Rows | None) -> Documents:
+    def read(self, file: InputFile, part: FilePart, query: Query, rows: Rows | None) -> Documents:
         """See `Format.read`."""
         for objects in _read_objects(file, part, rows, on_bad=query.on_bad_record):
             yield _select(file, part, query, objects), objects.rejected
 
-    def read_rows(self, file: File, part: Part | None = None, on_bad_record: str = "quarantine") -> NumberedRows:
+    def read_rows(
+        self, file: InputFile, part: FilePart | None = None, on_bad_record: str = "quarantine"
+    ) -> NumberedRows:
         """See `Format.read_rows`."""
-        for objects in _read_objects(file, part or Part(file=0, size=file.size), None, on_bad=on_bad_record):
+        for objects in _read_objects(file, part or FilePart(file=0, size=file.size), None, on_bad=on_bad_record):
             table = pa.Table.from_struct_array(pa.array(objects.values or [{}]))
             yield objects.rows, table.slice(0, len(objects.values))
 
-    def read_values(self, file: File, names: Sequence[str]) -> Iterator[Mapping[str, Sequence[Any]]]:
+    def read_values(self, file: InputFile, names: Sequence[str]) -> Iterator[Mapping[str, Sequence[Any]]]:
         """See `Format.read_values`."""
-        for objects in _read_objects(file, Part(file=0, size=file.size), None, on_bad="fail"):
+        for objects in _read_objects(file, FilePart(file=0, size=file.size), None, on_bad="fail"):
             yield {name: [value.get(name) for value in objects.values] for name in names}
 
     def read_blocks(self, stream: Stream) -> Iterator[Block]:
         """See `RecordFormat.read_blocks`."""
         return read_lines(stream)
 
-    def open_eraser(self, file: File, column: str) -> Eraser:
+    def open_eraser(self, file: InputFile, column: str) -> Eraser:
         """See `RecordFormat.open_eraser`."""
         return lambda record, begins, ends: delete_from_line(record, column, begins, ends)
 
-    def add_notes(self, file: File, records: Iterable[bytes], rows: Rows, notes: pa.Table) -> Iterator[bytes]:
+    def add_notes(self, file: InputFile, records: Iterable[bytes], rows: Rows, notes: pa.Table) -> Iterator[bytes]:
         """See `RecordFormat.add_notes`: members."""
         for record, note in zip(records, notes.to_pylist(), strict=True):
             content = record.rstrip()
@@ -123,7 +125,7 @@ class JsonlFormat(RecordFormat):
             yield content[:-1] + comma + orjson.dumps(note)[1:-1] + b"}" + record[len(content) :]
 
     @contextmanager
-    def create(self, stream: Output, schema: pa.Schema) -> Iterator[Write]:
+    def create(self, stream: OutputFile, schema: pa.Schema) -> Iterator[Write]:
         """See `Format.create`."""
         yield lambda rows: stream.write(_to_lines(rows))
 
@@ -181,7 +183,7 @@ class _Objects(NamedTuple):
         return self.block.rows[np.array(self.places, np.int64)]
 
 
-def _read_objects(file: File, part: Part, rows: Rows | None, *, on_bad: str) -> Iterator[_Objects]:
+def _read_objects(file: InputFile, part: FilePart, rows: Rows | None, *, on_bad: str) -> Iterator[_Objects]:
     """Read the lines that begin in a part, and of these the wanted rows (None: all).
 
     Raises
@@ -210,7 +212,7 @@ def _read_objects(file: File, part: Part, rows: Rows | None, *, on_bad: str) -> 
             yield _Objects(block, values, places, tuple(rejected))
 
 
-def _select(file: File, part: Part, query: Query, objects: _Objects) -> pa.RecordBatch:
+def _select(file: InputFile, part: FilePart, query: Query, objects: _Objects) -> pa.RecordBatch:
     """Return the documents of objects.
 
     Raises
@@ -305,7 +307,7 @@ def mend(text: str) -> str:
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-def _peek(file: File, columns: Columns) -> tuple[pa.DataType | None, set[str]]:
+def _peek(file: InputFile, columns: Columns) -> tuple[pa.DataType | None, set[str]]:
     """Look at the first records of a file for the type of ids and the keys.
 
     Returns

@@ -7,8 +7,8 @@ import pyarrow as pa
 from pyarrow import orc
 
 from dedup.files.formats.columnar import ColumnarFile, ColumnarFormat
-from dedup.files.formats.format import File, Write
-from dedup.files.storage import Output
+from dedup.files.formats.format import InputFile, Write
+from dedup.files.storage import OutputFile
 
 
 class OrcFormat(ColumnarFormat):
@@ -17,7 +17,7 @@ class OrcFormat(ColumnarFormat):
     extensions = ("orc",)
     dataset = "orc"
 
-    def open(self, stream: pa.NativeFile, file: File) -> "OrcFile":
+    def open(self, stream: pa.NativeFile, file: InputFile) -> "OrcFile":
         """See `ColumnarFormat.open`."""
         return OrcFile(stream)
 
@@ -44,7 +44,7 @@ class OrcFile(ColumnarFile):
             yield self._file.read_stripe(unit, columns=None if columns is None else list(columns))
 
     @contextmanager
-    def write_like(self, stream: Output, schema: pa.Schema) -> Iterator[Write]:
+    def write_like(self, stream: OutputFile, schema: pa.Schema) -> Iterator[Write]:
         """See `ColumnarFile.write_like`."""
         with orc.ORCWriter(
             stream,

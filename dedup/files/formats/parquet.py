@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 from dedup.errors import DataError
 from dedup.files.columns import Path
 from dedup.files.formats.columnar import ColumnarFile, ColumnarFormat
-from dedup.files.formats.format import File, Guess, Write, damaged
-from dedup.files.storage import Output
+from dedup.files.formats.format import Guess, InputFile, Write, damaged
+from dedup.files.storage import OutputFile
 from dedup.files.systems import redact
 
 UNIT_BYTES = 1 << 28
@@ -32,11 +32,11 @@ class ParquetFormat(ColumnarFormat):
     can_create: ClassVar = True
     dataset = "parquet"
 
-    def open(self, stream: pa.NativeFile, file: File) -> "ParquetFile":
+    def open(self, stream: pa.NativeFile, file: InputFile) -> "ParquetFile":
         """See `ColumnarFormat.open`."""
         return ParquetFile(stream, file.path)
 
-    def look(self, file: File, text_column: str) -> Guess:
+    def look(self, file: InputFile, text_column: str) -> Guess:
         """See `Format.look`: rows and the bytes of the text column are in the footer."""
         with damaged(file):
             opened = self._open(file)
@@ -46,7 +46,7 @@ class ParquetFormat(ColumnarFormat):
         return Guess(documents=rows, text_bytes=max(round(text_bytes), file.size))
 
     @contextmanager
-    def create(self, stream: Output, schema: pa.Schema) -> Iterator[Write]:
+    def create(self, stream: OutputFile, schema: pa.Schema) -> Iterator[Write]:
         """See `Format.create`."""
         gathered: list[pa.Table] = []
 
@@ -145,7 +145,7 @@ class ParquetFile(ColumnarFile):
         return size / max(int(metadata.num_rows), 1)
 
     @contextmanager
-    def write_like(self, stream: Output, schema: pa.Schema) -> Iterator[Write]:
+    def write_like(self, stream: OutputFile, schema: pa.Schema) -> Iterator[Write]:
         """See `ColumnarFile.write_like`."""
         options = list_options(self._file)
         with pq.ParquetWriter(stream, schema, **options) as parquet:

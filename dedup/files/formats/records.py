@@ -13,18 +13,18 @@ from numpy.typing import NDArray
 from dedup.errors import DataError
 from dedup.files.formats.format import (
     Edits,
-    File,
+    FileCounts,
     Guess,
+    InputFile,
     Rejected,
     RowFormat,
     Rows,
     Stream,
-    Written,
     compress,
     damaged,
     open_bytes,
 )
-from dedup.files.storage import Output
+from dedup.files.storage import OutputFile
 from dedup.files.systems import redact
 
 BLOCK_BYTES = 1 << 19
@@ -96,14 +96,14 @@ class RecordFormat(RowFormat):
         """Read the records of a file; a header's number is below 0."""
 
     @abstractmethod
-    def open_eraser(self, file: File, column: str) -> Eraser:
+    def open_eraser(self, file: InputFile, column: str) -> Eraser:
         """Return the function that deletes spans from the texts of a column of a file."""
 
     @abstractmethod
-    def add_notes(self, file: File, records: Iterable[bytes], rows: Rows, notes: pa.Table) -> Iterator[bytes]:
+    def add_notes(self, file: InputFile, records: Iterable[bytes], rows: Rows, notes: pa.Table) -> Iterator[bytes]:
         """Return records of these numbers with columns added at their ends."""
 
-    def look(self, file: File, text_column: str) -> Guess:
+    def look(self, file: InputFile, text_column: str) -> Guess:
         """Guess from the first megabyte: it shows the length of records, and the effect of compression."""
         with damaged(file), open_bytes(file) as stream:
             begin = stream.read(SAMPLED_BYTES)
@@ -112,7 +112,7 @@ class RecordFormat(RowFormat):
         length = max(len(begin) // max(begin.count(b"\n"), 1), 1)
         return Guess(documents=-(-text_bytes // length), text_bytes=text_bytes)
 
-    def rewrite(self, file: File, edits: Edits, kept: Output, removed: Output | None) -> Written:
+    def rewrite(self, file: InputFile, edits: Edits, kept: OutputFile, removed: OutputFile | None) -> FileCounts:
         """See `Format.rewrite`."""
         stay_count = gone_count = 0
         erase = self.open_eraser(file, edits.text_column) if edits.spans else None
@@ -135,7 +135,7 @@ class RecordFormat(RowFormat):
                     stays.write(b"".join(self.add_notes(file, records, rows, edits.take_notes(rows))))
                 stay_count += len(block.rows) - header - len(leaving) - len(aside)
                 gone_count += len(leaving)
-        return Written(kept=stay_count, removed=gone_count)
+        return FileCounts(kept=stay_count, removed=gone_count)
 
 
 def _erase(block: Block, edits: Edits, erase: Eraser) -> dict[int, bytes]:
@@ -144,7 +144,7 @@ def _erase(block: Block, edits: Edits, erase: Eraser) -> dict[int, bytes]:
     return {place: erase(block.join([place]), *edits.spans[int(block.rows[place])]) for place in places}
 
 
-def find_line(file: File, block: Block, record: int, begin: int) -> int:
+def find_line(file: InputFile, block: Block, record: int, begin: int) -> int:
     """Return the line of its file, from 1, on which a record begins, for a range read from this byte on."""
     line = block.line + block.data.count(b"\n", 0, int(block.begins[record])) + 1
     if begin:
@@ -162,7 +162,7 @@ def _count_lines(stream: Stream, size: int) -> int:
     return count
 
 
-def reject(file: File, block: Block, record: int, begin: int, reason: str, *, on_bad: str) -> Rejected:
+def reject(file: InputFile, block: Block, record: int, begin: int, reason: str, *, on_bad: str) -> Rejected:
     """Return a malformed record with its place and reason.
 
     Raises

@@ -13,14 +13,14 @@ from dedup.files.formats.format import (
     UNPACKED,
     Documents,
     Edits,
-    File,
+    FileCounts,
+    FilePart,
     Format,
     Guess,
+    InputFile,
     NumberedRows,
-    Part,
     Query,
     Rows,
-    Written,
     compress,
     damaged,
     open_bytes,
@@ -43,7 +43,7 @@ class TextFormat(Format):
     has_lists: ClassVar = False
     id_column = "path"
 
-    def check(self, files: Sequence[File], columns: Columns) -> pa.DataType:
+    def check(self, files: Sequence[InputFile], columns: Columns) -> pa.DataType:
         """See `Format.check`."""
         check(SCHEMA, columns, files[0].path)
         further = [setting for role, (_, setting) in columns.list_named().items() if role[-1].isdigit()]
@@ -54,25 +54,27 @@ class TextFormat(Format):
                 raise SchemaError(f"input.{role}_column: must be {own or 'empty'!r} for texts")
         return pa.string()
 
-    def schemas(self, file: File) -> Iterator[pa.Schema]:
+    def schemas(self, file: InputFile) -> Iterator[pa.Schema]:
         """See `Format.schemas`."""
         yield SCHEMA
 
-    def guess(self, files: Sequence[File], text_column: str) -> Guess:
+    def guess(self, files: Sequence[InputFile], text_column: str) -> Guess:
         """See `Format.guess`."""
         ratio = UNPACKED if any(file.compression for file in files) else 1
         return Guess(documents=len(files), text_bytes=ratio * sum(file.size for file in files))
 
-    def read(self, file: File, part: Part, query: Query, rows: Rows | None) -> Documents:
+    def read(self, file: InputFile, part: FilePart, query: Query, rows: Rows | None) -> Documents:
         """See `Format.read`."""
         if rows is None or 0 in rows:
             yield gather(pa.array([file.path], pa.string()), _read(file), None, [0], [], []), ()
 
-    def read_rows(self, file: File, part: Part | None = None, on_bad_record: str = "quarantine") -> NumberedRows:
+    def read_rows(
+        self, file: InputFile, part: FilePart | None = None, on_bad_record: str = "quarantine"
+    ) -> NumberedRows:
         """See `Format.read_rows`."""
         yield np.zeros(1, np.int64), pa.table([pa.array([file.path], pa.string()), _read(file)], schema=SCHEMA)
 
-    def write(self, file: File, edits: Edits, kept: str, removed: str | None) -> Written:
+    def write(self, file: InputFile, edits: Edits, kept: str, removed: str | None) -> FileCounts:
         """See `Format.write`."""
         is_removed, storage = len(edits.removed), Storage()
         if edits.spans and not is_removed:
@@ -80,9 +82,9 @@ class TextFormat(Format):
                 stream.write(delete_spans(_read(file)[0].as_py(), *edits.spans[0]).encode())
         elif target := removed if is_removed else kept:
             storage.copy(file.path, target)
-        return Written(kept=1 - is_removed, removed=is_removed)
+        return FileCounts(kept=1 - is_removed, removed=is_removed)
 
-    def open_dataset(self, files: Sequence[File]) -> "ds.Dataset":
+    def open_dataset(self, files: Sequence[InputFile]) -> "ds.Dataset":
         """See `Format.open_dataset`; paths are those below the folder of the files."""
         import pyarrow.dataset as ds  # noqa: PLC0415 - as `Format.open_dataset`
 
@@ -90,7 +92,7 @@ class TextFormat(Format):
         return ds.dataset(pa.table([[file.relative for file in files], texts], schema=SCHEMA))
 
 
-def _read(file: File) -> pa.Array:
+def _read(file: InputFile) -> pa.Array:
     """Return the one text of a file; bytes that are no UTF-8 become U+FFFD."""
     with damaged(file), open_bytes(file) as stream:
         content = b"".join(iter(lambda: stream.read(BLOCK_BYTES), b""))

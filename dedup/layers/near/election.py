@@ -15,10 +15,10 @@ import pyarrow.compute as pc
 from dedup.engine.engine import Batches, Shuffle, Tally
 from dedup.kernels import Integers
 from dedup.kernels.election import (
+    ElectionPolicy,
     Electorate,
     Kept,
     KnownPairs,
-    Policy,
     choose,
     count_parted,
     name_decided,
@@ -57,7 +57,7 @@ class Election:
 
     rules: Sequence[tuple[str, str]]
     """Entries of `keep.order`, before and after the colon."""
-    policy: Policy
+    policy: ElectionPolicy
     per_source: int
     """Setting `limits.per_source`; 0 sets no limit."""
 
