@@ -22,13 +22,12 @@ from pyspark.sql import SparkSession
 
 from dedup.kernels.ids import to_doc_ids
 from dedup.kernels.text.unicode_words import UnicodeWords
-from dedup.layers.passages import PassagesLayer
+from dedup.layers.passages import Passages, PassagesLayer
 from dedup.run.job import Job
 from dedup.run.local import run_in_memory
 from dedup.run.pipeline import run
 from dedup.run.session import open_session
 from dedup.settings.files import load_config
-from dedup.settings.layers import Passages
 from tests.layers.tiny import TinyEngine
 from tests.suffixes import find_repeated
 from tests.truth import DATA, judge, read_truth

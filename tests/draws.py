@@ -27,13 +27,13 @@ import pyarrow.parquet as pq
 from pyarrow import ipc
 
 from dedup.errors import AlertError, DedupError
+from dedup.layers import LAYERS
 from dedup.report import figures  # noqa: F401 - what is loaded is drawn with in a thread, not in a process
 from dedup.report.show import to_table
 from dedup.run.growing import Growth, add_alone
 from dedup.run.job import Job
 from dedup.run.local import run_in_memory
 from dedup.settings.files import load_config
-from dedup.settings.layers import NAMES
 from dedup.store.deleting import delete_ids
 from dedup.store.lookup import Store
 from dedup.store.tables import Tables
@@ -156,7 +156,7 @@ def draw_settings(chance: Random, *, is_text: bool) -> dict[str, Any]:  # noqa: 
         settings["input.source_column"] = "site"
     layers = ["near"]
     if chance.random() < 0.6:
-        layers = chance.sample(NAMES, chance.choice((1, 1, 2, 3, len(NAMES))))
+        layers = chance.sample([*LAYERS], chance.choice((1, 1, 2, 3, len(LAYERS))))
     settings["layers"] = layers if named else [each for each in layers if each != "url"] or ["near"]
     _rarely(
         chance,

@@ -41,12 +41,13 @@ PARTS = {
         "dedup.kernels.text",
         "dedup.kernels.hashing",
         "dedup.files.formats",
+        *("dedup.layers.LAYERS", "dedup.layers.NEAR", "dedup.layers.check_layers", "dedup.layers.load_table"),
         "dedup.errors",
     },
     "dedup/settings/rules.py": {"dedup.errors"},
     "dedup/settings/options.py": {
         *("dedup.errors", "dedup.settings.rules", "dedup.settings.banding", "dedup.settings.keeping"),
-        *("dedup.settings.alerts", "dedup.settings.layers", "dedup.settings.profiles"),
+        *("dedup.settings.alerts", "dedup.settings.profiles", "dedup.layers.NEAR", "dedup.layers.check_layers"),
         *("dedup.files.formats.FORMATS", "dedup.files.formats.list_creatable"),
     },
     # Both engines read and write files with it, where Spark and Numba need not be.
@@ -78,8 +79,10 @@ PARTS = {
             "dedup.errors",
         ),
     },
+    # Settings ask which layers there are, and which of them have tables.
+    "dedup/layers/__init__.py": {"dedup.settings.rules", "dedup.errors"},
     "dedup/layers": {
-        *("ada_url", "numpy", "pyarrow", "dedup.engine"),
+        *("ada_url", "numpy", "pyarrow", "dedup.engine", "dedup.files", "dedup.stages.placement"),
         *(
             "dedup.layers",
             "dedup.settings",
@@ -93,19 +96,21 @@ PARTS = {
     "dedup/plan": {
         *("numpy", "scipy", "pyarrow"),
         *("dedup.plan", "dedup.files", "dedup.kernels", "dedup.stages.placement"),
+        *("dedup.layers.NEAR", "dedup.layers.passages.Passages"),
         *("dedup.settings", "dedup.display", "dedup.errors"),
     },
     # A report is made of values, whoever searched.
     "dedup/report": {
         *("numpy", "scipy", "matplotlib", "jinja2", "markupsafe", "prometheus_client"),
         *("dedup.report", "dedup.settings", "dedup.tables.counts", "dedup.kernels", "dedup.explain.differ"),
-        "dedup.plan",
+        *("dedup.plan", "dedup.layers.NEAR"),
         *("dedup.display", "dedup.errors", "dedup.informing", "dedup.version"),
     },
     # An output is explained where Spark is not installed.
     "dedup/explain": {
         *("numpy", "pyarrow"),
         *("dedup.explain", "dedup.files", "dedup.kernels", "dedup.settings", "dedup.display", "dedup.errors"),
+        "dedup.layers.NEAR",
     },
     # It reads its input, labels and output as a run does, and how is the business of dedup/run.
     "dedup/evaluate": {
@@ -192,7 +197,6 @@ FILES = {
     "ids.py": 2,
     "labels.py": 3,
     "layer.py": 2,
-    "layers.py": 2,
     "lines.py": 2,
     "lookup.py": 2,
     "members.py": 2,
@@ -201,7 +205,6 @@ FILES = {
     "pairs.py": 4,
     "passages.py": 4,
     "profiles.py": 3,
-    "prompts.py": 2,
     "reading.py": 2,
     "repeats.py": 2,
     "result.py": 2,

@@ -1,6 +1,7 @@
 """Settings: the documented defaults, where they come from, and what a wrong one is answered with."""
 
 import ast
+import inspect
 import re
 import subprocess
 import sys
@@ -14,24 +15,28 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dedup.errors import ConfigError, DedupError
-from dedup.settings import alerts as alerts_module
+from dedup.layers import LAYERS, load_table
 from dedup.settings import files as config_module
-from dedup.settings import layers as layers_module
-from dedup.settings import options as settings_module
 from dedup.settings.alerts import Alerts
 from dedup.settings.files import GONE, load_config, to_dict, to_toml
 from dedup.settings.options import Buckets, Components, Config, Input, Lsh, Output, Shingles
-from dedup.settings.rules import Count, Limit, Records, Texts
+from dedup.settings.rules import Count, Limit, Records, Tables, Texts
 
 ROOT = Path(__file__).resolve().parent.parent
 DEFAULTS = ROOT / "conf" / "dedup.toml"
 PRESETS = sorted((ROOT / "dedup" / "settings" / "presets").glob("*.toml"))
-TABLES = {entry.name: entry.type for entry in fields(Config) if is_dataclass(entry.type)}
+OF_LAYERS = {name: table for name in LAYERS if (table := load_table(name))}
+TABLES = {
+    name: table
+    for entry in fields(Config)
+    for name, table in (OF_LAYERS if entry.type == Tables else {entry.name: entry.type}).items()
+    if is_dataclass(table)
+}
 SETTINGS = {
     f"{table}.{entry.name}".removeprefix("."): (owner, entry)
     for table, owner in {"": Config, **TABLES}.items()
     for entry in fields(owner)
-    if entry.type not in TABLES.values()
+    if entry.type not in (Tables, *TABLES.values())
 }
 INT64_MAX = 2**63 - 1
 RANGES = {
@@ -89,8 +94,8 @@ RULES = ["smallest_id", "longest", "latest:date", 'lowest:é."', "source:a,b", "
 def read_docstrings():
     """Return the attribute docstrings of the settings module by (class, field), and its class docstrings by class."""
     attributes, classes = {}, {}
-    modules = (settings_module, layers_module, alerts_module)
-    for node in [each for one in modules for each in ast.parse(Path(one.__file__).read_text(encoding="utf-8")).body]:
+    files = {inspect.getsourcefile(table) for table in (Config, *TABLES.values())}
+    for node in [each for file in files for each in ast.parse(Path(file).read_text(encoding="utf-8")).body]:
         if isinstance(node, ast.ClassDef):
             classes[node.name] = ast.get_docstring(node)
             for entry, after in zip(node.body, node.body[1:], strict=False):
@@ -160,7 +165,7 @@ def test_comment_in_defaults_file_is_the_docstring_beside_the_field(name):
 @pytest.mark.parametrize("name", TABLES)
 def test_comment_above_a_table_is_the_docstring_of_its_class(name):
     assert read_comments()[name] == read_docstrings()[1][TABLES[name].__name__]
-    assert ("Config", name) in read_docstrings()[0]
+    assert ("Config", name) in read_docstrings()[0] or name in OF_LAYERS
 
 
 def list_choices(entry):
@@ -592,11 +597,13 @@ def strategy_of(owner):
             numbers = st.integers(bounds.low, bounds.high or INT64_MAX)
             values[entry.name] = numbers if entry.type is int else st.one_of(st.just("auto"), numbers)
         elif entry.type == Texts:
-            known = {"merge": MERGES, "layers": layers_module.NAMES, "sets": SETS}.get(entry.name, RULES)
+            known = {"merge": MERGES, "layers": [*LAYERS], "sets": SETS}.get(entry.name, RULES)
             least = 1 if entry.name == "layers" else 0
             values[entry.name] = st.lists(st.sampled_from(known), unique=True, min_size=least).map(tuple)
-        elif entry.type == Records:
-            values[entry.name] = st.lists(st.sampled_from(PROFILES), unique_by=lambda each: each["name"]).map(tuple)
+        elif entry.type in (Records, Tables):
+            profiles = st.lists(st.sampled_from(PROFILES), unique_by=lambda each: each["name"]).map(tuple)
+            of_layers = st.tuples(*map(strategy_of, OF_LAYERS.values()))
+            values[entry.name] = profiles if entry.type == Records else of_layers
         elif entry.type in (float, Limit):
             numbers = st.floats(
                 bounds.low, bounds.high, exclude_min=bounds.above, allow_nan=False, allow_infinity=False

@@ -7,11 +7,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from dedup.errors import ConfigError, SchemaError, StorageError
+from dedup.layers.contamination import Contamination, ContaminationLayer
+from dedup.layers.prompts import parse_sets, read_prompts
 from dedup.run.job import Job
 from dedup.run.local import run_in_memory
-from dedup.run.prompts import list_fingerprints, read_prompts
 from dedup.settings.files import load_config
-from dedup.settings.layers import Contamination, parse_sets
 
 
 @pytest.fixture
@@ -73,14 +73,14 @@ def test_a_path_may_have_colons():
 
 
 def test_a_set_that_changes_is_no_longer_the_same(folder):
-    sets = parse_sets([f"a:q.text:{folder}/a.jsonl"], "contamination")
-    before = list_fingerprints(sets)
-    assert list_fingerprints(sets) == before
+    config = load_config(settings={"contamination.sets": [f"a:q.text:{folder}/a.jsonl"]})
+    [only] = ContaminationLayer.list_references(config)
+    before = only.list_files().fingerprint
+    assert only.list_files().fingerprint == before
     with (folder / "a.jsonl").open("a") as file:
         file.write('{"q": {"text": "four"}}\n')
-    after = list_fingerprints(sets)
-    assert after.keys() == before.keys() == {"contamination.sets a"}
-    assert after != before
+    assert only.list_files().fingerprint != before
+    assert (only.setting, only.name) == ("contamination.sets", "a")
 
 
 def test_an_output_over_a_set_is_refused(folder):

@@ -8,7 +8,8 @@ import pytest
 
 from dedup.engine import memory
 from dedup.errors import DataError
-from dedup.run import local, opening, search, signing
+from dedup.layers.near import signing as near_signing
+from dedup.run import local, opening, signing
 from dedup.run.job import Job
 from dedup.run.local import run_in_memory
 from dedup.settings.files import load_config
@@ -71,7 +72,7 @@ def test_what_is_held_from_the_first_pass_need_not_be_read_again(tmp_path, monke
 
     run(tmp_path / "in", tmp_path / "held", *settings)
     held, read_again[:] = [*read_again], []
-    monkeypatch.setattr(search, "HELD_BYTES", 0)
+    monkeypatch.setattr(near_signing, "HELD_BYTES", 0)
     run(tmp_path / "in", tmp_path / "read", *settings)
 
     assert bool(held) == again

@@ -16,7 +16,7 @@ from dedup.explain.result import PublishedOutput
 from dedup.explain.spans import part
 from dedup.explain.values import Component, Explanation, Pair, Removal, Span, Top
 from dedup.kernels.sets.jaccard import CLOSEST
-from dedup.settings.layers import NEAR
+from dedup.layers import NEAR
 
 LISTED = 10
 """Most removed documents listed under the one kept for them."""

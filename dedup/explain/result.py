@@ -21,10 +21,10 @@ from dedup.files.splits import Split, split_files
 from dedup.files.storage import CURRENT
 from dedup.files.systems import resolve
 from dedup.kernels.text.tokenizer import Tokenizer
+from dedup.layers import NEAR
 from dedup.settings.contract import load_tokenizer, make_tokenizer
 from dedup.settings.files import parse_config
 from dedup.settings.hashspec import HashSpec
-from dedup.settings.layers import NEAR
 from dedup.settings.options import Config
 from dedup.settings.profiles import list_conditioned
 from dedup.settings.rules import require_text

@@ -1,1 +1,46 @@
-"""Layers: one kind of duplication each, and its search."""
+"""Layers: a class of `dedup.layers.layer.Layer` in a module of its own and a line here are all that a new one takes."""
+
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any
+
+from dedup.errors import ConfigError
+from dedup.settings.rules import Table
+
+NEAR = "near"
+LAYERS: dict[str, str] = {
+    "url": "dedup.layers.url:UrlLayer",
+    "exact": "dedup.layers.exact:ExactLayer",
+    "lines": "dedup.layers.lines:LinesLayer",
+    NEAR: "dedup.layers.near.layer:NearLayer",
+    "containment": "dedup.layers.containment:ContainmentLayer",
+    "contamination": "dedup.layers.contamination:ContaminationLayer",
+    "passages": "dedup.layers.passages:PassagesLayer",
+}
+"""Class of each layer by its name, in the order of most pipelines, after its module, which is imported when it or its
+settings are asked for: a command line of another one need not wait for it."""
+
+
+def load_layer(name: str) -> Any:  # noqa: ANN401 - a class of Layer, which knows the settings, as these know this module
+    """Return the class of the layer of a name in LAYERS."""
+    module, _, kind = LAYERS[name].partition(":")
+    return getattr(import_module(module), kind)
+
+
+def load_table(name: str) -> type[Table] | None:
+    """Return the settings of a layer; None of one without any of its own, and of a name that no layer has."""
+    found: type[Table] | None = load_layer(name).table if name in LAYERS else None
+    return found
+
+
+def check_layers(names: Sequence[str], where: str) -> None:
+    """Refuse unknown layers, repeated ones and an empty list.
+
+    Raises
+    ------
+    ConfigError
+    """
+    unknown = [name for name in names if name not in LAYERS]
+    if not names or unknown or len({*names}) < len(names):
+        rule = f"layers must name some of {', '.join(LAYERS)}, each once"
+        raise ConfigError(f"{where}: {rule} (got {', '.join(map(repr, names)) or 'none'})")

@@ -1,7 +1,8 @@
 """The layer of containment: documents most of whose shingles another has, as large or larger."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
+from typing import Self
 
 import numpy as np
 import pyarrow as pa
@@ -16,9 +17,9 @@ from dedup.kernels.text.tokenizer import Tokenizer
 from dedup.layers import inclusion
 from dedup.layers.copies import OWNER, Choice, name_owners, spare
 from dedup.layers.inclusion import LARGER, RANKED
-from dedup.layers.layer import Found, to_edges
+from dedup.layers.layer import Found, Layer, Setup, to_edges
 from dedup.layers.ordering import ordered, rank_documents
-from dedup.settings.layers import Containment
+from dedup.settings.rules import Range, Table
 from dedup.tables import arrow
 
 NAME = "containment"
@@ -26,14 +27,43 @@ KIND = "contained"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ContainmentLayer:
+class Containment(Table):
+    """Layer "containment": documents of which a larger one includes most, such as quotes and parts."""
+
+    threshold: float = field(default=0.9, metadata={"range": Range(0, 1, above=True)})
+    """Least share of a document's shingles that another of as many or more must have for the former to go, a number
+    above 0 and at most 1."""
+
+    min_shingles: int = field(default=20, metadata={"range": Range(1)})
+    """Shingles that a document must have to be removed, a 64-bit integer of at least 1: of few shingles many documents
+    have most by chance."""
+
+    max_larger: int = field(default=150, metadata={"range": Range(1)})
+    """Larger documents that a document is compared with for one shingle that they share, a 64-bit integer of at least
+    1: the largest of them; pairs beyond that are counted in the report."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContainmentLayer(Layer):
     """The layer with its settings."""
 
+    name = NAME
+    table = Containment
     settings: Containment
     tokenizer: Tokenizer
     shingle_size: int
     choice: Choice
-    name: str = NAME
+
+    @classmethod
+    def make(cls, setup: Setup) -> Self:
+        """See `Layer.make`."""
+        config = setup.config
+        return cls(
+            settings=config.of(Containment),
+            tokenizer=setup.tokenizer,
+            shingle_size=config.shingles.shingle_size,
+            choice=Choice.of(config),
+        )
 
     def find(self, engine: Engine[Rows]) -> Found[Rows]:
         """Search the documents: DOCUMENTS -> REMOVALS.

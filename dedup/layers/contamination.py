@@ -1,21 +1,25 @@
 """The layer of contamination: documents that share tokens in a row with texts that a model is to be tested by."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, Literal, Self
 
 import numpy as np
 import pyarrow as pa
 
 from dedup.engine.engine import Engine, Rows, Shuffle, Work, describe
+from dedup.errors import ConfigError
 from dedup.kernels.runs.counting import add_groups
 from dedup.kernels.text.grams import GramIndex
 from dedup.kernels.text.matches import KnownGrams
 from dedup.kernels.text.tokenizer import Tokenizer
 from dedup.layers import gram_hits
-from dedup.layers.layer import Found
-from dedup.layers.prompts import Prompts, choose, tell_common, tell_sets
-from dedup.settings.layers import Contamination
+from dedup.layers.gram_hits import NAME
+from dedup.layers.layer import Found, Layer, Setup
+from dedup.layers.prompts import Prompts, choose, parse_sets, read_prompts, tell_common, tell_sets
+from dedup.layers.references import Reference
+from dedup.settings.options import Config
+from dedup.settings.rules import Range, Table, Texts
 from dedup.tables import arrow
 
 BROADCAST_GRAMS = 1 << 21
@@ -23,14 +27,64 @@ BROADCAST_GRAMS = 1 << 21
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ContaminationLayer:
+class Contamination(Table):
+    """Layer "contamination": documents that share n consecutive tokens with texts that a model is to be tested by."""
+
+    sets: Texts = ()
+    """Sets of texts, a list of Unicode strings NAME:COLUMN:PATH: the name that the report calls a set by, the column of
+    its texts, dots leading to fields of structs, and its file, glob or folder, of any format that is read."""
+
+    match_tokens: int = field(default=13, metadata={"range": Range(1, 64)})
+    """Consecutive tokens that make a match, an integer from 1 to 64; a text of the sets with fewer matches as a
+    whole."""
+
+    action: Literal["drop", "cut", "mark"] = "drop"
+    """Action on matches: "drop" removes the documents; "cut" takes them out of the texts, with the margin; "mark" only
+    lists them in the folder spans, as the others do too."""
+
+    margin: int = field(default=0, metadata={"range": Range(0, 10_000)})
+    """Tokens on both sides of a match that "cut" takes out as well, an integer from 0 to 10000."""
+
+    common: int = field(default=0, metadata={"range": Range(0)})
+    """Documents that may share n tokens for these to count, a 64-bit integer of at least 0: those of more are a common
+    phrase, which removes and cuts nothing and is listed apart in the report and in the folder spans. 0 sets no
+    limit."""
+
+    def __post_init__(self) -> None:
+        """Check the fields, then the entries of the sets."""
+        Table.__post_init__(self)
+        parse_sets(self.sets, type(self).__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContaminationLayer(Layer):
     """The layer with its settings and the texts to search for."""
 
+    name = NAME
+    table = Contamination
     settings: Contamination
     tokenizer: Tokenizer
     prompts: Prompts
-    broadcast: int = BROADCAST_GRAMS
-    name: str = gram_hits.NAME
+    broadcast: int
+    """Grams of the largest index that goes whole to every worker."""
+
+    @classmethod
+    def check(cls, config: Config) -> None:
+        """See `Layer.check`."""
+        if not config.of(Contamination).sets:
+            raise ConfigError('contamination.sets: must name sets of texts for the layer "contamination" (got none)')
+
+    @classmethod
+    def list_references(cls, config: Config) -> list[Reference]:
+        """See `Layer.list_references`."""
+        return [each.reference for each in parse_sets(config.of(Contamination).sets, NAME)]
+
+    @classmethod
+    def make(cls, setup: Setup) -> Self:
+        """See `Layer.make`."""
+        settings = setup.config.of(Contamination)
+        prompts = read_prompts(parse_sets(settings.sets, NAME))
+        return cls(settings=settings, tokenizer=setup.tokenizer, prompts=prompts, broadcast=BROADCAST_GRAMS)
 
     def find(self, engine: Engine[Rows]) -> Found[Rows]:
         """Search the documents: DOCUMENTS -> SPANS, REMOVALS.

@@ -1,8 +1,9 @@
 """Documents of equal keys -> removals of all but those that stay; what the layers `exact` and `url` share."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Self
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +14,9 @@ from dedup.kernels import election
 from dedup.kernels.hashing import digest_each
 from dedup.kernels.runs.bounds import mark_firsts, rank
 from dedup.kernels.runs.groups import bound_groups, join_groups
+from dedup.layers.layer import Layer
+from dedup.settings.keeping import parse_order
+from dedup.settings.options import Config
 from dedup.tables import arrow
 
 KEYS = pa.schema([("key_high", pa.int64()), ("key_low", pa.int64())])
@@ -34,6 +38,16 @@ class Choice:
     per_source: int
     """Most documents of other sources for whose removal one source answers; 0 for any number."""
 
+    @classmethod
+    def of(cls, config: Config) -> Self:
+        """Return what the settings say."""
+        return cls(
+            rules=parse_order(config.keep.order, "keep"),
+            copies=config.keep.copies,
+            copies_per_source=config.keep.copies_per_source,
+            per_source=config.limits.per_source,
+        )
+
 
 def to_keys(values: Sequence[bytes | None]) -> dict[str, pa.Array]:
     """Return the columns of KEYS: BLAKE2b of 128 bits, of which nobody can make two alike, and null of null."""
@@ -43,7 +57,7 @@ def to_keys(values: Sequence[bytes | None]) -> dict[str, pa.Array]:
 
 
 def remove_copies(
-    engine: Engine[Rows], documents: Rows, *, layer: str, kind: str, jaccard: float | None, choice: Choice
+    engine: Engine[Rows], documents: Rows, layer: Layer, *, jaccard: float | None, choice: Choice
 ) -> Rows:
     """Remove all documents of equal keys but the first by the order, and further copies that may stay.
 
@@ -51,9 +65,12 @@ def remove_copies(
     ----------
     documents
         REGISTER with KEYS.
-    kind, jaccard
-        Of the removals.
+    layer
+        Layer that removes them, by which removals are called.
+    jaccard
+        Similarity of all removals; None where it is not known.
     """
+    names = {"layer": layer.name, "kind": layer.copies_kind}
     removals = arrow.removals(engine.id_type).append(pa.field(OWNER, pa.int64()))
     kept = ["doc_id", "id", "source", "text_bytes", "order_keys"]
     emitted = pa.schema([*KEYS, *(arrow.register(engine.id_type).field(name) for name in kept)])
@@ -65,7 +82,7 @@ def remove_copies(
             emitted=emitted,
             by=BY,
             order=["doc_id"],
-            work=partial(_choose, layer=layer, kind=kind, jaccard=jaccard, choice=choice, schema=removals),
+            work=partial(_choose, names=names, jaccard=jaccard, choice=choice, schema=removals),
             schema=removals,
             repeated=True,
         ),
@@ -106,7 +123,7 @@ def _emit(batches: Batches) -> Batches:
 
 
 def _choose(
-    batches: Batches, *, layer: str, kind: str, jaccard: float | None, choice: Choice, schema: pa.Schema
+    batches: Batches, *, names: Mapping[str, str], jaccard: float | None, choice: Choice, schema: pa.Schema
 ) -> Batches:
     """Yield the documents that go of groups of one key, each with the source that answers for it."""
     for whole in join_groups(batches, BY):
@@ -135,8 +152,7 @@ def _choose(
         named = [batch[name].take(pa.array(gone)) for name in ("doc_id", "id")]
         columns = [
             *named,
-            pa.repeat(layer, gone.size),
-            pa.repeat(kind, gone.size),
+            *(pa.repeat(names[column], gone.size) for column in ("layer", "kind")),
             batch["id"].take(pa.array(owners)),
             batch["id"].take(pa.array(least)),
             pa.repeat(pa.scalar(jaccard, pa.float64()), gone.size),

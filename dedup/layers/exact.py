@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
+from typing import Literal, Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -10,22 +11,39 @@ import pyarrow.compute as pc
 from dedup.engine.engine import Engine, Rows, describe
 from dedup.kernels.text.tokenizer import Tokenizer
 from dedup.layers.copies import KEYS, Choice, remove_copies, to_keys
-from dedup.layers.layer import Found, to_edges
+from dedup.layers.layer import Found, Layer, Setup, to_edges
+from dedup.settings.rules import Table
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ExactLayer:
+class Exact(Table):
+    """Layer "exact": of documents of one text, one stays; empty ones are like no other."""
+
+    compare: Literal["bytes", "text"] = "bytes"
+    """Equality: "bytes" of the text in UTF-8, or "text" as [text] normalises it, its tokens in their order."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExactLayer(Layer):
     """The layer with its settings."""
 
+    name = "exact"
+    table = Exact
+    copies_kind = "equal"
     tokenizer: Tokenizer | None
     """Under which texts are compared; None to compare bytes."""
     choice: Choice
-    name: str = "exact"
+
+    @classmethod
+    def make(cls, setup: Setup) -> Self:
+        """See `Layer.make`."""
+        by_tokens = setup.config.of(Exact).compare == "text"
+        return cls(tokenizer=setup.tokenizer if by_tokens else None, choice=Choice.of(setup.config))
 
     def find(self, engine: Engine[Rows]) -> Found[Rows]:
         """Search the documents: one pass over the text, of which digests travel only."""
         documents = describe(engine, "documents", partial(_describe, tokenizer=self.tokenizer), KEYS)
-        removals = remove_copies(engine, documents, layer=self.name, kind="equal", jaccard=1.0, choice=self.choice)
+        removals = remove_copies(engine, documents, self, jaccard=1.0, choice=self.choice)
         return Found(documents=documents, removals=removals, edges=to_edges(engine, removals))
 
 

@@ -1,9 +1,10 @@
-"""What a layer gives back; one code of each layer searches in memory and on Spark."""
+"""Layer: what a new one must have, and may; one code of each searches in memory and on Spark."""
 
-from collections.abc import Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any, Generic, Literal, Protocol
+from typing import Any, ClassVar, Generic, Literal, Protocol, Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -12,6 +13,11 @@ from dedup.engine.engine import Batches, Engine, Rows
 from dedup.errors import DataError
 from dedup.informing import Inform
 from dedup.kernels.ids import to_doc_ids
+from dedup.kernels.text.tokenizer import Tokenizer
+from dedup.layers.references import Reference
+from dedup.settings.hashspec import HashSpec
+from dedup.settings.options import Config
+from dedup.settings.rules import Table
 from dedup.tables import arrow
 from dedup.tables.counts import Near
 
@@ -62,15 +68,83 @@ class Stages(Protocol):
         """Take note of what a stage has counted."""
 
 
-class Layer(Protocol):
-    """One kind of duplication: the documents that are left in; what it removes or cuts out of them out."""
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Context:
+    """Facts of a run that layers need besides its settings."""
 
-    @property
-    def name(self) -> str:
-        """Name in settings, report and `duplicates`."""
+    size: int
+    """Bytes of the input."""
+    labels: pa.Table | None
+    """left_id and right_id of the duplicates among labelled pairs; None without any."""
+    held_bytes: int = 0
+    """Bytes of shingle sets that the first pass may give back for each split; 0 where that does not lie in memory."""
 
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Setup:
+    """Materials that a layer is made of, for the documents of a run or of one of its profiles."""
+
+    config: Config
+    """Settings of these documents."""
+    tokenizer: Tokenizer
+    spec: HashSpec
+    places: Sequence[int]
+    """Places, among the values of `merged`, of the columns that the layer has listed."""
+    context: Context
+    stages: Stages
+
+
+class Layer(ABC):
+    """Kind of duplication; its class is all that a run, its report and its explanation know of it.
+
+    A class is one line of `dedup.layers.LAYERS`. An instance is the layer with its settings.
+    """
+
+    __slots__ = ()
+    name: ClassVar[str]
+    """Name in settings, report and `duplicates`."""
+    table: ClassVar[type[Table] | None] = None
+    """Settings, the table of this name in TOML; None of a layer without any of its own."""
+    copies_kind: ClassVar[str] = ""
+    """Kind of the removals of wholly equal rows; empty of a layer that leaves them to others."""
+    has_stages: ClassVar[bool] = False
+    """Whether it tells the clock of stages of its own, and is none itself."""
+
+    @classmethod
+    def check(cls, config: Config) -> None:
+        """Refuse settings that lack others.
+
+        Raises
+        ------
+        ConfigError
+        """
+        del config
+
+    @classmethod
+    def list_columns(cls, config: Config) -> Sequence[tuple[str, str]]:
+        """Return the columns whose values the layer needs, each after the setting that names it."""
+        del config
+        return ()
+
+    @classmethod
+    def list_references(cls, config: Config) -> Sequence[Reference]:
+        """Return the files that the layer reads besides the input."""
+        del config
+        return ()
+
+    @classmethod
+    def warm(cls, setup: Setup) -> None:
+        """Load or compile what the layer calls of all texts, so that processes forked from this one need not do it."""
+        del setup
+
+    @classmethod
+    @abstractmethod
+    def make(cls, setup: Setup) -> Self:
+        """Return the layer with the settings of some documents."""
+
+    @abstractmethod
     def find(self, engine: Engine[Rows]) -> Found[Rows]:
-        """Search the documents."""
+        """Search the documents: those that are left in; what is removed or cut out of them out."""
 
 
 def to_edges(engine: Engine[Rows], removals: Rows) -> Rows:

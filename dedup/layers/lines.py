@@ -1,23 +1,25 @@
 """The layer of lines: lines or paragraphs that many documents have, each cut or marked wherever it stands."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, Literal, Self
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from dedup.engine.engine import Batches, Engine, Rows, Shuffle, describe
+from dedup.errors import ConfigError
 from dedup.kernels.ids import to_doc_ids
 from dedup.kernels.runs.bounds import mark_firsts
 from dedup.kernels.runs.counting import UNBOUNDED, add_groups, count_groups
 from dedup.kernels.runs.groups import drop_repeated
 from dedup.kernels.text import lines
 from dedup.kernels.text.tokenizer import Tokenizer
-from dedup.layers.layer import Found
-from dedup.settings.layers import Lines
+from dedup.layers.layer import Found, Layer, Setup
+from dedup.settings.options import Config
+from dedup.settings.rules import Range, Table
 from dedup.tables.arrow import SPANS, integer_lists, integers
 
 NAME = "lines"
@@ -45,16 +47,56 @@ TEXTS = pa.schema([("text", pa.string()), *integers("documents", "occurrences")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LinesLayer:
+class Lines(Table):
+    """Layer "lines": lines that many documents have, such as menus and notices, each with all its occurrences."""
+
+    unit: Literal["line", "paragraph"] = "line"
+    """Unit that is counted and cut: "line", or "paragraph", a block of lines between blank ones."""
+
+    compare: Literal["bytes", "text"] = "bytes"
+    """Equality: "bytes" of the line without white space at both ends, or "text" as [text] normalises it, its tokens in
+    their order, so that case, width and punctuation do not count."""
+
+    documents: int = field(default=100, metadata={"range": Range(1)})
+    """Documents that may have a line, a 64-bit integer of at least 1; a line that more of them have is common."""
+
+    sources: int = field(default=0, metadata={"range": Range(0)})
+    """Sources, by input.source_column, of which a line is common too, a 64-bit integer of at least 0; 0 asks for
+    none."""
+
+    min_characters: int = field(default=20, metadata={"range": Range(1)})
+    """Characters that a line must have to count, without white space at both ends, a 64-bit integer of at least 1:
+    shorter ones are headings, brackets and fences of code as often as boilerplate."""
+
+    action: Literal["cut", "ignore", "mark"] = "cut"
+    """Action on common lines: "cut" takes them out of the texts, with their ends; "ignore" leaves them in the output,
+    but the layers that follow do not see them; "mark" only lists them in the folder spans."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinesLayer(Layer):
     """The layer with its settings.
 
     All occurrences of a common line go, the first too: what a hundred documents say around their own text belongs to
     none of them.
     """
 
+    name = NAME
+    table = Lines
     settings: Lines
     tokenizer: Tokenizer
-    name: str = NAME
+
+    @classmethod
+    def check(cls, config: Config) -> None:
+        """See `Layer.check`."""
+        sources = config.of(Lines).sources
+        if sources and not config.input.source_column:
+            raise ConfigError(f"lines.sources: must be 0 where input.source_column names no column (got {sources})")
+
+    @classmethod
+    def make(cls, setup: Setup) -> Self:
+        """See `Layer.make`."""
+        return cls(settings=setup.config.of(Lines), tokenizer=setup.tokenizer)
 
     def find(self, engine: Engine[Rows]) -> Found[Rows]:
         """Search the documents: DOCUMENTS -> SPANS.

@@ -11,9 +11,9 @@ A window is told by a 64-bit hash of 64-bit hashes of tokens. Before anything is
 each piece and of the place that it is held against have had equal digests of 128 bits.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Literal
+from typing import Literal, Self
 
 import pyarrow as pa
 
@@ -21,9 +21,10 @@ from dedup.engine.engine import Engine, Rows, Shuffle, describe
 from dedup.kernels.text.tokenizer import Tokenizer
 from dedup.layers import cutting, repeats, tallies
 from dedup.layers.cutting import Fate
-from dedup.layers.layer import Found
+from dedup.layers.layer import Found, Layer, Setup
 from dedup.layers.ordering import Rules, ordered, rank_documents
-from dedup.settings.layers import Passages
+from dedup.settings.keeping import parse_order
+from dedup.settings.rules import Range, Table
 from dedup.tables import arrow
 
 NAME = "passages"
@@ -32,14 +33,50 @@ NEAR = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PassagesLayer:
+class Passages(Table):
+    """Layer "passages": of spans of tokens that occur twice, in one document or in several, one stays."""
+
+    tokens: int = field(default=50, metadata={"range": Range(10, 1000)})
+    """Tokens, as [text] has them, of the shortest passage, an integer from 10 to 1000."""
+
+    action: Literal["cut", "drop", "mark"] = "cut"
+    """Action on passages: "cut" takes them out of the texts, "drop" removes documents of which they are a share of at
+    least drop_share and leaves the others whole, "mark" lists them in OUT/spans and changes nothing."""
+
+    keep_first: bool = True
+    """Whether one occurrence of each passage stays, that of the first document by keep.order, true or false; no token
+    of it is cut for another passage, so what stays is whole. With false all go."""
+
+    drop_share: float = field(default=0.5, metadata={"range": Range(0, 1, above=True)})
+    """Least share of a document's tokens that must be repeated for "drop" to remove it, a number above 0 and at most
+    1."""
+
+    min_tokens_left: int = field(default=10, metadata={"range": Range(0)})
+    """Least tokens that "cut" must leave of a document, a 64-bit integer of at least 0; one with fewer is removed."""
+
+    ends: Literal["token", "sentence"] = "token"
+    """Boundaries of cuts: "token" cuts before the first and behind the last word of a passage, "sentence" where a
+    sentence or line begins and ends, if one does within a fifth of tokens on their inside; what stays may then be
+    repeated."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PassagesLayer(Layer):
     """The layer with its settings."""
 
+    name = NAME
+    table = Passages
     settings: Passages
     tokenizer: Tokenizer
     rules: Rules
     """By which the first of several occurrences is chosen; in one document it is the first from its beginning."""
-    name: str = NAME
+
+    @classmethod
+    def make(cls, setup: Setup) -> Self:
+        """See `Layer.make`."""
+        config = setup.config
+        rules = parse_order(config.keep.order, "keep")
+        return cls(settings=config.of(Passages), tokenizer=setup.tokenizer, rules=rules)
 
     def find(self, engine: Engine[Rows]) -> Found[Rows]:
         """Search the documents."""

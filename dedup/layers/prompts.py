@@ -2,21 +2,60 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
+from dedup.errors import ConfigError
+from dedup.files.listing import list_files
+from dedup.files.source import open_source
+from dedup.files.splits import split_files
 from dedup.kernels import Integers
 from dedup.kernels.runs.bounds import mark_firsts
 from dedup.kernels.text.grams import GramIndex, Occurrences, index
 from dedup.kernels.text.matches import KnownGrams
 from dedup.kernels.text.tokenizer import Tokenizer
+from dedup.layers.references import Reference
 
+SPLIT_BYTES = 64 << 20
+"""Bytes read at a time."""
 SHOWN = 20
 """Items of a set, and common runs of tokens, that the report shows."""
 SHOWN_CHARACTERS = 200
 """Characters shown of each."""
+
+
+class PromptSet(NamedTuple):
+    """An entry of `contamination.sets`: its three parts between colons."""
+
+    name: str
+    column: str
+    path: str
+
+    @property
+    def reference(self) -> Reference:
+        """Files of the set."""
+        return Reference("contamination.sets", self.name, self.path)
+
+
+def parse_sets(entries: Sequence[str], where: str) -> tuple[PromptSet, ...]:
+    """Return the entries of `contamination.sets`.
+
+    Raises
+    ------
+    ConfigError
+        When an entry is malformed, or two have one name.
+    """
+    # Behind the last colon of the two is the path, which may have more of them.
+    sets = [PromptSet(*(*entry.split(":", 2), "", "")[:3]) for entry in entries]
+    for each, entry in zip(sets, entries, strict=True):
+        if not all(part.strip() for part in each):
+            raise ConfigError(f"{where}: sets must have entries NAME:COLUMN:PATH (got {entry!r})")
+    names = [each.name for each in sets]
+    if len({*names}) < len(names):
+        raise ConfigError(f"{where}: sets must have names of their own (got {', '.join(names)})")
+    return tuple(sets)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -39,6 +78,36 @@ class Prompts:
         """Return what is searched for, where it stands, and how many tokens each text has."""
         tokens, offsets = tokenizer.hash(self.texts)
         return *index(tokens, offsets, size, tokenizer), np.diff(offsets)
+
+
+def read_prompts(sets: Sequence[PromptSet]) -> Prompts:
+    """Read the texts of all sets into memory; an item's number is its row's, through all files of its set.
+
+    Raises
+    ------
+    StorageError
+        When there is no such file, or the names do not tell one format.
+    SchemaError
+        When a column is missing, or of a type that cannot serve.
+    DataError
+        When a file is damaged, or a record is malformed.
+    """
+    texts = [_read(each) for each in sets]
+    sizes = np.array([len(each) for each in texts], dtype=np.int64)
+    return Prompts(
+        names=[each.name for each in sets],
+        sets=np.repeat(np.arange(sizes.size), sizes),
+        items=np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes),
+        texts=pa.chunked_array([pa.array([], pa.large_string()), *texts]).combine_chunks(),
+    )
+
+
+def _read(chosen: PromptSet) -> pa.Array:
+    with chosen.reference.name_errors():
+        source = open_source(list_files([chosen.path]), id_column="", text_column=chosen.column)
+        pieces = [piece for split in split_files(source.listing, SPLIT_BYTES) for piece in source.read(split)]
+    found = [pa.array([], pa.large_string()), *(piece.batch["text"].cast(pa.large_string()) for piece in pieces)]
+    return pa.chunked_array(found).combine_chunks()
 
 
 def choose(counted: pa.Table, known: GramIndex, occurrences: Occurrences, common: int) -> KnownGrams:

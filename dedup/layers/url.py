@@ -5,17 +5,37 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import partial
+from typing import Literal, Self
 
 import ada_url
 import pyarrow as pa
 
 from dedup.engine.engine import Engine, Rows, describe
+from dedup.errors import ConfigError
 from dedup.layers.copies import KEYS, Choice, remove_copies, to_keys
-from dedup.layers.layer import Found
+from dedup.layers.layer import Found, Layer, Setup
+from dedup.settings.options import Config
+from dedup.settings.rules import Table, Texts
 
 WEB = ("http:", "https:")
 ENCODED = re.compile("%[0-9A-Fa-f]{2}")
 """Octet that an address spells in hexadecimal."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Url(Table):
+    """Layer "url": of documents of one address, one stays."""
+
+    column: str = ""
+    """Column of the addresses, dots leading to fields of structs; http and https are one, and a null or what is no
+    URL is like no other."""
+
+    query: Literal["compare", "ignore"] = "compare"
+    """Query: "compare" sorts its parameters and leaves out those of tracking, "ignore" leaves out all of it."""
+
+    tracking: Texts = ("utm_*", "fbclid", "gclid", "dclid", "msclkid", "yclid", "igshid", "mc_cid", "mc_eid", "_ga")
+    """Parameters of the query that say where a reader came from and not which page it is, a list of Unicode strings, in
+    which a star stands for any characters."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,19 +90,39 @@ def _normalise(encoded: re.Match[str]) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UrlLayer:
+class UrlLayer(Layer):
     """The layer with its settings."""
 
+    name = "url"
+    table = Url
+    copies_kind = "url"
     place: int
     """Of the column of addresses among those in `merged`."""
     form: Form
     choice: Choice
-    name: str = "url"
+
+    @classmethod
+    def check(cls, config: Config) -> None:
+        """See `Layer.check`."""
+        if not config.of(Url).column:
+            raise ConfigError('url.column: must name the column of addresses for the layer "url" (got "")')
+
+    @classmethod
+    def list_columns(cls, config: Config) -> list[tuple[str, str]]:
+        """See `Layer.list_columns`."""
+        return [("url.column", config.of(Url).column)]
+
+    @classmethod
+    def make(cls, setup: Setup) -> Self:
+        """See `Layer.make`."""
+        settings, [place] = setup.config.of(Url), setup.places
+        form = Form(with_query=settings.query == "compare", tracking=settings.tracking)
+        return cls(place=place, form=form, choice=Choice.of(setup.config))
 
     def find(self, engine: Engine[Rows]) -> Found[Rows]:
         """Search the documents: one pass over the rows, of which digests travel only."""
         documents = describe(engine, "documents", partial(_describe, place=self.place, form=self.form), KEYS)
-        removals = remove_copies(engine, documents, layer=self.name, kind="url", jaccard=None, choice=self.choice)
+        removals = remove_copies(engine, documents, self, jaccard=None, choice=self.choice)
         return Found(documents=documents, removals=removals)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from dedup.errors import ConfigError
+from dedup.layers import NEAR
 from dedup.plan.capacity import Plan, SparkCluster, plan
 from dedup.plan.choice import SIMILARITIES, BandingChoice, check, datasketch, solve
 from dedup.plan.profile import CorpusProfile, Trial, assume_corpus
@@ -17,7 +18,6 @@ from dedup.plan.rates import Rates
 from dedup.plan.shuffles import StageCost
 from dedup.plan.wishes import SearchSettings, Target, Wishes, crossings
 from dedup.settings.banding import SIGMAS, Banding
-from dedup.settings.layers import NEAR
 from dedup.settings.options import Config, Lsh
 from dedup.settings.profiles import refuse_profiles
 

@@ -8,6 +8,7 @@ from dedup.kernels import Flags, Floats, Integers
 from dedup.kernels.runs.bounds import find_bounds, mark_repeated
 from dedup.kernels.sets.exact import take
 from dedup.kernels.text.passages import find_asked, find_pieces, roll, select_grams
+from dedup.layers.passages import Passages
 from dedup.plan.profile import DrawnDocuments
 from dedup.settings.contract import load_tokenizer
 from dedup.settings.options import Config
@@ -24,7 +25,8 @@ def count_passages(drawn: DrawnDocuments, kept: Flags, config: Config) -> Mappin
         that are held against another place.
     """
     documents = np.flatnonzero(kept)
-    length, tokenizer = config.passages.tokens, load_tokenizer(config)
+    settings, tokenizer = config.of(Passages), load_tokenizer(config)
+    length = settings.tokens
     tokens, offsets = take(drawn.tokens, drawn.bounds, documents)
     counts = np.diff(offsets)
     grams, places, bounds = select_grams(tokens, offsets, length, tokenizer)
@@ -46,7 +48,7 @@ def count_passages(drawn: DrawnDocuments, kept: Flags, config: Config) -> Mappin
         "asked": tally(np.unique(owners[shared])),
         "asked_windows": tally(of),
         "repeated_windows": tally(of[repeated]),
-        "pieces": tally(_find_pieces(windows[repeated], of[repeated], begins[repeated], config)),
+        "pieces": tally(_find_pieces(windows[repeated], of[repeated], begins[repeated], settings)),
     }
 
 
@@ -58,7 +60,7 @@ def _mark_shared(hashes: np.ndarray) -> Flags:
     return marked
 
 
-def _find_pieces(windows: np.ndarray, documents: Integers, begins: Integers, config: Config) -> Integers:
+def _find_pieces(windows: np.ndarray, documents: Integers, begins: Integers, settings: Passages) -> Integers:
     """Return the document of every piece, given windows that all occur twice."""
     order = np.argsort(windows, kind="stable")
     bounds = find_bounds(windows[order])
@@ -73,7 +75,7 @@ def _find_pieces(windows: np.ndarray, documents: Integers, begins: Integers, con
         documents[others],
         begins[others],
         is_first,
-        length=config.passages.tokens,
-        keep_first=config.passages.keep_first,
+        length=settings.tokens,
+        keep_first=settings.keep_first,
     )
     return found.doc_ids

@@ -19,13 +19,13 @@ from dedup.informing import Inform
 from dedup.kernels import frequencies
 from dedup.kernels.curve import probability
 from dedup.kernels.sets.lsh import verified_share
+from dedup.layers import NEAR
 from dedup.report.alerts import find_breaches
 from dedup.report.baseline import hold_against
 from dedup.report.decisions import show_doubtful, turn_dial
 from dedup.report.prediction import predict
 from dedup.report.profiles import Profiled
 from dedup.settings.files import to_dict
-from dedup.settings.layers import NEAR
 from dedup.settings.options import Config
 from dedup.tables.counts import Layered, Lost, Near, Verified, Written
 from dedup.version import __version__

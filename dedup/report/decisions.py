@@ -6,7 +6,7 @@ from typing import Any
 from dedup.explain.differ import WordRun, align
 from dedup.kernels.curve import probability
 from dedup.kernels.removal_statistics import choose_thresholds
-from dedup.settings.layers import NEAR
+from dedup.layers import NEAR
 from dedup.settings.options import Config
 from dedup.tables.counts import Near, Written
 

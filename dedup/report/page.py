@@ -9,10 +9,10 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescap
 from markupsafe import Markup
 
 from dedup.display import change, count, number, printable, share, size
+from dedup.layers import NEAR
 from dedup.report.details import list_details
 from dedup.report.metrics import METRICS
 from dedup.report.plots import list_plots
-from dedup.settings.layers import NEAR
 
 LABELLED = {"stage_seconds": "seconds of stage", "survival_by_source": "share kept of source"}
 """Measurements per stage or source, with names for people."""

@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any
 
 from dedup.informing import Inform
-from dedup.settings.layers import NEAR
+from dedup.layers import NEAR
 
 TITLES = {
     "removals": "Near-duplicates removed by their similarity to the document kept",

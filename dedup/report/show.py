@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+from dedup.layers import NEAR
 from dedup.report.alerts import to_sentence
-from dedup.settings.layers import NEAR
 
 
 def _list_removed(report: Mapping[str, Any]) -> list[tuple[str, str]]:

@@ -24,6 +24,7 @@ from dedup.files.storage import Storage
 from dedup.files.systems import redact
 from dedup.informing import BASELINE, PLOTS, SOURCES, TEXTS
 from dedup.kernels.text.tokenizer import Tokenizer
+from dedup.layers import NEAR
 from dedup.report.build import Outcome
 from dedup.report.summary import FIGURES, Drawing, draw
 from dedup.run.arrivals import to_batch
@@ -44,7 +45,6 @@ from dedup.settings.contract import load_tokenizer
 from dedup.settings.files import to_dict
 from dedup.settings.hashspec import HashSpec
 from dedup.settings.keeping import needs_spark
-from dedup.settings.layers import NEAR
 from dedup.settings.options import Config
 from dedup.settings.profiles import refuse_profiles
 from dedup.settings.rules import require_text

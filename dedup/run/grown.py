@@ -12,7 +12,7 @@ from dedup.engines.values import Found
 from dedup.informing import LOSS, Inform
 from dedup.kernels import Integers
 from dedup.kernels.sets.identical import find_repeated
-from dedup.settings.layers import NEAR
+from dedup.layers import NEAR
 from dedup.store.adding import Grown
 from dedup.store.arrays import distinct, look_up
 from dedup.store.election import find_components

@@ -6,9 +6,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Self
 
 from dedup.errors import ConfigError
-from dedup.run.layers import check_layers
+from dedup.run.layers import check_layers, list_references
 from dedup.settings.banding import SIGMAS, choose, find_recall
-from dedup.settings.layers import PromptSet, parse_sets
 from dedup.settings.options import Config
 
 if TYPE_CHECKING:
@@ -31,16 +30,10 @@ class Job:
     """The input, where it is rows of Spark and no files; an unfinished run of it is not resumed."""
 
     @property
-    def prompt_sets(self) -> Sequence[PromptSet]:
-        """Texts that a layer searches for."""
-        config = self.config
-        return parse_sets(config.contamination.sets, "contamination") if "contamination" in config.layers else ()
-
-    @property
     def read(self) -> list[str]:
         """Paths of all that a run reads."""
         labels = filter(None, [self.config.evaluation.labeled_pairs])
-        return [*self.inputs, *labels, *(each.path for each in self.prompt_sets)]
+        return [*self.inputs, *labels, *(each.path for each in list_references(self.config))]
 
     def settle(self) -> Self:
         """Return the job with numbers for what the settings leave to it; a warning tells if they find too little.

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from dedup.layers import NEAR
 from dedup.run.applied import Applied
-from dedup.settings.layers import NEAR
 from dedup.stages import edges, identical
 from dedup.stages.placement import fits_broadcast
 from dedup.stages.table import Keep, Table, count_rows

@@ -15,6 +15,7 @@ from dedup.display import size
 from dedup.errors import ConfigError
 from dedup.files.storage import Storage as FileStorage
 from dedup.informing import BASELINE, PLOTS, SOURCES
+from dedup.layers import NEAR
 from dedup.report.build import Outcome
 from dedup.report.summary import Drawing, draw
 from dedup.run.clock import Clock
@@ -31,7 +32,6 @@ from dedup.run.workspace import Workspace
 from dedup.run.writing import TableWriter
 from dedup.settings.contract import load_tokenizer
 from dedup.settings.hashspec import HashSpec
-from dedup.settings.layers import NEAR
 from dedup.stages.components import Connecting
 from dedup.stages.placement import sample_share
 from dedup.stages.signatures import select_sample

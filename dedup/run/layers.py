@@ -1,27 +1,38 @@
-"""Columns that the layers of the settings read, and settings that they lack."""
+"""Layers that the settings ask for: the columns and files that they read, and the settings that they lack."""
 
-from collections.abc import Sequence
-
-from dedup.errors import ConfigError
 from dedup.files.profile_filter import Condition
+from dedup.layers import load_layer
+from dedup.layers.layer import Layer
+from dedup.layers.references import Reference
 from dedup.settings.keeping import list_merged
-from dedup.settings.layers import NEAR
 from dedup.settings.options import Config
 from dedup.settings.profiles import list_conditioned
 
-KINDS = {"url": "url", "exact": "equal", NEAR: "identical"}
-"""Kind by which a layer that removes copies calls wholly equal rows."""
+
+def load_layers(config: Config) -> list[type[Layer]]:
+    """Return the classes of the layers, in their order."""
+    return [load_layer(name) for name in config.layers]
 
 
 def list_noted(config: Config) -> tuple[tuple[str, str], ...]:
     """Return the columns of which the values are read along, each after its setting.
 
-    They are those of `keep.merge`, then of profiles, then of url.
+    They are those of `keep.merge`, then of profiles, then of layers.
     """
     merged = [("keep.merge", name) for name in list_merged(config.keep.merge)]
     conditioned = [("profile.when", name) for name in list_conditioned(config.profile)]
-    own = [("url.column", config.url.column)] if "url" in config.layers else []
+    own = [column for layer in load_layers(config) for column in layer.list_columns(config)]
     return (*merged, *conditioned, *own)
+
+
+def list_places(config: Config) -> dict[str, range]:
+    """Return the places of the columns of each layer among those of `list_noted`, by its name."""
+    places = {}
+    end = len(list_merged(config.keep.merge)) + len(list_conditioned(config.profile))
+    for layer in load_layers(config):
+        begin, end = end, end + len(layer.list_columns(config))
+        places[layer.name] = range(begin, end)
+    return places
 
 
 def list_conditions(config: Config) -> tuple[tuple[Condition, ...], ...]:
@@ -32,6 +43,11 @@ def list_conditions(config: Config) -> tuple[tuple[Condition, ...], ...]:
     )
 
 
+def list_references(config: Config) -> list[Reference]:
+    """Return the files that the layers read besides the input."""
+    return [reference for layer in load_layers(config) for reference in layer.list_references(config)]
+
+
 def check_layers(config: Config) -> None:
     """Refuse layers that lack a setting.
 
@@ -39,16 +55,10 @@ def check_layers(config: Config) -> None:
     ------
     ConfigError
     """
-    if "url" in config.layers and not config.url.column:
-        raise ConfigError('url.column: must name the column of addresses for the layer "url" (got "")')
-    if "contamination" in config.layers and not config.contamination.sets:
-        raise ConfigError('contamination.sets: must name sets of texts for the layer "contamination" (got none)')
-    if "lines" in config.layers and config.lines.sources and not config.input.source_column:
-        raise ConfigError(
-            f"lines.sources: must be 0 where input.source_column names no column (got {config.lines.sources})"
-        )
+    for layer in load_layers(config):
+        layer.check(config)
 
 
-def name_repeated(layers: Sequence[str]) -> tuple[str, str]:
+def name_repeated(config: Config) -> tuple[str, str]:
     """Return the first layer that removes copies, and its word for wholly equal rows; empty without one."""
-    return next(((name, KINDS[name]) for name in layers if name in KINDS), ("", ""))
+    return next(((layer.name, layer.copies_kind) for layer in load_layers(config) if layer.copies_kind), ("", ""))

@@ -21,7 +21,7 @@ from dedup.files.storage import Storage
 from dedup.informing import PLOTS, SOURCES, TEXTS, Inform
 from dedup.kernels.sets.identical import find_repeated
 from dedup.layers.chain import Chain
-from dedup.layers.near.signing import warm
+from dedup.layers.layer import Context
 from dedup.layers.spans import write_spans
 from dedup.report.build import Outcome
 from dedup.report.profiles import unite
@@ -29,17 +29,16 @@ from dedup.report.summary import FIGURES, Drawing, draw
 from dedup.run.clock import Clock
 from dedup.run.fates import Fates, Repeated
 from dedup.run.job import Job
-from dedup.run.layers import name_repeated
+from dedup.run.layers import load_layers, name_repeated
 from dedup.run.opening import choose_cores, choose_split_bytes, list_input, open_input
 from dedup.run.overlap import check_apart
 from dedup.run.pairs import read_pairs
 from dedup.run.profiles import PROFILE, Part, list_parts, tell_parts
 from dedup.run.publication import conclude, identify, read_baseline
-from dedup.run.search import Context, Searched, make_signing, search
+from dedup.run.search import Searched, search, set_up
 from dedup.run.sinking import Explained, FileWriter
 from dedup.run.workspace import Workspace, locate
 from dedup.settings.keeping import needs_spark
-from dedup.settings.layers import NEAR
 from dedup.settings.options import Config
 from dedup.tables import arrow
 from dedup.tables.counts import Near, Written
@@ -115,9 +114,10 @@ def search_files(
     ):
         held_bytes = free_bytes() // HELD_SHARE // max(len(splits), 1)
         context = Context(size=listing.size, labels=labels, held_bytes=held_bytes)
-        if spark is None and cores > 1 and NEAR in config.layers:
+        if spark is None and cores > 1:
             for part in parts:
-                warm(make_signing(part, context))
+                for layer in load_layers(config):
+                    layer.warm(set_up(layer.name, part, config, context, clock))
         engine = MemoryEngine(
             workers=workers,
             splits=splits,
@@ -192,7 +192,7 @@ def _count_removals(found: Searched[pa.Table], fates: Fates) -> dict[tuple[int, 
 def _find_repeated(config: Config, engine: MemoryEngine, chain: Chain[pa.Table]) -> Repeated:
     """Return the rows of equal content that go, if a layer is for them."""
     doc_ids, members = np.empty(0, np.int64), arrow.removals(engine.id_type).empty_table()
-    layer, kind = name_repeated(config.layers)
+    layer, kind = name_repeated(config)
     if layer:
         doc_ids = find_repeated(engine.known.documents["doc_id"].to_numpy())[0]
     return Repeated(doc_ids, layer, kind, members if chain.kept is None else chain.kept)

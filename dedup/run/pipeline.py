@@ -23,6 +23,7 @@ from dedup.files.storage import Storage as FileStorage
 from dedup.files.systems import absolute, is_local
 from dedup.informing import PLOTS, SOURCES
 from dedup.layers.chain import Chain
+from dedup.layers.layer import Context
 from dedup.layers.spans import write_spans
 from dedup.report.build import Outcome
 from dedup.report.profiles import unite
@@ -42,7 +43,7 @@ from dedup.run.overlap import check_apart
 from dedup.run.profiles import PROFILE, list_parts, tell_parts
 from dedup.run.publication import conclude, identify, read_baseline
 from dedup.run.reach import find_obstacle_beside, is_on_disk
-from dedup.run.search import Context, Searched, search
+from dedup.run.search import Searched, search
 from dedup.run.session import find_heap
 from dedup.run.sinking import FileWriter
 from dedup.run.spreading import SpreadWriter
@@ -211,7 +212,7 @@ def _search(
 def _apply(found: Searched[DataFrame], engine: SparkEngine, config: Config, counts: Near) -> Applied:
     """Return what the output applies."""
     chain, register = found.chain, engine.known.documents
-    copies = name_repeated(config.layers)
+    copies = name_repeated(config)
     none = register.sparkSession.createDataFrame([], from_arrow_schema(arrow.removals(engine.id_type)))
     spans = cuts = None
     if chain.spans is not None:

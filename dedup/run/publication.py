@@ -14,7 +14,7 @@ from dedup.report.metrics import to_metrics
 from dedup.report.page import to_html
 from dedup.report.summary import Drawing, draw_rest
 from dedup.run.job import Job
-from dedup.run.prompts import list_fingerprints
+from dedup.run.layers import list_references
 from dedup.run.workspace import OutputStorage, Workspace
 from dedup.settings.files import flatten, to_dict, to_toml
 from dedup.settings.hashspec import HashSpec
@@ -51,7 +51,8 @@ def identify(job: Job, spec: HashSpec, fingerprint: str) -> Mapping[str, Any]:
         if name != KEY_FILE and not name.startswith("alerts.")
     }
     hashed = {"hash version": spec.version, "hash key": spec.key, "unicode": spec.unicode}
-    return {"version": __version__, **hashed, **settings, **list_fingerprints(job.prompt_sets), "input": fingerprint}
+    others = {f"{each.setting} {each.name}": each.list_files().fingerprint for each in list_references(job.config)}
+    return {"version": __version__, **hashed, **settings, **others, "input": fingerprint}
 
 
 def _name_inputs(job: Job) -> list[str]:

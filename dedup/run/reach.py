@@ -22,6 +22,7 @@ from dedup.files.systems import (
     split_url,
 )
 from dedup.run.job import Job
+from dedup.run.layers import list_references
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -75,7 +76,7 @@ def check_schemes(job: Job, *more: str) -> None:
         Names the path.
     """
     may_have_more = job.config.engine == "spark" or _has_own_spark()
-    own = [*(each.path for each in job.prompt_sets), *more]
+    own = [*(each.path for each in list_references(job.config)), *more]
     # A DataFrame has read its files already, whoever can.
     read = [path for path in job.read if job.table is None or path not in job.inputs]
     for path in (*own, *read, job.output, *filter(None, [job.baseline])):

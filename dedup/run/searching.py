@@ -6,11 +6,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dedup.engines.values import Found, Search
-from dedup.layers import layer
+from dedup.layers import NEAR, layer
 from dedup.run.signing import Signatures
 from dedup.settings.banding import SIGMAS
 from dedup.settings.keeping import parse_order
-from dedup.settings.layers import NEAR
 from dedup.settings.options import Config
 from dedup.tables import arrow
 from dedup.tables.counts import Labeled, Layered, Near

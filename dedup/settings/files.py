@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Any
 
 from dedup.errors import ConfigError
+from dedup.layers import LAYERS, load_table
 from dedup.settings.options import Config, Lsh, check_signature_size
 from dedup.settings.rules import Table, check, literal
 
@@ -24,9 +25,8 @@ _TABLES: Mapping[str, type[Table]] = MappingProxyType(
         if isinstance(entry.type, type) and issubclass(entry.type, Table)
     }
 )
-_SETTINGS: Mapping[str, Field[Any]] = MappingProxyType(
-    {entry.name: entry for entry in fields(Config) if entry.name not in _TABLES}
-    | {f"{name}.{entry.name}": entry for name, table in _TABLES.items() for entry in fields(table)}
+_OF_NO_TABLE: Mapping[str, Field[Any]] = MappingProxyType(
+    {entry.name: entry for entry in fields(Config) if entry.name not in {*_TABLES, "tables"}}
 )
 
 GONE: Mapping[str, str] = MappingProxyType(
@@ -104,8 +104,10 @@ def name_setting(keyword: str) -> str:
     ('lsh.bands', 'shingles.shingle_size', 'mode', 'seed')
     """
     key = keyword.replace("__", ".")
-    same_last = [known for known in _SETTINGS if known.rpartition(".")[2] == key]
-    return same_last[0] if len(same_last) == 1 and key not in _SETTINGS else key
+    if _find_field(key):
+        return key
+    same_last = [known for known in _list_settings() if known.rpartition(".")[2] == key]
+    return same_last[0] if len(same_last) == 1 else key
 
 
 def parse_config(where: str, text: str) -> Config:
@@ -121,8 +123,13 @@ def parse_config(where: str, text: str) -> Config:
 
 def to_dict(config: Config) -> dict[str, Any]:
     """Return the settings in full as nested plain dictionaries, one for each table, ready for JSON."""
-    found: dict[str, Any] = _plain(asdict(replace(config, profile=())))
-    return found | {"profile": [each.to_dict() for each in config.profile]}
+    found = asdict(replace(config, profile=(), tables=())) | {
+        name: asdict(config.of(table)) for name, table in _load_tables().items()
+    }
+    del found["tables"]
+    found |= {"profile": [each.to_dict() for each in config.profile], "alerts": found.pop("alerts")}
+    plain: dict[str, Any] = _plain(found)
+    return plain
 
 
 def _plain(value: Any) -> Any:  # noqa: ANN401 - what TOML has
@@ -143,7 +150,7 @@ def to_toml(config: Config) -> str:
     """Return the settings in full as TOML that `load_config` reads back to an equal `Config`."""
     top, tables = [], []
     for name, value in to_dict(config).items():
-        if name in _TABLES:
+        if isinstance(value, dict):
             tables.append("\n".join([f"\n[{name}]", *(f"{key} = {literal(entry)}" for key, entry in value.items())]))
         else:
             top.append(f"{name} = {_inline(value)}")
@@ -157,14 +164,41 @@ def _inline(value: Any) -> str:  # noqa: ANN401 - what TOML has
     return f"[{', '.join(map(_inline, value))}]" if isinstance(value, list) else literal(value)
 
 
+def _load_tables() -> dict[str, type[Table]]:
+    """Return the settings of layers by name, of which every module is imported."""
+    return {name: table for name in LAYERS if (table := load_table(name))}
+
+
+def _find_table(name: str) -> type[Table] | None:
+    """Return the table of a name, imported with its layer if it is one's; None where no table has the name."""
+    return _TABLES.get(name) or load_table(name)
+
+
+def _find_field(key: str) -> Field[Any] | None:
+    """Return the field of a dotted key; None of a key that is no setting."""
+    table, _, name = key.rpartition(".")
+    if not table:
+        return _OF_NO_TABLE.get(name)
+    kind = _find_table(table)
+    return next((entry for entry in fields(kind) if entry.name == name), None) if kind else None
+
+
+def _list_settings() -> list[str]:
+    """Return the dotted keys of all settings, those of no table first."""
+    tables = {**_TABLES, **_load_tables()}
+    return [*_OF_NO_TABLE, *(f"{name}.{entry.name}" for name, kind in tables.items() for entry in fields(kind))]
+
+
 def _build(settings: Mapping[str, Any]) -> Config:
     """Make a `Config` of checked settings, given by dotted key."""
-    values = {name: value for name, value in settings.items() if "." not in name}
-    for name, table in _TABLES.items():
-        prefix = f"{name}."
-        chosen = {key.removeprefix(prefix): value for key, value in settings.items() if key.startswith(prefix)}
-        values[name] = table(**chosen)
-    return Config(**values)
+    given: dict[str, dict[str, Any]] = {}
+    for key, value in settings.items():
+        table, _, name = key.rpartition(".")
+        given.setdefault(table, {})[name] = value
+    values = given.pop("", {})
+    tables: dict[str, Any] = {name: kind(**own) for name, own in given.items() if (kind := _find_table(name))}
+    of_layers = tuple(tables.pop(name) for name in LAYERS if name in tables)
+    return Config(**values, **tables, tables=of_layers)
 
 
 def _read(path: str) -> str:
@@ -230,12 +264,12 @@ def _flatten(where: str, table: Mapping[str, object], prefix: str = "") -> dict[
     settings: dict[str, Any] = {}
     for part, value in table.items():
         name = prefix + (part if re.fullmatch(r"[\w-]+", part) else literal(part))
-        if name in _SETTINGS:
-            check(where, name, value, _SETTINGS[name])
+        if entry := _find_field(name):
+            check(where, name, value, entry)
             settings[name] = value
-        elif isinstance(value, dict) and (value or name in _TABLES) and name.count(".") < DEEPEST:
+        elif isinstance(value, dict) and (value or _find_table(name)) and name.count(".") < DEEPEST:
             settings |= _flatten(where, value, f"{name}.")
-        elif name in _TABLES:
+        elif _find_table(name):
             raise ConfigError(f"{where}: {name} must be a table (got {literal(value)})")
         elif name in GONE:
             raise ConfigError(f"{where}: {name} is no setting any more: {GONE[name]}")
@@ -247,5 +281,6 @@ def _flatten(where: str, table: Mapping[str, object], prefix: str = "") -> dict[
 def _find_nearest(name: str) -> str:
     """Return the known key most like an unknown one; the right key in the wrong table comes first."""
     last = name.rpartition(".")[2]
-    same_last = [known for known in _SETTINGS if known.rpartition(".")[2] == last]
-    return difflib.get_close_matches(name, same_last or list(_SETTINGS), n=1, cutoff=0.0)[0]
+    known = _list_settings()
+    same_last = [each for each in known if each.rpartition(".")[2] == last]
+    return difflib.get_close_matches(name, same_last or known, n=1, cutoff=0.0)[0]

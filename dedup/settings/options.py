@@ -5,25 +5,18 @@ users, and a test compares the two.
 """
 
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, TypeVar
 
 from dedup.errors import ConfigError
 from dedup.files.formats import FORMATS, list_creatable
+from dedup.layers import NEAR, check_layers
 from dedup.settings.alerts import Alerts
 from dedup.settings.banding import MAX_SIGNATURE_SIZE, SIGMAS, Banding, choose
 from dedup.settings.keeping import parse_merge, parse_order
-from dedup.settings.layers import (
-    NEAR,
-    Containment,
-    Contamination,
-    Exact,
-    Lines,
-    Passages,
-    Url,
-    check_layers,
-)
 from dedup.settings.profiles import DEFAULT, Profile
-from dedup.settings.rules import Count, Range, Records, Table, Texts
+from dedup.settings.rules import Count, Range, Records, Table, Tables, Texts
+
+Own = TypeVar("Own", bound=Table)
 
 
 def check_signature_size(where: str, prefix: str, bands: Count, rows: Count) -> None:
@@ -320,23 +313,8 @@ class Config(Table):
     evaluation: Evaluation = field(default_factory=Evaluation)
     """Table [evaluation]."""
 
-    url: Url = field(default_factory=Url)
-    """Table [url]."""
-
-    exact: Exact = field(default_factory=Exact)
-    """Table [exact]."""
-
-    lines: Lines = field(default_factory=Lines)
-    """Table [lines]."""
-
-    containment: Containment = field(default_factory=Containment)
-    """Table [containment]."""
-
-    contamination: Contamination = field(default_factory=Contamination)
-    """Table [contamination]."""
-
-    passages: Passages = field(default_factory=Passages)
-    """Table [passages]."""
+    tables: Tables = ()
+    """Tables of layers, as [url], by their classes; a default one is left out, since the layers there are decide."""
 
     alerts: Alerts = field(default_factory=Alerts)
     """Table [alerts]."""
@@ -345,6 +323,8 @@ class Config(Table):
         """Check the fields, then the names of the layers, then the profiles."""
         Table.__post_init__(self)
         check_layers(self.layers, type(self).__name__)
+        changed = sorted((each for each in self.tables if each != type(each)()), key=lambda each: type(each).__name__)
+        object.__setattr__(self, "tables", tuple(changed))
         profiles = tuple(each if isinstance(each, Profile) else Profile.of(each) for each in self.profile)
         object.__setattr__(self, "profile", profiles)
         names = [each.name for each in profiles]
@@ -355,6 +335,10 @@ class Config(Table):
                 self._choose(each)
             except ConfigError as error:
                 raise ConfigError(f'profile "{each.name}": {error}') from error
+
+    def of(self, kind: type[Own]) -> Own:
+        """Return the settings of a layer, by their class."""
+        return next((each for each in self.tables if isinstance(each, kind)), kind())
 
     @property
     def by_profile(self) -> dict[str, Self]:

@@ -65,6 +65,9 @@ class Table:
                 object.__setattr__(self, entry.name, float(value))
 
 
+Tables: TypeAlias = tuple[Table, ...]
+
+
 def check(where: str, name: str, value: object, entry: Field[Any]) -> None:
     """Refuse a value that breaks the rule of its field's annotation and `range`."""
     kind = entry.type
@@ -84,7 +87,7 @@ def check(where: str, name: str, value: object, entry: Field[Any]) -> None:
     elif kind == Count:
         bounds = entry.metadata["range"]
         rule, holds = f'{bounds.rule(int)}, or "auto"', value == "auto" or bounds.holds(value, int)
-    elif kind in (Texts, Records):
+    elif kind in _OF_LISTS:
         rule, accepts = _OF_LISTS[kind]
         holds = isinstance(value, list | tuple) and all(map(accepts, value))
     elif isinstance(kind, type) and issubclass(kind, Table):
@@ -127,7 +130,15 @@ def _is_record(value: object) -> bool:
     return isinstance(value, Mapping) or is_dataclass(value)
 
 
-_OF_LISTS = {Texts: ("a list of Unicode strings", _is_text), Records: ("a list of tables", _is_record)}
+def _is_table(value: object) -> bool:
+    return isinstance(value, Table)
+
+
+_OF_LISTS = {
+    Texts: ("a list of Unicode strings", _is_text),
+    Records: ("a list of tables", _is_record),
+    Tables: ("a list of settings of layers", _is_table),
+}
 
 
 def literal(value: object) -> str:

@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 
 from dedup.kernels.text.unicode_words import UnicodeWords
 from dedup.layers import inclusion
-from dedup.layers.containment import ContainmentLayer
+from dedup.layers.containment import Containment, ContainmentLayer
 from dedup.layers.copies import Choice
-from dedup.settings.layers import Containment
 from tests.layers.tiny import TinyEngine, run
 from tests.oracles import tokens
 

@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dedup.kernels.text.unicode_words import UnicodeWords
-from dedup.layers.contamination import ContaminationLayer
+from dedup.layers.contamination import Contamination, ContaminationLayer
 from dedup.layers.prompts import Prompts
-from dedup.settings.layers import Contamination
 from tests.layers.tiny import apply_spans, run
 
 WORDS = st.lists(st.sampled_from("abc"), max_size=12)

@@ -157,3 +157,13 @@ def test_equal_rows_without_an_id_column_are_one_document(tmp_path):
     assert len(kept) == 2
     assert {row["kind"] for row in removals} == {"equal"}
     assert len(removals) == 2
+
+
+def test_addresses_are_read_from_their_column_whatever_else_is_read_along(tmp_path):
+    rows = [{"id": n, "text": f"text {n}", "url": f"http://x.org/{n % 2}", "lang": f"l{n}"} for n in range(4)]
+    options = ['layers=["url"]', "url.column=url", "input.id_column=id", "keep.merge=['count', 'first:lang']"]
+    options.append('profile=[{ name = "some", when = { lang = ["l0", "l2"] } }]')
+
+    kept, _, _ = run(tmp_path, rows, *options)
+
+    assert [row["id"] for row in kept] == [0, 1]

@@ -9,8 +9,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
-from dedup.layers.contamination import ContaminationLayer
-from dedup.run import layers
+from dedup.layers import contamination
 from dedup.run.job import Job
 from dedup.run.local import run_in_memory
 from dedup.run.pipeline import run
@@ -96,7 +95,7 @@ NAMED = {"input.id_column": "key", "input.source_column": "site", "keep.order": 
 )
 def test_both_engines_find_the_same(spark, folder, monkeypatch, names, settings):
     if names == "plain":
-        monkeypatch.setattr(layers, "ContaminationLayer", partial(ContaminationLayer, broadcast=0))
+        monkeypatch.setattr(contamination, "BROADCAST_GRAMS", 0)
     run_in_memory(make_job(folder, "memory", names, **settings))
     run(spark, make_job(folder, "spark", names, **settings))
     reports = [json.loads((folder / engine / "report.json").read_text()) for engine in ("memory", "spark")]

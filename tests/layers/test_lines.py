@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dedup.kernels.text.unicode_words import UnicodeWords
-from dedup.layers.lines import LinesLayer
-from dedup.settings.layers import Lines
+from dedup.layers.lines import Lines, LinesLayer
 from tests import oracles
 from tests.layers.tiny import apply_spans, run
 from tests.strategies import texts

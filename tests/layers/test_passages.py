@@ -14,8 +14,7 @@ from dedup.files.delete_spans import delete_spans
 from dedup.kernels.text.passages import gram_size
 from dedup.kernels.text.unicode_words import UnicodeWords
 from dedup.layers import repeats
-from dedup.layers.passages import PassagesLayer
-from dedup.settings.layers import Passages
+from dedup.layers.passages import Passages, PassagesLayer
 from tests import oracles
 from tests.layers.tiny import TinyEngine
 

@@ -30,6 +30,8 @@ class TinyEngine:
     counted: dict = field(default_factory=dict)
     """Tables by name."""
     sources: list | None = None
+    merged: list | None = None
+    """Values of the columns that are read along."""
     passing: list = field(default_factory=list)
     """Tables that may be read once."""
     spent: list = field(default_factory=list)
@@ -52,6 +54,7 @@ class TinyEngine:
             "source": self.sources,
             "text_bytes": [len(text.encode()) for _, text in self.rows],
             "order_keys": [self.keys.get(each, []) for each, _ in self.rows],
+            "merged": self.merged,
             "text": [text for _, text in self.rows],
         }
         columns = [pa.array(table.get(f.name) or [None] * len(self.rows), f.type) for f in register]

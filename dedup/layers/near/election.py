@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import zip_longest
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -30,6 +30,8 @@ from dedup.kernels.removal_statistics import DESCRIBED, REMOVERS, count_joined, 
 from dedup.kernels.representatives import LARGEST, describe_largest, look_up
 from dedup.kernels.runs.bounds import mark_firsts, rank
 from dedup.kernels.source_limits import charge
+from dedup.settings.keeping import parse_order
+from dedup.settings.options import Config
 from dedup.tables import arrow
 from dedup.tables.counts import Elected
 
@@ -60,6 +62,18 @@ class Election:
     policy: ElectionPolicy
     per_source: int
     """Setting `limits.per_source`; 0 sets no limit."""
+
+    @classmethod
+    def of(cls, config: Config) -> Self:
+        """Return what the settings say."""
+        policy = ElectionPolicy(
+            config.threshold,
+            config.cluster.linkage == "representative",
+            config.cluster.max_component,
+            config.keep.copies,
+            config.keep.copies_per_source,
+        )
+        return cls(rules=parse_order(config.keep.order, "keep"), policy=policy, per_source=config.limits.per_source)
 
 
 def voters(id_type: pa.DataType) -> pa.Schema:

@@ -9,7 +9,7 @@ mode the prefixes of shingle sets stand in for band keys, and there is no estima
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from functools import partial
-from typing import Generic, NamedTuple
+from typing import Self
 
 import numpy as np
 import pyarrow as pa
@@ -19,13 +19,25 @@ from dedup.informing import LOSS, NEAR_MISSES, RECALL
 from dedup.kernels.curve import least_estimate
 from dedup.kernels.sets import lsh
 from dedup.kernels.sets.jaccard import BINS
-from dedup.layers.layer import Found, NothingToSearchError, Stages
+from dedup.kernels.sets.templates import choose_cap
+from dedup.layers import NEAR
+from dedup.layers.layer import Found, Layer, NothingToSearchError, Setup, Stages
 from dedup.layers.near import buckets, comparison, election, signing, templates
 from dedup.layers.near.election import Election
 from dedup.layers.near.labels import Labels, find_parted
 from dedup.layers.near.members import find_members
 from dedup.layers.near.signing import Signing
-from dedup.layers.near.tables import Connection, ShingleSets, Signatures, count_sets, join_sets, sets_size
+from dedup.layers.near.tables import (
+    Bucketing,
+    Connection,
+    ShingleSets,
+    Signatures,
+    count_sets,
+    join_sets,
+    sets_size,
+)
+from dedup.settings.banding import SIGMAS
+from dedup.settings.options import Config
 from dedup.tables import arrow
 from dedup.tables.counts import (
     Bucketed,
@@ -40,7 +52,6 @@ from dedup.tables.counts import (
     Verified,
 )
 
-NAME = "near"
 SIGNED = ("band_keys", "signature")
 HEADS = pa.schema([*arrow.integers("doc_id", "size"), *((name, pa.binary()) for name in SIGNED)])
 """Columns of SIGNATURES by which documents are searched."""
@@ -58,33 +69,20 @@ class Search:
     cap: int
     """Members of the largest bucket of which all pairs are compared."""
 
-
-class Bucketing(NamedTuple, Generic[Rows]):
-    """BUCKETS to pair, and how many pairs they give."""
-
-    rows: Rows
-    linked: Rows | None
-    """The part of the rows that stands for buckets over the cap; None without any."""
-    sets: ShingleSets[Rows] | None
-    """Shingle sets of the members of buckets over the cap; None without any."""
-    counts: Bucketed
-    """Counts before buckets over the cap were replaced."""
-    compared: int
-    """Pairs that the rows give, each as often as it shares a bucket."""
-    uncompared: int
-    """Pairs that the cap leaves out."""
-    settled: int
-    """Pairs that need no comparison, since those compared connect what these could."""
-    members: int
-    """Members of all rows."""
-    undecided: int
-    """Documents whose pairs are compared under the cap."""
+    @classmethod
+    def of(cls, config: Config) -> Self:
+        """Return what the settings say."""
+        cap = choose_cap(config.buckets.max_bucket, config.mode)
+        return cls(threshold=config.threshold, exact=config.mode == "exact", estimate_sigmas=SIGMAS, cap=cap)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class NearLayer:
+class NearLayer(Layer):
     """The layer with its settings."""
 
+    name = NEAR
+    copies_kind = election.IDENTICAL
+    has_stages = True
     search: Search
     signing: Signing
     election: Election
@@ -93,7 +91,23 @@ class NearLayer:
     labels: pa.Table | None = None
     """left_id and right_id of the duplicates among labelled pairs."""
     stages: Stages
-    name: str = NAME
+
+    @classmethod
+    def warm(cls, setup: Setup) -> None:
+        """See `Layer.warm`."""
+        signing.warm(Signing.of(setup))
+
+    @classmethod
+    def make(cls, setup: Setup) -> Self:
+        """See `Layer.make`."""
+        return cls(
+            search=Search.of(setup.config),
+            signing=Signing.of(setup),
+            election=Election.of(setup.config),
+            has_sources=bool(setup.config.input.source_column),
+            labels=setup.context.labels,
+            stages=setup.stages,
+        )
 
     def find(self, engine: Engine[Rows]) -> Found[Rows]:
         """Search the documents.

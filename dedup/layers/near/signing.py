@@ -5,7 +5,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 import pyarrow as pa
@@ -18,8 +18,13 @@ from dedup.kernels.runs.bounds import mark_repeated
 from dedup.kernels.runs.groups import drop_repeated
 from dedup.kernels.sets.shingles import shingle
 from dedup.kernels.text.tokenizer import Tokenizer
+from dedup.layers.layer import Setup
+from dedup.stages.placement import sample_share
 from dedup.tables import arrow
 
+HELD_BYTES = 256 << 20
+"""Input up to which shingle sets that will be asked for are held from the first pass on: they take two to three times
+as much memory as plain text compressed on disk, more where it is compressed better."""
 PIECE_BYTES = 1 << 19
 """Text worked on at a time: its arrays stay within the processor's caches."""
 LOOKED = 8
@@ -59,6 +64,23 @@ class Signing:
     """Splits whose shingle sets are held."""
     held_bytes: int = 1 << 62
     """Bytes of the sets of a split that are held, at most."""
+
+    @classmethod
+    def of(cls, setup: Setup) -> Self:
+        """Return what the settings say."""
+        context, spec = setup.context, setup.spec
+        holds: Literal["all", "crowds"] = "all" if setup.config.mode == "exact" else "crowds"
+        return cls(
+            tokenizer=setup.tokenizer,
+            shingle_size=spec.shingle_size,
+            bands=spec.bands,
+            rows=spec.rows,
+            signature_seed=spec.signature_seed,
+            sample_share=sample_share(context.size),
+            hashed=spec.to_dict(),
+            holds=holds if context.held_bytes and context.size <= HELD_BYTES else "none",
+            held_bytes=context.held_bytes,
+        )
 
 
 def sign(batches: Batches, *, signing: Signing, schema: pa.Schema) -> Iterator[pa.RecordBatch | Tally]:

@@ -3,7 +3,7 @@
 from typing import Any, Generic, NamedTuple
 
 from dedup.engine.engine import Engine, Rows, Size
-from dedup.tables.counts import Signed
+from dedup.tables.counts import Bucketed, Signed
 
 
 class Signatures(NamedTuple, Generic[Rows]):
@@ -25,6 +25,28 @@ class ShingleSets(NamedTuple, Generic[Rows]):
     rows: Rows
     documents: int
     bytes: int
+
+
+class Bucketing(NamedTuple, Generic[Rows]):
+    """BUCKETS to pair, and how many pairs they give."""
+
+    rows: Rows
+    linked: Rows | None
+    """The part of the rows that stands for buckets over the cap; None without any."""
+    sets: ShingleSets[Rows] | None
+    """Shingle sets of the members of buckets over the cap; None without any."""
+    counts: Bucketed
+    """Counts before buckets over the cap were replaced."""
+    compared: int
+    """Pairs that the rows give, each as often as it shares a bucket."""
+    uncompared: int
+    """Pairs that the cap leaves out."""
+    settled: int
+    """Pairs that need no comparison, since those compared connect what these could."""
+    members: int
+    """Members of all rows."""
+    undecided: int
+    """Documents whose pairs are compared under the cap."""
 
 
 class Connection(NamedTuple, Generic[Rows]):
