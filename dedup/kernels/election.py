@@ -17,6 +17,8 @@ FIRST = 100
 UNKEYED = ("smallest_id", "source", "longest", "shortest")
 """Rules that compare no column of keys."""
 OF_TIME = ("latest", "earliest")
+RANKED = ("id", "source", "text_bytes", "order_keys")
+"""Columns of documents that the rules compare."""
 
 
 class ElectionPolicy(NamedTuple):
@@ -200,6 +202,18 @@ def _count_decided(owners: Integers, places: Integers, ranks: Integers) -> Integ
     begins = bounds[:-1][np.diff(bounds) > 1]
     differs = ranks[order[begins]] != ranks[order[begins + 1]]
     return np.bincount(differs.argmax(axis=1), minlength=ranks.shape[1])
+
+
+def rank_rows(rules: Sequence[tuple[str, str]], rows: pa.RecordBatch) -> Integers:
+    """Return what `rank_members` does of documents with the columns of RANKED."""
+    keys = rows["order_keys"].flatten().to_numpy(zero_copy_only=False)
+    return rank_members(
+        rules,
+        ids=rows["id"],
+        sources=rows["source"],
+        text_bytes=rows["text_bytes"].to_numpy(),
+        keys=keys.reshape(rows.num_rows, keys.size // max(rows.num_rows, 1)),
+    )
 
 
 def rank_members(

@@ -16,7 +16,7 @@ from dedup.kernels.sets.jaccard import BINS
 from dedup.kernels.text.tokenizer import Tokenizer
 from dedup.layers import inclusion
 from dedup.layers.copies import OWNER, Choice, name_owners, spare
-from dedup.layers.inclusion import LARGER, RANKED
+from dedup.layers.inclusion import LARGER
 from dedup.layers.layer import Found, Layer, Setup, to_edges
 from dedup.layers.ordering import ordered, rank_documents
 from dedup.settings.rules import Range, Table
@@ -306,18 +306,12 @@ def elect(edges: pa.RecordBatch, choice: Choice, schema: pa.Schema) -> pa.Record
     edges
         As `inclusion.compare` makes them, those that reach the threshold, of whole components; at least one.
     """
-    names = ["doc_id", "size", *RANKED]
+    names = ["doc_id", "size", *election.RANKED]
     others = edges.select([LARGER + name for name in names]).rename_columns(names)
     ends = pa.concat_batches([edges.select(names), others])
     doc_ids, firsts, numbers = np.unique(ends["doc_id"].to_numpy(), return_index=True, return_inverse=True)
     members = ends.take(pa.array(firsts))
-    ranks = election.rank_members(
-        choice.rules,
-        ids=members["id"],
-        sources=members["source"],
-        text_bytes=members["text_bytes"].to_numpy(),
-        keys=members["order_keys"].flatten().to_numpy(zero_copy_only=False).reshape(doc_ids.size, -1),
-    )
+    ranks = election.rank_rows(choice.rules, members)
     places = np.empty(doc_ids.size, dtype=np.int64)
     places[np.lexsort(ranks.T[::-1])] = np.arange(doc_ids.size)
     left, right = numbers[: edges.num_rows], numbers[edges.num_rows :]

@@ -15,6 +15,7 @@ from dedup.kernels.hashing import digest_each
 from dedup.kernels.runs.bounds import mark_firsts, rank
 from dedup.kernels.runs.groups import bound_groups, join_groups
 from dedup.layers.layer import Layer
+from dedup.layers.ordering import ordered
 from dedup.settings.keeping import parse_order
 from dedup.settings.options import Config
 from dedup.tables import arrow
@@ -72,8 +73,7 @@ def remove_copies(
     """
     names = {"layer": layer.name, "kind": layer.copies_kind}
     removals = arrow.removals(engine.id_type).append(pa.field(OWNER, pa.int64()))
-    kept = ["doc_id", "id", "source", "text_bytes", "order_keys"]
-    emitted = pa.schema([*KEYS, *(arrow.register(engine.id_type).field(name) for name in kept)])
+    emitted = pa.schema([*KEYS, *ordered(engine.id_type)])
     found = engine.group(
         "copies",
         engine.select(documents, *emitted.names),
@@ -134,14 +134,7 @@ def _choose(
         if not batch.num_rows:
             continue
         groups = np.repeat(np.arange(np.count_nonzero(sizes > 1)), sizes[sizes > 1])
-        keys = batch["order_keys"].flatten().to_numpy(zero_copy_only=False).reshape(batch.num_rows, -1)
-        ranks = election.rank_members(
-            choice.rules,
-            ids=batch["id"],
-            sources=batch["source"],
-            text_bytes=batch["text_bytes"].to_numpy(),
-            keys=keys,
-        )
+        ranks = election.rank_rows(choice.rules, batch)
         sources = election.number_sources(batch["source"])
         members = election.Electorate(groups, groups, np.ones_like(groups), sources, ranks)
         policy = election.ElectionPolicy(1.0, copies=choice.copies, copies_per_source=choice.copies_per_source)

@@ -8,6 +8,7 @@ import pyarrow.compute as pc
 
 from dedup.engine.engine import Batches
 from dedup.kernels import Flags, Hashes, Integers
+from dedup.kernels.election import RANKED
 from dedup.kernels.runs.bounds import mark_firsts, rank
 from dedup.kernels.runs.counting import count_groups
 from dedup.kernels.runs.groups import bound_groups, drop_repeated, join_groups
@@ -54,8 +55,6 @@ MISSING = arrow.integers("doc_id", "missed")
 BINNED = arrow.integers("bin", "pairs")
 LARGER = "larger_"
 """Begins the names of columns of the other document of a pair."""
-RANKED = ("id", "source", "text_bytes", "order_keys")
-"""Columns of a document that say which stays."""
 
 
 def name_schemas(id_type: pa.DataType) -> tuple[pa.Schema, pa.Schema, pa.Schema]:

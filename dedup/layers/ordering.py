@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from dedup.engine.engine import Batches, Engine, Rows, Shuffle
 from dedup.kernels import Integers
-from dedup.kernels.election import rank_members
+from dedup.kernels.election import RANKED, rank_rows
 from dedup.kernels.hashing import mix
 from dedup.kernels.runs.bounds import mark_firsts
 from dedup.kernels.runs.groups import bound_groups, join_groups
@@ -32,8 +32,7 @@ RANGE_BITS = 40
 
 def ordered(id_type: pa.DataType) -> pa.Schema:
     """Return the columns of REGISTER that decide the order."""
-    names = ("doc_id", "id", "source", "text_bytes", "order_keys")
-    return pa.schema([arrow.register(id_type).field(name) for name in names])
+    return pa.schema([arrow.register(id_type).field(name) for name in ("doc_id", *RANKED)])
 
 
 def rank_documents(engine: Engine[Rows], rows: Rows, schema: pa.Schema, rules: Rules) -> Rows:
@@ -130,8 +129,4 @@ def _rank_ranges(batches: Batches, *, rules: Rules) -> Batches:
 
 def _sort(rows: pa.RecordBatch, rules: Rules) -> Integers:
     """Return the rows in the order of the rules: int64 [n]."""
-    keys = rows["order_keys"].flatten().to_numpy(zero_copy_only=False).reshape(rows.num_rows, -1)
-    ranks = rank_members(
-        rules, ids=rows["id"], sources=rows["source"], text_bytes=rows["text_bytes"].to_numpy(), keys=keys
-    )
-    return np.lexsort(ranks.T[::-1])
+    return np.lexsort(rank_rows(rules, rows).T[::-1])

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from dedup.engine.engine import Batches, Shuffle, Tally
 from dedup.kernels import Integers
 from dedup.kernels.election import (
+    RANKED,
     ElectionPolicy,
     Electorate,
     Kept,
@@ -23,7 +24,7 @@ from dedup.kernels.election import (
     count_parted,
     name_decided,
     number_sources,
-    rank_members,
+    rank_rows,
 )
 from dedup.kernels.hashing import digest_each
 from dedup.kernels.removal_statistics import DESCRIBED, REMOVERS, count_joined, list_own, summarise_removals
@@ -79,7 +80,7 @@ class Election:
 def voters(id_type: pa.DataType) -> pa.Schema:
     """Return the schema of what an election looks at: members, and pairs, of which the other's columns are null."""
     register = arrow.register(id_type)
-    ranked = [register.field(name) for name in ("id", "source", "text_bytes", "order_keys")]
+    ranked = [register.field(name) for name in RANKED]
     return pa.schema([("component_id", pa.int64()), *arrow.integers("doc_id", "set_id", "size"), *ranked, *PAIRED])
 
 
@@ -214,16 +215,9 @@ def _to_known(pairs: pa.RecordBatch) -> KnownPairs:
 
 
 def _rank(voting: pa.RecordBatch, election: Election) -> Electorate:
-    sources, keys = voting["source"], voting["order_keys"]
-    ranks = rank_members(
-        election.rules,
-        ids=voting["id"],
-        sources=sources,
-        text_bytes=voting["text_bytes"].to_numpy(),
-        keys=keys.flatten().to_numpy(zero_copy_only=False).reshape(voting.num_rows, -1),
-    )
     component_ids, set_ids, sizes = (voting[name].to_numpy() for name in ("component_id", "set_id", "size"))
-    return Electorate(component_ids, set_ids, sizes, number_sources(sources), ranks)
+    sources, ranks = number_sources(voting["source"]), rank_rows(election.rules, voting)
+    return Electorate(component_ids, set_ids, sizes, sources, ranks)
 
 
 def _charge(voting: pa.RecordBatch, kept: Kept, known: KnownPairs, election: Election) -> pa.Array:

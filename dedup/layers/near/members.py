@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from dedup.engine.engine import Engine, Rows
+from dedup.kernels.election import RANKED
 from dedup.kernels.removal_statistics import complete_joined, count_joined, list_reached, merge_removals
 from dedup.layers.near import comparison, election, templates
 from dedup.layers.near.election import Election
@@ -31,7 +32,7 @@ def find_members(
     """Return MEMBERS, asking for pairs that were no candidates as far as the choice depends on them."""
     voters, roles = election.voters(engine.id_type), election.ROLES
     elect, to_voters = election.elect(engine.id_type, setting), partial(election.to_voters, schema=voters)
-    names = ("doc_id", "id", "source", "text_bytes", "order_keys", "size")
+    names = ("doc_id", *RANKED, "size")
     joined = engine.join(engine.select(signatures.documents, *names), connected.components, "doc_id")
     own = engine.map(engine.join(joined, signatures.identical, "doc_id", how="left"), to_voters, voters)
     add_role, compare = election.add_role, comparison.verify(0.0, near_misses=False)
