@@ -3,7 +3,6 @@
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import asdict
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,14 +10,15 @@ import numpy as np
 from dedup.errors import ConfigError
 from dedup.layers import NEAR
 from dedup.plan.capacity import Plan, SparkCluster, plan
-from dedup.plan.choice import SIMILARITIES, BandingChoice, check, datasketch, solve
+from dedup.plan.choice import BandingChoice, check, cost, list_shown, solve
+from dedup.plan.curve import integral_optimum
 from dedup.plan.profile import CorpusProfile, Trial, assume_corpus
 from dedup.plan.question import PlanQuestion, check_numbers, parse_choice, parse_target
 from dedup.plan.rates import Rates
 from dedup.plan.shuffles import StageCost
-from dedup.plan.wishes import SearchSettings, Target, Wishes, crossings
+from dedup.plan.wishes import Target, Wishes, crossings
 from dedup.settings.banding import SIGMAS, Banding
-from dedup.settings.options import Config, Lsh
+from dedup.settings.options import Config
 from dedup.settings.profiles import refuse_profiles
 
 DECADES = (10**6, 10**7, 10**8, 10**9, 10**10)
@@ -47,53 +47,48 @@ def answer(question: PlanQuestion) -> dict[str, Any]:
     if not question.recall and (question.candidates or limited):
         raise ConfigError("--recall must be given with other targets, as finding nothing would meet those")
     config = _settle_threshold(question, targets)
-    search = SearchSettings(threshold=config.threshold, sigmas=SIGMAS)
     corpus = _know_corpus(question, config)
     rates = _know_rates(question)
 
     asked = parse_choice(question.check) if question.check else None
-    shown = sorted({*SIMILARITIES, *(target.similarity for target in targets), search.threshold})
-    verdict = None if asked is None else check(asked, wishes, search, corpus, rates)
+    shown = list_shown(wishes, config.threshold)
     if targets:
-        choices = solve(wishes, search, corpus, rates)
-        best = min(choices, key=lambda choice: choice.core_seconds)
-        config = dataclasses.replace(config, lsh=_with_choice(config.lsh, best))
+        choices = solve(wishes, config.threshold, corpus, rates)
     else:
-        if asked is not None:
-            config = dataclasses.replace(config, lsh=_with_choice(config.lsh, asked))
-        choices = [check(config.banding, wishes, search, corpus, rates).choice]
-        best = choices[0]
-    other = datasketch(best.signature_size, search, corpus, rates, shown)
-    judged = check(Banding(other.bands, other.rows), wishes, search, corpus, rates)
-    tell = partial(_list_choice, config=config, corpus=corpus, cluster=_know_cluster(question), rates=rates)
+        choices = [cost(asked or config.banding, config.threshold, corpus, rates, shown)]
+    best = min(choices, key=lambda choice: choice.core_seconds)
+    config = _with_banding(config, Banding(best.bands, best.rows))
+
+    def list_choice(choice: BandingChoice) -> dict[str, Any]:
+        # With the bytes that a whole run shuffles for a document.
+        tried = dataclasses.replace(_with_banding(config, Banding(choice.bands, choice.rows)), mode="lsh")
+        trial = _try(tried, corpus, ranges=False)
+        shuffled = plan(tried, corpus, _know_cluster(question), rates, trial=trial).shuffle_bytes
+        return {**asdict(choice), "shuffle_bytes": shuffled / corpus.documents}
+
+    def judge(banding: Banding) -> dict[str, Any]:
+        choice = cost(banding, config.threshold, corpus, rates, shown)
+        return {**list_choice(choice), "targets": check(banding, wishes, config.threshold, corpus)}
+
     return {
         "settings": {
             "threshold": config.threshold,
-            "estimate_sigmas": search.sigmas,
+            "estimate_sigmas": SIGMAS,
             "shingle_size": config.shingles.shingle_size,
         },
         "targets": [str(target) for target in targets],
         "corpus": _list_corpus(corpus),
         "rates": asdict(rates),
-        "check": None if verdict is None else {**tell(verdict.choice), "targets": verdict.targets},
+        "check": None if asked is None else judge(asked),
         "crossings": [
             {"recall": str(recall), "candidates": str(share), **asdict(crossing)}
-            for recall, share, crossing in crossings(wishes, search)
+            for recall, share, crossing in crossings(wishes, config.threshold)
         ],
-        "choices": [tell(choice) for choice in choices],
+        "choices": [list_choice(choice) for choice in choices],
         "best": {"bands": best.bands, "rows": best.rows},
-        "datasketch": {**tell(other), "targets": judged.targets},
+        "datasketch": judge(Banding(*integral_optimum(config.threshold, best.signature_size))),
         "capacity": None if question.documents is None else _plan_all(question, config, corpus, rates),
     }
-
-
-def _list_choice(
-    choice: BandingChoice, *, config: Config, corpus: CorpusProfile, cluster: SparkCluster, rates: Rates
-) -> dict[str, Any]:
-    """Return a choice with the bytes per document that a whole run shuffles."""
-    tried = dataclasses.replace(config, mode="lsh", lsh=_with_choice(config.lsh, choice))
-    shuffled = plan(tried, corpus, cluster, rates, trial=_try(tried, corpus, ranges=False)).shuffle_bytes
-    return {**asdict(choice), "shuffle_bytes": shuffled / corpus.documents}
 
 
 def _try(config: Config, corpus: CorpusProfile, *, ranges: bool) -> Trial | None:
@@ -115,8 +110,8 @@ def _know_cluster(question: PlanQuestion) -> SparkCluster:
     )
 
 
-def _with_choice(lsh: Lsh, choice: BandingChoice | Banding) -> Lsh:
-    return dataclasses.replace(lsh, bands=choice.bands, rows=choice.rows)
+def _with_banding(config: Config, banding: Banding) -> Config:
+    return dataclasses.replace(config, lsh=dataclasses.replace(config.lsh, bands=banding.bands, rows=banding.rows))
 
 
 def _settle_threshold(question: PlanQuestion, targets: Sequence[Target]) -> Config:
@@ -205,9 +200,7 @@ def _total(found: Plan) -> dict[str, Any]:
         "text_bytes": found.text_bytes,
         "removed": found.rows.removed,
         "pairs": found.rows.pairs,
-        "table_bytes": found.table_bytes,
-        "shuffle_bytes": found.shuffle_bytes,
-        "core_hours": found.core_seconds / 3600,
+        **_measure(found),
         "hours": found.hours,
         "price": found.price,
         "engine": found.rows.engine,
@@ -243,9 +236,9 @@ def _list_stage(stage: StageCost, tried: Sequence[StageCost | None]) -> dict[str
     }
 
 
-def _measure(stage: StageCost) -> dict[str, float]:
+def _measure(cost: Plan | StageCost) -> dict[str, float]:
     return {
-        "table_bytes": stage.table_bytes,
-        "shuffle_bytes": stage.shuffle_bytes,
-        "core_hours": stage.core_seconds / 3600,
+        "table_bytes": cost.table_bytes,
+        "shuffle_bytes": cost.shuffle_bytes,
+        "core_hours": cost.core_seconds / 3600,
     }

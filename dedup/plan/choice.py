@@ -7,11 +7,11 @@ import numpy as np
 
 from dedup.errors import ConfigError
 from dedup.kernels.curve import probability
-from dedup.plan.curve import compared, integral_optimum
+from dedup.plan.curve import compared
 from dedup.plan.profile import CorpusProfile
 from dedup.plan.rates import Rates
-from dedup.plan.wishes import KEY_BYTES, SearchSettings, Wishes, constrain, list_grid, meets_all, name_conflict
-from dedup.settings.banding import Banding
+from dedup.plan.wishes import KEY_BYTES, Wishes, constrain, list_grid, meets_all, name_conflict
+from dedup.settings.banding import SIGMAS, Banding
 
 SIMILARITIES = (0.3, 0.5, 0.7, 0.8, 0.9)
 """Similarities whose probability is listed besides those of the targets."""
@@ -47,7 +47,7 @@ class BandingChoice:
 
 
 def cost(
-    banding: Banding, search: SearchSettings, corpus: CorpusProfile, rates: Rates, shown: Sequence[float] = SIMILARITIES
+    banding: Banding, threshold: float, corpus: CorpusProfile, rates: Rates, shown: Sequence[float] = SIMILARITIES
 ) -> BandingChoice:
     """Return the cost of a choice in a corpus without larger families of duplicates than chance makes.
 
@@ -56,16 +56,15 @@ def cost(
     bands, rows = banding
     jaccard, partners = corpus.similarities.jaccard, corpus.similarities.partners(corpus.documents)
     share = probability(jaccard, bands, rows)
-    passed = compared(jaccard, bands, rows, search.threshold, search.sigmas)
+    passed = compared(jaccard, bands, rows, threshold, SIGMAS)
     size = bands * rows
     # A pair is one candidate of two documents.
     candidates, found = float(share @ partners) / 2, float(passed @ partners) / 2
     bucketed = 1 - corpus.alone(2 * candidates)
     bucket_pairs = bands * float(jaccard**rows @ partners) / 2
     moved_bytes = 2 * KEY_BYTES * bands + PAIR_BYTES * bucket_pairs + size * bucketed
-    at_threshold = np.array([search.threshold])
-    hit = probability(search.threshold, bands, rows)
-    kept = float(compared(at_threshold, bands, rows, search.threshold, search.sigmas)[0])
+    hit = probability(threshold, bands, rows)
+    kept = float(compared(np.array([threshold]), bands, rows, threshold, SIGMAS)[0])
     seconds = (
         rates.row * size
         + rates.band * bands
@@ -89,7 +88,7 @@ def cost(
     )
 
 
-def solve(wishes: Wishes, search: SearchSettings, corpus: CorpusProfile, rates: Rates) -> list[BandingChoice]:
+def solve(wishes: Wishes, threshold: float, corpus: CorpusProfile, rates: Rates) -> list[BandingChoice]:
     """Return the choices that meet all wishes and that no other choice betters, by rows.
 
     A choice betters another if it costs no more in signature bytes, moved bytes and candidates, and less in one.
@@ -100,15 +99,15 @@ def solve(wishes: Wishes, search: SearchSettings, corpus: CorpusProfile, rates: 
         When no choice meets all; names wishes that exclude each other and the nearest to each that the others allow.
     """
     bands, rows = list_grid()
-    constraints = constrain(wishes, search, corpus, bands, rows)
+    constraints = constrain(wishes, threshold, corpus, bands, rows)
     met = meets_all(constraints, bands.size)
     if not met.any():
         raise ConfigError(name_conflict(constraints, bands.size))
     # More bands at the same rows cost more of everything.
     _, firsts = np.unique(rows[met], return_index=True)
-    shown = sorted({*SIMILARITIES, *(target.similarity for target in wishes.targets), search.threshold})
     found = [Banding(int(bands[met][first]), int(rows[met][first])) for first in firsts]
-    choices = [cost(each, search, corpus, rates, shown) for each in found]
+    shown = list_shown(wishes, threshold)
+    choices = [cost(each, threshold, corpus, rates, shown) for each in found]
     return [each for each in choices if not any(_betters(other, each) for other in choices)]
 
 
@@ -117,27 +116,17 @@ def _betters(one: BandingChoice, other: BandingChoice) -> bool:
     return costs[0] != costs[1] and all(mine <= its for mine, its in zip(*costs, strict=True))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChoiceCheck:
-    """Choice compared with each target."""
-
-    choice: BandingChoice
-    targets: list[dict[str, float | str | bool]]
+def list_shown(wishes: Wishes, threshold: float) -> list[float]:
+    """Return the similarities whose probability is listed."""
+    return [*SIMILARITIES, *(target.similarity for target in wishes.targets), threshold]
 
 
-def check(banding: Banding, wishes: Wishes, search: SearchSettings, corpus: CorpusProfile, rates: Rates) -> ChoiceCheck:
-    """Compare a choice with the wishes."""
+def check(
+    banding: Banding, wishes: Wishes, threshold: float, corpus: CorpusProfile
+) -> list[dict[str, float | str | bool]]:
+    """Return the `value` of a choice for each `target` among the wishes, and whether that is `met`."""
     one = np.array([float(banding.bands)]), np.array([float(banding.rows)])
-    judged: list[dict[str, float | str | bool]] = [
+    return [
         {"target": each.name, "value": float(each.values[0]), "met": bool(each.met[0])}
-        for each in constrain(wishes, search, corpus, *one)
+        for each in constrain(wishes, threshold, corpus, *one)
     ]
-    shown = [*SIMILARITIES, *(target.similarity for target in wishes.targets), search.threshold]
-    return ChoiceCheck(choice=cost(banding, search, corpus, rates, shown), targets=judged)
-
-
-def datasketch(
-    size: int, search: SearchSettings, corpus: CorpusProfile, rates: Rates, shown: Sequence[float]
-) -> BandingChoice:
-    """Return datasketch's choice for the threshold among signatures of limited size."""
-    return cost(Banding(*integral_optimum(search.threshold, size)), search, corpus, rates, shown)

@@ -97,7 +97,7 @@ class CorpusProfile:
     """Evenness of the partners among the documents: the size k of their negative binomial distribution. Infinite if
     chance alone decides (Poisson), below 1 if most documents have no partner and a few have many."""
     drawn: DrawnDocuments | None = None
-    """Search of a sample of the corpus; None without one."""
+    """Drawn documents of the corpus; None without a sample."""
 
     def resize(self, documents: int) -> Self:
         """Return the same corpus at another size."""

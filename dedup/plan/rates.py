@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from dedup.settings.banding import BAND_SECONDS, PAIR_SECONDS, ROW_SECONDS
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rates:
@@ -15,15 +17,15 @@ class Rates:
     source: str = "measured on another machine (dedup/plan/rates.py); --calibrate measures this one"
     text_byte: float = 16.2e-9
     """Per byte read, tokenised and shingled."""
-    row: float = 25e-9
+    row: float = ROW_SECONDS
     """Per MinHash value of a document."""
     identical: float = 2.5e-6
     """Per document brought to those with its digest."""
-    band: float = 0.52e-6
+    band: float = BAND_SECONDS
     """Per band key of a document, made, moved and grouped."""
     signature: float = 4.7e-6
     """Per document whose signature is brought to its pairs."""
-    pair: float = 2.0e-6
+    pair: float = PAIR_SECONDS
     """Per pair of a bucket sent, made distinct and estimated."""
     scanned_byte: float = 6.1e-9
     """Per byte of text read again to find the documents of candidates."""

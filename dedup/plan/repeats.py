@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from dedup.kernels import Flags, Floats, Integers
-from dedup.kernels.runs.bounds import find_bounds, mark_repeated
+from dedup.kernels.runs.bounds import find_bounds
 from dedup.kernels.sets.exact import take
 from dedup.kernels.text.passages import find_asked, find_pieces, roll, select_grams
 from dedup.layers.passages import Passages
@@ -54,10 +54,9 @@ def count_passages(drawn: DrawnDocuments, kept: Flags, config: Config) -> Mappin
 
 def _mark_shared(hashes: np.ndarray) -> Flags:
     """Flag hashes that occur twice."""
-    order = np.argsort(hashes)
-    marked = np.zeros(hashes.size, dtype=bool)
-    marked[order[mark_repeated(hashes[order])]] = True
-    return marked
+    _, numbers, counts = np.unique(hashes, return_inverse=True, return_counts=True)
+    shared: Flags = counts[numbers] > 1
+    return shared
 
 
 def _find_pieces(windows: np.ndarray, documents: Integers, begins: Integers, settings: Passages) -> Integers:

@@ -11,7 +11,6 @@ from dedup.plan.choice import BandingChoice, cost
 from dedup.plan.curve import compared
 from dedup.plan.profile import CorpusProfile, Counts, Trial
 from dedup.plan.rates import Rates
-from dedup.plan.wishes import SearchSettings
 from dedup.settings.banding import SIGMAS
 from dedup.settings.options import Config
 
@@ -20,14 +19,7 @@ DISTANT_SHARE = 0.075
 runs of `scripts/bench`."""
 PAIRS = ("linked", "uncompared", "pairs", "distinct", "candidates", "edges", "near_misses")
 THINNED = ("identical", "buckets", "memberships", "bucketed", "ends", "members", "removed")
-PASSAGES = (
-    *("reaching", "tokens", "grams", "shared_grams", "asked"),
-    *("asked_windows", "repeated_windows", "pieces"),
-)
 CHAINED = ("distant", "distant_ends", "distant_shingles")
-OVER_CAP = ("undecided", "undecided_shingles", "hot", "hot_shingles", "rare_shingles", "prefix_shingles")
-FOUND = (*PAIRS, *THINNED, *CHAINED, *OVER_CAP, *PASSAGES, "sets", "set_shingles")
-"""Names of a search's counts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,9 +57,9 @@ class RowCounts:
     """Both documents of these pairs."""
     distant_shingles: float
     """Shingles of these documents."""
-    links: float
+    links: float = 0.0
     """Edges that the engine connects."""
-    engine: str
+    engine: str = ""
     choice: BandingChoice
     hot: float = 0.0
     """Members of buckets over the cap."""
@@ -145,7 +137,8 @@ def count_rows(
 
 def _take_counts(found: RowCounts, config: Config, corpus: CorpusProfile, trial: Trial, counts: Counts) -> RowCounts:
     """Return rows as counted by a search."""
-    more = {name: count * corpus.documents for name, count in counts.items() if name in FOUND}
+    weighed = {name: each for name, each in counts.items() if name.endswith("_bytes")}
+    more = {name: each * corpus.documents for name, each in counts.items() if name not in {*weighed, "documents"}}
     if trial.share < 1:
         # Of pairs the sample has the square of its share. How it thins the rest is left to the curve.
         more |= {name: more[name] / trial.share for name in PAIRS}
@@ -156,8 +149,7 @@ def _take_counts(found: RowCounts, config: Config, corpus: CorpusProfile, trial:
         more["sets"] = max(more["ends"], more["hot"])
         more["set_shingles"] = more["sets"] * corpus.shingles
     more["heads"] = corpus.documents - more["identical"]
-    more |= {name: each for name, each in counts.items() if name.endswith("_bytes")}
-    counted = replace(found, **cast("dict[str, Any]", more))
+    counted = replace(found, **cast("dict[str, Any]", more | weighed))
     return _add_chance(counted, config, corpus, trial.documents) if trial.share == 1 else counted
 
 
@@ -212,15 +204,15 @@ def _count_by_curve(config: Config, corpus: CorpusProfile, counted: tuple[float,
         Edges and candidates, if known otherwise.
     """
     bands, rows = config.banding
-    search = SearchSettings(threshold=config.threshold, sigmas=SIGMAS)
-    choice = cost(config.banding, search, corpus, Rates())
+    threshold = config.threshold
+    choice = cost(config.banding, threshold, corpus, Rates())
     jaccard, partners = corpus.similarities.jaccard, corpus.similarities.partners(corpus.documents)
     identical = corpus.documents * corpus.identical
     heads = corpus.documents - identical
     shared = float(jaccard**rows @ partners)
     alone = corpus.alone(shared)
-    passed = compared(jaccard, bands, rows, search.threshold, search.sigmas)
-    at_least, wanted = jaccard >= search.threshold, jaccard >= search.threshold - NEAR_MISS
+    passed = compared(jaccard, bands, rows, threshold, SIGMAS)
+    at_least, wanted = jaccard >= threshold, jaccard >= threshold - NEAR_MISS
     edges, candidates = counted or (heads * float((passed * partners)[at_least].sum()) / 2, heads * choice.compared)
     similar = 2 * edges / heads
     linked = 1 - corpus.alone(similar)
@@ -249,8 +241,6 @@ def _count_by_curve(config: Config, corpus: CorpusProfile, counted: tuple[float,
         distant=distant,
         distant_ends=distant_ends,
         distant_shingles=distant_ends * corpus.shingles,
-        links=0.0,
-        engine="",
         choice=choice,
         signature_bytes=choice.signature_size,
     )

@@ -47,7 +47,7 @@ def _list_choices(answer: Mapping[str, Any]) -> list[str]:
     similarities = list(choices[0]["probabilities"])
     head = ["bands", "rows", "values", "stored B", "shuffled B", *(f"P({each})" for each in similarities)]
     head += ["candidates", "compared", "core us"]
-    best = answer["best"]
+    best = _find_best(answer)
     rows = [
         [
             f"{each['bands']}",
@@ -59,7 +59,7 @@ def _list_choices(answer: Mapping[str, Any]) -> list[str]:
             _number(each["candidates"]),
             _number(each["compared"]),
             f"{each['core_seconds'] * 1e6:.1f}",
-            "<" if len(choices) > 1 and (each["bands"], each["rows"]) == (best["bands"], best["rows"]) else "",
+            "<" if len(choices) > 1 and each is best else "",
         ]
         for each in choices
     ]
@@ -68,19 +68,23 @@ def _list_choices(answer: Mapping[str, Any]) -> list[str]:
     note += "time of a core for what depends on the choice."
     if len(choices) > 1:
         note += " < takes the least."
-    lost = next(each["lost"] for each in choices if (each["bands"], each["rows"]) == (best["bands"], best["rows"]))
     threshold = answer["settings"]["threshold"]
-    return [*lines, "", *_wrap(f"{note} The estimate drops {_number(lost)} of the candidates at {threshold:g}.")]
+    return [
+        *lines,
+        "",
+        *_wrap(f"{note} The estimate drops {_number(best['lost'])} of the candidates at {threshold:g}."),
+    ]
+
+
+def _find_best(answer: Mapping[str, Any]) -> Mapping[str, Any]:
+    best = answer["best"].items()
+    return next(each for each in answer["choices"] if best <= each.items())
 
 
 def _compare_datasketch(answer: Mapping[str, Any]) -> list[str]:
     other = answer["datasketch"]
     threshold = answer["settings"]["threshold"]
-    size = max(
-        each["signature_size"]
-        for each in answer["choices"]
-        if each["bands"] == answer["best"]["bands"] and each["rows"] == answer["best"]["rows"]
-    )
+    size = _find_best(answer)["signature_size"]
     missed = [each["target"] for each in other["targets"] if not each["met"]]
     said = f", which misses {' and '.join(missed)}" if missed else ""
     return _wrap(

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from dedup.kernels import Floats, Hashes, Integers, sample_search
 from dedup.kernels.components import connect
@@ -22,6 +21,7 @@ from dedup.kernels.sets.pairs import decode
 from dedup.kernels.sets.templates import Items, count_slots, cut_items
 from dedup.plan.profile import Counts, DrawnDocuments, Trial
 from dedup.plan.repeats import count_passages
+from dedup.plan.sample import compress
 from dedup.settings.banding import SIGMAS
 from dedup.settings.options import Config
 
@@ -29,10 +29,8 @@ SEEDS = 10
 """Seeds of the hash functions besides the settings' own."""
 BOOTSTRAPS = 10
 """Draws of families for each seed."""
-LZ4_BLOCK_BYTES = 32 << 10
-"""Spark's `spark.io.compression.lz4.blockSize`."""
-WEIGHED_BLOCKS, WEIGHED_PAIRS = 200, 1 << 17
-"""Most blocks, and pairs, compressed to measure compression."""
+WEIGHED_PAIRS = 1 << 17
+"""Most pairs compressed to measure compression."""
 
 
 def search_drawn(drawn: DrawnDocuments, config: Config, documents: int, *, ranges: bool = True) -> Trial:
@@ -222,24 +220,14 @@ def _weigh_rows(drawn: DrawnDocuments, searched: _Searched) -> dict[str, float]:
     return {
         "pair_bytes": float(np.average([_weigh_pairs(*each) for each in taken], weights=np.add(given, [1, 0]))),
         "candidate_bytes": _weigh_pairs(*searched.compared),
-        "signature_bytes": low.shape[1] * _compress(low),
-        "set_bytes": 8 * _compress(exact.take(drawn.shingles, drawn.offsets, sets)[0]),
-        "hot_bytes": 8 * _compress(exact.take(drawn.shingles, drawn.offsets, hot)[0]),
-        "distant_bytes": 8 * _compress(exact.take(drawn.shingles, drawn.offsets, chained)[0]),
+        "signature_bytes": low.shape[1] * compress(low),
+        "set_bytes": 8 * compress(exact.take(drawn.shingles, drawn.offsets, sets)[0]),
+        "hot_bytes": 8 * compress(exact.take(drawn.shingles, drawn.offsets, hot)[0]),
+        "distant_bytes": 8 * compress(exact.take(drawn.shingles, drawn.offsets, chained)[0]),
     }
 
 
 def _weigh_pairs(left: Integers, right: Integers) -> float:
     """Return the bytes of a pair after LZ4; ids are hashes."""
     ids = [mix(ends[:WEIGHED_PAIRS].astype(np.uint64)) for ends in (left, right)]
-    return 16 * _compress(np.concatenate(ids))
-
-
-def _compress(numbers: npt.NDArray[Any]) -> float:
-    """Return the share of bytes left by LZ4, in a few blocks as Spark makes them."""
-    content, codec = np.ascontiguousarray(numbers).reshape(-1).view(np.uint8), pa.Codec("lz4_raw")
-    starts = range(0, content.size, LZ4_BLOCK_BYTES)
-    blocks = [content[start : start + LZ4_BLOCK_BYTES] for start in starts[:: 1 + len(starts) // WEIGHED_BLOCKS]]
-    # What does not compress is stored as it is.
-    left = sum(min(codec.compress(block).size, block.size) for block in blocks)
-    return left / sum(block.size for block in blocks) if blocks else 1.0
+    return 16 * compress(np.concatenate(ids))

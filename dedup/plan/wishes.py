@@ -12,17 +12,9 @@ from dedup.kernels import Floats
 from dedup.kernels.curve import probability
 from dedup.plan.curve import Crossing, cross
 from dedup.plan.profile import CorpusProfile
-from dedup.settings.banding import MAX_SIGNATURE_SIZE, MOST_BANDS, MOST_ROWS, bound_dropped
+from dedup.settings.banding import MAX_SIGNATURE_SIZE, MOST_BANDS, MOST_ROWS, SIGMAS, bound_dropped
 
 KEY_BYTES = 8
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SearchSettings:
-    """Settings of the search besides bands and rows."""
-
-    threshold: float
-    sigmas: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,15 +84,13 @@ def _round(value: float, *, up: bool) -> str:
     return f"{(math.ceil if up else math.floor)(value * scale) / scale:.12g}"
 
 
-def constrain(
-    wishes: Wishes, search: SearchSettings, corpus: CorpusProfile, bands: Floats, rows: Floats
-) -> list[Constraint]:
+def constrain(wishes: Wishes, threshold: float, corpus: CorpusProfile, bands: Floats, rows: Floats) -> list[Constraint]:
     """Return the wishes as constraints on these choices."""
     found = []
     for target in wishes.targets:
         values = probability(target.similarity, bands, rows)
         least = target.option == "--recall"
-        values = values * _passed(target, search) if least else values
+        values = values * _passed(target, threshold) if least else values
         suffix = f"@{target.similarity:g}"
         found.append(Constraint(str(target), target.option, values, target.share, least=least, suffix=suffix))
     if wishes.signature_bytes is not None:
@@ -119,9 +109,9 @@ def constrain(
     return found
 
 
-def _passed(target: Target, search: SearchSettings) -> float:
+def _passed(target: Target, threshold: float) -> float:
     """Return the least share of the target's pairs that pass the estimate filter, if they must."""
-    return 1 - bound_dropped(search.sigmas) if target.similarity >= search.threshold else 1.0
+    return 1 - bound_dropped(SIGMAS) if target.similarity >= threshold else 1.0
 
 
 def meets_all(constraints: Sequence[Constraint], count: int) -> npt.NDArray[np.bool_]:
@@ -155,12 +145,16 @@ def name_conflict(constraints: Sequence[Constraint], size: int) -> str:
     raise AssertionError("some wishes are met by no choice")
 
 
-def crossings(wishes: Wishes, search: SearchSettings) -> list[tuple[Target, Target, Crossing]]:
+def crossings(wishes: Wishes, threshold: float) -> list[tuple[Target, Target, Crossing]]:
     """Return, for every recall with every share of candidates, the bands and rows that meet both exactly."""
     recalls = [target for target in wishes.targets if target.option == "--recall"]
     shares = [target for target in wishes.targets if target.option != "--recall"]
     found = [
-        (recall, share, cross(recall.share / _passed(recall, search), recall.similarity, share.share, share.similarity))
+        (
+            recall,
+            share,
+            cross(recall.share / _passed(recall, threshold), recall.similarity, share.share, share.similarity),
+        )
         for recall in recalls
         for share in shares
     ]

@@ -15,8 +15,8 @@ SIGMAS = 4.0
 """Standard errors that the estimate of a candidate may lie below the threshold, counted so that no greater share of
 true pairs is dropped than of a normal distribution: fewer than 1 in 10,000 at any threshold or above it."""
 ROW_SECONDS, BAND_SECONDS, PAIR_SECONDS = 25e-9, 0.52e-6, 2.0e-6
-"""Seconds of one core for a MinHash value of a document, for a band key of a document, and for a pair of a bucket; as
-in `dedup.plan.rates`."""
+"""Seconds of one core for a MinHash value of a document, for a band key of a document, and for a pair of a bucket: see
+`dedup.plan.rates`."""
 
 
 class Banding(NamedTuple):

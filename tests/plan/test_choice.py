@@ -12,7 +12,7 @@ from dedup.plan.curve import compared
 from dedup.plan.profile import CorpusProfile, Similarities
 from dedup.plan.question import PlanQuestion
 from dedup.plan.rates import Rates
-from dedup.plan.wishes import SearchSettings, Target, Wishes
+from dedup.plan.wishes import Target, Wishes
 from dedup.settings import banding
 from dedup.settings.banding import MAX_SIGNATURE_SIZE, Banding
 from dedup.settings.files import load_config
@@ -138,7 +138,7 @@ def test_a_conflict_of_two_does_not_blame_a_third():
 
 
 def test_costs_follow_from_the_similarities():
-    one = cost(Banding(21, 6), SearchSettings(threshold=0.8, sigmas=4), corpus((1.0, 0.2), (0.5, 4)), Rates())
+    one = cost(Banding(21, 6), 0.8, corpus((1.0, 0.2), (0.5, 4)), Rates())
 
     assert one.signature_bytes == 21 * 8 + 126
     assert one.candidates == pytest.approx(0.1 + 2 * probability(0.5, 21, 6))
@@ -147,11 +147,11 @@ def test_costs_follow_from_the_similarities():
     assert one.moved_bytes > 16 * 21 + 16 * one.bucket_pairs
 
 
-def test_a_stricter_estimate_loses_more():
-    costs = [
-        cost(Banding(21, 6), SearchSettings(threshold=0.8, sigmas=sigmas), corpus((0.6, 1)), Rates())
-        for sigmas in (0, 2, 4)
-    ]
+def test_a_stricter_estimate_loses_more(monkeypatch):
+    costs = []
+    for sigmas in (0, 2, 4):
+        monkeypatch.setattr("dedup.plan.choice.SIGMAS", sigmas)
+        costs.append(cost(Banding(21, 6), 0.8, corpus((0.6, 1)), Rates()))
 
     assert costs[0].lost > 0.3 > costs[1].lost > 1e-3 > costs[2].lost
     assert costs[0].compared < costs[1].compared < costs[2].compared < costs[2].candidates
@@ -191,7 +191,7 @@ def test_datasketch_is_put_beside_at_equal_length():
 @pytest.mark.parametrize("recall", [0.9, 0.998])
 def test_auto_is_what_the_solver_finds_cheapest_in_the_corpus_it_is_chosen_for(threshold, recall):
     wishes = Wishes(targets=[Target(option="--recall", share=recall, similarity=threshold)])
-    choices = solve(wishes, SearchSettings(threshold=threshold, sigmas=4), corpus(*banding.RELATED), Rates())
+    choices = solve(wishes, threshold, corpus(*banding.RELATED), Rates())
     found = banding.choose(threshold, recall, sigmas=4)
 
     # What an exact comparison costs depends on the length of texts, which no setting tells.
@@ -205,11 +205,11 @@ def test_auto_is_what_the_solver_finds_cheapest_in_the_corpus_it_is_chosen_for(t
     assert found == min(spent, key=lambda pair: spent[pair])
 
 
-def test_a_recall_counts_what_the_estimate_filter_drops():
+def test_a_recall_counts_what_the_estimate_filter_drops(monkeypatch):
     wishes = Wishes(targets=[Target(option="--recall", share=0.998, similarity=each) for each in (0.7, 0.8, 0.9)])
-    search = SearchSettings(threshold=0.8, sigmas=2)
+    monkeypatch.setattr("dedup.plan.wishes.SIGMAS", 2)
     dropped = float(ndtr(-2))
-    judged = check(Banding(21, 6), wishes, search, corpus(*banding.RELATED), Rates()).targets
+    judged = check(Banding(21, 6), wishes, 0.8, corpus(*banding.RELATED))
 
     # Below the threshold a pair is found once it is a candidate.
     expected = [probability(0.7, 21, 6), *(probability(each, 21, 6) * (1 - dropped) for each in (0.8, 0.9))]

@@ -19,7 +19,6 @@ from dedup.plan.choice import cost
 from dedup.plan.question import PlanQuestion
 from dedup.plan.rates import Rates
 from dedup.plan.sample import measure_corpus
-from dedup.plan.wishes import SearchSettings
 from dedup.settings.banding import Banding
 from dedup.settings.files import load_config
 from tests import oracles
@@ -171,7 +170,7 @@ def test_candidates_are_as_many_as_the_kernels_find(tmp_path, bands, rows):
     left, right = (np.concatenate(ends) for ends in zip(*lsh.pairs(*groups, None, 1 << 20), strict=True))
     distinct = np.unique(left * heads.size + right).size
 
-    found = cost(Banding(bands, rows), SearchSettings(threshold=0.8, sigmas=4), corpus, Rates())
+    found = cost(Banding(bands, rows), 0.8, corpus, Rates())
     assert found.candidates * heads.size == pytest.approx(distinct, rel=0.1)
     assert found.bucket_pairs * heads.size == pytest.approx(left.size, rel=0.1)
     members = np.unique(np.concatenate((left, right))).size
