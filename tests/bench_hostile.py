@@ -97,7 +97,7 @@ def main() -> int:
         for layer in options.layers.split(","):
             settings = make_settings(layer, folder)
             # Loads what a run loads, so that no process need.
-            write([f"{QUESTION} é Σ {seed % 3}" for seed in range(9)], folder)
+            write([f"{QUESTION * 6} é Σ {seed % 3}" for seed in range(9)], folder)
             deduplicate(folder / "corpus.parquet", settings=settings)
             plain = None
             for kind in [PLAIN, *(each for each in options.documents.split(",") if each != PLAIN)]:

@@ -1,6 +1,7 @@
 """The end of the layer `passages`: pieces -> their characters and digests -> those verified -> spans and removals."""
 
 from functools import partial
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -95,12 +96,11 @@ def describe_ranges(batches: Batches, *, near: int, tokenizer: Tokenizer, schema
         counts = np.diff(bounds) // len(COLUMNS)
         documents = np.repeat(np.arange(counts.size), counts)
         ranges = _Ranges(*rows.T)
-        begins = (places.offsets[documents] + ranges.begin).tolist()
-        digests = b"".join(
-            places.digest(begin, begin + tokens, tokenizer.key)
-            for begin, tokens in zip(begins, ranges.tokens.tolist(), strict=True)
-        )
-        halves = np.frombuffer(digests, dtype="<i8").reshape(-1, 2)
+        begins = places.offsets[documents] + ranges.begin
+        # Passages are held against nothing.
+        held = np.flatnonzero(ranges.range != PASSAGE)
+        halves = np.zeros((begins.size, 2), dtype=np.int64)
+        halves[held] = places.digest(begins[held], (begins + ranges.tokens)[held], tokenizer.key)
         found: dict[str, Any] = {name: rows[:, place] for place, name in enumerate(COLUMNS)}
         found |= {"digest_high": halves[:, 0], "digest_low": halves[:, 1]}
         found |= _read(_Texts(batch["text"]), places, documents, ranges, near=near, tokenizer=tokenizer)
@@ -162,15 +162,20 @@ def _fit_pieces(
     is_apart |= places.begins[starts + lows] < places.ends[np.maximum(starts + lows - 1, 0)]
     of, heads = np.cumsum(is_apart) - 1, np.flatnonzero(is_apart)
     span_ends = highs[np.append(heads[1:], lows.size) - 1]
-    fitted = np.empty((heads.size, 4), np.int64)
-    for number, (document, begin, end) in enumerate(
-        zip(*(each.tolist() for each in (documents[heads], lows[heads], span_ends)), strict=True)
-    ):
+    fitted = np.empty((4, heads.size), np.int64)
+    bounds = find_bounds(documents[heads])
+    for begin, end in pairwise(bounds.tolist()):
+        document, rows = int(documents[heads[begin]]), heads[begin:end]
         own = slice(places.offsets[document], places.offsets[document + 1])
-        fitted[number] = fit(
-            texts[document], places.begins[own], places.ends[own], (begin, end), near=near, tokenizer=tokenizer
+        fitted[:, begin:end] = fit(
+            texts[document],
+            places.begins[own],
+            places.ends[own],
+            (lows[rows], span_ends[begin:end]),
+            near=near,
+            tokenizer=tokenizer,
         )
-    begins, ends, firsts, lasts = fitted[of].T
+    begins, ends, firsts, lasts = fitted[:, of]
     low, high = np.maximum(lows, begins), np.minimum(highs, ends)
     is_left = low < high
     one, other = (starts + np.where(is_left, each, 1) for each in (low, high))

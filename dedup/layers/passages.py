@@ -146,16 +146,17 @@ class PassagesLayer(Layer):
                 emit=repeats.emit_windows,
                 emitted=repeats.WINDOWS,
                 by=["window"],
-                order=["rank", "begin"],
+                order=["rank", "place"],
                 work=repeats.find_repeated,
                 schema=repeats.REPEATED,
                 repeated=True,
             ),
             once=True,
         )
+        recurring = engine.map(engine.select(ranked, "doc_id", "recurring"), repeats.list_recurring, repeats.REPEATED)
         return engine.group(
             "pieces",
-            repeated,
+            engine.concat(repeated, recurring),
             Shuffle(
                 emitted=repeats.REPEATED,
                 by=["doc_id"],

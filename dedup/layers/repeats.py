@@ -13,10 +13,18 @@ from dedup.kernels import Integers
 from dedup.kernels.runs.blocks import lists, unlists
 from dedup.kernels.runs.bounds import find_bounds, mark_firsts, mark_repeated
 from dedup.kernels.runs.groups import bound_groups, drop_repeated, join_groups
-from dedup.kernels.text.passages import find_asked, find_pieces, roll, select_grams
+from dedup.kernels.text.passages import (
+    find_asked,
+    find_pieces,
+    find_recurring,
+    repeat_windows,
+    roll,
+    select_grams,
+)
 from dedup.kernels.text.tokenizer import Tokenizer
 
 CELL_BYTES = 1 << 24
+PIECE_WINDOWS = 1 << 18
 SELECTED = pa.schema([("tokens", pa.int64()), ("grams", pa.binary()), ("places", pa.binary())])
 """Of a document: how many tokens it has, hashes of the grams selected, int64, and the first token of each, int32."""
 GRAMS = pa.schema([("gram", pa.int64()), ("doc_id", pa.int64()), ("place", pa.int64())])
@@ -24,9 +32,14 @@ SHARED = pa.schema([("doc_id", pa.int64()), ("place", pa.int64())])
 """Grams whose hash occurs twice."""
 ASKED = pa.schema([("doc_id", pa.int64()), ("places", pa.binary())])
 """Those of each document."""
-COMPARED = pa.schema([("windows", pa.binary()), ("begins", pa.binary())])
-"""Of a document: hashes of the windows in question, int64, and the first token of each, int32."""
-WINDOWS = pa.schema([("window", pa.int64()), ("rank", pa.int64()), ("begin", pa.int64()), ("doc_id", pa.int64())])
+COMPARED = pa.schema([("windows", pa.binary()), ("places", pa.binary()), ("recurring", pa.binary())])
+"""Of a document: hashes of the windows in question, int64, but those that it has had twice before, and as int64 their
+places. Of runs of the latter the first token, their number, and how many tokens before they stand too, int64."""
+WINDOWS = pa.schema([("window", pa.int64()), ("rank", pa.int64()), ("place", pa.int64()), ("doc_id", pa.int64())])
+"""A place is the first token, and in TIMES_BITS how often the document has the window from there on."""
+TIMES_BITS = 31
+MOST_TIMES = (1 << TIMES_BITS) - 1
+RUN_NUMBERS = 3
 REPEATED = pa.schema(
     [
         ("doc_id", pa.int64()),
@@ -36,7 +49,7 @@ REPEATED = pa.schema(
         ("times", pa.int64()),  # how often the window occurs, for the first; else 0
     ]
 )
-"""Windows whose hash occurs twice."""
+"""Windows whose hash occurs twice, and with negative times runs of others: see `passages.repeat_windows`."""
 PIECES = pa.schema(
     [
         ("doc_id", pa.int64()),
@@ -126,10 +139,16 @@ def describe_windows(batches: Batches, *, length: int, tokenizer: Tokenizer, sch
         tokens, offsets = tokenizer.hash(batch["text"])
         places, bounds = unlists(batch["places"], "<i4")
         documents = np.repeat(np.arange(batch.num_rows), np.diff(bounds))
-        begins, of = find_asked(places.astype(np.int64), documents, np.diff(offsets), length)
-        windows = roll(tokens, offsets, length, tokenizer)[offsets[of] + begins]
-        owned = np.searchsorted(of, np.arange(batch.num_rows + 1))
-        columns = {"windows": lists(windows.view(np.int64), owned), "begins": lists(begins.astype(np.int32), owned)}
+        asked = find_asked(places.astype(np.int64), documents, np.diff(offsets), length)
+        hashes = roll(tokens, offsets, length, tokenizer)
+        found = find_recurring(hashes, offsets, asked)
+        of, begins, times = found.windows.T
+        owned, owned_runs = (np.searchsorted(rows[:, 0], np.arange(batch.num_rows + 1)) for rows in found)
+        columns = {
+            "windows": lists(hashes[offsets[of] + begins].view(np.int64), owned),
+            "places": lists(begins << TIMES_BITS | times, owned),
+            "recurring": lists(found.runs[:, 1:].reshape(-1), owned_runs * RUN_NUMBERS),
+        }
         yield pa.RecordBatch.from_arrays(
             [columns[name] if name in columns else batch[name] for name in schema.names], schema=schema
         )
@@ -139,28 +158,37 @@ def emit_windows(batches: Batches) -> Batches:
     """REGISTER with COMPARED and rank -> WINDOWS."""
     for batch in _by_size(batches, "windows"):
         windows, bounds = unlists(batch["windows"], "<i8")
-        begins, _ = unlists(batch["begins"], "<i4")
-        counts = np.diff(bounds)
-        ranks, doc_ids = (np.repeat(batch[name].to_numpy(), counts) for name in ("rank", "doc_id"))
-        yield pa.RecordBatch.from_arrays([windows, ranks, begins.astype(np.int64), doc_ids], schema=WINDOWS)
+        places, _ = unlists(batch["places"], "<i8")
+        ranks, doc_ids = (np.repeat(batch[name].to_numpy(), np.diff(bounds)) for name in ("rank", "doc_id"))
+        yield pa.RecordBatch.from_arrays([windows, ranks, places, doc_ids], schema=WINDOWS)
+
+
+def list_recurring(batches: Batches) -> Batches:
+    """REGISTER with COMPARED -> REPEATED, the runs."""
+    for batch in batches:
+        runs, bounds = unlists(batch["recurring"], "<i8")
+        begins, counts, backs = runs.reshape(-1, RUN_NUMBERS).T
+        doc_ids = np.repeat(batch["doc_id"].to_numpy(), np.diff(bounds) // RUN_NUMBERS)
+        yield _to_rows(REPEATED, doc_ids, begins, doc_ids, begins - backs, -counts)
 
 
 def find_repeated(batches: Batches) -> Batches:
     """WINDOWS by hash, rank and place -> REPEATED: no more than two rows are held, however often a hash occurs."""
     held: _Held | None = None
     # Equal rows of the input, which share a document id, are one document.
-    for batch in drop_repeated(batches, ["window", "rank", "begin"]):
+    for batch in drop_repeated(batches, ["window", "rank", "place"]):
         if not batch.num_rows:
             continue
         known = 0 if held is None else held.columns[0].size
         columns, before = _join(held, batch)
         firsts = np.flatnonzero(mark_firsts(columns[0]))
-        counts = np.diff(np.append(firsts, columns[0].size))
-        of = np.repeat(firsts, counts)
+        of = np.repeat(firsts, np.diff(np.append(firsts, columns[0].size)))
+        times = columns[2] & MOST_TIMES
+        counts = np.add.reduceat(times, firsts)
         later = np.flatnonzero(of != np.arange(of.size))
         # Those held have been counted already, and the second of them has been yielded.
         later = later[later >= known]
-        counts[0] += before - known
+        counts[0] += before - times[:known].sum()
         done = firsts[:-1][counts[:-1] > 1]
         yield _tell(columns, (later, of[later]), np.zeros_like(later))
         yield _tell(columns, (done, done + 1), counts[:-1][counts[:-1] > 1])
@@ -171,24 +199,34 @@ def find_repeated(batches: Batches) -> Batches:
 
 def _tell(columns: Columns, places: tuple[Integers, Integers], times: Integers) -> pa.RecordBatch:
     """Return windows by their rows and those of another occurrence."""
-    _, _, begins, doc_ids = columns
+    begins, doc_ids = columns[2] >> TIMES_BITS, columns[3]
     rows, others = places
-    told = [doc_ids[rows], begins[rows], doc_ids[others], begins[others], times]
-    return pa.RecordBatch.from_arrays(list(map(pa.array, told)), schema=REPEATED)
+    return _to_rows(REPEATED, doc_ids[rows], begins[rows], doc_ids[others], begins[others], times)
 
 
 def unite_windows(batches: Batches, *, length: int, keep_first: bool) -> Batches:
     """REPEATED by document and place -> PIECES."""
-    for batch in join_groups(batches, ["doc_id"]):
-        doc_ids, begins, others, other_begins, times = (batch[name].to_numpy() for name in REPEATED.names)
-        pieces = find_pieces(doc_ids, begins, others, other_begins, times > 0, length=length, keep_first=keep_first)
-        yield _to_pieces(*pieces, np.zeros_like(pieces.begins))
-        rows = np.flatnonzero(times)
-        bounds = find_bounds(doc_ids[rows], begins[rows] - np.arange(rows.size), times[rows])
-        firsts, lasts = rows[bounds[:-1]], rows[bounds[1:] - 1]
-        own, begin = doc_ids[firsts], begins[firsts]
-        yield _to_pieces(own, begin, begins[lasts] + length, own, begin, times[firsts])
+    # Equal rows of the input, which share a document id, are one document.
+    for whole in join_groups(drop_repeated(batches, ["doc_id", "begin"]), ["doc_id"]):
+        for batch in _by_windows(whole):
+            columns = repeat_windows(*(batch[name].to_numpy() for name in REPEATED.names))
+            doc_ids, begins, others, other_begins, times = columns
+            pieces = find_pieces(doc_ids, begins, others, other_begins, times > 0, length=length, keep_first=keep_first)
+            yield _to_rows(PIECES, *pieces, np.zeros_like(pieces.begins))
+            rows = np.flatnonzero(times)
+            bounds = find_bounds(doc_ids[rows], begins[rows] - np.arange(rows.size), times[rows])
+            firsts, lasts = rows[bounds[:-1]], rows[bounds[1:] - 1]
+            own, begin = doc_ids[firsts], begins[firsts]
+            yield _to_rows(PIECES, own, begin, begins[lasts] + length, own, begin, times[firsts])
 
 
-def _to_pieces(*columns: Integers) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays(list(map(pa.array, columns)), schema=PIECES)
+def _by_windows(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """Yield the same rows in batches of whole documents, of about PIECE_WINDOWS: of one run there may be a million."""
+    bounds = bound_groups(batch, ["doc_id"])
+    counts = np.add.reduceat(np.maximum(-batch["times"].to_numpy(), 1), bounds[:-1])
+    for begin, end in pairwise(bounds[find_bounds(np.cumsum(counts) // PIECE_WINDOWS)].tolist()):
+        yield batch.slice(begin, end - begin)
+
+
+def _to_rows(schema: pa.Schema, *columns: Integers) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays(list(map(pa.array, columns)), schema=schema)

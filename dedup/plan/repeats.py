@@ -32,7 +32,7 @@ def count_passages(drawn: DrawnDocuments, kept: Flags, config: Config) -> Mappin
     grams, places, bounds = select_grams(tokens, offsets, length, tokenizer)
     owners = np.repeat(np.arange(documents.size), np.diff(bounds))
     shared = _mark_shared(grams)
-    begins, of = find_asked(places[shared], owners[shared], counts, length)
+    begins, of = find_asked(places[shared], owners[shared], counts, length).list()
     windows = roll(tokens, offsets, length, tokenizer)[offsets[of] + begins]
     repeated = _mark_shared(windows)
 

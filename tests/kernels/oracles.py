@@ -9,8 +9,10 @@ import numpy as np
 from scipy import sparse
 
 from dedup.kernels.hashing import EMPTY, GOLDEN, KEY_SEED, LOW, expand, mix
+from dedup.kernels.runs.bounds import find_bounds, mark_firsts
 from dedup.kernels.sets import templates
 from dedup.kernels.text.characters import MARK, SEPARATOR, UNSPACED, UNSPACED_MARK, WORD
+from dedup.kernels.text.passages import unite
 from dedup.kernels.text.tokenizer import read_buffers
 from dedup.kernels.text.unicode_words import _ascii_table, classes_of, normaliser
 
@@ -188,11 +190,103 @@ def mark_hot(items, chosen, slots, most):
 
 
 def winnow(grams, width):
-    """Return the places of the grams selected in one document: of every `width` consecutive ones the last least."""
+    """Return the places of the grams selected in one document: of every `width` consecutive ones the last least.
+
+    Of a hash that the last two selected have, the last of these instead, as long as it is among them.
+    """
     if grams.size < width:
         return np.empty(0, dtype=np.int64)
-    backwards = np.lib.stride_tricks.sliding_window_view(grams, width)[:, ::-1]
-    return np.unique(np.arange(grams.size - width + 1) + width - 1 - backwards.argmin(axis=1))
+    windows = np.lib.stride_tricks.sliding_window_view(grams, width)
+    lasts = np.arange(windows.shape[0]) + width - 1 - windows[:, ::-1].argmin(axis=1)
+    chosen = lasts[:1].tolist()
+    for first, last in enumerate(lasts.tolist()):
+        known = [grams[place] for place in chosen[-2:]]
+        if last > chosen[-1] and (chosen[-1] < first or known != [grams[last]] * 2):
+            chosen.append(last)
+    return np.array(chosen)
+
+
+def find_recurring(hashes, offsets, asked):
+    """Return windows whose first two occurrences in a document stand for all, and runs of the others."""
+    begins, documents = asked.list()
+    values = hashes[offsets[documents] + begins]
+    order = np.lexsort((begins, values, documents))
+    firsts = mark_firsts(documents[order], values[order])
+    starts = np.flatnonzero(firsts)
+    places = np.arange(order.size) - np.repeat(starts, np.diff(np.append(starts, order.size)))
+    numbers, backs, times = (np.zeros_like(order) for _ in range(3))
+    numbers[order] = places
+    backs[order[places > 0]] = (begins[order] - np.roll(begins[order], 1))[places > 0]
+    sizes = np.diff(np.append(starts, order.size))
+    times[order[starts]] = 1
+    times[order[starts[sizes > 1] + 1]] = sizes[sizes > 1] - 1
+    sent, later = np.flatnonzero(times), np.flatnonzero(times == 0)
+    bounds = find_bounds(documents[later], begins[later] - np.arange(later.size), backs[later])
+    heads = later[bounds[:-1]]
+    windows = np.stack((documents[sent], begins[sent], times[sent]), axis=1)
+    return windows, np.stack((documents[heads], begins[heads], np.diff(bounds), backs[heads]), axis=1)
+
+
+def repeat_windows(columns):
+    """Return windows one by one, a document after another."""
+    rows = {}
+    for doc_id, begin, other_id, other_begin, times in zip(*(column.tolist() for column in columns), strict=True):
+        for step in range(max(-times, 1)):
+            place = doc_id, begin + step
+            rows[place] = (other_id, other_begin, times) if times >= 0 else rows[doc_id, other_begin + step]
+    return np.array([(*place, *row) for place, row in rows.items()], dtype=np.int64).reshape(-1, 5).T
+
+
+def find_pieces(doc_ids, begins, other_ids, other_begins, is_first, *, length, keep_first):
+    """Return the columns of pieces by intervals of all documents end to end."""
+    documents = np.cumsum(mark_firsts(doc_ids)) - 1
+    stride = np.int64(begins.max(initial=0) + length + 1)
+    places = documents * stride + begins
+    chosen = ~is_first if keep_first else np.ones(places.size, dtype=bool)
+    spans = unite(places[chosen], places[chosen] + length)
+    if keep_first:
+        lows, highs = subtract(*spans, *unite(places[is_first], places[is_first] + length))
+        whole = highs - lows >= length
+        spans = lows[whole], highs[whole]
+    rows = np.flatnonzero(chosen)
+    shifts = other_begins[rows] - begins[rows]
+    bounds = find_bounds(documents[rows], begins[rows] - np.arange(rows.size), other_ids[rows], shifts)
+    firsts, lasts = bounds[:-1], bounds[1:] - 1
+    reaches, cover = places[rows[lasts]] + length, places[rows[firsts]]
+    found = []
+    lows, highs = spans
+    while lows.size:
+        # Runs end in the order in which they begin, so the last that has begun reaches furthest.
+        run = np.searchsorted(cover, lows, side="right") - 1
+        ends = np.minimum(reaches[run], highs)
+        found.append((lows, ends, run))
+        more = ends < highs
+        lows, highs = ends[more], highs[more]
+    lows, ends, run = (np.concatenate(columns) for columns in zip(*found, strict=True)) if found else (lows,) * 3
+    order = np.argsort(lows)
+    lows, ends, run = lows[order], ends[order], run[order]
+    taken = rows[firsts[run]]
+    own = lows - documents[taken] * stride
+    return doc_ids[taken], own, own + ends - lows, other_ids[taken], own + shifts[firsts[run]]
+
+
+def subtract(begins, ends, less_begins, less_ends):
+    """Return the first intervals without the second; within each collection none touch."""
+    points = np.concatenate((begins, ends, less_begins, less_ends))
+    steps = np.repeat([1, -1, -2, 2], [begins.size, ends.size, less_begins.size, less_ends.size])
+    order = np.argsort(points, kind="stable")
+    points, levels = points[order], np.cumsum(steps[order])
+    left = np.flatnonzero((levels[:-1] == 1) & (points[1:] > points[:-1]))
+    return points[left], points[left + 1]
+
+
+def differ(tokens, widths, begins, ends):
+    """Tell of which runs of tokens the run before is another."""
+    runs = [
+        [tokens[low:high].tobytes() for low, high in pairwise(widths[begin : end + 1].tolist())]
+        for begin, end in zip(begins.tolist(), ends.tolist(), strict=True)
+    ]
+    return np.array([not number or run != runs[number - 1] for number, run in enumerate(runs)], dtype=bool)
 
 
 def roll(tokens, offsets, size, base):

@@ -6,7 +6,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dedup.kernels import loops
 from dedup.kernels.hashing import weigh
+from dedup.kernels.runs.bounds import mark_firsts
 from dedup.kernels.sets import exact, filters, jaccard, lsh, minhash, shingles, templates
 from dedup.kernels.text import passages
 from dedup.kernels.text.unicode_words import UnicodeWords
@@ -110,3 +112,67 @@ def test_windows_and_selected_grams(random, values, length, seed):
     ]
     _, places, bounds = passages.select_grams(tokens, offsets, length, words)
     assert same([places, bounds], [np.concatenate([bounds[:0], *selected]), np.cumsum([0, *map(len, selected)])])
+
+
+def draw_texts(random, values):
+    """Return lists of so many hashes, of which parts come again."""
+    texts = []
+    for size in random.choice([0, 1, 5, 40, 300], random.integers(0, 6)):
+        text = random.integers(0, 2**64, values, dtype=np.uint64)[random.integers(0, values, size)]
+        begin, end = np.sort(random.integers(0, size + 1, 2))
+        texts.append(np.concatenate((text, np.tile(text[begin:end], random.integers(0, 9)))).tolist())
+    return ragged(texts)
+
+
+@given(randoms, st.sampled_from([1, 2, 6, 5000]), st.sampled_from([2, 3, 10, 50]), st.booleans())
+def test_recurring_windows_and_pieces(random, values, length, keep_first):
+    tokens, offsets = draw_texts(random, values)
+    words = UnicodeWords()
+    _, places, bounds = passages.select_grams(tokens, offsets, length, words)
+    documents = np.repeat(np.arange(offsets.size - 1), np.diff(bounds))
+    asked = passages.find_asked(places, documents, np.diff(offsets), length)
+    hashes = passages.roll(tokens, offsets, length, words)
+
+    found = passages.find_recurring(hashes, offsets, asked)
+
+    assert same(found, oracles.find_recurring(hashes, offsets, asked))
+    (of, begins, times), (run_of, run_begins, counts, backs) = found.windows.T, found.runs.T
+    # Each window with the first of its hash, and the first with the next.
+    values = hashes[offsets[of] + begins]
+    order = np.argsort(values, kind="stable")
+    starts = np.flatnonzero(mark_firsts(values[order]))
+    sizes = np.diff(np.append(starts, order.size))
+    firsts, others = order[starts], np.empty_like(order)
+    others[order] = np.repeat(firsts, sizes)
+    several = sizes > 1
+    others[firsts[several]] = order[starts[several] + 1]
+    sums = np.zeros_like(times)
+    sums[firsts] = np.add.reduceat(times[order], starts) if order.size else []
+    rows = np.flatnonzero(np.isin(np.arange(order.size), firsts[~several], invert=True))
+    columns = [
+        np.concatenate(pair)
+        for pair in zip(
+            (of[rows], begins[rows], of[others[rows]], begins[others[rows]], sums[rows]),
+            (run_of, run_begins, run_of, run_begins - backs, -counts),
+            strict=True,
+        )
+    ]
+    order = np.lexsort((columns[1], columns[0]))
+    columns = [column[order] for column in columns]
+    windows = passages.repeat_windows(*columns)
+    assert same(windows, oracles.repeat_windows(columns))
+    *columns, sums = windows
+    options = {"length": length, "keep_first": keep_first}
+    assert same(passages.find_pieces(*columns, sums > 0, **options), oracles.find_pieces(*columns, sums > 0, **options))
+
+
+@given(randoms, st.sampled_from([1, 2, 5]))
+def test_runs_of_tokens_that_differ(random, values):
+    widths = np.concatenate(([0], np.cumsum(random.integers(1, 3, 60))))
+    tokens = random.integers(0, values, widths[-1], dtype=np.uint8)
+    begins, sizes = random.integers(0, 50, 40), random.integers(0, 10, 40)
+    differs = np.ones(40, dtype=bool)
+
+    loops.tokens.compare(tokens, widths, begins, begins + sizes, differs)
+
+    assert same([differs], [oracles.differ(tokens, widths, begins, begins + sizes)])

@@ -7,7 +7,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from dedup.kernels import Bytes, Hashes, Integers
+from dedup.kernels import Bytes, Flags, Hashes, Integers
 from dedup.kernels.hashing import GOLDEN
 from dedup.kernels.loops.compiler import compiled
 from dedup.kernels.loops.folding import read_point
@@ -195,3 +195,22 @@ def cut_documents(
             count += 1
         bounds[document + 1] = count
     return count
+
+
+@compiled
+def compare(tokens: Bytes, widths: Integers, begins: Integers, ends: Integers, differs: Flags) -> None:
+    """Take the flag of every run of tokens that is equal, token by token, to the run before."""
+    for run in range(1, begins.size):
+        begin, before = begins[run], begins[run - 1]
+        differ = ends[run] - begin != ends[run - 1] - before
+        shift = widths[before] - widths[begin]
+        for token in range(begin + 1, ends[run] + 1):
+            if differ:
+                break
+            differ = widths[token + before - begin] - widths[token] != shift
+        if not differ:
+            for byte in range(widths[begin], widths[ends[run]]):
+                if tokens[byte] != tokens[byte + shift]:
+                    differ = True
+                    break
+        differs[run] = differ

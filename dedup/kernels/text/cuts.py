@@ -1,11 +1,13 @@
 """Cuts: characters to take out of a text so that all other tokens stay as they are."""
 
 import re
+from collections.abc import Iterable
 from typing import NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
-from dedup.kernels import Integers
+from dedup.kernels import Flags, Integers
 from dedup.kernels.text.tokenizer import Tokenizer
 
 STOP = re.compile(r"""[.!?\u2026\u061f\u06d4\u0964\u0965]['"\u2019\u201d\xbb)\]]*\s+|[\u3002\uff01\uff1f\uff61]""")
@@ -13,21 +15,21 @@ STOP = re.compile(r"""[.!?\u2026\u061f\u06d4\u0964\u0965]['"\u2019\u201d\xbb)\]]
 
 
 class Fitted(NamedTuple):
-    """A span, in tokens and in characters."""
+    """Spans, in tokens and in characters; int64 [spans] each."""
 
-    begin: int
-    end: int
-    """Token after the last; `begin` if nothing is left."""
-    first: int
+    begins: Integers
+    ends: Integers
+    """Token after the last; the begin if nothing is left."""
+    firsts: Integers
     """First character."""
-    last: int
+    lasts: Integers
     """Character after the last."""
 
 
 def fit(
-    text: str, begins: Integers, ends: Integers, span: tuple[int, int], *, near: int, tokenizer: Tokenizer
+    text: str, begins: Integers, ends: Integers, spans: tuple[Integers, Integers], *, near: int, tokenizer: Tokenizer
 ) -> Fitted:
-    """Fit a span of tokens to the characters that can be cut with it, so that all other tokens stay as they are.
+    """Fit spans of tokens to the characters that can be cut with each, so that all other tokens stay as they are.
 
     A span gives up tokens at either side where a character, with the marks on it, is of a token outside as well, and
     at its end where the tokens on both sides would grow together.
@@ -36,37 +38,64 @@ def fit(
     ----------
     begins, ends
         The characters of all tokens of the text.
-    span
+    spans : int64 [spans] each
         The first token and the one after the last.
     near
-        Most tokens to give up at either side for the span to begin and end with a sentence or line; then white space
+        Most tokens to give up at either side for a span to begin and end with a sentence or line; then white space
         and stops go with the sentence before them. 0 leaves it as it is.
     """
-    low, high = span
-    count = begins.size
-    while 0 < low < high and begins[low] < ends[low - 1]:
-        low += 1
-    while low < high < count and ends[high - 1] > begins[high]:
-        high -= 1
-    if low >= high:
-        return Fitted(low, low, 0, 0)
-    first, last = int(begins[low]), int(ends[high - 1])
-    for token in range(low, min(low + near + 1, high) if near else low):
-        place = _find_break(text, int(ends[token - 1]), int(begins[token])) if token else 0
+    found = Fitted(*np.zeros((4, spans[0].size), dtype=np.int64))
+    # Tokens that share no character with the one before, and the end of all.
+    apart = np.append(np.flatnonzero(np.append(True, begins[1:] >= ends[:-1])), begins.size)
+    rows, (lows, highs) = np.arange(spans[0].size), spans
+    while rows.size:
+        lows = np.minimum(apart[np.searchsorted(apart, lows)], highs)
+        highs = np.maximum(apart[np.searchsorted(apart, highs, side="right") - 1], lows)
+        for column, values in zip(found, (lows, highs, 0, 0), strict=True):
+            column[rows] = values
+        left = lows < highs
+        rows, lows, highs = rows[left], lows[left], highs[left]
+        found.firsts[rows], found.lasts[rows] = begins[lows], ends[highs - 1]
+        for row, low, high in zip(*(each.tolist() for each in (rows, lows, highs)), strict=True) if near else ():
+            found.begins[row], found.firsts[row] = _meet_break(
+                text, begins, ends, range(low, min(low + near + 1, high)), (low, found.firsts[row])
+            )
+            least = max(high - near - 1, int(found.begins[row]))
+            found.ends[row], found.lasts[row] = _meet_break(
+                text, begins, ends, range(high, least, -1), (high, found.lasts[row])
+            )
+        rows = rows[_mark_growing(text, begins, ends, Fitted(*(column[rows] for column in found)), tokenizer)]
+        near, lows, highs = 0, found.begins[rows], found.ends[rows] - 1
+    return found
+
+
+def _mark_growing(text: str, begins: Integers, ends: Integers, spans: Fitted, tokenizer: Tokenizer) -> Flags:
+    """Flag the spans without which the tokens on both sides would grow together."""
+    growing: Flags = (spans.begins > 0) & (spans.ends < begins.size)
+    growing[growing] = (spans.firsts[growing] == ends[spans.begins[growing] - 1]) & (
+        spans.lasts[growing] == begins[spans.ends[growing]]
+    )
+    one, other = (
+        [text[begin:end] for begin, end in zip(begins[tokens].tolist(), ends[tokens].tolist(), strict=True)]
+        for tokens in (spans.begins[growing] - 1, spans.ends[growing])
+    )
+    joined = [left + right for left, right in zip(one, other, strict=True)]
+    left, right, both = (np.diff(tokenizer.hash(pa.array(each, pa.string()))[1]) for each in (one, other, joined))
+    growing[growing] = both < left + right
+    return growing
+
+
+def _meet_break(
+    text: str, begins: Integers, ends: Integers, tokens: Iterable[int], otherwise: tuple[int, int]
+) -> tuple[int, int]:
+    """Return the first of some tokens before which a sentence or line begins, and where that is in the text."""
+    for token in tokens:
+        place: int | None = 0
+        if token:
+            place = _find_break(text, int(ends[token - 1]), int(begins[token])) if token < begins.size else len(text)
         if place is not None:
-            low, first = token, place
-            break
-    for token in range(high, max(high - near - 1, low) if near else high, -1):
-        place = _find_break(text, int(ends[token - 1]), int(begins[token])) if token < count else len(text)
-        if place is not None:
-            high, last = token, place
-            break
-    if low > 0 and high < count and first == ends[low - 1] and last == begins[high]:
-        one, other = (text[begins[token] : ends[token]] for token in (low - 1, high))
-        apart, joined = (tokenizer.hash(pa.array(each))[0].size for each in ([one, other], [one + other]))
-        if joined < apart:
-            return fit(text, begins, ends, (low, high - 1), near=0, tokenizer=tokenizer)
-    return Fitted(low, high, first, last)
+            return token, place
+    return otherwise
 
 
 def _find_break(text: str, begin: int, end: int) -> int | None:

@@ -36,6 +36,9 @@ def sort_marks(text: str) -> str:
     if len(text) <= SHORT:
         return text
     points = _read(text)
+    # Of so many characters in a row a long run holds one.
+    if not mark_orders()[points[SHORT :: SHORT + 1]].any():
+        return text
     orders = mark_orders()[points]
     starts, sizes = _find_runs(orders)
     if not starts.size:

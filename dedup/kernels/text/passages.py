@@ -1,14 +1,16 @@
 """Passages, spans of at least `length` tokens that occur twice, found exactly without comparing all places.
 
 A gram is `gram_size` consecutive tokens, a window `length` of them. A window holds `width` = length - gram_size + 1
-grams. Winnowing [1]_ selects of every `width` consecutive grams of a document the one of the least hash, the rightmost
-of equals.
+grams. Winnowing [1]_ selects of every `width` consecutive grams of a document one of the least hash: the rightmost, but
+where the last two selected have that hash already, the last of these as long as it is among them. So of one word over
+and over few grams are selected.
 
 Why no repeated window is missed: the grams of a window are `width` consecutive ones, so one of them is selected, and
-which one depends on the tokens of the window alone. Two equal windows therefore hold a selected gram of one hash at one
-place, and this hash occurs at least twice among the selected. So a window that holds no selected gram whose hash occurs
-twice occurs once. All other windows, `find_asked`, are compared by their own hashes; a gram that two different windows
-share only adds windows to be compared.
+its hash is the least, which depends on the tokens of the window alone. Two equal windows therefore hold selected grams
+of one hash. If both hold the same gram, it stands in them at two places, so the hash occurs again between, and was
+selected then or twice before. Either way it occurs at least twice among the selected, and a window that holds no
+selected gram whose hash occurs twice occurs once. All other windows, `find_asked`, are compared by their own hashes; a
+gram that two different windows share only adds windows to be compared.
 
 References
 ----------
@@ -24,7 +26,6 @@ import numpy as np
 
 from dedup.kernels import Flags, Hashes, Integers, loops
 from dedup.kernels.hashing import weigh
-from dedup.kernels.runs.bounds import find_bounds, mark_firsts
 from dedup.kernels.text.tokenizer import Tokenizer
 
 LOWEST = np.uint64(7)
@@ -97,7 +98,22 @@ def roll(tokens: Hashes, offsets: Integers, size: int, tokenizer: Tokenizer) -> 
     return hashes
 
 
-def find_asked(places: Integers, documents: Integers, counts: Integers, length: int) -> tuple[Integers, Integers]:
+class Asked(NamedTuple):
+    """Windows in question, those that begin with the tokens from each begin to each end; ascending."""
+
+    documents: Integers
+    """Number of each document; int64, as all."""
+    begins: Integers
+    ends: Integers
+
+    def list(self) -> tuple[Integers, Integers]:
+        """Return the first token of each window and the number of its document, ascending; int64 [windows]."""
+        sizes = self.ends - self.begins
+        begins = np.arange(sizes.sum()) + np.repeat(self.begins - np.cumsum(sizes) + sizes, sizes)
+        return begins, np.repeat(self.documents, sizes)
+
+
+def find_asked(places: Integers, documents: Integers, counts: Integers, length: int) -> Asked:
     """Return the windows in question, those that hold one of these grams.
 
     Parameters
@@ -106,11 +122,6 @@ def find_asked(places: Integers, documents: Integers, counts: Integers, length: 
         The first token of each, and the number of its document, in whose order the grams are.
     counts : int64 [n]
         Tokens of each document.
-
-    Returns
-    -------
-    begins, documents : int64 [windows]
-        The first token of each, and the number of its document, ascending.
     """
     width = length - gram_size(length) + 1
     stride = np.int64(counts.max(initial=0) + length)
@@ -118,9 +129,64 @@ def find_asked(places: Integers, documents: Integers, counts: Integers, length: 
     highs = documents * stride + np.minimum(places, counts[documents] - length) + 1
     order = np.argsort(lows, kind="stable")
     lows, highs = unite(lows[order], highs[order])
-    sizes = highs - lows
-    found = np.arange(sizes.sum()) + np.repeat(lows - np.cumsum(sizes) + sizes, sizes)
-    return found % stride, found // stride
+    # Windows of two documents never touch.
+    documents = lows // stride
+    return Asked(documents, lows - documents * stride, highs - documents * stride)
+
+
+class Recurring(NamedTuple):
+    """Windows, of which the first two occurrences in a document stand for all."""
+
+    windows: Integers
+    """Document, first token, and occurrences that each stands for: the first for itself, the second for all others;
+    int64 [windows, 3]."""
+    runs: Integers
+    """Runs of the others, a token apart: document, first token, their number, and how many tokens before each its last
+    occurrence is; int64 [runs, 4]."""
+
+
+def find_recurring(hashes: Hashes, offsets: Integers, asked: Asked) -> Recurring:
+    """Find which windows in question a document has had before.
+
+    Parameters
+    ----------
+    hashes : uint64 [tokens]
+        Hashes of the windows, by their first token.
+    offsets : int64 [n + 1]
+        Document i owns the tokens from `offsets[i]` to `offsets[i + 1]`.
+    """
+    bits = int(np.diff(offsets).max(initial=0)).bit_length() + 1
+    table, size = np.zeros((1 << bits, 2), dtype=np.int64), int((asked.ends - asked.begins).sum())
+    windows, runs = np.empty((size, 3), dtype=np.int64), np.empty((size, 4), dtype=np.int64)
+    count, run = loops.passages.recur(hashes, offsets, *asked, np.uint64(64 - bits), table, windows, runs)
+    return Recurring(windows[:count].copy(), runs[:run].copy())
+
+
+def repeat_windows(
+    doc_ids: Integers, begins: Integers, other_ids: Integers, other_begins: Integers, times: Integers
+) -> tuple[Integers, ...]:
+    """Return windows one by one.
+
+    Parameters
+    ----------
+    doc_ids, begins : int64 [rows]
+        Document and first token of each window, ascending and distinct; documents are whole.
+    other_ids, other_begins : int64 [rows]
+        Another occurrence of it.
+    times : int64 [rows]
+        Number of its occurrences, or 0. A negative one is of a run of so many windows, a token apart, which stand in the
+        document before, the first of them at `other_begins`, and have the other occurrences that these have.
+
+    Returns
+    -------
+    doc_ids, begins, other_ids, other_begins, times : int64 [windows]
+    """
+    columns = doc_ids, begins, other_ids, other_begins, times
+    if not (times < 0).any():
+        return columns
+    found = np.empty((5, np.abs(np.minimum(times, 0)).sum() + np.count_nonzero(times >= 0)), dtype=np.int64)
+    loops.passages.repeat(*columns, found)
+    return tuple(found)
 
 
 def unite(begins: Integers, ends: Integers) -> tuple[Integers, Integers]:
@@ -162,42 +228,12 @@ def find_pieces(
     Pieces
         The fewest possible for each span, without gaps.
     """
-    documents = np.cumsum(mark_firsts(doc_ids)) - 1
-    stride = np.int64(begins.max(initial=0) + length + 1)
-    places = documents * stride + begins
-    chosen = ~is_first if keep_first else np.ones(places.size, dtype=bool)
-    spans = unite(places[chosen], places[chosen] + length)
-    if keep_first:
-        lows, highs = subtract(*spans, *unite(places[is_first], places[is_first] + length))
-        whole = highs - lows >= length
-        spans = lows[whole], highs[whole]
-    rows = np.flatnonzero(chosen)
-    shifts = other_begins[rows] - begins[rows]
-    bounds = find_bounds(documents[rows], begins[rows] - np.arange(rows.size), other_ids[rows], shifts)
-    firsts, lasts = bounds[:-1], bounds[1:] - 1
-    reaches, cover = places[rows[lasts]] + length, places[rows[firsts]]
-    found: list[tuple[Integers, Integers, Integers]] = []
-    lows, highs = spans
-    while lows.size:
-        # Runs end in the order in which they begin, so the last that has begun reaches furthest.
-        run = np.searchsorted(cover, lows, side="right") - 1
-        ends = np.minimum(reaches[run], highs)
-        found.append((lows, ends, run))
-        more = ends < highs
-        lows, highs = ends[more], highs[more]
-    lows, ends, run = (np.concatenate(columns) for columns in zip(*found, strict=True)) if found else (lows,) * 3
-    order = np.argsort(lows)
-    lows, ends, run = lows[order], ends[order], run[order]
-    taken = rows[firsts[run]]
-    own = lows - documents[taken] * stride
-    return Pieces(doc_ids[taken], own, own + ends - lows, other_ids[taken], own + shifts[firsts[run]])
-
-
-def subtract(begins: Integers, ends: Integers, less_begins: Integers, less_ends: Integers) -> tuple[Integers, Integers]:
-    """Return the first intervals without the second; within each collection none touch."""
-    points = np.concatenate((begins, ends, less_begins, less_ends))
-    steps = np.repeat([1, -1, -2, 2], [begins.size, ends.size, less_begins.size, less_ends.size])
-    order = np.argsort(points, kind="stable")
-    points, levels = points[order], np.cumsum(steps[order])
-    left = np.flatnonzero((levels[:-1] == 1) & (points[1:] > points[:-1]))
-    return points[left], points[left + 1]
+    stays = is_first if keep_first else np.zeros_like(is_first)
+    spans = np.empty((doc_ids.size, 3), dtype=np.int64)
+    spans = spans[: loops.passages.span(doc_ids, begins, stays, length, spans)]
+    spans = spans[spans[:, 2] - spans[:, 1] >= length]
+    # A run or the end of a span ends each.
+    pieces = np.empty((doc_ids.size + len(spans), 5), dtype=np.int64)
+    count = loops.passages.cut(doc_ids, begins, other_ids, other_begins, stays, length, spans, pieces)
+    # Copied, since there is room for many more.
+    return Pieces(*pieces[:count].T.copy())

@@ -1,12 +1,13 @@
 """Tokenizers: strategies that cut texts into tokens. `unicode_words.UnicodeWords` is the one of the text contract."""
 
+from functools import partial
 from hashlib import blake2b
 from typing import NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
 
-from dedup.kernels import Bytes, Hashes, Integers
+from dedup.kernels import Bytes, Hashes, Integers, loops
 
 
 class TokenPlaces(NamedTuple):
@@ -23,15 +24,30 @@ class TokenPlaces(NamedTuple):
     widths: Integers
     """Begin of each token in these bytes; int64 [tokens + 1]."""
 
-    def digest(self, begin: int, end: int, key: bytes) -> bytes:
-        """Return 16 bytes that identify the tokens from `begin` to `end`: BLAKE2b of their bytes and lengths.
+    def digest(self, begins: Integers, ends: Integers, key: bytes) -> Integers:
+        """Return 128 bits that identify runs of tokens: BLAKE2b of their bytes and lengths; int64 [runs, 2].
 
-        It shares nothing with the 64-bit hashes of tokens, and takes a nanosecond a byte.
+        They share nothing with the 64-bit hashes of tokens, and take a nanosecond a byte; a run equal to the one before
+        takes its digest.
+
+        Parameters
+        ----------
+        begins, ends : int64 [runs]
+            The first token of each, and the one after its last.
         """
-        widths = self.widths[begin : end + 1]
-        hashed = blake2b(self.digested[widths[0] : widths[-1]].data, digest_size=16, key=key, person=b"passage")
-        hashed.update(np.diff(widths).astype("<i8").data)
-        return hashed.digest()
+        differs = np.ones(begins.size, dtype=bool)
+        loops.tokens.compare(self.digested, self.widths, begins, ends, differs)
+        lengths, digest = (
+            np.diff(self.widths).astype("<i8"),
+            partial(blake2b, digest_size=16, key=key, person=b"passage"),
+        )
+        digests = []
+        for begin, end in zip(begins[differs].tolist(), ends[differs].tolist(), strict=True):
+            hashed = digest(self.digested[self.widths[begin] : self.widths[end]].data)
+            hashed.update(lengths[begin:end].data)
+            digests.append(hashed.digest())
+        found: Integers = np.frombuffer(b"".join(digests), dtype="<i8").reshape(-1, 2)[np.cumsum(differs) - 1]
+        return found
 
 
 class Tokenizer(Protocol):

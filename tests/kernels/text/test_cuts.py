@@ -1,5 +1,6 @@
 """Which characters may be taken out of a text."""
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -14,11 +15,16 @@ def tokens_of(text, tokenizer):
     return tokenizer.hash(pa.array([text]))[0].tolist()
 
 
-def fitted(text, span, near=0, tokenizer=None):
-    tokenizer = tokenizer or UnicodeWords()
+def fit_spans(text, spans, near, tokenizer):
+    """Return begin and end of spans in tokens, and first and last character, as a list of each."""
     places = tokenizer.locate(pa.array([text]))
-    found = fit(text, places.begins, places.ends, span, near=near, tokenizer=tokenizer)
-    return text[: found.first] + "[" + text[found.first : found.last] + "]" + text[found.last :]
+    columns = tuple(np.array(spans, dtype=np.int64).reshape(-1, 2).T)
+    return list(zip(*fit(text, places.begins, places.ends, columns, near=near, tokenizer=tokenizer), strict=True))
+
+
+def fitted(text, span, near=0, tokenizer=None):
+    [(_, _, first, last)] = fit_spans(text, [span], near, tokenizer or UnicodeWords())
+    return text[:first] + "[" + text[first:last] + "]" + text[last:]
 
 
 @pytest.mark.parametrize(
@@ -48,19 +54,22 @@ def test_punctuation_that_parts_two_words_stays():
     assert fitted("a.b;c", (1, 4), tokenizer=UnicodeWords(tokens="punctuation")) == "a[.b];c"
 
 
+spans = st.lists(st.tuples(st.integers(0, 20), st.integers(0, 20)), max_size=3)
+
+
 @settings(max_examples=4 * settings().max_examples)
-@given(strategies.texts(), st.integers(0, 20), st.integers(0, 20), st.integers(0, 5), strategies.words)
-def test_what_is_left_has_the_tokens_that_it_had(text, low, size, near, tokenizer):
-    places = tokenizer.locate(pa.array([text]))
-    count = places.begins.size
-    low = min(low, count)
-    high = min(low + size, count)
-
-    found = fit(text, places.begins, places.ends, (low, high), near=near, tokenizer=tokenizer)
-
-    assert low <= found.begin <= found.end <= high
-    left = tokens_of(text[: found.first] + text[found.last :], tokenizer)
+@given(strategies.texts(), spans, st.integers(0, 5), strategies.words)
+def test_what_is_left_has_the_tokens_that_it_had(text, drawn, near, tokenizer):
     every = tokens_of(text, tokenizer)
-    if "Σ" not in text:
-        assert left == every[: found.begin] + every[found.end :]
-    assert len(left) == count - (found.end - found.begin)
+    count = len(every)
+    asked = [(min(low, count), min(low + size, count)) for low, size in drawn]
+
+    found = fit_spans(text, asked, near, tokenizer)
+
+    for (low, high), (begin, end, first, last) in zip(asked, found, strict=True):
+        assert low <= begin <= end <= high
+        left = tokens_of(text[:first] + text[last:], tokenizer)
+        if "Σ" not in text:
+            assert left == every[:begin] + every[end:]
+        assert len(left) == count - (end - begin)
+        assert [(begin, end, first, last)] == fit_spans(text, [(low, high)], near, tokenizer)

@@ -4,7 +4,7 @@
 import unicodedata
 from dataclasses import replace
 from hashlib import blake2b
-from itertools import chain, pairwise
+from itertools import chain
 
 import numpy as np
 import pyarrow as pa
@@ -301,18 +301,20 @@ def test_equal_tokens_have_equal_digests_wherever_they_stand(texts):
     places = UnicodeWords().locate(pa.array(joined))
     hashes, offsets = UnicodeWords().hash(pa.array(joined))
 
-    whole = [places.digest(*bounds, b"") for bounds in pairwise(offsets.tolist())]
-    count = int(offsets[3] - offsets[2])
-    last = places.digest(int(offsets[1]) - count, int(offsets[1]), b"")
+    count = offsets[3] - offsets[2]
+    begins, ends = np.append(offsets[:-1], offsets[1] - count), np.append(offsets[1:], offsets[1])
+    _, second, third, last = places.digest(begins, ends, b"").tolist()
     tokens = unragged(hashes, offsets)
-    assert (whole[1] == whole[2]) == (tokens[1] == tokens[2])
-    assert (last == whole[2]) == (tokens[0][len(tokens[0]) - count :] == tokens[2])
+    assert (second == third) == (tokens[1] == tokens[2])
+    assert (last == third) == (tokens[0][len(tokens[0]) - count :] == tokens[2])
 
 
 def test_a_digest_minds_where_tokens_end_and_the_key():
     places = UnicodeWords().locate(pa.array(["ab c", "a bc"]))
 
-    assert places.digest(0, 2, b"") != places.digest(2, 4, b"") != places.digest(2, 4, b"key")
+    begins, ends = np.array([0, 2, 0, 0]), np.array([2, 4, 2, 2])
+    plain, keyed = (places.digest(begins, ends, key).tolist() for key in (b"", b"key"))
+    assert plain[0] == plain[2] == plain[3] != plain[1] != keyed[1]
 
 
 def check_loops(texts, tokenizer):
