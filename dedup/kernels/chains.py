@@ -4,8 +4,6 @@ from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import dijkstra
 
 from dedup.kernels import Integers
 
@@ -23,6 +21,9 @@ def count_steps(left: Integers, right: Integers, vertices: int, sources: Integer
     -------
     int64 [vertices]
     """
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import dijkstra
+
     if not sources.size:
         return np.full(vertices, -1)
     graph = coo_array((np.ones(left.size, dtype=np.int8), (left, right)), shape=(vertices, vertices)).tocsr()

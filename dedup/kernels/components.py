@@ -1,8 +1,6 @@
 """Connected components of edges held in memory."""
 
 import numpy as np
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
 from dedup.kernels import Integers
 
@@ -24,6 +22,9 @@ def connect(left: Integers, right: Integers) -> tuple[Integers, Integers]:
         Distinct, ascending.
     component_ids : int64 [vertices]
     """
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
     ids, positions = np.unique(np.concatenate((left, right)), return_inverse=True)
     ends = positions.reshape(2, -1)
     graph = coo_array((np.ones(left.size, dtype=np.int8), (ends[0], ends[1])), shape=(ids.size, ids.size))

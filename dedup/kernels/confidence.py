@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import betaincinv, stdtrit
 
 from dedup.kernels import Integers
 
@@ -42,6 +41,8 @@ def measure_share(counts: Integers, totals: Integers) -> Share:
     .. [2] E. L. Korn, B. I. Graubard: Confidence intervals for proportions with small expected number of positive
        counts estimated from survey data. Survey Methodology 24 (1998).
     """
+    from scipy.special import betaincinv, stdtrit
+
     count, total, families = int(counts.sum()), int(totals.sum()), int(np.count_nonzero(totals))
     if not total:
         return Share(0, 0, None, None, None)

@@ -6,8 +6,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
 from dedup.kernels import Floats, Integers
 from dedup.kernels.curve import NEAR_MISS
@@ -89,6 +87,9 @@ def count_joined(left: Integers, right: Integers, similarities: Floats, threshol
         Ids of any value; a pair of one with itself joins nothing.
     similarities : float64 [pairs]
     """
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
     ids, places = np.unique(np.concatenate((left, right)), return_inverse=True)
     ends = places.reshape(2, -1)
     joined = []
