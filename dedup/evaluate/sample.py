@@ -61,7 +61,7 @@ class Sample:
 
     @cached_property
     def signatures(self) -> Hashes:
-        """One signature a document for all settings."""
+        """Signatures for all settings, one per document."""
         return minhash.sign(*self.sets, self.size, self.config.seed)
 
     @cached_property

@@ -18,7 +18,7 @@ KEY_SEED = 0x6B6579
 EMPTY = np.uint64(0xFFFFFFFFFFFFFFFF)
 """Value of a signature's row without a shingle: a document without shingles has only these."""
 LOW = np.uint64(0xFFFFFFFF)
-"""The low half of a hash."""
+"""Mask of the low half of a hash."""
 
 
 def mix(values: Hashes) -> Hashes:

@@ -40,7 +40,7 @@ class SampleDocuments(NamedTuple):
     """The n documents of a sample."""
 
     doc_ids: Integers
-    """Ascending and distinct."""
+    """Document ids; ascending and distinct."""
     shingles: Hashes
     offsets: Integers
     """Offsets of their sets, as from `shingles.shingle`."""

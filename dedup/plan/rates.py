@@ -16,32 +16,32 @@ class Rates:
 
     source: str = "measured on another machine (dedup/plan/rates.py); --calibrate measures this one"
     text_byte: float = 16.2e-9
-    """Per byte read, tokenised and shingled."""
+    """Seconds per byte read, tokenised and shingled."""
     row: float = ROW_SECONDS
-    """Per MinHash value of a document."""
+    """Seconds per MinHash value of a document."""
     identical: float = 2.5e-6
-    """Per document brought to those with its digest."""
+    """Seconds per document brought to those with its digest."""
     band: float = BAND_SECONDS
-    """Per band key of a document, made, moved and grouped."""
+    """Seconds per band key of a document, made, moved and grouped."""
     signature: float = 4.7e-6
-    """Per document whose signature is brought to its pairs."""
+    """Seconds per document whose signature is brought to its pairs."""
     pair: float = PAIR_SECONDS
-    """Per pair of a bucket sent, made distinct and estimated."""
+    """Seconds per pair of a bucket sent, made distinct and estimated."""
     scanned_byte: float = 6.1e-9
-    """Per byte of text read again to find the documents of candidates."""
+    """Seconds per byte of text read again to find the documents of candidates."""
     comparison: float = 2.0e-6
-    """Per exact comparison."""
+    """Seconds per exact comparison."""
     edge: float = 13e-6
-    """Per connected edge."""
+    """Seconds per connected edge."""
     member: float = 12e-6
-    """Per member of a component assigned its representative."""
+    """Seconds per member of a component assigned its representative."""
     written_byte: float = 10.3e-9
-    """Per byte of text read and written to the result."""
+    """Seconds per byte of text read and written to the result."""
     shuffled_byte: float = 9.7e-9
-    """Per byte of text sorted by id, if too many ids are looked for: docs/performance.md, "result join"."""
+    """Seconds per byte of text sorted by id, if too many ids are looked for: docs/performance.md, "result join"."""
     token: float = 0.5e-6
-    """Per token that the layer of passages reads: docs/passages.md, 18.6 million with few repeated ones."""
+    """Seconds per token that the layer of passages reads: docs/passages.md, 18.6 million with few repeated ones."""
     window: float = 2.0e-6
-    """Per window that occurs twice, compared and united: the same page, a corpus of mostly repeated text."""
+    """Seconds per window that occurs twice, compared and united: the same page, a corpus of mostly repeated text."""
     fixed: float = 20.0
     """Seconds of a run whatever its size and cores: the JVM and some 40 small jobs."""

@@ -54,7 +54,7 @@ class RowCounts:
     distant: float
     """Documents connected to the one kept only by a chain of edges."""
     distant_ends: float
-    """Both documents of these pairs."""
+    """Documents at either end of these pairs."""
     distant_shingles: float
     """Shingles of these documents."""
     links: float = 0.0

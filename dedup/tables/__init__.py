@@ -1,1 +1,1 @@
-"""The tables between the stages: their schemas, and what is counted as each is made."""
+"""Tables between the stages: their schemas, and the counts made with each."""

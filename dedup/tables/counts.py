@@ -209,7 +209,7 @@ class Near:
     verified: Verified
     connected: Connected
     lost: Lost | None
-    """None where the sample could not be counted."""
+    """Counts of a sample of the pairs that a cap left uncompared; None where counting failed."""
     elected: Elected
     labeled: Labeled | None
     """Counts of labelled pairs; None without labels, and where counting failed."""

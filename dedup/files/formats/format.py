@@ -52,7 +52,8 @@ class InputFile:
     """Time of the last change in nanoseconds since 1970."""
     format: "Format"
     compression: str | None
-    """One of the values of `listing.COMPRESSIONS`; None for bytes as they are, and for formats that compress within."""
+    """Compression, one of the values of `listing.COMPRESSIONS`; None for bytes as they are and compression within a
+    format."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

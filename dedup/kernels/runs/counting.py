@@ -10,7 +10,7 @@ from dedup.kernels.runs.bounds import mark_firsts
 from dedup.kernels.runs.groups import bound_groups
 
 UNBOUNDED = 1 << 62
-"""More than any count."""
+"""Count above any other."""
 
 
 def count_groups(

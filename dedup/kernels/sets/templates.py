@@ -40,7 +40,7 @@ class Items(NamedTuple):
     """Parts of sets."""
 
     shingles: Hashes
-    """Ascending and distinct within a part."""
+    """Shingles; ascending and distinct within a part."""
     offsets: Integers
     totals: Integers
     """Sizes of the whole sets."""
@@ -67,7 +67,7 @@ class Centres(NamedTuple):
     """Items that may be similar to others through their hot parts, and the centre of each hot part."""
 
     items: Integers
-    """Ascending."""
+    """Items; ascending."""
     centres: Integers
     """Centres of all hot parts, ascending."""
     places: Integers

@@ -30,7 +30,7 @@ from dedup.kernels.text.tokenizer import Tokenizer
 
 LOWEST = np.uint64(7)
 FIVE = np.uint64(5)
-"""A base of 5 modulo 8 has an order as large as any: its powers repeat after 2^62 tokens."""
+"""Lowest three bits of the base: 5 modulo 8 has an order as large as any, so powers repeat after 2^62 tokens."""
 
 
 class Pieces(NamedTuple):
