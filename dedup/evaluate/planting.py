@@ -8,7 +8,7 @@ WORD_LENGTH = 20
 
 
 def split_words(content: str) -> tuple[list[str], str]:
-    """Return the words of a text and their joint; its characters where no spaces part words."""
+    """Return the words of a text and their separator; its characters where no spaces part words."""
     words = content.split()
     if sum(map(len, words)) > WORD_LENGTH * len(words):
         return list(content), ""

@@ -16,9 +16,9 @@ SIGNATURE_ROW_BYTES = 60
 """Bytes of a row of SIGNATURES without the user's id, band keys and signature: an id of 8 bytes, a digest of 16, a
 place of 16, the length of the text of 8, three times 4."""
 ROW_BYTES = 17
-"""Bytes of a shuffled row's own after LZ4, 50 to 70: length, nulls, offsets, a document id, small numbers."""
+"""Bytes left by LZ4 of the 50 to 70 of a shuffled row's own: length, nulls, offsets, a document id, small numbers."""
 BLOCK_BYTES = 40
-"""Bytes of the same for a row that is a block of numbers."""
+"""Bytes left by LZ4 of those of a row that is a block of numbers."""
 PLACE_BYTES = 16
 """Bytes of a document's place (split, file and row) after LZ4."""
 REPEAT_BYTES = 4

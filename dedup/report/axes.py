@@ -151,7 +151,7 @@ def _plot_bins(
 def plot_sizes(
     axes: Axes, name: str, counts: Mapping[int, int], cap: int | None, earlier: Mapping[int, int] | None
 ) -> None:
-    """Plot the number of sizes at or above each size: heavy tails are straight, and no bins are needed."""
+    """Plot the number of groups of at least each size, over that size: heavy tails are straight, and need no bins."""
     sizes, at_least = _sum_from_above(counts)
     axes.loglog(sizes, at_least, color=BLUE, marker="o", linewidth=1, label="this run")
     right, top = max(sizes[-1], 10, cap or 0), max(at_least[0], 10)
@@ -173,7 +173,7 @@ def plot_sizes(
 
 
 def _sum_from_above(counts: Mapping[int, int]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Return sizes and the number at or above each, MOST_POINTS of them about evenly spaced on a log axis."""
+    """Return sizes and the number of groups of at least each; MOST_POINTS of them about evenly spaced on a log axis."""
     sizes = np.array(sorted(map(int, counts)))
     at_least = np.cumsum([counts[size] for size in sizes[::-1].tolist()])[::-1]
     if sizes.size <= MOST_POINTS:

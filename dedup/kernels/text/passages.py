@@ -174,8 +174,8 @@ def repeat_windows(
     other_ids, other_begins : int64 [rows]
         Another occurrence of it.
     times : int64 [rows]
-        Number of its occurrences, or 0. A negative one is of a run of so many windows, a token apart, which stand in the
-        document before, the first of them at `other_begins`, and have the other occurrences that these have.
+        Number of its occurrences, or 0. A negative one is of a run of so many windows, a token apart, which stand in
+        the document before, the first of them at `other_begins`, and have the other occurrences that these have.
 
     Returns
     -------
