@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from dedup.report import figures, plots  # noqa: F401 - what is loaded is drawn with in a thread, not in a process
 from dedup.run import lock, opening
-from dedup.run.session import GRAPHFRAMES_JAR, LOCAL_CONF, ROOT, read_conf
+from dedup.run.session import GRAPHFRAMES_JAR, LOCAL_CONF, ROOT, SHORTCUTS, read_conf
 from tests.classes import share_classes
 
 # How long an example takes says nothing about a kernel, least of all on a machine whose cores are busy with Spark.
@@ -81,7 +81,7 @@ def _session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]
         # Few partitions, as the corpora are tiny; more than cores, so that rows do change places.
         "spark.sql.shuffle.partitions": "3",
         "spark.ui.showConsoleProgress": "false",
-        "spark.python.daemon.module": "tests.daemon",
+        "spark.python.daemon.module": SHORTCUTS,
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         "spark.local.dir": str(scratch),
     }

@@ -97,6 +97,10 @@ def main(arguments: Sequence[str]) -> int:
         from dedup.run.job import Job  # noqa: PLC0415
         from dedup.run.start import start  # noqa: PLC0415
 
+        with contextlib.suppress(ImportError):  # the file is optional
+            from dedup.run.shortcuts import block_pandas  # noqa: PLC0415
+
+            block_pandas()
         paths = {"inputs": options.input or [], "output": options.output, "baseline": options.baseline}
         job = Job(**paths, config=config, overwrite=options.overwrite)
         if options.store:

@@ -10,6 +10,7 @@ import sys
 import tempfile
 import zipfile
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from subprocess import CalledProcessError, Popen, TimeoutExpired, run
 from typing import IO, Any, NamedTuple
@@ -30,6 +31,8 @@ LOCAL_CONF = CONF / "spark-local.conf"
 LOG_CONF = CONF / "log4j2.properties"
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 GRAPHFRAMES_JAR = ROOT / "jars" / "graphframes.jar"
+SHORTCUTS = "dedup.run.shortcuts"
+"""Optional module that Python workers of this machine are forked from."""
 PACKAGE, ENVIRONMENT = "dedup.zip", "environment.tar.gz"
 """Package archives made by scripts/package; either brings the package to executors."""
 UMASK = "fs.permissions.umask-mode"
@@ -209,6 +212,8 @@ def _start(*, with_delta: bool) -> SparkSession:
     # Spark asks for the address of this machine's name before it reads its settings, and ends where there is none.
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     settings = read_conf(LOCAL_CONF)
+    if find_spec(SHORTCUTS):
+        settings["spark.python.daemon.module"] = SHORTCUTS
     settings[JAVA_OPTIONS] += f' "-Dlog4j2.configurationFile={LOG_CONF.as_uri()}"'
     if with_delta:
         settings |= _choose_delta()
