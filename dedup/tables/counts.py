@@ -174,8 +174,6 @@ class Elected:
     removers: Sequence[Mapping[str, Any]] = ()
     """Members of a `source` removed in favour of another `by` it, for the pairs of sources with most; empty without a
     column of sources."""
-    unsettled: int = 0
-    """Pairs whose similarity decides the choice and is not yet known."""
     rules: Mapping[str, int] = field(default_factory=dict)
     """Number of choices that each rule of the order has decided."""
     sizes: Mapping[int, int] = field(default_factory=dict)

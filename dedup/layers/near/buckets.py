@@ -52,7 +52,10 @@ COLLAPSE = Shuffle(
 
 
 def _emit_bands(batches: Batches) -> Batches:
-    for batch in batches:
+    for signed in batches:
+        sizes = signed["size"].to_numpy()
+        # Documents without a token agree in all bands, and have nothing in common.
+        batch = signed if sizes.all() else signed.filter(pa.array(sizes > 0))
         keys, bounds = blocks.unlists(batch["band_keys"], "<i8")
         yield pa.RecordBatch.from_arrays([keys, np.repeat(batch["doc_id"].to_numpy(), np.diff(bounds))], schema=KEYED)
 

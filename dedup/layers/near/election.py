@@ -6,14 +6,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import zip_longest
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from dedup.engine.engine import Batches, Shuffle, Tally
-from dedup.kernels import Integers
+from dedup.kernels import Floats, Integers
 from dedup.kernels.election import (
     RANKED,
     ElectionPolicy,
@@ -44,6 +44,10 @@ ROLES = {UNSETTLED: 1, DISTANT: 2}
 """Roles of pairs: those by which documents are chosen, edges among them, and those that tell a similarity alone."""
 PAIRED = pa.schema([*arrow.integers("left_id", "right_id"), ("jaccard", pa.float64()), ("role", pa.int64())])
 """Pairs of shingle sets, by the least doc_id of each, with their exact Jaccard."""
+ASKED = pa.schema([("kind", pa.string()), *arrow.integers("component_id", "left_id", "right_id")])
+"""Pairs whose similarity a component asks for, whose choice waits for it."""
+DECIDED = ("doc_id", "id", "representative_id", "component", "kind", "jaccard")
+"""Columns of MEMBERS that `to_removals` reads."""
 ELECTED = "elected"
 OWNED = arrow.integers("owner", "doc_id")
 """Removals by the sources that answer for them, each a number."""
@@ -51,6 +55,7 @@ SPARED = arrow.integers("doc_id")
 MARKED = arrow.integers("doc_id", "spared")
 BY_SOURCE = pa.schema([*arrow.integers("key", "documents"), ("source", pa.string()), ("by", pa.string())])
 """Removals of a source in favour of documents of another."""
+_EMPTY = pa.RecordBatch.from_arrays([], names=[])
 TEXTS = pa.schema([("told", pa.string())])
 
 
@@ -85,7 +90,10 @@ def voters(id_type: pa.DataType) -> pa.Schema:
 
 
 def members(id_type: pa.DataType) -> pa.Schema:
-    """Return the schema of MEMBERS, the documents that another one resembles, with the one kept of each component."""
+    """Return the schema of MEMBERS, the documents that another one resembles, with the one kept of each component.
+
+    Rows of ASKED may be among them, which have no doc_id.
+    """
     return pa.schema(
         [
             ("doc_id", pa.int64()),
@@ -123,7 +131,7 @@ def add_role(batches: Batches, *, role: int) -> Batches:
 
 
 def elect(id_type: pa.DataType, election: Election) -> Shuffle:
-    """Return the shuffle members and pairs -> MEMBERS, and a row for each pair that is to be known.
+    """Return the shuffle members and pairs -> MEMBERS, and of components that wait a row for each pair they ask for.
 
     A task takes about 200 bytes of memory for each of the members and pairs of its components. The tally has `elected`,
     the counts of each call as JSON.
@@ -139,60 +147,103 @@ def elect(id_type: pa.DataType, election: Election) -> Shuffle:
 
 
 def _elect(batches: Batches, *, election: Election, schema: pa.Schema) -> Iterator[pa.RecordBatch | Tally]:
-    voting, pairs = _part(batches)
-    if not voting.num_rows:
+    members, pairs = _part(batches)
+    if not members.num_rows:
         return
-    policy = election.policy
-    roles = pairs["role"].to_numpy()
-    every, known = (_to_known(pairs.filter(pa.array(each))) for each in (roles > 0, roles == ROLES[UNSETTLED]))
-    ranked = _rank(voting, election)
-    kept = choose(ranked, known, policy)
-    doc_ids, ids, own = voting["doc_id"].to_numpy(), voting["id"], np.arange(voting.num_rows)
-    chosen, set_ids, component_ids = kept.owners, ranked.set_ids, ranked.component_ids
-    left, right = np.minimum(set_ids, set_ids[chosen]), np.maximum(set_ids, set_ids[chosen])
-    similarities = np.where(kept.stays, 1.0, look_up(left, right, every))
-    by_edges = np.where(kept.stays, 1.0, look_up(left, right, known))
-    kinds = np.where(kept.stays, 0, np.where(left == right, 1, 2))
-    counted = Elected(
-        rows=own.size,
-        near=int(np.count_nonzero(kinds == 2)),
-        distant=int(np.count_nonzero(np.isnan(by_edges))),
-        copied=int(np.count_nonzero(kept.stays & (chosen != own))),
-        relinked=kept.relinked,
-        parted=count_parted(ranked, known, kept, by_edges, policy),
-        joined=count_joined(*known, list_own(policy.threshold)),
-        rules=name_decided(kept.decided, election.rules),
-        sizes=_count_sizes(component_ids),
-        largest=describe_largest(voting.select(["doc_id", "id"]), component_ids, chosen),
-        unsettled=kept.left.size,
-    )
-    yield Tally({(ELECTED, json.dumps(asdict(counted))): 1})
-    representatives = pa.array(np.where(kept.stays, own, chosen))
-    sources = voting["source"]
-    columns = {
-        "doc_id": pa.array(doc_ids),
-        "id": ids,
-        "representative_doc_id": pa.array(doc_ids).take(representatives),
-        "representative_id": ids.take(representatives),
-        "component_id": pa.array(component_ids),
-        "component": ids.take(pa.array(np.searchsorted(doc_ids, component_ids))),
-        "kind": pa.array(KINDS).take(pa.array(kinds)),
-        "jaccard": pa.array(similarities, from_pandas=True),
-        "left_id": pa.array(left),
-        "right_id": pa.array(right),
-        "source": sources,
-        "representative_source": sources.take(pa.array(chosen)),
-        "charged": _charge(voting, kept, known, election),
-    }
-    yield pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
-    distant = np.flatnonzero(np.isnan(similarities))
-    kind, *wanted = (UNSETTLED, kept.left, kept.right) if kept.left.size else (DISTANT, left[distant], right[distant])
-    order = np.lexsort(wanted[::-1])
-    firsts = order[mark_firsts(*(each[order] for each in wanted))] if order.size else order
-    asked: dict[str, pa.Array] = {"kind": pa.repeat(kind, firsts.size)}
-    asked |= {name: pa.array(each[firsts]) for name, each in zip(("left_id", "right_id"), wanted, strict=True)}
-    rows = [asked.get(each.name, pa.nulls(firsts.size, each.type)) for each in schema]
-    yield pa.RecordBatch.from_arrays(rows, schema=schema)
+    votes = Votes.of(members, pairs, election)
+    asked = votes.list_asked()
+    if asked.num_rows:
+        known = {name: asked[name] for name in ASKED.names}
+        rows = [known.get(each.name, pa.nulls(asked.num_rows, each.type)) for each in schema]
+        yield pa.RecordBatch.from_arrays(rows, schema=schema)
+        waiting = asked["component_id"]
+        members, pairs = (each.filter(pc.invert(pc.is_in(each["component_id"], waiting))) for each in (members, pairs))
+        if not members.num_rows:
+            return
+        votes = Votes.of(members, pairs, election)
+    yield Tally({(ELECTED, json.dumps(asdict(votes.summarise()))): 1})
+    yield votes.to_members(schema)
+
+
+class Votes(NamedTuple):
+    """Members of some components and their pairs, with what they elect."""
+
+    members: pa.RecordBatch
+    election: Election
+    ranked: Electorate
+    known: KnownPairs
+    """Pairs by which documents are chosen."""
+    kept: Kept
+    left: Integers
+    """Lesser of the shingle sets of each member and of the one kept for it; int64 [members]."""
+    right: Integers
+    similarities: Floats
+    """Jaccard similarity of these sets; NaN where no pair tells it, 1 for members that stay."""
+
+    @classmethod
+    def of(cls, members: pa.RecordBatch, pairs: pa.RecordBatch, election: Election) -> Self:
+        """Choose."""
+        every, known = (_to_known(each) for each in (pairs, pairs.filter(pc.equal(pairs["role"], ROLES[UNSETTLED]))))
+        ranked = _rank(members, election)
+        kept = choose(ranked, known, election.policy)
+        own, others = ranked.set_ids, ranked.set_ids[kept.owners]
+        left, right = np.minimum(own, others), np.maximum(own, others)
+        similarities = np.where(kept.stays, 1.0, look_up(left, right, every))
+        return cls(members, election, ranked, known, kept, left, right, similarities)
+
+    def list_asked(self) -> pa.RecordBatch:
+        """Return ASKED, of each component pairs of one kind."""
+        component_ids, kept = self.ranked.component_ids, self.kept
+        unsettled = component_ids[np.searchsorted(self.members["doc_id"].to_numpy(), kept.left)]
+        distant = np.flatnonzero(np.isnan(self.similarities) & ~np.isin(component_ids, unsettled))
+        firsts = distant[_find_distinct(self.left[distant], self.right[distant])]
+        kinds = pa.array([UNSETTLED, DISTANT]).take(pa.array(np.repeat((0, 1), (unsettled.size, firsts.size))))
+        columns = (unsettled, component_ids[firsts]), (kept.left, self.left[firsts]), (kept.right, self.right[firsts])
+        return pa.RecordBatch.from_arrays([kinds, *(pa.array(np.concatenate(each)) for each in columns)], schema=ASKED)
+
+    def summarise(self) -> Elected:
+        """Count what has become of the members."""
+        kept, policy = self.kept, self.election.policy
+        by_edges = np.where(kept.stays, 1.0, look_up(self.left, self.right, self.known))
+        own, component_ids = np.arange(kept.owners.size), self.ranked.component_ids
+        return Elected(
+            rows=own.size,
+            near=int(np.count_nonzero(~kept.stays & (self.left != self.right))),
+            distant=int(np.count_nonzero(np.isnan(by_edges))),
+            copied=int(np.count_nonzero(kept.stays & (kept.owners != own))),
+            relinked=kept.relinked,
+            parted=count_parted(self.ranked, self.known, kept, by_edges, policy),
+            joined=count_joined(*self.known, list_own(policy.threshold)),
+            rules=name_decided(kept.decided, self.election.rules),
+            sizes=_count_sizes(component_ids),
+            largest=describe_largest(self.members.select(["doc_id", "id"]), component_ids, kept.owners),
+        )
+
+    def to_members(self, schema: pa.Schema) -> pa.RecordBatch:
+        """Return MEMBERS."""
+        members, kept, own = self.members, self.kept, np.arange(self.kept.owners.size)
+        doc_ids, component_ids = members["doc_id"].to_numpy(), self.ranked.component_ids
+        chosen = pa.array(np.where(kept.stays, own, kept.owners))
+        kinds = np.where(kept.stays, 0, np.where(self.left == self.right, 1, 2))
+        columns = {
+            "representative_doc_id": members["doc_id"].take(chosen),
+            "representative_id": members["id"].take(chosen),
+            "component": members["id"].take(pa.array(np.searchsorted(doc_ids, component_ids))),
+            "kind": pa.array(KINDS).take(pa.array(kinds)),
+            "jaccard": pa.array(self.similarities, from_pandas=True),
+            "left_id": pa.array(self.left),
+            "right_id": pa.array(self.right),
+            "representative_source": members["source"].take(pa.array(kept.owners)),
+            "charged": _charge(members, kept, self.known, self.election),
+        }
+        arrays = [columns[name] if name in columns else members[name] for name in schema.names]
+        return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _find_distinct(left: Integers, right: Integers) -> Integers:
+    """Return the positions of distinct pairs, in the order of the pairs."""
+    order = np.lexsort((right, left))
+    return order[mark_firsts(left[order], right[order])] if order.size else order
 
 
 def _part(batches: Batches) -> tuple[pa.RecordBatch, pa.RecordBatch]:
@@ -202,9 +253,9 @@ def _part(batches: Batches) -> tuple[pa.RecordBatch, pa.RecordBatch]:
     for batch in batches:
         is_member = batch["doc_id"].is_valid()
         voting.append(batch.filter(is_member).drop_columns(PAIRED.names))
-        pairs.append(batch.filter(pc.invert(is_member)).select(PAIRED.names))
+        pairs.append(batch.filter(pc.invert(is_member)).select(["component_id", *PAIRED.names]))
     if not voting:
-        return pa.record_batch({}), pa.RecordBatch.from_pylist([], PAIRED)
+        return _EMPTY, _EMPTY
     whole = pa.concat_batches(voting)
     _, firsts = np.unique(whole["doc_id"].to_numpy(), return_index=True)
     return whole.take(pa.array(firsts)), pa.concat_batches(pairs)
@@ -246,16 +297,18 @@ def _count_sizes(component_ids: Integers) -> dict[int, int]:
     return dict(zip(sizes.tolist(), counts.tolist(), strict=True))
 
 
-def list_asked(batches: Batches, *, kind: str) -> Batches:
-    """MEMBERS -> the pairs that rows of this kind ask for."""
+def list_asked(batches: Batches) -> Iterator[pa.RecordBatch | Tally]:
+    """MEMBERS -> ASKED; the tally has the rows of each kind."""
+    for batch in batches:
+        asked = batch.filter(pc.is_in(batch["kind"], pa.array([*ROLES]))).select(ASKED.names)
+        yield Tally(asked["kind"].to_pylist())
+        yield asked
+
+
+def take_pairs(batches: Batches, *, kind: str) -> Batches:
+    """ASKED -> the pairs of a kind."""
     for batch in batches:
         yield batch.filter(pc.equal(batch["kind"], kind)).select(["left_id", "right_id"])
-
-
-def take_members(batches: Batches) -> Batches:
-    """MEMBERS without the rows that ask."""
-    for batch in batches:
-        yield batch.filter(pc.is_in(batch["kind"], pa.array(KINDS)))
 
 
 def _list_owners(batches: Batches) -> Batches:
@@ -308,16 +361,20 @@ def mark(batches: Batches) -> Batches:
         yield pa.RecordBatch.from_arrays([batch["doc_id"], batch["doc_id"]], schema=MARKED)
 
 
+def _is_removed(members: pa.RecordBatch) -> pa.BooleanArray:
+    return pc.is_in(members["kind"], pa.array([IDENTICAL, NEAR]))
+
+
 def describe_removals(batches: Batches, *, threshold: float) -> Batches:
     """MEMBERS -> what `summarise_removals` tells of each batch, as JSON."""
     for batch in batches:
-        removed = pa.Table.from_batches([batch]).filter(pc.not_equal(batch["kind"], KEPT)).select([*DESCRIBED])
+        removed = pa.Table.from_batches([batch]).filter(_is_removed(batch)).select([*DESCRIBED])
         yield pa.RecordBatch.from_arrays([pa.array([json.dumps(summarise_removals(removed, threshold))])], schema=TEXTS)
 
 
 def _emit_removers(batches: Batches) -> Batches:
     for batch in batches:
-        removed = pa.Table.from_batches([batch]).filter(pc.not_equal(batch["kind"], KEPT))
+        removed = pa.Table.from_batches([batch]).filter(_is_removed(batch))
         table = removed.select(["source", "representative_source"]).rename_columns(["source", "by"])
         sums = table.group_by(["source", "by"], use_threads=False).aggregate([([], "count_all")]).combine_chunks()
         names = zip(sums["source"].to_pylist(), sums["by"].to_pylist(), strict=True)
@@ -357,7 +414,7 @@ def merge_elected(parts: Iterable[Mapping[str, Any]]) -> Elected:
     told = [each for each in parts if each["rows"]]
     if not told:
         return Elected(rows=0)
-    names = ("rows", "near", "distant", "copied", "relinked", "parted", "unsettled")
+    names = ("rows", "near", "distant", "copied", "relinked", "parted")
     joined = [sum(each) for each in zip_longest(*(each["joined"] for each in told), fillvalue=0)]
     largest = sorted(
         (one for each in told for one in each["largest"]), key=lambda one: (-one["documents"], one["doc_id"])
@@ -377,8 +434,7 @@ def merge_elected(parts: Iterable[Mapping[str, Any]]) -> Elected:
 def to_removals(batches: Batches, *, layer: str, schema: pa.Schema, kept: bool) -> Batches:
     """MEMBERS -> REMOVALS of the layer, or in their form those that stay."""
     for batch in batches:
-        is_kept = pc.equal(batch["kind"], KEPT)
-        chosen = batch.filter(is_kept if kept else pc.invert(is_kept))
+        chosen = batch.filter(pc.equal(batch["kind"], KEPT) if kept else _is_removed(batch))
         more = {"layer": pa.repeat(layer, chosen.num_rows), "component_id": chosen["component"]}
         columns = [more[name] if name in more else chosen[name] for name in schema.names]
         yield pa.RecordBatch.from_arrays(columns, schema=schema)

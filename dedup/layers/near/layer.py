@@ -13,6 +13,7 @@ from typing import Self
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from dedup.engine.engine import Batches, Engine, Rows, Size, read_histogram
 from dedup.informing import LOSS, NEAR_MISSES, RECALL
@@ -53,7 +54,7 @@ from dedup.tables.counts import (
 )
 
 SIGNED = ("band_keys", "signature")
-HEADS = pa.schema([*arrow.integers("doc_id", "size"), *((name, pa.binary()) for name in SIGNED)])
+HEADS = ("doc_id", "size", *SIGNED)
 """Columns of SIGNATURES by which documents are searched."""
 SAMPLE = pa.schema([("doc_id", pa.int64()), ("tokens", pa.binary())])
 
@@ -127,7 +128,7 @@ class NearLayer(Layer):
         labels = None if self.labels is None else Labels.of(engine, self.labels, documents, identical)
         sets = None
         if self.search.exact:
-            heads = engine.select(signatures.heads, "doc_id")
+            heads = engine.map(engine.select(signatures.heads, "doc_id", "size"), _take_full, templates.MEMBERS)
             wanted = engine.group("heads", heads, templates.DISTINCT, expected=signed.rows)
             sets = self._shingle(engine, documents, wanted)
         bucketing = self._bucket(engine, signatures, sets)
@@ -163,6 +164,7 @@ class NearLayer(Layer):
         note("representatives", elected)
         removals = arrow.removals(engine.id_type)
         take = partial(election.to_removals, layer=self.name, schema=removals)
+        chosen = engine.select(members, *election.DECIDED)
         counts = Near(
             signed=signed,
             collapsed=Collapsed(rows=signatures.copies),
@@ -176,8 +178,8 @@ class NearLayer(Layer):
         )
         return Found(
             documents=engine.select(documents, *arrow.register(engine.id_type).names),
-            removals=engine.map(members, partial(take, kept=False), removals),
-            kept=engine.map(members, partial(take, kept=True), removals),
+            removals=engine.map(chosen, partial(take, kept=False), removals),
+            kept=engine.map(chosen, partial(take, kept=True), removals),
             edges=engine.concat(edges, same),
             near_misses=near_misses,
             sample=engine.map(engine.select(documents, *SAMPLE.names), _take_sample, SAMPLE),
@@ -194,8 +196,7 @@ class NearLayer(Layer):
         with self.stages.time("identical"):
             identical = engine.group("identical", documents, buckets.COLLAPSE, expected=signed.rows)
             copies = engine.tally(identical)["rows"]
-            full = engine.join(engine.select(documents, *HEADS.names), identical, "doc_id", how="anti")
-            heads = engine.map(full, _take_full, HEADS)
+            heads = engine.join(engine.select(documents, *HEADS), identical, "doc_id", how="anti")
             # In memory the keys and signatures of all are let go of here.
             documents = engine.select(documents, *(name for name in schema.names if name not in SIGNED))
         self.stages.note("identical", Collapsed(rows=copies))
@@ -231,7 +232,8 @@ class NearLayer(Layer):
         with self.stages.time("buckets"):
             if sets is None:
                 expected = signatures.counts.rows * self.signing.bands
-                found = engine.group("buckets", signatures.heads, buckets.BUCKET, expected=expected)
+                keyed = engine.select(signatures.heads, "doc_id", "size", "band_keys")
+                found = engine.group("buckets", keyed, buckets.BUCKET, expected=expected)
             else:
                 shared = engine.group(
                     "shared", sets.rows, buckets.SHARE, expected=signatures.counts.shingles, once=True
@@ -336,10 +338,11 @@ class NearLayer(Layer):
         return compared, counts
 
     def _select_near_misses(self, engine: Engine[Rows], compared: Rows) -> Rows:
-        ranked = engine.group(
-            "near_misses_ranked", compared, comparison.rank_near_misses(self.search.threshold), once=True
-        )
-        return engine.group("near_misses", ranked, comparison.NAME_DISTANCES)
+        tally = engine.tally(compared)
+        twice = 2 * (tally["rows"] - tally.get("edges", 0))
+        rank = comparison.rank_near_misses(self.search.threshold)
+        ranked = engine.group("near_misses_ranked", compared, rank, expected=twice, once=True)
+        return engine.group("near_misses", ranked, comparison.NAME_DISTANCES, expected=twice)
 
     def _estimate_loss(
         self,
@@ -420,8 +423,7 @@ def count_pairs(sizes: Mapping[int, int], cap: int | None) -> tuple[int, int]:
 
 def _take_full(batches: Batches) -> Batches:
     for batch in batches:
-        sizes = batch["size"].to_numpy()
-        yield batch if sizes.all() else batch.filter(pa.array(sizes > 0))
+        yield batch.filter(pc.greater(batch["size"], 0)).select(templates.MEMBERS.names)
 
 
 def _take_sample(batches: Batches) -> Batches:

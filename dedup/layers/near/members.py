@@ -1,7 +1,7 @@
 """EDGES, COMPONENTS -> MEMBERS: the election, in rounds where its choice depends on pairs that were no candidates."""
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from typing import Any
 
@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from dedup.engine.engine import Engine, Rows
 from dedup.kernels.election import RANKED
-from dedup.kernels.removal_statistics import complete_joined, count_joined, list_reached, merge_removals
+from dedup.kernels.removal_statistics import DESCRIBED, complete_joined, count_joined, list_reached, merge_removals
 from dedup.layers.near import comparison, election, templates
 from dedup.layers.near.election import Election
 from dedup.layers.near.tables import Connection, ShingleSets, Signatures, sets_size
@@ -37,24 +37,30 @@ def find_members(
     own = engine.map(engine.join(joined, signatures.identical, "doc_id", how="left"), to_voters, voters)
     add_role, compare = election.add_role, comparison.verify(0.0, near_misses=False)
     known = engine.map(connected.edges, partial(add_role, role=roles[election.UNSETTLED]), election.PAIRED)
-    number = 0
+    rows = engine.concat(own, engine.map(engine.join(known, connected.components, "left_id"), to_voters, voters))
+    elected, counted = list[Rows](), list[Elected]()
     while True:
-        pairs = engine.map(engine.join(known, connected.components, "left_id"), to_voters, voters)
-        found = engine.group(f"members{number or ''}", engine.concat(own, pairs), elect)
-        counts = election.read_elected(engine.tally(found))
-        kind = election.UNSETTLED if counts.unsettled else election.DISTANT
-        asking, list_asked = engine.select(found, "kind", *comparison.PAIRS.names), election.list_asked
-        number += 1
-        asked = engine.map(asking, partial(list_asked, kind=kind), comparison.PAIRS, name=f"asked{number}")
-        if not (wanted := engine.tally(asked)["rows"]):
+        number = len(elected) or ""
+        found = engine.group(f"members{number}", rows, elect)
+        elected.append(found)
+        counted.append(election.read_elected(engine.tally(found)))
+        asking = engine.select(found, *election.ASKED.names)
+        asked = engine.map(asking, election.list_asked, election.ASKED, name=f"asked{number}")
+        tally = engine.tally(asked)
+        if not tally["rows"]:
             break
-        answered = engine.compare(f"answered{number}", asked, sets.rows, compare, sets_size(sets, wanted))
-        known = engine.concat(known, engine.map(answered, partial(add_role, role=roles[kind]), election.PAIRED))
-    members = engine.map(found, election.take_members, election.members(engine.id_type))
+        kind = election.UNSETTLED if election.UNSETTLED in tally else election.DISTANT
+        pairs = engine.map(asked, partial(election.take_pairs, kind=kind), comparison.PAIRS)
+        answered = engine.compare(f"answered{number}", pairs, sets.rows, compare, sets_size(sets, tally[kind]))
+        known = engine.map(answered, partial(add_role, role=roles[kind]), election.PAIRED)
+        more = engine.map(engine.join(known, connected.components, "left_id"), to_voters, voters)
+        # Components that ask for nothing have elected.
+        rows = engine.join(engine.concat(rows, more), asked, "component_id", key="component_id", how="semi")
+    members, counts = engine.concat(*elected), election.merge_elected(map(asdict, counted))
     members, counts = _limit_sources(engine, setting.per_source, members, counts)
     joined_at = _count_joined(engine, counts, setting.policy.threshold, connected)
     told = _describe(engine, members, setting.policy.threshold, has_sources=has_sources)
-    return members, replace(counts, unsettled=0, joined=joined_at, **told)
+    return members, replace(counts, joined=joined_at, **told)
 
 
 def _limit_sources(engine: Engine[Rows], per_source: int, members: Rows, counts: Elected) -> tuple[Rows, Elected]:
@@ -62,7 +68,8 @@ def _limit_sources(engine: Engine[Rows], per_source: int, members: Rows, counts:
     if not per_source:
         return members, counts
     schema = election.members(engine.id_type)
-    exceeding = engine.group("exceeding", members, election.limit_sources(per_source), once=True)
+    charged = engine.select(members, "doc_id", "charged")
+    exceeding = engine.group("exceeding", charged, election.limit_sources(per_source), once=True)
     spared = engine.map(engine.group("spared", exceeding, templates.DISTINCT), election.mark, election.MARKED)
     marked = engine.join(members, spared, "doc_id", how="left")
     left = engine.map(marked, partial(election.spare, schema=schema), schema, name="members_left")
@@ -73,10 +80,11 @@ def _limit_sources(engine: Engine[Rows], per_source: int, members: Rows, counts:
 def _describe(engine: Engine[Rows], members: Rows, threshold: float, *, has_sources: bool) -> dict[str, Any]:
     """Return how similar the documents removed are to those kept, and whose they are."""
     tell = partial(election.describe_removals, threshold=threshold)
-    told = engine.collect(engine.map(members, tell, election.TEXTS))["told"].to_pylist()
+    told = engine.collect(engine.map(engine.select(members, *DESCRIBED), tell, election.TEXTS))["told"].to_pylist()
     removers: list[dict[str, Any]] = []
     if has_sources:
-        by_source = engine.collect(engine.group("removers", members, election.COUNT_REMOVERS))
+        sources = engine.select(members, "kind", "source", "representative_source")
+        by_source = engine.collect(engine.group("removers", sources, election.COUNT_REMOVERS))
         removers = election.take_removers(by_source).select(["source", "by", "documents"]).to_pylist()
     return merge_removals(map(json.loads, told)) | {"removers": removers}
 
