@@ -9,7 +9,6 @@ import pyarrow as pa
 
 from dedup.engine.engine import Batches, Engine, Rows, Shuffle, Work, describe
 from dedup.kernels import election
-from dedup.kernels.runs.counting import add_groups
 from dedup.kernels.runs.groups import join_groups
 from dedup.kernels.sets import containment
 from dedup.kernels.sets.jaccard import BINS
@@ -91,17 +90,7 @@ class ContainmentLayer(Layer):
             engine.map(heads, inclusion.note_sure, inclusion.CONTAINED),
             engine.map(edges, inclusion.note_contained, inclusion.CONTAINED),
         )
-        gone = engine.group(
-            "gone",
-            contained,
-            Shuffle(
-                emitted=inclusion.CONTAINED,
-                by=["larger_id"],
-                order=["role"],
-                work=inclusion.find_gone,
-                schema=inclusion.GONE,
-            ),
-        )
+        gone = engine.group("gone", contained, inclusion.FIND_GONE)
         paired = engine.concat(
             self._pair(engine, claims, gone), engine.map(claims, inclusion.note_done, inclusion.PAIRED)
         )
@@ -117,19 +106,7 @@ class ContainmentLayer(Layer):
     def _claim(self, engine: Engine[Rows], documents: Rows) -> Rows:
         """Return CLAIMS of SETS."""
         settings = self.settings
-        shared = engine.group(
-            "shared",
-            documents,
-            Shuffle(
-                emit=inclusion.list_shingles,
-                emitted=inclusion.HELD,
-                by=["shingle"],
-                order=["doc_id"],
-                work=inclusion.count_holders,
-                schema=inclusion.SHARED,
-                repeated=True,
-            ),
-        )
+        shared = engine.group("shared", documents, inclusion.COUNT_HOLDERS)
         keys = ordered(engine.id_type)
         ranked = rank_documents(engine, engine.select(documents, *keys.names), keys, self.choice.rules)
         prefixes = engine.group(
@@ -171,17 +148,7 @@ class ContainmentLayer(Layer):
                 schema=inclusion.LEFT,
             ),
         )
-        return engine.group(
-            "paired",
-            left,
-            Shuffle(
-                emitted=inclusion.LEFT,
-                by=["shingle"],
-                order=["place"],
-                work=inclusion.pair,
-                schema=inclusion.PAIRED,
-            ),
-        )
+        return engine.group("paired", left, inclusion.PAIR)
 
     def _ask(self, engine: Engine[Rows], name: str, rows: Rows, emit: Work) -> Rows:
         """Return ASKED of rows that `emit` makes PAIRED of."""
@@ -230,18 +197,7 @@ class ContainmentLayer(Layer):
     def _elect(self, engine: Engine[Rows], documents: Rows, asked: Rows, compared: Rows, edges: Rows) -> Found[Rows]:
         """Choose who goes."""
         *_, compared_schema = inclusion.name_schemas(engine.id_type)
-        binned = engine.group(
-            "bins",
-            compared,
-            Shuffle(
-                emit=inclusion.bin_pairs,
-                emitted=inclusion.BINNED,
-                by=["bin"],
-                order=["pairs"],
-                work=partial(add_groups, by=["bin"], sums=["pairs"], firsts=[]),
-                schema=inclusion.BINNED,
-            ),
-        )
+        binned = engine.group("bins", compared, inclusion.BIN_PAIRS)
         links = engine.map(edges, inclusion.to_links, inclusion.LINKS)
         components = engine.connect("components", links, engine.measure(links)["rows"])
         connected = engine.join(edges, components, "doc_id")
@@ -261,17 +217,7 @@ class ContainmentLayer(Layer):
         removals = spare(engine, elected, self.choice.per_source)
         missing = engine.map(asked, inclusion.select_missing, inclusion.MISSING)
         gone = engine.map(removals, inclusion.note_gone, inclusion.MISSING)
-        left = engine.group(
-            "uncompared",
-            engine.concat(missing, gone),
-            Shuffle(
-                emitted=inclusion.MISSING,
-                by=["doc_id"],
-                order=["missed"],
-                work=inclusion.take_left,
-                schema=inclusion.MISSING,
-            ),
-        )
+        left = engine.group("uncompared", engine.concat(missing, gone), inclusion.TAKE_LEFT)
         bins = [0] * BINS
         for row in engine.collect(binned).to_pylist():
             bins[row["bin"]] = row["pairs"]

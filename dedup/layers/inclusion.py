@@ -1,16 +1,17 @@
 """Work of the layer of containment on batches of documents, of their shingles and of pairs."""
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dedup.engine.engine import Batches
+from dedup.engine.engine import Batches, Shuffle
 from dedup.kernels import Flags, Hashes, Integers
 from dedup.kernels.election import RANKED
 from dedup.kernels.runs.bounds import mark_firsts, rank
-from dedup.kernels.runs.counting import count_groups
+from dedup.kernels.runs.counting import add_groups, count_groups
 from dedup.kernels.runs.groups import bound_groups, drop_repeated, join_groups
 from dedup.kernels.sets import containment
 from dedup.kernels.sets.jaccard import bin_similarities, count_shared
@@ -94,6 +95,18 @@ def count_holders(batches: Batches) -> Batches:
     for batch, [counts] in count_groups(distinct, ["shingle"], ["doc_id"], [MOST_HOLDERS]):
         rows = pa.RecordBatch.from_arrays([*batch.columns, pa.array(counts)], schema=SHARED)
         yield rows.filter(pa.array(counts > 1))
+
+
+COUNT_HOLDERS = Shuffle(
+    emit=list_shingles,
+    emitted=HELD,
+    by=("shingle",),
+    order=("doc_id",),
+    work=count_holders,
+    schema=SHARED,
+    repeated=True,
+)
+"""SETS -> SHARED."""
 
 
 def note_ranks(batches: Batches) -> Batches:
@@ -183,6 +196,10 @@ def find_gone(batches: Batches) -> Batches:
         yield pa.RecordBatch.from_arrays([batch["doc_id"].filter(pa.array(follows))], schema=GONE)
 
 
+FIND_GONE = Shuffle(emitted=CONTAINED, by=("larger_id",), order=("role",), work=find_gone, schema=GONE)
+"""CONTAINED -> GONE."""
+
+
 def note_out(batches: Batches) -> Batches:
     """GONE -> OPEN."""
     for batch in batches:
@@ -237,6 +254,10 @@ def pair(batches: Batches) -> Batches:
             held = batch.slice(int(bound_groups(batch, ["shingle"])[-2]))
             held = held.filter(pc.equal(held["is_open"], 1))
             held = held.set_column(3, "seeks", pa.array(np.zeros(held.num_rows, dtype=np.int64)))
+
+
+PAIR = Shuffle(emitted=LEFT, by=("shingle",), order=("place",), work=pair, schema=PAIRED)
+"""LEFT -> PAIRED."""
 
 
 def name_both(batches: Batches) -> Batches:
@@ -344,6 +365,17 @@ def bin_pairs(batches: Batches) -> Batches:
         yield pa.RecordBatch.from_arrays([pa.array(bins), pa.array(counts)], schema=BINNED)
 
 
+BIN_PAIRS = Shuffle(
+    emit=bin_pairs,
+    emitted=BINNED,
+    by=("bin",),
+    order=("pairs",),
+    work=partial(add_groups, by=("bin",), sums=("pairs",), firsts=()),
+    schema=BINNED,
+)
+"""Pairs compared -> how many there are in each bin of containment."""
+
+
 def select_missing(batches: Batches) -> Batches:
     """Take the documents that were not compared with all that may contain them."""
     for batch in batches:
@@ -361,3 +393,7 @@ def take_left(batches: Batches) -> Batches:
     """Take the documents that are not gone."""
     for batch in drop_repeated(batches, ["doc_id"]):
         yield batch.filter(pc.greater(batch["missed"], 0))
+
+
+TAKE_LEFT = Shuffle(emitted=MISSING, by=("doc_id",), order=("missed",), work=take_left, schema=MISSING)
+"""MISSING of all documents -> that of those that stay."""
