@@ -117,7 +117,7 @@ def search_files(
         if spark is None and cores > 1:
             for part in parts:
                 for layer in load_layers(config):
-                    layer.warm(set_up(layer.name, part, config, context, clock))
+                    layer.warm(set_up(layer.name, part, context, clock))
         engine = MemoryEngine(
             workers=workers,
             splits=splits,

@@ -12,7 +12,7 @@ from dedup.files.profile_filter import Condition, ProfileFilter, number_profiles
 from dedup.kernels.text.tokenizer import Tokenizer
 from dedup.layers.layer import NothingToSearchError
 from dedup.report.profiles import Profiled
-from dedup.run.layers import list_conditions
+from dedup.run.layers import list_conditions, list_places
 from dedup.settings.contract import load_tokenizer
 from dedup.settings.hashspec import HashSpec
 from dedup.settings.options import Config
@@ -34,6 +34,8 @@ class Part:
     config: Config
     tokenizer: Tokenizer
     spec: HashSpec
+    places: Mapping[str, Sequence[int]]
+    """Places of the columns of each layer among those that are read along, by its name."""
     chosen: ProfileFilter | None = None
     """None where all documents are meant."""
 
@@ -45,13 +47,14 @@ class Part:
 
 def list_parts(config: Config) -> list[Part]:
     """Return the profiles with their settings, or all documents as one part where there are none."""
-    conditions = list_conditions(config)
+    conditions, places = list_conditions(config), list_places(config)
     parts = []
     for number, (name, own) in enumerate(config.by_profile.items()):
         tokenizer = load_tokenizer(own)
         chosen = ProfileFilter(conditions, number) if conditions else None
         named = name if conditions else ""
-        parts.append(Part(name=named, config=own, tokenizer=tokenizer, spec=HashSpec.of(own, tokenizer), chosen=chosen))
+        spec = HashSpec.of(own, tokenizer)
+        parts.append(Part(name=named, config=own, tokenizer=tokenizer, spec=spec, places=places, chosen=chosen))
     return parts
 
 

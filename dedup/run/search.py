@@ -9,7 +9,7 @@ from dedup.engine.engine import Engine, Rows, read_histogram
 from dedup.layers.chain import Chain
 from dedup.layers.layer import Context, NothingToSearchError, Setup, Stages
 from dedup.run.clock import Clock
-from dedup.run.layers import list_places, load_layers
+from dedup.run.layers import load_layers
 from dedup.run.profiles import PROFILES, Part, choose_parts, scan
 from dedup.settings.options import Config
 from dedup.tables import arrow
@@ -35,7 +35,7 @@ def search(
     """Run the layers of the settings, for each profile by itself."""
     if not config.profile:
         [part] = parts
-        chain, near = _search(engine, part, config, context, clock)
+        chain, near = _search(engine, part, context, clock)
         assert chain.documents is not None
         counts = {} if near is None else {part.name: near}
         return Searched(chain=chain, documents=chain.documents, near=counts, by_profile={})
@@ -47,7 +47,7 @@ def search(
     for part in choose_parts(parts, read_histogram(tally, PROFILES)):
         assert part.chosen is not None
         own, stages = engine.choose(part.chosen, part.prefix), clock.of(part.prefix)
-        chains[part.name], near = _search(own, part, config, context, stages)
+        chains[part.name], near = _search(own, part, context, stages)
         if near is not None:
             nears[part.name] = near
     register = engine.select(documents, *arrow.register(engine.id_type).names)
@@ -59,14 +59,12 @@ def search(
     )
 
 
-def _search(
-    engine: Engine[Rows], part: Part, config: Config, context: Context, clock: Clock
-) -> tuple[Chain[Rows], Near | None]:
+def _search(engine: Engine[Rows], part: Part, context: Context, clock: Clock) -> tuple[Chain[Rows], Near | None]:
     """Run the layers one after another."""
     chain: Chain[Rows] = Chain(engine=engine)
     near: Near | None = None
-    for layer in load_layers(config):
-        own = layer.make(set_up(layer.name, part, config, context, clock))
+    for layer in load_layers(part.config):
+        own = layer.make(set_up(layer.name, part, context, clock))
         rest = chain.rest(own.name)
         try:
             with nullcontext() if own.has_stages else clock.time(own.name):
@@ -81,19 +79,13 @@ def _search(
     return chain, near
 
 
-def set_up(layer: str, part: Part, config: Config, context: Context, stages: Stages) -> Setup:
-    """Return what a layer is made of for a part of the documents.
-
-    Parameters
-    ----------
-    config
-        Settings of all documents, which say what is read of each.
-    """
+def set_up(layer: str, part: Part, context: Context, stages: Stages) -> Setup:
+    """Return what a layer is made of for a part of the documents."""
     return Setup(
         config=part.config,
         tokenizer=part.tokenizer,
         spec=part.spec,
-        places=list_places(config)[layer],
+        places=part.places[layer],
         context=context,
         stages=stages,
     )
