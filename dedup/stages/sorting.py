@@ -40,22 +40,21 @@ def shuffle_rows(rows: DataFrame, shuffle: Shuffle, expected: float | None, core
     emit, emitted = shuffle.emit, shuffle.emitted
     given = rows.select(*emitted.names) if emit is None else rows
     of_numbers = all(field.type == pa.int64() for field in emitted)
-    count = int(rows.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)
-    if expected is not None:
-        row_bytes = 8 * len(emitted) if of_numbers else MEMBER_BYTES
-        count = tasks(row_bytes * expected, BAND_BYTES, cores)
+    row_bytes = 8 * len(emitted) if of_numbers else MEMBER_BYTES
+    count = None if expected is None else tasks(row_bytes * expected, BAND_BYTES, cores)
     if of_numbers:
         return _shuffle_blocks(given, shuffle, count)
     sent = given if emit is None else given.mapInArrow(emit, from_arrow_schema(emitted))
-    brought = sent.repartition(*shuffle.by) if expected is None else sent.repartition(count, *shuffle.by)
+    brought = _bring(sent, shuffle.by, count)
     if shuffle.in_order:
         brought = brought.sortWithinPartitions(*shuffle.by, *shuffle.order)
     return brought.mapInArrow(shuffle.work, from_arrow_schema(shuffle.schema))
 
 
-def _shuffle_blocks(rows: DataFrame, shuffle: Shuffle, count: int) -> DataFrame:
+def _shuffle_blocks(rows: DataFrame, shuffle: Shuffle, partitions: int | None) -> DataFrame:
     """Do so with rows of int64 columns, in blocks."""
     emit, work, emitted = shuffle.emit, shuffle.work, shuffle.emitted
+    count = partitions or int(rows.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)
     targets = routes(count)
     keys = [emitted.get_field_index(name) for name in (*shuffle.by, *shuffle.order)]
     groups = keys[: len(shuffle.by)]
@@ -71,8 +70,13 @@ def _shuffle_blocks(rows: DataFrame, shuffle: Shuffle, count: int) -> DataFrame:
         blocks = (np.frombuffer(cell.as_buffer(), dtype="<i8").reshape(len(emitted), -1) for cell in cells)
         return work(_write(put_in_order(blocks, keys) if shuffle.in_order else blocks, emitted))
 
-    sent = rows.mapInArrow(send, from_arrow_schema(SENT)).repartition(count, "target")
+    sent = _bring(rows.mapInArrow(send, from_arrow_schema(SENT)), ["target"], partitions)
     return sent.mapInArrow(receive, from_arrow_schema(shuffle.schema))
+
+
+def _bring(rows: DataFrame, keys: Sequence[str], partitions: int | None) -> DataFrame:
+    """Shuffle rows by keys; Spark, where the number of partitions is its own, makes fewer of few rows."""
+    return rows.repartition(*keys) if partitions is None else rows.repartition(partitions, *keys)
 
 
 def put_in_order(blocks: Iterable[Integers], keys: Sequence[int], held_bytes: int = HELD_BYTES) -> Iterator[Integers]:
