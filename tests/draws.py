@@ -52,7 +52,8 @@ PIECES = (
 )
 FAULTS = ("must add up to", "must be the", "did the input change", "must not change")
 """Parts of messages that here tell of a fault of the program."""
-EMPTY = ("", None, " ", "\n\n", "...!", "\u200b", "\u0301", "\0", "- - -", "\ufeff")
+TOKENLESS = ("", None, " ", "\n\n", "...!", "- - -")
+EMPTY = (*TOKENLESS, "\u200b", "\u0301", "\0", "\ufeff")
 SITES = ("a", "b", "", None, "ü\n<b>", "\x1b[31m")
 URLS = (
     *("https://example.org/a", "http://example.org/a?utm_source=x", "https://example.org/b#c", None, ""),
@@ -95,17 +96,18 @@ def draw_texts(chance: Random) -> list[str | None]:
     """Return the texts of a corpus."""
     count = chance.choice((0, 1, 2, 3, 8, 16, 16, 30, 30, 60))
     kind = chance.random()
+    empty = chance.choice((EMPTY, TOKENLESS))
     if kind < 0.07:
-        return chance.choices(EMPTY, k=count)
+        return chance.choices(empty, k=count)
     if kind < 0.14:
-        own = [" ".join(f"w{number}x{place}" for place in range(12)) for number in range(chance.choice((1, 24)))]
-        return [own[number % len(own)] for number in range(chance.choice((40, 300)))]
+        own = [" ".join(f"w{number}x{place}" for place in range(12)) for number in range(chance.choice((1, 24, 24)))]
+        return [own[number % len(own)] for number in range(chance.choice((40, 600, 600)))]
     bases = [chance.choices(VOCABULARY, k=chance.choice((1, 3, 12, 40, 150))) for _ in range(chance.randint(1, 5))]
     lines = [" ".join(chance.choices(VOCABULARY, k=chance.randint(1, 8))) for _ in range(3)]
     texts = [_draw_text(chance, bases, lines) for _ in range(count)]
     texts += chance.choices(texts, k=chance.choice((0, 0, 1, 5))) if texts else []
     if kind < 0.25:
-        texts = [*chance.choices(EMPTY, k=9), *texts]
+        texts = [*chance.choices(empty, k=9), *texts]
     else:
         chance.shuffle(texts)
     return texts
@@ -154,7 +156,7 @@ def draw_settings(chance: Random, *, is_text: bool) -> dict[str, Any]:  # noqa: 
         settings["input.id_column"] = "id"
     if named and chance.random() < 0.6:
         settings["input.source_column"] = "site"
-    layers = ["near"]
+    layers = chance.choice((["near"], ["exact", "near"]))
     if chance.random() < 0.6:
         layers = chance.sample([*LAYERS], chance.choice((1, 1, 2, 3, len(LAYERS))))
     settings["layers"] = layers if named else [each for each in layers if each != "url"] or ["near"]
