@@ -59,9 +59,10 @@ def emit_ranges(batches: Batches) -> Batches:
     for batch in batches:
         doc_ids, begins, ends, others, other_begins, times = (batch[name].to_numpy() for name in batch.schema.names)
         own = [doc_ids, np.where(times, PASSAGE, PIECE), begins, others, other_begins, ends - begins, times]
-        is_piece = times == 0
+        # Pieces of a word over and over have one place.
+        is_place = (times == 0) & mark_firsts(others, other_begins, ends - begins, times)
         there = [others, np.full_like(times, PLACE), other_begins, others, other_begins, ends - begins, times]
-        for columns in (own, [column[is_piece] for column in there]):
+        for columns in (own, [column[is_place] for column in there]):
             yield pa.RecordBatch.from_arrays(list(map(pa.array, columns)), schema=RANGES)
 
 

@@ -278,7 +278,8 @@ def _locate(text: str, size: int, starts: Integers, stops: Integers, words: Unic
     normalise = normaliser(words)
     for part in np.flatnonzero((np.diff(bounds) > 1) | (widths == 0)).tolist():
         widths[part] = len(normalise(text[bounds[part] : bounds[part + 1]]).encode())
-    of = np.repeat(np.arange(widths.size), widths)
+    # Of half the bytes of others, since there is one for each byte of the folded text.
+    of = np.repeat(np.arange(widths.size, dtype=np.int32), widths)
     if of.size != size:
         # No text is known of which this is so. Nothing in it could then be taken out.
         return np.zeros_like(starts), np.full_like(stops, points.size)
