@@ -116,7 +116,7 @@ def main(arguments: Sequence[str]) -> int:
         if stopped and is_published(options.output, begin):
             return 0
         return answer(error, stopped)
-    output = hide_secrets(options.output)
+    output = hide_secrets(options.output).rstrip("/")
     engine = report["engine"]
     if engine == "spark" and report["search"] == "process":
         engine = "spark, searched by its driver"

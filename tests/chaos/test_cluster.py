@@ -8,6 +8,7 @@ import tarfile
 import psutil
 import pytest
 
+from dedup.kernels.loops.compiler import DIGEST
 from dedup.run.session import ROOT
 from tests.chaos.conftest import STAGED, await_, finish, read, start
 
@@ -86,8 +87,12 @@ def test_the_archive_holds_what_executors_import_and_not_spark(master):
     assert {"numpy", "pyarrow", "scipy", "pandas", "xxhash", "numba", "jinja2", "prometheus_client"} <= packages, master
     # As compiled here, which executors would do anew for each run.
     sources = {path.stem: path.read_text("utf-8") for path in (ROOT / "dedup" / "kernels" / "loops").glob("*.py")}
-    loops = {f"{name}.{each}" for name, text in sources.items() for each in re.findall(r"@compiled\ndef (\w+)", text)}
-    assert "sets.shingle" in loops
+    loops = {
+        f"{name}.{each}_{DIGEST}"
+        for name, text in sources.items()
+        for each in re.findall(r"@compiled\ndef (\w+)", text)
+    }
+    assert f"sets.shingle_{DIGEST}" in loops
     assert {name.rsplit("/")[-1].split("-")[0] for name in names if name.endswith(".nbi")} == loops
     compiled = {re.sub(r"__pycache__/|\.cpython-\d+", "", name) for name in names if name.endswith(".pyc")}
     assert {"dedup/kernels/sets/lsh.pyc", "numpy/__init__.pyc", "pyarrow/compute.pyc"} <= compiled

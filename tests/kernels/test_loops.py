@@ -1,5 +1,9 @@
 """Each compiled loop and its oracle in NumPy give the same bits."""
 
+import os
+import shutil
+import subprocess
+import sys
 from itertools import pairwise
 
 import numpy as np
@@ -12,6 +16,7 @@ from dedup.kernels.runs.bounds import mark_firsts
 from dedup.kernels.sets import exact, filters, jaccard, lsh, minhash, shingles, templates
 from dedup.kernels.text import passages
 from dedup.kernels.text.unicode_words import UnicodeWords
+from dedup.run.session import ROOT
 from tests.kernels import oracles, ragged
 from tests.strategies import seeds
 
@@ -176,3 +181,29 @@ def test_runs_of_tokens_that_differ(random, values):
     loops.tokens.compare(tokens, widths, begins, begins + sizes, differs)
 
     assert same([differs], [oracles.differ(tokens, widths, begins, begins + sizes)])
+
+
+ROLL = """
+import numpy as np
+from dedup.kernels.loops.passages import roll
+
+hashes = np.zeros(3, dtype=np.uint64)
+roll(np.arange(3, dtype=np.uint64), np.array([0, 3]), 2, np.uint64(5), hashes)
+print(hashes)
+"""
+
+
+def test_a_loop_that_another_version_has_kept_is_compiled_anew(tmp_path):
+    shutil.copytree(ROOT / "dedup", tmp_path / "dedup", ignore=shutil.ignore_patterns("__pycache__"))
+    mix = tmp_path / "dedup" / "kernels" / "loops" / "hashing.py"
+    environment = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"}
+
+    def run():
+        return subprocess.check_output([sys.executable, "-c", ROLL], cwd=tmp_path, env=environment, text=True)
+
+    before = run()
+    assert list(mix.parent.glob("__pycache__/passages.roll*.nbc"))
+    assert run() == before
+    mix.write_text(mix.read_text("utf-8").replace("np.uint64(27)", "np.uint64(28)"), "utf-8")
+
+    assert run() != before
