@@ -15,8 +15,8 @@ from dedup.files.formats import records
 from dedup.files.storage import Storage
 from dedup.kernels.hashing import key_fingerprint
 from dedup.layers.near.layer import NearLayer
+from dedup.output import file_output
 from dedup.run import local, opening, start
-from dedup.run.fates import Fates
 from dedup.run.job import Job
 from dedup.run.local import run_in_memory
 from dedup.run.workspace import MARK
@@ -99,12 +99,13 @@ def test_of_equal_rows_one_stays_and_all_go_with_a_duplicate(corpus, deduplicate
 
 @pytest.mark.parametrize("lost", [0, -1])
 def test_rows_that_are_written_and_not_those_found_are_not_published(deduplicate, output, monkeypatch, lost):
-    by_file = Fates.by_file
+    edit = file_output._edit
 
-    def forget(fates, part):
-        return {file: np.delete(rows, lost) for file, rows in by_file(fates, part).items()}
+    def forget(batches, **kwargs):
+        for batch in edit(batches, **kwargs):
+            yield batch.take(pa.array(np.delete(np.arange(batch.num_rows), lost)))
 
-    monkeypatch.setattr(Fates, "by_file", forget)
+    monkeypatch.setattr(file_output, "_edit", forget)
     with pytest.raises(DedupError, match=r"must be the 4 and 2 documents found \(got 5 and 1\)"):
         deduplicate()
     assert not Path(output).exists()

@@ -35,28 +35,21 @@ REPORT = {
     "dedup.run.publication.to_metrics": "metrics.prom",
     "dedup.run.publication.to_html": "report.html",
 }
-FILES = {
-    "dedup.run.fates.Fates.count_sources": SOURCES,
-    "dedup.run.sinking.FileWriter.read_texts": TEXTS,
+OUTPUT = {
+    "dedup.output.result_tables.count_sources": SOURCES,
+    "dedup.output.result_tables.ResultTables._save_found_misses": NEAR_MISSES,
+    "dedup.output.file_output.FileOutput.read_texts": TEXTS,
 }
 NEAR = {
     "dedup.layers.near.layer.NearLayer._draw_uncompared": LOSS,
     "dedup.layers.near.layer.NearLayer._compare_labels": RECALL,
     "dedup.layers.near.layer.NearLayer._select_near_misses": NEAR_MISSES,
 }
-TASKS = {
-    "dedup.run.spreading.SpreadWriter._read_texts": TEXTS,
-    "dedup.run.writing.TableWriter._write_near_misses": NEAR_MISSES,
-}
-SPARK = {
-    "dedup.run.pipeline.count_survival": SOURCES,
-    "dedup.run.pipeline._read_sample": "the sample of tokens",
-}
+SPARK = {"dedup.run.pipeline._read_sample": "the sample of tokens"}
 GROWN = {"dedup.run.growing.remember": BASELINE, "dedup.run.grown._estimate_loss": LOSS}
 JOINED = {
     "dedup.stages.edges.collect_near_misses": NEAR_MISSES,
     "dedup.run.joining.remember": BASELINE,
-    "dedup.run.joining.count_survival": SOURCES,
     "dedup.run.pipeline._read_sample": "the sample of tokens",
     "dedup.stages.uncompared.draw": LOSS,
 }
@@ -127,7 +120,7 @@ def test_a_run_of_which_all_that_informs_fails_has_the_same_result(corpus, distu
     assert whole["planned"]
     assert whole["uncompared"]["lost_at_most"] < whole["pairs"]["uncompared"]
     caplog.clear()
-    works = REPORT | NEAR | (FILES if spark is None else SPARK | TASKS)
+    works = REPORT | NEAR | OUTPUT | ({} if spark is None else SPARK)
     disturb(works)
 
     report = deduplicate(corpus, "less", spark, baseline=f"{corpus}/whole")
@@ -150,7 +143,7 @@ def test_a_batch_of_which_all_that_informs_fails_is_added_all_the_same(corpus, d
         side.add("first", corpus / "first.parquet")
     sides[0].add("batch", corpus / "in.parquet")
     caplog.clear()
-    works = REPORT | (FILES | GROWN if spark is None else TASKS | JOINED)
+    works = REPORT | OUTPUT | (GROWN if spark is None else JOINED)
     works.pop("dedup.report.build.hold_against")
     disturb(works)
 

@@ -13,13 +13,13 @@ from pyspark.sql import types as T
 from dedup.errors import DataError, FinishedError, StorageError
 from dedup.files.storage import Storage as FileStorage
 from dedup.files.storage import find_result
+from dedup.output.spark_tasks import save
 from dedup.run.corpus import guess_format, read_corpus
 from dedup.run.job import Job
 from dedup.run.pipeline import run
 from dedup.run.storage import Storage
 from dedup.run.tables import Tables
 from dedup.run.workspace import MARK, Workspace
-from dedup.run.writing import save
 from dedup.settings.files import load_config
 from dedup.stages.table import count_rows
 from tests.damage import flip

@@ -196,8 +196,14 @@ class Engine(Protocol[Rows]):
     def map(self, rows: Rows, work: Work, schema: pa.Schema, *, name: str = "") -> Rows:
         """Return what the work makes of rows, wherever each stands; with a name it is kept, and has a tally."""
 
-    def select(self, rows: Rows, *columns: str) -> Rows:
-        """Return rows with these columns alone, so that no others are brought to what is done with them."""
+    def select(self, rows: Rows, *columns: str, **renamed: str) -> Rows:
+        """Return rows with these columns alone, so that no others are brought to what is done with them.
+
+        Those of `renamed` come last, each under the name before its own.
+        """
+
+    def expect(self, rows: Rows, count: int) -> Rows:
+        """Return rows of which there are about so many, by which an engine plans joins."""
 
     def concat(self, *tables: Rows) -> Rows:
         """Return the rows of tables of one schema."""

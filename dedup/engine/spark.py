@@ -158,13 +158,15 @@ class SparkEngine:
     def join(
         self, rows: DataFrame, others: DataFrame, on: str, *, key: str = "doc_id", how: How = "inner"
     ) -> DataFrame:
-        """See `Engine.join`; few others go to every executor."""
+        """See `Engine.join`; the fewer rows go to every executor, if they are few."""
         named = others.withColumnRenamed(key, on)
         if how in {"semi", "anti"}:
             named, how_of_spark = named.select(on), f"left_{how}"
         else:
             how_of_spark = how
-        few = _read_rows(others)
+        own, few = _read_rows(rows), _read_rows(others)
+        if how == "inner" and own is not None and fits_broadcast(own) and (few is None or own < few):
+            return F.broadcast(rows).join(named, on=on)
         return rows.join(
             F.broadcast(named) if few is not None and fits_broadcast(few) else named, on=on, how=how_of_spark
         )
@@ -220,19 +222,29 @@ class SparkEngine:
             name, schema, lambda counters: rows.mapInArrow(_count(counters, work), from_arrow_schema(schema))
         )
 
-    def select(self, rows: DataFrame, *columns: str) -> DataFrame:
+    def select(self, rows: DataFrame, *columns: str, **renamed: str) -> DataFrame:
         """See `Engine.select`."""
-        return rows.select(*columns)
+        return rows.select(*columns, *(F.col(column).alias(name) for name, column in renamed.items()))
+
+    def expect(self, rows: DataFrame, count: int) -> DataFrame:
+        """See `Engine.expect`."""
+        return _tell(rows, {"rows": count})
 
     def concat(self, *tables: DataFrame) -> DataFrame:
         """See `Engine.concat`."""
         first, *others = tables
         for table in others:
             first = first.unionByName(table)
-        return first
+        counts = [_read_rows(table) for table in tables]
+        known = [count for count in counts if count is not None]
+        # A union says of its columns what the first table does.
+        return _tell(first, {"rows": sum(known)} if len(known) == len(counts) else None)
 
     def parallelise(self, name: str, table: pa.Table) -> DataFrame:
         """See `Engine.parallelise`."""
+        if not table.num_rows:
+            none = self.known.documents.sparkSession.createDataFrame([], _to_spark(table.schema))
+            return self.expect(none, 0)
         return self._keep(name, table.schema, lambda _: self.known.documents.sparkSession.createDataFrame(table))
 
     def measure(self, rows: DataFrame, *columns: str) -> Mapping[str, int]:
@@ -274,9 +286,14 @@ class SparkEngine:
             dict,
             summed={key: f"int({expression})" for key, expression in summed.items()},
         )
-        first, *others = table.frame.columns
-        told = json.dumps({"emitted": 0, **table.counts, **(tally or {})})
-        return table.frame.select(F.col(first).alias(first, metadata={TALLY: told}), *others)
+        return _tell(table.frame, {"emitted": 0, **table.counts, **(tally or {})})
+
+
+def _tell(rows: DataFrame, tally: Mapping[str, Any] | None) -> DataFrame:
+    """Return rows with what is known of them, or with nothing that was known of others."""
+    first, *others = rows.columns
+    told = {} if tally is None else {TALLY: json.dumps(tally)}
+    return rows.select(F.col(first).alias(first, metadata=told), *others)
 
 
 def _to_spark(schema: pa.Schema) -> T.StructType:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -12,30 +12,6 @@ from dedup.kernels import Floats, Hashes, Integers
 from dedup.kernels.election import ElectionPolicy
 from dedup.kernels.sets.templates import choose_cap
 from dedup.tables.counts import Bucketed, Collapsed, Connected, Elected, Lost, Paired, Verified
-
-
-class Register(NamedTuple):
-    """The n rows of the input, without their texts."""
-
-    files: Integers
-    rows: Integers
-    doc_ids: Integers
-    ids: pa.Array
-    text_bytes: Integers
-    sources: pa.Array
-    merged: pa.Array
-
-    @classmethod
-    def of(cls, table: pa.Table) -> Self:
-        """Return the columns of REGISTER that the output needs."""
-        files, rows, doc_ids, sizes = (table[name].to_numpy() for name in ("file", "row", "doc_id", "text_bytes"))
-        ids, sources, merged = (_join(table[name]) for name in ("id", "source", "merged"))
-        return cls(files.astype(np.int64), rows, doc_ids, ids, sizes, sources, merged)
-
-
-def _join(column: pa.ChunkedArray) -> pa.Array:
-    joined = column.combine_chunks()
-    return joined.combine_chunks() if isinstance(joined, pa.ChunkedArray) else joined
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

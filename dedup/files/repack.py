@@ -10,7 +10,7 @@ import pyarrow as pa
 from dedup.errors import SchemaError
 from dedup.files.delete_spans import Cuts, Spans, delete_from_rows
 from dedup.files.formats.columnar import take_rows
-from dedup.files.formats.format import NO_ROWS, FileCounts, FilePart, Format, Rows
+from dedup.files.formats.format import NO_ROWS, FileCounts, FilePart, Format, Rows, Write
 from dedup.files.listing import COMPRESSIONS
 from dedup.files.source import FileSource
 from dedup.files.splits import Split
@@ -59,22 +59,26 @@ def repack(
     path: str,
     format: Format,  # noqa: A002 - as the setting is called
     schema: pa.Schema,
+    removed_path: str | None = None,
+    rejected: Mapping[int, Rows] | None = None,
     cuts: Mapping[int, Cuts] | None = None,
 ) -> FileCounts:
-    """Write the rows of splits, except some, to one file; malformed records are left out.
+    """Write the rows of splits to one file, and removed rows to another; malformed records are left out.
 
     Parameters
     ----------
     removed
         Removed rows by file number; int64, ascending.
-    path
-        Path of the file, compressed by the ending of its name.
+    path, removed_path
+        Paths of the two files, compressed by the ending of their names; `removed_path` is None for none.
     format
         One of `list_creatable`.
     schema
         As from `common_schema`; columns that a file lacks are null.
+    rejected
+        Rows written to neither, as `removed`.
     cuts
-        Spans deleted from texts, by file number.
+        Spans deleted from texts of kept rows, by file number.
 
     Raises
     ------
@@ -83,7 +87,10 @@ def repack(
     """
     spans = {number: each.by_row() for number, each in (cuts or {}).items()}
     rows = (_read(source, part, spans.get(part.file, {}), schema) for split in splits for part in split.parts)
-    return _write(path, format, schema, itertools.chain.from_iterable(rows), removed)
+    every = itertools.chain.from_iterable(rows)
+    with ExitStack() as streams:
+        writes = [None if each is None else _create(each, format, schema, streams) for each in (path, removed_path)]
+        return _write(writes, every, removed, rejected or {})
 
 
 def _read(source: FileSource, part: FilePart, spans: Spans, schema: pa.Schema) -> Iterator[tuple[int, Rows, pa.Table]]:
@@ -101,6 +108,7 @@ def write_ids(
     *,
     path: str,
     format: Format,  # noqa: A002 - as the setting is called
+    rejected: Mapping[int, Rows] | None = None,
 ) -> FileCounts:
     """Write the ids of the rows of splits, except some, to one file; see `repack`."""
     schema = pa.schema([(source.columns.id or "id", source.id_type)])
@@ -109,7 +117,8 @@ def write_ids(
         (piece.file, piece.batch["row"].to_numpy(), pa.Table.from_arrays([piece.batch["id"]], schema=schema))
         for piece in pieces
     )
-    return _write(path, format, schema, rows, removed)
+    with ExitStack() as streams:
+        return _write([_create(path, format, schema, streams), None], rows, removed, rejected or {})
 
 
 def _conform(rows: pa.Table, schema: pa.Schema) -> pa.Table:
@@ -121,20 +130,27 @@ def _conform(rows: pa.Table, schema: pa.Schema) -> pa.Table:
 
 
 def _write(
-    path: str,
-    format: Format,  # noqa: A002 - as the setting is called
-    schema: pa.Schema,
+    writes: Sequence[Write | None],
     tables: Iterable[tuple[int, Rows, pa.Table]],
     removed: Mapping[int, Rows],
+    rejected: Mapping[int, Rows],
 ) -> FileCounts:
-    kept = gone = 0
-    with Storage().create(path) as output, ExitStack() as streams:
-        codec = COMPRESSIONS.get(path.rpartition(".")[2])
-        stream = output if codec is None else streams.enter_context(pa.CompressedOutputStream(output, codec))
-        write = streams.enter_context(format.create(stream, schema))
-        for file, numbers, rows in tables:
-            staying = np.flatnonzero(~np.isin(numbers, removed.get(file, NO_ROWS)))
-            if len(staying):
-                write(take_rows(rows, staying))
-            kept, gone = kept + len(staying), gone + len(numbers) - len(staying)
-    return FileCounts(kept=kept, removed=gone)
+    """Write the rows that stay by the first, and those removed by the second."""
+    counts = [0, 0]
+    for file, numbers, rows in tables:
+        is_removed = np.isin(numbers, removed.get(file, NO_ROWS))
+        is_there = ~np.isin(numbers, rejected.get(file, NO_ROWS))
+        for place, chosen in enumerate((~is_removed & is_there, is_removed & is_there)):
+            taken = np.flatnonzero(chosen)
+            counts[place] += len(taken)
+            if len(taken) and (write := writes[place]):
+                write(take_rows(rows, taken))
+    return FileCounts(kept=counts[0], removed=counts[1])
+
+
+def _create(path: str, format: Format, schema: pa.Schema, streams: ExitStack) -> Write:  # noqa: A002 - as above
+    """Return the writer of a new file, which ends with others."""
+    output = streams.enter_context(Storage().create(path))
+    codec = COMPRESSIONS.get(path.rpartition(".")[2])
+    stream = output if codec is None else streams.enter_context(pa.CompressedOutputStream(output, codec))
+    return streams.enter_context(format.create(stream, schema))

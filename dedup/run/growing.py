@@ -13,7 +13,6 @@ import pyarrow.compute as pc
 
 from dedup.engine.memory import MemoryEngine
 from dedup.engines import passes
-from dedup.engines.values import Register
 from dedup.engines.workers import Processes, open_beside
 from dedup.errors import ConfigError, DataError, SchemaError, StorageError
 from dedup.extras import check_extra
@@ -21,15 +20,17 @@ from dedup.files.listing import Listing
 from dedup.files.source import FileSource
 from dedup.files.splits import split_files
 from dedup.files.storage import Storage
-from dedup.files.systems import redact
-from dedup.informing import BASELINE, PLOTS, SOURCES, TEXTS
+from dedup.files.systems import absolute, redact
+from dedup.informing import BASELINE, PLOTS
 from dedup.kernels.text.tokenizer import Tokenizer
 from dedup.layers import NEAR
+from dedup.output.file_output import FileOutput
+from dedup.output.processes import MemoryTasks
+from dedup.output.row_decisions import Findings
 from dedup.report.build import Outcome
 from dedup.report.summary import FIGURES, Drawing, draw
 from dedup.run.arrivals import to_batch
 from dedup.run.clock import Clock
-from dedup.run.fates import Fates, Repeated
 from dedup.run.grown import to_changes, to_found, to_members, to_names, to_removals
 from dedup.run.job import Job
 from dedup.run.opening import SPLIT_BYTES, choose_cores, list_input, open_input
@@ -38,7 +39,6 @@ from dedup.run.publication import KEY_FILE, conclude, identify, read_baseline
 from dedup.run.reach import check_schemes
 from dedup.run.searching import KEPT, Searched, to_search
 from dedup.run.signing import Reading, Signatures, choose_signing
-from dedup.run.sinking import Explained, FileWriter
 from dedup.run.start import choose_engine, run_on_spark
 from dedup.run.workspace import Workspace, locate
 from dedup.settings.contract import load_tokenizer
@@ -160,8 +160,8 @@ def _run(job: Job, growth: Growth, storage: Storage, workspace: Workspace) -> di
     config, tables = job.config, Tables(growth.store)
     listing = list_input(job)
     source = open_input(config, listing)
-    writer = FileWriter(config=config, source=source, workspace=workspace, storage=storage)
-    writer.check()
+    output = FileOutput(config=config, source=source, folder=absolute(workspace.result))
+    output.check()
     tokenizer = load_tokenizer(config)
     spec = HashSpec.of(config, tokenizer)
     if tables.exists():
@@ -186,7 +186,7 @@ def _run(job: Job, growth: Growth, storage: Storage, workspace: Workspace) -> di
                 job,
                 growth,
                 workspace,
-                writer,
+                output,
                 reading=reading,
                 signed=signed,
                 grown=grown,
@@ -322,7 +322,7 @@ def _publish(
     job: Job,
     growth: Growth,
     workspace: Workspace,
-    writer: FileWriter,
+    output: FileOutput,
     *,
     reading: Reading,
     signed: Signatures,
@@ -343,41 +343,40 @@ def _publish(
     clock.note("edges", found.verified)
     clock.note("representatives", found.elected)
     clock.note("store", Stored(rows=grown.documents.num_rows))
-    register = Register.of(signed.to_register())
-    kept = members.filter(pc.equal(members["kind"], KEPT)).select(["doc_id", "component_id"])
-    repeated = Repeated(found.repeated["doc_id"].to_numpy(), NEAR, "identical", kept)
-    fates = Fates.of(register, to_removals(members), repeated)
-    named = to_names(grown, part)
-    writer.write_table("changes", to_changes(grown))
-    write = partial(
-        writer.write,
-        inform=clock.inform,
-        register=register,
-        fates=fates,
-        explained=Explained(searched.list_edges(), found.near_misses, None),
-        cuts={},
-        rejected=reading.engine.known.rejected,
-        named=named,
+    removals, repeated = to_removals(members), found.repeated
+    findings = Findings(
+        documents=signed.to_register(),
+        steps=[searched.to_step()],
+        removals=removals,
+        repeated=repeated if repeated.num_rows else None,
+        copies=(NEAR, "identical"),
+        kept=members.filter(pc.equal(members["kind"], KEPT)),
+        edges=searched.list_edges(),
+        near_misses=found.near_misses,
+        pairs=found.verified.rows,
+        named=to_names(grown, part),
+        shown=found.elected.shown,
     )
+    tasks = MemoryTasks(engine=reading.engine, folder=output.folder)
+    tasks.save("changes", to_changes(grown))
     counts, writing, sample = searched.count(None), grown.writing, signed.list_sample()
-    removed = {doc_id for doc_id, _ in sample}.intersection(part.doc_ids[fates.places].tolist())
-    baseline = read_baseline(writer.storage, job.baseline) or clock.inform(
+    removed = {doc_id for doc_id, _ in sample}.intersection(removals["doc_id"].to_pylist())
+    baseline = read_baseline(Storage(), job.baseline) or clock.inform(
         BASELINE, remember, writing.tables, writing.snapshot.state, growth, config
     )
     drawing = plotting.submit(draw, config, counts, sample, removed, baseline)
-    written = clock("output", write, reading.engine.workers, reading.engine.splits)
+    write = partial(output.write, inform=clock.inform, stage=contextlib.nullcontext)
+    written = clock("output", write, reading.engine, tasks, findings)
     drawn = clock.inform(PLOTS, drawing.result) or Drawing()
     check_unchanged(job, listing)
-    own = set(part.doc_ids.tolist()) if found.elected.shown else set()
     outcome = Outcome(
         layers=[searched.to_step()],
         near=counts,
-        written=written,
+        written=written.counts,
         stages=clock.report(),
         token_ranks=drawn.token_ranks,
-        texts=clock.inform(TEXTS, writer.read_texts, register, [each for each in found.elected.shown if each in own])
-        or {},
-        survival_by_source=clock.inform(SOURCES, fates.count_sources, register) if config.input.source_column else None,
+        texts=written.texts,
+        survival_by_source=written.sources,
         signature_bytes=signed.nbytes,
         baseline=baseline,
         engine="memory",

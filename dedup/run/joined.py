@@ -7,24 +7,27 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from dedup.layers import NEAR
-from dedup.run.applied import Applied
+from dedup.output.row_decisions import Findings
 from dedup.stages import edges, identical
-from dedup.stages.placement import fits_broadcast
+from dedup.stages.placement import BROADCAST_ROWS
 from dedup.stages.table import Keep, Table, count_rows
 from dedup.store.joins.adding import Grown
 from dedup.store.joins.signing import Read
 from dedup.store.schemas import NO_SET
 from dedup.tables import schemas
-from dedup.tables.counts import Collapsed, Connected, Elected, Near
+from dedup.tables.counts import Collapsed, Connected, Elected, Layered, Near
 
 KEPT = "kept"
+MANY = BROADCAST_ROWS + 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Told:
     """A batch as the output applies it."""
 
-    applied: Applied
+    findings: Findings[DataFrame]
+    removals: DataFrame
+    """REMOVALS of these."""
     counts: Near
     changes: DataFrame
     """As `grown.to_changes`."""
@@ -40,34 +43,36 @@ def tell(keep: Keep, grown: Grown, read: Read, threshold: float) -> Told:
     found = _name_edges(grown, same)
     misses = _list_near_misses(grown, threshold)
     repeated = identical.select_repeated(read.shared.frame) if read.shared.counts.repeated else None
-    few = fits_broadcast(members.counts + grown.joined.found.counts)
+    # Near misses that were not collected are nobody knows how many.
+    pairs = members.counts + grown.joined.found.counts if grown.joined.near_misses is not None else MANY
     with ThreadPoolExecutor() as beside:
         naming = beside.submit(_name_ends, keep, grown, signed.frame, found.unionByName(misses))
         counts = _count(grown, read, gone, came=came, same=same, threshold=threshold, members=members.counts)
         named = naming.result()
-    applied = Applied(
-        documents=signed.frame,
-        rows=signed.counts.rows,
+    step = Layered(
+        layer=NEAR,
+        documents=signed.counts.rows,
         text_bytes=signed.counts.text_bytes,
-        layers=(NEAR,),
+        tokens=signed.counts.tokens,
+        removed=counts.elected.rows,
+    )
+    findings = Findings(
+        documents=signed.frame,
+        steps=[step],
         removals=gone,
         repeated=repeated,
         copies=(NEAR, "identical"),
-        members=members.frame.filter(F.col("kind") == KEPT).select("doc_id", "component_id"),
+        kept=members.frame.filter(F.col("kind") == KEPT),
         edges=found,
-        spans=None,
-        cuts=None,
-        few=few and grown.joined.near_misses is not None,
-        few_edges=few and grown.joined.near_misses is not None,
-        removes=bool(members.counts) or repeated is not None,
         near_misses=misses,
+        pairs=pairs,
         named=named,
-        examples=counts.elected.shown,
+        shown=counts.elected.shown,
     )
     told = verdicts.frame.filter(F.col("was_kept").isNotNull())
     renamed = told.drop("component_id").withColumnsRenamed({"kept": "is_kept", "component": "component_id"})
     changes = renamed.select("id", "batch", "was_kept", "is_kept", "would_be_kept", "component_id")
-    return Told(applied=applied, counts=counts, changes=changes)
+    return Told(findings=findings, removals=gone, counts=counts, changes=changes)
 
 
 def _keep_members(keep: Keep, grown: Grown, signed: DataFrame, came: DataFrame) -> Table[int]:

@@ -12,10 +12,11 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from dedup.display import size
+from dedup.engine.spark import SparkEngine
 from dedup.errors import ConfigError
 from dedup.files.storage import Storage as FileStorage
-from dedup.informing import BASELINE, PLOTS, SOURCES
-from dedup.layers import NEAR
+from dedup.informing import BASELINE, PLOTS
+from dedup.output.spark_tasks import save_counted
 from dedup.report.build import Outcome
 from dedup.report.summary import Drawing, draw
 from dedup.run.clock import Clock
@@ -23,15 +24,15 @@ from dedup.run.growing import Growth, add_alone, begin, count_known, remember, t
 from dedup.run.job import Job
 from dedup.run.joined import tell
 from dedup.run.opening import estimate_need, fits_driver, list_input
-from dedup.run.pipeline import Given, count_survival, open_files, read_sample, run
+from dedup.run.pipeline import Given, open_files, read_sample, run
 from dedup.run.publication import conclude, identify, read_baseline
 from dedup.run.reach import find_obstacle_beside
 from dedup.run.storage import Storage
 from dedup.run.tables import Tables as Kept
 from dedup.run.workspace import Workspace
-from dedup.run.writing import TableWriter
 from dedup.settings.contract import load_tokenizer
 from dedup.settings.hashspec import HashSpec
+from dedup.settings.options import Config
 from dedup.stages.components import Connecting
 from dedup.stages.placement import sample_share
 from dedup.stages.signatures import select_sample
@@ -42,7 +43,7 @@ from dedup.store.joins.signing import Read, Signer
 from dedup.store.joins.step import name_under
 from dedup.store.state import State, create, read_state
 from dedup.store.tables import Tables
-from dedup.tables.counts import Layered, Stored
+from dedup.tables.counts import Stored
 
 LOG = logging.getLogger("dedup")
 
@@ -129,6 +130,19 @@ def _run(growth: Growth, spark: SparkSession, job: Job, storage: Storage, worksp
     return try_until_first(growth, tables, arrival.content, bring=bring, publish=publish, start_over=start_over)
 
 
+def _make_engine(batch: _Batch, config: Config, workspace: Workspace) -> SparkEngine:
+    """Return the engine of the documents of a batch."""
+    engine = SparkEngine(
+        corpus=batch.read.corpus,
+        keep=batch.keep,
+        id_column=batch.given.id_column,
+        connecting=Connecting(config.components.engine, workspace.checkpoints),
+        cores=batch.read.signed.frame.sparkSession.sparkContext.defaultParallelism,
+    )
+    engine.known.note(batch.read.signed.frame, batch.read.renamed, None)
+    return engine
+
+
 def _publish(
     job: Job, batch: _Batch, workspace: Workspace, clock: Clock, *, is_added: bool, finish: Callable[[], object]
 ) -> dict[str, Any]:
@@ -140,8 +154,7 @@ def _publish(
         False where the store has it.
     """
     config, given, grown, signed = job.config, batch.given, batch.grown, batch.read.signed
-    writing, spark, writer = grown.writing, grown.step.reader.spark, given.spread
-    assert writer is not None, "a batch is of files"
+    writing, spark = grown.writing, grown.step.reader.spark
     with ThreadPoolExecutor() as beside:
         storing = beside.submit(grown.write) if is_added else None
         with clock.time("representatives"):
@@ -153,39 +166,29 @@ def _publish(
     clock.note("sets", Stored(rows=grown.step.numbered.fresh.counts))
     clock.note("edges", counts.verified)
     clock.note("representatives", counts.elected)
-    tables = TableWriter(workspace=workspace, clock=clock)
     baseline = read_baseline(FileStorage(), job.baseline) or clock.inform(
         BASELINE, remember, writing.tables, writing.snapshot.state, batch.growth, config
     )
 
     def draw_plots() -> Drawing:
-        sample, removed = read_sample(clock, select_sample(signed.frame), told.applied.removals)
+        sample, removed = read_sample(clock, select_sample(signed.frame), told.removals)
         return draw(config, counts, sample, removed, baseline)
 
     with ThreadPoolExecutor() as beside:
         drawing = beside.submit(draw_plots)
-        changes = beside.submit(tables.write, "changes", told.changes)
-        written = clock("output", replace(writer, keep=batch.keep).write, told.applied)
-        survival = clock.inform(SOURCES, count_survival, config, told.applied)
+        changes = beside.submit(save_counted, told.changes, f"{workspace.result}/changes")
+        written = clock("output", given.write, _make_engine(batch, config, workspace), told.findings)
         drawn = clock.inform(PLOTS, drawing.result) or Drawing()
         changes.result()
     given.check_unchanged()
     outcome = Outcome(
-        layers=[
-            Layered(
-                layer=NEAR,
-                documents=signed.counts.rows,
-                text_bytes=signed.counts.text_bytes,
-                tokens=signed.counts.tokens,
-                removed=counts.elected.rows,
-            )
-        ],
+        layers=told.findings.steps,
         near=counts,
         written=written.counts,
         stages=clock.report(),
         token_ranks=drawn.token_ranks,
         texts=written.texts,
-        survival_by_source=survival,
+        survival_by_source=written.sources,
         signature_bytes=workspace.table_bytes("signatures") - signed.counts.sample_bytes,
         baseline=baseline,
         engine="spark",

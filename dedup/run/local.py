@@ -2,46 +2,42 @@
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from functools import partial
 from typing import Any, NamedTuple
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from dedup.engine.memory import MemoryEngine
 from dedup.engines.machine import free_bytes
-from dedup.engines.values import Register
 from dedup.engines.workers import Open, Processes, count_cores, open_beside
 from dedup.errors import ConfigError, DataError, SchemaError
 from dedup.files.listing import Listing
 from dedup.files.source import FileSource
 from dedup.files.splits import split_files
 from dedup.files.storage import Storage
-from dedup.informing import PLOTS, SOURCES, TEXTS, Inform
+from dedup.files.systems import absolute
+from dedup.informing import PLOTS
 from dedup.kernels.sets.identical import find_repeated
-from dedup.layers.chain import Chain
 from dedup.layers.layer import Context
-from dedup.layers.spans import write_spans
+from dedup.output.file_output import FileOutput
+from dedup.output.processes import MemoryTasks
 from dedup.report.build import Outcome
 from dedup.report.profiles import unite
 from dedup.report.summary import FIGURES, Drawing, draw
 from dedup.run.clock import Clock
-from dedup.run.fates import Fates, Repeated
 from dedup.run.job import Job
 from dedup.run.layers import load_layers, name_repeated
 from dedup.run.opening import choose_cores, choose_split_bytes, list_input, open_input
 from dedup.run.overlap import check_apart
 from dedup.run.pairs import read_pairs
-from dedup.run.profiles import PROFILE, Part, list_parts, tell_parts
+from dedup.run.profiles import Part, list_parts, tell_parts
 from dedup.run.publication import conclude, identify, read_baseline
-from dedup.run.search import Searched, search, set_up
-from dedup.run.sinking import Explained, FileWriter
+from dedup.run.search import search, set_up
 from dedup.run.workspace import Workspace, locate
 from dedup.settings.keeping import needs_spark
 from dedup.settings.options import Config
-from dedup.tables import arrow
-from dedup.tables.counts import Near, Written
+from dedup.tables.counts import Near
 
 HELD_SHARE = 4
 """Part of the free memory that shingle sets may take, as a divisor: well compressed text can be a hundred times as
@@ -94,8 +90,8 @@ def search_files(
     if needs_spark(config.keep.order):
         raise ConfigError('keep.order: an entry "sql:..." needs engine = "spark" (got engine = "memory")')
     source = open_input(config, listing)
-    writer = FileWriter(config=config, source=source, workspace=workspace, storage=Storage())
-    writer.check()
+    output = FileOutput(config=config, source=source, folder=absolute(workspace.result))
+    output.check()
     labels = _read_labels(config, source)
     parts = list_parts(config)
     spec = parts[-1].spec
@@ -126,36 +122,28 @@ def search_files(
             threads=cores,
         )
         found = search(engine, parts, config, context, clock)
-        register = Register.of(found.documents)
-        removals = found.chain.removals
-        if removals is None:
-            removals = arrow.removals(source.id_type).empty_table()
-        fates = Fates.of(register, removals, _find_repeated(config, engine, found.chain))
-        counts = unite([*found.near.values()])
+        counts, removals = unite([*found.near.values()]), found.chain.removals
         sample = list_sample(found.chain.sample)
-        removed = {doc_id for doc_id, _ in sample}.intersection(removals["doc_id"].to_pylist())
+        gone = () if removals is None else removals["doc_id"].to_pylist()
+        removed = {doc_id for doc_id, _ in sample}.intersection(gone)
+        findings = found.to_findings(config, _find_repeated(config, engine))
+        tasks = MemoryTasks(engine=engine, folder=output.folder)
         # What the report shows takes a second, in which this process only waits for the workers.
         drawing = plotting.submit(draw, config, counts, sample, removed, baseline)
-        with ThreadPoolExecutor(1) as beside:
-            reading = beside.submit(writer.read_texts, register, counts.elected.shown if found.near else ())
-            written = clock("output", partial(_write, writer, found, register, fates, clock.inform))
-            drawn = clock.inform(PLOTS, drawing.result) or Drawing()
-            texts = clock.inform(TEXTS, reading.result) or {}
+        write = partial(output.write, inform=clock.inform, stage=nullcontext)
+        written = clock("output", write, engine, tasks, findings)
+        drawn = clock.inform(PLOTS, drawing.result) or Drawing()
         if list_input(job).fingerprint != listing.fingerprint:
             raise DataError("--input: must not change while the job reads it (it did): repeat the command")
         outcome = Outcome(
             layers=found.chain.steps,
             near=counts,
-            profiles=tell_parts(
-                parts, found.by_profile, found.near, _count_removals(found, fates) if config.profile else {}
-            ),
-            written=written,
+            profiles=tell_parts(parts, found.by_profile, found.near, written.by_profile),
+            written=written.counts,
             stages=clock.report(),
             token_ranks=drawn.token_ranks,
-            texts=texts,
-            survival_by_source=clock.inform(SOURCES, fates.count_sources, register)
-            if config.input.source_column
-            else None,
+            texts=written.texts,
+            survival_by_source=written.sources,
             signature_bytes=count_signature_bytes(parts, found.near),
             baseline=baseline,
             engine="memory" if spark is None else "spark",
@@ -181,45 +169,12 @@ def count_signature_bytes(parts: Sequence[Part], near: Mapping[str, Near]) -> in
     return sum(counts.signed.rows * specs[name].bands * (specs[name].rows + KEY_BYTES) for name, counts in near.items())
 
 
-def _count_removals(found: Searched[pa.Table], fates: Fates) -> dict[tuple[int, str], int]:
-    """Return the documents removed by the number of their profile and the layer."""
-    profiles = found.documents[PROFILE].take(pa.array(fates.places))
-    counted = pa.table({PROFILE: profiles, "layer": fates.removals["layer"]}).group_by([PROFILE, "layer"])
-    rows = counted.aggregate([([], "count_all")]).to_pylist()
-    return {(row[PROFILE], row["layer"]): row["count_all"] for row in rows}
-
-
-def _find_repeated(config: Config, engine: MemoryEngine, chain: Chain[pa.Table]) -> Repeated:
-    """Return the rows of equal content that go, if a layer is for them."""
-    doc_ids, members = np.empty(0, np.int64), arrow.removals(engine.id_type).empty_table()
-    layer, kind = name_repeated(config)
-    if layer:
-        doc_ids = find_repeated(engine.known.documents["doc_id"].to_numpy())[0]
-    return Repeated(doc_ids, layer, kind, members if chain.kept is None else chain.kept)
-
-
-def _write(writer: FileWriter, found: Searched[pa.Table], register: Register, fates: Fates, inform: Inform) -> Written:
-    """Write what was found, and the tables that explain it."""
-    chain = found.chain
-    engine = chain.engine
-    assert isinstance(engine, MemoryEngine)
-    assert chain.documents is not None
-    spans = of_text = None
-    if chain.spans is not None:
-        spans = write_spans(engine, chain.spans)
-        of_text = chain.spans.filter(pc.equal(chain.spans["effect"], "cut"))
-    none = arrow.EDGES.empty_table()
-    edges, near_misses = (none if each is None else each for each in (chain.edges, chain.near_misses))
-    return writer.write(
-        engine.workers,
-        engine.splits,
-        inform=inform,
-        register=register,
-        fates=fates,
-        explained=Explained(edges, near_misses, spans),
-        cuts=engine.without(None, of_text, "output").left.cuts,
-        rejected=engine.known.rejected,
-    )
+def _find_repeated(config: Config, engine: MemoryEngine) -> pa.Table | None:
+    """Return the ids of rows of equal content, if a layer is for them."""
+    if not name_repeated(config)[0]:
+        return None
+    doc_ids, _ = find_repeated(engine.known.documents["doc_id"].to_numpy())
+    return pa.table({"doc_id": doc_ids}) if doc_ids.size else None
 
 
 def _read_labels(config: Config, source: FileSource) -> pa.Table | None:

@@ -13,7 +13,6 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
-from pyspark.sql.pandas.types import from_arrow_schema
 
 from dedup.engine.spark import SparkEngine
 from dedup.errors import AlertError, CapacityError, DataError, DedupError, SchemaError, StorageError
@@ -21,14 +20,17 @@ from dedup.files.listing import Listing
 from dedup.files.splits import split_files
 from dedup.files.storage import Storage as FileStorage
 from dedup.files.systems import absolute, is_local
-from dedup.informing import PLOTS, SOURCES
+from dedup.informing import PLOTS
 from dedup.layers.chain import Chain
 from dedup.layers.layer import Context
-from dedup.layers.spans import write_spans
+from dedup.output.file_output import FileOutput
+from dedup.output.result_tables import WrittenOutput
+from dedup.output.row_decisions import Findings
+from dedup.output.row_output import RowOutput
+from dedup.output.spark_tasks import SparkTasks
 from dedup.report.build import Outcome
 from dedup.report.profiles import unite
 from dedup.report.summary import Drawing, draw
-from dedup.run.applied import Applied
 from dedup.run.catalog import CatalogTables
 from dedup.run.clock import Clock
 from dedup.run.corpus import fingerprint
@@ -36,30 +38,25 @@ from dedup.run.faults import recognise
 from dedup.run.input import list_roots, load_table, read_input, take_table
 from dedup.run.job import Job
 from dedup.run.labels import read_labels
-from dedup.run.layers import list_noted, name_repeated
+from dedup.run.layers import list_noted
 from dedup.run.local import Spark, count_signature_bytes, list_sample, search_files
 from dedup.run.opening import SPLIT_BYTES, assume, estimate_need, fits_driver, list_input, open_input
 from dedup.run.overlap import check_apart
-from dedup.run.profiles import PROFILE, list_parts, tell_parts
+from dedup.run.profiles import list_parts, tell_parts
 from dedup.run.publication import conclude, identify, read_baseline
 from dedup.run.reach import find_obstacle_beside, is_on_disk
-from dedup.run.search import Searched, search
+from dedup.run.search import search
 from dedup.run.session import find_heap
-from dedup.run.sinking import FileWriter
-from dedup.run.spreading import SpreadWriter
 from dedup.run.storage import Storage
 from dedup.run.tables import Tables
 from dedup.run.workspace import Workspace, locate
-from dedup.run.writing import Result, RowWriter, TableWriter, list_copies
 from dedup.settings.keeping import list_columns, needs_spark
 from dedup.settings.options import Config
-from dedup.stages import documents, output
+from dedup.stages import documents
 from dedup.stages.components import Connecting
 from dedup.stages.documents import Corpus
 from dedup.stages.files import WAVES, Files
-from dedup.stages.placement import fits_broadcast
 from dedup.stages.tasks import Tasks
-from dedup.tables import arrow
 from dedup.tables.counts import Near
 
 LOG = logging.getLogger("dedup")
@@ -178,24 +175,22 @@ def _search(
     context = Context(size=given.size, labels=labels)
     found = search(engine, parts, config, context, clock)
     counts = unite([*found.near.values()])
-    applied = _apply(found, engine, config, counts)
+    findings = found.to_findings(config, engine.known.repeated)
     with ThreadPoolExecutor() as beside:
         # The drawing takes as long as the writing of a small corpus, and another core.
         drawing = beside.submit(_draw, clock, config, counts, found.chain, baseline)
-        written = clock("output", given.write, applied)
-        survival = clock.inform(SOURCES, count_survival, config, applied)
-        removed = count_removals(found.documents, list_gone(applied)) if config.profile else {}
+        written = clock("output", given.write, engine, findings)
         drawn = clock.inform(PLOTS, drawing.result) or Drawing()
     given.check_unchanged()
     outcome = Outcome(
         layers=found.chain.steps,
         near=counts,
-        profiles=tell_parts(parts, found.by_profile, found.near, removed),
+        profiles=tell_parts(parts, found.by_profile, found.near, written.by_profile),
         written=written.counts,
         stages=clock.report(),
         token_ranks=drawn.token_ranks,
         texts=written.texts,
-        survival_by_source=survival,
+        survival_by_source=written.sources,
         signature_bytes=count_signature_bytes(parts, found.near),
         baseline=baseline,
         engine="spark",
@@ -207,66 +202,6 @@ def _search(
     )
     commit = partial(tables.commit, workspace) if tables is not None else None
     return conclude(job, workspace, outcome, drawn, inform=clock.inform, first=commit)
-
-
-def _apply(found: Searched[DataFrame], engine: SparkEngine, config: Config, counts: Near) -> Applied:
-    """Return what the output applies."""
-    chain, register = found.chain, engine.known.documents
-    copies = name_repeated(config)
-    none = register.sparkSession.createDataFrame([], from_arrow_schema(arrow.removals(engine.id_type)))
-    spans = cuts = None
-    if chain.spans is not None:
-        spans = write_spans(engine.without(None, None, "output"), chain.spans)
-        cuts = chain.spans.filter(F.col("effect") == "cut").select("doc_id", "begin", "end")
-    gone = sum(step.removed for step in chain.steps)
-    repeated = engine.known.repeated if copies[0] else None
-    pairs = max(counts.verified.compared, counts.verified.rows + counts.collapsed.rows) + gone
-    return Applied(
-        documents=register,
-        rows=chain.steps[0].documents,
-        text_bytes=chain.steps[0].text_bytes,
-        layers=config.layers,
-        removals=none if chain.removals is None else chain.removals,
-        repeated=repeated,
-        copies=copies,
-        members=(none if chain.kept is None else chain.kept).select("doc_id", "component_id"),
-        edges=chain.edges,
-        near_misses=chain.near_misses,
-        spans=spans,
-        cuts=cuts,
-        few=fits_broadcast(gone),
-        few_edges=fits_broadcast(pairs),
-        removes=bool(gone) or repeated is not None,
-        examples=counts.elected.shown,
-    )
-
-
-def count_removals(documents: DataFrame, removals: DataFrame) -> dict[tuple[int, str], int]:
-    """Return the documents removed by the number of their profile and the layer.
-
-    Parameters
-    ----------
-    documents
-        REGISTER with the number of the `profile`.
-    removals
-        REMOVALS, copies of equal rows among them.
-    """
-    profiles = documents.select("doc_id", PROFILE).distinct()
-    counted = removals.select("doc_id", "layer").join(profiles, on="doc_id", how="inner").groupBy(PROFILE, "layer")
-    return {(row[PROFILE], row["layer"]): row["count"] for row in counted.count().collect()}
-
-
-def count_survival(config: Config, applied: Applied) -> dict[str, dict[str, int]] | None:
-    """Count documents and those kept of each source; None where no column names it."""
-    if not config.input.source_column:
-        return None
-    return output.count_sources(applied.documents, list_gone(applied))
-
-
-def list_gone(applied: Applied) -> DataFrame:
-    """Return REMOVALS with the second and further of equal rows."""
-    copies = list_copies(applied)
-    return applied.removals if copies is None else applied.removals.unionByName(copies)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -282,11 +217,9 @@ class Given:
     fingerprint: str
     size: int
     """Bytes of all files."""
-    write: Callable[[Applied], Result]
+    write: Callable[[SparkEngine, Findings[DataFrame]], WrittenOutput]
     look: Callable[[], str]
     """Returns the fingerprint as it is now."""
-    spread: SpreadWriter | None = None
-    """What writes files; None where Spark does."""
 
     def check_unchanged(self) -> None:
         """Make sure that the files are those that were read.
@@ -327,17 +260,16 @@ def open_files(spark: SparkSession, job: Job, listing: Listing, workspace: Works
     """Return the input as files that the workers read themselves."""
     config, chosen = job.config, job.config.input
     source = open_input(config, listing)
-    files = FileWriter(config=config, source=source, workspace=workspace, storage=FileStorage())
-    files.check()
+    output = FileOutput(config=config, source=source, folder=absolute(workspace.result))
+    output.check()
     tasks = WAVES * spark.sparkContext.defaultParallelism
     splits = split_files(listing, min(max(listing.size // tasks, SPLIT_BYTES), MOST_SPLIT_BYTES))
     corpus = Files(spark=spark, source=source, splits=splits)
-    writer = SpreadWriter(
-        files=files,
-        tables=TableWriter(workspace=workspace, clock=clock),
-        corpus=corpus,
-        keep=Tables(spark, workspace),
-    )
+
+    def write(engine: SparkEngine, found: Findings[DataFrame]) -> WrittenOutput:
+        tasks = SparkTasks(corpus=corpus, keep=engine.keep, folder=workspace.result)
+        return output.write(engine, tasks, found, inform=clock.inform, stage=partial(clock.group, "output"))
+
     return Given(
         corpus=corpus,
         reader="files",
@@ -345,9 +277,8 @@ def open_files(spark: SparkSession, job: Job, listing: Listing, workspace: Works
         id_column=chosen.id_column or listing.format.id_column,
         fingerprint=listing.fingerprint,
         size=listing.size,
-        write=writer.write,
+        write=write,
         look=lambda: list_input(job).fingerprint,
-        spread=writer,
     )
 
 
@@ -378,8 +309,17 @@ def _open_rows(
     )
     if tables is not None:
         tables.check_columns(read.corpus.rows.schema)
-    writer = RowWriter(config=config, read=read, tables=TableWriter(workspace=workspace, clock=clock))
-    writer.check()
+    output = RowOutput(
+        config=config,
+        rows=read.corpus.rows,
+        rejected=read.corpus.rejected,
+        read_format=read.format,
+        id_column=read.id_column,
+        folder=workspace.result,
+        parts=workspace.parts,
+        move_part=workspace.move_part,
+    )
+    output.check()
     return Given(
         corpus=documents.Rows(documents=rows, order=list_columns(config.keep.order), noted=list_noted(config)),
         reader="spark",
@@ -387,7 +327,7 @@ def _open_rows(
         id_column=read.id_column,
         fingerprint=read.corpus.fingerprint,
         size=read.corpus.size,
-        write=writer.write,
+        write=partial(output.write, inform=clock.inform, stage=partial(clock.group, "output")),
         look=(lambda: read.corpus.fingerprint) if job.table is not None else look,
     )
 

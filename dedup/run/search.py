@@ -8,8 +8,10 @@ from typing import Generic
 from dedup.engine.engine import Engine, Rows, read_histogram
 from dedup.layers.chain import Chain
 from dedup.layers.layer import Context, NothingToSearchError, Setup, Stages
+from dedup.output.row_decisions import Findings
+from dedup.report.profiles import unite
 from dedup.run.clock import Clock
-from dedup.run.layers import load_layers
+from dedup.run.layers import load_layers, name_repeated
 from dedup.run.profiles import PROFILES, Part, choose_parts, scan
 from dedup.settings.options import Config
 from dedup.tables import arrow
@@ -27,6 +29,31 @@ class Searched(Generic[Rows]):
     """Counts of the layer near by profile; none where it did not run."""
     by_profile: Mapping[str, Sequence[Layered]]
     """The counts of the layers of each profile that has documents."""
+
+    def to_findings(self, config: Config, repeated: Rows | None) -> Findings[Rows]:
+        """Return it as the output applies it.
+
+        Parameters
+        ----------
+        repeated
+            Ids of equal rows; None where there are none.
+        """
+        chain, counts = self.chain, unite([*self.near.values()])
+        gone = sum(step.removed for step in chain.steps)
+        return Findings(
+            documents=self.documents,
+            steps=chain.steps,
+            removals=chain.removals,
+            repeated=repeated,
+            copies=name_repeated(config),
+            kept=chain.kept,
+            edges=chain.edges,
+            near_misses=chain.near_misses,
+            spans=chain.spans,
+            pairs=max(counts.verified.compared, counts.verified.rows + counts.collapsed.rows) + gone,
+            shown=counts.elected.shown if self.near else (),
+            has_profiles=bool(config.profile),
+        )
 
 
 def search(

@@ -176,12 +176,6 @@ _ARROW_REJECTED = pa.schema(
 )
 
 
-def gather(rows: DataFrame, key: str, columns: dict[str, str]) -> DataFrame:
-    """Return one row for each key, with the values of these columns as lists of one order."""
-    lists = [F.collect_list(F.col(column)).alias(name) for name, column in columns.items()]
-    return rows.groupBy(key).agg(*lists)
-
-
 def spread(rows: DataFrame, key: str, count: int) -> DataFrame:
     """Bring the keys from 0 to `count - 1` to tasks, as many to each."""
     cores = rows.sparkSession.sparkContext.defaultParallelism

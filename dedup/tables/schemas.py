@@ -135,24 +135,6 @@ PLACE = ("split", "file", "row")
 """Columns of the place of a document in files."""
 
 
-def fates(id_type: T.DataType) -> T.StructType:
-    """Return the schema of FATES: rows of files to remove; see `removals` for the other columns."""
-    return (
-        T.StructType()
-        .add("doc_id", T.LongType())
-        .add("id", id_type)
-        .add("split", T.IntegerType())
-        .add("file", T.IntegerType())
-        .add("row", T.LongType())
-        .add("text_bytes", T.LongType())
-        .add("layer", T.StringType())
-        .add("kind", T.StringType())
-        .add("representative_id", id_type)
-        .add("component_id", id_type)  # the user's id of one of its component, the same for all
-        .add("jaccard", T.DoubleType())
-    )
-
-
 SPANS = (
     T.StructType()
     .add("doc_id", T.LongType())

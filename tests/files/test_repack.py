@@ -13,7 +13,7 @@ from dedup.files.formats import load_format
 from dedup.files.listing import list_files
 from dedup.files.repack import common_schema, group, repack, write_ids
 from dedup.files.source import open_source
-from dedup.files.splits import Part, Split, split_files
+from dedup.files.splits import FilePart, Split, split_files
 from tests.files.test_sink import load
 from tests.files.test_source import COUNT, NAMES, TEXTS, place
 
@@ -73,7 +73,7 @@ def test_output_files_share_the_rows_in_their_order(tmp_path, count):
 
 def test_groups_of_nothing_are_empty():
     assert group([], 2) == [[], []]
-    assert group([Split(parts=(Part(file=0, size=0),))], 1) == [[Split(parts=(Part(file=0, size=0),))]]
+    assert group([Split(parts=(FilePart(file=0, size=0),))], 1) == [[Split(parts=(FilePart(file=0, size=0),))]]
 
 
 def test_files_of_unlike_columns_are_one_table(tmp_path):

@@ -11,7 +11,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-import dedup.run.spreading
 from dedup.cli import explain as explain_cli
 from dedup.engine.engine import Shuffle, describe
 from dedup.errors import ConfigError
@@ -222,7 +221,7 @@ def test_an_interrupted_run_goes_on_where_it_stopped(spark, tmp_path, monkeypatc
         raise RuntimeError("pulled the plug")
 
     with monkeypatch.context() as patch:
-        patch.setattr(dedup.run.spreading, "find_fates", fail)
+        patch.setattr("dedup.output.file_output.decide", fail)
         with pytest.raises(RuntimeError, match="pulled"):
             run(spark, job)
     # Nothing is searched again.

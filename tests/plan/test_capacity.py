@@ -34,7 +34,7 @@ STAGES = {
     "members": "representatives",
     "possible": "uncompared",
     "distant": "representatives",
-    "fates": "output",
+    "output_decisions": "output",
 }
 """Of tables that are not named as their stage."""
 TOLERANCE = 0.2

@@ -8,19 +8,9 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from dedup.errors import SchemaError
-from dedup.stages.output import (
-    ANNOTATIONS,
-    NOTED_LENGTH,
-    annotate,
-    cut_texts,
-    list_copies,
-    mark,
-    name_edges,
-    note_texts,
-    read_notes,
-)
-from dedup.tables import schemas
-from tests.stages import make_signatures, rows
+from dedup.output.file_output import NOTED_LENGTH, NOTES
+from dedup.output.row_output import ANNOTATED, check_free, cut_texts, decide_rows, note_texts, read_notes
+from tests.stages import rows
 
 ODD = [
     "z",
@@ -46,35 +36,35 @@ def make_corpus(spark, ids, names=("id", "text")):
     return spark.createDataFrame(values, schema).repartition(3)
 
 
-def make_removals(spark, *fates):
-    """Return REMOVALS of (doc_id, representative_id, component_id, kind, jaccard); ids are document ids."""
-    table = [(doc_id, doc_id, "near", kind, kept, place, jaccard) for doc_id, kept, place, kind, jaccard in fates]
-    return spark.createDataFrame(table, schemas.removals(T.LongType()))
+def make_decisions(spark, *gone):
+    """Return DECISIONS of (doc_id, representative_id, component_id, kind, jaccard, number)."""
+    columns = "doc_id long, representative_id long, component_id long, kind string, jaccard double, number long"
+    return spark.createDataFrame(list(gone), columns)
 
 
-def make_members(spark, kind, *documents):
-    """Return MEMBERS of (doc_id, id, representative_id, component_id, kind, jaccard)."""
-    whole = [(*each[:2], None, *each[2:4], None, *each[4:], *[None] * 5) for each in documents]
-    return spark.createDataFrame(whole, schemas.members(kind))
+def make_repeated(spark, *doc_ids):
+    return spark.createDataFrame([(each,) for each in doc_ids], "doc_id long")
 
 
-def make_repeated(spark, copies):
-    return spark.createDataFrame(list(copies.items()), schemas.REPEATED)
-
-
-def parts(corpus, *tables, broadcast=True):
+def parts(corpus, decisions, repeated, *, broadcast=True):
     """Return the rows that are kept and those that are removed."""
-    found, name = mark(corpus, F.col("id"), *tables, broadcast=broadcast)
+    found, [name] = decide_rows(corpus, F.col("id"), decisions, repeated, NOTES[:1], broadcast=broadcast)
     assert found.columns == [*corpus.columns, name]
     assert found.drop(name).schema == corpus.schema
     every = rows(found)
-    return [[row[:-1] for row in every if row[-1] == removed] for removed in (False, True)]
+    return [[row[:-1] for row in every if row[-1] == kept] for kept in (True, False)]
+
+
+def annotate(corpus, decisions, repeated):
+    found, names = decide_rows(corpus, F.col("id"), decisions, repeated, NOTES, broadcast=True)
+    assert names == list(NOTES)
+    return found
 
 
 @pytest.mark.parametrize("broadcast", [True, False])
 def test_duplicates_are_removed_and_all_others_kept(spark, broadcast):
     corpus = make_corpus(spark, range(6))
-    duplicates = make_removals(spark, (1, 0, 0, "near", 0.9), (4, 0, 0, "near", 0.8))
+    duplicates = make_decisions(spark, (1, 0, 0, "near", 0.9, 1), (4, 0, 0, "near", 0.8, 1))
 
     kept, removed = parts(corpus, duplicates, None, broadcast=broadcast)
 
@@ -84,18 +74,16 @@ def test_duplicates_are_removed_and_all_others_kept(spark, broadcast):
 
 def test_every_column_is_kept_in_its_order_whatever_its_name(spark):
     corpus = make_corpus(spark, [1, 1, 2, 3], ODD)
-    duplicates, repeated = make_removals(spark, (2, 1, 1, "near", 0.9)), make_repeated(spark, {1: 2})
-    copies = make_removals(spark, (1, 1, 1, "identical", 1.0))
-    doc_id = F.col("id")
+    duplicate, copy = (2, 1, 1, "near", 0.9, 1), (1, 1, 1, "identical", 1.0, 2)
 
     every, place = rows(corpus), ODD.index("id")
 
-    for equal in (None, repeated):
-        kept, removed = parts(corpus, duplicates, equal)
+    for gone, equal in (([duplicate], None), ([duplicate, copy], make_repeated(spark, 1))):
+        kept, removed = parts(corpus, make_decisions(spark, *gone), equal)
         assert sorted(kept + removed, key=repr) == every
         assert {row[place] for row in kept} == {1, 3}
-    annotated = annotate(corpus, doc_id, duplicates, copies, repeated)
-    assert annotated.columns == [*ODD, *ANNOTATIONS]
+    annotated = annotate(corpus, make_decisions(spark, duplicate, copy), make_repeated(spark, 1))
+    assert annotated.columns == [*ODD, *NOTES]
     assert sorted((row[: len(ODD)] for row in rows(annotated)), key=repr) == every
 
 
@@ -105,20 +93,20 @@ def test_a_write_notes_the_texts_that_pass_by_kept_or_not(spark, equal, broadcas
     corpus = make_corpus(spark, ids, ("id", "a.b c")).withColumn(
         "a.b c", F.concat(F.repeat(F.lit("é"), NOTED_LENGTH + 100), "`a.b c`")
     )
-    duplicates, repeated = make_removals(spark, (1, 0, 0, "near", 0.9)), make_repeated(spark, {7: 2})
+    decisions = make_decisions(spark, (1, 0, 0, "near", 0.9, 1), *[(7, 7, 7, "identical", 1.0, 2)] * equal)
+    repeated = make_repeated(spark, 7) if equal else None
 
     def note(wanted):
         observation = Observation()
         return observation, note_texts(corpus, F.col("id"), wanted, "a.b c", observation)
 
     observation, noting = note([1, 2, 7, 99, *range(1000, 1020)])
-    marked, _ = mark(noting, F.col("id"), duplicates, repeated if equal else None, broadcast=broadcast)
+    marked, _ = decide_rows(noting, F.col("id"), decisions, repeated, NOTES[:1], broadcast=broadcast)
     assert len(rows(marked)) == len(ids)
     assert read_notes(observation) == dict.fromkeys((1, 2, 7), "é" * NOTED_LENGTH)
 
     observation, noting = note([1, 3])
-    annotated = annotate(noting, F.col("id"), duplicates, duplicates.limit(0), repeated if equal else None)
-    assert len(rows(annotated)) == len(ids)
+    assert len(rows(annotate(noting, decisions, repeated))) == len(ids)
     assert read_notes(observation).keys() == {1, 3}
 
 
@@ -133,9 +121,10 @@ def test_notes_hold_every_character_and_null(spark):
 
 
 def test_one_of_equal_rows_is_kept_unless_all_are_duplicates(spark):
-    corpus, repeated = make_corpus(spark, [1, 1, 1, 2, 2, 3]), make_repeated(spark, {1: 3, 2: 2})
+    corpus, repeated = make_corpus(spark, [1, 1, 1, 2, 2, 3]), make_repeated(spark, 1, 2)
+    decisions = make_decisions(spark, *[(2, 3, 2, "near", 0.9, 1)] * 2, *[(1, 1, 1, "identical", 1.0, 2)] * 2)
 
-    kept, removed = parts(corpus, make_removals(spark, (2, 3, 2, "near", 0.9)), repeated, broadcast=False)
+    kept, removed = parts(corpus, decisions, repeated, broadcast=False)
 
     assert kept == [(1, "text of 1"), (3, "text of 3")]
     assert removed == [(number, f"text of {number}") for number in (1, 1, 2, 2)]
@@ -143,11 +132,9 @@ def test_one_of_equal_rows_is_kept_unless_all_are_duplicates(spark):
 
 def test_annotations_say_what_became_of_each_row(spark):
     corpus = make_corpus(spark, range(4))
-    duplicates = make_removals(spark, (1, 0, 0, "near", 0.9), (3, 2, 2, "identical", 1.0))
+    duplicates = make_decisions(spark, (1, 0, 0, "near", 0.9, 1), (3, 2, 2, "identical", 1.0, 1))
 
-    found = rows(annotate(corpus, F.col("id"), duplicates, duplicates.limit(0), None))
-
-    assert found == [
+    assert rows(annotate(corpus, duplicates, None)) == [
         (0, "text of 0", True, None, None, None, None),
         (1, "text of 1", False, 0, 0, "near", 0.9),
         (2, "text of 2", True, None, None, None, None),
@@ -157,12 +144,9 @@ def test_annotations_say_what_became_of_each_row(spark):
 
 def test_annotations_of_equal_rows_tell_the_first_from_the_others(spark):
     corpus = make_corpus(spark, [1, 1, 1, 2, 2, 3])
-    first = make_removals(spark, (2, 3, 2, "near", 0.9))
-    copies = make_removals(spark, *[(1, 1, 1, "identical", 1.0)] * 2, (2, 3, 2, "near", 0.9))
+    decisions = make_decisions(spark, *[(2, 3, 2, "near", 0.9, 1)] * 2, *[(1, 1, 1, "identical", 1.0, 2)] * 2)
 
-    found = rows(annotate(corpus, F.col("id"), first, copies, make_repeated(spark, {1: 3, 2: 2})))
-
-    assert found == [
+    assert rows(annotate(corpus, decisions, make_repeated(spark, 1, 2))) == [
         *[(1, "text of 1", False, 1, 1, "identical", 1.0)] * 2,
         (1, "text of 1", True, None, None, None, None),
         *[(2, "text of 2", False, 3, 2, "near", 0.9)] * 2,
@@ -170,58 +154,13 @@ def test_annotations_of_equal_rows_tell_the_first_from_the_others(spark):
     ]
 
 
-@pytest.mark.parametrize("name", [*ANNOTATIONS, "DEDUP_Kept"])
+@pytest.mark.parametrize("name", [*NOTES, "DEDUP_Kept"])
 def test_an_input_with_a_column_of_an_annotation_is_refused(spark, name):
     corpus = make_corpus(spark, [1], ["id", name])
-    nobody = make_removals(spark)
 
     # To Spark, names that differ in case are one column.
     with pytest.raises(SchemaError, match=rf"(?i)annotate adds the column '{name}', which the input must not have"):
-        annotate(corpus, F.col("id"), nobody, nobody, None)
-
-
-def test_further_copies_share_the_fate_of_the_first(spark):
-    signatures = make_signatures(
-        spark,
-        [(doc_id, -doc_id, 1, 0, 0) for doc_id in (1, 1, 1, 2, 2, 3, 3, 4, 5, 5)],
-    )
-    # 1 resembles nobody, 3 is the representative of component 2, and 2 and 5 are duplicates there.
-    gone = [(2, -2, "near", "near", -3, -2, 0.9), (5, -5, "url", "url", None, -2, None)]
-    removals = spark.createDataFrame(gone, schemas.removals(T.LongType()))
-    members = spark.createDataFrame([(3, -2)], "doc_id long, component_id long")
-    repeated = make_repeated(spark, {1: 3, 2: 2, 3: 2, 5: 2})
-
-    copies = list_copies(repeated, signatures, removals, members, ("exact", "equal"))
-
-    assert copies.columns == schemas.removals(T.LongType()).names
-    assert rows(copies) == [
-        *[(1, -1, "exact", "equal", -1, -1, 1.0)] * 2,
-        (2, -2, "near", "near", -3, -2, 0.9),
-        (3, -3, "exact", "equal", -3, -2, 1.0),
-        (5, -5, "url", "url", None, -2, None),
-    ]
-
-
-@pytest.mark.parametrize("broadcast", [True, False])
-def test_edges_are_named_by_the_users_ids_the_lesser_first(spark, broadcast):
-    ids = spark.createDataFrame([(1, "9"), (2, "10"), (3, "é"), (4, "z")], "doc_id long, id string")
-    edges = spark.createDataFrame([(1, 2, 0.7), (2, 3, 0.6)], schemas.EDGES)
-
-    named = name_edges(edges, ids, broadcast=broadcast)
-
-    assert named.columns == ["left_id", "right_id", "jaccard"]
-    assert rows(named) == [("10", "9", 0.7), ("10", "é", 0.6)]
-
-
-@pytest.mark.parametrize("kind", [T.LongType(), T.ByteType()])
-def test_integer_ids_are_their_own_names(spark, kind):
-    ids = make_members(spark, kind, *[(each, each, -7, -7, "near", 0.9) for each in (-7, -5, 3, 9)])
-    edges = spark.createDataFrame([(-7, 3, 0.9), (-5, 9, 1.0)], schemas.EDGES)
-
-    named = name_edges(edges, ids.select("doc_id", "id"), broadcast=True)
-
-    assert rows(named) == [(-5, 9, 1.0), (-7, 3, 0.9)]
-    assert {named.schema[name].dataType for name in ("left_id", "right_id")} == {kind}
+        check_free(corpus, NOTES, ANNOTATED)
 
 
 @pytest.mark.parametrize("kind", ["string", "binary"])

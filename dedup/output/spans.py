@@ -14,12 +14,12 @@ from dedup.tables import arrow
 
 
 def write_spans(engine: Engine[Rows], spans: Rows) -> Rows:
-    """Return `arrow.spans_written`.
+    """Keep doc_id and the columns of `arrow.spans_written`.
 
     Parameters
     ----------
     engine
-        Of which no layer has taken anything.
+        Engine from which no layer has taken anything.
     spans
         SPANS with EFFECT, in characters of the whole texts.
     """
@@ -33,9 +33,9 @@ def write_spans(engine: Engine[Rows], spans: Rows) -> Rows:
         ),
         once=True,
     )
-    named = pa.schema([*arrow.spans_written(engine.id_type), ("kept_doc_id", pa.int64())])
+    written = pa.schema([("doc_id", pa.int64()), *arrow.spans_written(engine.id_type)])
+    named = written.append(pa.field("kept_doc_id", pa.int64()))
     texts = engine.fetch("spans_texts", whole, partial(_read_texts, schema=named), named, once=True)
-    written = arrow.spans_written(engine.id_type)
     return engine.name_documents("spans_named", texts, of="kept_doc_id", to="kept_id", schema=written)
 
 

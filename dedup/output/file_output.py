@@ -1,0 +1,402 @@
+"""DECISIONS -> files: those of the input without the rows that go, or others of the same rows.
+
+All that becomes of the rows of an output file, EDITS, comes to one call, which makes one pass over what is read.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+from typing import NamedTuple, Protocol, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from dedup.engine.engine import Batches, Engine, Rows
+from dedup.errors import ConfigError
+from dedup.files import repack, sink
+from dedup.files.delete_spans import Cuts
+from dedup.files.formats import load_format
+from dedup.files.formats.format import FileCounts, Format
+from dedup.files.source import FileSource
+from dedup.files.splits import Split
+from dedup.informing import TEXTS, Inform
+from dedup.kernels import Integers
+from dedup.kernels.runs.bounds import find_bounds
+from dedup.output.merging import check_merge, list_added, merge_values
+from dedup.output.result_tables import ResultTables, Save, WrittenOutput, WrittenRows
+from dedup.output.row_decisions import Findings, decide
+from dedup.output.spans import write_spans
+from dedup.output.text_cuts import LOST, place_cuts
+from dedup.settings.keeping import name_merged, parse_merge
+from dedup.settings.options import Config
+from dedup.tables import arrow
+
+NOTES = ("dedup_kept", "dedup_representative_id", "dedup_component_id", "dedup_kind", "dedup_jaccard")
+"""Columns of mode annotate."""
+NOTED_LENGTH = 4000
+"""Characters read of a text that the report shows."""
+EDITS = arrow.integers("unit", "file", "row", "role", "begin", "end")
+"""Rows of output files that change, and further columns, which rows gain; null where they are of another role."""
+REMOVED, REJECTED, CUT, NOTED = range(4)
+"""Roles: rows that go to a file of their own, and nowhere; spans that texts lose; rows that gain values."""
+
+
+class Unit(NamedTuple):
+    """Output file, or two: of the rows that stay and of those that go."""
+
+    splits: Sequence[int]
+    """Numbers of the splits with its rows; none where it is the like of a file of the input."""
+    size: int
+    """Bytes of the input, nearly."""
+
+
+class Handed(NamedTuple):
+    """Work of one call."""
+
+    number: int
+    """Number of the unit; that of the file whose like it is."""
+    splits: Sequence[Split]
+    edits: pa.Table
+    """EDITS of the unit, ascending by row."""
+
+
+WriteUnit: TypeAlias = Callable[[FileSource, Handed], FileCounts]
+"""Work that writes a unit; it goes to other processes."""
+
+
+class FileTasks(Protocol[Rows]):
+    """Workers that write files: processes of this machine, or tasks of Spark."""
+
+    @property
+    def splits(self) -> Sequence[Split]:
+        """Splits of the input."""
+
+    @property
+    def save(self) -> Save[Rows]:
+        """Writer of tables."""
+
+    def list_rejected(self) -> Rows | None:
+        """Return the malformed records, QUARANTINE with `number` of the file and `row`; None where there are none."""
+
+    def write(self, edits: Rows, units: Sequence[Unit], work: WriteUnit) -> Mapping[int, FileCounts]:
+        """Return what the work has written of each unit."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class FileOutput:
+    """Folders of the result of a run over files."""
+
+    config: Config
+    source: FileSource
+    folder: str
+    """The result's, by a path that serves workers in other folders too."""
+
+    def check(self) -> None:
+        """Refuse what cannot be written, before work is done.
+
+        Raises
+        ------
+        SchemaError
+            When the input has a column that mode annotate adds, or no columns at all.
+        ConfigError
+            When mode annotate is to change format or number of files.
+        """
+        check_merge(self.config, self.format or self.source.listing.format)
+        if self.config.keep.merge:
+            if self.format:
+                raise ConfigError("keep.merge: keeps the input's files (got another format or output.files)")
+            names = [name_merged(rule) for rule in parse_merge(self.config.keep.merge, "keep")]
+            sink.check_names(self.source, names, "keep.merge")
+        if self.annotates:
+            if self.format:
+                raise ConfigError(
+                    'output.mode: "annotate" keeps the input\'s files (got another format or output.files)'
+                )
+            sink.check_names(self.source, list(NOTES))
+
+    def write(
+        self,
+        engine: Engine[Rows],
+        tasks: FileTasks[Rows],
+        found: Findings[Rows],
+        *,
+        inform: Inform,
+        stage: Callable[[], AbstractContextManager[None]],
+    ) -> WrittenOutput:
+        """Apply what was found in one pass over the files, and write the tables that explain it.
+
+        Parameters
+        ----------
+        inform
+            Runs what no row depends on.
+        stage
+            Makes what a thread does known as work of the output.
+
+        Raises
+        ------
+        DedupError
+            When the rows kept and removed are not those of the input.
+        """
+        engine = engine.without(None, None, "output")
+        decisions, rejected = decide(engine, found), tasks.list_rejected()
+        spans = None if found.spans is None else write_spans(engine, found.spans)
+        tables = ResultTables(
+            engine=engine,
+            save=tasks.save,
+            inform=inform,
+            stage=stage,
+            found=found,
+            decisions=decisions,
+            spans=spans,
+            rejected=rejected,
+            has_sources=bool(self.config.input.source_column),
+        )
+
+        def read_texts() -> Mapping[int, str] | None:
+            with stage():
+                return inform(TEXTS, self.read_texts, engine, found)
+
+        with ThreadPoolExecutor(1) as beside:
+            texts = beside.submit(read_texts)
+            write = partial(self._write_rows, engine, tasks, found, decisions, spans=spans, rejected=rejected)
+            return tables.write(write, texts.result)
+
+    def _write_rows(
+        self,
+        engine: Engine[Rows],
+        tasks: FileTasks[Rows],
+        found: Findings[Rows],
+        decisions: Rows,
+        *,
+        spans: Rows | None,
+        rejected: Rows | None,
+    ) -> WrittenRows:
+        is_ids = self.config.output.mode == "ids"
+        cuts = None
+        if spans is not None and not is_ids and not self.annotates:
+            cuts = place_cuts(engine, found.documents, decisions, spans)
+        units, of_split = self._list_units(tasks.splits)
+        added = self._list_added()
+        schema = pa.schema([*EDITS, *added])
+
+        def edit(rows: Rows, role: int) -> Rows:
+            return engine.map(rows, partial(_edit, role=role, of_split=of_split, schema=schema), schema)
+
+        edits = [edit(decisions, NOTED if self.annotates else REMOVED)]
+        if cuts is not None:
+            edits.append(edit(cuts, CUT))
+        if self.config.keep.merge:
+            edits.append(edit(merge_values(engine, found.documents, decisions, self.config.keep.merge), NOTED))
+        if rejected is not None:
+            listed = engine.collect(engine.select(rejected, "number", "row"))
+            files = None if of_split is None else _find_units(tasks.splits, of_split)
+            edits.append(engine.parallelise("rejected_edits", _reject(listed, files, schema)))
+        gone = engine.tally(decisions)["rows"]
+        written = tasks.write(engine.concat(*edits), units, self._choose_work(is_clean=not gone))
+        unread = [number for number, each in written.items() if each.kept is None]
+        kept = sum(each.kept or 0 for each in written.values())
+        if unread:
+            copied = partial(_count_copied, files=np.array(unread))
+            rows = engine.map(engine.select(found.documents, "file"), copied, arrow.integers("copied"))
+            kept += engine.measure(rows, "copied")["copied"]
+        given = found.steps[0].text_bytes - engine.tally(decisions).get("text_bytes", 0)
+        lost = 0 if cuts is None else engine.tally(cuts).get(LOST, 0)
+        return WrittenRows(
+            kept=kept,
+            removed=None if is_ids else sum(each.removed for each in written.values()),
+            text_bytes_kept=None if is_ids else given - lost,
+        )
+
+    def _list_units(self, splits: Sequence[Split]) -> tuple[list[Unit], Integers | None]:
+        """Return the output files, and the one that each split goes to; None where they are the input's."""
+        if not self._packs:
+            return [Unit((), file.size) for file in self.source.listing.files], None
+        count = self.config.output.files or max(1, min(len(self.source.listing.files), len(splits)))
+        groups = repack.group(splits, count)
+        of_split = np.repeat(np.arange(len(groups)), [len(group) for group in groups])
+        units = [
+            Unit(np.flatnonzero(of_split == number).tolist(), sum(split.size for split in group))
+            for number, group in enumerate(groups)
+        ]
+        return units, of_split
+
+    def _list_added(self) -> pa.Schema:
+        """Return the columns that rows gain."""
+        if not self.annotates:
+            return list_added(self.config.keep.merge)
+        kinds = (pa.bool_(), self.source.id_type, self.source.id_type, pa.string(), pa.float64())
+        return pa.schema([*zip(NOTES, kinds, strict=True)])
+
+    def _choose_work(self, *, is_clean: bool) -> WriteUnit:
+        if not self._packs:
+            return partial(
+                write_like,
+                folder=self.folder,
+                added=self._list_added(),
+                annotates=self.annotates,
+                is_first_empty=is_clean,
+            )
+        first = self.source.listing.files[0]
+        ending = f".{first.path.rpartition('.')[2]}" if first.compression and self.kind.is_compressible else ""
+        schema = None if self.config.output.mode == "ids" else repack.common_schema(self.source)
+        ending = f"{self.kind.extensions[0]}{ending}"
+        return partial(pack, folder=self.folder, ending=ending, kind=self.kind, schema=schema)
+
+    def read_texts(self, engine: Engine[Rows], found: Findings[Rows]) -> dict[int, str]:
+        """Return how the texts begin that the report shows, by doc_id."""
+        if self.config.output.mode == "ids" or not found.shown:
+            return {}
+        places = engine.select(found.documents, "doc_id", "file", "row")
+        rows = engine.lookup(places, pa.array(found.shown, pa.int64())).to_pylist()
+        of_place = {(row["file"], row["row"]): row["doc_id"] for row in rows}
+        wanted = {file: np.array(sorted(row for of, row in of_place if of == file)) for file, _ in of_place}
+        texts: dict[int, str] = {}
+        # Every file once, however many examples it holds.
+        for piece in self.source.read(Split(parts=tuple(map(self.source.whole, sorted(wanted)))), wanted):
+            for row, text in zip(piece.batch["row"].to_pylist(), piece.batch["text"].to_pylist(), strict=True):
+                texts[of_place[piece.file, row]] = (text or "")[:NOTED_LENGTH]
+        return texts
+
+    @property
+    def annotates(self) -> bool:
+        """Whether all rows are written, with NOTES."""
+        return self.config.output.mode == "annotate"
+
+    @property
+    def format(self) -> Format | None:
+        """Format of files of their own; None where the input's files are mirrored."""
+        chosen = self.config.output
+        return self.kind if chosen.format != "input" or chosen.files else None
+
+    @property
+    def kind(self) -> Format:
+        """Format of files that are no mirrors: the input's where that can hold any rows, else parquet."""
+        chosen, own = self.config.output.format, self.source.listing.format
+        return load_format(chosen) if chosen != "input" else own if own.can_create else load_format("parquet")
+
+    @property
+    def _packs(self) -> bool:
+        return self.config.output.mode == "ids" or self.format is not None
+
+
+def write_like(
+    source: FileSource, handed: Handed, *, folder: str, added: pa.Schema, annotates: bool, is_first_empty: bool
+) -> FileCounts:
+    """Write the like of a file of the input, or two: of the rows that stay and of those that go.
+
+    Parameters
+    ----------
+    added
+        Columns that rows gain.
+    is_first_empty
+        Whether no row of the input goes, so that the first file has an empty like, which can at least be read.
+    """
+    roles, notes = _part(handed.edits), None
+    if added:
+        # Spark has names of its own for what lists hold.
+        noted = pa.schema([EDITS.field("row"), *added])
+        notes = roles[NOTED].select(noted.names).cast(noted)
+    rejected = roles[REJECTED]["row"].to_numpy()
+    if annotates:
+        assert notes is not None
+        return sink.annotate(source, handed.number, notes, folder=f"{folder}/annotated", rejected=rejected)
+    return sink.write(
+        source,
+        handed.number,
+        roles[REMOVED]["row"].to_numpy(),
+        kept_folder=f"{folder}/kept",
+        removed_folder=f"{folder}/removed",
+        rejected=rejected,
+        cuts=_to_cuts(roles[CUT]),
+        notes=notes,
+        with_empty=is_first_empty and handed.number == 0,
+    )
+
+
+def pack(
+    source: FileSource, handed: Handed, *, folder: str, ending: str, kind: Format, schema: pa.Schema | None
+) -> FileCounts:
+    """Write rows of several files into one, and those that go into another; without a schema the ids that stay."""
+    roles = _part(handed.edits)
+    removed, rejected = (
+        {file: rows["row"].to_numpy() for file, rows in _by_file(roles[role])} for role in (REMOVED, REJECTED)
+    )
+    kept, gone = (f"{folder}/{name}/part-{handed.number:05}.{ending}" for name in ("kept", "removed"))
+    if schema is None:
+        return repack.write_ids(source, handed.splits, removed, path=kept, format=kind, rejected=rejected)
+    return repack.repack(
+        source,
+        handed.splits,
+        removed,
+        path=kept,
+        removed_path=gone,
+        format=kind,
+        schema=schema,
+        rejected=rejected,
+        cuts={file: _to_cuts(rows) for file, rows in _by_file(roles[CUT])},
+    )
+
+
+def _part(edits: pa.Table) -> list[pa.Table]:
+    """Return the edits of each role; most files have none at all."""
+    if not edits.num_rows:
+        return [edits] * 4
+    roles = edits["role"].to_numpy()
+    return [edits.filter(pa.array(roles == role)) for role in (REMOVED, REJECTED, CUT, NOTED)]
+
+
+def _by_file(edits: pa.Table) -> Iterator[tuple[int, pa.Table]]:
+    """Yield the edits of each file, ascending by row."""
+    ordered = edits.sort_by([("file", "ascending"), ("row", "ascending")])
+    files = ordered["file"].to_numpy()
+    for begin, end in pairwise(find_bounds(files).tolist()):
+        yield int(files[begin]), ordered.slice(begin, end - begin)
+
+
+def _to_cuts(edits: pa.Table) -> Cuts:
+    return Cuts.of(*(edits[name].to_numpy() for name in ("row", "begin", "end")))
+
+
+def _edit(batches: Batches, *, role: int, of_split: Integers | None, schema: pa.Schema) -> Batches:
+    """Turn rows with a place into EDITS; notes of mode annotate are columns of DECISIONS."""
+    for batch in batches:
+        count = batch.num_rows
+        files = batch["file"].cast(pa.int64())
+        known = {name: batch[name] for name in batch.schema.names} | {"file": files}
+        known["unit"] = files if of_split is None else pa.array(of_split[batch["split"].to_numpy()])
+        known["role"] = pa.repeat(pa.scalar(role, pa.int64()), count)
+        if role == NOTED:
+            noted = known | {"kept": pa.repeat(False, count)}  # noqa: FBT003 - a value
+            known = {name: noted[name.removeprefix("dedup_")] for name in NOTES if name in schema.names} | known
+        columns = [known[field.name] if field.name in known else pa.nulls(count, field.type) for field in schema]
+        yield pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _find_units(splits: Sequence[Split], of_split: Integers) -> dict[int, set[int]]:
+    """Return the units of each file."""
+    found = defaultdict[int, set[int]](set)
+    for split, unit in zip(splits, of_split.tolist(), strict=True):
+        for part in split.parts:
+            found[part.file].add(unit)
+    return found
+
+
+def _reject(rejected: pa.Table, units: Mapping[int, set[int]] | None, schema: pa.Schema) -> pa.Table:
+    """Turn malformed records into EDITS of all units that their files are in."""
+    rows = [
+        {"unit": unit, "file": row["number"], "row": row["row"], "role": REJECTED}
+        for row in rejected.to_pylist()
+        for unit in ([row["number"]] if units is None else sorted(units[row["number"]]))
+    ]
+    return pa.Table.from_pylist(rows, schema)
+
+
+def _count_copied(batches: Batches, *, files: Integers) -> Batches:
+    """Count the documents of some files."""
+    for batch in batches:
+        count = int(np.count_nonzero(np.isin(batch["file"].to_numpy(), files)))
+        yield pa.RecordBatch.from_arrays([pa.array([count])], schema=arrow.integers("copied"))

@@ -1,0 +1,202 @@
+"""REGISTER, REMOVALS -> DECISIONS: the rows that go, each with its reason."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Generic
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dedup.engine.engine import Batches, Engine, Rows, Shuffle, Tally
+from dedup.kernels.ids import to_doc_ids
+from dedup.kernels.runs.bounds import mark_firsts
+from dedup.kernels.runs.groups import join_groups
+from dedup.tables import arrow
+from dedup.tables.counts import Layered
+
+SOURCES = 50
+"""Sources counted on their own."""
+PROFILE = pa.field("profile", pa.int64())
+REASON = ("layer", "kind", "representative_id", "component_id", "jaccard")
+NUMBER = pa.field("number", pa.int64())
+"""Number of the first of equal rows that goes: 1 where all go, 2 where the first stays."""
+COUNTED = pa.schema(
+    [
+        ("key", pa.int64()),  # hash of the source
+        ("source", pa.string()),  # null of documents without one, and of others
+        ("is_other", pa.bool_()),
+        ("documents", pa.int64()),
+        ("kept", pa.int64()),
+    ]
+)
+"""Documents by source."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Findings(Generic[Rows]):
+    """Results of all layers, as the output applies them, in document ids."""
+
+    documents: Rows
+    """REGISTER; with the number of the `profile` where there are any."""
+    steps: Sequence[Layered]
+    removals: Rows | None
+    """REMOVALS; None where no layer has any."""
+    repeated: Rows | None
+    """Column doc_id: ids of equal rows; None where there are none."""
+    copies: tuple[str, str]
+    """Layer and kind by which all of these but the first go; empty where they stay."""
+    kept: Rows | None
+    """doc_id and component_id of documents that stay for others."""
+    edges: Rows | None
+    """EDGES; None where no layer has any."""
+    near_misses: Rows | None
+    """EDGES of near misses; None where no layer has any."""
+    spans: Rows | None = None
+    """SPANS in characters of the whole texts, with their EFFECT; None where no layer has any."""
+    pairs: int
+    """Edges and near misses at most, each."""
+    named: Rows | None = None
+    """doc_id and id of all that edges and near misses name, where `documents` are not all of them."""
+    shown: Sequence[int] = ()
+    """Documents whose texts the report shows."""
+    has_profiles: bool = False
+
+    @property
+    def rows(self) -> int:
+        """Documents."""
+        return self.steps[0].documents
+
+    @property
+    def gone(self) -> int:
+        """Documents that REMOVALS name."""
+        return sum(step.removed for step in self.steps)
+
+
+def decide(engine: Engine[Rows], found: Findings[Rows]) -> Rows:
+    """Keep DECISIONS of all rows that go; the tally has what `read_removed` and `read_profiles` read.
+
+    Of equal rows, which share a document id, the first by file and row stays if their document does; the others go as
+    its copies.
+    """
+    schema = list_columns(engine.id_type)
+    given = pa.schema([field for field in schema if field.name not in {*REASON, NUMBER.name}])
+    given = given.append(PROFILE) if found.has_profiles else given
+    documents, removals = engine.select(found.documents, *given.names), found.removals
+    if removals is None:
+        removals = engine.parallelise("no_removals", arrow.removals(engine.id_type).empty_table())
+    reasons = engine.expect(engine.select(removals, "doc_id", *REASON), found.gone)
+    decided = engine.join(documents, reasons, "doc_id")
+    if found.repeated is not None and found.copies[0]:
+        whole = pa.schema([*given, *(schema.field(name) for name in REASON), NUMBER])
+        equal = engine.join(documents, engine.select(found.repeated, "doc_id"), "doc_id", how="semi")
+        further = Shuffle(emitted=given, by=["doc_id"], order=["file", "row"], work=_skip_firsts, schema=given)
+        copies = engine.join(engine.group("further", equal, further, once=True), reasons, "doc_id", how="anti")
+        if found.kept is not None:
+            copies = engine.join(copies, engine.select(found.kept, "doc_id", "component_id"), "doc_id", how="left")
+        name = partial(_name_copies, copies=found.copies, schema=whole)
+        decided = engine.concat(
+            engine.map(decided, partial(_number, schema=whole), whole), engine.map(copies, name, whole)
+        )
+    return engine.map(decided, partial(_count, schema=schema), schema, name="decisions")
+
+
+def list_columns(id_type: pa.DataType) -> pa.Schema:
+    """Return the schema of DECISIONS."""
+    register, removals = arrow.register(id_type), arrow.removals(id_type)
+    own = [field for field in register if field.name != "order_keys"]
+    return pa.schema([*own, *(removals.field(name) for name in REASON), NUMBER])
+
+
+def read_removed(tally: Mapping[str, Mapping[str, int]]) -> dict[str, int]:
+    """Return the rows that go by layer, of the tally of DECISIONS."""
+    return dict(tally.get("removed", {}))
+
+
+def read_profiles(tally: Mapping[str, Mapping[str, int]]) -> dict[tuple[int, str], int]:
+    """Return them by the number of their profile and layer."""
+    found = ((*key.partition(" "), count) for key, count in tally.get("profiles", {}).items())
+    return {(int(number), layer): count for number, _, layer, count in found}
+
+
+def _number(batches: Batches, *, schema: pa.Schema) -> Batches:
+    """Add NUMBER to rows of documents that go."""
+    for batch in batches:
+        ones = pa.repeat(pa.scalar(1, NUMBER.type), batch.num_rows)
+        yield batch.append_column(NUMBER, ones).select(schema.names)
+
+
+def _name_copies(batches: Batches, *, copies: tuple[str, str], schema: pa.Schema) -> Batches:
+    """Give the columns of DECISIONS to copies of rows that stay."""
+    for batch in batches:
+        count, own = batch.num_rows, batch["id"]
+        named = "component_id" in batch.schema.names
+        reason = {
+            "layer": pa.repeat(copies[0], count),
+            "kind": pa.repeat(copies[1], count),
+            "representative_id": own,
+            "component_id": pc.coalesce(batch["component_id"], own) if named else own,
+            "jaccard": pa.repeat(1.0, count),
+            NUMBER.name: pa.repeat(pa.scalar(2, NUMBER.type), count),
+        }
+        columns = [reason[name] if name in reason else batch[name] for name in schema.names]
+        yield pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _skip_firsts(batches: Batches) -> Batches:
+    """Yield the second and further of rows of one document id."""
+    for batch in join_groups(batches, ["doc_id"]):
+        yield batch.filter(pa.array(~mark_firsts(batch["doc_id"].to_numpy())))
+
+
+def _count(batches: Batches, *, schema: pa.Schema) -> Iterator[pa.RecordBatch | Tally]:
+    """Count text_bytes, and rows by layer, and by profile and layer."""
+    for batch in batches:
+        tally = Tally(text_bytes=pc.sum(batch["text_bytes"]).as_py() or 0)
+        keys = {"removed": batch["layer"]}
+        if PROFILE.name in batch.schema.names:
+            keys["profiles"] = pc.binary_join_element_wise(batch[PROFILE.name].cast(pa.string()), batch["layer"], " ")
+        for name, values in keys.items():
+            tally.update({(name, each["values"]): each["counts"] for each in pc.value_counts(values).to_pylist()})
+        yield tally
+        named = [batch] if NUMBER.name in batch.schema.names else _number([batch], schema=schema)
+        yield from (each.select(schema.names) for each in named)
+
+
+def count_sources(engine: Engine[Rows], documents: Rows, decisions: Rows) -> dict[str, dict[str, int]]:
+    """Count documents and those kept of the SOURCES largest sources, and of all others together."""
+    counted = [
+        engine.map(engine.select(rows, "source"), partial(_count_batch, is_gone=is_gone), COUNTED)
+        for rows, is_gone in ((documents, False), (decisions, True))
+    ]
+    largest = Shuffle(emitted=COUNTED, by=["key"], work=_select_largest, schema=COUNTED, in_order=False)
+    rows = engine.collect(engine.group("sources", engine.concat(*counted), largest, once=True))
+    found: dict[str, dict[str, int]] = {}
+    for row in (row for batch in _select_largest(rows.to_batches()) for row in batch.to_pylist()):
+        name = "(others)" if row["is_other"] else "(none)" if row["source"] is None else row["source"]
+        sums = found.setdefault(name, {"documents": 0, "kept": 0})
+        for column in sums:
+            sums[column] += row[column]
+    return dict(sorted(found.items(), key=lambda item: (item[0] == "(others)", -item[1]["documents"], item[0])))
+
+
+def _count_batch(batches: Batches, *, is_gone: bool) -> Batches:
+    """Count the rows of each source."""
+    for batch in batches:
+        counts = pc.value_counts(batch["source"])
+        sources, documents = (counts.field(name) for name in ("values", "counts"))
+        none = pa.repeat(pa.scalar(0, pa.int64()), len(counts))
+        columns = [none, pc.negate(documents)] if is_gone else [documents, documents]
+        keys, others = pa.array(to_doc_ids(sources)), pa.repeat(False, len(counts))  # noqa: FBT003 - a value
+        yield pa.RecordBatch.from_arrays([keys, sources, others, *columns], schema=COUNTED)
+
+
+def _select_largest(batches: Batches) -> Batches:
+    """Add up sources, and all but the largest."""
+    counted = pa.Table.from_batches([*batches], COUNTED).group_by(["key", "source", "is_other"])
+    rows = counted.aggregate([("documents", "sum"), ("kept", "sum")]).rename_columns(COUNTED.names).to_pylist()
+    rows.sort(key=lambda row: (row["is_other"], -row["documents"], row["source"] is not None, row["source"] or ""))
+    others = rows[SOURCES:]
+    sums = {name: sum(row[name] for row in others) for name in ("documents", "kept")}
+    rest = [{"key": 0, "source": None, "is_other": True} | sums] if others else []
+    yield pa.RecordBatch.from_pylist(rows[:SOURCES] + rest, COUNTED)

@@ -1,0 +1,299 @@
+"""DECISIONS -> rows of a table, joined to their reasons by Spark."""
+
+import json
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from pyspark.sql import Column, DataFrame, Observation, Window
+from pyspark.sql import functions as F
+
+from dedup.engine.engine import Engine
+from dedup.errors import ConfigError, SchemaError
+from dedup.files.delete_spans import delete_spans
+from dedup.files.formats import load_format
+from dedup.informing import TEXTS, Inform
+from dedup.kernels.runs.span_offsets import unite_spans
+from dedup.output.file_output import NOTED_LENGTH, NOTES
+from dedup.output.merging import check_merge, list_added, merge_values
+from dedup.output.result_tables import ResultTables, WrittenOutput, WrittenRows
+from dedup.output.row_decisions import Findings, decide
+from dedup.output.spans import write_spans
+from dedup.output.spark_tasks import save, save_counted
+from dedup.settings.keeping import name_merged, parse_merge
+from dedup.settings.options import Config
+from dedup.stages import documents
+from dedup.stages.documents import column
+from dedup.stages.placement import fits_broadcast
+
+WRITABLE = ("parquet", "jsonl", "csv")
+"""Formats of files that Spark writes."""
+ANNOTATED = "output.mode: annotate"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RowOutput:
+    """Folders of the result of a run over a table."""
+
+    config: Config
+    rows: DataFrame
+    """Input."""
+    rejected: DataFrame | None
+    """Malformed records of it; None where there can be none."""
+    read_format: str
+    id_column: str
+    """Empty where an id is the digest of its row."""
+    folder: str
+    parts: str
+    """Folder of rows that still are to be moved."""
+    move_part: Callable[[str, str], None]
+    """Makes a folder the one of the result that has this name."""
+
+    def check(self) -> None:
+        """Refuse what cannot be written, before work is done.
+
+        Raises
+        ------
+        SchemaError
+            When the input has a column that the output adds.
+        ConfigError
+            When the output's format takes no columns.
+        """
+        if self.kind not in WRITABLE:
+            raise ConfigError(
+                f"output.format: must be {', '.join(WRITABLE)} where Spark writes the rows (got {self.kind})"
+            )
+        check_merge(self.config, load_format(self.kind))
+        names = [name_merged(rule) for rule in parse_merge(self.config.keep.merge, "keep")]
+        check_free(self.rows, names, "keep.merge")
+        if self.config.output.mode == "annotate":
+            check_free(self.rows, NOTES, ANNOTATED)
+
+    def write(
+        self,
+        engine: Engine[DataFrame],
+        found: Findings[DataFrame],
+        *,
+        inform: Inform,
+        stage: Callable[[], AbstractContextManager[None]],
+    ) -> WrittenOutput:
+        """Apply what was found in one pass over the input, and write the tables that explain it.
+
+        Parameters, and what is raised, are as of `dedup.output.file_output.FileOutput.write`.
+        """
+        engine = engine.without(None, None, "output")
+        decisions = decide(engine, found)
+        shown = found.shown if self.config.output.mode != "ids" else ()
+        noted = Observation()
+
+        def read_texts() -> Mapping[int, str] | None:
+            return inform(TEXTS, read_notes, noted) if shown else {}
+
+        tables = ResultTables(
+            engine=engine,
+            save=lambda name, rows: save_counted(rows, f"{self.folder}/{name}"),
+            inform=inform,
+            stage=stage,
+            found=found,
+            decisions=decisions,
+            spans=None if found.spans is None else write_spans(engine, found.spans),
+            rejected=self.rejected,
+            has_sources=bool(self.config.input.source_column),
+        )
+        return tables.write(partial(self._write_rows, engine, found, decisions, shown, noted), read_texts)
+
+    def _write_rows(
+        self,
+        engine: Engine[DataFrame],
+        found: Findings[DataFrame],
+        decisions: DataFrame,
+        shown: Collection[int],
+        noted: Observation,
+    ) -> WrittenRows:
+        """Write the input as the mode wants it."""
+        rows, mode, text_column = self.rows, self.config.output.mode, self.config.input.text_column
+        user_id, doc_id = documents.identify(rows, id_column=self.id_column)
+        text_bytes = F.octet_length(column(text_column))
+        if shown:
+            rows = note_texts(rows, doc_id, shown, text_column, noted)
+        if self.config.keep.merge:
+            merged = merge_values(engine, found.documents, decisions, self.config.keep.merge)
+            rows = add_merged(rows, doc_id, merged, list_added(self.config.keep.merge).names)
+        gone = engine.tally(decisions)["rows"]
+        repeated = found.repeated if found.copies[0] else None
+        notes = NOTES if mode == "annotate" else NOTES[:1]
+        marked, names = decide_rows(rows, doc_id, decisions, repeated, notes, broadcast=fits_broadcast(gone))
+        is_kept = F.col(names[0])
+        if mode == "ids":
+            ids = marked.filter(is_kept).select(user_id.alias(self.id_column or "id"))
+            return WrittenRows(kept=save_counted(ids, f"{self.folder}/kept", self.kind))
+        if mode == "filter" and found.spans is not None:
+            cuts = found.spans.filter(F.col("effect") == "cut").select("doc_id", "begin", "end")
+            whole = decisions.filter(F.col("number") == 1).select("doc_id")
+            # Last, as without an id column the text is part of what the id is a digest of.
+            marked = cut_texts(marked, doc_id, cuts.join(whole, on="doc_id", how="left_anti"), text_column)
+        observation = Observation()
+        sums = {"rows": F.count(F.lit(1)), "kept": F.count_if(is_kept), "bytes": F.sum(F.when(is_kept, text_bytes))}
+        observed = marked.observe(observation, *[value.alias(name) for name, value in sums.items()])
+        if mode == "annotate":
+            self._save("annotated", observed)
+        elif not gone:
+            # One of the two folders would be missing; an empty table can at least be read.
+            self._save("removed", self.rows.limit(0))
+            self._save("kept", observed.drop(names[0]))
+        else:
+            save(observed.write.partitionBy(names[0]), self.parts, self.kind)
+            for value, name in (("true", "kept"), ("false", "removed")):
+                self.move_part(f"{self.parts}/{names[0]}={value}", name)
+        seen = observation.get
+        removed = None if mode == "annotate" else seen["rows"] - seen["kept"]
+        return WrittenRows(kept=seen["kept"], removed=removed, text_bytes_kept=seen["bytes"] or 0)
+
+    def _save(self, name: str, rows: DataFrame) -> None:
+        save(rows.write, f"{self.folder}/{name}", self.kind)
+
+    @property
+    def kind(self) -> str:
+        """Format of the files written."""
+        if self.config.output.format != "input":
+            return self.config.output.format
+        return "parquet" if self.read_format in {"text", "table"} else self.read_format
+
+
+def note_texts(
+    corpus: DataFrame, doc_id: Column, wanted: Collection[int], text_column: str, observation: Observation
+) -> DataFrame:
+    """Let what writes the input note how some texts begin, which pass by anyhow, instead of reading them again.
+
+    `read_notes` returns them once the rows are written. They pass as JSON, since Spark 4.0 converts no list that an
+    observation holds.
+    """
+    text = F.substring(column(text_column).cast("string"), 1, NOTED_LENGTH)
+    noted = F.when(doc_id.isin(*wanted), F.struct(doc_id.alias("doc_id"), text.alias("text")))
+    return corpus.observe(observation, F.to_json(F.collect_list(noted)).alias("texts"))
+
+
+def read_notes(observation: Observation) -> dict[int, str]:
+    """Return how the texts that `note_texts` noted begin, by document id; a null text as an empty one."""
+    # JSON leaves null fields out.
+    return {row["doc_id"]: row.get("text", "") for row in json.loads(observation.get["texts"])}
+
+
+def decide_rows(
+    corpus: DataFrame,
+    doc_id: Column,
+    decisions: DataFrame,
+    repeated: DataFrame | None,
+    notes: Sequence[str],
+    *,
+    broadcast: bool,
+) -> tuple[DataFrame, list[str]]:
+    """Input, DECISIONS, REPEATED -> the input with columns of NOTES, of which the first tells whether a row stays.
+
+    Parameters
+    ----------
+    doc_id
+        The expression of a row's document id.
+    repeated
+        Ids of equal rows, of which one is kept; None if there are none.
+    notes
+        As they are named in the output; the first alone gets a free name.
+    broadcast
+        Whether DECISIONS fit into every executor's memory; then nothing is shuffled.
+
+    Returns
+    -------
+    rows, names
+        The names are those of the further columns, which are the last.
+    """
+    name = _free_name(corpus)
+    own = [f"{name}_{note}" for note in notes]
+    columns = [F.col(note.removeprefix("dedup_")).alias(each) for note, each in zip(notes[1:], own[1:], strict=True)]
+    listed = decisions.select(F.col("doc_id").alias(name), F.col("number").alias(f"{name}_from"), *columns)
+    marked = corpus.withColumn(name, doc_id)
+    if repeated is None:
+        marked = marked.withColumn(f"{name}_number", F.lit(1))
+    else:
+        # Decisions of equal rows are equal.
+        marked, listed = _number_copies(marked, name, repeated), listed.dropDuplicates([name])
+    # An outer join repeats no row, as there is each id once on its right.
+    joined = marked.join(F.broadcast(listed) if broadcast else listed, on=name, how="left")
+    goes = F.coalesce(F.col(f"{name}_number") >= F.col(f"{name}_from"), F.expr("false"))
+    values = {own[0]: ~goes} | {each: F.when(goes, F.col(each)) for each in own[1:]}
+    names = list(notes) if len(notes) > 1 else own
+    named = [values[each].alias(final) for each, final in zip(own, names, strict=True)]
+    return joined.select(*[column(each) for each in corpus.columns], *named), names
+
+
+def check_free(corpus: DataFrame, names: Collection[str], setting: str) -> None:
+    """Make sure that the input has no column of these names, in whatever case.
+
+    Raises
+    ------
+    SchemaError
+        When it has; names the setting that adds it.
+    """
+    lowered = {name.lower() for name in names}
+    taken = [name for name in corpus.columns if name.lower() in lowered]
+    if taken:
+        raise SchemaError(f"{setting} adds the column {taken[0]!r}, which the input must not have")
+
+
+def add_merged(corpus: DataFrame, doc_id: Column, merged: DataFrame, added: Sequence[str]) -> DataFrame:
+    """Add columns of documents that stay for others to the input; the others stand for themselves."""
+    name = _free_name(corpus)
+    # Of equal rows, of which one stays.
+    listed = merged.dropDuplicates(["doc_id"]).select(F.col("doc_id").alias(name), *added)
+    joined = corpus.withColumn(name, doc_id).join(listed, on=name, how="left")
+    if "dedup_count" in added:
+        joined = joined.withColumn("dedup_count", F.coalesce("dedup_count", F.lit(1)))
+    return _columns(joined, corpus, *added)
+
+
+def cut_texts(corpus: DataFrame, doc_id: Column, cuts: DataFrame, text_column: str) -> DataFrame:
+    """Input, spans (doc_id, begin, end) in characters -> the input, with texts that have lost them."""
+    name, listed = _free_name(corpus), f"{_free_name(corpus)}_cuts"
+    spans = F.collect_list(F.struct("begin", "end")).alias(listed)
+    of_document = cuts.withColumnRenamed("doc_id", name).groupBy(name).agg(spans)
+    joined = corpus.withColumn(name, doc_id).join(of_document, on=name, how="left")
+    is_cut = F.col(listed).isNotNull()
+    # In Python, which finds a character of a text in no time: by substrings the spans of a document took the square.
+    delete = F.udf(_delete_spans, "string", useArrow=False)
+    begins, ends = (F.col(listed)[side] for side in ("begin", "end"))
+    kind = corpus.schema[text_column].dataType
+    shorter = delete(F.when(is_cut, column(text_column).cast("string")), begins, ends).cast(kind)
+    whole = joined.withColumn(text_column, F.when(is_cut, shorter).otherwise(column(text_column)))
+    return _columns(whole, corpus)
+
+
+def _delete_spans(text: str | None, begins: Sequence[int] | None, ends: Sequence[int] | None) -> str | None:
+    """Return a text without spans in any order; None of None."""
+    if text is None or begins is None or ends is None:
+        return None
+    united = unite_spans(np.array(begins, dtype=np.int64), np.array(ends, dtype=np.int64))
+    return delete_spans(text, *(side.tolist() for side in united))
+
+
+def _number_copies(marked: DataFrame, name: str, repeated: DataFrame) -> DataFrame:
+    """Mark one of equal rows as 1, the others as 2; which one does not matter, as nothing tells them apart."""
+    ids = F.broadcast(repeated.select(F.col("doc_id").alias(name)))
+    order = Window.partitionBy(name).orderBy(F.lit(0))
+    number = f"{name}_number"
+    single = marked.join(ids, on=name, how="left_anti").withColumn(number, F.lit(1))
+    several = marked.join(ids, on=name, how="left_semi")
+    return single.unionByName(several.withColumn(number, F.least(F.row_number().over(order), F.lit(2))))
+
+
+def _free_name(corpus: DataFrame) -> str:
+    """Return a column name that the input does not use, nor any that starts with it."""
+    name = "_dedup"
+    while any(column.lower().startswith(name) for column in corpus.columns):
+        name = f"_{name}"
+    return name
+
+
+def _columns(rows: DataFrame, corpus: DataFrame, *more: str) -> DataFrame:
+    """Select the input's columns in their order, and more."""
+    return rows.select(*[column(name) for name in corpus.columns], *more)

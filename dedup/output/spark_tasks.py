@@ -1,0 +1,87 @@
+"""Files and tables that Spark writes: see `dedup.output.file_output.FileTasks`."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, DataFrameWriter, Observation
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from dedup.files.formats.format import FileCounts
+from dedup.files.splits import Split
+from dedup.kernels.runs.groups import bound_groups, join_groups
+from dedup.output.file_output import Handed, Unit, WriteUnit
+from dedup.stages.exchange import Batches
+from dedup.stages.files import Files, spread
+from dedup.stages.table import Keep
+from dedup.tables import arrow
+
+WRITTEN = T.StructType().add("unit", T.LongType()).add("kept", T.LongType()).add("removed", T.LongType())
+
+
+def save(writer: DataFrameWriter, path: str, kind: str) -> None:
+    """Write rows to a folder, in parquet, jsonl or csv."""
+    writer = writer.mode("overwrite")
+    if kind == "jsonl":
+        writer.json(path)
+    elif kind == "csv":
+        # Spark's own defaults take white space off and turn quotes into backslashed ones.
+        exact = {"ignoreLeadingWhiteSpace": False, "ignoreTrailingWhiteSpace": False}
+        writer.options(header=True, escape='"', **exact).csv(path)
+    else:
+        writer.parquet(path)
+
+
+def save_counted(rows: DataFrame, path: str, kind: str = "parquet") -> int:
+    """Do so, and return how many rows there are."""
+    observation = Observation()
+    save(rows.observe(observation, F.count(F.lit(1)).alias("rows")).write, path, kind)
+    return int(observation.get["rows"])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SparkTasks:
+    """Tasks of Spark."""
+
+    corpus: Files
+    keep: Keep
+    folder: str
+
+    @property
+    def splits(self) -> Sequence[Split]:
+        """See `FileTasks.splits`."""
+        return self.corpus.splits
+
+    def save(self, name: str, rows: DataFrame, /) -> int:
+        """See `FileTasks.save`."""
+        return save_counted(rows, f"{self.folder}/{name}")
+
+    def list_rejected(self) -> DataFrame | None:
+        """See `FileTasks.list_rejected`; one more pass over files that may have some."""
+        source = self.corpus.source
+        if source.on_bad_record != "quarantine" or not source.listing.format.can_reject:
+            return None
+        rejected = self.keep("rejected", self.corpus.rejected_schema, lambda _: self.corpus.list_rejected(), dict)
+        return rejected.frame if rejected.counts["rows"] else None
+
+    def write(self, edits: DataFrame, units: Sequence[Unit], work: WriteUnit) -> Mapping[int, FileCounts]:
+        """See `FileTasks.write`."""
+        held, numbers = self.corpus.held, {number: unit.splits for number, unit in enumerate(units) if unit.splits}
+
+        def run(batches: Batches) -> Batches:
+            source, splits = held.value
+            for batch in join_groups(batches, ["unit"]):
+                for begin, end in pairwise(bound_groups(batch, ["unit"]).tolist()):
+                    rows = batch.slice(begin, end - begin)
+                    unit = rows["unit"][0].as_py()
+                    own = pa.Table.from_batches([rows.filter(rows["role"].is_valid())])
+                    done = work(source, Handed(unit, [splits[number] for number in numbers.get(unit, ())], own))
+                    counts = {"unit": unit, "kept": done.kept, "removed": done.removed}
+                    yield pa.RecordBatch.from_pylist([counts], arrow.integers(*WRITTEN.names))
+
+        every = edits.sparkSession.range(len(units)).select(F.col("id").alias("unit"))
+        rows = spread(every.unionByName(edits, allowMissingColumns=True), "unit", len(units))
+        written = rows.sortWithinPartitions("unit", "row").mapInArrow(run, WRITTEN).toArrow().to_pylist()
+        return {row["unit"]: FileCounts(kept=row["kept"], removed=row["removed"]) for row in written}

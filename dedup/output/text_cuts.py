@@ -1,0 +1,94 @@
+"""SPANS -> the places of texts that lose some, of rows that stay."""
+
+from collections.abc import Iterator
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dedup.engine.engine import Batches, Engine, Rows, Shuffle, Tally
+from dedup.kernels import Flags, Integers
+from dedup.kernels.runs.bounds import mark_firsts, rank
+from dedup.kernels.runs.groups import join_groups
+from dedup.tables import arrow
+
+SPAN, ROW, GONE = 0, 1, 2
+KEYED = arrow.integers("doc_id", "split", "file", "row", "role", "begin", "end", "size")
+"""Spans of texts with their `size` in bytes, and the places of documents."""
+CUTS = arrow.integers("split", "file", "row", "begin", "end")
+LOST = "text_bytes"
+
+
+def place_cuts(engine: Engine[Rows], documents: Rows, decisions: Rows, spans: Rows) -> Rows:
+    """Keep CUTS of the rows that stay; the tally has LOST, the bytes of what they lose.
+
+    Parameters
+    ----------
+    spans
+        As from `dedup.output.spans.write_spans`.
+    """
+    cut = engine.map(engine.select(spans, "doc_id", "begin", "end", "effect", "text"), _take_cuts, KEYED)
+    places = ("doc_id", "split", "file", "row")
+    wanted = engine.select(spans, "doc_id")
+    rows, gone = (
+        engine.map(
+            engine.join(engine.select(table, *places), wanted, "doc_id", how="semi"),
+            partial(_take_places, role=role),
+            KEYED,
+        )
+        for table, role in ((documents, ROW), (decisions, GONE))
+    )
+    shuffle = Shuffle(emitted=KEYED, by=["doc_id"], order=["file", "row", "role", "begin"], work=_place, schema=CUTS)
+    return engine.group("cuts", engine.concat(cut, rows, gone), shuffle)
+
+
+def _take_cuts(batches: Batches) -> Batches:
+    """Yield the spans that texts lose; they stand before all rows of their document."""
+    for batch in batches:
+        cut = batch.filter(pc.equal(batch["effect"], "cut"))
+        known = {name: cut[name] for name in ("doc_id", "begin", "end")}
+        known |= {"size": pc.binary_length(cut["text"]).cast(pa.int64())}
+        known |= {"role": pa.repeat(pa.scalar(SPAN, pa.int64()), cut.num_rows)}
+        nowhere = pa.repeat(pa.scalar(-1, pa.int64()), cut.num_rows)
+        yield pa.RecordBatch.from_arrays([known.get(name, nowhere) for name in KEYED.names], schema=KEYED)
+
+
+def _take_places(batches: Batches, *, role: int) -> Batches:
+    for batch in batches:
+        known = {name: batch[name].cast(pa.int64()) for name in batch.schema.names}
+        known |= {"role": pa.repeat(pa.scalar(role, pa.int64()), batch.num_rows)}
+        none = pa.repeat(pa.scalar(0, pa.int64()), batch.num_rows)
+        yield pa.RecordBatch.from_arrays([known.get(name, none) for name in KEYED.names], schema=KEYED)
+
+
+def _place(batches: Batches) -> Iterator[pa.RecordBatch | Tally]:
+    """Bring the spans of each document to each of its rows that stay."""
+    for batch in join_groups(batches, ["doc_id"]):
+        rows = {name: batch[name].to_numpy() for name in KEYED.names}
+        documents = np.cumsum(mark_firsts(rows["doc_id"])) - 1
+        is_span = rows["role"] == SPAN
+        # What goes follows its own row.
+        staying = np.flatnonzero((rows["role"] == ROW) & (np.append(rows["role"][1:], ROW) != GONE))
+        spans = np.flatnonzero(is_span)
+        count = int(documents[-1]) + 1
+        counts = np.bincount(documents[spans], minlength=count)
+        numbers = np.repeat(staying, counts[documents[staying]])
+        firsts = np.concatenate(([0], np.cumsum(counts)))[documents[numbers]]
+        chosen = spans[firsts + rank(numbers)]
+        lost = np.zeros(count, np.int64)
+        outer = spans[_find_outer(documents[spans], rows["begin"][spans], rows["end"][spans])]
+        np.add.at(lost, documents[outer], rows["size"][outer])
+        yield Tally({LOST: int(lost[documents[staying]].sum())})
+        columns = [rows[name][numbers] for name in ("split", "file", "row")]
+        columns += [rows[name][chosen] for name in ("begin", "end")]
+        yield pa.RecordBatch.from_arrays([*map(pa.array, columns)], schema=CUTS)
+
+
+def _find_outer(documents: Integers, begins: Integers, ends: Integers) -> Integers:
+    """Return the spans that lie in no other: what an earlier layer has cut can lie in what a later one cuts."""
+    order = np.lexsort((-ends, begins, documents))
+    stride = int(ends.max(initial=0)) + 1
+    reach = np.maximum.accumulate(documents[order] * np.int64(stride) + ends[order])
+    is_outer: Flags = np.append(True, reach[1:] > reach[:-1])[: order.size]
+    return order[is_outer]

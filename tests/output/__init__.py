@@ -1,0 +1,1 @@
+"""Decisions of rows, and what is written of them."""
