@@ -139,10 +139,11 @@ class RowOutput:
         observed = marked.observe(observation, *[value.alias(name) for name, value in sums.items()])
         if mode == "annotate":
             self._save("annotated", observed)
-        elif not gone:
+        elif gone in {0, found.rows}:
             # One of the two folders would be missing; an empty table can at least be read.
-            self._save("removed", self.rows.limit(0))
-            self._save("kept", observed.drop(names[0]))
+            empty, other = ("kept", "removed") if gone else ("removed", "kept")
+            self._save(empty, self.rows.limit(0))
+            self._save(other, observed.drop(names[0]))
         else:
             save(observed.write.partitionBy(names[0]), self.parts, self.kind)
             for value, name in (("true", "kept"), ("false", "removed")):

@@ -2,6 +2,8 @@
 
 import time
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import Observation
 from pyspark.sql import functions as F
@@ -10,6 +12,9 @@ from pyspark.sql import types as T
 from dedup.errors import SchemaError
 from dedup.output.file_output import NOTED_LENGTH, NOTES
 from dedup.output.row_output import ANNOTATED, check_free, cut_texts, decide_rows, note_texts, read_notes
+from dedup.run.job import Job
+from dedup.run.pipeline import run
+from dedup.settings.files import load_config
 from tests.stages import rows
 
 ODD = [
@@ -189,3 +194,17 @@ def test_a_document_of_many_spans_takes_no_square(spark):
     [(_, left)] = cut_texts(corpus, F.col("id"), cuts, "text").collect()
     assert time.monotonic() - begin < 50
     assert left == text.replace("Home | ", "")
+
+
+def test_a_table_of_which_all_rows_go_leaves_an_empty_one(spark, tmp_path):
+    texts = [f"{' '.join(f'word{number}x{place}' for place in range(30))}" for number in range(3)]
+    pq.write_table(pa.table({"question": texts}), tmp_path / "set.parquet")
+    table = spark.createDataFrame(list(enumerate(texts)), "id long, text string")
+    sets = {"contamination.sets": [f"set:question:{tmp_path}/set.parquet"], "contamination.action": "drop"}
+    config = load_config(settings={"input.id_column": "id", "layers": ["contamination"]} | sets)
+
+    report = run(spark, Job(inputs=[], output=f"{tmp_path}/out", config=config, table=table))
+
+    kept, removed = (spark.read.parquet(f"{tmp_path}/out/{name}") for name in ("kept", "removed"))
+    assert (report["kept"], rows(kept), kept.schema) == (0, [], removed.schema)
+    assert rows(removed) == rows(table)
