@@ -47,7 +47,7 @@ MALFORMED = ('{"id": 1, "text": "cut', "nonsense", "[1, 2]", '"text"', '{"id": 1
 NAMED = ("quiz.jsonl", "pairs.jsonl", "key")
 """Files that settings name."""
 PIECES = (
-    *("dedup.run.opening.SPLIT_BYTES", "dedup.run.opening.LEAST_SPLIT_BYTES", "dedup.run.growing.SPLIT_BYTES"),
+    *("dedup.run.opening.SPLIT_BYTES", "dedup.run.opening.LEAST_SPLIT_BYTES"),
     *("dedup.run.pipeline.SPLIT_BYTES", "dedup.files.formats.records.BLOCK_BYTES"),
 )
 FAULTS = ("must add up to", "must be the", "did the input change", "must not change")

@@ -219,26 +219,18 @@ MUTATIONS = (
     Mutation(
         "prefix-complete",
         "Exact mode finds every pair at the threshold.",
-        "kernels/sets/prefixes.py",
-        "astype(np.int64) + 1\n",
-        "astype(np.int64)\n",
+        "layers/near/buckets.py",
+        "astype(np.int64) + 1 - ",
+        "astype(np.int64) - ",
         (MEMORY,),
     ),
     Mutation(
         "prefix-rounding",
         "No prefix is shortened by the error of a product.",
-        "kernels/sets/prefixes.py",
+        "layers/near/buckets.py",
         "np.ceil(threshold * sizes - ROUNDING)",
         "np.ceil(threshold * sizes)",
-        ("kernels/sets/test_pairs.py",),
-    ),
-    Mutation(
-        "routes",
-        "Equal keys meet in one partition, wherever their documents come from.",
-        "stages/buckets.py",
-        "((keys >> np.uint64(32)) * np.uint64(partitions) >> np.uint64(32)).astype(np.int64)",
-        "np.arange(keys.size) % partitions",
-        ("stages/test_buckets.py::test_buckets_are_documents_that_agree_in_a_band",),
+        ("layers/test_near.py::test_a_product_a_little_above_a_whole_number_does_not_shorten_a_prefix",),
     ),
     Mutation(
         "cells",
@@ -246,7 +238,7 @@ MUTATIONS = (
         "stages/exchange.py",
         'left, right = distinct(*unpack(table["block"], 2))',
         'left, right = unpack(table["block"], 2)',
-        ("stages/test_candidates.py",),
+        ("stages/test_exchange.py",),
     ),
     # Verification.
     Mutation(
@@ -266,14 +258,6 @@ MUTATIONS = (
         (NEAR,),
     ),
     Mutation(
-        "inclusive-spark",
-        "A pair at the threshold is an edge of a batch on Spark, too.",
-        "stages/edges.py",
-        "chosen = exact >= threshold",
-        "chosen = exact > threshold",
-        ("stages/test_edges.py::test_a_pair_at_the_threshold_is_an_edge",),
-    ),
-    Mutation(
         "near-misses",
         "Near misses lie below the threshold.",
         "kernels/sets/jaccard.py",
@@ -288,14 +272,6 @@ MUTATIONS = (
         'yield batch.select(DIGESTS.names).filter(pc.greater(batch["size"], 0))',
         "yield batch.select(DIGESTS.names)",
         (NEAR,),
-    ),
-    Mutation(
-        "empty-spark",
-        "Documents without a token are duplicates of none on Spark, too.",
-        "stages/identical.py",
-        'named["shingle_count"].to_numpy() > 0',
-        'named["shingle_count"].to_numpy() >= 0',
-        ("stages/test_identical.py",),
     ),
     Mutation(
         "digests",
@@ -325,9 +301,9 @@ MUTATIONS = (
     Mutation(
         "null-ids",
         "A document without an id ends the job.",
-        "engines/documents.py",
-        "if nulls := features.ids.null_count:",
-        "if (nulls := features.ids.null_count) > 1:",
+        "engine/memory.py",
+        "if ids.null_count:",
+        "if ids.null_count > 1:",
         ("engines/test_documents.py",),
     ),
     Mutation(

@@ -43,15 +43,13 @@ OUTPUT = {
 NEAR = {
     "dedup.layers.near.layer.NearLayer._draw_uncompared": LOSS,
     "dedup.layers.near.layer.NearLayer._compare_labels": RECALL,
-    "dedup.layers.near.layer.NearLayer._select_near_misses": NEAR_MISSES,
+    "dedup.layers.near.comparison.select_near_misses": NEAR_MISSES,
 }
 SPARK = {"dedup.run.pipeline._read_sample": "the sample of tokens"}
-GROWN = {"dedup.run.growing.remember": BASELINE, "dedup.run.grown._estimate_loss": LOSS}
-JOINED = {
-    "dedup.stages.edges.collect_near_misses": NEAR_MISSES,
-    "dedup.run.joining.remember": BASELINE,
-    "dedup.run.pipeline._read_sample": "the sample of tokens",
-    "dedup.stages.uncompared.draw": LOSS,
+GROWN = {
+    "dedup.run.growing.remember": BASELINE,
+    "dedup.store.adding.estimate_loss": LOSS,
+    "dedup.layers.near.comparison.select_near_misses": NEAR_MISSES,
 }
 SETTINGS = {
     "input.id_column": "id",
@@ -143,7 +141,7 @@ def test_a_batch_of_which_all_that_informs_fails_is_added_all_the_same(corpus, d
         side.add("first", corpus / "first.parquet")
     sides[0].add("batch", corpus / "in.parquet")
     caplog.clear()
-    works = REPORT | OUTPUT | (GROWN if spark is None else JOINED)
+    works = REPORT | OUTPUT | GROWN | ({} if spark is None else SPARK)
     works.pop("dedup.report.build.hold_against")
     disturb(works)
 

@@ -208,6 +208,12 @@ class Engine(Protocol[Rows]):
     def concat(self, *tables: Rows) -> Rows:
         """Return the rows of tables of one schema."""
 
+    def range(self, count: int) -> Rows:
+        """Return the numbers below a count, in the column `number`, each for a task of its own."""
+
+    def sort(self, rows: Rows, by: str, work: Work, schema: pa.Schema, *, pieces: int = 1) -> Rows:
+        """Put rows in the order of an integer column, in so many ranges, about; work receives each by itself."""
+
     def parallelise(self, name: str, table: pa.Table) -> Rows:
         """Return the rows of a table that the memory of this machine holds."""
 
@@ -224,7 +230,7 @@ class Engine(Protocol[Rows]):
         """
 
     def choose(self, chosen: Any, part: str) -> Self:  # noqa: ANN401 - `dedup.files.profile_filter.ProfileFilter`
-        """Return the engine for the documents of a profile, whose tables have names that begin with `part`."""
+        """Return the engine for the documents of a profile, None for all, with tables whose names begin with `part`."""
 
 
 def describe(engine: Engine[Rows], name: str, columns: Describe, schema: pa.Schema) -> Rows:

@@ -17,7 +17,7 @@ from dedup.engine.pairing import join_pairs, list_ends
 from dedup.engines.capacity import PAIR_BYTES, check_fits
 from dedup.engines.documents import check_repeated, find_renamed
 from dedup.engines.machine import free_bytes
-from dedup.engines.workers import Workers
+from dedup.engines.workers import Processes, Workers
 from dedup.files.documents import read_with, to_documents
 from dedup.files.formats.format import Rejected
 from dedup.files.profile_filter import ProfileFilter
@@ -232,7 +232,7 @@ class MemoryEngine:
         if how in {"semi", "anti"}:
             chosen = is_there if how == "semi" else ~is_there
             return rows if chosen.all() else rows.filter(pa.array(chosen))
-        if how == "inner":
+        if how == "inner" and not is_there.all():
             rows, places, is_there = rows.filter(pa.array(is_there)), places[is_there], is_there[is_there]
         taken = others.drop_columns([key]).take(pa.array(places, mask=~is_there))
         for each in taken.schema:
@@ -327,6 +327,18 @@ class MemoryEngine:
         """See `Engine.concat`."""
         return pa.concat_tables(tables)
 
+    def range(self, count: int) -> pa.Table:
+        """See `Engine.range`."""
+        return pa.table({"number": np.arange(count)})
+
+    def sort(self, rows: pa.Table, by: str, work: Work, schema: pa.Schema, *, pieces: int = 1) -> pa.Table:
+        """See `Engine.sort`."""
+        del pieces
+        keys = rows[by].to_numpy()
+        if (keys[1:] < keys[:-1]).any():
+            rows = rows.take(pa.array(np.argsort(keys, kind="stable")))
+        return _run(work, iter(rows.to_batches()), schema)
+
     def parallelise(self, name: str, table: pa.Table) -> pa.Table:
         """See `Engine.parallelise`."""
         del name
@@ -353,7 +365,7 @@ class MemoryEngine:
             self, left=Remaining.of((removed[0], removed[1]), (files, rows, begins, ends), self.left.profile)
         )
 
-    def choose(self, chosen: ProfileFilter, part: str) -> Self:
+    def choose(self, chosen: ProfileFilter | None, part: str) -> Self:
         """See `Engine.choose`."""
         del part
         return replace(self, left=Remaining(profile=chosen))
@@ -372,6 +384,11 @@ class MemoryEngine:
     def narrow(self, split: Split) -> Remaining:
         """Return what is left of the files of a split."""
         return self.left.select([part.file for part in split.parts])
+
+
+def open_without_files(id_type: pa.DataType, threads: int) -> MemoryEngine:
+    """Return the engine of tables alone."""
+    return MemoryEngine(workers=Processes(1, None), splits=(), id_type=id_type, id_column="", threads=threads)
 
 
 def _begin_nameless(batches: Batches) -> Batches:

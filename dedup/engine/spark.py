@@ -240,6 +240,16 @@ class SparkEngine:
         # A union says of its columns what the first table does.
         return _tell(first, {"rows": sum(known)} if len(known) == len(counts) else None)
 
+    def range(self, count: int) -> DataFrame:
+        """See `Engine.range`."""
+        spark = self.known.documents.sparkSession
+        return spark.range(0, count, 1, max(count, 1)).withColumnRenamed("id", "number")
+
+    def sort(self, rows: DataFrame, by: str, work: Work, schema: pa.Schema, *, pieces: int = 1) -> DataFrame:
+        """See `Engine.sort`."""
+        ranged = rows.repartitionByRange(pieces, by) if pieces > 1 else rows.coalesce(1)
+        return ranged.sortWithinPartitions(by).mapInArrow(_count(None, work), from_arrow_schema(schema))
+
     def parallelise(self, name: str, table: pa.Table) -> DataFrame:
         """See `Engine.parallelise`."""
         if not table.num_rows:
@@ -265,7 +275,7 @@ class SparkEngine:
         kept = self.keep(f"{layer}_left", left.schema, lambda _: left, count_rows)
         return replace(self, corpus=corpus.without(kept.frame), layer=layer)
 
-    def choose(self, chosen: ProfileFilter, part: str) -> Self:
+    def choose(self, chosen: ProfileFilter | None, part: str) -> Self:
         """See `Engine.choose`."""
         return replace(self, corpus=self.corpus.choose(chosen), keep=self.keep.of(part))
 

@@ -31,11 +31,3 @@ def connect(left: Integers, right: Integers) -> tuple[Integers, Integers]:
     _, labels = connected_components(graph, directed=False)
     _, firsts = np.unique(labels, return_index=True)
     return ids, ids[firsts][labels]
-
-
-def take_component(wanted: Integers, ids: Integers, component_ids: Integers) -> Integers:
-    """Return the component of each id wanted, as from `connect`; an id without edges is its own component."""
-    if not ids.size:
-        return wanted
-    places = np.minimum(np.searchsorted(ids, wanted), ids.size - 1)
-    return np.where(ids[places] == wanted, component_ids[places], wanted)

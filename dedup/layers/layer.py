@@ -78,6 +78,8 @@ class Context:
     """left_id and right_id of the duplicates among labelled pairs; None without any."""
     held_bytes: int = 0
     """Bytes of shingle sets that the first pass may give back for each split; 0 where that does not lie in memory."""
+    asks_all: bool = False
+    """Whether the shingle sets of all documents will be asked for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

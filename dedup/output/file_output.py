@@ -142,6 +142,8 @@ class FileOutput:
             When the rows kept and removed are not those of the input.
         """
         engine = engine.without(None, None, "output")
+        if found.changes is not None:
+            tasks.save("changes", found.changes)
         decisions, rejected = decide(engine, found), tasks.list_rejected()
         spans = None if found.spans is None else write_spans(engine, found.spans)
         tables = ResultTables(

@@ -58,6 +58,8 @@ class Findings(Generic[Rows]):
     """Edges and near misses at most, each."""
     named: Rows | None = None
     """doc_id and id of all that edges and near misses name, where `documents` are not all of them."""
+    changes: Rows | None = None
+    """Documents of earlier batches of a store whose fate is another now; None without a store."""
     shown: Sequence[int] = ()
     """Documents whose texts the report shows."""
     has_profiles: bool = False

@@ -10,15 +10,18 @@ import pyarrow.parquet as pq
 
 from dedup.errors import ConfigError, StorageError
 from dedup.files.storage import Storage
+from dedup.layers import NEAR
+from dedup.layers.near.layer import NearLayer
 from dedup.report.matrix import to_page
-from dedup.run.arrivals import to_batch
-from dedup.run.growing import Growth, begin, check_settings, check_unchanged, open_reading
+from dedup.run.clock import Clock
+from dedup.run.growing import Growth, arrive, begin, check_settings
 from dedup.run.job import Job
-from dedup.run.opening import choose_cores, list_input, open_input
+from dedup.run.local import check_unchanged, make_context, open_engine
+from dedup.run.opening import list_input, open_input
 from dedup.run.overlap import check_apart, check_outside
+from dedup.run.profiles import list_parts
+from dedup.run.search import set_up
 from dedup.settings.alerts import Alerts
-from dedup.settings.contract import load_tokenizer
-from dedup.settings.hashspec import HashSpec
 from dedup.settings.options import Config, Evaluation, Keep, Limits, Output
 from dedup.settings.rules import require_text
 from dedup.store.adding import grow
@@ -122,14 +125,16 @@ def _read(path: str, name: str, config: Config, folder: Path) -> Snapshot:
     """Return the documents of files as what is in a store, whose tables lie in a new folder and have no log."""
     check_settings(config, Growth(store="", batch=name))
     job = Job(inputs=[path], output="", config=config).settle()
-    tokenizer, listing = load_tokenizer(job.config), list_input(job)
-    source, cores = open_input(job.config, listing), choose_cores(listing, job.inputs)
-    state = State(number=0, log=0, id_type="")
-    state = begin(state, job.config, HashSpec.of(job.config, tokenizer), source.id_type)
+    [part] = list_parts(job.config)
+    listing = list_input(job)
+    source = open_input(job.config, listing)
+    state = begin(State(number=0, log=0, id_type=""), job.config, part.spec, source.id_type)
     folder.mkdir()
-    with open_reading(job.config, tokenizer, listing, source, cores) as reading:
-        batch = to_batch(reading, reading.sign(), name)
-        grown = grow(Tables(str(folder)), state, batch, anew=False, threads=cores)
+    with open_engine(job, listing, source, asks_all=True) as engine:
+        context = make_context(listing, engine, asks_all=True)
+        layer = NearLayer.make(set_up(NEAR, part, context, Clock()))
+        arrival, _ = arrive(engine, layer, name, job.config.input.id_column)
+        grown = grow(engine, Tables(str(folder)), state, arrival, anew=False, threads=engine.threads)
     check_unchanged(job, listing)
     return Snapshot(tables=grown.writing.tables, state=grown.state, extra=grown.writing.files)
 

@@ -1,64 +1,51 @@
-"""A batch added to a store: files in, the memory engine, the store, files out; `joining.py` is the same on Spark."""
+"""A batch added to a store: files in, documents signed, the store, files out."""
 
-import contextlib
 import logging
-from collections.abc import Callable, Iterator
-from concurrent.futures import Executor
-from dataclasses import dataclass
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from dedup.engine.memory import MemoryEngine
-from dedup.engines import passes
-from dedup.engines.workers import Processes, open_beside
-from dedup.errors import ConfigError, DataError, SchemaError, StorageError
+from dedup.display import size
+from dedup.engine.engine import Engine, Rows
+from dedup.engines.workers import count_cores
+from dedup.errors import ConfigError, DataError, StorageError
 from dedup.extras import check_extra
-from dedup.files.listing import Listing
-from dedup.files.source import FileSource
-from dedup.files.splits import split_files
-from dedup.files.storage import Storage
-from dedup.files.systems import absolute, redact
-from dedup.informing import BASELINE, PLOTS
-from dedup.kernels.text.tokenizer import Tokenizer
+from dedup.files.systems import redact
+from dedup.informing import BASELINE
 from dedup.layers import NEAR
-from dedup.output.file_output import FileOutput
-from dedup.output.processes import MemoryTasks
-from dedup.output.row_decisions import Findings
-from dedup.report.build import Outcome
-from dedup.report.summary import FIGURES, Drawing, draw
-from dedup.run.arrivals import to_batch
+from dedup.layers.near.layer import NearLayer
 from dedup.run.clock import Clock
-from dedup.run.grown import to_changes, to_found, to_members, to_names, to_removals
+from dedup.run.grown import tell
 from dedup.run.job import Job
-from dedup.run.opening import SPLIT_BYTES, choose_cores, list_input, open_input
+from dedup.run.local import run_in_memory
+from dedup.run.opening import estimate_need, fits_driver, list_input
 from dedup.run.overlap import check_apart, check_store
-from dedup.run.publication import KEY_FILE, conclude, identify, read_baseline
-from dedup.run.reach import check_schemes
-from dedup.run.searching import KEPT, Searched, to_search
-from dedup.run.signing import Reading, Signatures, choose_signing
+from dedup.run.publication import KEY_FILE
+from dedup.run.reach import check_schemes, find_obstacle_beside
+from dedup.run.search import Run, set_up
 from dedup.run.start import choose_engine, run_on_spark
-from dedup.run.workspace import Workspace, locate
-from dedup.settings.contract import load_tokenizer
 from dedup.settings.files import to_dict
 from dedup.settings.hashspec import HashSpec
 from dedup.settings.keeping import needs_spark
 from dedup.settings.options import Config
 from dedup.settings.profiles import refuse_profiles
 from dedup.settings.rules import require_text
-from dedup.store.adding import Grown, grow
+from dedup.store.adding import Arrival, Grown, digest_content, grow, supply_texts
 from dedup.store.folder import TRIES, Conflict
+from dedup.store.search import Search
 from dedup.store.state import State, choose_deciding, create, find_state, read_rows, read_state
 from dedup.store.tables import Tables
-from dedup.tables.counts import Stored
+from dedup.tables.counts import Near, Signed, Stored
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 LOG = logging.getLogger("dedup")
-Brought = TypeVar("Brought")
+Value = TypeVar("Value")
 REMEMBERED = 10
 """Batches whose mean the removal rate is held against."""
 
@@ -104,7 +91,7 @@ def add_batch(job: Job, growth: Growth, *, spark: "SparkSession | None" = None) 
     check_settings(job.config, growth)
     if (spark is not None and job.config.engine != "memory") or choose_engine(job, count_known(growth)) == "spark":
         return run_on_spark(
-            job, "dedup.run.joining", lambda module, session: module.add_batch(session, job, growth), spark=spark
+            job, "dedup.run.pipeline", lambda module, session: add_by_tasks(module, session, job, growth), spark=spark
         )
     return add_alone(job, growth)
 
@@ -117,13 +104,21 @@ def count_known(growth: Growth) -> int:
 
 def add_alone(job: Job, growth: Growth) -> dict[str, Any]:
     """Add documents to a store in the memory of this process; see `add_batch`."""
-    job, storage = job.settle(), Storage()
-    with Workspace(storage, locate(job.output)) as workspace:
-        try:
-            return _run(job, growth, storage, workspace)
-        except (DataError, SchemaError):
-            workspace.abandon()
-            raise
+    return run_in_memory(job, Addition(growth=growth, has_baseline=bool(job.baseline)))
+
+
+def add_by_tasks(pipeline: Any, spark: "SparkSession", job: Job, growth: Growth) -> dict[str, Any]:  # noqa: ANN401 - a module
+    """Add documents to a store by tasks of Spark, where the driver has not the memory; see `add_batch`."""
+    if obstacle := find_obstacle_beside(spark, replace(job, inputs=[*job.inputs, growth.store])):
+        raise ConfigError(f"--store: the workers themselves must read and write the files ({obstacle})")
+    need = estimate_need(list_input(job), job.config, count_known(growth))
+    if fits_driver(spark, job.config, need):
+        LOG.info("the batch needs about %s of memory: the driver adds it without a job of Spark", size(need))
+        return add_alone(job, growth)
+    report: dict[str, Any] = pipeline.run(
+        spark, job, Addition(growth=growth, has_baseline=bool(job.baseline), threads=1)
+    )
+    return report
 
 
 def check_settings(config: Config, growth: Growth) -> None:
@@ -156,80 +151,103 @@ def check_settings(config: Config, growth: Growth) -> None:
             raise ConfigError(f"--store: {name} is of single runs and must not be set (got {value!r})")
 
 
-def _run(job: Job, growth: Growth, storage: Storage, workspace: Workspace) -> dict[str, Any]:
-    config, tables = job.config, Tables(growth.store)
-    listing = list_input(job)
-    source = open_input(config, listing)
-    output = FileOutput(config=config, source=source, folder=absolute(workspace.result))
-    output.check()
-    tokenizer = load_tokenizer(config)
-    spec = HashSpec.of(config, tokenizer)
-    if tables.exists():
-        read_state(tables).check(config, spec, source.id_type)
-    workspace.open({**identify(job, spec, listing.fingerprint), **growth.identity}, overwrite=job.overwrite)
-    cores = choose_cores(listing, [*job.inputs, job.output])
-    clock = Clock()
-    with (
-        open_beside(FIGURES) as plotting,
-        open_reading(config, tokenizer, listing, source, cores, watch=clock.watch) as reading,
-    ):
-        signed = clock("signatures", reading.sign)
-        batch = to_batch(reading, signed, growth.batch)
-        create(tables, source.id_type)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Addition:
+    """The addition of a batch to a store: see `search.Work`."""
 
-        def bring(state: State) -> Grown:
-            state = begin(state, config, spec, source.id_type)
-            return grow(tables, state, batch, anew=growth.anew, threads=cores, stage=clock.time)
+    growth: Growth
+    has_baseline: bool
+    """Whether another run is the one that the report is held against."""
+    threads: int | None = None
+    """Threads that look for keys in each process; None for as many as there are cores."""
+    asks_all: bool = True
+    by_tasks: bool = True
 
-        def publish(grown: Grown, operation: str) -> dict[str, Any]:
-            return _publish(
-                job,
-                growth,
-                workspace,
-                output,
-                reading=reading,
-                signed=signed,
-                grown=grown,
-                clock=clock,
-                spec=spec,
-                listing=listing,
-                plotting=plotting,
-                finish=partial(grown.finish, batch, operation) if operation else grown.drop,
+    @property
+    def identity(self) -> Mapping[str, Any]:
+        """See `Work.identity`."""
+        return self.growth.identity
+
+    def check(self, config: Config, spec: HashSpec, id_type: pa.DataType) -> None:
+        """See `Work.check`."""
+        tables = Tables(self.growth.store)
+        if tables.exists():
+            read_state(tables).check(config, spec, id_type)
+
+    def __call__(self, run: Run[Rows]) -> dict[str, Any]:
+        """See `Work`."""
+        growth, engine, config, clock = self.growth, run.engine, run.config, run.clock
+        [part] = run.parts
+        tables = Tables(growth.store)
+        layer = NearLayer.make(set_up(NEAR, part, run.context, clock))
+        arrival, signed = arrive(engine, layer, growth.batch, config.input.id_column)
+        create(tables, engine.id_type)
+
+        def bring(state: State) -> Brought[Rows]:
+            # Its tables are of this try alone: the store may be another in the next.
+            own = engine.without(None, None, "store").choose(None, f"{secrets.token_hex(4)}_")
+            grown = grow(
+                own,
+                tables,
+                begin(state, config, part.spec, engine.id_type),
+                arrival,
+                anew=growth.anew,
+                threads=self.threads or count_cores(),
+                has_sources=bool(config.input.source_column),
+                stage=clock.time,
+                inform=clock.inform,
             )
+            # What Arrow holds for later tables is of use to the processes that write the output.
+            pa.default_memory_pool().release_unused()
+            return Brought(own, grown)
 
-        start_over = partial(storage.delete, workspace.result)
-        return try_until_first(growth, tables, batch.content, bring=bring, publish=publish, start_over=start_over)
+        def publish(brought: Brought[Rows], operation: str) -> dict[str, Any]:
+            own, grown = brought
+            with clock.time("representatives"):
+                found = tell(own, grown, signed, part.name, config.threshold)
+            note(clock, grown, found.near[part.name])
+            state = grown.writing.snapshot.state
+            earlier = None if self.has_baseline else clock.inform(BASELINE, remember, tables, state, growth, config)
+            finish = partial(grown.finish, operation) if operation else grown.drop
+            return run.publish(replace(found, earlier=earlier, finish=finish))
 
-
-@contextlib.contextmanager
-def open_reading(
-    config: Config,
-    tokenizer: Tokenizer,
-    listing: Listing,
-    source: FileSource,
-    cores: int,
-    *,
-    watch: Callable[[int, int], None] = lambda *_: None,
-) -> Iterator[Reading]:
-    """Yield the reader of a batch's documents, with the processes that share its work."""
-    signing, splits = choose_signing(config, tokenizer, listing, asks_all=True), split_files(listing, SPLIT_BYTES)
-    with Processes(min(cores, len(splits)), source, watch=watch) as workers:
-        # Loading what is compiled is no part of the first stage, as in a run without a store.
-        passes.warm(signing)
-        engine = MemoryEngine(workers=workers, splits=splits, id_type=source.id_type, id_column=config.input.id_column)
-        yield Reading(engine=engine, config=config, signing=signing)
+        return try_until_first(growth, tables, arrival.content, bring=bring, publish=publish, start_over=run.start_over)
 
 
-def check_unchanged(job: Job, listing: Listing) -> None:
-    """Make sure that the files are those that were listed.
+class Brought(NamedTuple, Generic[Rows]):
+    """What a batch brings to a state of a store, and the engine of its tables."""
+
+    engine: Engine[Rows]
+    grown: Grown[Rows]
+
+
+def arrive(engine: Engine[Rows], layer: NearLayer, name: str, id_column: str) -> tuple[Arrival[Rows], Signed]:
+    """Sign all documents, as a batch of this name; return their counts too.
 
     Raises
     ------
     DataError
-        When one has come, gone, or been written again.
+        When there is no document, or ids are null or repeated.
     """
-    if list_input(job).fingerprint != listing.fingerprint:
-        raise DataError("--input: must not change while the job reads it (it did): repeat the command")
+    documents, signed = layer.sign(engine)
+    arrival = Arrival(
+        name=name,
+        content=digest_content(engine, documents),
+        documents=documents,
+        count=signed.rows,
+        supply=partial(supply_texts, documents=documents, signing=layer.signing),
+        id_column=id_column,
+    )
+    return arrival, signed
+
+
+def note(clock: Clock, grown: Grown[Rows], counts: Near) -> None:
+    """Take note of what the stages have counted."""
+    clock.note("identical", counts.collapsed)
+    clock.note("sets", Stored(rows=grown.fresh))
+    clock.note("edges", counts.verified)
+    clock.note("representatives", counts.elected)
+    clock.note("store", Stored(rows=grown.arrived))
 
 
 def begin(state: State, config: Config, spec: HashSpec, id_type: pa.DataType) -> State:
@@ -242,7 +260,7 @@ def begin(state: State, config: Config, spec: HashSpec, id_type: pa.DataType) ->
     """
     state.check(config, spec, id_type)
     settings = {**choose_deciding(config), KEY_FILE: config.hash.key_file}
-    return state.begin(id_type=id_type, spec=spec, settings=settings, search=to_search(config))
+    return state.begin(id_type=id_type, spec=spec, settings=settings, search=Search.of(config))
 
 
 def try_until_first(
@@ -250,8 +268,8 @@ def try_until_first(
     tables: Tables,
     content: str,
     *,
-    bring: Callable[[State], Brought],
-    publish: Callable[[Brought, str], dict[str, Any]],
+    bring: Callable[[State], Value],
+    publish: Callable[[Value, str], dict[str, Any]],
     start_over: Callable[[], None],
 ) -> dict[str, Any]:
     """Return the report of a batch that no other writer came before, once it is published.
@@ -316,77 +334,6 @@ def _find_base(tables: Tables, content: str, growth: Growth) -> tuple[State, str
             LOG.info("batch %s is in the store already, which stays as it is", growth.batch)
             return find_state(tables, rows.slice(0, place), log), ""
     return find_state(tables, rows, log), operation
-
-
-def _publish(
-    job: Job,
-    growth: Growth,
-    workspace: Workspace,
-    output: FileOutput,
-    *,
-    reading: Reading,
-    signed: Signatures,
-    grown: Grown,
-    clock: Clock,
-    spec: HashSpec,
-    listing: Listing,
-    plotting: Executor,
-    finish: Callable[[], object],
-) -> dict[str, Any]:
-    """Write the batch's own output, commit the batch, and publish the output."""
-    config, part = job.config, signed.part
-    members = to_members(grown, part)
-    searched = Searched(signed=signed, found=to_found(grown, members, config.threshold, part, clock.inform))
-    found = searched.found
-    clock.note("identical", found.collapsed)
-    clock.note("sets", Stored(rows=grown.state.sets - grown.writing.snapshot.state.sets))
-    clock.note("edges", found.verified)
-    clock.note("representatives", found.elected)
-    clock.note("store", Stored(rows=grown.documents.num_rows))
-    removals, repeated = to_removals(members), found.repeated
-    findings = Findings(
-        documents=signed.to_register(),
-        steps=[searched.to_step()],
-        removals=removals,
-        repeated=repeated if repeated.num_rows else None,
-        copies=(NEAR, "identical"),
-        kept=members.filter(pc.equal(members["kind"], KEPT)),
-        edges=searched.list_edges(),
-        near_misses=found.near_misses,
-        pairs=found.verified.rows,
-        named=to_names(grown, part),
-        shown=found.elected.shown,
-    )
-    tasks = MemoryTasks(engine=reading.engine, folder=output.folder)
-    tasks.save("changes", to_changes(grown))
-    counts, writing, sample = searched.count(None), grown.writing, signed.list_sample()
-    removed = {doc_id for doc_id, _ in sample}.intersection(removals["doc_id"].to_pylist())
-    baseline = read_baseline(Storage(), job.baseline) or clock.inform(
-        BASELINE, remember, writing.tables, writing.snapshot.state, growth, config
-    )
-    drawing = plotting.submit(draw, config, counts, sample, removed, baseline)
-    write = partial(output.write, inform=clock.inform, stage=contextlib.nullcontext)
-    written = clock("output", write, reading.engine, tasks, findings)
-    drawn = clock.inform(PLOTS, drawing.result) or Drawing()
-    check_unchanged(job, listing)
-    outcome = Outcome(
-        layers=[searched.to_step()],
-        near=counts,
-        written=written.counts,
-        stages=clock.report(),
-        token_ranks=drawn.token_ranks,
-        texts=written.texts,
-        survival_by_source=written.sources,
-        signature_bytes=signed.nbytes,
-        baseline=baseline,
-        engine="memory",
-        search="process",
-        reader="files",
-        spark=None,
-        spec=spec.to_dict(),
-        format=listing.format.name,
-    )
-    return conclude(job, workspace, outcome, drawn, inform=clock.inform, plotting=plotting, first=finish)
 
 
 def remember(tables: Tables, state: State, growth: Growth, config: Config) -> dict[str, Any] | None:

@@ -1,147 +1,174 @@
-"""What a store says of a batch, in the terms of a run's output."""
+"""What a store says of a batch, in the terms of a run's result."""
 
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dedup.engines.passes import Part
-from dedup.engines.values import Found
-from dedup.informing import LOSS, Inform
-from dedup.kernels import Integers
-from dedup.kernels.sets.identical import find_repeated
+from dedup.engine.engine import Batches, Engine, Rows
 from dedup.layers import NEAR
+from dedup.layers.chain import Chain
+from dedup.layers.layer import Found
+from dedup.layers.near import comparison, templates
+from dedup.layers.near.buckets import IDENTICAL
+from dedup.layers.near.election import IDENTICAL as IS_IDENTICAL
+from dedup.layers.near.election import KEPT
+from dedup.layers.near.election import NEAR as IS_NEAR
+from dedup.layers.near.layer import SAMPLE, take_sample, to_edges
+from dedup.run.search import Searched
 from dedup.store.adding import Grown
-from dedup.store.arrays import distinct, look_up
-from dedup.store.election import find_components
-from dedup.store.growth import Links
+from dedup.store.growth import name_ends
+from dedup.store.reading import select
+from dedup.store.schemas import NO_SET
 from dedup.tables import arrow
-from dedup.tables.counts import Collapsed, Connected, Lost
+from dedup.tables.counts import Collapsed, Elected, Near, Signed
+
+DESCRIBED = pa.schema([*arrow.integers("near", "chained"), ("least", pa.float64())])
+"""Counts of removals, a row for each batch."""
 
 
-def to_members(grown: Grown, part: Part) -> pa.Table:
-    """Return MEMBERS of the documents of a batch: doc_id, id, kind, representative_id, component_id, jaccard.
+def tell(engine: Engine[Rows], grown: Grown[Rows], signed: Signed, name: str, threshold: float) -> Searched[Rows]:
+    """Return what has become of the documents of a batch.
+
+    Parameters
+    ----------
+    name
+        Of the part of the documents that a run searches.
+    """
+    documents = grown.arrival.documents
+    came, verdicts = engine.select(documents, "doc_id"), grown.decided.verdicts
+    schema = arrow.removals(engine.id_type)
+    own = engine.join(verdicts, came, "doc_id", how="semi")
+    own = engine.join(own, engine.select(grown.known, "doc_id", known="set"), "doc_id", how="left")
+    listed = engine.concat(engine.map(own, partial(_to_members, schema=schema), schema), _list_empty(engine, grown))
+    members = engine.map(listed, _keep, schema, name="own")
+    removals = engine.map(members, partial(_take, kept=False), schema)
+    pairs = engine.map(engine.select(verdicts, *IDENTICAL.names), _take_copies, IDENTICAL)
+    mine = engine.map(engine.join(pairs, came, "doc_id", how="semi"), _keep, IDENTICAL, name="copies")
+    theirs = engine.join(engine.join(pairs, came, "doc_id", how="anti"), came, "set_id", key="doc_id", how="semi")
+    same = engine.map(engine.concat(mine, theirs), to_edges, arrow.EDGES)
+    edges = engine.concat(name_ends(engine, grown.settled.found, grown.settled.heads), same)
+    near_misses = grown.settled.near_misses
+    found = Found(
+        documents=engine.select(documents, *arrow.register(engine.id_type).names),
+        removals=removals,
+        kept=engine.map(members, partial(_take, kept=True), schema),
+        edges=edges,
+        near_misses=near_misses,
+        sample=engine.map(engine.select(documents, *SAMPLE.names), take_sample, SAMPLE),
+        counts=Near(
+            signed=signed,
+            collapsed=Collapsed(rows=engine.tally(mine)["rows"]),
+            bucketed=grown.settled.bucketed,
+            paired=grown.settled.paired,
+            verified=grown.settled.verified,
+            connected=replace(grown.decided.connected, rows=engine.tally(members)["rows"]),
+            lost=grown.lost,
+            elected=_describe(engine, grown, removals, engine.tally(members)["rows"], threshold),
+            labeled=None,
+        ),
+    )
+    # Integers are their own document ids.
+    is_named = pa.types.is_integer(engine.id_type)
+    changes = engine.map(verdicts, _take_changes, _changes(engine.id_type))
+    return Searched(
+        chain=Chain(engine=engine).add(NEAR, found),
+        documents=found.documents,
+        near={} if found.counts is None else {name: found.counts},
+        by_profile={},
+        named=None if is_named else _name_ends(engine, grown, engine.concat(edges, near_misses)),
+        changes=changes,
+    )
+
+
+def _keep(batches: Batches) -> Batches:
+    return batches
+
+
+def _to_members(batches: Batches, *, schema: pa.Schema) -> Batches:
+    """Return the batch's own documents in the form of REMOVALS, those among them that stay.
 
     A document that was in the store already goes as a copy of itself if it is kept there.
     """
-    rows, members = grown.voters.rows, grown.verdict.members
-    doc_ids = rows["doc_id"].to_numpy()
-    kept = members["kept"].to_numpy(zero_copy_only=False)
-    owners = pc.fill_null(members["representative"], 0).to_numpy()
-    copied = kept & (look_up(grown.known, doc_ids) >= 0)
-    table = pa.table(
-        {
-            "doc_id": doc_ids,
-            "id": rows["id"],
-            "representative_id": rows["id"].take(pa.array(look_up(doc_ids, owners), mask=look_up(doc_ids, owners) < 0)),
-            "component_id": rows["id"].take(pa.array(look_up(doc_ids, members["component_id"].to_numpy()))),
-            "kind": pc.if_else(pa.array(copied), "identical", members["kind"]),
-            "jaccard": members["jaccard"],
-        }
-    )
-    own = distinct(part.doc_ids)
-    table = table.filter(pa.array(look_up(own, doc_ids) >= 0))
-    # Documents without a token are no voters.
-    empty = np.setdiff1d(grown.known, doc_ids)
-    order = np.argsort(part.doc_ids, kind="stable")
-    ids = part.ids.take(pa.array(order[np.searchsorted(part.doc_ids, empty, sorter=order)]))
-    copies = pa.table(
-        {
-            "doc_id": empty,
-            "id": ids,
-            "representative_id": ids,
-            "component_id": ids,
-            "kind": pa.array(["identical"] * empty.size, pa.string()),
-            "jaccard": np.ones(empty.size),
-        }
-    )
-    return pa.concat_tables([table, copies])
+    for batch in batches:
+        known = dict(zip(batch.schema.names, batch.columns, strict=True))
+        is_copy = pc.and_(batch["kept"], batch["known"].is_valid())
+        known["kind"] = pc.if_else(is_copy, IS_IDENTICAL, batch["kind"])
+        known |= {"layer": pa.repeat(NEAR, batch.num_rows), "component_id": batch["component"]}
+        yield pa.RecordBatch.from_arrays([known[name] for name in schema.names], schema=schema)
 
 
-def to_removals(members: pa.Table) -> pa.Table:
-    """Return REMOVALS of the documents of a batch."""
-    schema = arrow.removals(members.schema.field("id").type)
-    gone = members.filter(pc.not_equal(members["kind"], "kept"))
-    columns = {name: gone[name] for name in schema.names if name != "layer"} | {"layer": pa.repeat(NEAR, gone.num_rows)}
-    return pa.table({name: columns[name] for name in schema.names}).cast(schema)
+def _list_empty(engine: Engine[Rows], grown: Grown[Rows]) -> Rows:
+    """Return the documents without a token that were in the store, which are no voters, as copies of themselves."""
+    empty = engine.map(grown.known, _take_empty, templates.MEMBERS, name="known_empty")
+    count, schema = engine.tally(empty)["rows"], arrow.removals(engine.id_type)
+    rows = select(engine, grown.snapshot, "documents", ["doc_id", "id"], wanted=empty, count=count)
+    return engine.map(rows, partial(_to_copies, schema=schema), schema)
 
 
-def to_found(grown: Grown, members: pa.Table, threshold: float, part: Part, inform: Inform) -> Found:
-    """Return what a batch has found, as the memory engine tells it."""
-    settled, voters, own = grown.settled, grown.voters, distinct(part.doc_ids)
-    rows = voters.rows
-    doc_ids = rows["doc_id"].to_numpy()
-    heads = doc_ids[voters.heads]
-    came = look_up(own, doc_ids) >= 0
-    copies = (doc_ids != heads) & (came | (look_up(own, heads) >= 0))
-    identical = pa.table({"doc_id": doc_ids[copies], "set_id": heads[copies]})
-    repeated, _ = find_repeated(part.doc_ids)
-    gone = members.filter(pc.not_equal(members["kind"], "kept"))
-    similarities = gone["jaccard"].to_numpy()
-    elected = replace(
-        grown.verdict.counts,
-        rows=members.num_rows,
-        near=int(pc.sum(pc.equal(gone["kind"], "near")).as_py() or 0),
-        chained=int(np.count_nonzero(similarities < threshold)),
-        least=float(similarities.min()) if similarities.size else None,
-    )
-    none = pa.table({"left_id": pa.array([], pa.int64()), "right_id": pa.array([], pa.int64())})
-    return Found(
-        identical=identical,
-        repeated=pa.table({"doc_id": repeated}),
-        candidates=none,
-        edges=_name(grown.fresh, grown.heads),
-        near_misses=_name(settled.near_misses, grown.heads),
-        components=none,
-        members=members,
-        spared=none,
-        recall=[],
-        collapsed=Collapsed(rows=int(np.count_nonzero(copies & came)), repeated=repeated.size),
-        bucketed=settled.bucketed,
-        paired=settled.paired,
-        verified=settled.verified,
-        connected=Connected(rows=members.num_rows, engine="memory"),
-        lost=inform(LOSS, _estimate_loss, grown, threshold),
-        elected=elected,
-    )
+def _take_empty(batches: Batches) -> Batches:
+    for batch in batches:
+        yield batch.filter(pc.equal(batch["set"], NO_SET)).select(templates.MEMBERS.names)
 
 
-def _name(links: Links, heads: Integers) -> pa.Table:
-    """Return pairs of sets as pairs of their least documents."""
-    left, right = heads[links.left], heads[links.right]
-    return pa.table({"left_id": np.minimum(left, right), "right_id": np.maximum(left, right), "jaccard": links.jaccard})
+def _to_copies(batches: Batches, *, schema: pa.Schema) -> Batches:
+    for batch in batches:
+        known = {"doc_id": batch["doc_id"], **dict.fromkeys(("id", "representative_id", "component_id"), batch["id"])}
+        known |= {"layer": pa.repeat(NEAR, batch.num_rows), "kind": pa.repeat(IS_IDENTICAL, batch.num_rows)}
+        known["jaccard"] = pa.array(np.ones(batch.num_rows))
+        yield pa.RecordBatch.from_arrays([known[name] for name in schema.names], schema=schema)
 
 
-def _estimate_loss(grown: Grown, threshold: float) -> Lost:
-    sample = grown.settled.sample
-    similar = sample.select(sample.jaccard >= threshold)
-    left, right = find_components(grown.links, np.stack(similar[:2]))
-    return replace(grown.settled.lost, lost=int(np.count_nonzero(left != right)))
+def _take(batches: Batches, *, kept: bool) -> Batches:
+    for batch in batches:
+        is_kept = pc.equal(batch["kind"], KEPT)
+        yield batch.filter(is_kept if kept else pc.invert(is_kept))
 
 
-def to_names(grown: Grown, part: Part) -> pa.Table:
-    """Return doc_id and id of all documents that the tables of a batch name."""
-    ends = [each for links in (grown.fresh, grown.settled.near_misses) for each in links[:2]]
-    wanted = distinct(grown.heads[np.concatenate(ends)])
-    known = pa.concat_tables(
-        [
-            pa.table({"doc_id": part.doc_ids, "id": part.ids}),
-            grown.voters.rows.select(["doc_id", "id"]),
-        ]
-    )
-    missing = np.setdiff1d(wanted, known["doc_id"].to_numpy())
-    return pa.concat_tables([known, grown.writing.snapshot.find("documents", missing, ["doc_id", "id"])])
+def _take_copies(batches: Batches) -> Batches:
+    for batch in batches:
+        yield batch.filter(pc.not_equal(batch["doc_id"], batch["set_id"]))
 
 
-def to_changes(grown: Grown) -> pa.Table:
-    """Return the documents of earlier batches whose lot is another now, or would be after a new election."""
-    rows, changes = grown.voters.rows, grown.verdict.changes
-    members = grown.verdict.members
-    places = look_up(rows["doc_id"].to_numpy(), changes["doc_id"].to_numpy())
-    taken = rows.take(pa.array(places))
-    columns: dict[str, Any] = {"id": taken["id"], "batch": taken["batch"]}
-    columns |= {name: changes[name] for name in ("was_kept", "is_kept", "would_be_kept")}
-    columns["component_id"] = members["component_id"].take(pa.array(places))
-    return pa.table(columns)
+def _changes(id_type: pa.DataType) -> pa.Schema:
+    flags = [(name, pa.bool_()) for name in ("was_kept", "is_kept", "would_be_kept")]
+    return pa.schema([("id", id_type), ("batch", pa.string()), *flags, ("component_id", id_type)])
+
+
+def _take_changes(batches: Batches) -> Batches:
+    """VERDICTS -> documents of earlier batches whose fate is another now, or would be after a new election."""
+    for batch in batches:
+        moved = pc.not_equal(batch["was_kept"], batch["kept"])
+        told = pc.or_(moved, pc.not_equal(batch["would_be_kept"], batch["kept"]))
+        chosen = batch.filter(pc.and_(pc.equal(batch["is_new"], 0), told))
+        columns = [chosen[name] for name in ("id", "batch", "was_kept", "kept", "would_be_kept", "component")]
+        yield pa.RecordBatch.from_arrays(columns, schema=_changes(batch["id"].type))
+
+
+def _describe(engine: Engine[Rows], grown: Grown[Rows], removals: Rows, members: int, threshold: float) -> Elected:
+    told = engine.collect(engine.map(removals, partial(_count, threshold=threshold), DESCRIBED))
+    near, chained = (pc.sum(told[name]).as_py() or 0 for name in ("near", "chained"))
+    least = pc.min(told["least"]).as_py()
+    return replace(grown.decided.elected, rows=members, near=near, chained=chained, least=least)
+
+
+def _count(batches: Batches, *, threshold: float) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        near = pc.sum(pc.equal(batch["kind"], IS_NEAR)).as_py() or 0
+        chained = pc.sum(pc.less(batch["jaccard"], threshold)).as_py() or 0
+        columns = [pa.array([near]), pa.array([chained]), pa.array([pc.min(batch["jaccard"]).as_py()], pa.float64())]
+        yield pa.RecordBatch.from_arrays(columns, schema=DESCRIBED)
+
+
+def _name_ends(engine: Engine[Rows], grown: Grown[Rows], pairs: Rows) -> Rows:
+    """Return doc_id and id of all documents of pairs."""
+    names = ["doc_id", "id"]
+    ends = engine.map(engine.select(pairs, *comparison.PAIRS.names), comparison.list_ends, templates.MEMBERS)
+    wanted = engine.group("pair_ends", ends, templates.DISTINCT)
+    own = engine.join(engine.select(grown.documents, *names), wanted, "doc_id", how="semi")
+    rest = engine.join(wanted, grown.documents, "doc_id", how="anti")
+    count = engine.tally(wanted)["rows"]
+    return engine.concat(own, select(engine, grown.snapshot, "documents", names, wanted=rest, count=count))

@@ -13,13 +13,13 @@ from dedup.run.growing import Growth, add_batch, check_settings
 from dedup.run.job import Job
 from dedup.run.overlap import check_store
 from dedup.run.publication import KEY_FILE
-from dedup.run.searching import to_search
 from dedup.settings.alerts import Alerts
 from dedup.settings.contract import load_tokenizer
 from dedup.settings.hashspec import HashSpec
 from dedup.settings.options import Config, Output
 from dedup.store.deleting import delete_ids
 from dedup.store.migrating import Aim, find_changes, find_needs, find_strays, list_batches, take_over
+from dedup.store.search import Search
 from dedup.store.snapshot import Snapshot
 from dedup.store.state import State, choose_deciding, create, read_state
 from dedup.store.tables import Tables
@@ -54,7 +54,7 @@ def migrate(store: str, target: str, inputs: Mapping[str, str], config: Config) 
     config = Job(inputs=[], output=target, config=config).settle().config
     spec = HashSpec.of(config, load_tokenizer(config))
     settings = {**choose_deciding(config), KEY_FILE: config.hash.key_file}
-    aim = Aim(search=to_search(config), spec=spec, settings=settings, threads=count_cores())
+    aim = Aim(search=Search.of(config), spec=spec, settings=settings, threads=count_cores())
     while True:
         state = read_state(old)
         needs = _check(state, config, spec, redact(store))

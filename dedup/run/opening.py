@@ -83,6 +83,11 @@ def choose_split_bytes(listing: Listing) -> int:
     return min(SPLIT_BYTES, max(listing.size // (2 * count_cores()), LEAST_SPLIT_BYTES))
 
 
+def choose_batch_split_bytes(listing: Listing) -> int:
+    """Return the bytes of a split of a batch for a store, each of which may leave a file there."""
+    return max(choose_split_bytes(listing), listing.size // (8 * count_cores()))
+
+
 def estimate_need(listing: Listing, config: Config, known: int = 0, *, assumed: Assumed = MOST) -> int:
     """Estimate the memory of a run from a look at a few of its files; in bytes.
 

@@ -1,11 +1,11 @@
 """A run on Spark: the layers in order, then the output, then the report."""
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import pyarrow as pa
 from py4j.protocol import Py4JError
@@ -42,10 +42,10 @@ from dedup.run.layers import list_noted
 from dedup.run.local import Spark, count_signature_bytes, list_sample, search_files
 from dedup.run.opening import SPLIT_BYTES, assume, estimate_need, fits_driver, list_input, open_input
 from dedup.run.overlap import check_apart
-from dedup.run.profiles import list_parts, tell_parts
+from dedup.run.profiles import Part, list_parts, tell_parts
 from dedup.run.publication import conclude, identify, read_baseline
 from dedup.run.reach import find_obstacle_beside, is_on_disk
-from dedup.run.search import search
+from dedup.run.search import Deduplication, Run, Searched, Work
 from dedup.run.session import find_heap
 from dedup.run.storage import Storage
 from dedup.run.tables import Tables
@@ -65,13 +65,6 @@ HEAP_PER_TEXT = 8
 """Bytes of a heap for each byte of the longest text that Spark's own readers may put there."""
 MOST_SPLIT_BYTES = 128 << 20
 """Of a split of a large corpus, as stored."""
-
-
-class Work(Protocol):
-    """What is done while no other run works on the output."""
-
-    def __call__(self, spark: SparkSession, job: Job, storage: Storage, workspace: Workspace, /) -> dict[str, Any]:
-        """Return what report.json holds."""
 
 
 def run(spark: SparkSession, job: Job, work: Work | None = None) -> dict[str, Any]:
@@ -106,7 +99,7 @@ def run(spark: SparkSession, job: Job, work: Work | None = None) -> dict[str, An
     locks = FileStorage() if on_disk else storage.without_checksums()
     with Workspace(storage, output, locks=locks) as workspace:
         try:
-            return (work or _run)(spark, job, storage, workspace)
+            return _run(spark, job, storage, workspace, work or Deduplication())
         except (DedupError, PySparkException, Py4JError, ConnectionError) as error:
             if spark.sparkContext._jsc is None:  # noqa: SLF001 - stopped: what fails then has no cause of its own
                 raise
@@ -120,16 +113,16 @@ def run(spark: SparkSession, job: Job, work: Work | None = None) -> dict[str, An
             raise known from error
 
 
-def _run(spark: SparkSession, job: Job, storage: Storage, workspace: Workspace) -> dict[str, Any]:
+def _run(spark: SparkSession, job: Job, storage: Storage, workspace: Workspace, work: Work) -> dict[str, Any]:
     baseline = read_baseline(storage, job.baseline)
     listing = list_readable(spark, job)
-    if listing is not None and _serves_driver(spark, job, listing):
+    if listing is not None and not work.by_tasks and _serves_driver(spark, job, listing):
         tasks = Spark(spark.version, partial(Tasks, spark))
         try:
-            return search_files(job, listing, workspace, baseline, tasks)
+            return search_files(job, listing, workspace, baseline, work=work, spark=tasks)
         except CapacityError as error:
             LOG.warning("the driver lacks memory for the search, which the tasks make instead (%s)", error)
-    return _search(spark, job, storage, workspace, listing=listing, baseline=baseline)
+    return _search(spark, job, storage, workspace, work, listing=listing, baseline=baseline)
 
 
 def _serves_driver(spark: SparkSession, job: Job, listing: Listing) -> bool:
@@ -146,6 +139,7 @@ def _search(
     job: Job,
     storage: Storage,
     workspace: Workspace,
+    work: Work,
     *,
     listing: Listing | None,
     baseline: Mapping[str, Any] | None,
@@ -160,10 +154,6 @@ def _search(
         given = _open_rows(spark, job, storage, workspace, clock, tables=tables)
     else:
         given = open_files(spark, job, listing, workspace, clock)
-    workspace.open(identify(job, spec, given.fingerprint), overwrite=job.overwrite)
-    if tables is not None:
-        tables.check(workspace, overwrite=job.overwrite)
-    labels = _read_labels(spark, storage, config, given.corpus.id_type)
     connecting = Connecting(config.components.engine, workspace.checkpoints)
     engine = SparkEngine(
         corpus=given.corpus,
@@ -172,36 +162,27 @@ def _search(
         connecting=connecting,
         cores=spark.sparkContext.defaultParallelism,
     )
-    context = Context(size=given.size, labels=labels)
-    found = search(engine, parts, config, context, clock)
-    counts = unite([*found.near.values()])
-    findings = found.to_findings(config, engine.known.repeated)
-    with ThreadPoolExecutor() as beside:
-        # The drawing takes as long as the writing of a small corpus, and another core.
-        drawing = beside.submit(_draw, clock, config, counts, found.chain, baseline)
-        written = clock("output", given.write, engine, findings)
-        drawn = clock.inform(PLOTS, drawing.result) or Drawing()
-    given.check_unchanged()
-    outcome = Outcome(
-        layers=found.chain.steps,
-        near=counts,
-        profiles=tell_parts(parts, found.by_profile, found.near, written.by_profile),
-        written=written.counts,
-        stages=clock.report(),
-        token_ranks=drawn.token_ranks,
-        texts=written.texts,
-        survival_by_source=written.sources,
-        signature_bytes=count_signature_bytes(parts, found.near),
-        baseline=baseline,
-        engine="spark",
-        search="tasks",
-        reader=given.reader,
-        spark=spark.version,
-        spec=spec.to_dict(),
-        format=given.format,
+    work.check(config, spec, engine.id_type)
+    workspace.open({**identify(job, spec, given.fingerprint), **work.identity}, overwrite=job.overwrite)
+    if tables is not None:
+        tables.check(workspace, overwrite=job.overwrite)
+    labels = _read_labels(spark, storage, config, given.corpus.id_type)
+
+    def publish(found: Searched[DataFrame]) -> dict[str, Any]:
+        own = found if tables is None else replace(found, finish=partial(tables.commit, workspace))
+        held = baseline or found.earlier
+        return _publish(job, workspace, given, own, parts=parts, clock=clock, baseline=held)
+
+    run = Run(
+        engine=engine,
+        parts=parts,
+        config=config,
+        context=Context(size=given.size, labels=labels),
+        clock=clock,
+        publish=publish,
+        start_over=partial(storage.delete, workspace.result),
     )
-    commit = partial(tables.commit, workspace) if tables is not None else None
-    return conclude(job, workspace, outcome, drawn, inform=clock.inform, first=commit)
+    return work(run)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -235,6 +216,48 @@ class Given:
                 f"--input: must not change while the job reads it (it was {self.fingerprint}, it is {now}); nothing "
                 "was published: repeat the command"
             )
+
+
+def _publish(
+    job: Job,
+    workspace: Workspace,
+    given: Given,
+    found: Searched[DataFrame],
+    *,
+    parts: Sequence[Part],
+    clock: Clock,
+    baseline: Mapping[str, Any] | None,
+) -> dict[str, Any]:
+    """Write what was found, and publish it."""
+    config, engine = job.config, found.chain.engine
+    assert isinstance(engine, SparkEngine)
+    counts = unite([*found.near.values()])
+    findings = found.to_findings(config, engine.known.repeated)
+    with ThreadPoolExecutor() as beside:
+        # The drawing takes as long as the writing of a small corpus, and another core.
+        drawing = beside.submit(_draw, clock, config, counts, found.chain, baseline)
+        written = clock("output", given.write, engine, findings)
+        drawn = clock.inform(PLOTS, drawing.result) or Drawing()
+    given.check_unchanged()
+    outcome = Outcome(
+        layers=found.chain.steps,
+        near=counts,
+        profiles=tell_parts(parts, found.by_profile, found.near, written.by_profile),
+        written=written.counts,
+        stages=clock.report(),
+        token_ranks=drawn.token_ranks,
+        texts=written.texts,
+        survival_by_source=written.sources,
+        signature_bytes=count_signature_bytes(parts, found.near),
+        baseline=baseline,
+        engine="spark",
+        search="tasks",
+        reader=given.reader,
+        spark=found.documents.sparkSession.version,
+        spec=parts[-1].spec.to_dict(),
+        format=given.format,
+    )
+    return conclude(job, workspace, outcome, drawn, inform=clock.inform, first=found.finish)
 
 
 def list_readable(spark: SparkSession, job: Job) -> Listing | None:

@@ -1,9 +1,12 @@
 """The layers that the settings ask for, one after another, whatever the engine."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Generic
+from types import MappingProxyType
+from typing import Any, Generic, Protocol
+
+import pyarrow as pa
 
 from dedup.engine.engine import Engine, Rows, read_histogram
 from dedup.layers.chain import Chain
@@ -13,6 +16,7 @@ from dedup.report.profiles import unite
 from dedup.run.clock import Clock
 from dedup.run.layers import load_layers, name_repeated
 from dedup.run.profiles import PROFILES, Part, choose_parts, scan
+from dedup.settings.hashspec import HashSpec
 from dedup.settings.options import Config
 from dedup.tables import arrow
 from dedup.tables.counts import Layered, Near, Stored
@@ -29,6 +33,14 @@ class Searched(Generic[Rows]):
     """Counts of the layer near by profile; none where it did not run."""
     by_profile: Mapping[str, Sequence[Layered]]
     """The counts of the layers of each profile that has documents."""
+    named: Rows | None = None
+    """doc_id and id of all documents that pairs name, where `documents` are not all of them."""
+    changes: Rows | None = None
+    """Documents of earlier batches whose fate is another now; None without a store."""
+    earlier: Mapping[str, Any] | None = None
+    """Report of earlier batches, against which a run without another baseline is held."""
+    finish: Callable[[], object] | None = None
+    """Commit that comes before the output is published."""
 
     def to_findings(self, config: Config, repeated: Rows | None) -> Findings[Rows]:
         """Return it as the output applies it.
@@ -51,9 +63,63 @@ class Searched(Generic[Rows]):
             near_misses=chain.near_misses,
             spans=chain.spans,
             pairs=max(counts.verified.compared, counts.verified.rows + counts.collapsed.rows) + gone,
+            named=self.named,
+            changes=self.changes,
             shown=counts.elected.shown if self.near else (),
             has_profiles=bool(config.profile),
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Run(Generic[Rows]):
+    """A run whose input is open."""
+
+    engine: Engine[Rows]
+    parts: Sequence[Part]
+    config: Config
+    context: Context
+    clock: Clock
+    publish: Callable[[Searched[Rows]], dict[str, Any]]
+    """Writes the output, publishes it, and returns what report.json holds."""
+    start_over: Callable[[], None]
+    """Deletes what `publish` has written, if that failed."""
+
+
+class Work(Protocol):
+    """What a run does with its documents: remove the duplicates, or add them to a store."""
+
+    @property
+    def identity(self) -> Mapping[str, Any]:
+        """What an unfinished run must have in common with this one to be resumed, besides that of its job."""
+
+    @property
+    def asks_all(self) -> bool:
+        """Whether it asks for the shingle sets of all documents."""
+
+    @property
+    def by_tasks(self) -> bool:
+        """Whether tasks search on Spark, though the driver has the memory."""
+
+    def check(self, config: Config, spec: HashSpec, id_type: pa.DataType) -> None:
+        """Refuse settings that do not serve, before the run begins."""
+
+    def __call__(self, run: Run[Rows]) -> dict[str, Any]:
+        """Return what report.json holds, once the output is published."""
+
+
+class Deduplication:
+    """The removal of duplicates, without a store."""
+
+    identity: Mapping[str, Any] = MappingProxyType({})
+    asks_all = False
+    by_tasks = False
+
+    def check(self, config: Config, spec: HashSpec, id_type: pa.DataType) -> None:
+        """See `Work.check`."""
+
+    def __call__(self, run: Run[Rows]) -> dict[str, Any]:
+        """See `Work`."""
+        return run.publish(search(run.engine, run.parts, run.config, run.context, run.clock))
 
 
 def search(

@@ -13,9 +13,7 @@ from pyspark.sql import functions as F
 from dedup.errors import ComponentError
 from dedup.kernels.components import DRIVER_EDGES, connect
 from dedup.stages.exchange import Batches, Counters, gather
-from dedup.stages.table import Keep, Table, count_rows
-from dedup.tables.counts import Connected
-from dedup.tables.schemas import COMPONENTS, PAIRS
+from dedup.tables.schemas import PAIRS
 
 LOG = logging.getLogger("dedup")
 
@@ -39,23 +37,6 @@ class KeepComponents(Protocol):
         self, build: Callable[[Counters | None], DataFrame], /, *, tally: Mapping[str, Any] | None = None
     ) -> DataFrame:
         """Return the table."""
-
-
-def connect_documents(keep: Keep, links: DataFrame, count: int, *, engine: str, checkpoints: str) -> Table[Connected]:
-    """Keep COMPONENTS of so many links: see `connect_links`."""
-    used: list[str] = []
-
-    def keep_components(
-        build: Callable[[Counters | None], DataFrame], /, *, tally: Mapping[str, Any] | None = None
-    ) -> DataFrame:
-        name = str((tally or {})["engine"])
-        used.append(name)
-        table = keep("components", COMPONENTS, build, count_rows)
-        used.append(str(table.counts))
-        return table.frame
-
-    frame = connect_links(links, count, keep_components, Connecting(engine, checkpoints))
-    return Table(frame=frame, counts=Connected(rows=int(used[1]), engine=used[0]))
 
 
 def connect_links(links: DataFrame, count: int, keep: KeepComponents, connecting: Connecting) -> DataFrame:
@@ -102,12 +83,6 @@ def _graphframes_session(spark: SparkSession, checkpoints: str) -> Iterator[None
             spark.conf.unset(ADAPTIVE)
         else:
             spark.conf.set(ADAPTIVE, adaptive)
-
-
-def link(edges: DataFrame, identical: DataFrame) -> DataFrame:
-    """EDGES, IDENTICAL -> (left_id, right_id): what connects documents."""
-    same = identical.select(F.col("set_id").alias("left_id"), F.col("doc_id").alias("right_id"))
-    return edges.select("left_id", "right_id").unionByName(same)
 
 
 def contract(links: DataFrame) -> DataFrame:

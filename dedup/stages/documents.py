@@ -88,7 +88,7 @@ class Corpus(Protocol):
     def without(self, left: DataFrame) -> "Corpus":
         """Return the documents without what `leave` has noted."""
 
-    def choose(self, chosen: ProfileFilter) -> "Corpus":
+    def choose(self, chosen: ProfileFilter | None) -> "Corpus":
         """Return the documents of a profile."""
 
 
@@ -160,7 +160,7 @@ class Rows:
         """See `Corpus.without`."""
         return replace(self, left=left)
 
-    def choose(self, chosen: ProfileFilter) -> "Rows":
+    def choose(self, chosen: ProfileFilter | None) -> "Rows":
         """See `Corpus.choose`."""
         return replace(self, chosen=chosen)
 

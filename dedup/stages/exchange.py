@@ -48,15 +48,6 @@ class Counters:
         """Add to one sum, in a worker."""
         self._counts.add(Counter({name: int(amount)}))
 
-    def add_each(self, name: str, numbers: Integers) -> None:
-        """Count how often each number occurs, in a worker."""
-        found, counts = np.unique(numbers, return_counts=True)
-        self._counts.add(Counter({(name, n): count for n, count in zip(found.tolist(), counts.tolist(), strict=True)}))
-
-    def add_text(self, name: str, text: str) -> None:
-        """Count how often a text occurs, in a worker: a histogram with a text for each number."""
-        self._counts.add(Counter({(name, text): 1}))
-
     def update(self, counts: Counter[Any]) -> None:
         """Add sums and histograms, in a worker."""
         self._counts.add(Counter(counts))

@@ -142,7 +142,7 @@ class Files:
         """See `Corpus.without`."""
         return replace(self, left=left)
 
-    def choose(self, chosen: ProfileFilter) -> "Files":
+    def choose(self, chosen: ProfileFilter | None) -> "Files":
         """See `Corpus.choose`."""
         return replace(self, chosen=chosen)
 

@@ -55,8 +55,3 @@ class Keep(Protocol):
 def count_rows(seen: Seen) -> int:
     """Return how many rows a table has that needs no other counts."""
     return int(seen["rows"])
-
-
-def read_histogram(seen: Seen, name: str) -> dict[int, int]:
-    """Return how often every number was counted, ascending; JSON has turned the numbers into text."""
-    return dict(sorted((int(number), count) for number, count in seen.get(name, {}).items()))

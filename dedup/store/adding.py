@@ -1,84 +1,103 @@
-"""A batch of documents added to a store."""
+"""A batch of documents added to a store.
 
-from collections.abc import Callable, Iterator
+SIGNATURES -> known documents, numbers of sets -> `sets`, `bands` -> `edges` -> `members`, `hot`, `documents`
+"""
+
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from typing import NamedTuple, TypeAlias
+from functools import partial
+from typing import Generic, Protocol
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from dedup.engines.documents import Documents, collapse
-from dedup.engines.values import Features
+from dedup.engine.engine import Batches, Engine, Rows, Shuffle, Tally, Work
 from dedup.errors import DataError
-from dedup.kernels import Flags, Hashes, Integers
-from dedup.store.arrays import distinct, is_in, look_up
-from dedup.store.changing import choose_voters, find_heads, merge, read_links, write_changes
-from dedup.store.election import Verdict, Voters, elect
-from dedup.store.growth import Links, Rows, Settled, Step, settle
-from dedup.store.schemas import NO_SET
-from dedup.store.snapshot import Places, Snapshot, to_bytes
+from dedup.informing import LOSS, Inform
+from dedup.kernels.runs import blocks
+from dedup.kernels.runs.groups import drop_repeated
+from dedup.kernels.sets import lsh
+from dedup.kernels.sets.shingles import shingle
+from dedup.layers.near.signing import Signing, slice_texts
+from dedup.layers.near.templates import MEMBERS
+from dedup.layers.near.uncompared import verify_sample
+from dedup.store.content import name_content, sum_content
+from dedup.store.election import Decided, decide
+from dedup.store.growth import SearchedSets, Settled, list_links, settle, size_pairs
+from dedup.store.numbering import DIGESTS, OWNED, Numbered, number
+from dedup.store.reading import read
+from dedup.store.resigning import PAYLOAD
+from dedup.store.snapshot import Snapshot
 from dedup.store.state import Label, State
+from dedup.store.step import COMES, PLACES, Step, read_places, to_places
 from dedup.store.tables import Tables
-from dedup.store.writing import Writing
+from dedup.store.writing import FILES, Writing, save, to_files, write_changes, write_rows
+from dedup.tables import arrow
+from dedup.tables.counts import Lost
 from dedup.tables.ids import SHOWN
 
-SetsOf: TypeAlias = Callable[[Integers], Iterator[tuple[Hashes, Integers]]]
-"""A pass over the text: rows of the features, ascending and distinct, to their shingle sets in that order, part by
-part, as from `shingles.shingle`."""
-Stage: TypeAlias = Callable[[str], AbstractContextManager[object]]
+HELD = pa.schema([*arrow.integers("doc_id", "set", *DIGESTS), ("shingles", pa.binary())])
+"""Rows of `sets`, with a document of each."""
+RECORDED = ("doc_id", "id", "source", "size", "text_bytes", "order_keys")
+TOLD = pa.schema([("high", pa.string()), ("low", pa.string())])
+
+
+class Stage(Protocol):
+    """What times a part of the work."""
+
+    def __call__(self, name: str, /) -> AbstractContextManager[object]:
+        """Return the context in which it is done."""
+
+
+class Supply(Protocol[Rows]):
+    """A pass over documents that gives their shingle sets to some work."""
+
+    def __call__(self, engine: Engine[Rows], fresh: Rows, work: Work, /) -> Rows:
+        """Return FILES that the work makes of HELD of these FRESH, which ascend by set, or do so in parts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Batch:
-    """Documents that have come."""
+class Arrival(Generic[Rows]):
+    """Documents that have come, signed."""
 
     name: str
     content: str
-    """Digest of their ids and shingle sets."""
-    features: Features
-    """Of their rows, in the order of reading."""
-    sets_of: SetsOf
+    """Digest of their ids and shingle sets: see `digest_content`."""
+    documents: Rows
+    """SIGNATURES."""
+    count: int
+    """Rows of these."""
+    supply: Supply[Rows]
     id_column: str
     """Empty where an id is the digest of its row."""
 
 
-class Numbered(NamedTuple):
-    """Shingle sets of documents that have come."""
-
-    sets: Integers
-    """Of every document: int64 [documents]."""
-    new: Integers
-    """Numbers of the sets that no document of the store has, ascending."""
-    rows: Integers
-    """A row of each, ascending."""
-    met: Rows
-    """Rows of the store that share a key with one of the new sets."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Grown:
+class Grown(Generic[Rows]):
     """What a batch brings, before it is committed."""
 
+    arrival: Arrival[Rows]
     state: State
     """After the batch, but for its number, segments and versions."""
-    settled: Settled
-    fresh: Links
-    """Edges that were not in the store."""
-    links: Links
-    """All edges."""
-    heads: Integers
-    """The least document of every set, by number."""
-    voters: Voters
-    """Documents of the components that the batch touches."""
-    verdict: Verdict
-    documents: pa.Table
+    snapshot: Snapshot
+    """Store before the batch."""
+    documents: Rows
     """Rows of `documents` that have come."""
-    known: Integers
-    """Documents of the batch that were in the store already, ascending."""
+    arrived: int
+    """Number of these."""
+    known: Rows
+    """OWNED of documents of the batch that were in the store already."""
+    fresh: int
+    """Shingle sets that were not."""
+    settled: Settled[Rows]
+    decided: Decided[Rows]
+    lost: Lost | None
+    """None where the sample could not be counted."""
     writing: Writing
 
-    def finish(self, batch: Batch, operation: str) -> State:
+    def finish(self, operation: str) -> State:
         """Let the batch be in the store, all of it.
 
         Raises
@@ -86,10 +105,13 @@ class Grown:
         Conflict
             When another writer was first; what this one wrote is withdrawn.
         """
-        own = is_in(self.verdict.members["doc_id"].to_numpy(), self.documents["doc_id"].to_numpy())
-        gone = int(np.count_nonzero(own & ~self.verdict.members["kept"].to_numpy(zero_copy_only=False)))
-        count = self.documents.num_rows
-        label = Label(operation=operation, batch=batch.name, content=batch.content, documents=count, kept=count - gone)
+        label = Label(
+            operation=operation,
+            batch=self.arrival.name,
+            content=self.arrival.content,
+            documents=self.arrived,
+            kept=self.arrived - self.decided.removed,
+        )
         return self.writing.finish(self.state, label)
 
     def drop(self) -> None:
@@ -97,16 +119,71 @@ class Grown:
         self.writing.drop()
 
 
+def digest_content(engine: Engine[Rows], documents: Rows) -> str:
+    """Return the digest of ids and shingle sets of SIGNATURES, whatever their order; see `content.sum_content`."""
+    told = engine.collect(engine.map(engine.select(documents, "doc_id", *DIGESTS), _sum_content, TOLD))
+    high, low = (sum(map(int, told[name].to_pylist())) for name in TOLD.names)
+    return name_content(high, low)
+
+
+def _sum_content(batches: Batches) -> Batches:
+    for batch in batches:
+        sums = sum_content(*(batch[name].to_numpy() for name in ("doc_id", *DIGESTS)))
+        yield pa.RecordBatch.from_arrays([pa.array([str(each)]) for each in sums], schema=TOLD)
+
+
+def supply_texts(engine: Engine[Rows], fresh: Rows, work: Work, *, documents: Rows, signing: Signing) -> Rows:
+    """Give the shingle sets of documents of texts to some work, those that are not held made again: see `Supply`."""
+    wanted, shingling = engine.select(fresh, *HELD.names[:-1]), partial(_shingle, work=work, signing=signing)
+    if signing.holds == "none":
+        return engine.fetch("sets", wanted, shingling, FILES)
+    rows = engine.select(documents, "doc_id", "shingles", here_file="file", here_row="row")
+    joined = engine.join(rows, fresh, "doc_id", how="left")
+    saved = engine.map(joined, partial(_save_held, work=work), FILES, name="sets_held")
+    rest = engine.join(wanted, engine.map(joined, _list_held, MEMBERS), "doc_id", how="anti")
+    return engine.concat(saved, engine.fetch("sets", rest, shingling, FILES))
+
+
+def _list_held(batches: Batches) -> Batches:
+    for batch in batches:
+        yield pa.RecordBatch.from_arrays([batch["doc_id"].filter(_mark_held(batch))], schema=MEMBERS)
+
+
+def _mark_held(batch: pa.RecordBatch) -> pa.BooleanArray:
+    """Flag the rows whose sets are fresh and held; of equal rows the first has its set."""
+    is_first = pc.and_(pc.equal(batch["here_file"], batch["file"]), pc.equal(batch["here_row"], batch["row"]))
+    return pc.and_(is_first.fill_null(pa.scalar(value=False)), batch["shingles"].is_valid())
+
+
+def _save_held(batches: Batches, *, work: Work) -> Iterator[pa.RecordBatch | Tally]:
+    """Give sets to some work batch by batch, without a copy of all."""
+    return iter(work(batch.filter(_mark_held(batch)).select(HELD.names).sort_by("set") for batch in batches))
+
+
+def _shingle(batches: Batches, *, work: Work, signing: Signing) -> Iterator[pa.RecordBatch | Tally]:
+    return iter(work(_list_sets(batches, signing)))
+
+
+def _list_sets(batches: Batches, signing: Signing) -> Batches:
+    for batch in slice_texts(batches):
+        values, offsets = shingle(*signing.tokenizer.hash(batch["text"]), signing.shingle_size, signing.tokenizer)
+        columns = [*(batch[name] for name in HELD.names[:-1]), blocks.lists(values, offsets)]
+        yield pa.RecordBatch.from_arrays(columns, schema=HELD)
+
+
 def grow(
+    engine: Engine[Rows],
     tables: Tables,
     state: State,
-    batch: Batch,
+    arrival: Arrival[Rows],
     *,
     anew: bool,
     threads: int = 1,
+    has_sources: bool = False,
     stage: Stage = nullcontext,
-) -> Grown:
-    """Find what a batch resembles, in it and in the store, and decide who stays.
+    inform: Inform | None = None,
+) -> Grown[Rows]:
+    """Find what a batch resembles, in it and in the store, and decide which documents stay.
 
     Parameters
     ----------
@@ -114,187 +191,164 @@ def grow(
         Before the batch, begun.
     anew
         Whether components that the batch touches, or that wait for it, elect anew.
+    threads
+        Threads of a task that looks for keys.
+    inform
+        Runs what is no part of the search.
 
     Raises
     ------
     DataError
         When an id is in the store already, though a column names it.
     """
-    search, seed = state.search, state.spec["signature_seed"]
+    inform, search = inform or Inform(), state.search
     writing = Writing(tables, state)
-    snapshot, features = writing.snapshot, batch.features
+    snapshot = writing.snapshot.send(threads)
     with stage("identical"):
-        came = collapse(features)
-        places = snapshot.places()
-        is_known = look_up(places.doc_ids, came.doc_ids) >= 0
-        if batch.id_column and is_known.any():
-            raise _refuse_known(batch, came, is_known)
-        fresh = np.flatnonzero(~is_known)
-        numbered = _number(snapshot, features, came.rows[fresh])
+        known = _find_known(engine, snapshot, arrival)
+        numbered = number(engine, snapshot, arrival.documents, count=arrival.count, bands=search.bands)
+        documents = _list_documents(engine, snapshot, arrival, numbered, known)
     with stage("sets"):
-        writing.write("sets", _list_sets(batch, numbered))
-        own = features.band_keys
-        assert own is not None, "a store needs band keys"
-        own_rows = Rows(
-            np.ascontiguousarray(own[numbered.rows]).reshape(-1).view(np.int64), np.repeat(numbered.new, search.bands)
-        )
-        order = np.argsort(own_rows.keys)
-        writing.write("bands", [pa.table({"key": own_rows.keys[order], "set": own_rows.sets[order]})])
-    everyone = Places(
-        np.concatenate((places.doc_ids, came.doc_ids[fresh])), np.concatenate((places.sets, numbered.sets))
+        work = partial(save, snapshot=snapshot, name="sets", segment=writing.segment)
+        written = to_files(engine.collect(arrival.supply(engine, numbered.fresh, work)), writing.segment)
+        if sum(file.rows for file in written) != numbered.fresh_count:
+            raise DataError("--input: must not change while the job reads it (documents are gone): repeat the command")
+        writing.files["sets"] = written
+        write_rows(engine, writing, "bands", numbered.bands, numbered.fresh_count * search.bands)
+    hot = np.sort(snapshot.read("hot")["key"].to_numpy())
+    places = engine.concat(
+        read_places(engine, snapshot, hot[:0]),
+        engine.map(engine.select(documents, *OWNED.names), partial(to_places, state=COMES, gone=hot[:0]), PLACES),
     )
-    count = state.sets + numbered.new.size
-    old_heads, heads = find_heads(places, count), find_heads(everyone, count)
-    snapshot = replace(snapshot, extra={"sets": writing.files["sets"]})
-    with stage("edges"):
-        known = read_links(snapshot)
-        settled = settle(
-            snapshot,
-            Step(
-                rows=Rows(*(np.concatenate(each) for each in zip(numbered.met, own_rows, strict=True))),
-                keys=distinct(own_rows.keys),
-                new=numbered.new,
-                gone=numbered.new[:0],
-                moved=np.flatnonzero((heads != old_heads)[: state.sets]),
-            ),
-            known,
-            lambda wanted: heads[wanted],
-            search,
-            seed=seed,
-            threads=threads,
-        )
-        links, added = merge(known, settled)
-    with stage("representatives"):
-        before = snapshot.members()
-        documents = _list_documents(batch, came, fresh, numbered.sets)
-        again = places.sets[look_up(places.doc_ids, came.doc_ids[is_known])]
-        touched = np.concatenate((numbered.sets, again, *added[:2], *settled.withdrawn[:2]))
-        voters = choose_voters(
-            snapshot,
-            everyone,
-            links,
-            before=before,
-            touched=touched,
-            documents=documents,
-            new=came.doc_ids[fresh],
-            anew=anew,
-        )
-        verdict = elect(
-            snapshot,
-            voters,
-            links,
-            before=before,
-            new=came.doc_ids[fresh],
-            search=search,
-            anew=anew,
-            readmit=False,
-            threads=threads,
-        )
-    with stage("store"):
-        write_changes(writing, added, settled.withdrawn, settled.hot, verdict)
-        writing.write("documents", [documents])
-    return Grown(
-        state=replace(state, sets=count),
-        settled=settled,
-        fresh=added,
-        links=links,
-        heads=heads,
-        voters=voters,
-        verdict=verdict,
+    step = Step(
+        snapshot=replace(snapshot, extra={"sets": written}),
+        search=search,
+        seed=state.spec["signature_seed"],
+        first=state.sets,
+        count=state.sets + numbered.fresh_count,
+        signatures=engine.select(arrival.documents, *PAYLOAD.names),
+        fresh=numbered.fresh,
+        bands=numbered.bands,
+        met=numbered.met,
+        met_count=numbered.met_count,
+        places=places,
         documents=documents,
-        known=came.doc_ids[is_known],
+        touched=engine.select(numbered.owned, "set"),
+        gone=hot[:0],
+        cut=hot[:0],
+        hot=hot,
+        resting=hot,
+        inform=inform,
+    )
+    with stage("edges"):
+        settled, searched = settle(engine, step)
+    with stage("representatives"):
+        links, count = list_links(engine, step, settled)
+        decided = decide(engine, step, settled, links, count, anew=anew, readmit=False, has_sources=has_sources)
+        lost = inform(LOSS, estimate_loss, engine, step, settled, decided, searched)
+    arrived = engine.tally(documents)["rows"]
+    with stage("store"):
+        write_changes(engine, writing, step, settled, decided)
+        write_rows(engine, writing, "documents", documents, arrived)
+    return Grown(
+        arrival=arrival,
+        state=replace(state, sets=step.count),
+        snapshot=snapshot,
+        documents=documents,
+        arrived=arrived,
+        known=known,
+        fresh=numbered.fresh_count,
+        settled=settled,
+        decided=decided,
+        lost=lost,
         writing=writing,
     )
 
 
-def _refuse_known(batch: Batch, came: Documents, is_known: Flags) -> DataError:
-    rows = np.sort(came.rows[is_known])
-    shown = ", ".join(map(repr, batch.features.ids.take(pa.array(rows[:SHOWN])).to_pylist()))
-    return DataError(
-        f"input.id_column: column {batch.id_column!r} must hold ids that the store has not (got {rows.size:,} that it "
+def _find_known(engine: Engine[Rows], snapshot: Snapshot, arrival: Arrival[Rows]) -> Rows:
+    """Return OWNED of the documents of the batch that the store has.
+
+    Raises
+    ------
+    DataError
+        When there are some, though a column names the ids.
+    """
+    stored = read(engine, snapshot, "documents", OWNED.names)
+    held = engine.join(stored, engine.select(arrival.documents, "doc_id"), "doc_id", how="semi")
+    known = engine.map(held, _pass, OWNED, name="known")
+    count = engine.tally(known)["rows"]
+    if not arrival.id_column or not count:
+        return known
+    places = engine.select(arrival.documents, "doc_id", "id", "split", "file", "row")
+    schema = pa.schema([("id", engine.id_type), *arrow.PLACE])
+    rows = engine.collect(
+        engine.map(engine.join(places, known, "doc_id", how="semi"), partial(_begin, schema=schema), schema)
+    )
+    # In the order of reading.
+    named = rows.sort_by([(name, "ascending") for name, _ in arrow.PLACE])["id"].slice(0, SHOWN).to_pylist()
+    shown = ", ".join(map(repr, named))
+    raise DataError(
+        f"input.id_column: column {arrival.id_column!r} must hold ids that the store has not (got {count:,} that it "
         f"has: {shown}); delete these first, or leave them out"
     )
 
 
-def _number(snapshot: Snapshot, features: Features, rows: Integers) -> Numbered:
-    """Give each shingle set its number: that of the store, or the next free one in the order of reading.
+def _pass(batches: Batches) -> Batches:
+    return batches
 
-    Parameters
-    ----------
-    rows
-        Of the documents that have come.
-    """
-    full = np.flatnonzero(features.shingle_counts[rows])
-    high, low = features.digest_high[rows[full]], features.digest_low[rows[full]]
-    order = np.lexsort((rows[full], low, high))
-    is_first = np.ones(order.size, dtype=bool)
-    is_first[1:] = (high[order][1:] != high[order][:-1]) | (low[order][1:] != low[order][:-1])
-    local = np.empty(order.size, dtype=np.int64)
-    local[order] = np.cumsum(is_first) - 1
-    firsts = full[order[is_first]]
-    assert features.band_keys is not None, "a store needs band keys"
-    keys = np.ascontiguousarray(features.band_keys[rows[firsts]]).view(np.int64)
-    found = snapshot.find("bands", distinct(keys))
-    met = Rows(found["key"].to_numpy(), found["set"].to_numpy())
-    # Equal sets agree in every band.
-    same = snapshot.find(
-        "sets", distinct(met.sets[is_in(met.keys, distinct(keys[:, 0]))]), ["set", "digest_high", "digest_low"]
+
+def _begin(batches: Batches, *, schema: pa.Schema) -> Batches:
+    for batch in batches:
+        order = [(name, "ascending") for name, _ in arrow.PLACE]
+        yield batch.select(schema.names).sort_by(order).slice(0, SHOWN)
+
+
+def _list_documents(
+    engine: Engine[Rows], snapshot: Snapshot, arrival: Arrival[Rows], numbered: Numbered[Rows], known: Rows
+) -> Rows:
+    """Return the rows of `documents` that have come."""
+    unseen = engine.join(numbered.owned, known, "doc_id", how="anti")
+    rows = engine.join(engine.select(arrival.documents, *RECORDED), unseen, "doc_id")
+    schema = snapshot.layout("documents").schema
+    listed = partial(_to_documents, schema=schema, batch=arrival.name)
+    if not numbered.repeated:
+        return engine.map(rows, listed, schema, name="arrived")
+    once = Shuffle(emitted=schema, by=("doc_id",), work=_drop_repeated, schema=schema)
+    return engine.group("arrived", engine.map(rows, listed, schema), once)
+
+
+def _drop_repeated(batches: Batches) -> Batches:
+    return drop_repeated(batches, ["doc_id"])
+
+
+def _to_documents(batches: Batches, *, schema: pa.Schema, batch: str) -> Batches:
+    for rows in batches:
+        known = dict(zip(rows.schema.names, rows.columns, strict=True))
+        known["batch"] = pa.repeat(pa.scalar(batch, pa.string()), rows.num_rows)
+        known["shingle_count"] = known["size"].cast(pa.int32())
+        yield pa.RecordBatch.from_arrays([known[name] for name in schema.names], schema=schema)
+
+
+def estimate_loss(
+    engine: Engine[Rows], step: Step[Rows], settled: Settled[Rows], decided: Decided[Rows], searched: SearchedSets[Rows]
+) -> Lost:
+    """Verify a sample of the pairs that the cap on buckets left uncompared."""
+    crowd = searched.crowd
+    if crowd is None or not crowd.uncompared:
+        return Lost(documents=0 if crowd is None else crowd.undecided)
+    share = lsh.uncompared_share(crowd.uncompared)
+    named = engine.select(settled.heads, "set", head="doc_id")
+    components = engine.join(decided.components, named, "doc_id", key="set")
+    lost = verify_sample(
+        engine,
+        crowd.linked,
+        searched.payload,
+        searched.sets,
+        engine.select(components, "component_id", doc_id="head"),
+        threshold=step.search.threshold,
+        least=step.search.least_estimate,
+        cap=step.search.cap,
+        share=share,
+        size=size_pairs(step, crowd.uncompared * share, searched.sets.documents),
     )
-    theirs = (
-        {
-            (one, other): number
-            for number, one, other in zip(*(same[name].to_pylist() for name in same.column_names), strict=True)
-        }
-        if same.num_rows
-        else {}
-    )
-    mine = zip(high[order[is_first]].tolist(), low[order[is_first]].tolist(), strict=True)
-    numbers = np.array([theirs.get(each, NO_SET) for each in mine], dtype=np.int64)
-    new = np.flatnonzero(numbers == NO_SET)
-    new = new[np.argsort(rows[firsts[new]])]
-    numbers[new] = snapshot.state.sets + np.arange(new.size)
-    sets = np.full(rows.size, NO_SET)
-    sets[full] = numbers[local]
-    chosen = is_in(met.keys, distinct(keys[new]))
-    return Numbered(sets, numbers[new], rows[firsts[new]], Rows(met.keys[chosen], met.sets[chosen]))
-
-
-def _list_sets(batch: Batch, numbered: Numbered) -> Iterator[pa.Table]:
-    """Yield rows of `sets`."""
-    begin, features = 0, batch.features
-    for shingles, offsets in batch.sets_of(numbered.rows) if numbered.rows.size else ():
-        for column in to_bytes(shingles, offsets):
-            part = slice(begin, begin + len(column))
-            begin = part.stop
-            yield pa.table(
-                {
-                    "set": numbered.new[part],
-                    "digest_high": features.digest_high[numbered.rows[part]],
-                    "digest_low": features.digest_low[numbered.rows[part]],
-                    "shingles": column,
-                }
-            )
-    if begin != numbered.rows.size:
-        raise DataError("--input: must not change while the job reads it (documents are gone): repeat the command")
-
-
-def _list_documents(batch: Batch, came: Documents, fresh: Integers, sets: Integers) -> pa.Table:
-    """Return the rows of `documents` that have come, by doc_id."""
-    features, rows = batch.features, pa.array(came.rows[fresh])
-    count = fresh.size
-    no_source, no_keys = pa.nulls(count, pa.string()), np.empty((count, 0))
-    text_bytes = np.zeros(count, np.int64) if features.text_bytes is None else features.text_bytes[came.rows[fresh]]
-    keys = no_keys if features.order_keys is None else features.order_keys[came.rows[fresh]]
-    offsets = pa.array(np.arange(count + 1) * keys.shape[1], pa.int32())
-    return pa.table(
-        {
-            "doc_id": came.doc_ids[fresh],
-            "id": features.ids.take(rows),
-            "set": sets,
-            "batch": pa.array([batch.name] * count, pa.string()),
-            "source": no_source if features.sources is None else features.sources.take(rows),
-            "shingle_count": features.shingle_counts[came.rows[fresh]],
-            "text_bytes": text_bytes,
-            "order_keys": pa.ListArray.from_arrays(offsets, pa.array(keys.reshape(-1), pa.float64())),
-        }
-    )
+    return replace(lost, documents=crowd.undecided)

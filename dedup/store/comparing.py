@@ -14,8 +14,8 @@ from dedup.kernels.sets.exact import compare as compare_sets
 from dedup.kernels.sets.pairs import decode, encode
 from dedup.settings.hashspec import HashSpec
 from dedup.store.arrays import distinct, expand, is_in, look_up
-from dedup.store.changing import read_links
-from dedup.store.growth import Links, join, sign
+from dedup.store.links import Links, join, read_links
+from dedup.store.resigning import sign
 from dedup.store.schemas import NO_SET
 from dedup.store.snapshot import Snapshot, to_sets
 

@@ -7,20 +7,25 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dedup.engines.values import Search
+from dedup.engine.memory import open_without_files
 from dedup.engines.workers import count_cores
 from dedup.errors import DataError
+from dedup.informing import Inform
 from dedup.kernels import Flags, Integers
 from dedup.store.arrays import distinct, is_in, look_up
-from dedup.store.changing import choose_voters, find_heads, merge, read_links, write_changes
-from dedup.store.election import Verdict, Voters, elect
-from dedup.store.growth import Rows, Step, join, settle, sign
+from dedup.store.election import DISPLACED, decide
+from dedup.store.growth import list_links, settle
+from dedup.store.links import read_links
+from dedup.store.numbering import BANDS
+from dedup.store.resigning import PAYLOAD, sign
 from dedup.store.schemas import NO_SET
-from dedup.store.snapshot import Places, Snapshot
+from dedup.store.search import Search
+from dedup.store.snapshot import Snapshot
 from dedup.store.state import Label, State, read_state
+from dedup.store.step import Step, read_places
 from dedup.store.tables import Tables
 from dedup.store.upkeep import repeat
-from dedup.store.writing import Writing
+from dedup.store.writing import Writing, write_changes
 
 
 class Deleted(NamedTuple):
@@ -56,64 +61,54 @@ def delete(
         When another writer was first: nothing has changed, and the same call with the new state may succeed.
     """
     writing = Writing(tables, state)
-    snapshot = writing.snapshot
+    snapshot = writing.snapshot.send(threads)
     named = snapshot.read("documents", ["doc_id", "id"])
     gone = np.sort(named.filter(pc.is_in(named["id"], ids))["doc_id"].to_numpy())
     if not gone.size:
         none = named.select(["id"]).append_column("batch", pa.nulls(named.num_rows, pa.string())).slice(0, 0)
         return Deleted(state, 0, len(ids), none.append_column("is_kept", pa.array([], pa.bool_())))
+    engine = open_without_files(state.kind, threads)
     places = snapshot.places()
-    stays = look_up(gone, places.doc_ids) < 0
-    after = Places(places.doc_ids[stays], places.sets[stays])
-    hit = distinct(places.sets[~stays & (places.sets != NO_SET)])
-    dead = np.setdiff1d(hit, after.sets)
-    old_heads, heads = find_heads(places, state.sets), find_heads(after, state.sets)
+    goes = look_up(gone, places.doc_ids) >= 0
+    hit = distinct(places.sets[goes & (places.sets != NO_SET)])
+    dead = np.setdiff1d(hit, places.sets[~goes])
     _, keys = sign(*snapshot.find_sets(dead), search, seed)
     touched = distinct(keys.view(np.int64))
     around = snapshot.find("bands", touched)
-    rows = Rows(around["key"].to_numpy(), around["set"].to_numpy())
-    alive = ~is_in(rows.sets, dead)
+    met = around.filter(pa.array(~is_in(around["set"].to_numpy(), dead)))
     known = read_links(snapshot)
     is_cut = is_in(known.left, dead) | is_in(known.right, dead)
-    cut, known = known.select(is_cut), known.select(~is_cut)
+    cut = known.select(is_cut)
+    hot = np.sort(snapshot.read("hot")["key"].to_numpy())
+    ends = np.concatenate((hit, cut.left, cut.right))
     step = Step(
-        rows=Rows(rows.keys[alive], rows.sets[alive]),
-        keys=touched,
-        new=dead[:0],
-        gone=dead,
-        moved=np.setdiff1d(np.flatnonzero(heads != old_heads), dead),
-    )
-    settled = settle(snapshot, step, known, lambda wanted: heads[wanted], search, seed=seed, threads=threads)
-    links, added = merge(known, settled)
-    ends = [each for pairs in (cut, added, settled.withdrawn) for each in pairs[:2]]
-    before = snapshot.members()
-    before = before.filter(pa.array(look_up(gone, before["doc_id"].to_numpy()) < 0))
-    voters = choose_voters(
-        snapshot,
-        after,
-        links,
-        before=before,
-        touched=np.setdiff1d(np.concatenate((hit, *ends)), dead),
-        documents=snapshot.layout("documents").schema.empty_table(),
-        new=gone[:0],
-        anew=False,
-    )
-    verdict = elect(
-        snapshot,
-        voters,
-        links,
-        before=before,
-        new=gone[:0],
+        snapshot=snapshot,
         search=search,
-        anew=False,
-        readmit=readmit,
-        threads=threads,
+        seed=seed,
+        first=state.sets,
+        count=state.sets,
+        signatures=PAYLOAD.empty_table(),
+        fresh=BANDS.empty_table(),
+        bands=BANDS.empty_table(),
+        met=met,
+        met_count=met.num_rows,
+        places=read_places(engine, snapshot, gone),
+        documents=snapshot.layout("documents").schema.empty_table(),
+        touched=pa.table({"set": np.setdiff1d(ends, dead)}),
+        gone=dead,
+        cut=cut.encode(),
+        hot=hot,
+        resting=hot[~is_in(hot, touched)],
+        inform=Inform(),
     )
+    settled, _ = settle(engine, step)
+    links, count = list_links(engine, step, settled)
+    decided = decide(engine, step, settled, links, count, anew=False, readmit=readmit, has_sources=False)
     _rewrite(writing, gone, dead)
-    write_changes(writing, added, join(cut, settled.withdrawn), settled.hot, verdict)
+    write_changes(engine, writing, step, settled, decided)
     label = Label(operation="delete", documents=gone.size)
     finished = writing.finish(state, label)
-    return Deleted(finished, gone.size, len(ids) - gone.size, _list_displaced(voters, verdict, before))
+    return Deleted(finished, gone.size, len(ids) - gone.size, _list_displaced(decided.verdicts))
 
 
 def _rewrite(writing: Writing, gone: Integers, dead: Integers) -> None:
@@ -134,13 +129,10 @@ def _rewrite(writing: Writing, gone: Integers, dead: Integers) -> None:
     writing.rewrite("members", keep_member, ["doc_id", "representative"])
 
 
-def _list_displaced(voters: Voters, verdict: Verdict, before: pa.Table) -> pa.Table:
+def _list_displaced(verdicts: pa.Table) -> pa.Table:
     """Return the documents whose representative has gone while nobody else of their component was kept."""
-    doc_ids, members = voters.rows["doc_id"].to_numpy(), verdict.members
-    places = look_up(before["doc_id"].to_numpy(), doc_ids)
-    was_kept = pc.fill_null(before["kept"].take(pa.array(places, mask=places < 0)), True)  # noqa: FBT003 - who is alone
-    told = pc.and_(pc.invert(was_kept), pc.or_(members["kept"], pc.equal(members["kind"], "displaced")))
-    return voters.rows.select(["id", "batch"]).append_column("is_kept", members["kept"]).filter(told)
+    told = pc.and_(pc.invert(verdicts["was_kept"]), pc.or_(verdicts["kept"], pc.equal(verdicts["kind"], DISPLACED)))
+    return verdicts.filter(told).select(["id", "batch", "kept"]).rename_columns(["id", "batch", "is_kept"])
 
 
 def find_spelled(tables: Tables, content: str) -> str | None:

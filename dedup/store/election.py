@@ -1,273 +1,431 @@
-"""Who stays of the components that a step has changed.
+"""Documents that stay of the components that a step has changed, those first that were kept before."""
 
-Without a new election a document that was kept stays kept and one that was removed stays removed; only documents that
-have come are decided on, as if to have been kept were the first rule of `keep.order`.
-"""
-
-from dataclasses import replace
-from typing import NamedTuple, Protocol
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Any, Generic, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dedup.engines.documents import Documents
-from dedup.engines.members import Components, elect_members
-from dedup.engines.values import Features, Search
-from dedup.engines.verification import Edges, Sets
-from dedup.kernels import Flags, Floats, Hashes, Integers
-from dedup.kernels.components import connect, take_component
-from dedup.store.arrays import distinct, look_up
-from dedup.store.growth import Links
-from dedup.tables.counts import Elected
+from dedup.engine.engine import Batches, Engine, Rows, Shuffle, Tally
+from dedup.kernels import Flags
+from dedup.kernels.election import OF_TIME, UNKEYED
+from dedup.kernels.runs.bounds import find_bounds
+from dedup.kernels.runs.groups import join_groups
+from dedup.kernels.sets.pairs import decode
+from dedup.layers.near import comparison, election, templates
+from dedup.layers.near.members import find_members
+from dedup.layers.near.tables import Connection, sets_size
+from dedup.store.arrays import look_up
+from dedup.store.growth import Settled, name_ends
+from dedup.store.numbering import OWNED
+from dedup.store.reading import find_sets, read, select
+from dedup.store.schemas import NO_SET
+from dedup.store.step import COMES, GOES, Step
+from dedup.tables import arrow
+from dedup.tables.counts import Connected, Elected
 
 KEPT_BEFORE = ("kept_before", "")
 """The rule that stands before all others."""
-CHANGES = pa.schema({"doc_id": pa.int64(), "was_kept": pa.bool_(), "is_kept": pa.bool_(), "would_be_kept": pa.bool_()})
-
-_MEMBERS = pa.schema(
-    {
-        "doc_id": pa.int64(),
-        "kept": pa.bool_(),
-        "representative": pa.int64(),
-        "kind": pa.string(),
-        "jaccard": pa.float64(),
-        "settled": pa.bool_(),
-        "component_id": pa.int64(),
-    }
+PLACED = arrow.integers("component_id", "set", "doc_id", "state")
+VOTERS = arrow.integers("doc_id", "set", "set_id", "component_id", "is_new", "several")
+"""Documents of components; set_id and component_id are the least document of each."""
+EARLIER = ("kept", "representative", "kind", "jaccard")
+"""Columns of `members` that say what was decided before."""
+CHOSEN = pa.schema(
+    [("doc_id", pa.int64()), ("representative", pa.int64()), ("kind", pa.string()), ("jaccard", pa.float64())]
 )
+"""Result of a new election."""
+WAITING = arrow.integers("doc_id", "since", "settled")
+DISPLACED = "displaced"
+"""Kind of a document that was removed in favour of one that has gone, while nobody else of its component is kept."""
 
 
-class HasSets(Protocol):
-    """Where shingle sets are found."""
-
-    def find_sets(self, numbers: Integers) -> tuple[Hashes, Integers]:
-        """Return the shingle sets of these numbers, distinct and ascending, as from `shingles.shingle`."""
-
-
-class _Held(NamedTuple):
-    """Shingle sets of voters, which are read as far as they are compared: most pairs are edges already."""
-
-    snapshot: HasSets
-    numbers: Integers
-    """Of the set of every voter."""
-    threads: int
-
-    def compare(self, left: Integers, right: Integers) -> Floats:
-        """See `HasSimilarities.compare`."""
-        wanted = distinct(self.numbers[left], self.numbers[right])
-        if not wanted.size:
-            return np.empty(0)
-        held = Sets(wanted, *self.snapshot.find_sets(wanted), np.arange(wanted.size), self.threads)
-        return held.compare(*(np.searchsorted(wanted, self.numbers[ends]) for ends in (left, right)))
+def ballots(id_type: pa.DataType) -> pa.Schema:
+    """Return the schema of BALLOTS: documents of components, and what was decided before."""
+    return pa.schema(
+        [
+            *VOTERS,
+            ("size", pa.int64()),
+            ("id", id_type),
+            ("batch", pa.string()),
+            ("source", pa.string()),
+            ("text_bytes", pa.int64()),
+            ("order_keys", pa.list_(pa.float64())),
+            ("was_kept", pa.bool_()),
+            ("was_representative", pa.int64()),
+            ("was_kind", pa.string()),
+            ("was_jaccard", pa.float64()),
+        ]
+    )
 
 
-class Voters(NamedTuple):
-    """The documents of some components, by doc_id."""
-
-    rows: pa.Table
-    """Of `documents`."""
-    heads: Integers
-    """Position of the least document of the same set."""
-    least: Integers
-    """Position of the least document of the component."""
+def elected(id_type: pa.DataType) -> pa.Schema:
+    """Return the schema of BALLOTS with the result of a new election."""
+    names = [
+        name for name in ballots(id_type).names if name not in {"set", "size", "source", "text_bytes", "order_keys"}
+    ]
+    columns = [ballots(id_type).field(name) for name in names]
+    return pa.schema([*columns, *(CHOSEN.field(name) for name in CHOSEN.names[1:])])
 
 
-class Verdict(NamedTuple):
-    """What an election says."""
-
-    members: pa.Table
-    """Rows of `members` for all documents of the components, and `component_id`."""
-    changes: pa.Table
-    """CHANGES of documents that were there: whose lot is another now, or would be after a new election."""
-    counts: Elected
-
-
-def find_components(links: Links, sets: Integers) -> Integers:
-    """Return the least set of the component of each of these sets, itself where it has no edge."""
-    return take_component(sets, *connect(links.left, links.right)) if links.left.size and sets.size else sets
-
-
-def gather(documents: pa.Table, components: Integers) -> Voters:
-    """Order the documents of whole components.
-
-    Parameters
-    ----------
-    documents
-        Rows of `documents`, none without a set.
-    components
-        The least set of the component of each.
-    """
-    order = pc.sort_indices(documents["doc_id"])
-    rows = documents.take(order).combine_chunks()
-    return Voters(rows, _find_first(rows["set"].to_numpy()), _find_first(components[order.to_numpy()]))
+def verdicts(id_type: pa.DataType) -> pa.Schema:
+    """Return the schema of VERDICTS, the documents of the components that a step touches."""
+    return pa.schema(
+        [
+            ("doc_id", pa.int64()),
+            ("id", id_type),
+            ("batch", pa.string()),
+            ("is_new", pa.int64()),
+            ("set_id", pa.int64()),  # the least document of the same shingle set
+            ("kept", pa.bool_()),
+            ("representative", pa.int64()),  # null where that was deleted, as the next
+            ("representative_id", id_type),
+            ("kind", pa.string()),
+            ("jaccard", pa.float64()),
+            ("settled", pa.bool_()),
+            ("component_id", pa.int64()),
+            ("component", id_type),
+            ("was_kept", pa.bool_()),
+            ("would_be_kept", pa.bool_()),
+        ]
+    )
 
 
-def _find_first(values: Integers) -> Integers:
-    """Return the position at which the value of each stands first."""
-    _, firsts, inverse = np.unique(values, return_index=True, return_inverse=True)
-    return firsts[inverse]
+class Decided(NamedTuple, Generic[Rows]):
+    """Result of an election."""
+
+    verdicts: Rows
+    """VERDICTS."""
+    voters: int
+    removed: int
+    """Documents of them that have come and are not kept."""
+    components: Rows
+    """COMPONENTS of all sets of the store, by their least set."""
+    connected: Connected
+    elected: Elected
 
 
-def elect(
-    snapshot: HasSets,
-    voters: Voters,
-    links: Links,
+def decide(
+    engine: Engine[Rows],
+    step: Step[Rows],
+    settled: Settled[Rows],
+    links: Rows,
+    count: int,
     *,
-    before: pa.Table,
-    new: Integers,
-    search: Search,
     anew: bool,
     readmit: bool,
-    threads: int,
-) -> Verdict:
-    """Decide who stays.
+    has_sources: bool,
+) -> Decided[Rows]:
+    """Connect the sets that resemble each other, and decide which documents stay.
 
     Parameters
     ----------
-    snapshot
-        With the sets that have come.
-    before
-        Newest rows of `members` by doc_id.
-    new
-        Documents that have come, ascending.
+    links
+        LINKS after the step, so many at most.
     anew
-        Whether nothing that was decided before counts.
+        Whether nothing that was decided before counts, and components that wait for an election have it.
     readmit
         Whether a document whose representative is gone may be kept.
     """
-    doc_ids = voters.rows["doc_id"].to_numpy()
-    if not doc_ids.size:
-        return Verdict(_MEMBERS.empty_table(), CHANGES.empty_table(), Elected(rows=0))
-    is_new = look_up(new, doc_ids) >= 0
-    places = look_up(before["doc_id"].to_numpy(), doc_ids)
-    earlier = before.take(pa.array(places, mask=places < 0))
-    # Who has no row was alone, and kept.
-    was_kept = ~is_new & pc.fill_null(earlier["kept"], True).to_numpy(zero_copy_only=False)  # noqa: FBT003
-    sticky = not anew and not is_new.all()
-    precedence = np.where(was_kept, 0.0, np.where(is_new | readmit, 1.0, 2.0)) if sticky else None
-    table, counts = _run(snapshot, voters, links, search, precedence=precedence, threads=threads)
-    elected = pc.equal(table["kind"], "kept").to_numpy(zero_copy_only=False)
-    columns = {name: table[name] for name in ("representative", "kind", "jaccard")}
-    kept = elected
-    if sticky:
-        kept, columns = _stick(doc_ids, (is_new, was_kept, elected), earlier, columns, readmit=readmit)
-    component_has_old = np.zeros(doc_ids.size, dtype=bool)
-    np.logical_or.at(component_has_old, voters.least, ~is_new)
-    settled = np.full(doc_ids.size, fill_value=True) if anew else ~component_has_old[voters.least]
-    members = pa.table(
-        {"doc_id": doc_ids, "kept": kept, **columns, "settled": settled, "component_id": doc_ids[voters.least]}
+    connecting = engine.select(links, left_id="left", right_id="right")
+    components = engine.connect("components", connecting, count)
+    touched = _list_touched(engine, step, settled, anew=anew)
+    voting = _choose_components(engine, components, touched)
+    placed = engine.join(step.places, engine.select(voting, "component_id", set="doc_id"), "set", key="set")
+    voters = engine.group("voters", placed, VOTE)
+    listed = _list_ballots(engine, step, voters, anew=anew, readmit=readmit)
+    heads = engine.map(engine.select(listed, *OWNED.names, "set_id"), _take_heads, OWNED)
+    inner = engine.join(links, engine.select(voting, "doc_id"), "left", how="semi")
+    edges = name_ends(engine, inner, heads, name="elected_edges")
+    of_documents = engine.map(
+        engine.select(listed, *arrow.COMPONENTS.names, "several"), _take_several, arrow.COMPONENTS, name="several"
     )
-    told = ~is_new & ((was_kept != kept) | (elected != kept))
-    changes = pa.table({"doc_id": doc_ids, "was_kept": was_kept, "is_kept": kept, "would_be_kept": elected})
-    return Verdict(members, changes.filter(pa.array(told)), counts)
+    none = engine.parallelise("no_near_misses_elected", arrow.EDGES.empty_table())
+    schema = election.voters(engine.id_type)
+    rules = tuple(step.search.rules)
+    found, counts = find_members(
+        engine,
+        election.Election(rules=rules if anew else (KEPT_BEFORE, *rules), policy=step.search.policy, per_source=0),
+        engine.map(listed, partial(_to_voters, schema=schema), schema),
+        Connection(edges, none, of_documents),
+        partial(_answer, engine=engine, step=step, heads=heads),
+        has_sources=has_sources,
+    )
+    named = engine.select(found, "doc_id", "kind", "jaccard", representative="representative_doc_id")
+    chosen = engine.map(named, _take_members, CHOSEN)
+    known = engine.select(listed, *elected(engine.id_type).names[:-3])
+    decided = engine.group(
+        "verdicts", engine.join(known, chosen, "doc_id", how="left"), _stick(engine.id_type, anew=anew, readmit=readmit)
+    )
+    tally = engine.tally(decided)
+    return Decided(
+        verdicts=decided,
+        voters=tally["rows"],
+        removed=tally.get("removed", 0),
+        components=components,
+        connected=Connected(rows=engine.tally(components)["rows"], engine=engine.tally(components)["engine"]),
+        elected=counts,
+    )
 
 
-def _run(
-    snapshot: HasSets, voters: Voters, links: Links, search: Search, *, precedence: Floats | None, threads: int
-) -> tuple[pa.Table, Elected]:
-    """Elect as the memory engine does; return what becomes of every voter, in their order."""
-    rows, heads, least = voters
-    doc_ids, sets = rows["doc_id"].to_numpy(), rows["set"].to_numpy()
-    count = doc_ids.size
-    sizes = rows["shingle_count"].to_numpy()
-    order_keys = _to_keys(rows)
-    if precedence is not None:
-        search = replace(search, rules=(KEPT_BEFORE, *search.rules))
-        order_keys = np.column_stack((precedence, order_keys))
-    none = np.zeros(count, dtype=np.int64)
-    features = Features(
-        doc_ids=doc_ids,
-        ids=rows["id"].combine_chunks(),
-        shingle_counts=sizes,
-        digest_high=none,
-        digest_low=none,
-        sources=rows["source"].combine_chunks(),
-        text_bytes=rows["text_bytes"].to_numpy(),
-        order_keys=order_keys,
-    )
-    documents = Documents(doc_ids, np.arange(count), np.ones(count, np.int64), sizes.astype(np.int64), heads)
-    _, members = np.unique(least, return_inverse=True)
-    several = np.flatnonzero(np.bincount(members)[members] > 1) if count else none
-    left, right = (_place_heads(sets, each) for each in links[:2])
-    chosen = (left >= 0) & (right >= 0)
-    ends = Edges(np.minimum(left, right)[chosen], np.maximum(left, right)[chosen], links.jaccard[chosen])
-    found = elect_members(
-        documents,
-        Components(several, least[several]),
-        edges=ends,
-        near_misses=Edges(none[:0], none[:0], np.empty(0)),
-        sets=_Held(snapshot, sets, threads),
-        features=features,
-        search=search,
-    )
-    representatives = look_up_ids(found.table["representative_id"], features.ids)
-    table = pa.table(
-        {"representative": doc_ids[representatives], "kind": found.table["kind"], "jaccard": found.table["jaccard"]}
-    )
-    alone = np.setdiff1d(np.arange(count), several)
-    single = pa.table(
-        {
-            "representative": doc_ids[alone],
-            "kind": pa.array(["kept"] * alone.size, pa.string()),
-            "jaccard": np.ones(alone.size),
-        }
-    )
-    order = np.argsort(np.concatenate((several, alone)), kind="stable")
-    return pa.concat_tables([table, single]).take(pa.array(order)), found.counts
+def _list_touched(engine: Engine[Rows], step: Step[Rows], settled: Settled[Rows], *, anew: bool) -> Rows:
+    """Return the sets whose components are decided on, as MEMBERS."""
+    lost = np.concatenate(decode(settled.withdrawn))
+    parts = [
+        engine.map(step.touched, _take_full, templates.MEMBERS),
+        engine.map(engine.select(settled.found, "left", "right"), _list_ends, templates.MEMBERS),
+        engine.parallelise("lost_ends", pa.table({"doc_id": lost}, schema=templates.MEMBERS)),
+    ]
+    if anew:
+        rows = read(engine, step.snapshot, "members", WAITING.names)
+        latest = engine.group("waiting", engine.map(rows, _to_waiting, WAITING), take_newest(WAITING))
+        waiting = engine.map(latest, _list_waiting, templates.MEMBERS)
+        placed = engine.join(step.places, waiting, "doc_id", how="semi")
+        parts.append(engine.map(engine.select(placed, "set"), _take_full, templates.MEMBERS))
+    return engine.group("touched", engine.concat(*parts), templates.DISTINCT)
 
 
-def _to_keys(rows: pa.Table) -> Floats:
-    """Return the values of columns that rules ask for: float64 [n, columns], 0 where earlier releases wrote fewer."""
-    lists = rows["order_keys"].combine_chunks()
+def _take_full(batches: Batches) -> Batches:
+    for batch in batches:
+        sets = batch["set"].to_numpy()
+        yield pa.RecordBatch.from_arrays([pa.array(sets[sets != NO_SET])], schema=templates.MEMBERS)
+
+
+def _list_ends(batches: Batches) -> Batches:
+    for batch in batches:
+        ends = np.concatenate([batch[name].to_numpy() for name in ("left", "right")])
+        yield pa.RecordBatch.from_arrays([pa.array(ends)], schema=templates.MEMBERS)
+
+
+def _to_waiting(batches: Batches) -> Batches:
+    for batch in batches:
+        yield pa.RecordBatch.from_arrays([batch[name].cast(pa.int64()) for name in WAITING.names], schema=WAITING)
+
+
+def _list_waiting(batches: Batches) -> Batches:
+    for batch in batches:
+        yield batch.filter(pc.equal(batch["settled"], 0)).select(["doc_id"])
+
+
+def take_newest(schema: pa.Schema) -> Shuffle:
+    """Return the shuffle rows of `members` -> the newest of every document."""
+    return Shuffle(emitted=schema, by=("doc_id",), order=("since",), work=_take_newest, schema=schema)
+
+
+def _take_newest(batches: Batches) -> Batches:
+    for batch in join_groups(batches, ["doc_id"]):
+        yield batch.take(pa.array(find_bounds(batch["doc_id"].to_numpy())[1:] - 1))
+
+
+def _choose_components(engine: Engine[Rows], components: Rows, touched: Rows) -> Rows:
+    """Return COMPONENTS of the sets of the components that sets touched are in; a set without an edge is one."""
+    labelled = engine.join(touched, components, "doc_id", how="left")
+    chosen = engine.group("chosen", engine.map(labelled, _list_chosen, templates.MEMBERS), templates.DISTINCT)
+    several = engine.join(components, chosen, "component_id", key="doc_id", how="semi")
+    alone = engine.map(labelled, _list_alone, arrow.COMPONENTS)
+    every = engine.concat(engine.select(several, *arrow.COMPONENTS.names), alone)
+    return engine.map(every, _keep, arrow.COMPONENTS, name="voting")
+
+
+def _keep(batches: Batches) -> Batches:
+    return batches
+
+
+def _list_chosen(batches: Batches) -> Batches:
+    for batch in batches:
+        yield pa.RecordBatch.from_arrays([batch["component_id"].drop_null()], schema=templates.MEMBERS)
+
+
+def _list_alone(batches: Batches) -> Batches:
+    for batch in batches:
+        alone = batch.filter(batch["component_id"].is_null())["doc_id"]
+        yield pa.RecordBatch.from_arrays([alone, alone], schema=arrow.COMPONENTS)
+
+
+def _gather(batches: Batches) -> Batches:
+    """Name each component and set by the least document; one that has come and is alone has no need of an election."""
+    for batch in join_groups(batches, ["component_id"]):
+        here = batch.filter(pc.not_equal(batch["state"], GOES))
+        if not here.num_rows:
+            continue
+        components, sets, doc_ids = (here[name].to_numpy() for name in ("component_id", "set", "doc_id"))
+        is_new = here["state"].to_numpy() == COMES
+        bounds = find_bounds(components)
+        sizes = np.diff(bounds)
+        least = np.repeat(np.minimum.reduceat(doc_ids, bounds[:-1]), sizes)
+        firsts = find_bounds(components, sets)
+        heads = np.repeat(doc_ids[firsts[:-1]], np.diff(firsts))
+        several = np.repeat(sizes > 1, sizes)
+        columns = (doc_ids, sets, heads, least, is_new.astype(np.int64), several.astype(np.int64))
+        chosen = pa.array(several | ~is_new)
+        yield pa.RecordBatch.from_arrays([*map(pa.array, columns)], schema=VOTERS).filter(chosen)
+
+
+VOTE = Shuffle(emitted=PLACED, by=("component_id",), order=("set", "doc_id"), work=_gather, schema=VOTERS)
+"""PLACES with components -> VOTERS."""
+
+
+def _list_ballots(engine: Engine[Rows], step: Step[Rows], voters: Rows, *, anew: bool, readmit: bool) -> Rows:
+    """Return BALLOTS."""
+    snapshot, count = step.snapshot, engine.tally(voters)["rows"]
+    old = engine.map(engine.select(voters, "doc_id", "is_new"), _take_old, templates.MEMBERS)
+    names = ["doc_id", "id", "batch", "source", "shingle_count", "text_bytes", "order_keys"]
+    stored = select(engine, snapshot, "documents", names, wanted=old, count=count)
+    arrived = engine.join(engine.select(step.documents, *names), voters, "doc_id", how="semi")
+    records = engine.join(voters, engine.concat(stored, arrived), "doc_id")
+    told = select(engine, snapshot, "members", ["doc_id", *EARLIER, "since"], wanted=old, count=count)
+    latest = engine.group("earlier", told, take_newest(snapshot.choose("members", ["doc_id", *EARLIER, "since"])))
+    earlier = engine.select(latest, "doc_id", **{f"was_{name}": name for name in EARLIER})
+    schema = ballots(engine.id_type)
+    work = partial(_to_ballots, schema=schema, rules=tuple(step.search.rules), anew=anew, readmit=readmit)
+    return engine.map(engine.join(records, earlier, "doc_id", how="left"), work, schema, name="ballots")
+
+
+def _take_old(batches: Batches) -> Batches:
+    for batch in batches:
+        yield batch.filter(pc.equal(batch["is_new"], 0)).select(["doc_id"])
+
+
+def _to_ballots(
+    batches: Batches, *, schema: pa.Schema, rules: Sequence[tuple[str, str]], anew: bool, readmit: bool
+) -> Batches:
+    keyed = [name for name, _ in rules if name not in UNKEYED]
+    width = len(keyed) + sum(name in OF_TIME for name in keyed)
+    for batch in batches:
+        is_new = batch["is_new"].to_numpy() > 0
+        # A document without a row was alone, and kept.
+        was_kept = ~is_new & batch["was_kept"].fill_null(pa.scalar(value=True)).to_numpy(zero_copy_only=False)
+        keys = _pad(batch["order_keys"], width)
+        if not anew:
+            precedence = np.where(was_kept, 0.0, np.where(is_new | readmit, 1.0, 2.0))
+            keys = np.column_stack((precedence, keys))
+        offsets = pa.array(np.arange(batch.num_rows + 1) * keys.shape[1], pa.int32())
+        known = dict(zip(batch.schema.names, batch.columns, strict=True))
+        known["size"] = known["shingle_count"].cast(pa.int64())
+        known["was_kept"] = pa.array(was_kept)
+        known["order_keys"] = pa.ListArray.from_arrays(offsets, pa.array(keys.reshape(-1), pa.float64()))
+        yield pa.RecordBatch.from_arrays([known[name] for name in schema.names], schema=schema)
+
+
+def _pad(lists: pa.Array, width: int) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """Return lists as rows of a matrix, 0 where earlier releases wrote fewer values."""
     counts = pc.list_value_length(lists).to_numpy()
-    keys = np.zeros((rows.num_rows, counts.max(initial=0)))
+    keys = np.zeros((len(lists), max(width, counts.max(initial=0))))
     keys[np.arange(keys.shape[1]) < counts[:, None]] = lists.flatten().to_numpy(zero_copy_only=False)
     return keys
 
 
-def _place_heads(sets: Integers, wanted: Integers) -> Integers:
-    """Return the position of the least document of each set, -1 of sets that are not of these components."""
-    own, firsts = np.unique(sets, return_index=True)
-    places = look_up(own, wanted)
-    return np.where(places >= 0, np.append(firsts, -1)[places], -1)
+def _take_heads(batches: Batches) -> Batches:
+    for batch in batches:
+        yield batch.filter(pc.equal(batch["doc_id"], batch["set_id"])).select(OWNED.names)
 
 
-def look_up_ids(wanted: pa.ChunkedArray, ids: pa.Array) -> Integers:
-    """Return where each id stands."""
-    places: Integers = pc.index_in(wanted, ids).to_numpy().astype(np.int64)
-    return places
+def _take_several(batches: Batches) -> Batches:
+    for batch in batches:
+        yield batch.filter(pc.equal(batch["several"], 1)).select(arrow.COMPONENTS.names)
 
 
-def _stick(
-    doc_ids: Integers,
-    flags: tuple[Flags, Flags, Flags],
-    earlier: pa.Table,
-    columns: dict[str, pa.ChunkedArray],
-    *,
-    readmit: bool,
-) -> tuple[Flags, dict[str, pa.ChunkedArray]]:
+def _to_voters(batches: Batches, *, schema: pa.Schema) -> Batches:
+    for batch in batches:
+        several = batch.filter(pc.equal(batch["several"], 1))
+        known = dict(zip(several.schema.names, several.columns, strict=True))
+        columns = [known.get(each.name, pa.nulls(several.num_rows, each.type)) for each in schema]
+        yield pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _answer(name: str, asked: Rows, count: int, *, engine: Engine[Rows], step: Step[Rows], heads: Rows) -> Rows:
+    """Return the similarity of pairs, whose sets are read as they are asked for: most pairs are edges already."""
+    named = engine.map(asked, comparison.list_ends, templates.MEMBERS)
+    ends = engine.group(f"{name}_ends", named, templates.DISTINCT)
+    wanted = engine.join(ends, heads, "doc_id")
+    sets = find_sets(
+        engine, step.snapshot, f"{name}_sets", wanted, count=step.count, expected=engine.tally(ends)["rows"]
+    )
+    compare = comparison.verify(0.0, near_misses=False)
+    return engine.compare(name, asked, sets.rows, compare, sets_size(sets, count))
+
+
+def _take_members(batches: Batches) -> Batches:
+    for batch in batches:
+        yield batch.filter(batch["doc_id"].is_valid()).select(CHOSEN.names)
+
+
+def _stick(id_type: pa.DataType, *, anew: bool, readmit: bool) -> Shuffle:
+    """Return the shuffle BALLOTS with the result of a new election -> VERDICTS; the tally has `removed`."""
+    schema = verdicts(id_type)
+    return Shuffle(
+        emitted=elected(id_type),
+        by=("component_id",),
+        work=partial(_decide, schema=schema, anew=anew, readmit=readmit),
+        schema=schema,
+        in_order=False,
+    )
+
+
+def _decide(batches: Batches, *, schema: pa.Schema, anew: bool, readmit: bool) -> Iterator[pa.RecordBatch | Tally]:
+    parts = [batch for batch in batches if batch.num_rows]
+    if not parts:
+        return
+    whole = pa.concat_batches(parts)
+    rows = whole.take(pa.array(np.argsort(whole["doc_id"].to_numpy())))
+    doc_ids, components = rows["doc_id"].to_numpy(), rows["component_id"].to_numpy()
+    is_new = rows["is_new"].to_numpy() > 0
+    was_kept = rows["was_kept"].to_numpy(zero_copy_only=False)
+    # A document that is alone in its component is no member, and stays.
+    result = {
+        "representative": pc.coalesce(rows["representative"], rows["doc_id"]),
+        "kind": rows["kind"].fill_null(election.KEPT),
+        "jaccard": pc.if_else(rows["kind"].is_null(), 1.0, rows["jaccard"]),
+    }
+    is_elected = pc.equal(result["kind"], election.KEPT).to_numpy(zero_copy_only=False)
+    kept = is_elected
+    if not anew:
+        kept, result = _stay(rows, (is_new, was_kept, is_elected), result, readmit=readmit)
+    least = np.searchsorted(doc_ids, components)
+    has_old = np.zeros(doc_ids.size, dtype=bool)
+    has_old[least[~is_new]] = True
+    owners = look_up(doc_ids, result["representative"].fill_null(0).to_numpy())
+    missing = (owners < 0) | result["representative"].is_null().to_numpy(zero_copy_only=False)
+    yield Tally(removed=int(np.count_nonzero(is_new & ~kept)))
+    known = {
+        **{name: rows[name] for name in ("doc_id", "id", "batch", "is_new", "set_id", "component_id", "was_kept")},
+        **result,
+        "kept": pa.array(kept),
+        "representative_id": rows["id"].take(pa.array(owners, mask=missing)),
+        "settled": pa.array(np.full(doc_ids.size, fill_value=True) if anew else ~has_old[least]),
+        "component": rows["id"].take(pa.array(least)),
+        "would_be_kept": pa.array(is_elected),
+    }
+    yield pa.RecordBatch.from_arrays([known[name] for name in schema.names], schema=schema)
+
+
+def _stay(
+    rows: pa.RecordBatch, flags: tuple[Flags, Flags, Flags], result: dict[str, pa.Array], *, readmit: bool
+) -> tuple[Flags, dict[str, pa.Array]]:
     """Let documents that were there be what they were, as far as they can."""
-    is_new, was_kept, elected = flags
+    is_new, was_kept, is_elected = flags
+    doc_ids = rows["doc_id"].to_numpy()
     was_removed = ~is_new & ~was_kept
-    kept = np.where(is_new, elected, was_kept) | (was_removed & elected if readmit else False)
-    representative = columns["representative"].to_numpy().copy()
-    own = np.where(kept, doc_ids, representative)
-    kind = np.where(kept, "kept", columns["kind"].to_numpy())
-    jaccard = np.where(kept, 1.0, columns["jaccard"].to_numpy())
+    kept = np.where(is_new, is_elected, was_kept) | (was_removed & is_elected if readmit else False)
+    own = np.where(kept, doc_ids, result["representative"].to_numpy())
+    kind = np.where(kept, election.KEPT, result["kind"].to_numpy(zero_copy_only=False))
+    jaccard = np.where(kept, 1.0, result["jaccard"].to_numpy(zero_copy_only=False))
     # Whose representative stays need not be told another.
-    theirs = earlier["representative"].fill_null(0).to_numpy()
+    theirs = rows["was_representative"].fill_null(0).to_numpy()
     place = look_up(doc_ids, theirs)
-    stays = was_removed & ~kept & earlier["representative"].is_valid().to_numpy() & (place >= 0)
+    is_named = rows["was_representative"].is_valid().to_numpy(zero_copy_only=False)
+    stays = was_removed & ~kept & is_named & (place >= 0)
     stays &= np.append(kept, False)[place]
     own = np.where(stays, theirs, own)
-    kind = np.where(stays, earlier["kind"].fill_null("").to_numpy(zero_copy_only=False), kind)
-    jaccard = np.where(stays, earlier["jaccard"].fill_null(0).to_numpy(), jaccard)
+    kind = np.where(stays, rows["was_kind"].fill_null("").to_numpy(zero_copy_only=False), kind)
+    jaccard = np.where(stays, rows["was_jaccard"].fill_null(0).to_numpy(), jaccard)
     # Nobody of its component is kept, and it may not be itself.
     displaced = was_removed & ~kept & ~stays & ~np.append(kept, False)[look_up(doc_ids, own)]
-    kind = np.where(displaced, "displaced", kind)
+    kind = np.where(displaced, DISPLACED, kind)
     return kept, {
-        "representative": pa.chunked_array([pa.array(own, mask=displaced)]),
-        "kind": pa.chunked_array([pa.array(kind.tolist(), pa.string())]),
-        "jaccard": pa.chunked_array([pa.array(jaccard, mask=displaced)]),
+        "representative": pa.array(own, mask=displaced),
+        "kind": pa.array(kind.tolist(), pa.string()),
+        "jaccard": pa.array(jaccard, mask=displaced),
     }

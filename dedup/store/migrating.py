@@ -2,24 +2,30 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dedup.engines.values import Features, Search
+from dedup.engine.engine import Batches, Tally, Work
+from dedup.engine.memory import MemoryEngine, open_without_files
 from dedup.kernels import Hashes, Integers
+from dedup.kernels.runs import blocks
 from dedup.settings.hashspec import HashSpec
 from dedup.settings.options import Config
-from dedup.store.adding import Batch, grow
+from dedup.store.adding import HELD, Arrival, grow
 from dedup.store.arrays import distinct, is_in, look_up
-from dedup.store.growth import SIGNED, sign
+from dedup.store.numbering import DIGESTS, OWNED
+from dedup.store.resigning import SIGNED, sign
 from dedup.store.schemas import NO_SET
+from dedup.store.search import Search
 from dedup.store.snapshot import Snapshot
 from dedup.store.state import State, choose_deciding, read_rows
 from dedup.store.tables import Tables
 from dedup.store.upkeep import repeat
+from dedup.store.writing import FILES
 
 SIGNATURE = ("bands", "rows", "signature_seed")
 """What of a hash specification only decides how shingle sets are signed."""
@@ -74,59 +80,78 @@ def take_over(old: Snapshot, new: Tables, past: Past, aim: Aim) -> None:
     StorageError
         As `upkeep.repeat`.
     """
-    batch = _to_batch(old, past, aim)
+    engine = open_without_files(old.state.kind, aim.threads)
+    arrival = _to_arrival(old, past, aim)
 
     def work(state: State) -> None:
         if past.name in {each.name for each in list_batches(new)}:
             return
         begun = state.begin(id_type=old.state.kind, spec=aim.spec, settings=aim.settings, search=aim.search)
-        grown = grow(new, begun, batch, anew=past.operation == "reelect", threads=aim.threads)
-        grown.finish(batch, past.operation)
+        grown = grow(engine, new, begun, arrival, anew=past.operation == "reelect", threads=aim.threads)
+        grown.finish(past.operation)
 
     repeat(new, work)
 
 
-def _to_batch(old: Snapshot, past: Past, aim: Aim) -> Batch:
-    """Return the documents of a batch that are still there."""
+def _to_arrival(old: Snapshot, past: Past, aim: Aim) -> Arrival[pa.Table]:
+    """Return the documents of a batch that are still there, in the order of their sets."""
     documents = old.read("documents")
     documents = documents.filter(pc.equal(documents["batch"], past.name)).sort_by("set").combine_chunks()
     sets = documents["set"].to_numpy()
     own = distinct(sets[sets != NO_SET])
-    places = look_up(own, sets)
     digests = old.find("sets", own, ["set", "digest_high", "digest_low"]).sort_by("set")
-    keys = [np.empty((0, aim.search.bands), dtype=np.uint64)]
-    keys += [sign(*part, aim.search, aim.spec.signature_seed)[1] for part in _read_sets(old, own)]
-    # Documents without a token have the row that is appended.
-    high, low = (np.append(digests[name].to_numpy(), 0)[places] for name in ("digest_high", "digest_low"))
-    lists = documents["order_keys"].combine_chunks()
-    features = Features(
-        doc_ids=documents["doc_id"].to_numpy(),
-        ids=_join(documents["id"]),
-        shingle_counts=documents["shingle_count"].to_numpy(),
-        digest_high=high,
-        digest_low=low,
-        band_keys=np.concatenate([*keys, np.zeros((1, aim.search.bands), dtype=np.uint64)])[places],
-        sources=_join(documents["source"]),
-        text_bytes=documents["text_bytes"].to_numpy(),
-        order_keys=lists.flatten().to_numpy(zero_copy_only=False).reshape(sets.size, -1) if sets.size else None,
+    keys, signatures = (
+        np.zeros((own.size + 1, width), np.uint8) for width in (8 * aim.search.bands, aim.search.values)
     )
-    return Batch(
+    begin = 0
+    for _, part in _read_sets(old, own):
+        low, found = sign(*part, aim.search, aim.spec.signature_seed)
+        end = begin + low.shape[0]
+        keys[begin:end], signatures[begin:end], begin = found.view(np.uint8), low, end
+    # Documents without a token have the row that is left.
+    places = look_up(own, sets)
+    none = pa.array(np.zeros(sets.size, np.int64))
+    columns = {
+        **{name: documents[name] for name in ("doc_id", "id", "source", "text_bytes", "order_keys")},
+        "size": documents["shingle_count"].cast(pa.int64()),
+        **{name: np.append(digests[name].to_numpy(), 0)[places] for name in DIGESTS},
+        "split": none,
+        "file": none,
+        "row": np.arange(sets.size),
+        "band_keys": blocks.rows(keys[places]),
+        "signature": blocks.rows(signatures[places]),
+    }
+    return Arrival(
         name=past.name,
         content=past.content,
-        features=features,
-        sets_of=lambda rows: _read_sets(old, sets[rows]),
+        documents=pa.table(columns),
+        count=sets.size,
+        supply=partial(_supply, old=old, sets=documents.select(OWNED.names)),
         id_column=aim.settings["input.id_column"],
     )
 
 
-def _join(column: pa.ChunkedArray) -> pa.Array:
-    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+def _supply(engine: MemoryEngine, fresh: pa.Table, work: Work, *, old: Snapshot, sets: pa.Table) -> pa.Table:
+    """Give the shingle sets of a batch to some work: see `adding.Supply`."""
+    named = engine.join(fresh, engine.select(sets, "doc_id", old="set"), "doc_id").sort_by("set").combine_chunks()
+    return engine.map(named, partial(_list_sets, work=work, old=old), FILES)
 
 
-def _read_sets(old: Snapshot, numbers: Integers) -> Iterator[tuple[Hashes, Integers]]:
-    """Yield shingle sets of these numbers, distinct and ascending, part by part."""
+def _list_sets(batches: Batches, *, work: Work, old: Snapshot) -> Iterator[pa.RecordBatch | Tally]:
+    def read() -> Batches:
+        for batch in batches:
+            for begin, (values, offsets) in _read_sets(old, batch["old"].to_numpy()):
+                part = batch.slice(begin, offsets.size - 1)
+                columns = [*(part[name] for name in HELD.names[:-1]), blocks.lists(values, offsets)]
+                yield pa.RecordBatch.from_arrays(columns, schema=HELD)
+
+    return iter(work(read()))
+
+
+def _read_sets(old: Snapshot, numbers: Integers) -> Iterator[tuple[int, tuple[Hashes, Integers]]]:
+    """Yield shingle sets of these numbers, distinct and ascending, part by part, each with the place of its first."""
     for begin in range(0, numbers.size, SIGNED):
-        yield old.find_sets(numbers[begin : begin + SIGNED])
+        yield begin, old.find_sets(numbers[begin : begin + SIGNED])
 
 
 def find_strays(old: Snapshot, new: Snapshot) -> tuple[list[str], int]:

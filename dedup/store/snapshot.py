@@ -3,7 +3,7 @@
 import contextlib
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import NamedTuple, Self
 
@@ -13,12 +13,12 @@ import pyarrow.parquet as pq
 
 from dedup.engines.workers import count_cores
 from dedup.errors import ConfigError
-from dedup.files.systems import redact
+from dedup.files.systems import absolute, redact
 from dedup.kernels import Hashes, Integers
 from dedup.kernels.sets.exact import take
 from dedup.store.arrays import expand
 from dedup.store.folder import File
-from dedup.store.schemas import Layout, list_layouts
+from dedup.store.schemas import TABLES, Layout, list_layouts
 from dedup.store.state import State, read_state
 from dedup.store.tables import FIRSTS, Tables
 
@@ -44,6 +44,8 @@ class Snapshot:
     state: State
     extra: dict[str, list[File]] = field(default_factory=dict)
     """Files that are not committed yet, to be read with the others."""
+    threads: int = field(default_factory=count_cores)
+    """Threads that look for keys."""
     _listed: dict[str, list[File]] = field(default_factory=dict)
     _footers: dict[str, pq.FileMetaData] = field(default_factory=dict)
     """Of files that were open before, by their paths."""
@@ -64,9 +66,24 @@ class Snapshot:
             raise ConfigError(f"{redact(tables.path)}: must hold a batch (it has none yet)")
         return cls(tables=tables, state=state)
 
+    def send(self, threads: int) -> Self:
+        """Return the snapshot for tasks anywhere, each of so many threads: all files are listed."""
+        for name in TABLES:
+            self.list_files(name)
+        return replace(self, tables=replace(self.tables, path=absolute(self.tables.path)), threads=threads)
+
     def layout(self, name: str) -> Layout:
         """Return how a table lies in its files."""
         return list_layouts(self.state.kind)[name]
+
+    def choose(self, name: str, columns: Sequence[str] | None = None) -> pa.Schema:
+        """Return the schema of some columns of a table."""
+        schema = self.layout(name).schema
+        return schema if columns is None else pa.schema([schema.field(each) for each in columns])
+
+    def count(self, name: str) -> int:
+        """Return the rows of a table."""
+        return sum(file.rows for file in self.list_files(name))
 
     def list_files(self, name: str) -> list[File]:
         """Return the files of a table."""
@@ -78,23 +95,30 @@ class Snapshot:
 
     def read(self, name: str, columns: Sequence[str] | None = None) -> pa.Table:
         """Return all rows of some columns."""
-        names = list(columns or self.layout(name).schema.names)
-        schema = pa.schema([self.layout(name).schema.field(each) for each in names])
+        schema = self.choose(name, columns)
         parts = [schema.empty_table()]
         for file in self.list_files(name):
-            with self._open(name, file) as found:
+            with self.open_file(name, file) as found:
                 # Threads that share out the columns of small groups spend more than they save.
-                parts.append(found.read(names, use_threads=False).cast(schema))
+                parts.append(found.read(schema.names, use_threads=False).cast(schema))
         return pa.concat_tables(parts)
 
     @contextlib.contextmanager
-    def _open(self, name: str, file: File) -> Iterator[pq.ParquetFile]:
+    def open_file(self, name: str, file: File) -> Iterator[pq.ParquetFile]:
+        """Open a file, whose footer is read once."""
         path = f"{name}/{file.path}"
         with self.tables.read(name, file, self._footers.get(path)) as found:
             self._footers[path] = found.metadata
             yield found
 
-    def find(self, name: str, wanted: Integers, columns: Sequence[str] | None = None) -> pa.Table:
+    def find(
+        self,
+        name: str,
+        wanted: Integers,
+        columns: Sequence[str] | None = None,
+        *,
+        files: Sequence[File] | None = None,
+    ) -> pa.Table:
         """Return the rows whose key is one of those wanted, file by file in the order of their keys.
 
         Only the groups of rows that can hold one are read.
@@ -103,30 +127,33 @@ class Snapshot:
         ----------
         wanted
             Distinct, ascending.
+        files
+            Files of the table; by default all.
         """
-        layout = self.layout(name)
-        names = list(columns or layout.schema.names)
-        files = self.list_files(name)
+        layout, schema = self.layout(name), self.choose(name, columns)
+        files = self.list_files(name) if files is None else files
 
         def read(own: Integers) -> list[list[pa.Table]]:
             parts = []
             for file in files:
-                with self._open(name, file) as found:
-                    parts.append([*find_rows(found, layout, own, names)])
+                with self.open_file(name, file) as found:
+                    parts.append([*find_rows(found, layout, own, schema.names)])
             return parts
 
-        none = pa.schema([layout.schema.field(each) for each in names]).empty_table()
         if not wanted.size:
-            return none
+            return schema.empty_table()
         for file in files:
             # Once, and not by every thread.
-            with self._open(name, file):
+            with self.open_file(name, file):
                 pass
-        shares = np.array_split(wanted, min(count_cores(), -(-wanted.size // SHARE)))
+        shares = np.array_split(wanted, min(self.threads, -(-wanted.size // SHARE)))
         with ThreadPoolExecutor(len(shares)) as readers:
             found = [*readers.map(read, shares)]
         return pa.concat_tables(
-            [none, *(part for of_file in zip(*found, strict=True) for parts in of_file for part in parts)]
+            [
+                schema.empty_table(),
+                *(part for of_file in zip(*found, strict=True) for parts in of_file for part in parts),
+            ]
         )
 
     def find_sets(self, numbers: Integers) -> tuple[Hashes, Integers]:

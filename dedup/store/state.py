@@ -9,7 +9,6 @@ from typing import Any, Self
 
 import pyarrow as pa
 
-from dedup.engines.values import Search
 from dedup.errors import ConfigError, StorageError
 from dedup.files.systems import redact
 from dedup.settings.files import flatten, to_dict
@@ -17,6 +16,7 @@ from dedup.settings.hashspec import HashSpec
 from dedup.settings.options import Config
 from dedup.store.folder import File, list_named
 from dedup.store.schemas import BATCHES, STATES, TABLES, list_layouts
+from dedup.store.search import Search
 from dedup.store.tables import Tables
 from dedup.version import __version__
 

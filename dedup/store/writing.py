@@ -1,20 +1,33 @@
 """New segments of a store, before a commit names them."""
 
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dedup.engine.engine import Batches, Engine, Rows
 from dedup.kernels import Flags
+from dedup.kernels.runs.groups import drop_repeated
+from dedup.store.arrays import distinct, is_in
+from dedup.store.election import Decided
 from dedup.store.folder import Conflict, File
+from dedup.store.growth import Settled
+from dedup.store.links import Links, to_links
 from dedup.store.schemas import TABLES, list_layouts
 from dedup.store.snapshot import Snapshot, read_firsts
 from dedup.store.state import Change, Label, State, commit, name_segment, withdraw
+from dedup.store.step import Step
 from dedup.store.tables import Tables
 
 MERGED = 1 << 22
 """Rows merged at a time, about: bounds memory."""
+FILES = pa.schema([("path", pa.string()), ("size", pa.int64()), ("rows", pa.int64())])
+"""Files that tasks have written."""
+FILE_ROWS = {"documents": 1 << 20, "bands": 1 << 23, "edges": 1 << 22, "members": 1 << 21}
+"""Rows of a file, about."""
 
 
 class Writing:
@@ -112,3 +125,65 @@ def _drop_earlier(rows: pa.Table) -> pa.Table:
     ordered = rows.take(pc.sort_indices(rows, [("doc_id", "ascending"), ("since", "ascending")]))
     doc_ids = ordered["doc_id"].to_numpy()
     return ordered.filter(pa.array(np.append(doc_ids[1:] != doc_ids[:-1], True)[: doc_ids.size]))
+
+
+def save(batches: Batches, *, snapshot: Snapshot, name: str, segment: str) -> Batches:
+    """Write rows of a table in the order of its key, a file for each part that ascends; return FILES.
+
+    Files of tasks that are tried again stay unnamed, as those of a crash do, until `vacuum`.
+    """
+    layout = snapshot.layout(name)
+    for _, part in itertools.groupby(_number_parts(batches, layout.key), key=lambda each: each[0]):
+        rows = (pa.Table.from_batches([batch]) for _, batch in part)
+        files = snapshot.tables.write(name, segment, layout, rows)
+        columns = [pa.array([getattr(file, each.name) for file in files], each.type) for each in FILES]
+        yield pa.RecordBatch.from_arrays(columns, schema=FILES)
+
+
+def _number_parts(batches: Batches, key: str) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Yield batches with the number of their part; a number of `sets` stands in one row."""
+    number, last = 0, None
+    for batch in drop_repeated(batches, [key]) if key == "set" else batches:
+        if batch.num_rows:
+            keys = batch[key].to_numpy()
+            assert (keys[1:] >= keys[:-1]).all(), "rows must be in the order of their key"
+            number += last is not None and keys[0] < last
+            last = keys[-1]
+            yield number, batch
+
+
+def to_files(rows: pa.Table, segment: str) -> list[File]:
+    """Return FILES as files of a segment."""
+    return [File(segment=segment, **row) for row in rows.sort_by("path").to_pylist()]
+
+
+def write_rows(engine: Engine[Rows], writing: Writing, name: str, rows: Rows, count: int) -> None:
+    """Write about so many rows of a table, in files by ranges of its key."""
+    snapshot = writing.snapshot.send(1)
+    layout = snapshot.layout(name)
+    work = partial(save, snapshot=snapshot, name=name, segment=writing.segment)
+    pieces = -(-max(count, 1) // FILE_ROWS[name])
+    files = engine.sort(engine.select(rows, *layout.schema.names), layout.key, work, FILES, pieces=pieces)
+    writing.files.setdefault(name, []).extend(to_files(engine.collect(files), writing.segment))
+
+
+def write_changes(
+    engine: Engine[Rows], writing: Writing, step: Step[Rows], settled: Settled[Rows], decided: Decided[Rows]
+) -> None:
+    """Write what a step makes of edges, hot keys and members."""
+    state = writing.snapshot.state
+    if (lost := distinct(step.cut, settled.withdrawn)).size:
+        writing.rewrite("edges", lambda rows: ~is_in(to_links(rows).encode(), lost), Links._fields)
+    write_rows(engine, writing, "edges", settled.found, settled.found_count)
+    members = engine.map(decided.verdicts, partial(_date, since=state.number + 1), writing.snapshot.choose("members"))
+    write_rows(engine, writing, "members", members, decided.voters)
+    if not np.array_equal(settled.hot, step.hot):
+        writing.write("hot", [pa.table({"key": settled.hot})])
+        writing.replaced["hot"] = list(state.segments["hot"])
+
+
+def _date(batches: Batches, *, since: int) -> Batches:
+    schema = list_layouts(pa.int64())["members"].schema
+    for batch in batches:
+        columns = [*(batch[name] for name in schema.names[:-1]), pa.array(np.full(batch.num_rows, since))]
+        yield pa.RecordBatch.from_arrays(columns, schema=schema)

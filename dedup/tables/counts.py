@@ -118,15 +118,6 @@ class Lost:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LabelsRead:
-    """Counts of labelled pairs of duplicates."""
-
-    rows: int
-    """Labelled pairs of which both documents are in the corpus."""
-    given: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Labeled:
     """Counts of the labelled pairs that ended in one component."""
 

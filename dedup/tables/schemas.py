@@ -34,42 +34,8 @@ def signatures(id_type: T.DataType, hashed: Mapping[str, Any] | None = None) -> 
 QUARANTINE = T.StructType().add("file", T.StringType()).add("reason", T.StringType()).add("record", T.StringType())
 """Malformed records, as they stand in the input files."""
 
-SHARED = (
-    T.StructType()
-    .add("doc_id", T.LongType())
-    .add("set_id", T.LongType())  # null in rows of REPEATED
-    .add("copies", T.LongType())  # null in rows of IDENTICAL
-)
-"""IDENTICAL and REPEATED as one table."""
-
 REPEATED = T.StructType().add("doc_id", T.LongType()).add("copies", T.LongType())
 """Document ids of more than one row."""
-
-IDENTICAL = T.StructType().add("doc_id", T.LongType()).add("set_id", T.LongType())
-"""Documents with the shingle set of another with a lesser id; `set_id` is the least of these ids."""
-
-BUCKETS = (
-    T.StructType()
-    .add("key", T.LongType())
-    .add("size", T.IntegerType())
-    .add("doc_ids", T.BinaryType())  # int64, ascending
-)
-"""Buckets of two and more members."""
-
-PARTS = (
-    T.StructType()
-    .add("doc_id", T.LongType())  # null in rows that hold the hot shingles
-    .add("total", T.LongType())  # shingles
-    .add("hot", T.LongType())  # of these the hot ones
-    .add("is_able", T.BooleanType())  # whether the hot ones alone can be enough for a similar pair
-    .add("mark_high", T.LongType())  # equal for equal hot parts
-    .add("mark_low", T.LongType())
-    .add("shingles", T.BinaryType())  # uint64, the rare ones of the prefix
-)
-"""Shingles of the documents in buckets over the cap."""
-
-CANDIDATES = T.StructType().add("left_id", T.LongType()).add("right_id", T.LongType()).add("estimate", T.DoubleType())
-"""Distinct pairs left_id < right_id to be compared exactly; estimate is null in exact mode."""
 
 PAIRS = T.StructType().add("left_id", T.LongType()).add("right_id", T.LongType())
 """Pairs left_id < right_id."""
@@ -79,9 +45,6 @@ LABELS = T.StructType().add("left_id", T.LongType()).add("right_id", T.LongType(
 
 NEIGHBOURS = T.StructType().add("seed", T.IntegerType()).add("doc_id", T.LongType())
 """Documents that resemble a drawn document, which is given by its number."""
-
-ENDS = T.StructType().add("doc_id", T.LongType())
-"""Documents with a candidate."""
 
 SETS = T.StructType().add("doc_id", T.LongType()).add("shingles", T.BinaryType())
 """Shingle sets: uint64, ascending."""
@@ -113,10 +76,6 @@ def members(id_type: T.DataType) -> T.StructType:
     )
 
 
-SPARED = T.StructType().add("doc_id", T.LongType()).add("kind", T.StringType())
-"""Documents kept only because of a limit."""
-
-
 def removals(id_type: T.DataType) -> T.StructType:
     """Return the schema of REMOVALS: documents removed by a layer."""
     return (
@@ -133,13 +92,3 @@ def removals(id_type: T.DataType) -> T.StructType:
 
 PLACE = ("split", "file", "row")
 """Columns of the place of a document in files."""
-
-
-SPANS = (
-    T.StructType()
-    .add("doc_id", T.LongType())
-    .add("begin", T.LongType())  # characters
-    .add("end", T.LongType())
-    .add("layer", T.StringType())
-)
-"""Spans of texts that a layer cuts."""

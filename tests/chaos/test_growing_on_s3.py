@@ -50,7 +50,7 @@ def test_of_two_writers_on_s3_the_second_is_told_to_start_over():
         one, other = (
             prepare(tables, name, [Row(len(name), name * 9)], SEARCH) for name in ("a word ", "another word ")
         )
-        one[1].finish(one[0], "add")
+        one.finish("add")
         with pytest.raises(Conflict):
-            other[1].finish(other[0], "add")
+            other.finish("add")
         assert check(tables, mend=False, hours=0) == []

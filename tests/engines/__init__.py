@@ -12,18 +12,17 @@ import pyarrow.compute as pc
 import xxhash
 
 from dedup.engine.memory import MemoryEngine
-from dedup.engines.values import Features, Search
 from dedup.engines.workers import Processes
 from dedup.files.source import Piece
 from dedup.files.splits import Split
-from dedup.kernels.sets import lsh, minhash
 from dedup.kernels.sets.identical import find_repeated
-from dedup.kernels.sets.shingles import digest, shingle
+from dedup.kernels.sets.shingles import shingle
 from dedup.kernels.text.unicode_words import UnicodeWords
 from dedup.layers.near.election import Election, number_names
 from dedup.layers.near.layer import NearLayer
 from dedup.layers.near.layer import Search as NearSearch
 from dedup.layers.near.signing import Signing
+from dedup.store.search import Search
 from dedup.tables.counts import Near
 
 SEED = 1
@@ -137,27 +136,6 @@ class Corpus:
     def sets(self, texts: list[str]) -> tuple[np.ndarray, np.ndarray]:
         return shingle(*UnicodeWords().hash(pa.array(texts, pa.string())), self.shingle_size, UnicodeWords())
 
-    def features(self, search: Search) -> Features:
-        shingles, offsets = self.sets([row.text for row in self.rows])
-        halves = np.frombuffer(b"".join(digest(shingles, offsets)), dtype=">i8").astype(np.int64)
-        signatures = minhash.sign(shingles, offsets, search.bands * search.rows, SEED)
-        lsh_only = {
-            "band_keys": lsh.band_keys(signatures, search.bands, search.rows),
-            "signature": minhash.low_bytes(signatures),
-        }
-        kind = pa.string() if self.rows and isinstance(self.rows[0].id, str) else pa.int64()
-        return Features(
-            doc_ids=np.array([row.doc_id for row in self.rows], dtype=np.int64),
-            ids=pa.array([row.id for row in self.rows], kind),
-            shingle_counts=np.diff(offsets).astype(np.int32),
-            digest_high=halves[::2],
-            digest_low=halves[1::2],
-            text_bytes=np.array([len(row.text.encode()) for row in self.rows], dtype=np.int64),
-            order_keys=self._order_keys(search),
-            sources=pa.array([row.source for row in self.rows], pa.string()),
-            **(lsh_only if search.mode == "lsh" else {}),
-        )
-
     def _order_keys(self, search: Search) -> np.ndarray:
         values = np.array([np.nan if row.value is None else row.value for row in self.rows])
         names = [name for name, _ in search.rules if name in {"highest", "latest", "lowest", "earliest"}]
@@ -170,6 +148,13 @@ class Corpus:
         if labels is not None:
             schema = pa.schema({"left_id": pa.int64(), "right_id": pa.int64()})
             listed = pa.Table.from_pylist([{"left_id": left, "right_id": right} for left, right in labels], schema)
+        engine = self.open(search, **options)
+        found = make_layer(search, self.shingle_size, listed).find(engine)
+        self.calls += engine.read
+        return self._describe(engine, found)
+
+    def open(self, search: Search, **options) -> Watched:
+        """Return the engine of the rows."""
         kind = pa.string() if self.rows and isinstance(self.rows[0].id, str) else pa.int64()
         keys = self._order_keys(search)
         batch = pa.record_batch(
@@ -182,20 +167,16 @@ class Corpus:
                 "merged": pa.array([[]] * len(self.rows), pa.list_(pa.string())),
             }
         )
-        with Processes(1, Source(batch)) as workers:
-            engine = Watched(
-                workers=workers, splits=[Split(parts=())], id_type=kind, id_column="", threads=2, **options
-            )
-            found = make_layer(search, self.shingle_size, listed).find(engine)
-        self.calls += engine.read
-        return self._describe(engine, found)
+        workers = Processes(1, Source(batch))
+        return Watched(workers=workers, splits=[Split(parts=())], id_type=kind, id_column="", threads=2, **options)
 
     def _describe(self, engine: Watched, found) -> SimpleNamespace:
         """Return tables in ascending order of their ids, those of edges without identical documents, and counts."""
         made, counts = engine.made, found.counts
         identical = made["identical"].sort_by("doc_id")
-        last = max((name for name in made if name.startswith("members")), key=lambda name: int(name[7:] or 0))
-        elected = made[last].filter(pc.is_valid(made[last]["doc_id"])).sort_by("doc_id")
+        # Components that wait for the similarity of pairs elect in a later round.
+        rounds = pa.concat_tables([each for name, each in made.items() if name.startswith("members")])
+        elected = rounds.filter(pc.is_valid(rounds["doc_id"])).sort_by("doc_id")
         gone = set(found.removals["doc_id"].to_pylist())
         is_spared = [
             kind != "kept" and doc_id not in gone

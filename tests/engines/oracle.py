@@ -7,10 +7,10 @@ from itertools import combinations
 
 import numpy as np
 
-from dedup.engines.values import Search
 from dedup.kernels import removal_statistics
 from dedup.kernels.curve import least_estimate
 from dedup.kernels.sets import lsh, templates
+from dedup.store.search import Search
 from dedup.tables.counts import Lost
 from tests import oracles
 from tests.engines import SEED, Row
@@ -296,7 +296,7 @@ class Expected:
         return len(places) - len(set(places.values()))
 
     def _charge(self, doc_id: int, kept: int) -> list[str | None]:
-        """Return the sources that answer for a removal, in the order in which `Row` first names them."""
+        """Return the sources that answer for a removal, by name."""
         goal, own = self.head[kept], self.sources[doc_id]
         steps, ring = {goal: 0}, [goal]
         while ring:
@@ -313,8 +313,7 @@ class Expected:
             place = min(nearer)[1]
             between.append(self.sources[place])
         charged = {source for source in between if source != own} or {self.sources[kept]} - {own}
-        first = [self.sources[one] for one in sorted(self.components)]
-        return sorted(charged, key=first.index)
+        return sorted(charged, key=str)
 
     def largest(self) -> list[dict]:
         ordered = sorted(self.families.items(), key=lambda item: (-len(item[1]), item[0]))[:5]

@@ -7,39 +7,46 @@ import pyarrow as pa
 import pytest
 import xxhash
 
-from dedup.engines.documents import check_ids, find_renamed
+from dedup.engines.documents import check_repeated, find_renamed
+from dedup.engines.workers import Processes
 from dedup.errors import DataError
 from dedup.kernels.ids import apply_renamed
-from tests.engines import SEARCH, Corpus, Row
+from tests.engines import SEARCH, Corpus, Row, Source, make_layer
 
 
-def features_of(ids, texts=None):
-    return Corpus([Row(each, text) for each, text in zip(ids, texts or ["a"] * len(ids), strict=True)]).features(SEARCH)
+def check(ids, *, id_column):
+    kind = pa.int64() if ids and isinstance(ids[0], int) else pa.string()
+    rows = [Row(each, "a") for each in ids]
+    check_repeated(np.array([row.doc_id for row in rows], np.int64), pa.array(ids, kind), id_column=id_column)
 
 
 def test_ids_that_are_unique_pass():
-    check_ids(features_of([3, -1, 2]), id_column="id")
-    check_ids(features_of([]), id_column="id")
+    check([3, -1, 2], id_column="id")
+    check([], id_column="id")
 
 
 def test_a_null_id_is_refused_with_the_beginning_of_its_text():
-    features = replace(features_of([1, 2]), ids=pa.array([1, None]))
+    corpus = Corpus([Row("one", "a text"), Row("two", "once upon")])
+    engine = replace(corpus.open(SEARCH), id_column="key")
+    batch = engine.workers._held.batch
+    lacking = batch.set_column(0, "id", pa.array(["one", None]))
+    engine = replace(engine, workers=Processes(1, Source(lacking)))
 
     with pytest.raises(DataError, match=r"'key' must not be null \(got 1 nulls; their texts begin 'once upon'\)"):
-        check_ids(features, id_column="key", null_texts=["once upon"])
+        make_layer(SEARCH, 5).sign(engine)
 
 
 def test_repeated_ids_are_refused_with_the_least_of_them():
     ids = ["é", "b", "é", "Z", "a", "a", "a", "Z"]
 
     with pytest.raises(DataError, match=r"unique \(got 3 repeated ids: 'Z' \(2 rows\), 'a' \(3 rows\), 'é' \(2 r"):
-        check_ids(features_of(ids), id_column="key")
+        check(ids, id_column="key")
     with pytest.raises(DataError, match=r"got 6 repeated ids: -2 \(2 rows\), -1 .*, 0 .*, 1 .*, 9 \(2 rows\)\)"):
-        check_ids(features_of([*range(-2, 2), 9, 10] * 2), id_column="key")
+        check([*range(-2, 2), 9, 10] * 2, id_column="key")
 
 
 def test_equal_rows_without_an_id_column_are_no_fault():
-    check_ids(features_of(["a", "b", "a"]), id_column="")
+    check(["a", "b", "a"], id_column="")
 
 
 def test_ids_of_one_hash_get_document_ids_of_their_own_whatever_their_order():

@@ -7,6 +7,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dedup.layers.near.buckets import HELD, SHARE, choose_prefixes
 from dedup.layers.near.election import number_names
 from dedup.tables.counts import Lost
 from tests.engines import Row, make_layer
@@ -99,3 +100,22 @@ def test_sources_are_told_apart_by_numbers_that_are_the_same_in_all_places():
 
     assert one[::-1][:2] == other
     assert len({*one}) == 3
+
+
+def find_prefixes(sets, threshold):
+    """Return the shingles of the prefix of each set."""
+    rows = [(shingle, doc_id, len(members)) for doc_id, members in enumerate(sets) for shingle in members]
+    held = pa.Table.from_arrays([pa.array(column, pa.int64()) for column in zip(*rows, strict=True)], schema=HELD)
+    engine = TinyEngine([])
+    shared = engine.group("shared", held, replace(SHARE, emit=None))
+    found = engine.group("prefixes", shared, choose_prefixes(threshold)).to_pylist()
+    return [sorted(row["key"] for row in found if row["doc_id"] == doc_id) for doc_id in range(len(sets))]
+
+
+def test_a_product_a_little_above_a_whole_number_does_not_shorten_a_prefix():
+    # .56 x 25 is 14.000000000000002: the prefix has 25 - 14 + 1 shingles.
+    assert find_prefixes([range(25), range(25)], 0.56) == [[*range(12)]] * 2
+
+
+def test_a_shingle_of_one_set_takes_its_place_in_the_prefix():
+    assert find_prefixes([[1, 2, 3, 4, 5], [1, 2, 3, 4, 9], [7]], 0.6) == [[1, 2], [1, 2], []]

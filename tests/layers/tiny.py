@@ -37,6 +37,8 @@ class TinyEngine:
     spent: list = field(default_factory=list)
     """Those of them that have been."""
 
+    is_placed: bool = False
+    """Whether the documents are rows of a file, in their order, and not of a table."""
     collectable: int = 1 << 62
     tallies: dict = field(default_factory=dict)
     """Counts by the id of a table."""
@@ -57,6 +59,8 @@ class TinyEngine:
             "merged": self.merged,
             "text": [text for _, text in self.rows],
         }
+        if self.is_placed:
+            table |= {"split": [0] * len(self.rows), "file": [0] * len(self.rows), "row": list(range(len(self.rows)))}
         columns = [pa.array(table.get(f.name) or [None] * len(self.rows), f.type) for f in register]
         self.documents = pa.Table.from_arrays(columns, schema=register)
         places = list(range(len(self.rows)))
@@ -194,6 +198,18 @@ class TinyEngine:
     def expect(self, rows, count):
         assert count >= 0
         return rows
+
+    def range(self, count):
+        return pa.table({"number": pa.array(range(count), pa.int64())})
+
+    def sort(self, rows, by, work, schema, *, pieces=1):
+        self._read(rows)
+        ordered = rows.sort_by(by)
+        bounds = sorted(self.draw.randint(0, rows.num_rows) for _ in range(pieces))
+        parts = zip([0, *bounds], [*bounds, rows.num_rows], strict=True)
+        return self._concat(
+            [self._run(work, ordered.slice(begin, end - begin), schema) for begin, end in parts], schema
+        )
 
     def concat(self, *tables):
         return pa.concat_tables(tables)

@@ -13,20 +13,19 @@ import pytest
 from dedup.errors import ComponentError
 from dedup.stages import components
 from dedup.stages.components import (
+    Connecting,
     available_engine,
     check_components,
     choose_engine,
-    connect_documents,
+    connect_links,
     connect_on_driver,
     connect_with_graphframes,
     contract,
     graphframes_is_present,
-    link,
 )
 from dedup.tables import schemas
-from dedup.tables.counts import Connected
 from tests import oracles
-from tests.stages import draw_ids, make_keep, make_table, rows
+from tests.stages import draw_ids, make_table, rows
 
 
 def connect_and_clear(forest):
@@ -59,6 +58,17 @@ def as_edges(spark, edges, partitions=3):
     return make_table(spark, [(*edge, 0.9) for edge in edges], schemas.EDGES).repartition(partitions)
 
 
+def connect(links, count, connecting):
+    """Return COMPONENTS, held in memory, and the engine that made them."""
+    made = []
+
+    def keep(build, *, tally):
+        made.append(tally["engine"])
+        return make_table(links.sparkSession, rows(build(None)), schemas.COMPONENTS)
+
+    return connect_links(links, count, keep, connecting), made[0]
+
+
 def as_components(spark, places):
     return make_table(spark, list(places.items()), schemas.COMPONENTS)
 
@@ -85,28 +95,6 @@ def test_every_vertex_gets_the_least_id_of_its_component(spark):
     assert rows(found) == sorted(oracles.components(edges).items(), key=repr)
 
 
-def test_documents_of_one_set_join_the_components_of_its_edges_or_make_one(spark):
-    edges = as_edges(spark, [(1, 2), (8, 9)])
-    # 3 and 7 hold the sets of 2 and 8; 4, 5 and 6 have one set and no edge.
-    identical = spark.createDataFrame([(3, 2), (8, 7), (5, 4), (6, 4)], schemas.IDENTICAL)
-
-    links = link(edges, identical)
-
-    assert links.columns == ["left_id", "right_id"]
-    assert rows(links) == [(1, 2), (2, 3), (4, 5), (4, 6), (7, 8), (8, 9)]
-    assert rows(connect_on_driver(contract(links))) == [
-        (1, 1),
-        (2, 1),
-        (3, 1),
-        (4, 4),
-        (5, 4),
-        (6, 4),
-        (7, 7),
-        (8, 7),
-        (9, 7),
-    ]
-
-
 @pytest.mark.parametrize("connect", ENGINES)
 def test_no_edge_makes_no_component(spark, connect):
     assert rows(connect(contract(as_edges(spark, [])))) == []
@@ -118,16 +106,11 @@ def test_graphframes_leaves_the_session_as_it_was(spark, tmp_path):
     before = context.sc().checkpointDir(), spark.conf.get("spark.sql.adaptive.enabled"), {*context.getPersistentRDDs()}
     edges = draw_edges(3)
 
-    connected = connect_documents(
-        make_keep(spark),
-        as_edges(spark, edges),
-        len(edges),
-        engine="graphframes",
-        checkpoints=str(tmp_path / "checkpoints"),
-    )
+    connecting = Connecting("graphframes", str(tmp_path / "checkpoints"))
+    found, engine = connect(as_edges(spark, edges), len(edges), connecting)
 
-    assert dict(rows(connected.frame)) == oracles.components(edges)
-    assert connected.counts == Connected(rows=len(oracles.components(edges)), engine="graphframes")
+    assert dict(rows(found)) == oracles.components(edges)
+    assert engine == "graphframes"
     assert any((tmp_path / "checkpoints").iterdir())
     after = context.sc().checkpointDir(), spark.conf.get("spark.sql.adaptive.enabled"), {*context.getPersistentRDDs()}
     assert after == before
@@ -155,15 +138,9 @@ def test_auto_counts_the_edges_of_the_forest(spark, tmp_path, monkeypatch, drive
     # 21 edges, in one partition, contract to a forest of 6.
     edges = [*itertools.combinations(range(7), 2)]
 
-    connected = connect_documents(
-        make_keep(spark),
-        as_edges(spark, edges, partitions=1),
-        len(edges),
-        engine="auto",
-        checkpoints=str(tmp_path),
-    )
+    connected = connect(as_edges(spark, edges, partitions=1), len(edges), Connecting("auto", str(tmp_path)))
 
-    assert connected.counts == Connected(rows=7, engine=engine)
+    assert [connected[0].count(), connected[1]] == [7, engine]
 
 
 @pytest.mark.parametrize("required", [True, False])

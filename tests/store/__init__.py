@@ -1,23 +1,27 @@
 """Stores of small corpora, and what one run over all of their documents finds."""
 
 from collections.abc import Iterable, Sequence
+from functools import partial
+from types import SimpleNamespace
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from dedup.engines.values import Found, Search
+from dedup.kernels.components import connect
 from dedup.kernels.text.unicode_words import UnicodeWords
 from dedup.settings.files import load_config
 from dedup.settings.hashspec import HashSpec
-from dedup.store.adding import Batch, Grown, grow
-from dedup.store.changing import find_heads, read_links
+from dedup.store.adding import Arrival, Grown, grow, supply_texts
 from dedup.store.deleting import Deleted, delete
-from dedup.store.election import find_components
+from dedup.store.links import Links, read_links
 from dedup.store.schemas import NO_SET
-from dedup.store.snapshot import Snapshot
+from dedup.store.search import Search
+from dedup.store.snapshot import Places, Snapshot
 from dedup.store.state import create, read_state
 from dedup.store.tables import Tables
-from tests.engines import SEED, Corpus, Row
+from dedup.tables.counts import Signed
+from tests.engines import SEED, Corpus, Row, make_layer
 
 
 def tell_spec(search: Search) -> HashSpec:
@@ -25,33 +29,57 @@ def tell_spec(search: Search) -> HashSpec:
     return HashSpec.of(config, UnicodeWords())
 
 
-def prepare(
-    tables: Tables, name: str, rows: Sequence[Row], search: Search, *, anew: bool = False
-) -> tuple[Batch, Grown]:
-    """Find what a batch brings."""
+class Brought(NamedTuple):
+    """What a batch brings, and the engine of its tables."""
+
+    engine: Any
+    signed: Signed
+    grown: Grown
+
+
+def bring(
+    tables: Tables, name: str, rows: Sequence[Row], search: Search, *, anew: bool = False, engine: Any = None
+) -> Brought:
+    """Find what a batch brings, by the memory engine unless another is given."""
     corpus = Corpus(list(rows))
-    features = corpus.features(search)
-
-    def sets_of(numbers):
-        for part in np.array_split(numbers, 3):
-            if part.size:
-                yield corpus.sets([corpus.rows[number].text for number in part.tolist()])
-
-    batch = Batch(name=name, content=name, features=features, sets_of=sets_of, id_column="id")
+    engine = engine or corpus.open(search)
+    layer = make_layer(search, corpus.shingle_size, holds="all")
+    documents, signed = layer.sign(engine)
+    arrival = Arrival(
+        name=name,
+        content=name,
+        documents=documents,
+        count=signed.rows,
+        supply=partial(supply_texts, documents=documents, signing=layer.signing),
+        id_column="id",
+    )
     if not tables.exists():
-        create(tables, features.ids.type)
-    state = read_state(tables).begin(id_type=features.ids.type, spec=tell_spec(search), settings={}, search=search)
-    return batch, grow(tables, state, batch, anew=anew)
+        create(tables, engine.id_type)
+    state = read_state(tables).begin(id_type=engine.id_type, spec=tell_spec(search), settings={}, search=search)
+    return Brought(engine, signed, grow(engine, tables, state, arrival, anew=anew))
+
+
+def prepare(tables: Tables, name: str, rows: Sequence[Row], search: Search) -> Grown:
+    """Find what a batch brings."""
+    return bring(tables, name, rows, search).grown
 
 
 def add(tables: Tables, name: str, rows: Sequence[Row], search: Search, *, anew: bool = False) -> Grown:
-    batch, grown = prepare(tables, name, rows, search, anew=anew)
-    grown.finish(batch, "add")
+    grown = bring(tables, name, rows, search, anew=anew).grown
+    grown.finish("add")
     return grown
 
 
 def take_down(tables: Tables, ids: Sequence[int], search: Search, *, readmit: bool = False) -> Deleted:
     return delete(tables, read_state(tables), pa.array(ids), search, seed=SEED, readmit=readmit)
+
+
+def find_heads(places: Places, count: int) -> np.ndarray:
+    """Return the least document of each of so many sets."""
+    heads = np.full(count, np.iinfo(np.int64).max)
+    full = places.sets != NO_SET
+    np.minimum.at(heads, places.sets[full], places.doc_ids[full])
+    return heads
 
 
 def list_edges(tables: Tables) -> list[tuple]:
@@ -66,12 +94,18 @@ def list_edges(tables: Tables) -> list[tuple]:
     return sorted([*found, *((head, doc_id, 1.0) for doc_id, head in same if doc_id != head)])
 
 
+def _label(sets: np.ndarray, links: Links) -> np.ndarray:
+    """Return the least set of the component of each set."""
+    labels = dict(zip(*(each.tolist() for each in connect(links.left, links.right)), strict=True))
+    return np.array([labels.get(number, number) for number in sets.tolist()], np.int64)
+
+
 def list_members(tables: Tables) -> dict[int, tuple]:
     """Return of every document of several in a component: component, whether kept, representative, kind, similarity."""
     snapshot = Snapshot(tables=tables, state=read_state(tables))
     places, links = snapshot.places(), read_links(snapshot)
     full = places.sets != NO_SET
-    doc_ids, component = places.doc_ids[full], find_components(links, places.sets[full])
+    doc_ids, component = places.doc_ids[full], _label(places.sets[full], links)
     least = {}
     for doc_id, number in zip(doc_ids.tolist(), component.tolist(), strict=True):
         least[number] = min(least.get(number, doc_id), doc_id)
@@ -85,17 +119,17 @@ def list_members(tables: Tables) -> dict[int, tuple]:
     return found
 
 
-def find_union(rows: Iterable[Row], search: Search) -> Found:
+def find_union(rows: Iterable[Row], search: Search) -> SimpleNamespace:
     """Search all rows at once."""
     return Corpus(list(rows)).find(search)
 
 
-def edges_of(found: Found) -> list[tuple]:
+def edges_of(found: SimpleNamespace) -> list[tuple]:
     edges = [tuple(row.values()) for row in found.edges.to_pylist()]
     return sorted([*edges, *((row["set_id"], row["doc_id"], 1.0) for row in found.identical.to_pylist())])
 
 
-def members_of(found: Found) -> dict[int, tuple]:
+def members_of(found: SimpleNamespace) -> dict[int, tuple]:
     doc_ids = {row["id"]: row["doc_id"] for row in found.members.to_pylist()}
     return {
         row["doc_id"]: (

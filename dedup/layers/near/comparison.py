@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from dedup.engine.engine import Batches, Compared, Comparison, Shuffle, Tally
+from dedup.engine.engine import Batches, Compared, Comparison, Engine, Rows, Shuffle, Tally
 from dedup.kernels import Bytes, Hashes, Integers
 from dedup.kernels.runs.bounds import mark_firsts, rank
 from dedup.kernels.sets import filters
@@ -100,6 +100,13 @@ def _verify(
     return Compared(kept, {"jaccard": pa.array(exact[kept])}, tally)
 
 
+def list_ends(batches: Batches) -> Batches:
+    """PAIRS -> the doc_ids of both ends, each once a batch."""
+    for batch in batches:
+        ends = np.unique(np.concatenate([batch[name].to_numpy() for name in PAIRS.names]))
+        yield pa.RecordBatch.from_arrays([pa.array(ends)], names=["doc_id"])
+
+
 def select_edges(batches: Batches, *, threshold: float) -> Batches:
     """EDGES with near misses -> EDGES."""
     for batch in batches:
@@ -153,3 +160,11 @@ def rank_near_misses(threshold: float) -> Shuffle:
 
 NAME_DISTANCES = Shuffle(emitted=CHOSEN, by=("left_id", "right_id"), work=_name_distances, schema=arrow.EDGES)
 """Near misses, each perhaps twice -> once, as EDGES."""
+
+
+def select_near_misses(engine: Engine[Rows], compared: Rows, threshold: float) -> Rows:
+    """EDGES with near misses -> near misses, as EDGES."""
+    tally = engine.tally(compared)
+    twice = 2 * (tally["rows"] - tally.get("edges", 0))
+    ranked = engine.group("near_misses_ranked", compared, rank_near_misses(threshold), expected=twice, once=True)
+    return engine.group("near_misses", ranked, NAME_DISTANCES, expected=twice)

@@ -6,7 +6,6 @@ Buckets over a cap are replaced by the pairs that are needed to connect what the
 mode the prefixes of shingle sets stand in for band keys, and there is no estimate.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import Self
@@ -25,8 +24,8 @@ from dedup.layers import NEAR
 from dedup.layers.layer import Found, Layer, NothingToSearchError, Setup, Stages
 from dedup.layers.near import buckets, comparison, election, signing, templates
 from dedup.layers.near.election import Election
-from dedup.layers.near.labels import Labels, find_parted
-from dedup.layers.near.members import find_members
+from dedup.layers.near.labels import Labels
+from dedup.layers.near.members import compare_all, find_members, list_voters
 from dedup.layers.near.signing import Signing
 from dedup.layers.near.tables import (
     Bucketing,
@@ -37,6 +36,7 @@ from dedup.layers.near.tables import (
     join_sets,
     sets_size,
 )
+from dedup.layers.near.uncompared import verify_sample
 from dedup.settings.banding import SIGMAS
 from dedup.settings.options import Config
 from dedup.tables import arrow
@@ -143,13 +143,13 @@ class NearLayer(Layer):
             compared, verified = self._verify(engine, candidates, paired, sets)
             select_edges = partial(comparison.select_edges, threshold=self.search.threshold)
             edges = engine.map(compared, select_edges, arrow.EDGES)
-            near_misses = inform(NEAR_MISSES, self._select_near_misses, engine, compared)
+            near_misses = inform(NEAR_MISSES, comparison.select_near_misses, engine, compared, self.search.threshold)
             if near_misses is None:
                 near_misses = engine.parallelise("no_near_misses", arrow.EDGES.empty_table())
             verified = replace(verified, compared=verified.rows + engine.tally(near_misses)["rows"])
         note("edges", verified)
         with time("components"):
-            same = engine.map(identical, _to_edges, arrow.EDGES)
+            same = engine.map(identical, to_edges, arrow.EDGES)
             links = engine.select(engine.concat(edges, same), "left_id", "right_id")
             components = engine.connect("components", links, verified.rows + signatures.copies)
             tally = engine.tally(components)
@@ -158,8 +158,10 @@ class NearLayer(Layer):
         connection = Connection(edges, near_misses, components)
         lost = inform(LOSS, self._estimate_loss, engine, signatures, bucketing, sets, connection)
         with time("representatives"):
+            voters = list_voters(engine, signatures, components)
+            answer = partial(compare_all, engine, sets)
             members, elected = find_members(
-                engine, self.election, signatures, connection, sets, has_sources=self.has_sources
+                engine, self.election, voters, connection, answer, has_sources=self.has_sources
             )
         note("representatives", elected)
         removals = arrow.removals(engine.id_type)
@@ -182,23 +184,37 @@ class NearLayer(Layer):
             kept=engine.map(chosen, partial(take, kept=True), removals),
             edges=engine.concat(edges, same),
             near_misses=near_misses,
-            sample=engine.map(engine.select(documents, *SAMPLE.names), _take_sample, SAMPLE),
+            sample=engine.map(engine.select(documents, *SAMPLE.names), take_sample, SAMPLE),
             counts=counts,
         )
 
-    def _sign(self, engine: Engine[Rows]) -> Signatures[Rows]:
-        """Sign all documents, and find those of one shingle set."""
+    def sign(self, engine: Engine[Rows]) -> tuple[Rows, Signed]:
+        """Return SIGNATURES of all documents, and their counts.
+
+        Raises
+        ------
+        NothingToSearchError
+            When there is no document.
+        DataError
+            When ids are null or repeated.
+        """
         with self.stages.time("signatures"):
             schema = signing.signatures(engine.id_type, self.signing.hashed)
             documents = engine.scan("signatures", partial(signing.sign, signing=self.signing, schema=schema), schema)
             signed = self._count_signed(engine, documents)
         self.stages.note("signatures", signed)
+        return documents, signed
+
+    def _sign(self, engine: Engine[Rows]) -> Signatures[Rows]:
+        """Sign all documents, and find those of one shingle set."""
+        documents, signed = self.sign(engine)
         with self.stages.time("identical"):
             identical = engine.group("identical", documents, buckets.COLLAPSE, expected=signed.rows)
             copies = engine.tally(identical)["rows"]
             heads = engine.join(engine.select(documents, *HEADS), identical, "doc_id", how="anti")
+            names = signing.signatures(engine.id_type).names
             # In memory the keys and signatures of all are let go of here.
-            documents = engine.select(documents, *(name for name in schema.names if name not in SIGNED))
+            documents = engine.select(documents, *(name for name in names if name not in SIGNED))
         self.stages.note("identical", Collapsed(rows=copies))
         return Signatures(documents, identical, copies, heads, signed)
 
@@ -247,7 +263,7 @@ class NearLayer(Layer):
         self.stages.note("buckets", counts)
         small = {size: count for size, count in sizes.items() if size <= search.cap}
         if len(small) == len(sizes):
-            compared, _ = count_pairs(small, None)
+            compared, _ = templates.count_pairs(small, None)
             return Bucketing(found, None, None, counts, compared, 0, 0, counts.members, 0)
         with self.stages.time("templates"):
             list_members = partial(templates.list_members, cap=search.cap)
@@ -261,8 +277,8 @@ class NearLayer(Layer):
             linked, circled, undecided = templates.link_templates(engine, found, own.rows, policy, own.bytes)
             linked_rows = engine.measure(linked, "size")
         more = linked_rows["size"]
-        within, uncompared = count_pairs(circled, search.cap)
-        compared = count_pairs(small, None)[0] + within
+        within, uncompared = templates.count_pairs(circled, search.cap)
+        compared = templates.count_pairs(small, None)[0] + within
         rest = engine.map(found, partial(templates.take_small, cap=search.cap), arrow.BUCKETS)
         self.stages.note("templates", Templates(rows=linked_rows["rows"], members=more, undecided=undecided))
         return Bucketing(
@@ -272,7 +288,7 @@ class NearLayer(Layer):
             counts,
             compared,
             uncompared,
-            count_pairs(sizes, None)[0] - compared - uncompared,
+            templates.count_pairs(sizes, None)[0] - compared - uncompared,
             counts.members + more,
             undecided,
         )
@@ -316,7 +332,7 @@ class NearLayer(Layer):
         pairs = engine.select(candidates, *comparison.PAIRS.names)
         if labels is not None:
             pairs = engine.concat(pairs, engine.parallelise("labels", labels.list_compared()))
-        named = engine.map(pairs, _list_ends, templates.MEMBERS)
+        named = engine.map(pairs, comparison.list_ends, templates.MEMBERS)
         wanted = engine.group("ends", named, templates.DISTINCT)
         if known is not None:
             wanted = engine.join(wanted, known.rows, "doc_id", how="anti")
@@ -336,13 +352,6 @@ class NearLayer(Layer):
             similarities=[similarities.get(number, 0) for number in range(BINS)],
         )
         return compared, counts
-
-    def _select_near_misses(self, engine: Engine[Rows], compared: Rows) -> Rows:
-        tally = engine.tally(compared)
-        twice = 2 * (tally["rows"] - tally.get("edges", 0))
-        rank = comparison.rank_near_misses(self.search.threshold)
-        ranked = engine.group("near_misses_ranked", compared, rank, expected=twice, once=True)
-        return engine.group("near_misses", ranked, comparison.NAME_DISTANCES, expected=twice)
 
     def _estimate_loss(
         self,
@@ -368,31 +377,21 @@ class NearLayer(Layer):
         sets: ShingleSets[Rows],
         connected: Connection[Rows],
     ) -> Lost:
-        search, share = self.search, lsh.uncompared_share(bucketing.uncompared)
+        share = lsh.uncompared_share(bucketing.uncompared)
         assert bucketing.linked is not None, "the exact search leaves no pair uncompared"
-        large = engine.map(bucketing.linked, partial(templates.take_large, cap=search.cap), arrow.BUCKETS)
-        compare = comparison.estimate(search.threshold, self._least_estimate, cap=search.cap, share=share)
-        size = self._size_pairs(bucketing.uncompared * share, bucketing.members, signatures.counts)
-        drawn = engine.compare("drawn", large, signatures.heads, compare, size)
-        sample = engine.collect(engine.select(drawn, "left_id", "right_id")).sort_by(
-            [("left_id", "ascending"), ("right_id", "ascending")]
+        lost = verify_sample(
+            engine,
+            bucketing.linked,
+            signatures.heads,
+            sets,
+            connected.components,
+            threshold=self.search.threshold,
+            least=self._least_estimate,
+            cap=self.search.cap,
+            share=share,
+            size=self._size_pairs(bucketing.uncompared * share, bucketing.members, signatures.counts),
         )
-        left, right = (sample[name].to_numpy() for name in sample.column_names)
-        parted = find_parted(engine, left, right, connected.components)
-        left, right = left[parted], right[parted]
-        chosen = lsh.thin(left, right, lsh.verified_share(left.size))
-        pairs = engine.parallelise("uncompared_pairs", pa.table({"left_id": left[chosen], "right_id": right[chosen]}))
-        verify = comparison.verify(search.threshold, near_misses=False)
-        count = int(np.count_nonzero(chosen))
-        size = sets_size(sets, count)
-        similar = engine.compare("uncompared", pairs, sets.rows, verify, size)
-        return Lost(
-            documents=bucketing.undecided,
-            drawn=engine.tally(drawn).get("pairs_distinct", 0),
-            possible=left.size,
-            verified=count,
-            lost=engine.tally(similar)["rows"],
-        )
+        return replace(lost, documents=bucketing.undecided)
 
     def _measure_recall(
         self, engine: Engine[Rows], labels: Labels, sets: ShingleSets[Rows], components: Rows
@@ -414,30 +413,18 @@ class NearLayer(Layer):
         return Labeled(given=labels.given, points=labels.measure_recall(engine, compared, components))
 
 
-def count_pairs(sizes: Mapping[int, int], cap: int | None) -> tuple[int, int]:
-    """Return how many pairs buckets of these sizes give, and how many the cap leaves out."""
-    listed, frequencies = np.array([*sizes.items()], dtype=np.int64).reshape(-1, 2).T
-    compared, uncompared = (int(pairs @ frequencies) for pairs in lsh.pair_counts(listed, cap))
-    return compared, uncompared
-
-
 def _take_full(batches: Batches) -> Batches:
     for batch in batches:
         yield batch.filter(pc.greater(batch["size"], 0)).select(templates.MEMBERS.names)
 
 
-def _take_sample(batches: Batches) -> Batches:
+def take_sample(batches: Batches) -> Batches:
+    """Take the documents whose tokens were noted."""
     for batch in batches:
         yield batch.filter(batch["tokens"].is_valid())
 
 
-def _list_ends(batches: Batches) -> Batches:
-    for batch in batches:
-        ends = np.unique(np.concatenate([batch[name].to_numpy() for name in ("left_id", "right_id")]))
-        yield pa.RecordBatch.from_arrays([pa.array(ends)], schema=templates.MEMBERS)
-
-
-def _to_edges(batches: Batches) -> Batches:
+def to_edges(batches: Batches) -> Batches:
     """IDENTICAL -> EDGES of Jaccard 1."""
     for batch in batches:
         ones = pa.array(np.ones(batch.num_rows))

@@ -3,7 +3,7 @@
 import json
 from dataclasses import asdict, replace
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -20,22 +20,46 @@ REACHED = 1 << 20
 """Near misses up to which is counted what lower thresholds would join: 100 MB."""
 
 
+class Answer(Protocol[Rows]):
+    """Similarity of pairs of documents that an election asks for."""
+
+    def __call__(self, name: str, asked: Rows, count: int, /) -> Rows:
+        """Return EDGES of so many pairs, under a name."""
+
+
+def list_voters(engine: Engine[Rows], signatures: Signatures[Rows], components: Rows) -> Rows:
+    """Return the documents that another one resembles, as an election looks at them."""
+    voters = election.voters(engine.id_type)
+    names = ("doc_id", *RANKED, "size")
+    joined = engine.join(engine.select(signatures.documents, *names), components, "doc_id")
+    owned = engine.join(joined, signatures.identical, "doc_id", how="left")
+    return engine.map(owned, partial(election.to_voters, schema=voters), voters)
+
+
+def compare_all(engine: Engine[Rows], sets: ShingleSets[Rows], name: str, asked: Rows, count: int) -> Rows:
+    """Return EDGES of so many pairs of documents whose sets are given: see `Answer`."""
+    return engine.compare(name, asked, sets.rows, comparison.verify(0.0, near_misses=False), sets_size(sets, count))
+
+
 def find_members(
     engine: Engine[Rows],
     setting: Election,
-    signatures: Signatures[Rows],
+    own: Rows,
     connected: Connection[Rows],
-    sets: ShingleSets[Rows],
+    answer: Answer[Rows],
     *,
     has_sources: bool,
 ) -> tuple[Rows, Elected]:
-    """Return MEMBERS, asking for pairs that were no candidates as far as the choice depends on them."""
+    """Return MEMBERS, asking for pairs that were no candidates as far as the choice depends on them.
+
+    Parameters
+    ----------
+    own
+        As from `list_voters`.
+    """
     voters, roles = election.voters(engine.id_type), election.ROLES
     elect, to_voters = election.elect(engine.id_type, setting), partial(election.to_voters, schema=voters)
-    names = ("doc_id", *RANKED, "size")
-    joined = engine.join(engine.select(signatures.documents, *names), connected.components, "doc_id")
-    own = engine.map(engine.join(joined, signatures.identical, "doc_id", how="left"), to_voters, voters)
-    add_role, compare = election.add_role, comparison.verify(0.0, near_misses=False)
+    add_role = election.add_role
     known = engine.map(connected.edges, partial(add_role, role=roles[election.UNSETTLED]), election.PAIRED)
     rows = engine.concat(own, engine.map(engine.join(known, connected.components, "left_id"), to_voters, voters))
     elected, counted = list[Rows](), list[Elected]()
@@ -51,7 +75,7 @@ def find_members(
             break
         kind = election.UNSETTLED if election.UNSETTLED in tally else election.DISTANT
         pairs = engine.map(asked, partial(election.take_pairs, kind=kind), comparison.PAIRS)
-        answered = engine.compare(f"answered{number}", pairs, sets.rows, compare, sets_size(sets, tally[kind]))
+        answered = answer(f"answered{number}", pairs, tally[kind])
         known = engine.map(answered, partial(add_role, role=roles[kind]), election.PAIRED)
         more = engine.map(engine.join(known, connected.components, "left_id"), to_voters, voters)
         # Components that ask for nothing have elected.

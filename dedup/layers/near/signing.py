@@ -69,7 +69,7 @@ class Signing:
     def of(cls, setup: Setup) -> Self:
         """Return what the settings say."""
         context, spec = setup.context, setup.spec
-        holds: Literal["all", "crowds"] = "all" if setup.config.mode == "exact" else "crowds"
+        holds: Literal["all", "crowds"] = "all" if context.asks_all or setup.config.mode == "exact" else "crowds"
         return cls(
             tokenizer=setup.tokenizer,
             shingle_size=spec.shingle_size,

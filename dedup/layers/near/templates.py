@@ -1,6 +1,6 @@
 """BUCKETS over the cap -> the pairs and buckets that take their place; see docs/templates.md for the proof."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -59,6 +59,13 @@ class Policy:
     cap: int
     exhaust: bool
     """Whether all pairs of hot parts are compared that differ in too many ways: see `kernels.sets.templates.link`."""
+
+
+def count_pairs(sizes: Mapping[int, int], cap: int | None) -> tuple[int, int]:
+    """Return how many pairs buckets of these sizes give, and how many the cap leaves out."""
+    listed, frequencies = np.array([*sizes.items()], dtype=np.int64).reshape(-1, 2).T
+    compared, uncompared = (int(pairs @ frequencies) for pairs in lsh.pair_counts(listed, cap))
+    return compared, uncompared
 
 
 def list_members(batches: Batches, *, cap: int) -> Batches:

@@ -7,8 +7,6 @@ from hypothesis import strategies as st
 
 from dedup.kernels.runs.shared import find_shared
 from dedup.kernels.sets import filters, lsh, pairs
-from dedup.kernels.sets.prefixes import select_prefixes
-from tests.kernels import ragged
 from tests.strategies import int64s, uint64s
 
 keyed = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 30)), max_size=120)
@@ -69,26 +67,6 @@ def test_estimates_of_pairs_are_those_of_their_rows(seed, size):
 
     agreed = [np.count_nonzero(low[one] == low[other]) / size for one, other in zip(left, right, strict=True)]
     assert filters.estimate_pairs(low, left, right).tolist() == [(share - 1 / 256) / (1 - 1 / 256) for share in agreed]
-
-
-def test_a_product_a_little_above_a_whole_number_does_not_shorten_a_prefix():
-    # .56 x 25 is 14.000000000000002: the prefix has 25 - 14 + 1 shingles.
-    sets = ragged([range(25), range(25)])
-
-    prefixes, owners, rows = select_prefixes(*sets, np.ones(2, dtype=np.int64), 0.56)
-
-    assert owners.tolist() == [0] * 12 + [1] * 12
-    assert prefixes.tolist() == [*range(12), *range(12)]
-    assert rows == 24
-
-
-def test_a_shingle_of_one_set_takes_its_place_in_the_prefix_unless_rows_repeat():
-    sets = ragged([[1, 2, 3, 4, 5], [1, 2, 3, 4, 9], [7]])
-
-    prefixes, owners, rows = select_prefixes(*sets, np.array([1, 1, 1]), 0.6)
-    assert (prefixes.tolist(), owners.tolist(), rows) == ([1, 2, 1, 2], [0, 0, 1, 1], 4)
-    prefixes, owners, rows = select_prefixes(*sets, np.array([1, 1, 2]), 0.6)
-    assert (prefixes.tolist()[-1], owners.tolist()[-1], rows) == (7, 2, 6)
 
 
 @given(numbers=st.lists(st.integers(-5, 5)), known=st.lists(st.integers(-5, 5)))

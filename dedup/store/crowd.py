@@ -1,0 +1,168 @@
+"""Buckets over the cap, of which all members are linked anew once one of them has changed; see docs/templates.md."""
+
+from functools import partial
+from typing import Generic, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from dedup.engine.engine import Batches, Compared, Comparison, Engine, Rows, Shuffle, Size, Tally, read_histogram
+from dedup.kernels import Integers
+from dedup.kernels.runs.bounds import find_bounds
+from dedup.kernels.runs.groups import drop_repeated, join_groups
+from dedup.kernels.sets.pairs import encode
+from dedup.layers.near import comparison, templates
+from dedup.layers.near.buckets import BUCKET_KEYED
+from dedup.layers.near.signing import to_matrix
+from dedup.layers.near.tables import ShingleSets
+from dedup.store.arrays import distinct, is_in
+from dedup.store.numbering import BANDS, KEYS, OWNED
+from dedup.store.reading import find_bands, find_sets, read
+from dedup.store.resigning import KEYED, list_keys
+from dedup.store.step import LINKS, PAIRED, Step
+from dedup.tables import arrow
+
+TOLD = arrow.integers("left", "right", "bits", "is_found")
+"""LINKS of the table, and those found; a Jaccard by its bits."""
+
+
+class Crowd(NamedTuple, Generic[Rows]):
+    """Buckets over the cap that are linked anew."""
+
+    bands: Rows
+    """BANDS of the members of all buckets that are over the cap, or were before."""
+    sets: ShingleSets[Rows]
+    """SETS of their members, by the least document of each."""
+    linked: Rows
+    """BUCKETS in place of those over the cap."""
+    compared: int
+    """Pairs of these, each as often as it shares one; those left out, and those that need no comparison."""
+    uncompared: int
+    settled: int
+    members: int
+    undecided: int
+
+
+def find_crowd(engine: Engine[Rows], step: Step[Rows], keys: Integers) -> Rows | None:
+    """Return BANDS of these keys after the step; None without any."""
+    if not keys.size:
+        return None
+    wanted = engine.parallelise("hot_keys", pa.table({"wanted": keys}, schema=KEYS))
+    there = find_bands(engine, step.snapshot, "crowd", wanted, step.search.cap * keys.size)
+    stays = engine.map(there, partial(_drop_gone, gone=step.gone), BANDS)
+    return engine.concat(stays, engine.join(step.bands, wanted, "key", key="wanted", how="semi"))
+
+
+def _drop_gone(batches: Batches, *, gone: Integers) -> Batches:
+    for batch in batches:
+        yield batch.filter(pa.array(~is_in(batch["set"].to_numpy(), gone))) if gone.size else batch
+
+
+def moves(engine: Engine[Rows], bands: Rows, heads: Rows) -> bool:
+    """Tell whether the least document of a set of the crowd is another now."""
+    moved = engine.map(heads, _list_moved, OWNED)
+    return engine.measure(engine.join(engine.select(bands, "set"), moved, "set", key="set", how="semi"))["rows"] > 0
+
+
+def _list_moved(batches: Batches) -> Batches:
+    for batch in batches:
+        yield batch.filter(pa.array(batch["moved"].to_numpy() > 0)).select(OWNED.names)
+
+
+def link_anew(engine: Engine[Rows], step: Step[Rows], bands: Rows, heads: Rows, hot: Integers) -> Crowd[Rows]:
+    """Return what takes the place of buckets over the cap."""
+    named = engine.join(bands, engine.select(heads, "set", "doc_id"), "set", key="set")
+    wanted = engine.group("crowd_members", engine.select(named, *OWNED.names), ONCE)
+    count = engine.tally(wanted)["rows"]
+    sets = find_sets(engine, step.snapshot, "crowd_sets", wanted, count=step.count, expected=count)
+    keyed = engine.map(engine.select(named, "key", "doc_id"), partial(_select_keys, keys=hot), BUCKET_KEYED.emitted)
+    large = engine.group("crowd_buckets", keyed, BUCKET_KEYED)
+    tally = engine.tally(large)
+    policy = templates.Policy(threshold=step.search.threshold, cap=step.search.cap, exhaust=False)
+    own = engine.group("crowd_large", engine.select(keyed, "doc_id"), templates.DISTINCT)
+    rows = engine.join(sets.rows, own, "doc_id", how="semi")
+    linked, circled, undecided = templates.link_templates(engine, large, rows, policy, sets.bytes)
+    within, uncompared = templates.count_pairs(circled, step.search.cap)
+    every, _ = templates.count_pairs(read_histogram(tally, "sizes"), None)
+    return Crowd(
+        bands, sets, linked, within, uncompared, every - within - uncompared, tally.get("members", 0), undecided
+    )
+
+
+def _select_keys(batches: Batches, *, keys: Integers) -> Batches:
+    for batch in batches:
+        yield batch.filter(pa.array(is_in(batch["key"].to_numpy(), keys)))
+
+
+def _drop_repeated(batches: Batches) -> Batches:
+    return drop_repeated(batches, OWNED.names)
+
+
+ONCE = Shuffle(emitted=OWNED, by=OWNED.names, work=_drop_repeated, schema=OWNED)
+"""OWNED with repetitions -> each row once."""
+
+
+def differ(
+    engine: Engine[Rows], step: Step[Rows], found: Rows, crowd: Crowd[Rows], *, heads: Rows, hot: Integers
+) -> tuple[Rows, Integers]:
+    """Return those found that the store has not, and the edges of the store that one search would not find any more.
+
+    Only pairs within the crowd can be either; others have an end that has come.
+    """
+    known = read(engine, step.snapshot, "edges", LINKS.names)
+    for end in PAIRED.names:
+        known = engine.join(known, engine.select(crowd.bands, "set"), end, key="set", how="semi")
+    told = [engine.map(rows, partial(_tell, is_found=flag), TOLD) for flag, rows in enumerate((known, found))]
+    single = engine.group("differing", engine.concat(*told), DIFFER)
+    added = engine.map(single, partial(_take, is_found=1), LINKS, name="added")
+    lost = engine.map(single, partial(_take, is_found=0), LINKS)
+    keys = engine.map(crowd.sets.rows, partial(list_keys, signer=step.signer), KEYED)
+    keyed = engine.join(keys, engine.select(heads, "doc_id", "set"), "doc_id")
+    parting = Comparison(
+        columns=("doc_id", "band_keys"),
+        prepare=_read_keys,
+        work=partial(_part, hot=hot),
+        schema=comparison.PAIRS,
+    )
+    count = engine.measure(lost)["rows"]
+    size = Size(count, 2 * count, crowd.sets.documents, 8 * step.search.bands * crowd.sets.documents)
+    pairs = engine.select(lost, left_id="left", right_id="right")
+    gone = engine.collect(
+        engine.compare("withdrawn", pairs, engine.select(keyed, "band_keys", doc_id="set"), parting, size)
+    )
+    return added, distinct(encode(*(gone[name].to_numpy() for name in comparison.PAIRS.names)))
+
+
+def _tell(batches: Batches, *, is_found: int) -> Batches:
+    for batch in batches:
+        bits = pa.array(batch["jaccard"].to_numpy().view(np.int64))
+        flags = pa.array(np.full(batch.num_rows, is_found))
+        yield pa.RecordBatch.from_arrays([batch["left"], batch["right"], bits, flags], schema=TOLD)
+
+
+def _take(batches: Batches, *, is_found: int) -> Batches:
+    for batch in batches:
+        own = batch.filter(pa.array(batch["is_found"].to_numpy() == is_found))
+        jaccard = pa.array(own["bits"].to_numpy().view(np.float64))
+        yield pa.RecordBatch.from_arrays([own["left"], own["right"], jaccard], schema=LINKS)
+
+
+def _select_single(batches: Batches) -> Batches:
+    for batch in join_groups(batches, PAIRED.names):
+        bounds = find_bounds(*(batch[name].to_numpy() for name in PAIRED.names))
+        single = bounds[:-1][np.diff(bounds) == 1]
+        yield batch.take(pa.array(single))
+
+
+DIFFER = Shuffle(emitted=TOLD, by=PAIRED.names, work=_select_single, schema=TOLD)
+"""TOLD -> those that are either known or found."""
+
+
+def _read_keys(documents: pa.Table) -> Integers:
+    return to_matrix(documents["band_keys"]).view(np.int64)
+
+
+def _part(keys: Integers, left: Integers, right: Integers, *, hot: Integers) -> Compared:
+    """Choose the pairs that share no bucket up to the cap."""
+    shares = ((keys[left] == keys[right]) & ~is_in(keys[left], hot)).any(axis=1)
+    return Compared(np.flatnonzero(~shares), {}, Tally())

@@ -1,0 +1,200 @@
+"""Documents that have come, beside what a store has: who was there already, and the numbers of their shingle sets."""
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import Generic, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from dedup.engine.engine import Batches, Engine, Rows, Shuffle, Tally, read_histogram
+from dedup.kernels.runs import blocks
+from dedup.kernels.runs.bounds import find_bounds, mark_firsts, rank
+from dedup.kernels.runs.groups import drop_repeated, join_groups
+from dedup.store.reading import find_bands, find_digests
+from dedup.store.schemas import NO_SET
+from dedup.store.snapshot import Snapshot
+from dedup.tables import arrow
+
+UNKNOWN = -2
+"""Number of a set that the store has not."""
+STORED = -1
+"""Split of a set that it has."""
+DIGESTS = ("digest_high", "digest_low")
+SIGNED = ("doc_id", *DIGESTS, "split", "file", "row", "size")
+ARRIVING = arrow.integers(*DIGESTS, "doc_id", "split", "file", "row", "set")
+"""Documents that have come, and sets of the store with digests of theirs perhaps."""
+MATCHED = arrow.integers("doc_id", "first", "split", "file", "row", *DIGESTS, "set")
+"""Documents that have come, each once, with the first of the same set in the order of reading."""
+PLACED = arrow.integers("split", "file", "row", "doc_id", *DIGESTS)
+RANKED = arrow.integers("doc_id", *DIGESTS, "split", "file", "row", "rank")
+FRESH = arrow.integers("doc_id", *DIGESTS, "file", "row", "set")
+"""Shingle sets that the store has not, each with the document that is read first, and its place."""
+OWNED = arrow.integers("doc_id", "set")
+"""Documents, with NO_SET those without a token."""
+BANDS = arrow.integers("key", "set")
+KEYS = arrow.integers("wanted")
+
+
+class Numbered(NamedTuple, Generic[Rows]):
+    """Shingle sets of a batch."""
+
+    owned: Rows
+    """OWNED of all its documents."""
+    repeated: int
+    """Rows that are equal to an earlier one."""
+    fresh: Rows
+    """FRESH."""
+    fresh_count: int
+    bands: Rows
+    """BANDS of these."""
+    met: Rows
+    """BANDS of the store with a key of one of the documents."""
+    met_count: int
+
+
+def number(engine: Engine[Rows], snapshot: Snapshot, documents: Rows, *, count: int, bands: int) -> Numbered[Rows]:
+    """Give each shingle set its number: that of the store, or the next free one in the order of reading.
+
+    Parameters
+    ----------
+    documents
+        SIGNATURES of so many documents.
+    bands
+        Band keys of each.
+    """
+    keys = engine.map(engine.select(documents, "size", "band_keys"), partial(_list_keys, of=slice(None)), KEYS)
+    met = find_bands(engine, snapshot, "met", keys, count * bands)
+    met_count = engine.tally(met)["rows"]
+    # Equal sets agree in every band.
+    first = engine.map(engine.select(documents, "size", "band_keys"), partial(_list_keys, of=slice(1)), KEYS)
+    same = engine.join(met, first, "key", key="wanted", how="semi")
+    digests = find_digests(engine, snapshot, "met_digests", engine.select(same, wanted="set"), met_count / bands)
+    arriving = engine.concat(
+        engine.map(digests, _to_stored, ARRIVING),
+        engine.map(engine.select(documents, *SIGNED), _to_arriving, ARRIVING),
+    )
+    matched = engine.group("matched", arriving, MATCH, expected=count)
+    ranked = engine.group("ranked", engine.map(matched, _take_fresh, PLACED), RANK, expected=count)
+    begins, begin = dict[int, int](), snapshot.state.sets
+    for split, rows in read_histogram(engine.tally(ranked), "splits").items():
+        begins[split], begin = begin, begin + rows
+    fresh = engine.map(ranked, partial(_count_up, begins=begins), FRESH, name="fresh")
+    numbers = engine.select(fresh, "doc_id", number="set")
+    owned = engine.map(engine.join(matched, numbers, "first", how="left"), _to_owned, OWNED, name="owned")
+    repeated = engine.tally(matched).get("repeated", 0)
+    keyed = engine.join(engine.select(documents, "doc_id", "band_keys"), engine.select(fresh, *OWNED.names), "doc_id")
+    if repeated:
+        keyed = engine.group("fresh_keys", keyed, KEYED_ONCE)
+    return Numbered(
+        owned=owned,
+        repeated=repeated,
+        fresh=fresh,
+        fresh_count=begin - snapshot.state.sets,
+        bands=engine.map(keyed, _list_bands, BANDS),
+        met=met,
+        met_count=met_count,
+    )
+
+
+def _list_keys(batches: Batches, *, of: slice) -> Batches:
+    for batch in batches:
+        full = batch.filter(pa.array(batch["size"].to_numpy() > 0))
+        if full.num_rows:
+            keys = blocks.unrows(full["band_keys"]).view(np.int64)[:, of]
+            yield pa.RecordBatch.from_arrays([pa.array(keys.reshape(-1))], schema=KEYS)
+
+
+def _list_bands(batches: Batches) -> Batches:
+    for batch in batches:
+        keys, bounds = blocks.unlists(batch["band_keys"], "<i8")
+        yield pa.RecordBatch.from_arrays([keys, np.repeat(batch["set"].to_numpy(), np.diff(bounds))], schema=BANDS)
+
+
+def _drop_repeated(batches: Batches) -> Batches:
+    return drop_repeated(batches, ["doc_id"])
+
+
+_KEYED = pa.schema([*OWNED, ("band_keys", pa.binary())])
+KEYED_ONCE = Shuffle(emitted=_KEYED, by=("doc_id",), work=_drop_repeated, schema=_KEYED)
+"""Documents with set and band keys -> each once."""
+
+
+def _to_stored(batches: Batches) -> Batches:
+    for batch in batches:
+        nothing = pa.array(np.full(batch.num_rows, STORED))
+        columns = [*(batch[name] for name in DIGESTS), *(nothing,) * 4, batch["set"]]
+        yield pa.RecordBatch.from_arrays(columns, schema=ARRIVING)
+
+
+def _to_arriving(batches: Batches) -> Batches:
+    for batch in batches:
+        known = {name: batch[name].to_numpy() for name in SIGNED}
+        is_full = known["size"] > 0
+        # Documents without a token are alike, but need not come to one place.
+        known["digest_high"] = np.where(is_full, known["digest_high"], known["doc_id"])
+        known["set"] = np.where(is_full, UNKNOWN, NO_SET)
+        columns = [pa.array(known[name].astype(np.int64)) for name in ARRIVING.names]
+        yield pa.RecordBatch.from_arrays(columns, schema=ARRIVING)
+
+
+def _match(batches: Batches) -> Iterator[pa.RecordBatch | Tally]:
+    for batch in join_groups(batches, DIGESTS):
+        rows = {name: batch[name].to_numpy() for name in ARRIVING.names}
+        group = np.cumsum(mark_firsts(*(rows[name] for name in DIGESTS))) - 1
+        came = np.flatnonzero(rows["split"] != STORED)
+        firsts = np.full(group[-1] + 1, UNKNOWN)
+        stored = rows["split"] == STORED
+        firsts[group[stored]] = rows["set"][stored]
+        # Of each group the first that has come; rows are in the order of reading.
+        starts = came[mark_firsts(group[came])] if came.size else came
+        leader = np.zeros(group[-1] + 1, dtype=np.int64)
+        leader[group[starts]] = rows["doc_id"][starts]
+        own = rows["doc_id"][came]
+        _, once = np.unique(own, return_index=True)
+        chosen = came[np.sort(once)]
+        yield Tally(repeated=came.size - chosen.size)
+        rows["first"] = leader[group]
+        rows["set"] = np.where(rows["set"] == NO_SET, NO_SET, firsts[group])
+        yield pa.RecordBatch.from_arrays([pa.array(rows[name][chosen]) for name in MATCHED.names], schema=MATCHED)
+
+
+MATCH = Shuffle(emitted=ARRIVING, by=DIGESTS, order=("split", "file", "row"), work=_match, schema=MATCHED)
+"""ARRIVING -> MATCHED; the tally has the rows `repeated`."""
+
+
+def _take_fresh(batches: Batches) -> Batches:
+    for batch in batches:
+        fresh = (batch["set"].to_numpy() == UNKNOWN) & (batch["doc_id"].to_numpy() == batch["first"].to_numpy())
+        yield batch.filter(pa.array(fresh)).select(PLACED.names)
+
+
+def _rank(batches: Batches) -> Iterator[pa.RecordBatch | Tally]:
+    seen, last = 0, None
+    for batch in batches:
+        if batch.num_rows:
+            splits = batch["split"].to_numpy()
+            ranks = rank(splits) + np.where(splits == last, seen, 0)
+            seen, last = int(ranks[-1]) + 1, splits[-1]
+            yield Tally().add_each("splits", splits)
+            columns = [*(batch[name] for name in RANKED.names[:-1]), pa.array(ranks)]
+            yield pa.RecordBatch.from_arrays(columns, schema=RANKED)
+
+
+RANK = Shuffle(emitted=PLACED, by=("split",), order=("file", "row"), work=_rank, schema=RANKED)
+"""PLACED -> RANKED; the tally has the histogram `splits`."""
+
+
+def _count_up(batches: Batches, *, begins: Mapping[int, int]) -> Batches:
+    for batch in batches:
+        splits = batch["split"].to_numpy()
+        numbers = np.array([begins[split] for split in splits[find_bounds(splits)[:-1]].tolist()], np.int64)
+        sets = np.repeat(numbers, np.diff(find_bounds(splits))) + batch["rank"].to_numpy()
+        yield pa.RecordBatch.from_arrays([*(batch[name] for name in FRESH.names[:-1]), pa.array(sets)], schema=FRESH)
+
+
+def _to_owned(batches: Batches) -> Batches:
+    for batch in batches:
+        sets = batch["set"].to_numpy()
+        found = np.where(sets == UNKNOWN, batch["number"].fill_null(UNKNOWN).to_numpy(), sets)
+        yield pa.RecordBatch.from_arrays([batch["doc_id"], pa.array(found)], schema=OWNED)

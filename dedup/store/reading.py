@@ -1,0 +1,199 @@
+"""Tables of a store as rows of an engine: whole, or the rows of some keys."""
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dedup.engine.engine import Batches, Engine, Rows, Shuffle, Tally
+from dedup.kernels import Integers
+from dedup.layers.near.signing import SETS
+from dedup.layers.near.tables import ShingleSets, count_sets
+from dedup.store.arrays import distinct
+from dedup.store.folder import File
+from dedup.store.snapshot import Snapshot
+from dedup.tables import arrow
+
+SCANNED = 1 << 21
+"""Rows that a task reads of a whole table."""
+SET_ROWS = 100
+"""Numbers in a shuffle that weigh as much as the shingle set of one does where it arrives."""
+RANGES = 1 << 12
+"""Ranges of keys that travel together, so that a task reads few groups of rows."""
+Place: TypeAlias = Callable[[Integers], Integers]
+"""Gives the range of each key, in the order of the keys."""
+WANTED = arrow.integers("range", "wanted")
+NAMED = arrow.integers("range", "set", "doc_id")
+
+
+class Part(NamedTuple):
+    """Groups of rows of a file."""
+
+    file: File
+    begin: int
+    end: int
+
+
+def read(engine: Engine[Rows], snapshot: Snapshot, name: str, columns: Sequence[str]) -> Rows:
+    """Return all rows of some columns of a table."""
+    parts = _cut(snapshot.list_files(name), snapshot.layout(name).group)
+    work = partial(_read, snapshot=snapshot, name=name, columns=columns, parts=parts)
+    return engine.map(engine.range(len(parts)), work, snapshot.choose(name, columns))
+
+
+def select(
+    engine: Engine[Rows], snapshot: Snapshot, name: str, columns: Sequence[str], *, wanted: Rows, count: int
+) -> Rows:
+    """Return the rows of a table by doc_id, of so many documents wanted at most; few go to every task."""
+    if 8 * SET_ROWS * count > engine.collectable_bytes:
+        return engine.join(read(engine, snapshot, name, columns), wanted, "doc_id", how="semi")
+    listed = distinct(engine.collect(engine.select(wanted, "doc_id"))["doc_id"].to_numpy())
+    files = snapshot.list_files(name)
+    work = partial(_select, snapshot=snapshot, name=name, columns=columns, wanted=listed, files=files)
+    return engine.map(engine.range(len(files)), work, snapshot.choose(name, columns))
+
+
+def find_bands(engine: Engine[Rows], snapshot: Snapshot, name: str, wanted: Rows, expected: float) -> Rows:
+    """Return, under a name, the rows (key, set) of `bands` whose keys are `wanted`, perhaps with repetitions."""
+    expected = max(expected, snapshot.count("bands") / 8)
+    shuffle = _find(snapshot, "bands", ["key", "set"], _place_key)
+    return engine.group(name, wanted, shuffle, expected=expected)
+
+
+def find_digests(engine: Engine[Rows], snapshot: Snapshot, name: str, wanted: Rows, expected: float) -> Rows:
+    """Return, under a name, set and digest of the sets `wanted`, perhaps with repetitions."""
+    place = partial(_place_set, count=snapshot.state.sets)
+    shuffle = _find(snapshot, "sets", ["set", "digest_high", "digest_low"], place)
+    return engine.group(name, wanted, shuffle, expected=expected)
+
+
+def find_sets(
+    engine: Engine[Rows], snapshot: Snapshot, name: str, wanted: Rows, *, count: int, expected: float
+) -> ShingleSets[Rows]:
+    """Return, under a name, SETS of documents.
+
+    Parameters
+    ----------
+    wanted
+        doc_id and set of each, the sets distinct.
+    count
+        Number above those of all sets.
+    """
+    shuffle = Shuffle(
+        emit=partial(_emit_named, place=partial(_place_set, count=count)),
+        emitted=NAMED,
+        by=("range",),
+        work=partial(_find_sets, snapshot=snapshot),
+        schema=SETS,
+        in_order=False,
+    )
+    return count_sets(engine, engine.group(name, wanted, shuffle, expected=SET_ROWS * expected))
+
+
+def _find(snapshot: Snapshot, name: str, columns: Sequence[str], place: Place) -> Shuffle:
+    return Shuffle(
+        emit=partial(_emit_wanted, place=place),
+        emitted=WANTED,
+        by=("range",),
+        work=partial(_find_rows, snapshot=snapshot, name=name, columns=columns),
+        schema=snapshot.choose(name, columns),
+        in_order=False,
+    )
+
+
+def _place_key(keys: Integers) -> Integers:
+    # The upper half of a key as signed numbers are ordered.
+    found: Integers = ((keys >> 32) + (1 << 31)) * RANGES >> 32
+    return found
+
+
+def _place_set(numbers: Integers, *, count: int) -> Integers:
+    found: Integers = numbers * RANGES // max(count, 1)
+    return found
+
+
+def _emit_wanted(batches: Batches, *, place: Place) -> Batches:
+    for batch in batches:
+        keys = batch["wanted"].to_numpy()
+        yield pa.RecordBatch.from_arrays([pa.array(place(keys)), batch["wanted"]], schema=WANTED)
+
+
+def _emit_named(batches: Batches, *, place: Place) -> Batches:
+    for batch in batches:
+        ranges = pa.array(place(batch["set"].to_numpy()))
+        yield pa.RecordBatch.from_arrays([ranges, batch["set"], batch["doc_id"]], schema=NAMED)
+
+
+def _find_rows(batches: Batches, *, snapshot: Snapshot, name: str, columns: Sequence[str]) -> Batches:
+    keys = [batch["wanted"].to_numpy() for batch in batches]
+    if keys:
+        yield from _send(snapshot.find(name, distinct(*keys), columns), snapshot.choose(name, columns))
+
+
+def _find_sets(batches: Batches, *, snapshot: Snapshot) -> Iterator[pa.RecordBatch | Tally]:
+    named = pa.Table.from_batches(batches, NAMED)
+    if not named.num_rows:
+        return
+    numbers, doc_ids = named["set"].to_numpy(), named["doc_id"].to_numpy()
+    order = np.argsort(numbers)
+    numbers, doc_ids = numbers[order], doc_ids[order]
+    found = snapshot.find("sets", numbers, ["set", "shingles"])
+    assert found.num_rows == numbers.size, "sets: must hold every set of the store"
+    for batch in found.to_batches():
+        own = doc_ids[np.searchsorted(numbers, batch["set"].to_numpy())]
+        yield Tally(bytes=pc.sum(pc.binary_length(batch["shingles"])).as_py() or 0)
+        yield pa.RecordBatch.from_arrays([pa.array(own), batch["shingles"]], schema=SETS)
+
+
+def _read(
+    batches: Batches, *, snapshot: Snapshot, name: str, columns: Sequence[str], parts: Sequence[Sequence[Part]]
+) -> Batches:
+    schema, together = snapshot.choose(name, columns), snapshot.layout(name).together
+    for batch in batches:
+        for number in batch["number"].to_pylist():
+            for file, begin, end in parts[number]:
+                with snapshot.open_file(name, file) as found:
+                    for first in range(begin, end, together):
+                        groups = list(range(first, min(first + together, end)))
+                        # Threads that share out the columns of small groups spend more than they save.
+                        yield from _send(found.read_row_groups(groups, schema.names, use_threads=False), schema)
+
+
+def _select(
+    batches: Batches,
+    *,
+    snapshot: Snapshot,
+    name: str,
+    columns: Sequence[str],
+    wanted: Integers,
+    files: Sequence[File],
+) -> Batches:
+    numbers = [number for batch in batches for number in batch["number"].to_pylist()]
+    if numbers:
+        found = snapshot.find(name, wanted, columns, files=[files[number] for number in numbers])
+        yield from _send(found, snapshot.choose(name, columns))
+
+
+def _send(rows: pa.Table, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    yield from rows.select(schema.names).cast(schema).to_batches()
+
+
+def _cut(files: Sequence[File], group: int) -> list[list[Part]]:
+    """Share the groups of files out to tasks."""
+    most = max(SCANNED // group, 1)
+    parts: list[list[Part]] = []
+    free = 0
+    for file in files:
+        count, begin = -(-file.rows // group), 0
+        while begin < count:
+            if not free:
+                parts.append([])
+                free = most
+            end = min(begin + free, count)
+            parts[-1].append(Part(file, begin, end))
+            free -= end - begin
+            begin = end
+    return parts

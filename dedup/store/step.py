@@ -1,0 +1,108 @@
+"""A change of a store, as far as the search for its edges and the election look at it."""
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Generic
+
+import numpy as np
+import pyarrow as pa
+
+from dedup.engine.engine import Batches, Engine, Rows, Shuffle
+from dedup.informing import Inform
+from dedup.kernels import Integers
+from dedup.kernels.runs.bounds import mark_firsts
+from dedup.kernels.runs.groups import join_groups
+from dedup.store.arrays import look_up
+from dedup.store.numbering import OWNED
+from dedup.store.reading import read
+from dedup.store.resigning import Signer
+from dedup.store.schemas import NO_SET
+from dedup.store.search import Search
+from dedup.store.snapshot import Snapshot
+from dedup.tables import arrow
+
+STAYS, COMES, GOES = range(3)
+"""States of documents: there before and after a step, only after it, only before it."""
+PLACES = arrow.integers("doc_id", "set", "state")
+"""Documents that have a token, with their shingle sets."""
+PAIRED = arrow.integers("left", "right")
+"""Pairs of sets, left < right."""
+LINKS = pa.schema([*PAIRED, ("jaccard", pa.float64())])
+"""Edges of sets."""
+HEADS = arrow.integers("set", "doc_id", "moved")
+"""The least document of sets after a step, and 1 where the set was there and had another."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Step(Generic[Rows]):
+    """Sets and documents that come to a store, or go."""
+
+    snapshot: Snapshot
+    """Before the step, but with the sets that have come."""
+    search: Search
+    seed: int
+    """Of the signatures."""
+    first: int
+    """Number of the first set that has come."""
+    count: int
+    """Number that the next set gets."""
+    signatures: Rows
+    """doc_id, size and signature of documents that have come."""
+    fresh: Rows
+    """Sets that have come, in a column `set`."""
+    bands: Rows
+    """BANDS of these."""
+    met: Rows
+    """BANDS of the sets that were there and stay and share a key with one that has come or gone."""
+    met_count: int
+    places: Rows
+    """PLACES."""
+    documents: Rows
+    """Rows of `documents` that have come."""
+    touched: Rows
+    """Sets of documents that have come or gone, in a column `set`, NO_SET among them perhaps."""
+    gone: Integers
+    """Sets that have gone, ascending."""
+    cut: Integers
+    """Edges of these, as `pairs.encode` has them; ascending."""
+    hot: Integers
+    """Keys of buckets over the cap before the step, ascending."""
+    resting: Integers
+    """Those of them that are over the cap after it, unless one that has come is in them."""
+    inform: Inform
+
+    @property
+    def signer(self) -> Signer:
+        """Parameters by which sets are signed again."""
+        return Signer(self.search, self.seed)
+
+
+def read_places(engine: Engine[Rows], snapshot: Snapshot, gone: Integers) -> Rows:
+    """Return PLACES of a store, of which some documents go."""
+    return engine.map(
+        read(engine, snapshot, "documents", OWNED.names), partial(to_places, state=STAYS, gone=gone), PLACES
+    )
+
+
+def to_places(batches: Batches, *, state: int, gone: Integers) -> Batches:
+    """OWNED -> PLACES."""
+    for batch in batches:
+        full = batch.filter(pa.array(batch["set"].to_numpy() != NO_SET))
+        goes = np.isin(full["doc_id"].to_numpy(), gone) if gone.size else np.zeros(full.num_rows, dtype=bool)
+        states = pa.array(np.where(goes, GOES, state))
+        yield pa.RecordBatch.from_arrays([full["doc_id"], full["set"], states], schema=PLACES)
+
+
+def _lead(batches: Batches) -> Batches:
+    for batch in join_groups(batches, ["set"]):
+        sets, doc_ids, states = (batch[name].to_numpy() for name in ("set", "doc_id", "state"))
+        stays, was = states != GOES, states != COMES
+        own, earlier = (np.flatnonzero(each)[mark_firsts(sets[each])] for each in (stays, was))
+        places = look_up(sets[earlier], sets[own])
+        moved = (places >= 0) & (np.append(doc_ids[earlier], 0)[places] != doc_ids[own])
+        columns = (sets[own], doc_ids[own], moved.astype(np.int64))
+        yield pa.RecordBatch.from_arrays([*map(pa.array, columns)], schema=HEADS)
+
+
+LEAD = Shuffle(emitted=PLACES, by=("set",), order=("doc_id",), work=_lead, schema=HEADS)
+"""PLACES -> HEADS."""

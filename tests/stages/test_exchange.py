@@ -1,0 +1,107 @@
+"""Pairs and their documents brought to one place, and how far a document travels for it."""
+
+import random
+from collections import Counter
+from itertools import combinations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyspark.errors import PythonException
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from dedup.kernels.runs.blocks import routes
+from dedup.stages.exchange import meet
+from dedup.stages.placement import Meeting
+from tests.stages import draw_ids, rows, settings
+
+MET = T.StructType().add("left_id", "long").add("right_id", "long").add("left", "string").add("right", "string")
+
+
+@pytest.mark.parametrize("partitions", [1, 2, 3, 7, 64])
+def test_spark_sends_one_route_to_each_partition(spark, partitions):
+    targets = routes(partitions).tolist()
+    frame = spark.createDataFrame([(target,) for target in targets], "target int")
+
+    found = frame.repartition(partitions, "target").select(F.spark_partition_id().alias("place"), "target").collect()
+
+    assert sorted((row.place, row.target) for row in found) == list(enumerate(targets))
+
+
+def list_pairs(batch):
+    yield batch["left_id"].to_numpy(), batch["right_id"].to_numpy()
+
+
+def name_both(documents, pairs, numbers):
+    """Return pairs with the names of both documents."""
+    names = [documents["name"].take(pa.array(places)).combine_chunks() for places in numbers]
+    return pa.RecordBatch.from_arrays([*map(pa.array, pairs), *names], names=MET.names)
+
+
+def bring(spark, pairs, ids, meeting):
+    documents = spark.createDataFrame([(each, f"name {each}") for each in ids], "doc_id long, name string")
+    source = spark.createDataFrame(pairs, "left_id long, right_id long").repartition(3)
+    # A document that comes twice counts once.
+    return meet(source, list_pairs, documents.unionByName(documents.limit(5)), name_both, MET, meeting=meeting)
+
+
+@pytest.mark.parametrize(("groups", "broadcast"), [(1, False), (2, True), (5, False)])
+def test_every_pair_comes_once_with_both_documents_wherever_it_meets(spark, groups, broadcast):
+    chance = random.Random(3)
+    ids = draw_ids(chance, 16)
+    pairs = chance.sample(list(combinations(sorted(ids), 2)), 60)
+
+    # Batches of two rows: some hold only pairs, some only documents.
+    with settings(spark, **{"spark.sql.execution.arrow.maxRecordsPerBatch": 2}):
+        meeting = Meeting(groups=groups, broadcast=broadcast, whole=broadcast)
+        found = rows(bring(spark, [*pairs, *pairs[:20]], ids, meeting))
+
+    assert found == sorted(((*pair, *(f"name {each}" for each in pair)) for pair in pairs), key=repr)
+
+
+@pytest.mark.parametrize("groups", [1, 5])
+def test_a_document_travels_once_to_each_cell_of_its_group(spark, groups):
+    ids = list(range(80))
+    pairs = list(combinations(ids[:-10], 2))
+    payload = spark.createDataFrame([(doc_id, f"payload {doc_id}") for doc_id in ids], "doc_id long, load string")
+    source = spark.createDataFrame(pairs, "left_id long, right_id long").repartition(4)
+
+    def pairs_of(batch):
+        yield batch["left_id"].to_numpy(), batch["right_id"].to_numpy()
+
+    def compare(documents, pairs, numbers):
+        loads = documents["load"].to_pylist()
+        for ends, places in zip(pairs, numbers, strict=True):
+            assert [loads[place] for place in places] == [f"payload {doc_id}" for doc_id in ends]
+        arrived = np.concatenate((documents["doc_id"].to_numpy(), np.full(1, -pairs[0].size)))
+        return pa.record_batch({"arrived": arrived})
+
+    met = meet(
+        source,
+        pairs_of,
+        payload,
+        compare,
+        T.StructType().add("arrived", "long"),
+        meeting=Meeting(groups=groups, broadcast=False, whole=False),
+    )
+    found = [row.arrived for row in met.collect()]
+
+    # Everyone meets everyone, so a document goes to all cells of its group; one without a pair goes nowhere.
+    assert Counter(number for number in found if number >= 0) == dict.fromkeys(ids[:-10], groups)
+    cells = [-number for number in found if number < 0]
+    assert sum(cells) == len(pairs)
+    assert len(cells) == groups * (groups + 1) // 2
+
+
+def test_a_document_that_is_missing_is_no_other(spark):
+    with pytest.raises(PythonException, match=r"must have a payload \(got none of 2\)"):
+        bring(spark, [(1, 2)], [1, 3], Meeting(groups=1, broadcast=True, whole=True)).collect()
+
+
+def test_no_pair_meets_nobody(spark):
+    source = spark.createDataFrame([], "left_id long, right_id long")
+    documents = spark.createDataFrame([(1, "name")], "doc_id long, name string")
+    meeting = Meeting(groups=3, broadcast=True, whole=True)
+
+    assert rows(meet(source, list_pairs, documents, name_both, MET, meeting=meeting)) == []
