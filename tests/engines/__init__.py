@@ -1,5 +1,6 @@
 """Corpora of a few rows, searched by the layer near on the memory engine."""
 
+import re
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, field, fields
@@ -174,8 +175,8 @@ class Corpus:
         """Return tables in ascending order of their ids, those of edges without identical documents, and counts."""
         made, counts = engine.made, found.counts
         identical = made["identical"].sort_by("doc_id")
-        # Components that wait for the similarity of pairs elect in a later round.
-        rounds = pa.concat_tables([each for name, each in made.items() if name.startswith("members")])
+        # Each component in the round after which it asks for nothing.
+        rounds = pa.concat_tables(table for name, table in made.items() if re.fullmatch(r"members\d*", name))
         elected = rounds.filter(pc.is_valid(rounds["doc_id"])).sort_by("doc_id")
         gone = set(found.removals["doc_id"].to_pylist())
         is_spared = [
