@@ -8,10 +8,10 @@ from pyspark.ml.feature import HashingTF, MinHashLSH
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from dedup.engine.exchange import by_piece
 from dedup.kernels.sets import shingles
 from dedup.kernels.text.unicode_words import UnicodeWords
 from dedup.run.session import open_session
-from dedup.stages.exchange import by_piece
 
 WORDS = UnicodeWords()
 HASH_TABLES = 4

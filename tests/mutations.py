@@ -41,7 +41,7 @@ class Mutation(NamedTuple):
     """Files below tests/, or tests of one."""
 
 
-MEMORY = "engines/test_memory.py::test_finds_what_plain_python_finds"
+MEMORY = "engine/test_memory.py::test_finds_what_plain_python_finds"
 NEAR = "layers/test_near.py::test_finds_what_plain_python_finds"
 GUARANTEES = "test_guarantees.py"
 
@@ -235,10 +235,10 @@ MUTATIONS = (
     Mutation(
         "cells",
         "A pair that comes from several buckets is compared once.",
-        "stages/exchange.py",
+        "engine/exchange.py",
         'left, right = distinct(*unpack(table["block"], 2))',
         'left, right = unpack(table["block"], 2)',
-        ("stages/test_exchange.py",),
+        ("engine/test_exchange.py",),
     ),
     # Verification.
     Mutation(
@@ -285,18 +285,18 @@ MUTATIONS = (
     Mutation(
         "collision-memory",
         "Two ids of one hash are never taken for one document.",
-        "engines/documents.py",
+        "engine/document_ids.py",
         "if len(group) > 1]",
         "if len(group) > 2]",
-        ("engines/test_documents.py",),
+        ("engine/test_document_ids.py",),
     ),
     Mutation(
         "collision-spark",
         "Two ids of one hash are never taken for one document on Spark, too.",
-        "stages/documents.py",
+        "engine/corpus.py",
         'F.size("ids") > 1',
         'F.size("ids") > 2',
-        ("stages/test_documents.py::test_ids_of_one_hash_get_document_ids_of_their_own",),
+        ("engine/test_corpus.py::test_ids_of_one_hash_get_document_ids_of_their_own",),
     ),
     Mutation(
         "null-ids",
@@ -304,7 +304,7 @@ MUTATIONS = (
         "engine/memory.py",
         "if ids.null_count:",
         "if ids.null_count > 1:",
-        ("engines/test_documents.py",),
+        ("engine/test_document_ids.py",),
     ),
     Mutation(
         "row-digest",
@@ -796,10 +796,10 @@ MUTATIONS = (
     Mutation(
         "sorting-groups",
         "Rows of equal keys come to one task, in whatever order they are wanted.",
-        "stages/sorting.py",
+        "engine/sorting.py",
         "_hash(held[groups])",
         "_hash(held[keys])",
-        ("stages/test_sorting.py",),
+        ("engine/test_sorting.py",),
     ),
     Mutation(
         "passage-mark",

@@ -7,13 +7,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from dedup.engine.tasks import Tasks
 from dedup.errors import CapacityError, DataError
 from dedup.run import opening
 from dedup.run.job import Job
 from dedup.run.local import run_in_memory
 from dedup.run.pipeline import run
 from dedup.settings.files import load_config
-from dedup.stages.tasks import Tasks
 from tests.test_pipeline import make_texts
 
 CHOOSE_BYTES = opening.choose_bytes

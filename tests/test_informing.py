@@ -11,7 +11,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
-from dedup.engines.workers import _CONTEXT, _Beside
+from dedup.engine.workers import _CONTEXT, _Beside
 from dedup.informing import BASELINE, LONGEST, LOSS, NEAR_MISSES, PLOTS, RECALL, SOURCES, TEXTS, Inform
 from dedup.report.page import to_html
 from dedup.report.prediction import predict

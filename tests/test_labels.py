@@ -8,6 +8,7 @@ import pytest
 from pyspark.sql import types as T
 
 from dedup.errors import DataError, SchemaError, StorageError
+from dedup.evaluate.labels import select_known
 from dedup.run.job import Job
 from dedup.run.labels import read_labels
 from dedup.run.local import run_in_memory
@@ -15,7 +16,6 @@ from dedup.run.pairs import read_pairs
 from dedup.run.pipeline import run
 from dedup.run.storage import Storage
 from dedup.settings.files import load_config
-from dedup.stages.labels import select_known
 
 
 def read(spark, path, id_type=None):

@@ -23,7 +23,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dedup.output.file_output
+from dedup.engine import placement
 from dedup.engine import spark as spark_engine
+from dedup.engine.file_corpus import Files
+from dedup.engine.sorting import shuffle_rows
 from dedup.errors import AlertError, StorageError
 from dedup.explain.result import PublishedOutput
 from dedup.files.storage import Storage as FileStorage
@@ -37,12 +40,9 @@ from dedup.run.workspace import Workspace
 from dedup.settings.contract import load_tokenizer
 from dedup.settings.files import load_config
 from dedup.settings.hashspec import HashSpec
-from dedup.stages import placement
-from dedup.stages.files import Files
-from dedup.stages.sorting import shuffle_rows
 from tests import oracles
 from tests.damage import flip
-from tests.stages import settings
+from tests.engine.tables import settings
 from tests.strategies import runs
 from tests.templates import make_family
 

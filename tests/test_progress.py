@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from dedup.engines.workers import Processes
+from dedup.engine.workers import Processes
 from dedup.run import progress
 from dedup.run.progress import CLEAR, Progress, describe
 

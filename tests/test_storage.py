@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import types as T
 
+from dedup.engine.table import count_rows
 from dedup.errors import DataError, FinishedError, StorageError
 from dedup.files.storage import Storage as FileStorage
 from dedup.files.storage import find_result
@@ -21,7 +22,6 @@ from dedup.run.storage import Storage
 from dedup.run.tables import Tables
 from dedup.run.workspace import MARK, Workspace
 from dedup.settings.files import load_config
-from dedup.stages.table import count_rows
 from tests.damage import flip
 
 IDENTITY = {"version": "1", "settings": {"threshold": 0.8}, "input files": ["a", "b"]}

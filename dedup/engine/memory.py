@@ -12,12 +12,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dedup.engine.capacity import PAIR_BYTES, check_fits
+from dedup.engine.document_ids import check_repeated, find_renamed
 from dedup.engine.engine import Batches, Comparison, How, Shuffle, Size, Tally, Work
+from dedup.engine.machine import free_bytes
 from dedup.engine.pairing import join_pairs, list_ends
-from dedup.engines.capacity import PAIR_BYTES, check_fits
-from dedup.engines.documents import check_repeated, find_renamed
-from dedup.engines.machine import free_bytes
-from dedup.engines.workers import Processes, Workers
+from dedup.engine.workers import Processes, Workers
 from dedup.files.documents import read_with, to_documents
 from dedup.files.formats.format import Rejected
 from dedup.files.profile_filter import ProfileFilter

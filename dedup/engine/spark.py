@@ -13,18 +13,18 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from dedup.engine import corpus
+from dedup.engine.components import Connecting, connect_links
+from dedup.engine.corpus import Corpus
 from dedup.engine.engine import Batches, Comparison, How, Shuffle, Size, Tally, Work
+from dedup.engine.exchange import Counters, Pairs, meet
 from dedup.engine.memory import take_documents
 from dedup.engine.pairing import list_pairs
+from dedup.engine.placement import fits_broadcast, place_cells
+from dedup.engine.sorting import shuffle_rows
+from dedup.engine.table import Keep, count_rows
 from dedup.files.profile_filter import ProfileFilter
 from dedup.kernels.sets.identical import find_repeated
-from dedup.stages import documents
-from dedup.stages.components import Connecting, connect_links
-from dedup.stages.documents import Corpus
-from dedup.stages.exchange import Counters, Pairs, meet
-from dedup.stages.placement import fits_broadcast, place_cells
-from dedup.stages.sorting import shuffle_rows
-from dedup.stages.table import Keep, count_rows
 from dedup.tables import arrow
 
 TALLY = "tally"
@@ -97,7 +97,7 @@ class SparkEngine:
         )
         if self.known.register is not None:
             return rows
-        documents.check_null(self.corpus, self.tally(rows)["nulls"], id_column=self.id_column)
+        corpus.check_null(self.corpus, self.tally(rows)["nulls"], id_column=self.id_column)
         return self._begin(rows, schema)
 
     def _begin(self, rows: DataFrame, schema: pa.Schema) -> DataFrame:
@@ -105,12 +105,12 @@ class SparkEngine:
         repeated = self._find_repeated("repeated", rows)
         renamed: Mapping[str, int] = {}
         if self.tally(repeated)["rows"]:
-            renamed = documents.find_renamed(rows, repeated)
+            renamed = corpus.find_renamed(rows, repeated)
             if renamed:
                 tally, before = self.tally(rows), rows
-                rows = self._keep("renamed", schema, lambda _: documents.exchange_ids(before, renamed), tally=tally)
+                rows = self._keep("renamed", schema, lambda _: corpus.exchange_ids(before, renamed), tally=tally)
                 repeated = self._find_repeated("repeated_renamed", rows)
-            documents.check_repeated(rows, repeated, id_column=self.id_column)
+            corpus.check_repeated(rows, repeated, id_column=self.id_column)
         self.known.note(rows, renamed, repeated if self.tally(repeated)["rows"] else None)
         return rows
 
@@ -139,7 +139,7 @@ class SparkEngine:
         *,
         once: bool = False,
     ) -> DataFrame:
-        """See `Engine.compare`: `dedup.stages.exchange.meet` in cells of two groups of documents."""
+        """See `Engine.compare`: `dedup.engine.exchange.meet` in cells of two groups of documents."""
         schema = comparison.schema
         columns = ["left_id", "right_id"] if "left_id" in pairs.columns else ["key", "doc_ids"]
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import xxhash
 
-from dedup.engines.workers import Processes
+from dedup.engine.workers import Processes
 from dedup.files.listing import list_files
 from dedup.files.source import FileSource, open_source
 from dedup.files.splits import Split, split_files
@@ -42,7 +42,7 @@ class Neighbours(NamedTuple):
     seeds: Integers
     doc_ids: Integers
     counts: Mapping[str, int]
-    """Counters, as from `stages.neighbours.find_neighbours`."""
+    """Counters, as from `evaluate.neighbours.find_neighbours`."""
 
 
 class SampledCorpus(Protocol):

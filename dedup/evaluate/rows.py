@@ -9,7 +9,11 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from dedup.engine.corpus import read_documents
+from dedup.engine.exchange import Counters
 from dedup.evaluate.corpus import Labelled, Neighbours
+from dedup.evaluate.labels import select_known
+from dedup.evaluate.neighbours import find_neighbours
 from dedup.kernels import Integers
 from dedup.kernels.neighbours import Seeds
 from dedup.run.input import load_table, read_input, take_table
@@ -17,9 +21,6 @@ from dedup.run.labels import read_labels
 from dedup.run.storage import Storage
 from dedup.settings.contract import load_tokenizer
 from dedup.settings.options import Config
-from dedup.stages import documents, neighbours
-from dedup.stages.exchange import Counters
-from dedup.stages.labels import select_known
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -42,7 +43,7 @@ class RowCorpus:
         table = load_table(spark, inputs, config.input)
         read = read_input(spark, storage, inputs, config.input) if table is None else take_table(table, config.input)
         text_column = config.input.text_column
-        rows = documents.read_documents(read.corpus.rows, id_column=read.id_column, text_column=text_column)
+        rows = read_documents(read.corpus.rows, id_column=read.id_column, text_column=text_column)
         return cls(storage=storage, rows=rows)
 
     def read_labels(self, path: str) -> Labelled:
@@ -65,7 +66,7 @@ class RowCorpus:
     def find_neighbours(self, seeds: Seeds, *, most: int, config: Config) -> Neighbours:
         """See `SampledCorpus.find_neighbours`."""
         counters = Counters(self.rows.sparkSession)
-        found = neighbours.find_neighbours(
+        found = find_neighbours(
             self.rows,
             seeds,
             most=most,

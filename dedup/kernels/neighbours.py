@@ -51,7 +51,7 @@ def compare_with_seeds(
     Parameters
     ----------
     counts
-        Takes `documents`, and `paired N` and `compared N`: see `stages.neighbours.find_neighbours`.
+        Takes `documents`, and `paired N` and `compared N`: see `evaluate.neighbours.find_neighbours`.
 
     Returns
     -------

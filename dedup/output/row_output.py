@@ -10,7 +10,9 @@ import numpy as np
 from pyspark.sql import Column, DataFrame, Observation, Window
 from pyspark.sql import functions as F
 
+from dedup.engine.corpus import column, identify
 from dedup.engine.engine import Engine
+from dedup.engine.placement import fits_broadcast
 from dedup.errors import ConfigError, SchemaError
 from dedup.files.delete_spans import delete_spans
 from dedup.files.formats import load_format
@@ -24,9 +26,6 @@ from dedup.output.spans import write_spans
 from dedup.output.spark_tasks import save, save_counted
 from dedup.settings.keeping import name_merged, parse_merge
 from dedup.settings.options import Config
-from dedup.stages import documents
-from dedup.stages.documents import column
-from dedup.stages.placement import fits_broadcast
 
 WRITABLE = ("parquet", "jsonl", "csv")
 """Formats of files that Spark writes."""
@@ -114,7 +113,7 @@ class RowOutput:
     ) -> WrittenRows:
         """Write the input as the mode wants it."""
         rows, mode, text_column = self.rows, self.config.output.mode, self.config.input.text_column
-        user_id, doc_id = documents.identify(rows, id_column=self.id_column)
+        user_id, doc_id = identify(rows, id_column=self.id_column)
         text_bytes = F.octet_length(column(text_column))
         if shown:
             rows = note_texts(rows, doc_id, shown, text_column, noted)

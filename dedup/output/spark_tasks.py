@@ -9,13 +9,13 @@ from pyspark.sql import DataFrame, DataFrameWriter, Observation
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from dedup.engine.exchange import Batches
+from dedup.engine.file_corpus import Files, spread
+from dedup.engine.table import Keep
 from dedup.files.formats.format import FileCounts
 from dedup.files.splits import Split
 from dedup.kernels.runs.groups import bound_groups, join_groups
 from dedup.output.file_output import Handed, Unit, WriteUnit
-from dedup.stages.exchange import Batches
-from dedup.stages.files import Files, spread
-from dedup.stages.table import Keep
 from dedup.tables import arrow
 
 WRITTEN = T.StructType().add("unit", T.LongType()).add("kept", T.LongType()).add("removed", T.LongType())

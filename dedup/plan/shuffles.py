@@ -3,8 +3,8 @@
 import math
 from dataclasses import dataclass
 
+from dedup.engine import placement
 from dedup.plan.rows import RowCounts
-from dedup.stages import placement
 
 BATCH_ROWS = 4096
 """Rows that Spark sends to Python at a time: `spark.sql.execution.arrow.maxRecordsPerBatch` in conf/*.conf."""

@@ -2,6 +2,7 @@
 
 import math
 
+from dedup.engine import placement
 from dedup.plan.passages import find_passages
 from dedup.plan.profile import CorpusProfile
 from dedup.plan.rates import Rates
@@ -18,7 +19,6 @@ from dedup.plan.shuffles import (
     leave_out_identical,
     meet,
 )
-from dedup.stages import placement
 
 MEMBER_ROW_BYTES = 48
 """Bytes of a row of MEMBERS without its two user ids: five numbers of 8 bytes, a kind of 4 to 9 characters with its

@@ -10,11 +10,11 @@ from pyspark.errors import IllegalArgumentException
 from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import functions as F
 
+from dedup.engine.corpus import column
+from dedup.engine.exchange import Batches
 from dedup.errors import DataError, StorageError
 from dedup.files.formats import load_format
 from dedup.run.storage import Storage
-from dedup.stages.documents import column
-from dedup.stages.exchange import Batches
 from dedup.tables.schemas import QUARANTINE
 
 READABLE = ("parquet", "jsonl", "csv", "text")

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from dedup.display import size
 from dedup.engine.engine import Engine, Rows
-from dedup.engines.workers import count_cores
+from dedup.engine.workers import count_cores
 from dedup.errors import ConfigError, DataError, StorageError
 from dedup.extras import check_extra
 from dedup.files.systems import redact

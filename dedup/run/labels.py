@@ -4,10 +4,10 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from dedup.engine.corpus import INTEGRAL, column, to_doc_id
 from dedup.errors import DataError, SchemaError, StorageError
 from dedup.run.corpus import guess_format, read_corpus
 from dedup.run.storage import Storage
-from dedup.stages.documents import INTEGRAL, column, to_doc_id
 from dedup.tables.schemas import LABELS
 
 SHOWN = 3

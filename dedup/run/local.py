@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from dedup.engine.machine import free_bytes
 from dedup.engine.memory import MemoryEngine
-from dedup.engines.machine import free_bytes
-from dedup.engines.workers import Open, Processes, count_cores, open_beside
+from dedup.engine.workers import Open, Processes, count_cores, open_beside
 from dedup.errors import ConfigError, DataError, SchemaError
 from dedup.files.listing import Listing
 from dedup.files.source import FileSource

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from dedup.engines.workers import count_cores
+from dedup.engine.workers import count_cores
 from dedup.errors import ConfigError, DataError
 from dedup.files.systems import redact
 from dedup.run.growing import Growth, add_batch, check_settings

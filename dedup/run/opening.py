@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from math import prod
 from typing import TYPE_CHECKING
 
-from dedup.engines.capacity import MOST, USUAL, Assumed, estimate_bytes
-from dedup.engines.machine import free_bytes
-from dedup.engines.workers import count_cores
+from dedup.engine.capacity import MOST, USUAL, Assumed, estimate_bytes
+from dedup.engine.machine import free_bytes
+from dedup.engine.workers import count_cores
 from dedup.files.listing import Listing, list_files
 from dedup.files.source import FileSource, open_source
 from dedup.files.systems import can_fork

@@ -14,7 +14,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from dedup.engine.components import Connecting
+from dedup.engine.corpus import Corpus, Rows, read_documents
+from dedup.engine.file_corpus import WAVES, Files
 from dedup.engine.spark import SparkEngine
+from dedup.engine.tasks import Tasks
 from dedup.errors import AlertError, CapacityError, DataError, DedupError, SchemaError, StorageError
 from dedup.files.listing import Listing
 from dedup.files.splits import split_files
@@ -52,11 +56,6 @@ from dedup.run.tables import Tables
 from dedup.run.workspace import Workspace, locate
 from dedup.settings.keeping import list_columns, needs_spark
 from dedup.settings.options import Config
-from dedup.stages import documents
-from dedup.stages.components import Connecting
-from dedup.stages.documents import Corpus
-from dedup.stages.files import WAVES, Files
-from dedup.stages.tasks import Tasks
 from dedup.tables.counts import Near
 
 LOG = logging.getLogger("dedup")
@@ -320,7 +319,7 @@ def _open_rows(
     look: Callable[[], str] = partial(
         fingerprint, spark, storage, job.inputs, kind=read.format, name_filter=chosen.name_filter
     )
-    rows = documents.read_documents(
+    rows = read_documents(
         read.corpus.rows,
         id_column=read.id_column,
         text_column=chosen.text_column,
@@ -344,7 +343,7 @@ def _open_rows(
     )
     output.check()
     return Given(
-        corpus=documents.Rows(documents=rows, order=list_columns(config.keep.order), noted=list_noted(config)),
+        corpus=Rows(documents=rows, order=list_columns(config.keep.order), noted=list_noted(config)),
         reader="spark",
         format=read.format,
         id_column=read.id_column,

@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from dedup.display import size
-from dedup.engines.machine import free_bytes
+from dedup.engine.machine import free_bytes
 from dedup.errors import ConfigError
 from dedup.extras import check_extra
 from dedup.run.job import Job

@@ -12,16 +12,16 @@ from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from dedup.engine.exchange import Counters
+from dedup.engine.table import Seen, Table
 from dedup.run.workspace import Workspace
-from dedup.stages.exchange import Counters
-from dedup.stages.table import Seen, Table
 
 LOG = logging.getLogger("dedup")
 Counts = TypeVar("Counts")
 
 
 class Tables:
-    """Writes tables into a workspace, each under a name that begins as those of a part; see `stages.table.Keep`."""
+    """Writes tables into a workspace, each under a name that begins as those of a part; see `engine.table.Keep`."""
 
     def __init__(self, spark: SparkSession, workspace: Workspace, part: str = "") -> None:
         self._spark = spark

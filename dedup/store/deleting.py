@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dedup.engine.memory import open_without_files
-from dedup.engines.workers import count_cores
+from dedup.engine.workers import count_cores
 from dedup.errors import DataError
 from dedup.informing import Inform
 from dedup.kernels import Flags, Integers

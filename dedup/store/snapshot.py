@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dedup.engines.workers import count_cores
+from dedup.engine.workers import count_cores
 from dedup.errors import ConfigError
 from dedup.files.systems import absolute, redact
 from dedup.kernels import Hashes, Integers

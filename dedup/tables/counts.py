@@ -124,7 +124,7 @@ class Labeled:
     given: int = 0
     """Labelled pairs of duplicates."""
     points: Sequence[Mapping[str, Any]] = ()
-    """Labelled pairs of which both documents are in the corpus, by similarity: see `stages.labels.measure_recall`."""
+    """Labelled pairs of which both documents are in the corpus, by similarity."""
 
     @property
     def rows(self) -> int:

@@ -15,7 +15,7 @@ from dedup.run.session import ROOT
 from dedup.store.state import read_state
 from dedup.store.tables import Tables
 from dedup.store.upkeep import check, compact, vacuum
-from tests.engines import SEARCH, Row
+from tests.engine import SEARCH, Row
 from tests.store import edges_of, find_union, list_edges, list_members, members_of
 from tests.store.test_batches import Place, numbered
 from tests.test_pipeline import make_texts

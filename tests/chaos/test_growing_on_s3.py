@@ -7,7 +7,7 @@ from dedup.cli import store as cli
 from dedup.store.folder import Conflict
 from dedup.store.tables import Tables
 from dedup.store.upkeep import check
-from tests.engines import SEARCH, Row
+from tests.engine import SEARCH, Row
 from tests.store import edges_of, find_union, list_edges, prepare
 from tests.store.test_batches import Place, numbered
 from tests.stores import serve_bucket

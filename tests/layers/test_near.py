@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from dedup.layers.near.buckets import HELD, SHARE, choose_prefixes
 from dedup.layers.near.election import number_names
 from dedup.tables.counts import Lost
-from tests.engines import Row, make_layer
-from tests.engines.oracle import Expected
-from tests.engines.test_memory import corpora, searches
+from tests.engine import Row, make_layer
+from tests.engine.oracle import Expected
+from tests.engine.test_memory import corpora, searches
 from tests.layers.tiny import TinyEngine
 
 

@@ -227,7 +227,7 @@ def test_an_interrupted_run_goes_on_where_it_stopped(spark, tmp_path, monkeypatc
     # Nothing is searched again.
     with monkeypatch.context() as patch:
         patch.setattr(FileSource, "read", fail)
-        patch.setattr("dedup.stages.files.Files.scan", fail)
+        patch.setattr("dedup.engine.file_corpus.Files.scan", fail)
         run(spark, job)
 
     assert list_gone(tmp_path, "out") == choose_gone(ROWS)

@@ -15,7 +15,7 @@ from dedup.output.row_output import ANNOTATED, check_free, cut_texts, decide_row
 from dedup.run.job import Job
 from dedup.run.pipeline import run
 from dedup.settings.files import load_config
-from tests.stages import rows
+from tests.engine.tables import rows
 
 ODD = [
     "z",

@@ -7,6 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from dedup.engine import placement
 from dedup.kernels.text.unicode_words import UnicodeWords
 from dedup.plan import shuffles
 from dedup.plan.answer import answer
@@ -19,10 +20,9 @@ from dedup.run.job import Job
 from dedup.run.pipeline import run
 from dedup.run.workspace import Workspace
 from dedup.settings.files import load_config
-from dedup.stages import placement
 from tests.corpora import Corpus
+from tests.engine.tables import settings
 from tests.plan.families import make_chains, make_templates
-from tests.stages import settings
 
 STAGES = {
     "template_sets": "templates",

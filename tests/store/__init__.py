@@ -21,7 +21,7 @@ from dedup.store.snapshot import Places, Snapshot
 from dedup.store.state import create, read_state
 from dedup.store.tables import Tables
 from dedup.tables.counts import Signed
-from tests.engines import SEED, Corpus, Row, make_layer
+from tests.engine import SEED, Corpus, Row, make_layer
 
 
 def tell_spec(search: Search) -> HashSpec:

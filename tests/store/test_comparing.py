@@ -15,7 +15,7 @@ from dedup.run.comparing import name_snapshots
 from dedup.store.comparing import compare
 from dedup.store.snapshot import Snapshot
 from dedup.store.tables import Tables
-from tests.engines import SEARCH, Row
+from tests.engine import SEARCH, Row
 from tests.oracles import jaccard, shingle_set
 from tests.store import add
 from tests.test_pipeline import make_texts

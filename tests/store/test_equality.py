@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dedup.store.tables import Tables
-from tests.engines import SEARCH, Row
+from tests.engine import SEARCH, Row
 from tests.store import add, edges_of, find_union, list_edges, list_members, members_of, take_down
 from tests.strategies import runs
 from tests.templates import make_family

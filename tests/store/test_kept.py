@@ -12,7 +12,7 @@ from dedup.store import state
 from dedup.store.state import read_state
 from dedup.store.tables import Tables
 from dedup.store.upkeep import check
-from tests.engines import SEARCH, Corpus, Row
+from tests.engine import SEARCH, Corpus, Row
 from tests.store import add, edges_of, find_union, list_edges, list_members, take_down
 from tests.test_pipeline import make_texts
 

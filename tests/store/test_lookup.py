@@ -14,7 +14,7 @@ from dedup.errors import ConfigError, StorageError
 from dedup.kernels.sets.jaccard import jaccard
 from dedup.store.lookup import Store
 from dedup.store.tables import Tables
-from tests.engines import SEARCH, Corpus, Row
+from tests.engine import SEARCH, Corpus, Row
 from tests.store import add, take_down
 from tests.strategies import runs
 from tests.test_pipeline import make_texts

@@ -16,7 +16,7 @@ from dedup.store.state import Label, create, read_state
 from dedup.store.tables import Tables
 from dedup.store.upkeep import check, compact, count_files, vacuum
 from dedup.store.writing import Writing
-from tests.engines import SEARCH, Corpus, Row
+from tests.engine import SEARCH, Corpus, Row
 from tests.store import add, edges_of, find_union, list_edges, list_members, prepare, take_down
 from tests.test_pipeline import make_texts
 

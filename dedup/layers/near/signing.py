@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dedup.engine.engine import Batches, Shuffle, Tally
+from dedup.engine.placement import sample_share
 from dedup.kernels import Bytes, Hashes, Integers, features, frequencies
 from dedup.kernels.runs import blocks
 from dedup.kernels.runs.bounds import mark_repeated
@@ -19,7 +20,6 @@ from dedup.kernels.runs.groups import drop_repeated
 from dedup.kernels.sets.shingles import shingle
 from dedup.kernels.text.tokenizer import Tokenizer
 from dedup.layers.layer import Setup
-from dedup.stages.placement import sample_share
 from dedup.tables import arrow
 
 HELD_BYTES = 256 << 20

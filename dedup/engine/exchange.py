@@ -12,11 +12,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from dedup.engine.placement import Meeting
 from dedup.kernels import Integers
 from dedup.kernels.hashing import mix
 from dedup.kernels.runs.blocks import routes, split, unpack
 from dedup.kernels.runs.bounds import mark_firsts
-from dedup.stages.placement import Meeting
 
 Batches: TypeAlias = Iterable[pa.RecordBatch]
 Pairs: TypeAlias = tuple[Integers, Integers]

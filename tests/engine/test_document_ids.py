@@ -7,11 +7,11 @@ import pyarrow as pa
 import pytest
 import xxhash
 
-from dedup.engines.documents import check_repeated, find_renamed
-from dedup.engines.workers import Processes
+from dedup.engine.document_ids import check_repeated, find_renamed
+from dedup.engine.workers import Processes
 from dedup.errors import DataError
 from dedup.kernels.ids import apply_renamed
-from tests.engines import SEARCH, Corpus, Row, Source, make_layer
+from tests.engine import SEARCH, Corpus, Row, Source, make_layer
 
 
 def check(ids, *, id_column):

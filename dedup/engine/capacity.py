@@ -46,7 +46,7 @@ def estimate_bytes(
 ) -> int:
     """Return an estimate of what a search takes at its peak with its features.
 
-    It is no bound, though the corpora of tests/engines/test_capacity.py took less: those in which most documents
+    It is no bound, though the corpora of tests/engine/test_capacity.py took less: those in which most documents
     resemble many others can take more, and `find` refuses them once it has counted.
 
     Parameters

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dedup.kernels.sets.jaccard import jaccard
-from tests.engines import SEARCH, Corpus, Row
+from tests.engine import SEARCH, Corpus, Row
 from tests.templates import Planted, make_family, make_templates
 
 COUNT = 1200

@@ -8,7 +8,7 @@ from typing import Any, Self, TypeVar
 from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
-from dedup.stages.placement import ceil_div
+from dedup.engine.placement import ceil_div
 
 Item = TypeVar("Item")
 Value = TypeVar("Value")
@@ -21,7 +21,7 @@ AT_ONCE = 2
 
 
 class Tasks:
-    """Workers (see `dedup.engines.workers`) on the executors."""
+    """Workers (see `dedup.engine.workers`) on the executors."""
 
     def __init__(self, spark: SparkSession, held: object, *, watch: Callable[[int, int], None]) -> None:
         """Begin; see `Open` there."""

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from dedup.errors import DataError
 from dedup.kernels.sets import lsh
-from tests.engines import SEARCH, Corpus, Row, rows_of
-from tests.engines.oracle import Expected
+from tests.engine import SEARCH, Corpus, Row, rows_of
+from tests.engine.oracle import Expected
 from tests.strategies import int64s
 from tests.templates import make_family
 

@@ -13,7 +13,7 @@ from dedup.kernels.sets import lsh, templates
 from dedup.store.search import Search
 from dedup.tables.counts import Lost
 from tests import oracles
-from tests.engines import SEED, Row
+from tests.engine import SEED, Row
 from tests.kernels import ragged
 
 CLOSEST, MARGIN, FOLLOWERS = 3, 0.2, 16

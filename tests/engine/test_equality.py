@@ -18,7 +18,7 @@ from dedup.run.job import Job
 from dedup.run.local import run_in_memory
 from dedup.run.pipeline import run
 from dedup.settings.files import load_config
-from tests.engines import SEARCH, Corpus, Row
+from tests.engine import SEARCH, Corpus, Row
 from tests.strategies import runs
 from tests.templates import make_family, make_templates
 from tests.test_pipeline import make_texts

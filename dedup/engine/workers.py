@@ -1,4 +1,4 @@
-"""Who shares the splits of a pass: processes of this machine, or tasks of Spark (see `dedup.stages.tasks`)."""
+"""Who shares the splits of a pass: processes of this machine, or tasks of Spark (see `dedup.engine.tasks`)."""
 
 import multiprocessing
 import os
@@ -12,7 +12,7 @@ from concurrent.futures.process import BrokenProcessPool
 from importlib import import_module
 from typing import Any, Protocol, Self, TypeVar
 
-from dedup.engines.arena import Arena, Packed, open_arena
+from dedup.engine.arena import Arena, Packed, open_arena
 from dedup.errors import DedupError
 
 Item = TypeVar("Item")

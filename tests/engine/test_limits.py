@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.engines import SEARCH, Corpus, Row
+from tests.engine import SEARCH, Corpus, Row
 
 LIMITED = replace(SEARCH, mode="exact", per_source=1)
 VICTIMS = 10

@@ -14,12 +14,12 @@ import psutil
 import pyarrow as pa
 import pytest
 
-from dedup.engines import arena
-from dedup.engines.workers import Processes, open_beside
+from dedup.engine import arena
+from dedup.engine.workers import Processes, open_beside
 
 WORK = """
 import os, time
-from dedup.engines.workers import Processes, open_beside
+from dedup.engine.workers import Processes, open_beside
 
 def tell(held, _):
     time.sleep(0.2)

@@ -10,9 +10,9 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from dedup.engine.exchange import Batches, Counters, gather
 from dedup.errors import ComponentError
 from dedup.kernels.components import DRIVER_EDGES, connect
-from dedup.stages.exchange import Batches, Counters, gather
 from dedup.tables.schemas import PAIRS
 
 LOG = logging.getLogger("dedup")

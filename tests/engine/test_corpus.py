@@ -8,9 +8,7 @@ import xxhash
 from pyspark.errors import PySparkException
 from pyspark.sql import types as T
 
-from dedup.errors import DataError, SchemaError
-from dedup.run.faults import recognise
-from dedup.stages.documents import (
+from dedup.engine.corpus import (
     SHOWN,
     Rows,
     check_null,
@@ -20,8 +18,10 @@ from dedup.stages.documents import (
     identify,
     read_documents,
 )
+from dedup.errors import DataError, SchemaError
+from dedup.run.faults import recognise
 from dedup.tables import schemas
-from tests.stages import make_signatures, rows, signed
+from tests.engine.tables import make_signatures, rows, signed
 
 
 def hash_id(name: str) -> int:

@@ -10,9 +10,8 @@ import random
 
 import pytest
 
-from dedup.errors import ComponentError
-from dedup.stages import components
-from dedup.stages.components import (
+from dedup.engine import components
+from dedup.engine.components import (
     Connecting,
     available_engine,
     check_components,
@@ -23,9 +22,10 @@ from dedup.stages.components import (
     contract,
     graphframes_is_present,
 )
+from dedup.errors import ComponentError
 from dedup.tables import schemas
 from tests import oracles
-from tests.stages import draw_ids, make_table, rows
+from tests.engine.tables import draw_ids, make_table, rows
 
 
 def connect_and_clear(forest):

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import xxhash
 
 from dedup.engine.memory import MemoryEngine
-from dedup.engines.workers import Processes
+from dedup.engine.workers import Processes
 from dedup.files.source import Piece
 from dedup.files.splits import Split
 from dedup.kernels.sets.identical import find_repeated

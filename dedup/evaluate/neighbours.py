@@ -7,10 +7,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
+from dedup.engine.exchange import Batches, Counters, by_piece
 from dedup.kernels import Integers, neighbours
 from dedup.kernels.neighbours import Seeds, select_least
 from dedup.kernels.text.tokenizer import Tokenizer
-from dedup.stages.exchange import Batches, Counters, by_piece
 from dedup.tables.schemas import NEIGHBOURS
 
 

@@ -7,7 +7,7 @@ from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 from pyspark.sql import DataFrame
 from pyspark.sql import types as T
 
-from dedup.stages.exchange import Counters
+from dedup.engine.exchange import Counters
 
 Counts = TypeVar("Counts")
 Seen: TypeAlias = Mapping[str, Any]

@@ -11,13 +11,13 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from dedup.engine.exchange import Batches
 from dedup.errors import SchemaError
 from dedup.files.columns import to_source, to_text
 from dedup.files.delete_spans import Cuts, delete_from_texts
 from dedup.files.orders import join_keys, join_texts, to_keys
 from dedup.files.profile_filter import ProfileFilter
 from dedup.kernels.ids import rename
-from dedup.stages.exchange import Batches
 from dedup.tables.arrow import PLACE
 from dedup.tables.ids import SHOWN, SHOWN_LENGTH, refuse_collision, refuse_null, refuse_repeated
 

@@ -4,17 +4,17 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-import dedup.stages.exchange
+import dedup.engine.exchange
+from dedup.engine.exchange import Counters
+from dedup.evaluate.neighbours import find_neighbours
 from dedup.kernels import sample_search
 from dedup.kernels.hashing import mix
 from dedup.kernels.neighbours import Seeds, select_least
 from dedup.kernels.sets import exact, minhash
 from dedup.kernels.sets.shingles import shingle
 from dedup.kernels.text.unicode_words import UnicodeWords
-from dedup.stages.exchange import Counters
-from dedup.stages.neighbours import find_neighbours
 from tests import oracles
-from tests.stages import settings
+from tests.engine.tables import settings
 from tests.test_pipeline import make_texts
 
 SETTINGS = [
@@ -41,7 +41,7 @@ def test_neighbours_are_those_at_the_floor_and_pairs_are_counted(spark, monkeypa
         [*zip(doc_ids.tolist(), texts, strict=True), (None, "a null id")], "doc_id long, text string"
     ).repartition(3)
     counters = Counters(spark)
-    monkeypatch.setattr(dedup.stages.exchange, "PIECE_BYTES", 2000)
+    monkeypatch.setattr(dedup.engine.exchange, "PIECE_BYTES", 2000)
     with settings(spark, **{"spark.sql.execution.arrow.maxRecordsPerBatch": 7}):
         found = find_neighbours(
             documents, seeds, most=most, tokenizer=UnicodeWords(), shingle_size=5, counters=counters

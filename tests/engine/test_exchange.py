@@ -11,10 +11,10 @@ from pyspark.errors import PythonException
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from dedup.engine.exchange import meet
+from dedup.engine.placement import Meeting
 from dedup.kernels.runs.blocks import routes
-from dedup.stages.exchange import meet
-from dedup.stages.placement import Meeting
-from tests.stages import draw_ids, rows, settings
+from tests.engine.tables import draw_ids, rows, settings
 
 MET = T.StructType().add("left_id", "long").add("right_id", "long").add("left", "string").add("right", "string")
 

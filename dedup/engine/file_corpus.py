@@ -12,13 +12,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from dedup.engine.exchange import Batches
 from dedup.files.documents import read_with, to_documents
 from dedup.files.profile_filter import ProfileFilter
 from dedup.files.remaining import Remaining
 from dedup.files.source import FileSource
 from dedup.files.splits import Split
 from dedup.kernels.runs.blocks import routes
-from dedup.stages.exchange import Batches
 from dedup.tables.schemas import PLACE, QUARANTINE
 
 WAVES = 8

@@ -7,10 +7,10 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import types as T
 
+from dedup.engine import sorting
 from dedup.engine.engine import Shuffle
-from dedup.stages import sorting
-from dedup.stages.sorting import put_in_order, shuffle_rows
-from tests.stages import make_table, signed
+from dedup.engine.sorting import put_in_order, shuffle_rows
+from tests.engine.tables import make_table, signed
 
 
 @pytest.mark.parametrize("held_bytes", [1 << 20, 2000, 1])

@@ -20,11 +20,11 @@ from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from dedup.engine.engine import Batches, Shuffle
+from dedup.engine.placement import BAND_BYTES, MEMBER_BYTES, tasks
 from dedup.kernels import Hashes, Integers
 from dedup.kernels.hashing import mix
 from dedup.kernels.runs.blocks import routes, split
 from dedup.kernels.runs.bounds import mark_firsts
-from dedup.stages.placement import BAND_BYTES, MEMBER_BYTES, tasks
 
 SENT = pa.schema([("target", pa.int32()), ("block", pa.binary())])
 SENT_BYTES = 4 << 20

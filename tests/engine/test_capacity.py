@@ -6,10 +6,10 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
-from dedup.engines.capacity import PAIR_BYTES, USUAL, check_fits, estimate_bytes
+from dedup.engine.capacity import PAIR_BYTES, USUAL, check_fits, estimate_bytes
 from dedup.errors import DedupError
 from tests.corpora import Corpus as Generator
-from tests.engines import SEARCH, Corpus, Row
+from tests.engine import SEARCH, Corpus, Row
 from tests.test_pipeline import make_texts
 
 
