@@ -233,6 +233,11 @@ class Engine(Protocol[Rows]):
         """Return the engine for the documents of a profile, None for all, with tables whose names begin with `part`."""
 
 
+def pass_on(batches: Batches) -> Batches:
+    """Return rows as they are: work of a table that is only to be kept."""
+    return batches
+
+
 def describe(engine: Engine[Rows], name: str, columns: Describe, schema: pa.Schema) -> Rows:
     """Read all documents once: REGISTER with further columns."""
     whole = pa.schema([*arrow.register(engine.id_type), *schema])

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dedup.engine.engine import Batches, Engine, Rows
+from dedup.engine.engine import Batches, Engine, Rows, pass_on
 from dedup.layers import NEAR
 from dedup.layers.chain import Chain
 from dedup.layers.layer import Found
@@ -44,10 +44,10 @@ def tell(engine: Engine[Rows], grown: Grown[Rows], signed: Signed, name: str, th
     own = engine.join(verdicts, came, "doc_id", how="semi")
     own = engine.join(own, engine.select(grown.known, "doc_id", known="set"), "doc_id", how="left")
     listed = engine.concat(engine.map(own, partial(_to_members, schema=schema), schema), _list_empty(engine, grown))
-    members = engine.map(listed, _keep, schema, name="own")
+    members = engine.map(listed, pass_on, schema, name="own")
     removals = engine.map(members, partial(_take, kept=False), schema)
     pairs = engine.map(engine.select(verdicts, *IDENTICAL.names), _take_copies, IDENTICAL)
-    mine = engine.map(engine.join(pairs, came, "doc_id", how="semi"), _keep, IDENTICAL, name="copies")
+    mine = engine.map(engine.join(pairs, came, "doc_id", how="semi"), pass_on, IDENTICAL, name="copies")
     theirs = engine.join(engine.join(pairs, came, "doc_id", how="anti"), came, "set_id", key="doc_id", how="semi")
     same = engine.map(engine.concat(mine, theirs), to_edges, arrow.EDGES)
     edges = engine.concat(name_ends(engine, grown.settled.found, grown.settled.heads), same)
@@ -82,10 +82,6 @@ def tell(engine: Engine[Rows], grown: Grown[Rows], signed: Signed, name: str, th
         named=None if is_named else _name_ends(engine, grown, engine.concat(edges, near_misses)),
         changes=changes,
     )
-
-
-def _keep(batches: Batches) -> Batches:
-    return batches
 
 
 def _to_members(batches: Batches, *, schema: pa.Schema) -> Batches:

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dedup.engine.engine import Batches, Engine, Rows, Shuffle, Tally, Work
+from dedup.engine.engine import Batches, Engine, Rows, Shuffle, Tally, Work, pass_on
 from dedup.errors import DataError
 from dedup.informing import LOSS, Inform
 from dedup.kernels.runs import blocks
@@ -275,7 +275,7 @@ def _find_known(engine: Engine[Rows], snapshot: Snapshot, arrival: Arrival[Rows]
     """
     stored = read(engine, snapshot, "documents", OWNED.names)
     held = engine.join(stored, engine.select(arrival.documents, "doc_id"), "doc_id", how="semi")
-    known = engine.map(held, _pass, OWNED, name="known")
+    known = engine.map(held, pass_on, OWNED, name="known")
     count = engine.tally(known)["rows"]
     if not arrival.id_column or not count:
         return known
@@ -291,10 +291,6 @@ def _find_known(engine: Engine[Rows], snapshot: Snapshot, arrival: Arrival[Rows]
         f"input.id_column: column {arrival.id_column!r} must hold ids that the store has not (got {count:,} that it "
         f"has: {shown}); delete these first, or leave them out"
     )
-
-
-def _pass(batches: Batches) -> Batches:
-    return batches
 
 
 def _begin(batches: Batches, *, schema: pa.Schema) -> Batches:
@@ -313,12 +309,8 @@ def _list_documents(
     listed = partial(_to_documents, schema=schema, batch=arrival.name)
     if not numbered.repeated:
         return engine.map(rows, listed, schema, name="arrived")
-    once = Shuffle(emitted=schema, by=("doc_id",), work=_drop_repeated, schema=schema)
+    once = Shuffle(emitted=schema, by=("doc_id",), work=partial(drop_repeated, by=["doc_id"]), schema=schema)
     return engine.group("arrived", engine.map(rows, listed, schema), once)
-
-
-def _drop_repeated(batches: Batches) -> Batches:
-    return drop_repeated(batches, ["doc_id"])
 
 
 def _to_documents(batches: Batches, *, schema: pa.Schema, batch: str) -> Batches:

@@ -94,11 +94,7 @@ def _select_keys(batches: Batches, *, keys: Integers) -> Batches:
         yield batch.filter(pa.array(is_in(batch["key"].to_numpy(), keys)))
 
 
-def _drop_repeated(batches: Batches) -> Batches:
-    return drop_repeated(batches, OWNED.names)
-
-
-ONCE = Shuffle(emitted=OWNED, by=OWNED.names, work=_drop_repeated, schema=OWNED)
+ONCE = Shuffle(emitted=OWNED, by=OWNED.names, work=partial(drop_repeated, by=OWNED.names), schema=OWNED)
 """OWNED with repetitions -> each row once."""
 
 

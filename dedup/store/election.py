@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dedup.engine.engine import Batches, Engine, Rows, Shuffle, Tally
+from dedup.engine.engine import Batches, Engine, Rows, Shuffle, Tally, pass_on
 from dedup.kernels import Flags
 from dedup.kernels.election import OF_TIME, UNKEYED
 from dedup.kernels.runs.bounds import find_bounds
@@ -226,11 +226,7 @@ def _choose_components(engine: Engine[Rows], components: Rows, touched: Rows) ->
     several = engine.join(components, chosen, "component_id", key="doc_id", how="semi")
     alone = engine.map(labelled, _list_alone, arrow.COMPONENTS)
     every = engine.concat(engine.select(several, *arrow.COMPONENTS.names), alone)
-    return engine.map(every, _keep, arrow.COMPONENTS, name="voting")
-
-
-def _keep(batches: Batches) -> Batches:
-    return batches
+    return engine.map(every, pass_on, arrow.COMPONENTS, name="voting")
 
 
 def _list_chosen(batches: Batches) -> Batches:

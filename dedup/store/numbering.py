@@ -111,12 +111,8 @@ def _list_bands(batches: Batches) -> Batches:
         yield pa.RecordBatch.from_arrays([keys, np.repeat(batch["set"].to_numpy(), np.diff(bounds))], schema=BANDS)
 
 
-def _drop_repeated(batches: Batches) -> Batches:
-    return drop_repeated(batches, ["doc_id"])
-
-
 _KEYED = pa.schema([*OWNED, ("band_keys", pa.binary())])
-KEYED_ONCE = Shuffle(emitted=_KEYED, by=("doc_id",), work=_drop_repeated, schema=_KEYED)
+KEYED_ONCE = Shuffle(emitted=_KEYED, by=("doc_id",), work=partial(drop_repeated, by=["doc_id"]), schema=_KEYED)
 """Documents with set and band keys -> each once."""
 
 
