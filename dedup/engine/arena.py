@@ -24,7 +24,7 @@ class Packed(NamedTuple):
 
     pickled: bytes
     regions: list[tuple[int, int]]
-    """Where its large buffers begin in the arena, and their bytes."""
+    """Beginnings of its large buffers in the arena, and their bytes."""
 
 
 class Arena:

@@ -18,7 +18,7 @@ SHINGLE_BYTES: Mapping[str, int] = MappingProxyType({"lsh": 16, "exact": 16 + KE
 
 
 class Assumed(NamedTuple):
-    """What is not known of a corpus before it is searched."""
+    """Assumptions about a corpus that has not been searched yet."""
 
     text_bytes: int
     """Text of one shingle."""
@@ -29,7 +29,7 @@ class Assumed(NamedTuple):
 
 
 MOST = Assumed(text_bytes=3, shared=0.5, pairs=8)
-"""Of few corpora more is true. A character of Chinese or Japanese has three bytes."""
+"""Pessimistic assumption: few corpora exceed it. A character of Chinese or Japanese has three bytes."""
 USUAL = Assumed(text_bytes=6, shared=0.2, pairs=1)
 """A word of European languages has 6 to 7 bytes."""
 
@@ -52,7 +52,7 @@ def estimate_bytes(
     Parameters
     ----------
     bands, rows
-        Of a signature; ignored in exact mode.
+        Bands of a signature; ignored in exact mode.
     shingles
         Distinct ones of every document, summed; None before they are known.
     text_bytes

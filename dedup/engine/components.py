@@ -22,7 +22,7 @@ ADAPTIVE = "spark.sql.adaptive.enabled"
 
 
 class Connecting(NamedTuple):
-    """How components are found."""
+    """Settings of the search for components."""
 
     engine: str
     """"driver", "graphframes", or "auto": the driver for forests of up to DRIVER_EDGES edges."""
@@ -172,7 +172,7 @@ def check_components(links: DataFrame, components: DataFrame) -> None:
     Raises
     ------
     ComponentError
-        With the number of edges whose ends do not, and one of them: the engine's result is wrong.
+        When ends of edges lie apart, with their number and one of them: the engine's result is wrong.
     """
     [parted] = (
         find_parted(links, components)

@@ -29,7 +29,7 @@ AS_JSON = {
     "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
     "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
 }
-"""How a row becomes the text whose digest is its id: unlike rows, unlike texts."""
+"""Options by which a row becomes the text whose digest is its id: unlike rows, unlike texts."""
 
 
 class Corpus(Protocol):
@@ -48,7 +48,7 @@ class Corpus(Protocol):
         Raises
         ------
         DataError
-            Where that is not possible.
+            When that is not possible.
         """
 
     def scan(self, work: Callable[[Batches], Batches], schema: T.StructType) -> DataFrame:
@@ -102,7 +102,7 @@ class Rows:
     noted: tuple[tuple[str, str], ...] = ()
     """Columns of which the values are read along, each after the setting that names it."""
     left: DataFrame | None = None
-    """What `leave` has noted; None where all is left."""
+    """Table that `leave` has made; None where all is left."""
     chosen: ProfileFilter | None = None
     """The profile whose documents these are; None for all."""
 
@@ -296,7 +296,7 @@ def check_null(corpus: Corpus, nulls: int, *, id_column: str) -> None:
     Parameters
     ----------
     nulls
-        How many there are.
+        Number of them.
 
     Raises
     ------

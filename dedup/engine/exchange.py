@@ -1,4 +1,4 @@
-"""How rows travel between the stages: pieces of text to the kernels, pairs and their documents to one place."""
+"""Exchange of rows between tasks: pieces of text to the kernels, pairs and their documents to one place."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator

@@ -38,7 +38,7 @@ LEFT = (
         ),
     )
 )
-"""What earlier layers have taken out of a split: rows, and spans of texts."""
+"""Removals of earlier layers from a split: rows, and spans of texts."""
 REJECTED = T.StructType([*QUARANTINE.fields]).add("number", T.IntegerType()).add("row", T.LongType())
 """QUARANTINE with the place of each record."""
 

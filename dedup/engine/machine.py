@@ -1,4 +1,4 @@
-"""What this machine has to offer."""
+"""Memory and cores of this machine."""
 
 import os
 from pathlib import Path
@@ -8,7 +8,7 @@ LIMITS = (
     ("memory.max", "memory.current"),
     ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"),
 )
-"""Of a container, and what it uses, by both versions of control groups."""
+"""Memory limit of a container and its use of it, by both versions of control groups."""
 
 
 def free_bytes() -> int:

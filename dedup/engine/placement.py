@@ -1,4 +1,4 @@
-"""How much data a task takes: pure arithmetic, by which stages are partitioned and a plan of capacity is made."""
+"""Data that a task takes: pure arithmetic, by which groups are partitioned and a plan of capacity is made."""
 
 import math
 from dataclasses import dataclass
@@ -85,9 +85,9 @@ def place_pairs(pairs: float, members: float, documents: float, signature_size: 
     Parameters
     ----------
     pairs
-        Of the buckets, each as often as it shares one.
+        Pairs of the buckets, each as often as it shares one.
     members
-        Of all buckets.
+        Members of all buckets.
     """
     groups = cell_groups(ceil_div(math.ceil(pairs), CELL_PAIRS))
     return Meeting(
@@ -103,7 +103,7 @@ def place_comparison(pairs: float, sets: float, set_bytes: float, cores: int) ->
     Parameters
     ----------
     sets, set_bytes
-        How many sets there are, and the bytes of all.
+        Number of sets, and the bytes of all.
     """
     ends = 2 * pairs
     groups = cell_groups(tasks(min(set_bytes, ends * set_bytes // max(sets, 1)), CELL_BYTES, cores))

@@ -1,4 +1,4 @@
-"""What a stage returns: a table that stays, and what was counted as it was made."""
+"""Tables that stay, with the counts made as they were written."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -42,7 +42,7 @@ class Keep(Protocol):
         Parameters
         ----------
         name
-            Of the table, unique in a run.
+            Name of the table, unique in a run.
         build
             Returns the rows; what its workers count goes to the counters.
         measure

@@ -1,4 +1,4 @@
-"""Who shares the splits of a pass: processes of this machine, or tasks of Spark (see `dedup.engine.tasks`)."""
+"""Workers that share the splits of a pass: processes of this machine, or tasks of Spark (see `dedup.engine.tasks`)."""
 
 import multiprocessing
 import os
@@ -21,11 +21,11 @@ Value = TypeVar("Value")
 _CONTEXT = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
 _held: list[Any] = []
 FOLLOWING_SECONDS = 1.0
-"""How often a process looks whether that which it works for is still there."""
+"""Seconds between checks that the parent process is alive."""
 
 
 class Workers(Protocol):
-    """Whoever shares the splits of a pass, all holding one value, such as a source."""
+    """Workers that share the splits of a pass, all holding one value, such as a source."""
 
     def __enter__(self) -> Self:
         """Begin."""
@@ -38,7 +38,7 @@ class Workers(Protocol):
 
 
 class Open(Protocol):
-    """What makes workers that hold a value; `watch` is told after each item how many are done, and of how many."""
+    """Maker of workers that hold a value; `watch` is told after each item how many are done, and of how many."""
 
     def __call__(self, held: object, *, watch: Callable[[int, int], None]) -> Workers:
         """Make them."""

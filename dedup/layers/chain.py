@@ -30,10 +30,10 @@ KEPT, MARK = "kept", "mark"
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Chain(Generic[Rows]):
-    """What the layers so far have found."""
+    """Findings of the layers so far."""
 
     engine: Engine[Rows]
-    """Of all documents."""
+    """Tables of all documents."""
     documents: Rows | None = None
     """REGISTER of all documents; None before the first layer."""
     removals: Rows | None = None

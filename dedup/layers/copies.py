@@ -30,10 +30,10 @@ _EMPTY = np.empty(0, np.int64)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """What the settings say of the documents that stay."""
+    """Settings by which documents stay."""
 
     rules: Sequence[tuple[str, str]]
-    """Of `keep.order`."""
+    """Rules of `keep.order`."""
     copies: int
     copies_per_source: int
     per_source: int

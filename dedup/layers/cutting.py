@@ -20,7 +20,7 @@ from dedup.tables import arrow
 BEGINNING = 200
 """Characters shown of a passage."""
 KEY = ["key_id", "key_begin", "tokens"]
-"""Which tokens a piece is held against: those of that document from that one on, so many."""
+"""Tokens that a piece is compared with: of which document, from which on, and how many."""
 PLACE, PIECE, PASSAGE = range(3)
 """Kinds of ranges: what pieces are held against, pieces, and passages that the report may name."""
 RANGES = pa.schema([(name, pa.int64()) for name in ("doc_id", "range", "begin", *KEY, "times")])
@@ -227,12 +227,12 @@ def emit_pieces(batches: Batches) -> Batches:
 
 
 class Fate(NamedTuple):
-    """Which documents with verified pieces go whole."""
+    """Rule by which documents with verified pieces go whole."""
 
     kind: str = ""
     """Their reason; empty for none."""
     least_share: float = 1.0
-    """Of a document's tokens that must be repeated."""
+    """Share of a document's tokens that must be repeated."""
     least_left: int = 0
     """Tokens that must be left."""
     keep_first: bool = True

@@ -30,7 +30,7 @@ SETS = arrow.integer_lists("shingles")
 HELD = arrow.integers("shingle", "doc_id", "size")
 """Shingles of documents, each with how many the document has."""
 SHARED = arrow.integers("shingle", "doc_id", "size", "holders")
-"""Those of several documents; `holders` are counted up to MOST_HOLDERS. 0 of them: in place of a shingle, the rank."""
+"""Shingles of several documents; `holders` count up to MOST_HOLDERS. 0 of them: in place of a shingle, the rank."""
 PREFIXES = arrow.integers("shingle", "doc_id", "turn", "rank", "chosen")
 """`turn` is the size, negative, and `chosen` 1 of those by which a document finds others."""
 CLAIMS = arrow.integers("shingle", "doc_id", "place", "seeks", "head_id")

@@ -27,7 +27,7 @@ class Found(Generic[Rows]):
     """Result of a layer, which the output applies in one pass over the input."""
 
     documents: Rows
-    """What `scan` has returned."""
+    """Table that `scan` has returned."""
     removals: Rows | None = None
     """REMOVALS: documents to remove, at most one row for each."""
     kept: Rows | None = None
@@ -41,11 +41,11 @@ class Found(Generic[Rows]):
     spans: Rows | None = None
     """SPANS: parts of texts, none of a document overlapping, in characters of the text that the layer was given."""
     effect: Literal["cut", "ignore", "mark"] = "cut"
-    """Of spans: "cut" out of the text, "ignore" by the layers that follow, or "mark" in OUT/spans alone."""
+    """Treatment of spans: "cut" out of the text, "ignore" by the layers that follow, or "mark" in OUT/spans alone."""
     counts: Near | None = None
     """Counts of the layer near; None of others."""
     details: Mapping[str, Any] = field(default_factory=dict)
-    """What report.json says of the layer besides, as JSON has it."""
+    """Further part of report.json on the layer, as JSON has it."""
 
 
 class NothingToSearchError(DataError):

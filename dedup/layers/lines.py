@@ -31,7 +31,7 @@ KEY = ("high", "low")
 """Halves of the digest of a line."""
 
 PLACES = ("high", "low", "begin", "end", "first")
-"""Of a line in a text; `first` is 1 where the text has it for the first time, else 0."""
+"""Columns of a line in a text; `first` is 1 where the text has it for the first time, else 0."""
 HELD = pa.schema([("of", pa.int64()), *integer_lists(*PLACES)])
 """The lines of a document; `of` is its source."""
 EMITTED = integers("of", "doc_id", *PLACES)

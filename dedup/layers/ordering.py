@@ -23,7 +23,7 @@ from dedup.kernels.runs.groups import bound_groups, join_groups
 from dedup.tables import arrow
 
 Rules: TypeAlias = Sequence[tuple[str, str]]
-"""Of `keep.order`, as `dedup.settings.keeping.parse_order` gives them."""
+"""Rules of `keep.order`, as `dedup.settings.keeping.parse_order` gives them."""
 SAMPLE = 1024
 """Documents drawn: a range of n has about n / SAMPLE."""
 RANGE_BITS = 40
@@ -41,7 +41,7 @@ def rank_documents(engine: Engine[Rows], rows: Rows, schema: pa.Schema, rules: R
     Parameters
     ----------
     rows
-        Of documents, of the schema, which has the columns of `ordered`.
+        Documents of the schema, which has the columns of `ordered`.
     """
     ranked = schema.append(pa.field("rank", pa.int64()))
     if engine.id_type == pa.int64() and all(name == "smallest_id" for name, _ in rules):

@@ -63,7 +63,7 @@ class Prompts:
     """The n texts of all sets."""
 
     names: Sequence[str]
-    """Of the sets."""
+    """Names of the sets."""
     sets: Integers
     """int64 [n], the number of the set that each is of."""
     items: Integers
@@ -139,7 +139,7 @@ def tell_sets(
     ----------
     token_counts : int64 [n]
     matched
-        Of texts, and of sets by -2 less their number, how many documents match, and the id of one.
+        Number of matching documents and the id of one, of texts, and of sets by -2 less their number.
     """
     told = {}
     for number, name in enumerate(prompts.names):

@@ -26,14 +26,14 @@ from dedup.kernels.text.tokenizer import Tokenizer
 CELL_BYTES = 1 << 24
 PIECE_WINDOWS = 1 << 18
 SELECTED = pa.schema([("tokens", pa.int64()), ("grams", pa.binary()), ("places", pa.binary())])
-"""Of a document: how many tokens it has, hashes of the grams selected, int64, and the first token of each, int32."""
+"""Grams selected of a document: its number of tokens, hashes, int64, and the first token of each gram, int32."""
 GRAMS = pa.schema([("gram", pa.int64()), ("doc_id", pa.int64()), ("place", pa.int64())])
 SHARED = pa.schema([("doc_id", pa.int64()), ("place", pa.int64())])
 """Grams whose hash occurs twice."""
 ASKED = pa.schema([("doc_id", pa.int64()), ("places", pa.binary())])
-"""Those of each document."""
+"""Places of these grams in each document."""
 COMPARED = pa.schema([("windows", pa.binary()), ("places", pa.binary()), ("recurring", pa.binary())])
-"""Of a document: hashes of the windows in question, int64, but those that it has had twice before, and as int64 their
+"""Windows of a document: hashes of those in question, int64, but those that it has had twice before, and as int64 their
 places. Of runs of the latter the first token, their number, and how many tokens before they stand too, int64."""
 WINDOWS = pa.schema([("window", pa.int64()), ("rank", pa.int64()), ("place", pa.int64()), ("doc_id", pa.int64())])
 """A place is the first token, and in TIMES_BITS how often the document has the window from there on."""
@@ -69,9 +69,9 @@ class _Held(NamedTuple):
     """The end of a stream so far, which what follows may belong to."""
 
     columns: Columns
-    """Of a row or two."""
+    """Values of a row or two."""
     number: int
-    """Of grams 1 if the row has been yielded, else 0; of windows how many of the hash there have been."""
+    """1 if a gram's row has been yielded, else 0; number of windows of the hash so far."""
 
 
 def _join(held: _Held | None, batch: pa.RecordBatch) -> tuple[Columns, int]:

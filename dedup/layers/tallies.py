@@ -1,4 +1,4 @@
-"""What report.json says of the layer `passages`."""
+"""Part of report.json on the layer `passages`."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -103,7 +103,7 @@ def describe(
     documents
         REGISTER with tokens.
     found
-        What is verified.
+        Verified pieces.
     """
     totals = engine.measure(documents, "tokens")
     schema = tallies(engine.id_type)

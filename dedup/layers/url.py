@@ -40,7 +40,7 @@ class Url(Table):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Form:
-    """What of an address counts."""
+    """Parts of an address that count."""
 
     with_query: bool
     tracking: Sequence[str]
@@ -97,7 +97,7 @@ class UrlLayer(Layer):
     table = Url
     copies_kind = "url"
     place: int
-    """Of the column of addresses among those in `merged`."""
+    """Place of the column of addresses among those in `merged`."""
     form: Form
     choice: Choice
 

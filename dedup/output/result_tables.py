@@ -66,7 +66,7 @@ class ResultTables(Generic[Rows]):
     found: Findings[Rows]
     decisions: Rows
     spans: Rows | None
-    """As from `dedup.output.spans.write_spans`."""
+    """Spans as from `dedup.output.spans.write_spans`."""
     rejected: Rows | None
     """Malformed records."""
     has_sources: bool

@@ -95,7 +95,7 @@ class CatalogTables:
         Raises
         ------
         SchemaError
-            With the first of them.
+            When there is one, with the first of them.
         """
         wrong = [name for name in _list_names(schema) if self.provider == "delta" and {*name} & UNNAMED]
         if wrong:
@@ -113,7 +113,7 @@ class CatalogTables:
         Raises
         ------
         StorageError
-            With the first table that may not be replaced.
+            When a table may not be replaced, with the first such.
         """
         for name in self.names.values():
             owner, is_free = self._find_owner(name), True

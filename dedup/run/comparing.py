@@ -69,7 +69,7 @@ def compare_snapshots(snapshots: Mapping[str, str], config: Config, output: str 
     snapshots
         Paths of stores and of files, folders or globs, by name.
     config
-        How files are read and what is a duplicate.
+        Settings by which files are read and duplicates found.
     output
         Folder that must not exist yet, for `matrix.json`, `matrix.html` and `duplicates`.
 

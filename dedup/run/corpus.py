@@ -23,7 +23,7 @@ SHOWN_FORMATS = f"{', '.join(READABLE[:-1])} or {READABLE[-1]}"
 FILE_STATUS = re.compile(
     r"\{path=(?P<path>.*?); isDirectory=false; length=(?P<length>\d+);.*?modification_time=(?P<changed>\d+)", re.DOTALL
 )
-"""What Hadoop's FileStatus says of a file in words."""
+"""Words in which Hadoop's FileStatus describes a file."""
 MALFORMED = "_dedup_malformed"
 """Column in which Spark puts a malformed record."""
 SHOWN = 3

@@ -52,7 +52,7 @@ REMEMBERED = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Growth:
-    """Where a batch goes."""
+    """Destination of a batch."""
 
     store: str
     batch: str
@@ -61,7 +61,7 @@ class Growth:
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What an unfinished run must have in common with this one to be resumed, besides that of its job."""
+        """Values that an unfinished run must share with this one to be resumed, besides those of its job."""
         return {"store": self.store, "batch": self.batch, "reelect": self.anew}
 
 
@@ -76,7 +76,7 @@ def add_batch(job: Job, growth: Growth, *, spark: "SparkSession | None" = None) 
     Returns
     -------
     dict
-        What report.json holds.
+        Content of report.json.
 
     Raises
     ------
@@ -215,7 +215,7 @@ class Addition:
 
 
 class Brought(NamedTuple, Generic[Rows]):
-    """What a batch brings to a state of a store, and the engine of its tables."""
+    """Gains of a store's state by a batch, and the engine of its tables."""
 
     engine: Engine[Rows]
     grown: Grown[Rows]

@@ -1,4 +1,4 @@
-"""What a store says of a batch, in the terms of a run's result."""
+"""Result of a batch added to a store, in the terms of a run's result."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -36,7 +36,7 @@ def tell(engine: Engine[Rows], grown: Grown[Rows], signed: Signed, name: str, th
     Parameters
     ----------
     name
-        Of the part of the documents that a run searches.
+        Name of the part of the documents that is searched.
     """
     documents = grown.arrival.documents
     came, verdicts = engine.select(documents, "doc_id"), grown.decided.verdicts

@@ -22,7 +22,7 @@ def read_labels(spark: SparkSession, storage: Storage, path: str, *, id_type: T.
     id_type
         Type of the corpus' own ids, to which those of the labels are turned.
     where
-        What the user calls the file, for messages.
+        Name by which the user calls the file, for messages.
 
     Returns
     -------

@@ -59,12 +59,12 @@ def run_in_memory(job: Job, work: Work | None = None) -> dict[str, Any]:
     Parameters
     ----------
     work
-        What to do instead.
+        Task of the run; None to remove the duplicates.
 
     Returns
     -------
     dict
-        What report.json holds.
+        Content of report.json.
 
     Raises
     ------
@@ -96,7 +96,7 @@ def search_files(
     Parameters
     ----------
     spark
-        Whose tasks make the passes over the files; None for processes of this machine.
+        Session whose tasks make the passes over the files; None for processes of this machine.
     """
     config = job.config
     if needs_spark(config.keep.order):

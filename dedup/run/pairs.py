@@ -14,7 +14,7 @@ SHOWN = 3
 ENDS = ("left_id", "right_id")
 LABEL = "duplicate"
 TRUE, FALSE = {"t", "true", "y", "yes", "1"}, {"f", "false", "n", "no", "0"}
-"""What Spark takes for a boolean."""
+"""Texts that Spark takes for a boolean."""
 
 
 def read_pairs(path: str, *, id_type: pa.DataType, where: str) -> pa.Table:

@@ -63,7 +63,7 @@ LOG = logging.getLogger("dedup")
 HEAP_PER_TEXT = 8
 """Bytes of a heap for each byte of the longest text that Spark's own readers may put there."""
 MOST_SPLIT_BYTES = 128 << 20
-"""Of a split of a large corpus, as stored."""
+"""Bytes of a split of a large corpus, as stored."""
 
 
 def run(spark: SparkSession, job: Job, work: Work | None = None) -> dict[str, Any]:
@@ -72,12 +72,12 @@ def run(spark: SparkSession, job: Job, work: Work | None = None) -> dict[str, An
     Parameters
     ----------
     work
-        What to do instead.
+        Task of the run; None to remove the duplicates.
 
     Returns
     -------
     dict
-        What report.json holds.
+        Content of report.json.
 
     Raises
     ------
@@ -190,7 +190,7 @@ class Given:
 
     corpus: Corpus
     reader: str
-    """What reads it: files, read by the workers themselves, or spark."""
+    """Reader of the input: files, read by the workers themselves, or spark."""
     format: str
     id_column: str
     """Empty where an id is the digest of its row."""

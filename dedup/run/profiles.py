@@ -30,7 +30,7 @@ class Part:
     """Documents that are searched by themselves, and how."""
 
     name: str
-    """Of the profile; empty where there are none."""
+    """Name of the profile; empty where there are none."""
     config: Config
     tokenizer: Tokenizer
     spec: HashSpec
@@ -41,7 +41,7 @@ class Part:
 
     @property
     def prefix(self) -> str:
-        """What the names of tables and stages begin with."""
+        """Beginning of the names of tables and stages."""
         return f"{self.name}_" if self.name else ""
 
 

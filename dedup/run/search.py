@@ -86,11 +86,11 @@ class Run(Generic[Rows]):
 
 
 class Work(Protocol):
-    """What a run does with its documents: remove the duplicates, or add them to a store."""
+    """Task of a run: remove the duplicates among its documents, or add them to a store."""
 
     @property
     def identity(self) -> Mapping[str, Any]:
-        """What an unfinished run must have in common with this one to be resumed, besides that of its job."""
+        """Values that an unfinished run must share with this one to be resumed, besides those of its job."""
 
     @property
     def asks_all(self) -> bool:

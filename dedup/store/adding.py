@@ -45,7 +45,7 @@ TOLD = pa.schema([("high", pa.string()), ("low", pa.string())])
 
 
 class Stage(Protocol):
-    """What times a part of the work."""
+    """Timer of a part of the work."""
 
     def __call__(self, name: str, /) -> AbstractContextManager[object]:
         """Return the context in which it is done."""
@@ -76,7 +76,7 @@ class Arrival(Generic[Rows]):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Grown(Generic[Rows]):
-    """What a batch brings, before it is committed."""
+    """Gains by a batch, before it is committed."""
 
     arrival: Arrival[Rows]
     state: State

@@ -1,4 +1,4 @@
-"""How much of each snapshot of a corpus is in each other: batches of one store or of several."""
+"""Comparison of snapshots of a corpus, batches of one store or of several: how much of each is in each other."""
 
 from collections.abc import Mapping
 from itertools import combinations_with_replacement
@@ -28,7 +28,7 @@ class Side(NamedTuple):
 
     snapshot: Snapshot
     names: list[str]
-    """Of its batches."""
+    """Names of its batches."""
     rows: pa.Table
     """doc_id, set and batch, its position in names, of all documents by doc_id."""
 
@@ -39,11 +39,11 @@ class Related(NamedTuple):
     links: Links
     """From a set of the one side to one of the other."""
     doubtful: tuple[Integers, Integers]
-    """Of either side, ascending."""
+    """Doubtful sets of either side, ascending."""
 
 
 class Compared(NamedTuple):
-    """What a comparison finds."""
+    """Result of a comparison."""
 
     matrix: list[dict[str, Any]]
     """A dictionary for every two snapshots: snapshot, documents, of, found, share, unsure. `found` documents of the

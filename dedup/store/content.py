@@ -1,4 +1,4 @@
-"""What tells two batches apart: a digest of ids and shingle sets, whatever the order of their documents."""
+"""Digest of ids and shingle sets that tells two batches apart, whatever the order of their documents."""
 
 import numpy as np
 

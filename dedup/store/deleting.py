@@ -29,7 +29,7 @@ from dedup.store.writing import Writing, write_changes
 
 
 class Deleted(NamedTuple):
-    """What has gone, and what that does to the others."""
+    """Documents that have gone, and the effects on the others."""
 
     state: State
     documents: int
@@ -51,7 +51,7 @@ def delete(
     ids
         The user's own, distinct, of the type of the store's.
     seed
-        Of the signatures.
+        Seed of the signatures.
     readmit
         Whether a document that was removed in favour of them may be kept instead.
 

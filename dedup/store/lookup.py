@@ -56,7 +56,7 @@ class Store:
         Parameters
         ----------
         key_file
-            Where the key of its hashes is; by default where it was when the store was made.
+            Path of the key of its hashes; by default where it was when the store was made.
 
         Raises
         ------
@@ -170,7 +170,7 @@ def lookup(
     threshold
         Least exact Jaccard similarity; by default that of the store. Pairs below it are found less often.
     key_file
-        Where the key of the store's hashes is; by default where it was when the store was made.
+        Path of the key of the store's hashes; by default where it was when the store was made.
 
     Raises
     ------

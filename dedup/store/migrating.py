@@ -28,7 +28,7 @@ from dedup.store.upkeep import repeat
 from dedup.store.writing import FILES
 
 SIGNATURE = ("bands", "rows", "signature_seed")
-"""What of a hash specification only decides how shingle sets are signed."""
+"""Entries of a hash specification that only decide how shingle sets are signed."""
 
 
 class Past(NamedTuple):
@@ -41,7 +41,7 @@ class Past(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Aim:
-    """What a store is to become."""
+    """Aim of a migration."""
 
     search: Search
     spec: HashSpec

@@ -10,11 +10,11 @@ SEGMENT = "segment"
 """Column by which all tables but `batches` are partitioned: what one commit adds, and is never changed."""
 BATCHES = "batches"
 NO_SET = -1
-"""Of a document without a token, which resembles nothing."""
+"""Number of the set of a document without a token, which resembles nothing."""
 
 
 class Layout(NamedTuple):
-    """How the rows of a table lie in a file."""
+    """Layout of the rows of a table in a file."""
 
     schema: pa.Schema
     key: str

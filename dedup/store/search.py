@@ -26,7 +26,7 @@ class Search:
     per_source: int = 0
     """0: no limit."""
     rules: Sequence[tuple[str, str]] = (("smallest_id", ""),)
-    """Of `keep.order`, before and after the colon."""
+    """Entries of `keep.order`, before and after the colon."""
     by_representative: bool = False
     max_component: int = 0
     """0: no limit."""
@@ -53,7 +53,7 @@ class Search:
 
     @property
     def policy(self) -> ElectionPolicy:
-        """What stays."""
+        """Settings of an election."""
         return ElectionPolicy(
             self.threshold, self.by_representative, self.max_component, self.copies, self.copies_per_source
         )

@@ -1,4 +1,4 @@
-"""What is in a store at one moment, read as far as it is asked for."""
+"""Content of a store at one moment, read as far as it is asked for."""
 
 import contextlib
 from collections.abc import Iterator, Sequence
@@ -48,7 +48,7 @@ class Snapshot:
     """Threads that look for keys."""
     _listed: dict[str, list[File]] = field(default_factory=dict)
     _footers: dict[str, pq.FileMetaData] = field(default_factory=dict)
-    """Of files that were open before, by their paths."""
+    """Footers of files that were open before, by their paths."""
 
     @classmethod
     def open(cls, tables: Tables) -> Self:

@@ -1,4 +1,4 @@
-"""What is in a store: the newest row of `batches`, and how another takes its place."""
+"""State of a store: the newest row of `batches`, and how another takes its place."""
 
 import datetime as dt
 import json
@@ -28,7 +28,7 @@ DECIDING = ("threshold", "mode", "lsh.", "buckets.", "cluster.", "keep.", "limit
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
-    """What is in a store after a commit."""
+    """Content of a store after a commit."""
 
     number: int
     """0: nothing yet."""
@@ -38,13 +38,13 @@ class State:
     """Type of the user's ids, int64 or string; empty before the first batch."""
     spec: Mapping[str, Any] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
-    """Those that all batches share."""
+    """Settings that all batches share."""
     searched: Mapping[str, Any] = field(default_factory=dict)
     """Parameters of their search."""
     segments: Mapping[str, Sequence[str]] = field(default_factory=lambda: dict.fromkeys(TABLES, ()))
-    """Of every table."""
+    """Segments of every table."""
     versions: Mapping[str, int] = field(default_factory=lambda: dict.fromkeys(TABLES, 0))
-    """Of every table, the one that has its segments."""
+    """Version of every table that has its segments."""
     sets: int = 0
     """Number that the next shingle set gets."""
 
@@ -171,7 +171,7 @@ def name_segment(number: int) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """What a commit does to the segments."""
+    """Change of the segments by a commit."""
 
     added: Mapping[str, Sequence[File]] = field(default_factory=dict)
     replaced: Mapping[str, Sequence[str]] = field(default_factory=dict)
@@ -180,7 +180,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Label:
-    """What the history says of a commit."""
+    """Entry of the history for a commit."""
 
     operation: str
     batch: str = ""

@@ -41,7 +41,7 @@ class Step(Generic[Rows]):
     """Before the step, but with the sets that have come."""
     search: Search
     seed: int
-    """Of the signatures."""
+    """Seed of the signatures."""
     first: int
     """Number of the first set that has come."""
     count: int
@@ -68,7 +68,7 @@ class Step(Generic[Rows]):
     hot: Integers
     """Keys of buckets over the cap before the step, ascending."""
     resting: Integers
-    """Those of them that are over the cap after it, unless one that has come is in them."""
+    """Keys of these buckets that are over the cap after it too, unless a document that has come is in them."""
     inform: Inform
 
     @property

@@ -1,4 +1,4 @@
-"""What keeps a store in order: its history, a check, fewer and larger files, and the end of what is no longer."""
+"""Upkeep of a store: its history, a check, fewer and larger files, and the deletion of what is no longer used."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -109,7 +109,7 @@ def withdraw_orphans(tables: Tables, hours: float) -> None:
 
 
 class Finding(NamedTuple):
-    """What is wrong with a store."""
+    """Faults of a store."""
 
     table: str
     what: str

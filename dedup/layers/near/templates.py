@@ -118,7 +118,7 @@ def link_templates(
     -------
     linked
     sizes
-        How many of the buckets over the cap there still are of every size, with none but undecided documents.
+        Number of buckets over the cap that are left of every size, with none but undecided documents.
     undecided
         Documents whose pairs are compared under the cap.
     """
