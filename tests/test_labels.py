@@ -14,12 +14,12 @@ from dedup.run.labels import read_labels
 from dedup.run.local import run_in_memory
 from dedup.run.pairs import read_pairs
 from dedup.run.pipeline import run
-from dedup.run.storage import Storage
+from dedup.run.storage import HadoopStorage
 from dedup.settings.files import load_config
 
 
 def read(spark, path, id_type=None):
-    frame = read_labels(spark, Storage(spark), str(path), id_type=id_type or T.LongType(), where="--pairs")
+    frame = read_labels(spark, HadoopStorage(spark), str(path), id_type=id_type or T.LongType(), where="--pairs")
     found = sorted(map(tuple, frame.collect()), key=repr)
     table = read_pairs(str(path), id_type=pa.string() if id_type else pa.int64(), where="--pairs")
     assert sorted((tuple(row.values()) for row in table.to_pylist()), key=repr) == found

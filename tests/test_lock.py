@@ -10,9 +10,9 @@ import pytest
 
 import dedup.run.lock
 from dedup.errors import StorageError
-from dedup.files.storage import Storage as FileStorage
+from dedup.files.storage import HadoopStorage as FileStorage
 from dedup.run.lock import Lock
-from dedup.run.storage import Storage
+from dedup.run.storage import HadoopStorage
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def lock(spark, tmp_path):
     made = []
 
     def make():
-        made.append(Lock(Storage(spark).without_checksums(), str(tmp_path / "out.lock")))
+        made.append(Lock(HadoopStorage(spark).without_checksums(), str(tmp_path / "out.lock")))
         return made[-1]
 
     yield make

@@ -8,11 +8,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from dedup.errors import AlertError, FinishedError, StorageError
-from dedup.files.storage import Storage as FileStorage
+from dedup.files.storage import HadoopStorage as FileStorage
 from dedup.run.job import Job
 from dedup.run.local import run_in_memory
 from dedup.run.pipeline import run
-from dedup.run.storage import Storage
+from dedup.run.storage import HadoopStorage
 from dedup.run.workspace import MARK, Workspace
 from dedup.settings.files import load_config
 
@@ -61,7 +61,7 @@ def touched(monkeypatch):
 
         monkeypatch.setattr(storage, name, watched)
 
-    for storage in (Storage, FileStorage):
+    for storage in (HadoopStorage, FileStorage):
         watch(storage, "delete")
         watch(storage, "rename")
     return paths
@@ -79,7 +79,7 @@ def test_whatever_is_moved_or_deleted_has_the_mark(request, corpus, output, touc
     with pytest.raises(AlertError):
         deduplicate("memory", "alerts.removal_rate_above=0", "alerts.on_breach=fail")
     # Cut short amid publishing, in the moment after the rename.
-    storage = Storage if engine == "spark" else FileStorage
+    storage = HadoopStorage if engine == "spark" else FileStorage
     original = storage.write_text
 
     def break_off(self, path, text):
@@ -186,20 +186,20 @@ def test_a_mount_point_is_refused_before_any_work(request, corpus, *, tmp_path, 
 
 
 def test_a_folder_is_deleted_mark_last(spark, output, monkeypatch):
-    storage = Storage(spark)
+    storage = HadoopStorage(spark)
     with Workspace(storage, output) as workspace:
         workspace.open({"version": "1"}, overwrite=False)
         workspace.publish({"kept/part-0": "", "report.json": "{}"})
     shutil.copytree(output, f"{output}.replaced")
     seen = []
-    original = Storage.delete
+    original = HadoopStorage.delete
 
     def watch(self, path):
         if path.startswith(f"{output}.replaced"):
             seen.append(storage.exists(f"{output}.replaced/{MARK}"))
         original(self, path)
 
-    monkeypatch.setattr(Storage, "delete", watch)
+    monkeypatch.setattr(HadoopStorage, "delete", watch)
 
     with Workspace(storage, output) as workspace:
         workspace._delete(f"{output}.replaced")

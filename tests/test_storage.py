@@ -12,14 +12,14 @@ from pyspark.sql import types as T
 
 from dedup.engine.table import count_rows
 from dedup.errors import DataError, FinishedError, StorageError
-from dedup.files.storage import Storage as FileStorage
+from dedup.files.storage import HadoopStorage as FileStorage
 from dedup.files.storage import find_result
 from dedup.output.spark_tasks import save
 from dedup.run.corpus import guess_format, read_corpus
 from dedup.run.job import Job
 from dedup.run.pipeline import run
-from dedup.run.storage import Storage
-from dedup.run.tables import Tables
+from dedup.run.storage import HadoopStorage
+from dedup.run.tables import WorkspaceTables
 from dedup.run.workspace import MARK, Workspace
 from dedup.settings.files import load_config
 from tests.damage import flip
@@ -30,7 +30,7 @@ NUMBERS = T.StructType().add("number", T.LongType())
 
 @pytest.fixture
 def storage(spark):
-    return Storage(spark)
+    return HadoopStorage(spark)
 
 
 @pytest.fixture
@@ -262,7 +262,7 @@ def test_cells_come_back_from_the_output_as_they_were(spark, enter, output, cell
     save(frame.write, f"{workspace.result}/kept", kind)
     workspace.publish({})
 
-    found = read(spark, Storage(spark), f"{output}/kept", kind=kind).selectExpr(
+    found = read(spark, HadoopStorage(spark), f"{output}/kept", kind=kind).selectExpr(
         "int(id) AS id", "`a.b c` AS odd", "text"
     )
 
@@ -284,7 +284,7 @@ def test_a_table_is_there_once_finished_and_the_output_once_published(spark, ent
     numbers = spark.createDataFrame([(number,) for number in range(5)], NUMBERS)
     workspace = enter(f"{output}/")
     workspace.open(IDENTITY, overwrite=False)
-    keep = Tables(spark, workspace)
+    keep = WorkspaceTables(spark, workspace)
 
     def crash(*_):
         raise RuntimeError("pulled the plug")
@@ -342,7 +342,7 @@ def test_a_damaged_table_is_made_again(spark, enter, output, caplog):
     numbers = spark.range(1000).withColumnRenamed("id", "number").coalesce(1)
     workspace = enter(output)
     workspace.open(IDENTITY, overwrite=False)
-    keep = Tables(spark, workspace)
+    keep = WorkspaceTables(spark, workspace)
     made = []
 
     def build(_):
@@ -377,14 +377,14 @@ def test_an_output_to_be_replaced_stays_until_the_new_one_is_whole(enter, output
     steps = []
 
     def watch(name):
-        step = getattr(Storage, name)
+        step = getattr(HadoopStorage, name)
 
         def watched(storage, *paths):
             there = sorted(path.name for path in Path(output).glob("*")) if Path(output).exists() else None
             steps.append((name, Path(paths[0]).name, there))
             step(storage, *paths)
 
-        monkeypatch.setattr(Storage, name, watched)
+        monkeypatch.setattr(HadoopStorage, name, watched)
 
     watch("rename")
     watch("delete")
@@ -470,7 +470,7 @@ def test_work_that_was_half_deleted_is_not_taken_up_again(enter, output, monkeyp
     begin(enter, output)
     workspace = enter(output)
     place(Path(workspace.new_table("first")), "part-0")
-    delete = Storage.delete
+    delete = HadoopStorage.delete
 
     def crash(storage, path):
         if path == workspace.partial:
@@ -483,7 +483,7 @@ def test_work_that_was_half_deleted_is_not_taken_up_again(enter, output, monkeyp
         "discard": lambda: workspace.open({**IDENTITY, "version": "2"}, overwrite=True),
     }
     with monkeypatch.context() as patch:
-        patch.setattr(Storage, "delete", crash)
+        patch.setattr(HadoopStorage, "delete", crash)
         with pytest.raises(RuntimeError, match="pulled"):
             steps[step]()
 

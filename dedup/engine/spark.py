@@ -22,7 +22,7 @@ from dedup.engine.memory import take_documents
 from dedup.engine.pairing import list_pairs
 from dedup.engine.placement import fits_broadcast, place_cells
 from dedup.engine.sorting import shuffle_rows
-from dedup.engine.table import Keep, count_rows
+from dedup.engine.table import TableWriter, count_rows
 from dedup.files.profile_filter import ProfileFilter
 from dedup.kernels.sets.identical import find_repeated
 from dedup.tables import arrow
@@ -47,7 +47,7 @@ FIND_REPEATED = Shuffle(
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class Known:
+class FirstPass:
     """Results of the first pass over the documents, which later ones need."""
 
     register: DataFrame | None = None
@@ -73,14 +73,14 @@ class SparkEngine:
     """The documents that are left, and tables that stay once they are made."""
 
     corpus: Corpus
-    keep: Keep
+    keep: TableWriter
     id_column: str
     """Empty where an id is the digest of its row."""
     connecting: Connecting
     cores: int
     layer: str = ""
     """Layer whose tables are made; their names begin with it."""
-    known: Known = field(default_factory=Known)
+    known: FirstPass = field(default_factory=FirstPass)
 
     @property
     def id_type(self) -> pa.DataType:

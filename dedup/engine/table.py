@@ -15,17 +15,17 @@ Seen: TypeAlias = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Table(Generic[Counts]):
+class KeptTable(Generic[Counts]):
     """A table that is written and can be read as often as needed."""
 
     frame: DataFrame
     counts: Counts
 
 
-class Keep(Protocol):
+class TableWriter(Protocol):
     """A writer of tables; those that an earlier try has finished are not made again."""
 
-    def of(self, part: str) -> "Keep":
+    def of(self, part: str) -> "TableWriter":
         """Return a writer of the tables of a part, whose names begin so."""
 
     def __call__(
@@ -36,7 +36,7 @@ class Keep(Protocol):
         measure: Callable[[Seen], Counts],
         *,
         summed: Mapping[str, str] | None = None,
-    ) -> Table[Counts]:
+    ) -> KeptTable[Counts]:
         """Make a table and read it again.
 
         Parameters

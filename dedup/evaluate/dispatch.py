@@ -42,7 +42,7 @@ def _evaluate_on_spark(spark: "SparkSession", question: EvaluationQuestion) -> d
     from dedup.run import storage as hadoop  # noqa: PLC0415 - as above
     from dedup.run.faults import recognise  # noqa: PLC0415 - as above
 
-    storage = hadoop.Storage(spark)
+    storage = hadoop.HadoopStorage(spark)
     target = check_target(storage, question)
     try:
         return answer(RowCorpus.open(spark, storage, question.inputs, question.config), storage, question, target)

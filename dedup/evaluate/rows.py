@@ -18,7 +18,7 @@ from dedup.kernels import Integers
 from dedup.kernels.neighbours import Seeds
 from dedup.run.input import load_table, read_input, take_table
 from dedup.run.labels import read_labels
-from dedup.run.storage import Storage
+from dedup.run.storage import HadoopStorage
 from dedup.settings.contract import load_tokenizer
 from dedup.settings.options import Config
 
@@ -27,12 +27,12 @@ from dedup.settings.options import Config
 class RowCorpus:
     """Corpus in rows of Spark; see `corpus`."""
 
-    storage: Storage
+    storage: HadoopStorage
     rows: DataFrame
     """Rows in the form of DOCUMENTS."""
 
     @classmethod
-    def open(cls, spark: SparkSession, storage: Storage, inputs: Sequence[str], config: Config) -> Self:
+    def open(cls, spark: SparkSession, storage: HadoopStorage, inputs: Sequence[str], config: Config) -> Self:
         """Read an input with Spark's readers.
 
         Raises

@@ -11,7 +11,7 @@ from pyspark.sql import types as T
 
 from dedup.engine.exchange import Batches
 from dedup.engine.file_corpus import Files, spread
-from dedup.engine.table import Keep
+from dedup.engine.table import TableWriter
 from dedup.files.formats.format import FileCounts
 from dedup.files.splits import Split
 from dedup.kernels.runs.groups import bound_groups, join_groups
@@ -46,7 +46,7 @@ class SparkTasks:
     """Tasks of Spark."""
 
     corpus: Files
-    keep: Keep
+    keep: TableWriter
     folder: str
 
     @property

@@ -25,7 +25,7 @@ from dedup.settings.alerts import Alerts
 from dedup.settings.options import Config, Evaluation, Keep, Limits, Output
 from dedup.settings.rules import require_text
 from dedup.store.adding import grow
-from dedup.store.comparing import Compared, compare
+from dedup.store.comparing import SnapshotComparison, compare
 from dedup.store.snapshot import Snapshot
 from dedup.store.state import State
 from dedup.store.tables import Tables
@@ -59,7 +59,7 @@ def name_snapshots(given: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def compare_snapshots(snapshots: Mapping[str, str], config: Config, output: str | None = None) -> Compared:
+def compare_snapshots(snapshots: Mapping[str, str], config: Config, output: str | None = None) -> SnapshotComparison:
     """Say how much of each snapshot is in each other.
 
     Files are made the tables of a store first, in the folder for temporary files, of about 2 kB a document.
@@ -139,7 +139,7 @@ def _read(path: str, name: str, config: Config, folder: Path) -> Snapshot:
     return Snapshot(tables=grown.writing.tables, state=grown.state, extra=grown.writing.files)
 
 
-def _write(found: Compared, threshold: float, storage: Storage, output: str) -> None:
+def _write(found: SnapshotComparison, threshold: float, storage: Storage, output: str) -> None:
     """Write what was found, the last file last."""
     with storage.create(f"{output}/duplicates/part-00000.parquet") as stream:
         pq.write_table(found.duplicates, stream)

@@ -14,7 +14,7 @@ from dedup.engine.corpus import column
 from dedup.engine.exchange import Batches
 from dedup.errors import DataError, StorageError
 from dedup.files.formats import load_format
-from dedup.run.storage import Storage
+from dedup.run.storage import HadoopStorage
 from dedup.tables.schemas import QUARANTINE
 
 READABLE = ("parquet", "jsonl", "csv", "text")
@@ -33,7 +33,7 @@ SHOWN_LENGTH = 60
 COMPRESSIONS = ("gz", "zst", "bz2", "lz4", "snappy")
 
 
-def guess_format(storage: Storage, inputs: Sequence[str], *, name_filter: str = "") -> str:
+def guess_format(storage: HadoopStorage, inputs: Sequence[str], *, name_filter: str = "") -> str:
     """Return the format that the first file of every input is named after.
 
     Raises
@@ -57,7 +57,7 @@ def guess_format(storage: Storage, inputs: Sequence[str], *, name_filter: str = 
     return next(iter(found))
 
 
-def _require_file(storage: Storage, path: str, name_filter: str) -> tuple[str, str]:
+def _require_file(storage: HadoopStorage, path: str, name_filter: str) -> tuple[str, str]:
     try:
         first = storage.first_file(path, name_filter)
     except (Py4JJavaError, IllegalArgumentException) as error:
@@ -72,7 +72,7 @@ def _require_file(storage: Storage, path: str, name_filter: str) -> tuple[str, s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Input:
+class RowInput:
     """The input of a run."""
 
     rows: DataFrame
@@ -87,13 +87,13 @@ class Input:
 
 def read_corpus(
     spark: SparkSession,
-    storage: Storage,
+    storage: HadoopStorage,
     inputs: Sequence[str],
     *,
     kind: str,
     name_filter: str = "",
     on_bad_record: str = "fail",
-) -> Input:
+) -> RowInput:
     """Read the input as it is, with every column, in a format of READABLE.
 
     `text` gives one row a file: `path` and `text`. `csv` has a header and only strings. As everywhere in Hadoop, files
@@ -133,17 +133,21 @@ def read_corpus(
         files = reader.text(paths, wholetext=True)
         rows = _one_row_a_file(spark, files, _list_files(files))
     listed = _list_files(files)
-    return Input(rows=rows, rejected=rejected, fingerprint=_digest(listed), size=sum(length for _, length, _ in listed))
+    return RowInput(
+        rows=rows, rejected=rejected, fingerprint=_digest(listed), size=sum(length for _, length, _ in listed)
+    )
 
 
-def fingerprint(spark: SparkSession, storage: Storage, inputs: Sequence[str], *, kind: str, name_filter: str) -> str:
+def fingerprint(
+    spark: SparkSession, storage: HadoopStorage, inputs: Sequence[str], *, kind: str, name_filter: str
+) -> str:
     """Return what `read_corpus` would give as the fingerprint now, without reading the files."""
     reader = _reader(spark, storage, inputs, kind=kind, name_filter=name_filter)
     return _digest(_list_files(reader.text(list(inputs), wholetext=True)))
 
 
 def _reader(
-    spark: SparkSession, storage: Storage, inputs: Sequence[str], *, kind: str, name_filter: str
+    spark: SparkSession, storage: HadoopStorage, inputs: Sequence[str], *, kind: str, name_filter: str
 ) -> DataFrameReader:
     is_partitioned = any("=" in _require_file(storage, path, name_filter)[1] for path in inputs)
     reader = spark.read.option("recursiveFileLookup", str(kind == "text" or not is_partitioned))

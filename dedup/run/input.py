@@ -14,8 +14,8 @@ from pyspark.sql import DataFrame, SparkSession
 from dedup.errors import DataError, StorageError
 from dedup.files.formats import load_format
 from dedup.files.systems import redact, redact_text
-from dedup.run.corpus import Input, guess_format, read_corpus
-from dedup.run.storage import Storage
+from dedup.run.corpus import RowInput, guess_format, read_corpus
+from dedup.run.storage import HadoopStorage
 from dedup.settings import options
 
 
@@ -26,10 +26,10 @@ class SparkInput:
     format: str
     id_column: str
     """Empty where an id is the digest of its row."""
-    corpus: Input
+    corpus: RowInput
 
 
-def read_input(spark: SparkSession, storage: Storage, inputs: Sequence[str], chosen: options.Input) -> SparkInput:
+def read_input(spark: SparkSession, storage: HadoopStorage, inputs: Sequence[str], chosen: options.Input) -> SparkInput:
     """Read the input with the job's settings.
 
     Raises
@@ -108,7 +108,7 @@ def take_table(rows: DataFrame, chosen: options.Input) -> SparkInput:
             "input: must give the same rows each time it is read (got a stream, or an expression such as rand()); "
             "write it to a table first, and read that"
         )
-    corpus = Input(
+    corpus = RowInput(
         rows=rows,
         rejected=None,
         fingerprint=f"DataFrame {uuid.uuid4()}",

@@ -7,14 +7,16 @@ from pyspark.sql import types as T
 from dedup.engine.corpus import INTEGRAL, column, to_doc_id
 from dedup.errors import DataError, SchemaError, StorageError
 from dedup.run.corpus import guess_format, read_corpus
-from dedup.run.storage import Storage
+from dedup.run.storage import HadoopStorage
 from dedup.tables.schemas import LABELS
 
 SHOWN = 3
 """Offending rows shown in an error."""
 
 
-def read_labels(spark: SparkSession, storage: Storage, path: str, *, id_type: T.DataType, where: str) -> DataFrame:
+def read_labels(
+    spark: SparkSession, storage: HadoopStorage, path: str, *, id_type: T.DataType, where: str
+) -> DataFrame:
     """Read labelled pairs: parquet, JSON lines or CSV with columns left_id, right_id and, if wanted, duplicate.
 
     Parameters

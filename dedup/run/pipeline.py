@@ -22,7 +22,7 @@ from dedup.engine.tasks import Tasks
 from dedup.errors import AlertError, CapacityError, DataError, DedupError, SchemaError, StorageError
 from dedup.files.listing import Listing
 from dedup.files.splits import split_files
-from dedup.files.storage import Storage as FileStorage
+from dedup.files.storage import Storage
 from dedup.files.systems import absolute, is_local
 from dedup.informing import PLOTS
 from dedup.layers.chain import Chain
@@ -51,8 +51,8 @@ from dedup.run.publication import conclude, identify, read_baseline
 from dedup.run.reach import find_obstacle_beside, is_on_disk
 from dedup.run.search import Deduplication, Run, Searched, Work
 from dedup.run.session import find_heap
-from dedup.run.storage import Storage
-from dedup.run.tables import Tables
+from dedup.run.storage import HadoopStorage
+from dedup.run.tables import WorkspaceTables
 from dedup.run.workspace import Workspace, locate
 from dedup.settings.keeping import list_columns, needs_spark
 from dedup.settings.options import Config
@@ -93,9 +93,9 @@ def run(spark: SparkSession, job: Job, work: Work | None = None) -> dict[str, An
     if on_disk and ":" in output:
         # Hadoop takes what stands before a colon for a scheme.
         output = absolute(output)
-    job, storage = job.settle(), Storage(spark)
+    job, storage = job.settle(), HadoopStorage(spark)
     # A lock on a disk is given up even where Spark has died.
-    locks = FileStorage() if on_disk else storage.without_checksums()
+    locks = Storage() if on_disk else storage.without_checksums()
     with Workspace(storage, output, locks=locks) as workspace:
         try:
             return _run(spark, job, storage, workspace, work or Deduplication())
@@ -112,7 +112,7 @@ def run(spark: SparkSession, job: Job, work: Work | None = None) -> dict[str, An
             raise known from error
 
 
-def _run(spark: SparkSession, job: Job, storage: Storage, workspace: Workspace, work: Work) -> dict[str, Any]:
+def _run(spark: SparkSession, job: Job, storage: HadoopStorage, workspace: Workspace, work: Work) -> dict[str, Any]:
     baseline = read_baseline(storage, job.baseline)
     listing = list_readable(spark, job)
     if listing is not None and not work.by_tasks and _serves_driver(spark, job, listing):
@@ -136,7 +136,7 @@ def _serves_driver(spark: SparkSession, job: Job, listing: Listing) -> bool:
 def _search(
     spark: SparkSession,
     job: Job,
-    storage: Storage,
+    storage: HadoopStorage,
     workspace: Workspace,
     work: Work,
     *,
@@ -156,7 +156,7 @@ def _search(
     connecting = Connecting(config.components.engine, workspace.checkpoints)
     engine = SparkEngine(
         corpus=given.corpus,
-        keep=Tables(spark, workspace),
+        keep=WorkspaceTables(spark, workspace),
         id_column=given.id_column,
         connecting=connecting,
         cores=spark.sparkContext.defaultParallelism,
@@ -271,7 +271,7 @@ def list_readable(spark: SparkSession, job: Job) -> Listing | None:
         return None
     if obstacle := find_obstacle_beside(spark, job):
         for path in job.inputs:
-            if not is_local(path) and (lack := Storage(spark).find_lack(path)):
+            if not is_local(path) and (lack := HadoopStorage(spark).find_lack(path)):
                 raise StorageError(f"{obstacle}; nor has Spark a connector for it ({lack})")
         LOG.warning("Spark's readers read and write the files, which keeps less of them (%s)", obstacle)
         return None
@@ -307,7 +307,7 @@ def open_files(spark: SparkSession, job: Job, listing: Listing, workspace: Works
 def _open_rows(
     spark: SparkSession,
     job: Job,
-    storage: Storage,
+    storage: HadoopStorage,
     workspace: Workspace,
     clock: Clock,
     *,
@@ -354,7 +354,7 @@ def _open_rows(
     )
 
 
-def _read_labels(spark: SparkSession, storage: Storage, config: Config, id_type: T.DataType) -> pa.Table | None:
+def _read_labels(spark: SparkSession, storage: HadoopStorage, config: Config, id_type: T.DataType) -> pa.Table | None:
     """Return left_id and right_id of the duplicates among the labelled pairs; None where none are given."""
     path = config.evaluation.labeled_pairs
     if not path:

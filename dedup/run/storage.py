@@ -11,7 +11,7 @@ from dedup.files.storage import Entry
 from dedup.files.systems import can_rename, split_url
 
 
-class Storage:
+class HadoopStorage:
     """The file systems as Spark sees them.
 
     Parameters

@@ -13,14 +13,14 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from dedup.engine.exchange import Counters
-from dedup.engine.table import Seen, Table
+from dedup.engine.table import KeptTable, Seen
 from dedup.run.workspace import Workspace
 
 LOG = logging.getLogger("dedup")
 Counts = TypeVar("Counts")
 
 
-class Tables:
+class WorkspaceTables:
     """Writes tables into a workspace, each under a name that begins as those of a part; see `engine.table.Keep`."""
 
     def __init__(self, spark: SparkSession, workspace: Workspace, part: str = "") -> None:
@@ -28,9 +28,9 @@ class Tables:
         self._workspace = workspace
         self._part = part
 
-    def of(self, part: str) -> "Tables":
+    def of(self, part: str) -> "WorkspaceTables":
         """Return a writer of the tables of a part, whose names begin so."""
-        return Tables(self._spark, self._workspace, part)
+        return WorkspaceTables(self._spark, self._workspace, part)
 
     def __call__(
         self,
@@ -40,7 +40,7 @@ class Tables:
         measure: Callable[[Seen], Counts],
         *,
         summed: Mapping[str, str] | None = None,
-    ) -> Table[Counts]:
+    ) -> KeptTable[Counts]:
         """Make a table, unless an earlier try has finished it, and read it again."""
         name = self._part + name
         seen = self._workspace.finished(name)
@@ -61,7 +61,7 @@ class Tables:
             found = {key: value or 0 for key, value in observation.get.items()} | counters.values()
             seen = json.loads(json.dumps(found))
             self._workspace.finish(name, seen)
-        return Table(frame=self._read(name, schema), counts=measure(seen))
+        return KeptTable(frame=self._read(name, schema), counts=measure(seen))
 
     def _read(self, name: str, schema: T.StructType | None = None) -> DataFrame:
         # Spark takes a path for a glob, whose own characters stand behind backslashes.

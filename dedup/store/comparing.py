@@ -42,7 +42,7 @@ class Related(NamedTuple):
     """Doubtful sets of either side, ascending."""
 
 
-class Compared(NamedTuple):
+class SnapshotComparison(NamedTuple):
     """Result of a comparison."""
 
     matrix: list[dict[str, Any]]
@@ -53,7 +53,7 @@ class Compared(NamedTuple):
     """For every document found: snapshot, id, of, other_id, jaccard. The other is the most similar that was met."""
 
 
-def compare(snapshots: Mapping[str, Snapshot]) -> Compared:
+def compare(snapshots: Mapping[str, Snapshot]) -> SnapshotComparison:
     """Search every batch in every other and in itself, at the threshold, by exact Jaccard similarity.
 
     Parameters
@@ -82,7 +82,7 @@ def compare(snapshots: Mapping[str, Snapshot]) -> Compared:
             rows.append(_name(mine, yours, found))
     order = [name for side in sides for name in side.names]
     matrix.sort(key=lambda row: (order.index(row["snapshot"]), order.index(row["of"])))
-    return Compared(matrix, pa.concat_tables(rows))
+    return SnapshotComparison(matrix, pa.concat_tables(rows))
 
 
 _FOUND = ("doc_id", "of", "other", "jaccard")

@@ -29,7 +29,7 @@ WANTED = arrow.integers("range", "wanted")
 NAMED = arrow.integers("range", "set", "doc_id")
 
 
-class Part(NamedTuple):
+class StoredPart(NamedTuple):
     """Groups of rows of a file."""
 
     file: File
@@ -149,7 +149,7 @@ def _find_sets(batches: Batches, *, snapshot: Snapshot) -> Iterator[pa.RecordBat
 
 
 def _read(
-    batches: Batches, *, snapshot: Snapshot, name: str, columns: Sequence[str], parts: Sequence[Sequence[Part]]
+    batches: Batches, *, snapshot: Snapshot, name: str, columns: Sequence[str], parts: Sequence[Sequence[StoredPart]]
 ) -> Batches:
     schema, together = snapshot.choose(name, columns), snapshot.layout(name).together
     for batch in batches:
@@ -181,10 +181,10 @@ def _send(rows: pa.Table, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     yield from rows.select(schema.names).cast(schema).to_batches()
 
 
-def _cut(files: Sequence[File], group: int) -> list[list[Part]]:
+def _cut(files: Sequence[File], group: int) -> list[list[StoredPart]]:
     """Share the groups of files out to tasks."""
     most = max(SCANNED // group, 1)
-    parts: list[list[Part]] = []
+    parts: list[list[StoredPart]] = []
     free = 0
     for file in files:
         count, begin = -(-file.rows // group), 0
@@ -193,7 +193,7 @@ def _cut(files: Sequence[File], group: int) -> list[list[Part]]:
                 parts.append([])
                 free = most
             end = min(begin + free, count)
-            parts[-1].append(Part(file, begin, end))
+            parts[-1].append(StoredPart(file, begin, end))
             free -= end - begin
             begin = end
     return parts

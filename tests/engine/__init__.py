@@ -20,8 +20,7 @@ from dedup.kernels.sets.identical import find_repeated
 from dedup.kernels.sets.shingles import shingle
 from dedup.kernels.text.unicode_words import UnicodeWords
 from dedup.layers.near.election import Election, number_names
-from dedup.layers.near.layer import NearLayer
-from dedup.layers.near.layer import Search as NearSearch
+from dedup.layers.near.layer import NearLayer, SearchSettings
 from dedup.layers.near.signing import Signing
 from dedup.store.search import Search
 from dedup.tables.counts import Near
@@ -62,7 +61,7 @@ class Unclocked:
 
 def make_layer(search: Search, shingle_size: int, labels: pa.Table | None = None, holds: str = "none") -> NearLayer:
     return NearLayer(
-        search=NearSearch(
+        search=SearchSettings(
             threshold=search.threshold,
             exact=search.mode == "exact",
             estimate_sigmas=search.estimate_sigmas,

@@ -23,14 +23,14 @@ RANKED = arrow.integers("doc_id", "farness", "left_id", "right_id")
 CHOSEN = arrow.integers("left_id", "right_id", "farness")
 
 
-class Signed(NamedTuple):
+class SignedSets(NamedTuple):
     """Sizes and signatures of documents."""
 
     sizes: Integers
     signatures: Bytes
 
 
-def estimate(threshold: float, least: float | None, *, cap: int, share: float | None = None) -> Comparison[Signed]:
+def estimate(threshold: float, least: float | None, *, cap: int, share: float | None = None) -> Comparison[SignedSets]:
     """Return the comparison that drops pairs whose sizes or estimate rule out the threshold.
 
     Jaccard is at most the lesser size over the greater. The tally has pairs_distinct and pairs_after_length.
@@ -50,13 +50,15 @@ def estimate(threshold: float, least: float | None, *, cap: int, share: float | 
     )
 
 
-def _read_signatures(documents: pa.Table) -> Signed:
+def _read_signatures(documents: pa.Table) -> SignedSets:
     has_signatures = "signature" in documents.schema.names
     signatures = to_matrix(documents["signature"]) if has_signatures else np.empty((0, 0), np.uint8)
-    return Signed(documents["size"].to_numpy(), signatures)
+    return SignedSets(documents["size"].to_numpy(), signatures)
 
 
-def _estimate(signed: Signed, left: Integers, right: Integers, *, threshold: float, least: float | None) -> Compared:
+def _estimate(
+    signed: SignedSets, left: Integers, right: Integers, *, threshold: float, least: float | None
+) -> Compared:
     possible = filters.select_possible(signed.sizes[left], signed.sizes[right], threshold)
     tally = Tally(pairs_distinct=left.size, pairs_after_length=possible.size)
     if least is None:

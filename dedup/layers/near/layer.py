@@ -60,7 +60,7 @@ SAMPLE = pa.schema([("doc_id", pa.int64()), ("tokens", pa.binary())])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Search:
+class SearchSettings:
     """Parameters of a search, after the settings of the same names."""
 
     threshold: float
@@ -84,7 +84,7 @@ class NearLayer(Layer):
     name = NEAR
     copies_kind = election.IDENTICAL
     has_stages = True
-    search: Search
+    search: SearchSettings
     signing: Signing
     election: Election
     has_sources: bool
@@ -102,7 +102,7 @@ class NearLayer(Layer):
     def make(cls, setup: Setup) -> Self:
         """See `Layer.make`."""
         return cls(
-            search=Search.of(setup.config),
+            search=SearchSettings.of(setup.config),
             signing=Signing.of(setup),
             election=Election.of(setup.config),
             has_sources=bool(setup.config.input.source_column),
