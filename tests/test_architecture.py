@@ -171,7 +171,7 @@ FILES = {
     "tables.py": 3,
     "templates.py": 3,
 }
-"""Names of files that stand in more than one folder of the package, and in how many: none may be added, and those that end go."""
+"""Names of files that stand in more than one folder of the package, and in how many: none may be added."""
 
 
 def sources_of(part):

@@ -10,7 +10,7 @@ import pytest
 
 import dedup.run.lock
 from dedup.errors import StorageError
-from dedup.files.storage import HadoopStorage as FileStorage
+from dedup.files.storage import Storage
 from dedup.run.lock import Lock
 from dedup.run.storage import HadoopStorage
 
@@ -61,7 +61,7 @@ def test_only_a_lock_that_two_may_have_taken_is_waited_for(tmp_path, monkeypatch
     monkeypatch.setattr(dedup.run.lock, "PATIENCE_SECONDS", 0.1)
     if is_left:
         leave(tmp_path)
-    held = Lock(FileStorage(), str(tmp_path / "out.lock"))
+    held = Lock(Storage(), str(tmp_path / "out.lock"))
     held.acquire()
     begin = time.monotonic()
     held.check()
@@ -115,18 +115,18 @@ def test_a_holder_notices_that_its_lock_is_gone(lock, tmp_path, content):
 
 @pytest.mark.parametrize(("failures", "is_refused"), [(0, False), (2, False), (3, True)])
 def test_a_lock_that_a_beat_replaces_while_it_is_read_is_read_again(tmp_path, monkeypatch, failures, is_refused):
-    storage, left = FileStorage(), []
+    storage, left = Storage(), []
     held = Lock(storage, str(tmp_path / "out.lock"))
     held.acquire()
     left += [StorageError("the object has changed since it was opened")] * failures
-    read = FileStorage.read_text
+    read = Storage.read_text
 
     def read_text(self, path):
         if left:
             raise left.pop()
         return read(self, path)
 
-    monkeypatch.setattr(FileStorage, "read_text", read_text)
+    monkeypatch.setattr(Storage, "read_text", read_text)
     try:
         with pytest.raises(StorageError, match="it is something else") if is_refused else nullcontext():
             held.check()

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dedup.errors import AlertError, FinishedError, StorageError
-from dedup.files.storage import HadoopStorage as FileStorage
+from dedup.files.storage import Storage
 from dedup.run.job import Job
 from dedup.run.local import run_in_memory
 from dedup.run.pipeline import run
@@ -61,7 +61,7 @@ def touched(monkeypatch):
 
         monkeypatch.setattr(storage, name, watched)
 
-    for storage in (HadoopStorage, FileStorage):
+    for storage in (HadoopStorage, Storage):
         watch(storage, "delete")
         watch(storage, "rename")
     return paths
@@ -79,7 +79,7 @@ def test_whatever_is_moved_or_deleted_has_the_mark(request, corpus, output, touc
     with pytest.raises(AlertError):
         deduplicate("memory", "alerts.removal_rate_above=0", "alerts.on_breach=fail")
     # Cut short amid publishing, in the moment after the rename.
-    storage = HadoopStorage if engine == "spark" else FileStorage
+    storage = HadoopStorage if engine == "spark" else Storage
     original = storage.write_text
 
     def break_off(self, path, text):

@@ -8,8 +8,8 @@ import pytest
 
 from dedup.engine import memory
 from dedup.errors import DataError
-from dedup.layers.near import signing as near_signing
-from dedup.run import local, opening, signing
+from dedup.layers.near import signing
+from dedup.run import local, opening
 from dedup.run.job import Job
 from dedup.run.local import run_in_memory
 from dedup.settings.files import load_config
@@ -24,17 +24,12 @@ from tests.test_pipeline import make_texts
 def read_again(monkeypatch):
     """List the rows that a second pass reads, split by split."""
     found = []
-    shingle, fetch = signing._shingle_split, memory._fetch_split
-
-    def count(source, item, **settings):
-        found.append(sum(rows.size for rows in item[-1].values()))
-        return shingle(source, item, **settings)
+    fetch = memory._fetch_split
 
     def count_fetched(source, item, **settings):
         found.append(item[-1].num_rows)
         return fetch(source, item, **settings)
 
-    monkeypatch.setattr(signing, "_shingle_split", count)
     monkeypatch.setattr(memory, "_fetch_split", count_fetched)
     monkeypatch.setattr(opening, "SPLIT_BYTES", 1)
     return found
@@ -72,7 +67,7 @@ def test_what_is_held_from_the_first_pass_need_not_be_read_again(tmp_path, monke
 
     run(tmp_path / "in", tmp_path / "held", *settings)
     held, read_again[:] = [*read_again], []
-    monkeypatch.setattr(near_signing, "HELD_BYTES", 0)
+    monkeypatch.setattr(signing, "HELD_BYTES", 0)
     run(tmp_path / "in", tmp_path / "read", *settings)
 
     assert bool(held) == again

@@ -12,8 +12,7 @@ from pyspark.sql import types as T
 
 from dedup.engine.table import count_rows
 from dedup.errors import DataError, FinishedError, StorageError
-from dedup.files.storage import HadoopStorage as FileStorage
-from dedup.files.storage import find_result
+from dedup.files.storage import Storage, find_result
 from dedup.output.spark_tasks import save
 from dedup.run.corpus import guess_format, read_corpus
 from dedup.run.job import Job
@@ -518,12 +517,12 @@ def test_what_is_no_path_is_refused_by_name(storage, path):
 
 @pytest.mark.parametrize("is_object_store", [False, True])
 def test_a_run_that_lost_its_lock_leaves_nothing_behind_its_successor(tmp_path, monkeypatch, is_object_store):
-    monkeypatch.setattr(FileStorage, "can_rename", lambda *_: not is_object_store)
+    monkeypatch.setattr(Storage, "can_rename", lambda *_: not is_object_store)
     output = str(tmp_path / "out")
-    with Workspace(FileStorage(), output) as held_up:
+    with Workspace(Storage(), output) as held_up:
         held_up.open(IDENTITY, overwrite=False)
         (tmp_path / "out.lock").unlink()
-        with Workspace(FileStorage(), output) as successor:
+        with Workspace(Storage(), output) as successor:
             successor.open(IDENTITY, overwrite=False)
             place(Path(successor.result), "kept/part-0")
             successor.publish({})
@@ -537,31 +536,31 @@ def test_a_run_that_lost_its_lock_leaves_nothing_behind_its_successor(tmp_path, 
 
 def test_tables_of_an_earlier_layout_on_an_object_store_never_pass_for_a_new_run(tmp_path, monkeypatch):
     """As a copy of an output of a disk has it."""
-    monkeypatch.setattr(FileStorage, "can_rename", lambda *_: False)
+    monkeypatch.setattr(Storage, "can_rename", lambda *_: False)
     output = place(tmp_path / "out", "kept/part-0", "_SUCCESS")
     (tmp_path / "out" / MARK).write_text("{}")
-    with Workspace(FileStorage(), output) as crashed:
+    with Workspace(Storage(), output) as crashed:
         crashed.open(IDENTITY, overwrite=True)
 
     with (
-        Workspace(FileStorage(), output) as workspace,
+        Workspace(Storage(), output) as workspace,
         pytest.raises(StorageError, match="must not exist yet"),
     ):
         workspace.open(IDENTITY, overwrite=False)
 
 
 def test_the_version_before_stays_until_the_next_is_published(tmp_path, monkeypatch):
-    monkeypatch.setattr(FileStorage, "can_rename", lambda *_: False)
+    monkeypatch.setattr(Storage, "can_rename", lambda *_: False)
     output = str(tmp_path / "out")
     versions = []
     for number in range(3):
-        with Workspace(FileStorage(), output) as workspace:
+        with Workspace(Storage(), output) as workspace:
             workspace.open({**IDENTITY, "version": str(number)}, overwrite=True)
             place(Path(workspace.result), "kept/part-0")
             workspace.publish({})
             versions.append(Path(workspace.result).name)
         # What repeats a finished command publishes nothing.
-        with Workspace(FileStorage(), output) as workspace, pytest.raises(FinishedError):
+        with Workspace(Storage(), output) as workspace, pytest.raises(FinishedError):
             workspace.open({**IDENTITY, "version": str(number)}, overwrite=False)
         assert {path.name for path in (tmp_path / "out").glob("version-*")} == set(versions[-2:])
-        assert find_result(FileStorage(), output) == f"{output}/{versions[-1]}"
+        assert find_result(Storage(), output) == f"{output}/{versions[-1]}"

@@ -87,12 +87,17 @@ class SparkEngine:
         """See `Engine.id_type`."""
         return pa.string() if isinstance(self.corpus.id_type, T.StringType) else pa.int64()
 
+    @property
+    def _documents(self) -> Corpus:
+        """The documents, with the ids of their own that those of one hash have been given."""
+        return self.corpus.rename(self.known.renamed) if self.known.renamed else self.corpus
+
     def scan(self, name: str, work: Work, schema: pa.Schema) -> DataFrame:
         """See `Engine.scan`."""
         rows = self._keep(
             name,
             schema,
-            lambda counters: self.corpus.scan(_count(counters, work), from_arrow_schema(schema)),
+            lambda counters: self._documents.scan(_count(counters, work), from_arrow_schema(schema)),
             nulls="doc_id IS NULL",
         )
         if self.known.register is not None:
@@ -110,6 +115,7 @@ class SparkEngine:
                 tally, before = self.tally(rows), rows
                 rows = self._keep("renamed", schema, lambda _: corpus.exchange_ids(before, renamed), tally=tally)
                 repeated = self._find_repeated("repeated_renamed", rows)
+        if self.tally(repeated)["rows"]:
             corpus.check_repeated(rows, repeated, id_column=self.id_column)
         self.known.note(rows, renamed, repeated if self.tally(repeated)["rows"] else None)
         return rows
@@ -196,7 +202,7 @@ class SparkEngine:
 
         def build(counters: Counters | None) -> DataFrame:
             broadcast = few is not None and fits_broadcast(few)
-            return self.corpus.fetch(
+            return self._documents.fetch(
                 register, wanted, _count(counters, work), from_arrow_schema(schema), broadcast=broadcast
             )
 
@@ -268,12 +274,12 @@ class SparkEngine:
 
     def without(self, removals: DataFrame | None, spans: DataFrame | None, layer: str) -> Self:
         """See `Engine.without`."""
-        corpus = self.corpus.rename(self.known.renamed) if self.known.renamed else self.corpus
+        documents = self._documents
         if removals is None and spans is None:
-            return replace(self, corpus=corpus, layer=layer)
-        left = corpus.leave(self.known.documents, removals, spans)
+            return replace(self, corpus=documents, layer=layer)
+        left = documents.leave(self.known.documents, removals, spans)
         kept = self.keep(f"{layer}_left", left.schema, lambda _: left, count_rows)
-        return replace(self, corpus=corpus.without(kept.frame), layer=layer)
+        return replace(self, corpus=documents.without(kept.frame), layer=layer)
 
     def choose(self, chosen: ProfileFilter | None, part: str) -> Self:
         """See `Engine.choose`."""
