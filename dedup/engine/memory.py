@@ -411,7 +411,8 @@ def _scan_split(
             if piece.batch.num_rows:
                 yield to_documents(piece, number, renamed)
 
-    return _Scanned(_run(work, read(), schema), rejected)
+    # Whole: each buffer goes its own way to another process, and each of hundreds of chunks costs every step there.
+    return _Scanned(_run(work, read(), schema).combine_chunks(), rejected)
 
 
 def _fetch_split(

@@ -114,7 +114,8 @@ def sign(batches: Batches, *, signing: Signing, schema: pa.Schema) -> Iterator[p
 def slice_texts(batches: Batches) -> Batches:
     """Yield the same rows in batches of about PIECE_BYTES of text."""
     for batch in batches:
-        size = max(1, batch.num_rows * PIECE_BYTES // max(batch["text"].nbytes, 1))
+        pieces = max(1, -(-batch["text"].nbytes // PIECE_BYTES))
+        size = -(-batch.num_rows // pieces) or 1
         for start in range(0, batch.num_rows, size):
             yield batch.slice(start, size)
 
