@@ -59,6 +59,13 @@ def command(main: Callable[Given, int]) -> Callable[Given, int]:
             status = 0 if isinstance(error, OSError) and not _is_read() else tell_error(error)
             mute()
             return status
+        finally:
+            # A terminal that is gone has taken no message, which is no other status.
+            try:
+                if sys.stderr is not None:
+                    sys.stderr.flush()
+            except OSError:
+                mute(2)
 
     return answer
 
@@ -70,9 +77,9 @@ def _is_read() -> bool:
     return not any(event & (select.POLLERR | select.POLLHUP) for _, event in poll.poll(0))
 
 
-def mute() -> None:
-    """Redirect stdout to nowhere, since Python would try to flush the rest as it ends, and fail."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+def mute(number: int = 1) -> None:
+    """Redirect stdout, or stderr, to nowhere, since Python would try to flush the rest as it ends, and fail."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), number)
 
 
 def add_settings(cli: argparse._ActionsContainer) -> None:

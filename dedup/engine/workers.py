@@ -118,6 +118,14 @@ def open_beside(module: str) -> Executor:
 class _Beside(ProcessPoolExecutor):
     """A process whose death shows where results are asked for, and nowhere else."""
 
+    def __exit__(self, kind: object, *_: object) -> None:
+        """End; after an error without waiting.
+
+        Where a signal comes amid the start of the process, its pool may never hear of the end; Python tells it again as
+        it ends itself.
+        """
+        self.shutdown(wait=kind is None, cancel_futures=kind is not None)
+
     def submit(self, *args: Any, **kwargs: Any) -> Future[Any]:  # noqa: ANN401 - as the class above
         """Return the result of some work to come."""
         try:

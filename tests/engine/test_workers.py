@@ -51,6 +51,19 @@ def test_processes_end_with_the_one_that_they_work_for_even_where_it_is_killed()
     assert not any(map(is_alive, pids))
 
 
+def test_nobody_waits_for_the_process_beside_after_an_error():
+    def stop():
+        with open_beside("colorsys") as beside:
+            beside.submit(time.sleep, 4)
+            raise KeyboardInterrupt
+
+    begin = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        stop()
+
+    assert time.monotonic() - begin < 2
+
+
 def test_a_module_that_is_loaded_is_used_in_a_thread():
     with open_beside("os") as beside:
         assert beside.submit(os.getpid).result() == os.getpid()
