@@ -28,6 +28,7 @@ def main() -> None:
     texts = [
         " ".join([*(f"word{each}" for each in range(first % 7, 60)), str(first // 2), MARKS]) for first in range(60)
     ]
+    texts.append("over and over again " * 100)
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "in.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts), "utf-8")
         for number, settings in enumerate(RUNS):

@@ -130,12 +130,12 @@ class ResultTables(Generic[Rows]):
         return 0 if rows is None else self.save(name, self.engine.select(rows, *columns))
 
     def _save_near_misses(self) -> int:
-        """Write the near misses; none where that fails."""
-        written = self.inform(NEAR_MISSES, self._save_found_misses)
-        return self._save_pairs("near_misses", None) if written is None else written
+        """Write the near misses, none where they cannot be named; storage that fails ends the run."""
+        named = self.inform(NEAR_MISSES, self._name_misses)
+        return self._save_pairs("near_misses", None) if named is None else self.save("near_misses", named)
 
-    def _save_found_misses(self) -> int:
-        return self._save_pairs("near_misses", self.found.near_misses)
+    def _name_misses(self) -> Rows:
+        return name_pairs(self.engine, "near_misses", self.found.near_misses, self.found)
 
     def _save_pairs(self, name: str, pairs: Rows | None) -> int:
         return self.save(name, name_pairs(self.engine, name, pairs, self.found))
