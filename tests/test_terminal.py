@@ -8,12 +8,15 @@ import signal
 import subprocess
 import sys
 import termios
+import threading
 import time
+from types import SimpleNamespace
 
 import pytest
 
 from dedup import cli
 from dedup.cli.common import command
+from dedup.cli.run import stop_on_signals
 from dedup.run.session import ROOT
 
 JOB = [sys.executable, str(ROOT / "jobs" / "deduplicate.py"), "--engine", "memory", "--id-column", "id"]
@@ -59,6 +62,30 @@ def test_a_terminal_closed_before_stops_the_job_which_goes_on(words, tmp_path):
     assert process.wait(60) in {0, 128 + signal.SIGHUP}
     assert not (tmp_path / "out.lock").exists()
     assert subprocess.run(words, capture_output=True, check=False).returncode == 0
+
+
+def test_a_signal_that_ends_spark_says_nothing_of_what_the_run_has_ended_before(monkeypatch):
+    ended, handlers = threading.Event(), {}
+
+    def end():
+        ended.set()
+        raise FileNotFoundError("its socket is gone")
+
+    context = SimpleNamespace(stop=end)
+    monkeypatch.setitem(
+        sys.modules, "pyspark", SimpleNamespace(SparkContext=SimpleNamespace(_active_spark_context=context))
+    )
+    monkeypatch.setattr(signal, "signal", handlers.__setitem__)
+    told = []
+    monkeypatch.setattr(threading, "excepthook", told.append)
+
+    stopped = stop_on_signals()
+    before = set(threading.enumerate())
+    handlers[signal.SIGTERM](signal.SIGTERM, None)
+    for thread in set(threading.enumerate()) - before:
+        thread.join(10)
+
+    assert (stopped, ended.wait(10), told) == ([signal.SIGTERM], True, [])
 
 
 @pytest.mark.parametrize("shell", ["{} | true", "{} > /dev/full", "{} >&-", "{} > /dev/full 2>&1"])

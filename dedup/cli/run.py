@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
+from typing import Any
 
 from dedup.cli.common import add_settings, command, mute, print_error, read_settings, tell_error
 from dedup.display import hide_secrets, log_to_stderr
@@ -67,7 +68,12 @@ def stop_on_signals() -> list[signal.Signals]:
         if not context:
             raise SystemExit(128 + number)
         # This thread is amid a call to the JVM and cannot make another.
-        threading.Thread(target=context.stop, daemon=True).start()
+        threading.Thread(target=end, args=(context,), daemon=True).start()
+
+    def end(context: Any) -> None:  # noqa: ANN401 - a SparkContext, where Spark is there
+        # The run ends it too, as it is left: what comes second finds its socket gone.
+        with contextlib.suppress(Exception):
+            context.stop()
 
     for each in STOPS:
         # nohup has it ignored.
