@@ -15,6 +15,7 @@ from dedup.kernels.sets.jaccard import BINS
 from dedup.kernels.text.tokenizer import Tokenizer
 from dedup.layers import inclusion
 from dedup.layers.copies import OWNER, Choice, name_owners, spare
+from dedup.layers.holders import SHARED
 from dedup.layers.inclusion import LARGER
 from dedup.layers.layer import Found, Layer, Setup, to_edges
 from dedup.layers.ordering import ordered, rank_documents
@@ -111,9 +112,9 @@ class ContainmentLayer(Layer):
         ranked = rank_documents(engine, engine.select(documents, *keys.names), keys, self.choice.rules)
         prefixes = engine.group(
             "prefixes",
-            engine.concat(shared, engine.map(ranked, inclusion.note_ranks, inclusion.SHARED)),
+            engine.concat(shared, engine.map(ranked, inclusion.note_ranks, SHARED)),
             Shuffle(
-                emitted=inclusion.SHARED,
+                emitted=SHARED,
                 by=["doc_id"],
                 order=["holders", "shingle"],
                 work=partial(inclusion.choose_prefixes, threshold=settings.threshold, least=settings.min_shingles),

@@ -11,12 +11,13 @@ from dedup.engine.engine import Batches, Shuffle
 from dedup.kernels import Flags, Hashes, Integers
 from dedup.kernels.election import RANKED
 from dedup.kernels.runs.bounds import mark_firsts, rank
-from dedup.kernels.runs.counting import add_groups, count_groups
+from dedup.kernels.runs.counting import add_groups
 from dedup.kernels.runs.groups import bound_groups, drop_repeated, join_groups
 from dedup.kernels.sets import containment
 from dedup.kernels.sets.jaccard import bin_similarities, count_shared
 from dedup.kernels.sets.shingles import shingle
 from dedup.kernels.text.tokenizer import Tokenizer
+from dedup.layers.holders import HELD, SHARED, share
 from dedup.tables import arrow
 
 MOST_HOLDERS = 1 << 16
@@ -27,10 +28,6 @@ PIECE_SHINGLES = 1 << 20
 """Shingles that are sent at a time: 8 MB."""
 
 SETS = arrow.integer_lists("shingles")
-HELD = arrow.integers("shingle", "doc_id", "size")
-"""Shingles of documents, each with how many the document has."""
-SHARED = arrow.integers("shingle", "doc_id", "size", "holders")
-"""Shingles of several documents; `holders` count up to MOST_HOLDERS. 0 of them: in place of a shingle, the rank."""
 PREFIXES = arrow.integers("shingle", "doc_id", "turn", "rank", "chosen")
 """`turn` is the size, negative, and `chosen` 1 of those by which a document finds others."""
 CLAIMS = arrow.integers("shingle", "doc_id", "place", "seeks", "head_id")
@@ -88,25 +85,8 @@ def list_shingles(batches: Batches) -> Batches:
         yield pa.RecordBatch.from_arrays(columns, schema=HELD)
 
 
-def count_holders(batches: Batches) -> Batches:
-    """Take the shingles of several documents."""
-    # Equal rows, which share a document id, are one document.
-    distinct = drop_repeated(batches, ["shingle", "doc_id"])
-    for batch, [counts] in count_groups(distinct, ["shingle"], ["doc_id"], [MOST_HOLDERS]):
-        rows = pa.RecordBatch.from_arrays([*batch.columns, pa.array(counts)], schema=SHARED)
-        yield rows.filter(pa.array(counts > 1))
-
-
-COUNT_HOLDERS = Shuffle(
-    emit=list_shingles,
-    emitted=HELD,
-    by=("shingle",),
-    order=("doc_id",),
-    work=count_holders,
-    schema=SHARED,
-    repeated=True,
-)
-"""SETS -> SHARED."""
+COUNT_HOLDERS = share(list_shingles, MOST_HOLDERS)
+"""SETS -> SHARED; 0 holders say that in place of a shingle there stands the rank."""
 
 
 def note_ranks(batches: Batches) -> Batches:

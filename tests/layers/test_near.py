@@ -7,7 +7,8 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dedup.layers.near.buckets import HELD, SHARE, choose_prefixes
+from dedup.layers.holders import HELD
+from dedup.layers.near.buckets import SHARE, choose_prefixes
 from dedup.layers.near.election import number_names
 from dedup.tables.counts import Lost
 from tests.engine import Row, make_layer

@@ -11,21 +11,18 @@ import pyarrow.compute as pc
 from dedup.engine.engine import Batches, Shuffle, Tally
 from dedup.kernels import Hashes, Integers
 from dedup.kernels.runs import blocks
-from dedup.kernels.runs.counting import UNBOUNDED, count_groups
-from dedup.kernels.runs.groups import drop_repeated, join_groups
+from dedup.kernels.runs.counting import UNBOUNDED
+from dedup.kernels.runs.groups import join_groups
 from dedup.kernels.sets import lsh
 from dedup.kernels.sets.identical import find_identical
 from dedup.kernels.sets.prefixes import ROUNDING
+from dedup.layers.holders import HELD, SHARED, share
 from dedup.tables import arrow
 
 DIGESTS = arrow.integers("digest_high", "digest_low", "doc_id")
 IDENTICAL = arrow.integers("doc_id", "set_id")
 """Documents whose shingle set is that of another with a lesser id, `set_id` the least of them."""
 KEYED = arrow.integers("key", "doc_id")
-HELD = arrow.integers("shingle", "doc_id", "size")
-"""Shingles of documents, each with how many the document has."""
-SHARED = arrow.integers("shingle", "doc_id", "size", "holders")
-"""Shingles of several documents, with how many hold each."""
 
 
 def _emit_digests(batches: Batches) -> Batches:
@@ -106,23 +103,8 @@ def _list_shingles(batches: Batches) -> Batches:
         yield pa.RecordBatch.from_arrays([*map(pa.array, columns)], schema=HELD)
 
 
-def _count_holders(batches: Batches) -> Batches:
-    # Equal rows, which share a document id, are one document.
-    distinct = drop_repeated(batches, ["shingle", "doc_id"])
-    for batch, [counts] in count_groups(distinct, ["shingle"], ["doc_id"], [UNBOUNDED]):
-        yield pa.RecordBatch.from_arrays([*batch.columns, pa.array(counts)], schema=SHARED).filter(pa.array(counts > 1))
-
-
-SHARE = Shuffle(
-    emit=_list_shingles,
-    emitted=HELD,
-    by=("shingle",),
-    order=("doc_id",),
-    work=_count_holders,
-    schema=SHARED,
-    repeated=True,
-)
-"""SETS -> their shingles that several documents have; every shingle travels, as 24 bytes."""
+SHARE = share(_list_shingles, UNBOUNDED)
+"""SETS -> their shingles that several documents have."""
 
 
 def choose_prefixes(threshold: float) -> Shuffle:
