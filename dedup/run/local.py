@@ -22,7 +22,6 @@ from dedup.kernels.sets.identical import find_repeated
 from dedup.layers.layer import Context
 from dedup.output.file_output import FileOutput
 from dedup.output.processes import MemoryTasks
-from dedup.report.build import Outcome
 from dedup.report.profiles import unite
 from dedup.report.summary import FIGURES, Drawing, draw
 from dedup.run.clock import Clock
@@ -31,19 +30,16 @@ from dedup.run.layers import load_layers, name_repeated
 from dedup.run.opening import choose_batch_split_bytes, choose_cores, choose_split_bytes, list_input, open_input
 from dedup.run.overlap import check_apart
 from dedup.run.pairs import read_pairs
-from dedup.run.profiles import Part, list_parts, tell_parts
+from dedup.run.profiles import Part, list_parts
 from dedup.run.publication import conclude, identify, read_baseline
 from dedup.run.search import Deduplication, Run, Searched, Work, set_up
 from dedup.run.workspace import Workspace, locate
 from dedup.settings.keeping import needs_spark
 from dedup.settings.options import Config
-from dedup.tables.counts import Near
 
 HELD_SHARE = 4
 """Part of the free memory that shingle sets may take, as a divisor: well compressed text can be a hundred times as
 much."""
-KEY_BYTES = 8
-"""A band key."""
 
 
 class Spark(NamedTuple):
@@ -211,22 +207,16 @@ def _publish(
     written = clock("output", write, engine, tasks, findings)
     drawn = clock.inform(PLOTS, drawing.result) or Drawing()
     check_unchanged(job, listing)
-    outcome = Outcome(
-        layers=found.chain.steps,
-        near=counts,
-        profiles=tell_parts(parts, found.by_profile, found.near, written.by_profile),
-        written=written.counts,
-        stages=clock.report(),
-        token_ranks=drawn.token_ranks,
-        texts=written.texts,
-        survival_by_source=written.sources,
-        signature_bytes=count_signature_bytes(parts, found.near),
+    outcome = found.to_outcome(
+        written,
+        drawn,
+        parts,
+        clock,
         baseline=baseline,
         engine="memory" if spark is None else "spark",
         search="process",
         reader="files",
         spark=spark,
-        spec=parts[-1].spec.to_dict(),
         format=listing.format.name,
     )
     return conclude(job, workspace, outcome, drawn, inform=clock.inform, plotting=plotting, first=found.finish)
@@ -249,12 +239,6 @@ def list_sample(sample: pa.Table | None) -> list[tuple[int, bytes]]:
     return (
         [] if sample is None else list(zip(*(sample[name].to_pylist() for name in ("doc_id", "tokens")), strict=True))
     )
-
-
-def count_signature_bytes(parts: Sequence[Part], near: Mapping[str, Near]) -> int:
-    """Return the bytes of all signatures and band keys."""
-    specs = {part.name: part.spec for part in parts}
-    return sum(counts.signed.rows * specs[name].bands * (specs[name].rows + KEY_BYTES) for name, counts in near.items())
 
 
 def _find_repeated(config: Config, engine: MemoryEngine) -> pa.Table | None:

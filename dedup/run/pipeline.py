@@ -32,7 +32,6 @@ from dedup.output.result_tables import WrittenOutput
 from dedup.output.row_decisions import Findings
 from dedup.output.row_output import RowOutput
 from dedup.output.spark_tasks import SparkTasks
-from dedup.report.build import Outcome
 from dedup.report.profiles import unite
 from dedup.report.summary import Drawing, draw
 from dedup.run.catalog import CatalogTables
@@ -43,10 +42,10 @@ from dedup.run.input import list_roots, load_table, read_input, take_table
 from dedup.run.job import Job
 from dedup.run.labels import read_labels
 from dedup.run.layers import list_noted
-from dedup.run.local import Spark, count_signature_bytes, list_sample, search_files
+from dedup.run.local import Spark, list_sample, search_files
 from dedup.run.opening import SPLIT_BYTES, assume, estimate_need, fits_driver, list_input, open_input
 from dedup.run.overlap import check_apart
-from dedup.run.profiles import Part, list_parts, tell_parts
+from dedup.run.profiles import Part, list_parts
 from dedup.run.publication import conclude, identify, read_baseline
 from dedup.run.reach import find_obstacle_beside, is_on_disk
 from dedup.run.search import Deduplication, Run, Searched, Work
@@ -238,22 +237,16 @@ def _publish(
         written = clock("output", given.write, engine, findings)
         drawn = clock.inform(PLOTS, drawing.result) or Drawing()
     given.check_unchanged()
-    outcome = Outcome(
-        layers=found.chain.steps,
-        near=counts,
-        profiles=tell_parts(parts, found.by_profile, found.near, written.by_profile),
-        written=written.counts,
-        stages=clock.report(),
-        token_ranks=drawn.token_ranks,
-        texts=written.texts,
-        survival_by_source=written.sources,
-        signature_bytes=count_signature_bytes(parts, found.near),
+    outcome = found.to_outcome(
+        written,
+        drawn,
+        parts,
+        clock,
         baseline=baseline,
         engine="spark",
         search="tasks",
         reader=given.reader,
         spark=found.documents.sparkSession.version,
-        spec=parts[-1].spec.to_dict(),
         format=given.format,
     )
     return conclude(job, workspace, outcome, drawn, inform=clock.inform, first=found.finish)

@@ -11,15 +11,21 @@ import pyarrow as pa
 from dedup.engine.engine import Engine, Rows, read_histogram
 from dedup.layers.chain import Chain
 from dedup.layers.layer import Context, NothingToSearchError, Setup, Stages
+from dedup.output.result_tables import WrittenOutput
 from dedup.output.row_decisions import Findings
+from dedup.report.build import Outcome
 from dedup.report.profiles import unite
+from dedup.report.summary import Drawing
 from dedup.run.clock import Clock
 from dedup.run.layers import load_layers, name_repeated
-from dedup.run.profiles import PROFILES, Part, choose_parts, scan
+from dedup.run.profiles import PROFILES, Part, choose_parts, scan, tell_parts
 from dedup.settings.hashspec import HashSpec
 from dedup.settings.options import Config
 from dedup.tables import arrow
 from dedup.tables.counts import Layered, Near, Stored
+
+KEY_BYTES = 8
+"""A band key."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -67,6 +73,48 @@ class Searched(Generic[Rows]):
             changes=self.changes,
             shown=counts.elected.shown if self.near else (),
             has_profiles=bool(config.profile),
+        )
+
+    def to_outcome(
+        self,
+        written: WrittenOutput,
+        drawn: Drawing,
+        parts: Sequence[Part],
+        clock: Clock,
+        *,
+        baseline: Mapping[str, Any] | None,
+        engine: str,
+        search: str,
+        reader: str,
+        spark: str | None,
+        format: str,  # noqa: A002 - as the report names it
+    ) -> Outcome:
+        """Return it as the report tells it; the keywords are the fields of an Outcome of these names."""
+        return Outcome(
+            layers=self.chain.steps,
+            near=unite([*self.near.values()]),
+            profiles=tell_parts(parts, self.by_profile, self.near, written.by_profile),
+            written=written.counts,
+            stages=clock.report(),
+            token_ranks=drawn.token_ranks,
+            texts=written.texts,
+            survival_by_source=written.sources,
+            signature_bytes=self._count_signature_bytes(parts),
+            spec=parts[-1].spec.to_dict(),
+            baseline=baseline,
+            engine=engine,
+            search=search,
+            reader=reader,
+            spark=spark,
+            format=format,
+        )
+
+    def _count_signature_bytes(self, parts: Sequence[Part]) -> int:
+        """Return the bytes of all signatures and band keys."""
+        specs = {part.name: part.spec for part in parts}
+        return sum(
+            counts.signed.rows * specs[name].bands * (specs[name].rows + KEY_BYTES)
+            for name, counts in self.near.items()
         )
 
 
