@@ -10,7 +10,6 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import types as T
 
-from dedup.engine.table import count_rows
 from dedup.errors import DataError, FinishedError, StorageError
 from dedup.files.storage import Storage, find_result
 from dedup.output.spark_tasks import save
@@ -291,11 +290,11 @@ def test_a_table_is_there_once_finished_and_the_output_once_published(spark, ent
     with monkeypatch.context() as patch:
         patch.setattr(workspace, "finish", crash)
         with pytest.raises(RuntimeError, match="pulled"):
-            keep("numbers", NUMBERS, lambda _: numbers.limit(2), count_rows)
+            keep("numbers", NUMBERS, lambda _: numbers.limit(2))
     assert workspace.finished("numbers") is None
     for build in (lambda _: numbers, crash):
-        table = keep("numbers", NUMBERS, build, count_rows)
-        assert workspace.finished("numbers") == {"rows": table.counts} == {"rows": 5}
+        table = keep("numbers", NUMBERS, build)
+        assert workspace.finished("numbers") == table.counts == {"rows": 5}
         assert sorted(row.number for row in table.frame.collect()) == list(range(5))
 
     save(numbers.write, f"{workspace.result}/kept", "jsonl")
@@ -353,8 +352,8 @@ def test_a_damaged_table_is_made_again(spark, enter, output, caplog):
             [file] = Path(workspace.table("numbers")).glob("part-*.parquet")
             harm(file)
         for _ in range(2):
-            table = keep("numbers", NUMBERS, build, count_rows)
-            assert (table.counts, table.frame.count()) == (1000, 1000)
+            table = keep("numbers", NUMBERS, build)
+            assert (table.counts["rows"], table.frame.count()) == (1000, 1000)
         assert len(made) == times + 1
     assert caplog.messages == ["numbers: the table of an earlier try is damaged; it is made again"] * len(HARMS)
 

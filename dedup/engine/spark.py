@@ -22,7 +22,7 @@ from dedup.engine.memory import take_documents
 from dedup.engine.pairing import list_pairs
 from dedup.engine.placement import fits_broadcast, place_cells
 from dedup.engine.sorting import shuffle_rows
-from dedup.engine.table import TableWriter, count_rows
+from dedup.engine.table import TableWriter
 from dedup.files.profile_filter import ProfileFilter
 from dedup.kernels.sets.identical import find_repeated
 from dedup.tables import arrow
@@ -278,7 +278,7 @@ class SparkEngine:
         if removals is None and spans is None:
             return replace(self, corpus=documents, layer=layer)
         left = documents.leave(self.known.documents, removals, spans)
-        kept = self.keep(f"{layer}_left", left.schema, lambda _: left, count_rows)
+        kept = self.keep(f"{layer}_left", left.schema, lambda _: left)
         return replace(self, corpus=documents.without(kept.frame), layer=layer)
 
     def choose(self, chosen: ProfileFilter | None, part: str) -> Self:
@@ -299,7 +299,6 @@ class SparkEngine:
             f"{self.layer}_{name}".strip("_"),
             _to_spark(schema),
             build,
-            dict,
             summed={key: f"int({expression})" for key, expression in summed.items()},
         )
         return _tell(table.frame, {"emitted": 0, **table.counts, **(tally or {})})

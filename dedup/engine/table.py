@@ -2,24 +2,23 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeAlias, TypeVar
+from typing import Any, Protocol, TypeAlias
 
 from pyspark.sql import DataFrame
 from pyspark.sql import types as T
 
 from dedup.engine.exchange import Counters
 
-Counts = TypeVar("Counts")
 Seen: TypeAlias = Mapping[str, Any]
 """Counts made as a table was written: `rows`, sums of columns, and the counters of workers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class KeptTable(Generic[Counts]):
+class KeptTable:
     """A table that is written and can be read as often as needed."""
 
     frame: DataFrame
-    counts: Counts
+    counts: Seen
 
 
 class TableWriter(Protocol):
@@ -33,10 +32,9 @@ class TableWriter(Protocol):
         name: str,
         schema: T.StructType,
         build: Callable[[Counters], DataFrame],
-        measure: Callable[[Seen], Counts],
         *,
         summed: Mapping[str, str] | None = None,
-    ) -> KeptTable[Counts]:
+    ) -> KeptTable:
         """Make a table and read it again.
 
         Parameters
@@ -45,13 +43,6 @@ class TableWriter(Protocol):
             Name of the table, unique in a run.
         build
             Returns the rows; what its workers count goes to the counters.
-        measure
-            Makes the counts from what was seen.
         summed
             SQL expressions over the table whose sums are seen under these names.
         """
-
-
-def count_rows(seen: Seen) -> int:
-    """Return how many rows a table has that needs no other counts."""
-    return int(seen["rows"])

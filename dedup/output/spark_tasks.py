@@ -63,7 +63,7 @@ class SparkTasks:
         source = self.corpus.source
         if source.on_bad_record != "quarantine" or not source.listing.format.can_reject:
             return None
-        rejected = self.keep("rejected", self.corpus.rejected_schema, lambda _: self.corpus.list_rejected(), dict)
+        rejected = self.keep("rejected", self.corpus.rejected_schema, lambda _: self.corpus.list_rejected())
         return rejected.frame if rejected.counts["rows"] else None
 
     def write(self, edits: DataFrame, units: Sequence[Unit], work: WriteUnit) -> Mapping[int, FileCounts]:

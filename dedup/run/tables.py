@@ -4,7 +4,6 @@ import json
 import logging
 import re
 from collections.abc import Callable, Mapping
-from typing import TypeVar
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
@@ -13,15 +12,14 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from dedup.engine.exchange import Counters
-from dedup.engine.table import KeptTable, Seen
+from dedup.engine.table import KeptTable
 from dedup.run.workspace import Workspace
 
 LOG = logging.getLogger("dedup")
-Counts = TypeVar("Counts")
 
 
 class WorkspaceTables:
-    """Writes tables into a workspace, each under a name that begins as those of a part; see `engine.table.Keep`."""
+    """Writer of tables into a workspace, each under a name that begins as those of a part; see `TableWriter`."""
 
     def __init__(self, spark: SparkSession, workspace: Workspace, part: str = "") -> None:
         self._spark = spark
@@ -37,10 +35,9 @@ class WorkspaceTables:
         name: str,
         schema: T.StructType,
         build: Callable[[Counters], DataFrame],
-        measure: Callable[[Seen], Counts],
         *,
         summed: Mapping[str, str] | None = None,
-    ) -> KeptTable[Counts]:
+    ) -> KeptTable:
         """Make a table, unless an earlier try has finished it, and read it again."""
         name = self._part + name
         seen = self._workspace.finished(name)
@@ -61,7 +58,7 @@ class WorkspaceTables:
             found = {key: value or 0 for key, value in observation.get.items()} | counters.values()
             seen = json.loads(json.dumps(found))
             self._workspace.finish(name, seen)
-        return KeptTable(frame=self._read(name, schema), counts=measure(seen))
+        return KeptTable(frame=self._read(name, schema), counts=seen)
 
     def _read(self, name: str, schema: T.StructType | None = None) -> DataFrame:
         # Spark takes a path for a glob, whose own characters stand behind backslashes.
