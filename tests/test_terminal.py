@@ -76,6 +76,7 @@ def test_a_signal_that_ends_spark_says_nothing_of_what_the_run_has_ended_before(
         sys.modules, "pyspark", SimpleNamespace(SparkContext=SimpleNamespace(_active_spark_context=context))
     )
     monkeypatch.setattr(signal, "signal", handlers.__setitem__)
+    monkeypatch.setattr(signal, "getsignal", lambda _: signal.SIG_DFL)
     told = []
     monkeypatch.setattr(threading, "excepthook", told.append)
 
