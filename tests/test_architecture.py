@@ -41,13 +41,13 @@ PARTS = {
         "dedup.kernels.text",
         "dedup.kernels.hashing",
         "dedup.files.formats",
-        *("dedup.layers.LAYERS", "dedup.layers.NEAR", "dedup.layers.check_layers", "dedup.layers.load_table"),
+        *("dedup.layers.LAYERS", "dedup.layers.NEAR", "dedup.layers.load_table"),
         "dedup.errors",
     },
     "dedup/settings/rules.py": {"dedup.errors"},
     "dedup/settings/options.py": {
         *("dedup.errors", "dedup.settings.rules", "dedup.settings.banding", "dedup.settings.keeping"),
-        *("dedup.settings.alerts", "dedup.settings.profiles", "dedup.layers.NEAR", "dedup.layers.check_layers"),
+        *("dedup.settings.alerts", "dedup.settings.profiles", "dedup.layers.LAYERS", "dedup.layers.NEAR"),
         *("dedup.files.formats.FORMATS", "dedup.files.formats.list_creatable"),
     },
     # Both engines read and write files with it, where Spark and Numba need not be.
@@ -64,7 +64,7 @@ PARTS = {
     "dedup/engine/engine.py": {"numpy", "pyarrow", "dedup.kernels", "dedup.tables"},
     "dedup/engine/placement.py": set(),
     # Settings ask which layers there are, and which of them have tables.
-    "dedup/layers/__init__.py": {"dedup.settings.rules", "dedup.errors"},
+    "dedup/layers/__init__.py": {"dedup.settings.rules"},
     "dedup/layers": {
         *("ada_url", "numpy", "pyarrow", "dedup.engine.engine", "dedup.files", "dedup.engine.placement"),
         *(

@@ -8,7 +8,6 @@ import sys
 import tomllib
 from dataclasses import FrozenInstanceError, fields, is_dataclass, replace
 from pathlib import Path
-from typing import Literal, get_args, get_origin
 
 import pytest
 from hypothesis import given
@@ -19,8 +18,8 @@ from dedup.layers import LAYERS, load_table
 from dedup.settings import files as config_module
 from dedup.settings.alerts import Alerts
 from dedup.settings.files import GONE, load_config, to_dict, to_toml
-from dedup.settings.options import Buckets, Components, Config, Input, Lsh, Output, Shingles
-from dedup.settings.rules import Count, Limit, Records, Tables, Texts
+from dedup.settings.options import Buckets, Components, Config, Input, Keep, Lsh, Output, Shingles
+from dedup.settings.rules import Count, Limit, Records, Tables, Texts, list_choices
 
 ROOT = Path(__file__).resolve().parent.parent
 DEFAULTS = ROOT / "conf" / "dedup.toml"
@@ -38,6 +37,7 @@ SETTINGS = {
     for entry in fields(owner)
     if entry.type not in (Tables, *TABLES.values())
 }
+SOME_LAYERS = f"layers must be a list of some of {', '.join(LAYERS)}, each once"
 INT64_MAX = 2**63 - 1
 RANGES = {
     "threshold": (sys.float_info.min, 1),
@@ -168,16 +168,6 @@ def test_comment_above_a_table_is_the_docstring_of_its_class(name):
     assert ("Config", name) in read_docstrings()[0] or name in OF_LAYERS
 
 
-def list_choices(entry):
-    return (
-        entry.metadata["choices"]()
-        if "choices" in entry.metadata
-        else get_args(entry.type)
-        if get_origin(entry.type) is Literal
-        else ()
-    )
-
-
 @pytest.mark.parametrize("name", SETTINGS)
 def test_docstring_states_the_range_or_explains_every_choice(name):
     owner, entry = SETTINGS[name]
@@ -223,6 +213,14 @@ def test_file_wins_over_preset(tmp_path):
         ("input.text_column=a=b", Config(input=Input(text_column="a=b"))),
         ('input.text_column="2024"', Config(input=Input(text_column="2024"))),
         ("input.text_column=1\nmode = 2", Config(input=Input(text_column="1\nmode = 2"))),
+        ("input.text_column=2024", Config(input=Input(text_column="2024"))),
+        ("layers=exact", Config(layers=("exact",))),
+        ("layers=exact, near", Config(layers=("exact", "near"))),
+        ('layers="exact"', Config(layers=("exact",))),
+        ('layers=["exact", "near"]', Config(layers=("exact", "near"))),
+        ("keep.order=longest,smallest_id", Config(keep=Keep(order=("longest", "smallest_id")))),
+        ("keep.order=source:A,B", Config(keep=Keep(order=("source:A,B",)))),
+        ("keep.merge=", Config()),
         ("input.name_filter=*.{py,md}", Config(input=Input(name_filter="*.{py,md}"))),
         ("seed=1_000", Config(seed=1000)),
         ("components.engine=driver", Config(components=Components(engine="driver"))),
@@ -258,11 +256,12 @@ def test_preset_loads_and_changes_nothing_but_what_it_names(path):
     assert config != Config()
 
 
-@pytest.mark.parametrize("name", ["cod", "code.toml", "../dedup", ""])
-def test_unknown_preset_is_refused_with_the_existing_ones(name):
+@pytest.mark.parametrize(("name", "nearest"), [("cod", "code"), ("fine-web", "fineweb"), ("../dedup", ""), ("", "")])
+def test_unknown_preset_is_refused_with_the_existing_ones(name, nearest):
     existing = ", ".join(f'"{path.stem}"' for path in PRESETS)
+    hint = f"; did you mean {nearest}?" if nearest else ""
 
-    assert message_of(preset=name) == f'--preset: name must be one of {existing} (got "{name}")'
+    assert message_of(preset=name) == f'--preset: name must be one of {existing} (got "{name}"{hint})'
 
 
 def test_fault_in_a_preset_names_the_preset(tmp_path, monkeypatch):
@@ -463,11 +462,28 @@ def test_each_setting_that_is_gone_is_unknown_and_in_the_changelog():
         ("lsh.bands.x=2", 'lsh.bands must be an integer from 1 to 4096, or "auto" (got {"x": 2})'),
         ("lsh=2", "lsh must be a table (got 2)"),
         ("input.text_column=\udcff", 'input.text_column must be a Unicode string (got "\udcff")'),
+        ("mode=exat", 'mode must be one of "lsh", "exact" (got "exat"; did you mean exact?)'),
+        (
+            "layers=exact,nere",
+            f'{SOME_LAYERS} (got ["exact", "nere"]; did you mean near?)',
+        ),
+        ("layers=near,near", f'{SOME_LAYERS} (got ["near", "near"])'),
+        ("layers=[{}]", f"{SOME_LAYERS} (got [{{}}])"),
         ("threshold", 'override must be key=value (got "threshold")'),
     ],
 )
 def test_wrong_override_is_refused(override, message):
     assert message_of(overrides=[override]) == f"--set: {message}"
+
+
+def test_what_an_option_takes_is_a_value_as_it_stands():
+    given = {"--id-column": ("input.id_column", '"1"'), "--layers": ("layers", "exact,near")}
+    config = load_config(overrides=["layers=url", "input.id_column=x"], options=given)
+
+    assert (config.input.id_column, config.layers) == ('"1"', ("exact", "near"))
+    assert message_of(options={"--threshold": ("threshold", "80")}) == (
+        "--threshold: threshold must be a number above 0 and at most 1 (got 80)"
+    )
 
 
 def test_wrong_value_is_refused_even_when_a_later_source_replaces_it(tmp_path):
@@ -588,7 +604,8 @@ def strategy_of(owner):
     for entry in fields(owner):
         bounds = entry.metadata.get("range")
         if choices := list_choices(entry):
-            values[entry.name] = st.sampled_from(choices)
+            several = st.lists(st.sampled_from(choices), min_size=1, unique=True).map(tuple)
+            values[entry.name] = several if entry.type == Texts else st.sampled_from(choices)
         elif entry.type is str:
             values[entry.name] = st.text()
         elif entry.type is bool:
@@ -597,7 +614,7 @@ def strategy_of(owner):
             numbers = st.integers(bounds.low, bounds.high or INT64_MAX)
             values[entry.name] = numbers if entry.type is int else st.one_of(st.just("auto"), numbers)
         elif entry.type == Texts:
-            known = {"merge": MERGES, "layers": [*LAYERS], "sets": SETS}.get(entry.name, RULES)
+            known = {"merge": MERGES, "sets": SETS}.get(entry.name, RULES)
             least = 1 if entry.name == "layers" else 0
             values[entry.name] = st.lists(st.sampled_from(known), unique=True, min_size=least).map(tuple)
         elif entry.type in (Records, Tables):

@@ -214,12 +214,12 @@ def test_the_command_lists_its_verbs_and_refuses_others(capsys):
     with pytest.raises(SystemExit, match="0"):
         cli.main(["--help"])
     said = capsys.readouterr().out
-    assert re.findall(r"^    ([a-z]+) ", said, re.MULTILINE) == list(cli.VERBS)
+    assert re.findall(r"^    ([a-z]+) ", said.partition("VERB\n")[2], re.MULTILINE) == list(cli.VERBS)
     assert {path.stem for path in Path(cli.__file__).parent.glob("*.py")} == {"__init__", "common", *cli.VERBS}
 
     with pytest.raises(SystemExit, match="2"):
         cli.main(["remove"])
-    assert "invalid choice: 'remove'" in capsys.readouterr().err
+    assert "VERB: must be one of run, plan, " in capsys.readouterr().err
     with pytest.raises(SystemExit, match="2"):
         cli.main(["--input", "corpus"])
     assert "VERB must come first, as in dedup run --input ..." in capsys.readouterr().err

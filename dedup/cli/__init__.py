@@ -1,11 +1,10 @@
 """The command `dedup VERB`, which jobs/ and scripts/ call."""
 
-import argparse
 import sys
 from collections.abc import Sequence
 from importlib import import_module
 
-from dedup.cli.common import command
+from dedup.cli.common import Parser, command
 from dedup.version import __version__
 
 VERBS = {
@@ -29,8 +28,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         The verb and what follows it; by default those of the command line.
     """
     given = sys.argv[1:] if arguments is None else list(arguments)
-    cli = argparse.ArgumentParser(
+    cli = Parser(
         prog="dedup",
+        examples=["dedup run --input corpus.jsonl --output clean", "dedup explain clean --top 5"],
         description="Remove near-duplicate documents from text corpora, each removal verified exactly.",
         epilog="dedup VERB --help says what each takes.",
     )
@@ -41,5 +41,5 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if given and given[0].startswith("--") and given[0] not in {"--help", "--version"}:
         cli.error(f"VERB must come first, as in dedup run {given[0]} ... (got {given[0]})")
     # Only the verb is read here, and only its module is imported.
-    verb = cli.parse_args(given[:1]).verb
+    verb = cli.parse_args(given[:1] or ["--help"]).verb
     return int(import_module(f"dedup.cli.{verb}").main(given[1:]))

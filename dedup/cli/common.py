@@ -3,6 +3,7 @@
 import argparse
 import atexit
 import contextlib
+import difflib
 import gc
 import json
 import os
@@ -11,25 +12,43 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import wraps
-from typing import Any, ParamSpec
+from typing import Any, NamedTuple, NoReturn, ParamSpec, TypeVar
 
 from dedup.display import hide_secrets, printable
 from dedup.errors import DataError, DedupError, StorageError
-from dedup.settings.files import load_config
+from dedup.layers import LAYERS
+from dedup.settings.files import find_field, list_presets, list_settings, load_config
 from dedup.settings.options import Config
+from dedup.settings.rules import list_choices, suggest
 
 Given = ParamSpec("Given")
+Read = TypeVar("Read")
+
+
+class Option(NamedTuple):
+    """Short name of a setting on a command line, which takes its choices and its default from the setting."""
+
+    setting: str
+    metavar: str
+    help: str
+
+
 OPTIONS = {
-    "format": "input.format",
-    "table": "input.table",
-    "id_column": "input.id_column",
-    "text_column": "input.text_column",
-    "mode": "output.mode",
-    "output_files": "output.files",
-    "output_table": "output.table",
-    "engine": "engine",
+    "--table": Option("input.table", "NAME", "table of Spark's catalog, instead of --input"),
+    "--format": Option("input.format", "NAME", "format of the files, which auto guesses from their names"),
+    "--id-column": Option("input.id_column", "NAME", "integers or strings; by default the digest of the row"),
+    "--text-column": Option("input.text_column", "NAME", "texts that are compared"),
+    "--layers": Option("layers", "NAME[,NAME ...]", "kinds of duplicates, one after another: {layers}"),
+    "--threshold": Option("threshold", "J", "least Jaccard similarity of two near duplicates"),
+    "--shingle-size": Option("shingles.shingle_size", "N", "consecutive tokens compared as one"),
+    "--engine": Option("engine", "NAME", "where the search is made"),
+    "--mode": Option("output.mode", "NAME", "what is written"),
+    "--output-files": Option("output.files", "N", "files of the result; by default as many as the input has"),
+    "--output-table": Option("output.table", "NAME", "table of Spark's catalog for the rows, instead of files"),
 }
-"""Command-line options that stand for one setting each."""
+"""Options that stand for one setting each, which all commands share: nothing else is written for a further one."""
+READING = ("--format", "--id-column", "--text-column")
+SEARCH = ("--layers", "--threshold", "--shingle-size")
 
 # As it ends, Python looks through half a million objects for cycles, which takes it a third of a second.
 atexit.register(gc.freeze)
@@ -82,10 +101,91 @@ def mute(number: int = 1) -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), number)
 
 
+class Parser(argparse.ArgumentParser):
+    """Parser of a command line whose errors are one line, with the nearest word that there is."""
+
+    def __init__(self, *, examples: Sequence[str] = (), **named: Any) -> None:  # noqa: ANN401 - argparse's
+        super().__init__(**named)
+        if examples:
+            self.formatter_class = argparse.RawDescriptionHelpFormatter
+            self.description = "\n".join([*(f"    {each}" for each in examples), "", f"{self.description}"])
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:  # noqa: ANN401 - argparse's
+        """Parse the words, and refuse an option that there is not before one that is missing."""
+        words = sys.argv[1:] if args is None else [*args]
+        options = words[: words.index("--")] if "--" in words else words
+        for word in options if self._subparsers is None else ():
+            name = word.partition("=")[0]
+            if word.startswith("--") and not any(each.startswith(name) for each in self._option_string_actions):
+                self.error(f"unknown option {name}{self._suggest(name)}")
+        found, left = super().parse_known_args(words, namespace)
+        if left:
+            hint = f"; did you mean --input {left[0]}?" if "--input" in self._option_string_actions else ""
+            self.error(f"no option takes {left[0]!r}{hint}")
+        return found, left
+
+    def _suggest(self, name: str) -> str:
+        """Return the option nearest to a name, or the setting, where settings are taken."""
+        settings = (
+            {}
+            if "--set" not in self._option_string_actions
+            else {f"--{key.rpartition('.')[2].replace('_', '-')}": f"--set {key}=VALUE" for key in list_settings()}
+        )
+        settings |= {name: name for name in self._option_string_actions}
+        nearest = difflib.get_close_matches(name.replace("_", "-"), settings, n=1)
+        return f"; did you mean {settings[nearest[0]]}?" if nearest else ""
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:  # noqa: ANN401 - argparse's
+        if action.choices is not None and value not in action.choices:
+            rule = f"must be one of {', '.join(action.choices)}"
+            raise argparse.ArgumentError(action, f"{rule} (got {value!r}{suggest(value, action.choices)})")
+
+    def error(self, message: str) -> NoReturn:
+        """Print one line, and exit 2."""
+        print_error(printable(f"{message} ({self.prog} --help tells more)"))
+        sys.exit(2)
+
+
+def typed(rule: str, read: Callable[[str], Read]) -> Callable[[str], Read]:
+    """Return a reader of an option's text that says the rule of a text that `read` refuses by a ValueError."""
+
+    def read_text(text: str) -> Read:
+        try:
+            return read(text)
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"must be {rule} (got {text!r})") from None
+
+    return read_text
+
+
+def whole(least: int) -> Callable[[str], int]:
+    """Return the reader of a whole number of at least this, also written as 1e9."""
+
+    def read(text: str) -> int:
+        number = float(text)
+        if not number.is_integer() or number < least:
+            raise ValueError
+        return int(number)
+
+    return typed(f"a whole number of at least {least}", read)
+
+
+def add_options(cli: argparse._ActionsContainer, *names: str) -> None:
+    """Let a command take some of OPTIONS; what follows one is read and checked as a setting."""
+    for name in names:
+        option = OPTIONS[name]
+        entry = find_field(option.setting)
+        assert entry is not None
+        choices = f": {', '.join(choices)}" if (choices := list_choices(entry)) else ""
+        default = ",".join(entry.default) if isinstance(entry.default, tuple) else entry.default
+        told = option.help.format(layers=", ".join(LAYERS)) + choices + (f"; default: {default}" if default else "")
+        cli.add_argument(name, metavar=option.metavar, help=told)
+
+
 def add_settings(cli: argparse._ActionsContainer) -> None:
     """Let a command take settings."""
     cli.add_argument("--config", metavar="FILE", default=None, help="settings, as in conf/dedup.toml")
-    cli.add_argument("--preset", metavar="NAME", default=None, help="settings from dedup/settings/presets")
+    cli.add_argument("--preset", metavar="NAME", default=None, help=f"named settings: {', '.join(list_presets())}")
     cli.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="one setting; repeatable")
 
 
@@ -97,9 +197,9 @@ def read_settings(options: argparse.Namespace, overrides: Sequence[str] = ()) ->
     DedupError
         When one is refused.
     """
-    given = {key: getattr(options, name, None) for name, key in OPTIONS.items()}
-    chosen = {key: value for key, value in given.items() if value is not None}
-    return load_config(options.config, options.preset, [*options.set, *overrides], chosen)
+    given = {name: getattr(options, name.removeprefix("--").replace("-", "_"), None) for name in OPTIONS}
+    named = {name: (OPTIONS[name].setting, text) for name, text in given.items() if text is not None}
+    return load_config(options.config, options.preset, [*options.set, *overrides], options=named)
 
 
 def read_lines(option: str, path: str) -> Iterator[str]:

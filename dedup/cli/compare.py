@@ -9,14 +9,13 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dedup.cli.common import add_settings, command, print_table, read_settings
+from dedup.cli.common import READING, Parser, add_options, add_settings, command, print_table, read_settings
 from dedup.display import hide_secrets, log_to_stderr, printable
-from dedup.files.formats import FORMATS
 
 
 def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     """Parse the command line."""
-    cli = argparse.ArgumentParser(prog="dedup compare", description=__doc__, epilog="More: docs/growing.md")
+    cli = Parser(prog="dedup compare", description=__doc__, epilog="More: docs/growing.md")
     cli.add_argument(
         "--against",
         action="append",
@@ -27,9 +26,7 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     cli.add_argument(
         "--output", metavar="DIR", help="write matrix.json, matrix.html and duplicates there; it must not exist yet"
     )
-    cli.add_argument("--format", choices=[*FORMATS], help="default: guessed from the names")
-    cli.add_argument("--id-column", metavar="NAME", help="integers or strings; default: the digest of the row")
-    cli.add_argument("--text-column", metavar="NAME", help='default: "text"')
+    add_options(cli, *READING, "--threshold", "--shingle-size")
     add_settings(cli)
     cli.add_argument("--json", action="store_true", help="a JSON object for every two snapshots")
     return cli.parse_args(arguments)

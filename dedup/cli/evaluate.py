@@ -4,41 +4,28 @@ import argparse
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from dedup.cli.common import add_settings, command, read_settings
+from dedup.cli.common import READING, SEARCH, Parser, add_options, add_settings, command, read_settings, whole
 from dedup.display import hide_secrets, log_to_stderr
 from dedup.extras import check_extra
-from dedup.files.formats import FORMATS
 from dedup.version import __version__
 
 if TYPE_CHECKING:
     from dedup.evaluate.evaluation import EvaluationQuestion
 
 
-def count(text: str) -> int:
-    """Read a number of documents or copies."""
-    number = int(text)
-    if number < 1:
-        raise ValueError
-    return number
-
-
 def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     """Parse the command line."""
-    cli = argparse.ArgumentParser(prog="dedup evaluate", description=__doc__, epilog="More: docs/evaluating.md")
-    cli.add_argument("--input", required=True, action="append", metavar="PATH", help="file, folder or glob; repeatable")
+    cli = Parser(prog="dedup evaluate", description=__doc__, epilog="More: docs/evaluating.md")
+    cli.add_argument(
+        "--input", required=True, action="extend", nargs="+", metavar="PATH", help="files, folders or globs"
+    )
     truth = cli.add_mutually_exclusive_group(required=True)
     truth.add_argument("--exact", action="store_true", help="hold the result against an exact search")
-    truth.add_argument("--planted", type=count, default=0, metavar="N", help="against N edited copies made here")
+    truth.add_argument("--planted", type=whole(1), default=0, metavar="N", help="against N edited copies made here")
     truth.add_argument("--pairs", default="", metavar="FILE", help="against pairs: left_id, right_id[, duplicate]")
-    cli.add_argument("--sample", type=count, default=10_000, metavar="N", help="documents to draw; default: 10,000")
+    cli.add_argument("--sample", type=whole(1), default=10_000, metavar="N", help="documents to draw; default: 10,000")
     cli.add_argument("--output", default="", metavar="DIR", help="folder to write evaluation.json to")
-    cli.add_argument(
-        "--format",
-        choices=[*FORMATS],
-        help="default: guessed from the file names",
-    )
-    cli.add_argument("--id-column", metavar="NAME", help="integers or strings; default: the digest of the row")
-    cli.add_argument("--text-column", metavar="NAME", help='default: "text"')
+    add_options(cli, *READING, *SEARCH, "--engine")
     add_settings(cli)
     cli.add_argument(
         "--against", action="append", default=[], metavar="KEY=VALUE", help="compare with this setting too"

@@ -6,12 +6,12 @@ import shutil
 import sys
 from collections.abc import Sequence
 
-from dedup.cli.common import command
+from dedup.cli.common import Parser, command, whole
 
 
 def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     """Parse the command line."""
-    cli = argparse.ArgumentParser(
+    cli = Parser(
         prog="dedup explain",
         description=__doc__,
         epilog="Reads OUT without Spark: a local folder, or a URL that pyarrow reads (s3:// or s3a://, gs://, abfs://, "
@@ -21,15 +21,13 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     cli.add_argument("output", metavar="OUT", help="output of a finished run")
     what = cli.add_mutually_exclusive_group(required=True)
     what.add_argument("--id", metavar="X", help="the document to explain")
-    what.add_argument("--top", type=int, metavar="N", help="the N largest components and most doubtful removals")
+    what.add_argument("--top", type=whole(1), metavar="N", help="the N largest components and most doubtful removals")
     cli.add_argument("--with", dest="other", metavar="Y", help="with --id: what it has to do with this document")
     cli.add_argument("--json", action="store_true", help="all of it as JSON")
     cli.add_argument("--full", action="store_true", help="texts whole, not only where they differ")
     options = cli.parse_args(arguments)
     if options.other is not None and options.id is None:
         cli.error("argument --with: needs --id")
-    if options.top is not None and options.top < 1:
-        cli.error(f"argument --top: must be at least 1 (got {options.top})")
     return options
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from dedup.cli.common import command, read_entry, read_lines
+from dedup.cli.common import Parser, command, read_entry, read_lines, typed
 from dedup.display import printable
 
 if TYPE_CHECKING:
@@ -26,14 +26,18 @@ def share(text: str) -> float:
 
 def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     """Parse the command line."""
-    cli = argparse.ArgumentParser(
+    cli = Parser(
         prog="dedup lookup",
         description=__doc__,
         epilog='A line of the input is a text, or a JSON object with "text" and perhaps "id". More: docs/growing.md',
     )
     cli.add_argument("store", metavar="S", help="store, as made by dedup run --store")
     cli.add_argument("--input", required=True, metavar="FILE", help="a document a line; - for standard input")
-    cli.add_argument("--threshold", type=share, help="least exact Jaccard; default: that of the store")
+    cli.add_argument(
+        "--threshold",
+        type=typed("a number above 0 and at most 1", share),
+        help="least exact Jaccard; default: that of the store",
+    )
     cli.add_argument("--key-file", default="", metavar="FILE", help="key of the store's hashes, if it has one")
     cli.add_argument("--json", action="store_true", help="a JSON object a line")
     return cli.parse_args(arguments)

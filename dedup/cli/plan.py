@@ -4,57 +4,50 @@ import argparse
 import json
 from collections.abc import Sequence
 
-from dedup.cli.common import add_settings, command, read_settings
+from dedup.cli.common import Parser, add_options, add_settings, command, read_settings, typed, whole
 from dedup.plan.answer import answer
 from dedup.plan.question import PlanQuestion
 from dedup.plan.show import to_text
 from dedup.version import __version__
 
-OWN = {"config", "preset", "set", "text_column", "json"}
-"""Options of the command that are not fields of the question."""
-
-
-def whole(text: str) -> int:
-    """Read a whole number, also one like 1e9."""
-    number = float(text)
-    if not number.is_integer():
-        raise ValueError
-    return int(number)
+SETTINGS = ("config", "preset", "set", "text_column", "layers", "shingle_size")
+"""Options of the command that are settings, as for the job; all others are fields of the question, but for --json."""
 
 
 def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     """Parse the command line; options left out keep the defaults of the question."""
-    cli = argparse.ArgumentParser(
+    cli = Parser(
         prog="dedup plan",
         description=__doc__,
         epilog="Worked examples: docs/choosing.md",
         argument_default=argparse.SUPPRESS,
     )
+    number = typed("a number", float)
     wishes = cli.add_argument_group("what is wished for")
     share = "SHARE@SIMILARITY"
     wishes.add_argument("--recall", action="append", metavar=share, help="at least, as in 0.99@0.8; repeatable")
     wishes.add_argument("--candidates", action="append", metavar=share, help="at most, as in 0.001@0.3; repeatable")
-    wishes.add_argument("--threshold", type=float, metavar="J", help="default: the least similarity of a --recall")
-    wishes.add_argument("--max-signature-bytes", type=whole, metavar="N", help="stored for a document")
-    wishes.add_argument("--max-candidates-per-doc", type=float, metavar="X", help="pairs to look at for a document")
+    wishes.add_argument("--threshold", type=number, metavar="J", help="default: the least similarity of a --recall")
+    wishes.add_argument("--max-signature-bytes", type=whole(1), metavar="N", help="stored for a document")
+    wishes.add_argument("--max-candidates-per-doc", type=number, metavar="X", help="pairs to look at for a document")
     wishes.add_argument("--check", metavar="BANDSxROWS", help="say whether these meet the wishes")
     corpus = cli.add_argument_group("the corpus")
     corpus.add_argument("--sample", metavar="PATH", help="local parquet, jsonl or csv to measure similarities in")
-    corpus.add_argument("--text-column", metavar="NAME", help='of the sample; default: "text"')
-    corpus.add_argument("--sample-documents", type=whole, metavar="N", help="most to search; default: 40000")
-    corpus.add_argument("--sample-of", type=whole, metavar="N", help="documents that the sample was drawn from")
-    corpus.add_argument("--documents", type=whole, metavar="N", help="plan the capacity for so many, as in 1e9")
-    corpus.add_argument("--mean-tokens", type=float, metavar="N", help="of a document, without a sample; default: 200")
-    corpus.add_argument("--mean-bytes", type=float, metavar="N", help="of a text; default: 7 a token")
-    corpus.add_argument("--id-bytes", type=float, metavar="N", help="8 of integers (default), 4 + length of strings")
-    corpus.add_argument("--duplication", type=float, metavar="SHARE", help="of documents removed; default: 0.1")
+    corpus.add_argument("--sample-documents", type=whole(1), metavar="N", help="most to search; default: 40000")
+    corpus.add_argument("--sample-of", type=whole(1), metavar="N", help="documents that the sample was drawn from")
+    corpus.add_argument("--documents", type=whole(1), metavar="N", help="plan the capacity for so many, as in 1e9")
+    corpus.add_argument("--mean-tokens", type=number, metavar="N", help="of a document, without a sample; default: 200")
+    corpus.add_argument("--mean-bytes", type=number, metavar="N", help="of a text; default: 7 a token")
+    corpus.add_argument("--id-bytes", type=number, metavar="N", help="8 of integers (default), 4 + length of strings")
+    corpus.add_argument("--duplication", type=number, metavar="SHARE", help="of documents removed; default: 0.1")
     cluster = cli.add_argument_group("the cluster")
-    cluster.add_argument("--executors", type=whole, metavar="N", help="default: 10")
-    cluster.add_argument("--cores", type=whole, metavar="N", help="of each; default: 4")
-    cluster.add_argument("--efficiency", type=float, metavar="SHARE", help="of core time that is work; default: 0.4")
-    cluster.add_argument("--price-per-core-hour", type=float, metavar="X", help="in any currency")
+    cluster.add_argument("--executors", type=whole(1), metavar="N", help="default: 10")
+    cluster.add_argument("--cores", type=whole(1), metavar="N", help="of each; default: 4")
+    cluster.add_argument("--efficiency", type=number, metavar="SHARE", help="of core time that is work; default: 0.4")
+    cluster.add_argument("--price-per-core-hour", type=number, metavar="X", help="in any currency")
     cluster.add_argument("--calibrate", action="store_true", help="measure a core of this machine, some seconds")
     settings = cli.add_argument_group("settings, as for the job")
+    add_options(settings, "--text-column", "--layers", "--shingle-size")
     add_settings(settings)
     cli.add_argument("--json", action="store_true", default=False, help="print everything as JSON")
     cli.add_argument("--version", action="version", version=f"dedup {__version__}")
@@ -64,9 +57,9 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
 @command
 def main(arguments: Sequence[str]) -> int:
     """Answer; return 0, 2 after a user's mistake, 1 after a fault."""
-    options = parse_arguments(arguments)
-    config = read_settings(options)
-    asked = {name: value for name, value in vars(options).items() if name not in OWN}
-    found = answer(PlanQuestion(config=config, **asked))
-    print(json.dumps(found, indent=1) if options.json else to_text(found))
+    asked = vars(parse_arguments(arguments))
+    as_json = asked.pop("json")
+    settings = {name: asked.pop(name) for name in SETTINGS if name in asked}
+    found = answer(PlanQuestion(config=read_settings(argparse.Namespace(**settings)), **asked))
+    print(json.dumps(found, indent=1) if as_json else to_text(found))
     return 0

@@ -10,39 +10,56 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from dedup.cli.common import add_settings, command, mute, print_error, read_settings, tell_error
+from dedup.cli.common import (
+    READING,
+    SEARCH,
+    Parser,
+    add_options,
+    add_settings,
+    command,
+    mute,
+    print_error,
+    read_settings,
+    tell_error,
+)
 from dedup.display import hide_secrets, log_to_stderr
 from dedup.errors import AlertError, ConfigError, DedupError, FinishedError
-from dedup.files.formats import FORMATS
 from dedup.version import __version__
 
 
 def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     """Parse the command line."""
-    cli = argparse.ArgumentParser(
-        prog="dedup run", description=__doc__, epilog="All settings, their meanings and defaults: conf/dedup.toml"
+    cli = Parser(
+        prog="dedup run",
+        usage="%(prog)s [-h] --input PATH [PATH ...] --output DIR [OPTION ...]",
+        examples=[
+            "dedup run --input corpus/*.jsonl --output clean",
+            "dedup run --input pages.parquet --id-column id --layers exact,near --threshold 0.7 --output clean",
+        ],
+        description=__doc__,
+        epilog="All settings, their meanings and defaults: conf/dedup.toml. Presets: docs/choosing.md",
     )
-    source = cli.add_mutually_exclusive_group(required=True)
-    source.add_argument("--input", action="append", metavar="PATH", help="file, folder or glob; repeatable")
-    source.add_argument("--table", metavar="NAME", help="table of Spark's catalog")
-    cli.add_argument("--output", required=True, metavar="DIR", help="folder that must not exist yet")
-    cli.add_argument(
-        "--format",
-        choices=[*FORMATS, "delta"],
-        help="default: guessed from the file names",
+    reading = cli.add_argument_group("documents")
+    source = reading.add_mutually_exclusive_group(required=True)
+    source.add_argument(
+        "--input", action="extend", nargs="+", metavar="PATH", help="files, folders or globs, local or of a store"
     )
-    cli.add_argument("--id-column", metavar="NAME", help="integers or strings; default: the digest of the row")
-    cli.add_argument("--text-column", metavar="NAME", help='default: "text"')
-    add_settings(cli)
-    cli.add_argument("--mode", choices=["filter", "annotate", "ids"], help='what to write; default: "filter"')
-    cli.add_argument("--engine", choices=["auto", "spark", "memory"], help='default: "auto"')
-    cli.add_argument("--output-files", type=int, metavar="N", help="files of the result; default: those of the input")
-    cli.add_argument("--output-table", metavar="NAME", help="table of Spark's catalog for the rows, instead of files")
-    cli.add_argument("--overwrite", action="store_true", help="replace an existing output once the new one is whole")
-    cli.add_argument("--baseline", metavar="DIR", help="output of an earlier run, for the report to compare with")
-    cli.add_argument("--store", metavar="DIR", help="add the documents to a store of earlier ones (docs/growing.md)")
-    cli.add_argument("--batch", default="", metavar="NAME", help="with --store: what the documents are called there")
-    cli.add_argument(
+    add_options(source, "--table")
+    add_options(reading, *READING)
+    search = cli.add_argument_group("search")
+    add_options(search, *SEARCH, "--engine")
+    add_settings(search)
+    writing = cli.add_argument_group("output")
+    writing.add_argument("--output", required=True, metavar="DIR", help="folder that must not exist yet")
+    add_options(writing, "--mode", "--output-files", "--output-table")
+    writing.add_argument(
+        "--overwrite", action="store_true", help="replace an existing output once the new one is whole"
+    )
+    writing.add_argument("--baseline", metavar="DIR", help="output of an earlier run, for the report to compare with")
+    store = cli.add_argument_group("a corpus that grows (docs/growing.md)")
+    store.add_argument("--store", metavar="DIR", help="add the documents to a store of earlier ones")
+    store.add_argument("--batch", default="", metavar="NAME", help="with --store: what the documents are called there")
+    store.add_argument(
         "--reelect", action="store_true", help="with --store: let documents kept before go for better ones"
     )
     cli.add_argument("--log-level", choices=["debug", "info", "warning", "error"], help="default: info on a terminal")

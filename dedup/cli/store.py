@@ -6,17 +6,22 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from dedup.cli.common import add_settings, command, cut_end, print_table, read_entry, read_lines, read_settings
+from dedup.cli.common import (
+    READING,
+    Parser,
+    add_options,
+    add_settings,
+    command,
+    cut_end,
+    print_table,
+    read_entry,
+    read_lines,
+    read_settings,
+    typed,
+    whole,
+)
 from dedup.display import log_to_stderr
 from dedup.errors import DataError
-
-
-def hours(text: str) -> int:
-    """Read a number of hours."""
-    number = int(text)
-    if number < 0:
-        raise ValueError
-    return number
 
 
 def pair(text: str) -> tuple[str, str]:
@@ -29,7 +34,7 @@ def pair(text: str) -> tuple[str, str]:
 
 def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     """Parse the command line."""
-    cli = argparse.ArgumentParser(prog="dedup store", description=__doc__, epilog="More: docs/growing.md")
+    cli = Parser(prog="dedup store", description=__doc__, epilog="More: docs/growing.md")
     verbs = cli.add_subparsers(dest="verb", metavar="VERB", required=True)
 
     def add(verb: str, purpose: str) -> argparse.ArgumentParser:
@@ -41,11 +46,14 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     add("history", "what was done to it, oldest first")
     check = add("check", "read it to the end, and hold its tables against each other")
     check.add_argument("--mend", action="store_true", help="take away what belongs to nothing")
-    check.add_argument("--hours", type=hours, default=24, help="age of what a crash may have left; default: 24")
+    check.add_argument("--hours", type=whole(0), default=24, help="age of what a crash may have left; default: 24")
     add("compact", "write many small files as few large ones")
     vacuum = add("vacuum", "delete files that are no longer part of it")
     vacuum.add_argument(
-        "--hours", type=hours, default=168, help="age from which on; more than any writer takes; default: 168, a week"
+        "--hours",
+        type=whole(0),
+        default=168,
+        help="age from which on; more than any writer takes; default: 168, a week",
     )
     delete = add("delete", "take documents out of all tables; vacuum makes it final")
     delete.add_argument(
@@ -56,15 +64,14 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     migrate.add_argument("--to", required=True, metavar="NEW", help="the other store; what it has already stays")
     migrate.add_argument(
         "--input",
-        action="append",
+        action="extend",
+        nargs="+",
         default=[],
-        type=pair,
+        type=typed("BATCH=PATH", pair),
         metavar="BATCH=PATH",
         help="files of a batch, where texts must be read again; repeatable",
     )
-    migrate.add_argument("--format", metavar="NAME", help="as for dedup run")
-    migrate.add_argument("--id-column", metavar="NAME", help="as for dedup run")
-    migrate.add_argument("--text-column", metavar="NAME", help="as for dedup run")
+    add_options(migrate, *READING, "--threshold", "--shingle-size")
     add_settings(migrate)
     return cli.parse_args(arguments)
 

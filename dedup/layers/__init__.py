@@ -1,10 +1,8 @@
 """Layers: a class of `dedup.layers.layer.Layer` in a module of its own and a line here are all that a new one takes."""
 
-from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
-from dedup.errors import ConfigError
 from dedup.settings.rules import Table
 
 NEAR = "near"
@@ -31,16 +29,3 @@ def load_table(name: str) -> type[Table] | None:
     """Return the settings of a layer; None of one without any of its own, and of a name that no layer has."""
     found: type[Table] | None = load_layer(name).table if name in LAYERS else None
     return found
-
-
-def check_layers(names: Sequence[str], where: str) -> None:
-    """Refuse unknown layers, repeated ones and an empty list.
-
-    Raises
-    ------
-    ConfigError
-    """
-    unknown = [name for name in names if name not in LAYERS]
-    if not names or unknown or len({*names}) < len(names):
-        rule = f"layers must name some of {', '.join(LAYERS)}, each once"
-        raise ConfigError(f"{where}: {rule} (got {', '.join(map(repr, names)) or 'none'})")

@@ -1,5 +1,6 @@
 """Settings read from TOML files and the command line, and written back."""
 
+import contextlib
 import difflib
 import re
 import tomllib
@@ -13,7 +14,7 @@ from typing import Any
 from dedup.errors import ConfigError
 from dedup.layers import LAYERS, load_table
 from dedup.settings.options import Config, Lsh, check_signature_size
-from dedup.settings.rules import Table, check, literal
+from dedup.settings.rules import Table, Texts, check, literal, suggest
 
 DEEPEST = 8
 """Most dots in a key that is looked up; no setting has as many."""
@@ -46,8 +47,9 @@ def load_config(
     preset: str | None = None,
     overrides: Sequence[str] = (),
     settings: Mapping[str, object] = MappingProxyType({}),
+    options: Mapping[str, tuple[str, str]] = MappingProxyType({}),
 ) -> Config:
-    """Read the settings: the defaults, changed by the preset, then by the file, the overrides and the settings.
+    """Read the settings: the defaults, changed by the preset, the file, the overrides, the settings, the options.
 
     >>> load_config(preset="code", settings={"lsh.bands": 30}).lsh.bands
     30
@@ -59,9 +61,12 @@ def load_config(
     preset
         Name of a file in `dedup/settings/presets`, without its suffix.
     overrides
-        Settings as `key=value` with a dotted key, later ones winning; a value that is not TOML is taken as a string.
+        Settings as `key=value` with a dotted key, later ones winning; a value that is not TOML is taken as a string, or
+        as strings with commas between where a list is asked for. An entry with a colon is whole.
     settings
         Values by dotted key, or by table and key.
+    options
+        Settings by the option of a command that stands for one: its dotted key, and the value as in an override.
 
     Returns
     -------
@@ -80,6 +85,7 @@ def load_config(
         layers.append((path, _parse(path, _read(path))))
     layers += [("--set", _parse_override(override)) for override in overrides]
     layers += [("settings", _nest(key, value)) for key, value in settings.items()]
+    layers += [(option, _nest(key, _parse_value(key, text))) for option, (key, text) in options.items()]
 
     merged: dict[str, Any] = {}
     size_where = ""
@@ -104,9 +110,9 @@ def name_setting(keyword: str) -> str:
     ('lsh.bands', 'shingles.shingle_size', 'mode', 'seed')
     """
     key = keyword.replace("__", ".")
-    if _find_field(key):
+    if find_field(key):
         return key
-    same_last = [known for known in _list_settings() if known.rpartition(".")[2] == key]
+    same_last = [known for known in list_settings() if known.rpartition(".")[2] == key]
     return same_last[0] if len(same_last) == 1 else key
 
 
@@ -174,7 +180,7 @@ def _find_table(name: str) -> type[Table] | None:
     return _TABLES.get(name) or load_table(name)
 
 
-def _find_field(key: str) -> Field[Any] | None:
+def find_field(key: str) -> Field[Any] | None:
     """Return the field of a dotted key; None of a key that is no setting."""
     table, _, name = key.rpartition(".")
     if not table:
@@ -183,7 +189,7 @@ def _find_field(key: str) -> Field[Any] | None:
     return next((entry for entry in fields(kind) if entry.name == name), None) if kind else None
 
 
-def _list_settings() -> list[str]:
+def list_settings() -> list[str]:
     """Return the dotted keys of all settings, those of no table first."""
     tables = {**_TABLES, **_load_tables()}
     return [*_OF_NO_TABLE, *(f"{name}.{entry.name}" for name, kind in tables.items() for entry in fields(kind))]
@@ -217,12 +223,18 @@ def _read(path: str) -> str:
 
 def _read_preset(name: str) -> str:
     """Read a preset by name, never by path."""
+    presets = list_presets()
+    if name not in presets:
+        rule = f"must be one of {', '.join(map(literal, presets))}"
+        raise ConfigError(f"--preset: name {rule} (got {literal(name)}{suggest(name, presets)})")
+    return presets[name]
+
+
+def list_presets() -> dict[str, str]:
+    """Return the texts of the presets by name, in order."""
     # The package may lie in a zip, as on a cluster.
     found = sorted((file for file in _PRESETS.iterdir() if file.name.endswith(".toml")), key=lambda file: file.name)
-    presets = {file.name.removesuffix(".toml"): file for file in found}
-    if name not in presets:
-        raise ConfigError(f"--preset: name must be one of {', '.join(map(literal, presets))} (got {literal(name)})")
-    return presets[name].read_text("utf-8")
+    return {file.name.removesuffix(".toml"): file.read_text("utf-8") for file in found}
 
 
 def _parse(where: str, text: str) -> dict[str, Any]:
@@ -242,12 +254,29 @@ def _parse_override(override: str) -> dict[str, Any]:
     key, equals, text = override.partition("=")
     if not equals:
         raise ConfigError(f"--set: override must be key=value (got {literal(override)})")
-    try:
-        parsed = tomllib.loads(f"value = {text}")
-    except (ValueError, RecursionError):
-        parsed = {}
-    # A line break can smuggle in further keys: such a text is no single value either.
-    return _nest(key.strip(), parsed["value"] if parsed.keys() == {"value"} else text.strip())
+    return _nest(key.strip(), _parse_value(key.strip(), text, quoted=True))
+
+
+def _parse_value(key: str, text: str, *, quoted: bool = False) -> Any:  # noqa: ANN401 - what TOML has
+    """Return the value of a setting that a word of a command line stands for.
+
+    Parameters
+    ----------
+    quoted
+        Whether a string may be TOML's, in quotes, as in `--set`.
+    """
+    entry = find_field(key)
+    kind = None if entry is None else entry.type
+    value: Any = text.strip() if quoted else text
+    if quoted or kind is not str:
+        with contextlib.suppress(ValueError, RecursionError):
+            parsed = tomllib.loads(f"value = {text}")
+            # A line break can smuggle in further keys: such a text is no single value. A column may be called 1.
+            if parsed.keys() == {"value"} and (kind is not str or isinstance(parsed["value"], str)):
+                value = parsed["value"]
+    if kind == Texts and isinstance(value, str):
+        return [value] if ":" in value else [part.strip() for part in value.split(",") if part.strip()]
+    return value
 
 
 def _nest(key: str, value: object) -> dict[str, Any]:
@@ -264,7 +293,7 @@ def _flatten(where: str, table: Mapping[str, object], prefix: str = "") -> dict[
     settings: dict[str, Any] = {}
     for part, value in table.items():
         name = prefix + (part if re.fullmatch(r"[\w-]+", part) else literal(part))
-        if entry := _find_field(name):
+        if entry := find_field(name):
             check(where, name, value, entry)
             settings[name] = value
         elif isinstance(value, dict) and (value or _find_table(name)) and name.count(".") < DEEPEST:
@@ -281,6 +310,6 @@ def _flatten(where: str, table: Mapping[str, object], prefix: str = "") -> dict[
 def _find_nearest(name: str) -> str:
     """Return the known key most like an unknown one; the right key in the wrong table comes first."""
     last = name.rpartition(".")[2]
-    known = _list_settings()
+    known = list_settings()
     same_last = [each for each in known if each.rpartition(".")[2] == last]
     return difflib.get_close_matches(name, same_last or known, n=1, cutoff=0.0)[0]

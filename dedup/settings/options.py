@@ -9,7 +9,7 @@ from typing import Any, Literal, Self, TypeVar
 
 from dedup.errors import ConfigError
 from dedup.files.formats import FORMATS, list_creatable
-from dedup.layers import NEAR, check_layers
+from dedup.layers import LAYERS, NEAR
 from dedup.settings.alerts import Alerts
 from dedup.settings.banding import MAX_SIGNATURE_SIZE, SIGMAS, Banding, choose
 from dedup.settings.keeping import parse_merge, parse_order
@@ -259,7 +259,7 @@ class Config(Table):
     """Search: "lsh" finds pairs by MinHash, for corpora of any size; "exact" finds every pair at or above the
     threshold, for small corpora and as ground truth. Either way every pair is verified exactly."""
 
-    layers: Texts = (NEAR,)
+    layers: Texts = field(default=(NEAR,), metadata={"choices": lambda: [*LAYERS]})
     """Layers that search one after another, each what the ones before have left, a list of Unicode strings: "url" for
     documents of one address, "exact" for equal texts, "lines" for lines of many documents, "near" for near duplicates,
     "containment" for documents that others include, "contamination" for texts that models are tested by, "passages" for
@@ -320,9 +320,8 @@ class Config(Table):
     """Table [alerts]."""
 
     def __post_init__(self) -> None:
-        """Check the fields, then the names of the layers, then the profiles."""
+        """Check the fields, then the profiles."""
         Table.__post_init__(self)
-        check_layers(self.layers, type(self).__name__)
         changed = sorted((each for each in self.tables if each != type(each)()), key=lambda each: type(each).__name__)
         object.__setattr__(self, "tables", tuple(changed))
         profiles = tuple(each if isinstance(each, Profile) else Profile.of(each) for each in self.profile)

@@ -1,9 +1,10 @@
 """Rules of a settings table's fields: annotation and `range`, checked when the table is made."""
 
+import difflib
 import json
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import Field, dataclass, fields, is_dataclass
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args, get_origin
 
@@ -71,8 +72,12 @@ Tables: TypeAlias = tuple[Table, ...]
 def check(where: str, name: str, value: object, entry: Field[Any]) -> None:
     """Refuse a value that breaks the rule of its field's annotation and `range`."""
     kind = entry.type
-    if choices := _list_choices(value, entry):
-        rule, holds = f"one of {', '.join(map(literal, choices))}", isinstance(value, str) and value in choices
+    # Choices named by the field's metadata may take imports, which a default value need not wait for.
+    choices = () if "choices" in entry.metadata and value == entry.default else list_choices(entry)
+    wrong = ""
+    if choices:
+        rule, wrong = _judge_choice(value, choices, is_list=kind == Texts)
+        holds = not rule
     elif kind is str:
         # A lone surrogate, which a badly encoded command line can hold, has no TOML and no UTF-8.
         rule, holds = "a Unicode string", _is_text(value)
@@ -95,7 +100,7 @@ def check(where: str, name: str, value: object, entry: Field[Any]) -> None:
     else:
         raise TypeError(f"{name}: no rule is defined for the annotation {kind}")
     if not holds:
-        raise ConfigError(f"{where}: {name} must be {rule} (got {literal(value)})")
+        raise ConfigError(f"{where}: {name} must be {rule} (got {literal(value)}{suggest(wrong, choices)})")
 
 
 def require_text(where: str, value: str) -> str:
@@ -111,15 +116,32 @@ def require_text(where: str, value: str) -> str:
     return value
 
 
-def _list_choices(value: object, entry: Field[Any]) -> Sequence[str]:
-    """Return the values that a field is chosen from; empty where its annotation has another rule.
-
-    Choices named by the field's metadata may take imports, which a default value need not wait for.
-    """
-    if "choices" in entry.metadata and value != entry.default:
+def list_choices(entry: Field[Any]) -> Sequence[str]:
+    """Return the values that a field is chosen from; empty where its annotation has another rule."""
+    if "choices" in entry.metadata:
         found: Sequence[str] = entry.metadata["choices"]()
         return found
     return get_args(entry.type) if get_origin(entry.type) is Literal else ()
+
+
+def suggest(value: str, known: Iterable[str]) -> str:
+    """Return the known name most like a wrong one, as the end of a message; empty where none is like it."""
+    nearest = difflib.get_close_matches(value, known, n=1)
+    return f"; did you mean {nearest[0]}?" if nearest else ""
+
+
+def _judge_choice(value: object, choices: Sequence[str], *, is_list: bool) -> tuple[str, str]:
+    """Return the rule that a value breaks, empty where it breaks none, and the first part of it that is no choice."""
+    given = value if isinstance(value, list | tuple) and is_list else () if is_list else (value,)
+    unknown = [each for each in given if each not in choices]
+    if given and not unknown and len({*given}) == len(given):
+        return "", ""
+    rule = (
+        f"a list of some of {', '.join(choices)}, each once"
+        if is_list
+        else f"one of {', '.join(map(literal, choices))}"
+    )
+    return rule, next((each for each in unknown if isinstance(each, str)), "")
 
 
 def _is_text(value: object) -> bool:

@@ -269,7 +269,10 @@ def test_its_settings_are_read_checked_and_written(tmp_path):
     for settings, said in (
         ({"quota.colum": "x"}, r"unknown key quota\.colum \(did you mean quota\.column\?\)"),
         ({"quota.documents": 0}, r"quota\.documents must be a 64-bit integer of at least 1 \(got 0\)"),
-        ({"layers": ["quotas"]}, r"layers must name some of url, .*, passages, quota, each once \(got 'quotas'\)"),
+        (
+            {"layers": ["quotas"]},
+            r'layers must be a list of some of url, .*, quota, each once \(got \["quotas"\]; did you mean quota\?\)',
+        ),
     ):
         with pytest.raises(ConfigError, match=said):
             load_config(settings=settings)
