@@ -385,7 +385,7 @@ MUTATIONS = (
         "Rows kept and rows removed are counted against the input before anything is published.",
         "output/result_tables.py",
         "if rows.kept != expected or rows.removed not in {removed, None} or duplicates.result() != removed:",
-        "if rows.kept > self.found.rows:",
+        "if rows.kept > found.rows:",
         (GUARANTEES,),
     ),
     Mutation(

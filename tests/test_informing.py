@@ -37,7 +37,7 @@ REPORT = {
 }
 OUTPUT = {
     "dedup.output.result_tables.count_sources": SOURCES,
-    "dedup.output.result_tables.ResultTables._name_misses": NEAR_MISSES,
+    "dedup.output.result_tables._name_misses": NEAR_MISSES,
     "dedup.output.file_output.FileOutput.read_texts": TEXTS,
 }
 NEAR = {

@@ -22,7 +22,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import dedup.output.file_output
+import dedup.output.result_tables
 from dedup.engine import placement
 from dedup.engine import spark as spark_engine
 from dedup.engine.file_corpus import Files
@@ -357,7 +357,7 @@ def test_interrupted_run_goes_on_where_it_stopped(spark, tmp_path, monkeypatch):
 
     for module, work, failing in (
         (spark_engine, "shuffle_rows", fail_election),
-        (dedup.output.file_output, "decide", fail),
+        (dedup.output.result_tables, "decide", fail),
     ):
         with monkeypatch.context() as patch:
             patch.setattr(module, work, failing)

@@ -5,12 +5,10 @@ All that becomes of the rows of an output file, EDITS, comes to one call, which 
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import ClassVar, Generic, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -23,13 +21,12 @@ from dedup.files.formats import load_format
 from dedup.files.formats.format import FileCounts, Format
 from dedup.files.source import FileSource
 from dedup.files.splits import Split
-from dedup.informing import TEXTS, Inform
 from dedup.kernels import Integers
+from dedup.kernels.runs.batches import conform
 from dedup.kernels.runs.bounds import find_bounds
 from dedup.output.merging import check_merge, list_added, merge_values
-from dedup.output.result_tables import ResultTables, Save, WrittenOutput, WrittenRows
-from dedup.output.row_decisions import Findings, decide
-from dedup.output.spans import write_spans
+from dedup.output.result_tables import WrittenRows
+from dedup.output.row_decisions import Findings
 from dedup.output.text_cuts import LOST, place_cuts
 from dedup.settings.keeping import name_merged, parse_merge
 from dedup.settings.options import Config
@@ -75,115 +72,80 @@ class FileTasks(Protocol[Rows]):
     def splits(self) -> Sequence[Split]:
         """Splits of the input."""
 
-    @property
-    def save(self) -> Save[Rows]:
-        """Writer of tables."""
+    def save(self, name: str, rows: Rows, /) -> int:
+        """See `ResultWriter.save`."""
 
     def list_rejected(self) -> Rows | None:
-        """Return the malformed records, QUARANTINE with `number` of the file and `row`; None where there are none."""
+        """See `ResultWriter.list_rejected`: QUARANTINE with `number` of the file and `row`."""
 
     def write(self, edits: Rows, units: Sequence[Unit], work: WriteUnit) -> Mapping[int, FileCounts]:
         """Return what the work has written of each unit."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class FileOutput:
-    """Folders of the result of a run over files."""
+def check_output(config: Config, source: FileSource) -> None:
+    """Refuse what cannot be written, before work is done.
 
+    Raises
+    ------
+    SchemaError
+        When the input has a column that the output adds, or no columns at all.
+    ConfigError
+        When rows are to gain columns in another format or number of files.
+    """
+    is_mirrored = _is_mirrored(config)
+    check_merge(config, source.listing.format if is_mirrored else _choose_format(config, source))
+    if config.keep.merge:
+        if not is_mirrored:
+            raise ConfigError("keep.merge: keeps the input's files (got another format or output.files)")
+        names = [name_merged(rule) for rule in parse_merge(config.keep.merge, "keep")]
+        sink.check_names(source, names, "keep.merge")
+    if config.output.mode == "annotate":
+        if not is_mirrored:
+            raise ConfigError('output.mode: "annotate" keeps the input\'s files (got another format or output.files)')
+        sink.check_names(source, list(NOTES))
+
+
+def _is_mirrored(config: Config) -> bool:
+    """Tell whether rows that are written whole stand in files like those of the input."""
+    return config.output.format == "input" and not config.output.files
+
+
+def _choose_format(config: Config, source: FileSource) -> Format:
+    """Return the format of files that are no mirrors: the input's where that can hold any rows, else parquet."""
+    chosen, own = config.output.format, source.listing.format
+    return load_format(chosen) if chosen != "input" else own if own.can_create else load_format("parquet")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class FileOutput(Generic[Rows]):
+    """Folders of the result of a run over files: see `ResultWriter`."""
+
+    reads_beside: ClassVar[bool] = True
     config: Config
     source: FileSource
     folder: str
     """The result's, by a path that serves workers in other folders too."""
+    tasks: FileTasks[Rows]
 
-    def check(self) -> None:
-        """Refuse what cannot be written, before work is done.
+    def save(self, name: str, rows: Rows, /) -> int:
+        """See `ResultWriter.save`."""
+        return self.tasks.save(name, rows)
 
-        Raises
-        ------
-        SchemaError
-            When the input has a column that mode annotate adds, or no columns at all.
-        ConfigError
-            When mode annotate is to change format or number of files.
-        """
-        check_merge(self.config, self.format or self.source.listing.format)
-        if self.config.keep.merge:
-            if self.format:
-                raise ConfigError("keep.merge: keeps the input's files (got another format or output.files)")
-            names = [name_merged(rule) for rule in parse_merge(self.config.keep.merge, "keep")]
-            sink.check_names(self.source, names, "keep.merge")
-        if self.annotates:
-            if self.format:
-                raise ConfigError(
-                    'output.mode: "annotate" keeps the input\'s files (got another format or output.files)'
-                )
-            sink.check_names(self.source, list(NOTES))
+    def list_rejected(self) -> Rows | None:
+        """See `ResultWriter.list_rejected`."""
+        return self.tasks.list_rejected()
 
-    def write(
-        self,
-        engine: Engine[Rows],
-        tasks: FileTasks[Rows],
-        found: Findings[Rows],
-        *,
-        inform: Inform,
-        stage: Callable[[], AbstractContextManager[None]],
-    ) -> WrittenOutput:
-        """Apply what was found in one pass over the files, and write the tables that explain it.
-
-        Parameters
-        ----------
-        inform
-            Runs what no row depends on.
-        stage
-            Makes what a thread does known as work of the output.
-
-        Raises
-        ------
-        DedupError
-            When the rows kept and removed are not those of the input.
-        """
-        engine = engine.without(None, None, "output")
-        if found.changes is not None:
-            tasks.save("changes", found.changes)
-        decisions, rejected = decide(engine, found), tasks.list_rejected()
-        spans = None if found.spans is None else write_spans(engine, found.spans)
-        tables = ResultTables(
-            engine=engine,
-            save=tasks.save,
-            inform=inform,
-            stage=stage,
-            found=found,
-            decisions=decisions,
-            spans=spans,
-            rejected=rejected,
-            has_sources=bool(self.config.input.source_column),
-        )
-
-        def read_texts() -> Mapping[int, str] | None:
-            with stage():
-                return inform(TEXTS, self.read_texts, engine, found)
-
-        with ThreadPoolExecutor(1) as beside:
-            texts = beside.submit(read_texts)
-            write = partial(self._write_rows, engine, tasks, found, decisions, spans=spans, rejected=rejected)
-            return tables.write(write, texts.result)
-
-    def _write_rows(
-        self,
-        engine: Engine[Rows],
-        tasks: FileTasks[Rows],
-        found: Findings[Rows],
-        decisions: Rows,
-        *,
-        spans: Rows | None,
-        rejected: Rows | None,
+    def write_rows(
+        self, engine: Engine[Rows], found: Findings[Rows], decisions: Rows, *, spans: Rows | None, rejected: Rows | None
     ) -> WrittenRows:
+        """See `ResultWriter.write_rows`."""
+        tasks, merge = self.tasks, self.config.keep.merge
         is_ids = self.config.output.mode == "ids"
         cuts = None
         if spans is not None and not is_ids and not self.annotates:
             cuts = place_cuts(engine, found.documents, decisions, spans)
         units, of_split = self._list_units(tasks.splits)
-        added = self._list_added()
-        schema = pa.schema([*EDITS, *added])
+        schema = pa.schema([*EDITS, *self._list_added()])
 
         def edit(rows: Rows, role: int) -> Rows:
             return engine.map(rows, partial(_edit, role=role, of_split=of_split, schema=schema), schema)
@@ -191,26 +153,27 @@ class FileOutput:
         edits = [edit(decisions, NOTED if self.annotates else REMOVED)]
         if cuts is not None:
             edits.append(edit(cuts, CUT))
-        if self.config.keep.merge:
-            edits.append(edit(merge_values(engine, found.documents, decisions, self.config.keep.merge), NOTED))
+        if merge:
+            edits.append(edit(merge_values(engine, found.documents, decisions, merge), NOTED))
         if rejected is not None:
             listed = engine.collect(engine.select(rejected, "number", "row"))
             files = None if of_split is None else _find_units(tasks.splits, of_split)
             edits.append(engine.parallelise("rejected_edits", _reject(listed, files, schema)))
-        gone = engine.tally(decisions)["rows"]
-        written = tasks.write(engine.concat(*edits), units, self._choose_work(is_clean=not gone))
+        tally = engine.tally(decisions)
+        written = tasks.write(engine.concat(*edits), units, self._choose_work(is_clean=not tally["rows"]))
         unread = [number for number, each in written.items() if each.kept is None]
         kept = sum(each.kept or 0 for each in written.values())
         if unread:
             copied = partial(_count_copied, files=np.array(unread))
             rows = engine.map(engine.select(found.documents, "file"), copied, arrow.integers("copied"))
             kept += engine.measure(rows, "copied")["copied"]
-        given = found.steps[0].text_bytes - engine.tally(decisions).get("text_bytes", 0)
+        if is_ids:
+            return WrittenRows(kept=kept)
         lost = 0 if cuts is None else engine.tally(cuts).get(LOST, 0)
         return WrittenRows(
             kept=kept,
-            removed=None if is_ids else sum(each.removed for each in written.values()),
-            text_bytes_kept=None if is_ids else given - lost,
+            removed=sum(each.removed for each in written.values()),
+            text_bytes_kept=found.steps[0].text_bytes - tally.get("text_bytes", 0) - lost,
         )
 
     def _list_units(self, splits: Sequence[Split]) -> tuple[list[Unit], Integers | None]:
@@ -242,14 +205,13 @@ class FileOutput:
                 annotates=self.annotates,
                 is_first_empty=is_clean,
             )
-        first = self.source.listing.files[0]
-        ending = f".{first.path.rpartition('.')[2]}" if first.compression and self.kind.is_compressible else ""
+        first, kind = self.source.listing.files[0], _choose_format(self.config, self.source)
+        ending = f".{first.path.rpartition('.')[2]}" if first.compression and kind.is_compressible else ""
         schema = None if self.config.output.mode == "ids" else repack.common_schema(self.source)
-        ending = f"{self.kind.extensions[0]}{ending}"
-        return partial(pack, folder=self.folder, ending=ending, kind=self.kind, schema=schema)
+        return partial(pack, folder=self.folder, ending=f"{kind.extensions[0]}{ending}", kind=kind, schema=schema)
 
     def read_texts(self, engine: Engine[Rows], found: Findings[Rows]) -> dict[int, str]:
-        """Return how the texts begin that the report shows, by doc_id."""
+        """See `ResultWriter.read_texts`."""
         if self.config.output.mode == "ids" or not found.shown:
             return {}
         places = engine.select(found.documents, "doc_id", "file", "row")
@@ -269,20 +231,8 @@ class FileOutput:
         return self.config.output.mode == "annotate"
 
     @property
-    def format(self) -> Format | None:
-        """Format of files of their own; None where the input's files are mirrored."""
-        chosen = self.config.output
-        return self.kind if chosen.format != "input" or chosen.files else None
-
-    @property
-    def kind(self) -> Format:
-        """Format of files that are no mirrors: the input's where that can hold any rows, else parquet."""
-        chosen, own = self.config.output.format, self.source.listing.format
-        return load_format(chosen) if chosen != "input" else own if own.can_create else load_format("parquet")
-
-    @property
     def _packs(self) -> bool:
-        return self.config.output.mode == "ids" or self.format is not None
+        return self.config.output.mode == "ids" or not _is_mirrored(self.config)
 
 
 def write_like(
@@ -366,16 +316,11 @@ def _to_cuts(edits: pa.Table) -> Cuts:
 def _edit(batches: Batches, *, role: int, of_split: Integers | None, schema: pa.Schema) -> Batches:
     """Turn rows with a place into EDITS; notes of mode annotate are columns of DECISIONS."""
     for batch in batches:
-        count = batch.num_rows
         files = batch["file"].cast(pa.int64())
-        known = {name: batch[name] for name in batch.schema.names} | {"file": files}
-        known["unit"] = files if of_split is None else pa.array(of_split[batch["split"].to_numpy()])
-        known["role"] = pa.repeat(pa.scalar(role, pa.int64()), count)
-        if role == NOTED:
-            noted = known | {"kept": pa.repeat(False, count)}  # noqa: FBT003 - a value
-            known = {name: noted[name.removeprefix("dedup_")] for name in NOTES if name in schema.names} | known
-        columns = [known[field.name] if field.name in known else pa.nulls(count, field.type) for field in schema]
-        yield pa.RecordBatch.from_arrays(columns, schema=schema)
+        units = files if of_split is None else of_split[batch["split"].to_numpy()]
+        known = dict(zip(batch.schema.names, batch.columns, strict=True)) | {"kept": False}
+        noted = {name: known[name.removeprefix("dedup_")] for name in NOTES if role == NOTED and name in schema.names}
+        yield conform(batch, schema, unit=units, file=files, role=role, **noted)
 
 
 def _find_units(splits: Sequence[Split], of_split: Integers) -> dict[int, set[int]]:

@@ -12,6 +12,7 @@ from dedup.engine.engine import Batches, Engine, Rows, Shuffle
 from dedup.errors import ConfigError
 from dedup.files.formats.format import Format
 from dedup.kernels.ids import to_doc_ids
+from dedup.kernels.runs.batches import conform
 from dedup.kernels.runs.groups import join_groups
 from dedup.settings.keeping import COUNT, ENDS, list_merged, name_merged, parse_merge
 from dedup.settings.options import Config
@@ -97,18 +98,13 @@ def merge_values(engine: Engine[Rows], documents: Rows, decisions: Rows, entries
 def _key(batches: Batches, *, role: int, schema: pa.Schema) -> Batches:
     """Give rows the hash of the id of the document that stays; those that pass their values on stand nowhere."""
     for batch in batches:
-        columns = {name: batch[name] for name in batch.schema.names}
+        rows, nowhere = batch, {}
         if role == PASSED:
             # Nothing stays for what a layer removes by itself.
-            named = batch.filter(batch["representative_id"].is_valid())
-            columns = {name: named[name] for name in named.schema.names} | {"id": named["representative_id"]}
-        count = len(columns["id"])
-        for name in PLACE:
-            kind = schema.field(name).type
-            columns[name] = pa.repeat(pa.scalar(-1, kind), count) if role == PASSED else columns[name].fill_null(0)
-        columns["key"] = pa.array(to_doc_ids(columns["id"]))
-        columns["role"] = pa.repeat(pa.scalar(role, pa.int64()), count)
-        yield pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
+            rows = batch.filter(batch["representative_id"].is_valid())
+            nowhere = {"id": rows["representative_id"], **dict.fromkeys(PLACE, -1)}
+        columns = {name: rows[name].fill_null(0) for name in PLACE} | {"id": rows["id"]} | nowhere
+        yield conform(rows, schema, key=to_doc_ids(columns["id"]), role=role, **columns)
 
 
 def _merge(batches: Batches, *, entries: Sequence[str], schema: pa.Schema) -> Batches:

@@ -1,20 +1,22 @@
-"""DECISIONS, EDGES, SPANS -> the tables that explain a result, in the user's ids."""
+"""DECISIONS, EDGES, SPANS -> the rows of a result, and the tables that explain it, in the user's ids."""
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
-from typing import Generic, ParamSpec, Protocol, TypeVar
+from typing import ClassVar, ParamSpec, Protocol, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from dedup.engine.engine import Batches, Engine, Rows, Shuffle
 from dedup.errors import DedupError
-from dedup.informing import NEAR_MISSES, SOURCES, Inform
+from dedup.informing import NEAR_MISSES, SOURCES, TEXTS, Inform
 from dedup.kernels.runs.groups import drop_repeated
-from dedup.output.row_decisions import REASON, Findings, count_sources, read_profiles, read_removed
+from dedup.output.row_decisions import REASON, Findings, count_sources, decide, read_profiles, read_removed
+from dedup.output.spans import write_spans
+from dedup.settings.options import Config
 from dedup.tables import arrow
 from dedup.tables.counts import Written
 
@@ -22,14 +24,6 @@ QUARANTINE = ("file", "reason", "record")
 """Columns of malformed records."""
 Given = ParamSpec("Given")
 Value = TypeVar("Value")
-Saved_contra = TypeVar("Saved_contra", contravariant=True)
-
-
-class Save(Protocol[Saved_contra]):
-    """A writer of tables of the result."""
-
-    def __call__(self, name: str, rows: Saved_contra, /) -> int:
-        """Write rows to the folder of this name, and return how many there are."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,96 +48,124 @@ class WrittenOutput:
     """Rows that go by the number of their profile and layer."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class ResultTables(Generic[Rows]):
-    """Tables that explain a result, and what writes and counts them."""
+class ResultWriter(Protocol[Rows]):
+    """Writer of a result."""
 
-    engine: Engine[Rows]
-    save: Save[Rows]
-    inform: Inform
-    stage: Callable[[], AbstractContextManager[None]]
-    """Makes what a thread does known as work of the output."""
-    found: Findings[Rows]
-    decisions: Rows
-    spans: Rows | None
-    """Spans as from `dedup.output.spans.write_spans`."""
-    rejected: Rows | None
-    """Malformed records."""
-    has_sources: bool
+    reads_beside: ClassVar[bool]
+    """Whether texts can be read before the rows are written."""
 
-    def write(
-        self, write_rows: Callable[[], WrittenRows], read_texts: Callable[[], Mapping[int, str] | None]
-    ) -> WrittenOutput:
-        """Write them while rows are written, by `write_rows`.
+    @property
+    def config(self) -> Config:
+        """Settings of the run."""
 
-        Raises
-        ------
-        DedupError
-            When the rows kept and removed are not those of the input.
+    def save(self, name: str, rows: Rows, /) -> int:
+        """Write rows to the folder of this name, and return how many there are."""
+
+    def list_rejected(self) -> Rows | None:
+        """Return the malformed records, QUARANTINE and further columns; None where there are none."""
+
+    def write_rows(
+        self, engine: Engine[Rows], found: Findings[Rows], decisions: Rows, *, spans: Rows | None, rejected: Rows | None
+    ) -> WrittenRows:
+        """Apply what was found in one pass over the input.
+
+        Parameters
+        ----------
+        spans
+            Spans as from `dedup.output.spans.write_spans`.
+        rejected
+            Malformed records as from `list_rejected`.
         """
-        tally = self.engine.tally(self.decisions)
-        # All at once: but for the rows they are small, and on Spark each has its share of waiting for the driver.
-        with ThreadPoolExecutor() as beside:
 
-            def begin(work: Callable[Given, Value], *args: Given.args, **kwargs: Given.kwargs) -> Future[Value]:
-                def run() -> Value:
-                    with self.stage():
-                        return work(*args, **kwargs)
+    def read_texts(self, engine: Engine[Rows], found: Findings[Rows]) -> Mapping[int, str]:
+        """Return how the texts begin that the report shows, by doc_id."""
 
-                return beside.submit(run)
 
-            duplicates = begin(self._save_duplicates)
-            edges = begin(self._save_pairs, "edges", self.found.edges)
-            near_misses = begin(self._save_near_misses)
-            spans = begin(self._save_chosen, "spans", self.spans, arrow.spans_written(self.engine.id_type).names)
-            rejected = begin(self._save_chosen, "quarantine", self.rejected, QUARANTINE)
-            sources = begin(self._count_sources)
-            with self.stage():
-                rows = write_rows()
-        removed = tally["rows"]
-        expected = self.found.rows - removed
-        if rows.kept != expected or rows.removed not in {removed, None} or duplicates.result() != removed:
-            raise DedupError(
-                f"output: kept and removed must be the {expected:,} and {removed:,} documents found (got "
-                f"{rows.kept:,} and {rows.removed:,}); did the input change while it was read?"
+def write_result(
+    engine: Engine[Rows],
+    output: ResultWriter[Rows],
+    found: Findings[Rows],
+    *,
+    inform: Inform,
+    stage: Callable[[], AbstractContextManager[None]],
+) -> WrittenOutput:
+    """Write the rows of a result, and the tables that explain it.
+
+    Parameters
+    ----------
+    inform
+        Runs what no row depends on.
+    stage
+        Makes what a thread does known as work of the output.
+
+    Raises
+    ------
+    DedupError
+        When the rows kept and removed are not those of the input.
+    """
+    engine = engine.without(None, None, "output")
+    if found.changes is not None:
+        output.save("changes", found.changes)
+    decisions, rejected = decide(engine, found), output.list_rejected()
+    spans = None if found.spans is None else write_spans(engine, found.spans)
+    tally = engine.tally(decisions)
+    # All at once: but for the rows they are small, and on Spark each has its share of waiting for the driver.
+    with ThreadPoolExecutor() as beside:
+
+        def begin(work: Callable[Given, Value], *args: Given.args, **kwargs: Given.kwargs) -> Future[Value]:
+            def run() -> Value:
+                with stage():
+                    return work(*args, **kwargs)
+
+            return beside.submit(run)
+
+        def save(name: str, rows: Rows | None, columns: Sequence[str]) -> int:
+            return 0 if rows is None else output.save(name, engine.select(rows, *columns))
+
+        def save_near_misses() -> int:
+            # None where they cannot be named; storage that fails ends the run.
+            named = inform(NEAR_MISSES, _name_misses, engine, found)
+            return output.save(
+                "near_misses", name_pairs(engine, "near_misses", None, found) if named is None else named
             )
-        return WrittenOutput(
-            counts=Written(
-                kept=rows.kept,
-                removed=removed,
-                edges=edges.result(),
-                near_misses=near_misses.result(),
-                quarantined=rejected.result(),
-                spans=spans.result(),
-                removed_by=read_removed(tally),
-                text_bytes_kept=rows.text_bytes_kept,
-            ),
-            texts=read_texts() or {},
-            sources=sources.result(),
-            by_profile=read_profiles(tally),
+
+        read_texts = partial(inform, TEXTS, output.read_texts, engine, found)
+        duplicates = begin(save, "duplicates", decisions, ("id", *REASON))
+        edges = begin(lambda: output.save("edges", name_pairs(engine, "edges", found.edges, found)))
+        near_misses = begin(save_near_misses)
+        spans_written = begin(save, "spans", spans, arrow.spans_written(engine.id_type).names)
+        quarantined = begin(save, "quarantine", rejected, QUARANTINE)
+        has_sources = bool(output.config.input.source_column)
+        sources = begin(inform, SOURCES, count_sources, engine, found.documents, decisions) if has_sources else None
+        texts = begin(read_texts) if output.reads_beside else None
+        with stage():
+            rows = output.write_rows(engine, found, decisions, spans=spans, rejected=rejected)
+    removed = tally["rows"]
+    expected = found.rows - removed
+    if rows.kept != expected or rows.removed not in {removed, None} or duplicates.result() != removed:
+        raise DedupError(
+            f"output: kept and removed must be the {expected:,} and {removed:,} documents found (got "
+            f"{rows.kept:,} and {rows.removed:,}); did the input change while it was read?"
         )
+    return WrittenOutput(
+        counts=Written(
+            kept=rows.kept,
+            removed=removed,
+            edges=edges.result(),
+            near_misses=near_misses.result(),
+            quarantined=quarantined.result(),
+            spans=spans_written.result(),
+            removed_by=read_removed(tally),
+            text_bytes_kept=rows.text_bytes_kept,
+        ),
+        texts=(read_texts() if texts is None else texts.result()) or {},
+        sources=None if sources is None else sources.result(),
+        by_profile=read_profiles(tally),
+    )
 
-    def _save_duplicates(self) -> int:
-        return self.save("duplicates", self.engine.select(self.decisions, "id", *REASON))
 
-    def _save_chosen(self, name: str, rows: Rows | None, columns: Sequence[str]) -> int:
-        return 0 if rows is None else self.save(name, self.engine.select(rows, *columns))
-
-    def _save_near_misses(self) -> int:
-        """Write the near misses, none where they cannot be named; storage that fails ends the run."""
-        named = self.inform(NEAR_MISSES, self._name_misses)
-        return self._save_pairs("near_misses", None) if named is None else self.save("near_misses", named)
-
-    def _name_misses(self) -> Rows:
-        return name_pairs(self.engine, "near_misses", self.found.near_misses, self.found)
-
-    def _save_pairs(self, name: str, pairs: Rows | None) -> int:
-        return self.save(name, name_pairs(self.engine, name, pairs, self.found))
-
-    def _count_sources(self) -> Mapping[str, Mapping[str, int]] | None:
-        if not self.has_sources:
-            return None
-        return self.inform(SOURCES, count_sources, self.engine, self.found.documents, self.decisions)
+def _name_misses(engine: Engine[Rows], found: Findings[Rows]) -> Rows:
+    return name_pairs(engine, "near_misses", found.near_misses, found)
 
 
 def name_pairs(engine: Engine[Rows], name: str, pairs: Rows | None, found: Findings[Rows]) -> Rows:

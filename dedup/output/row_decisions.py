@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from dedup.engine.engine import Batches, Engine, Rows, Shuffle, Tally
 from dedup.kernels.ids import to_doc_ids
+from dedup.kernels.runs.batches import conform
 from dedup.kernels.runs.bounds import mark_firsts
 from dedup.kernels.runs.groups import join_groups
 from dedup.tables import arrow
@@ -82,24 +83,22 @@ def decide(engine: Engine[Rows], found: Findings[Rows]) -> Rows:
     its copies.
     """
     schema = list_columns(engine.id_type)
-    given = pa.schema([field for field in schema if field.name not in {*REASON, NUMBER.name}])
-    given = given.append(PROFILE) if found.has_profiles else given
+    whole = schema.append(PROFILE) if found.has_profiles else schema
+    given = pa.schema([field for field in whole if field.name not in {*REASON, NUMBER.name}])
     documents, removals = engine.select(found.documents, *given.names), found.removals
     if removals is None:
         removals = engine.parallelise("no_removals", arrow.removals(engine.id_type).empty_table())
     reasons = engine.expect(engine.select(removals, "doc_id", *REASON), found.gone)
     decided = engine.join(documents, reasons, "doc_id")
     if found.repeated is not None and found.copies[0]:
-        whole = pa.schema([*given, *(schema.field(name) for name in REASON), NUMBER])
         equal = engine.join(documents, engine.select(found.repeated, "doc_id"), "doc_id", how="semi")
         further = Shuffle(emitted=given, by=["doc_id"], order=["file", "row"], work=_skip_firsts, schema=given)
         copies = engine.join(engine.group("further", equal, further, once=True), reasons, "doc_id", how="anti")
         if found.kept is not None:
             copies = engine.join(copies, engine.select(found.kept, "doc_id", "component_id"), "doc_id", how="left")
         name = partial(_name_copies, copies=found.copies, schema=whole)
-        decided = engine.concat(
-            engine.map(decided, partial(_number, schema=whole), whole), engine.map(copies, name, whole)
-        )
+        decided = engine.map(decided, partial(_number, schema=whole), whole)
+        decided = engine.concat(decided, engine.map(copies, name, whole))
     return engine.map(decided, partial(_count, schema=schema), schema, name="decisions")
 
 
@@ -124,25 +123,17 @@ def read_profiles(tally: Mapping[str, Mapping[str, int]]) -> dict[tuple[int, str
 def _number(batches: Batches, *, schema: pa.Schema) -> Batches:
     """Add NUMBER to rows of documents that go."""
     for batch in batches:
-        ones = pa.repeat(pa.scalar(1, NUMBER.type), batch.num_rows)
-        yield batch.append_column(NUMBER, ones).select(schema.names)
+        yield conform(batch, schema, number=1)
 
 
 def _name_copies(batches: Batches, *, copies: tuple[str, str], schema: pa.Schema) -> Batches:
     """Give the columns of DECISIONS to copies of rows that stay."""
+    layer, kind = copies
     for batch in batches:
-        count, own = batch.num_rows, batch["id"]
-        named = "component_id" in batch.schema.names
-        reason = {
-            "layer": pa.repeat(copies[0], count),
-            "kind": pa.repeat(copies[1], count),
-            "representative_id": own,
-            "component_id": pc.coalesce(batch["component_id"], own) if named else own,
-            "jaccard": pa.repeat(1.0, count),
-            NUMBER.name: pa.repeat(pa.scalar(2, NUMBER.type), count),
-        }
-        columns = [reason[name] if name in reason else batch[name] for name in schema.names]
-        yield pa.RecordBatch.from_arrays(columns, schema=schema)
+        own = batch["id"]
+        component = pc.coalesce(batch["component_id"], own) if "component_id" in batch.schema.names else own
+        reason = {"layer": layer, "kind": kind, "representative_id": own, "component_id": component, "jaccard": 1.0}
+        yield conform(batch, schema, **reason, number=2)
 
 
 def _skip_firsts(batches: Batches) -> Batches:
@@ -161,8 +152,9 @@ def _count(batches: Batches, *, schema: pa.Schema) -> Iterator[pa.RecordBatch | 
         for name, values in keys.items():
             tally.update({(name, each["values"]): each["counts"] for each in pc.value_counts(values).to_pylist()})
         yield tally
-        named = [batch] if NUMBER.name in batch.schema.names else _number([batch], schema=schema)
-        yield from (each.select(schema.names) for each in named)
+        yield from (
+            [batch.select(schema.names)] if NUMBER.name in batch.schema.names else _number([batch], schema=schema)
+        )
 
 
 def count_sources(engine: Engine[Rows], documents: Rows, decisions: Rows) -> dict[str, dict[str, int]]:
@@ -187,10 +179,11 @@ def _count_batch(batches: Batches, *, is_gone: bool) -> Batches:
     for batch in batches:
         counts = pc.value_counts(batch["source"])
         sources, documents = (counts.field(name) for name in ("values", "counts"))
-        none = pa.repeat(pa.scalar(0, pa.int64()), len(counts))
-        columns = [none, pc.negate(documents)] if is_gone else [documents, documents]
-        keys, others = pa.array(to_doc_ids(sources)), pa.repeat(False, len(counts))  # noqa: FBT003 - a value
-        yield pa.RecordBatch.from_arrays([keys, sources, others, *columns], schema=COUNTED)
+        counted = (
+            {"documents": 0, "kept": pc.negate(documents)} if is_gone else {"documents": documents, "kept": documents}
+        )
+        rows = pa.RecordBatch.from_arrays([sources], names=["source"])
+        yield conform(rows, COUNTED, key=to_doc_ids(sources), is_other=False, **counted)
 
 
 def _select_largest(batches: Batches) -> Batches:

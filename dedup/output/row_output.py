@@ -2,9 +2,8 @@
 
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 from pyspark.sql import Column, DataFrame, Observation, Window
@@ -16,13 +15,11 @@ from dedup.engine.placement import fits_broadcast
 from dedup.errors import ConfigError, SchemaError
 from dedup.files.delete_spans import delete_spans
 from dedup.files.formats import load_format
-from dedup.informing import TEXTS, Inform
 from dedup.kernels.runs.span_offsets import unite_spans
 from dedup.output.file_output import NOTED_LENGTH, NOTES
 from dedup.output.merging import check_merge, list_added, merge_values
-from dedup.output.result_tables import ResultTables, WrittenOutput, WrittenRows
-from dedup.output.row_decisions import Findings, decide
-from dedup.output.spans import write_spans
+from dedup.output.result_tables import WrittenRows
+from dedup.output.row_decisions import Findings
 from dedup.output.spark_tasks import save, save_counted
 from dedup.settings.keeping import name_merged, parse_merge
 from dedup.settings.options import Config
@@ -34,8 +31,9 @@ ANNOTATED = "output.mode: annotate"
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RowOutput:
-    """Folders of the result of a run over a table."""
+    """Folders of the result of a run over a table: see `ResultWriter`."""
 
+    reads_beside: ClassVar[bool] = False
     config: Config
     rows: DataFrame
     """Input."""
@@ -49,6 +47,8 @@ class RowOutput:
     """Folder of rows that still are to be moved."""
     move_part: Callable[[str, str], None]
     """Makes a folder the one of the result that has this name."""
+    noted: Observation = field(default_factory=Observation)
+    """Texts that the report shows."""
 
     def check(self) -> None:
         """Refuse what cannot be written, before work is done.
@@ -70,53 +70,38 @@ class RowOutput:
         if self.config.output.mode == "annotate":
             check_free(self.rows, NOTES, ANNOTATED)
 
-    def write(
-        self,
-        engine: Engine[DataFrame],
-        found: Findings[DataFrame],
-        *,
-        inform: Inform,
-        stage: Callable[[], AbstractContextManager[None]],
-    ) -> WrittenOutput:
-        """Apply what was found in one pass over the input, and write the tables that explain it.
+    def save(self, name: str, rows: DataFrame, /) -> int:
+        """See `ResultWriter.save`."""
+        return save_counted(rows, f"{self.folder}/{name}")
 
-        Parameters, and what is raised, are as of `dedup.output.file_output.FileOutput.write`.
-        """
-        engine = engine.without(None, None, "output")
-        decisions = decide(engine, found)
-        shown = found.shown if self.config.output.mode != "ids" else ()
-        noted = Observation()
+    def list_rejected(self) -> DataFrame | None:
+        """See `ResultWriter.list_rejected`."""
+        return self.rejected
 
-        def read_texts() -> Mapping[int, str] | None:
-            return inform(TEXTS, read_notes, noted) if shown else {}
+    def read_texts(self, engine: Engine[DataFrame], found: Findings[DataFrame]) -> Mapping[int, str]:
+        """See `ResultWriter.read_texts`: they are noted as the rows pass."""
+        del engine
+        return read_notes(self.noted) if self._list_shown(found) else {}
 
-        tables = ResultTables(
-            engine=engine,
-            save=lambda name, rows: save_counted(rows, f"{self.folder}/{name}"),
-            inform=inform,
-            stage=stage,
-            found=found,
-            decisions=decisions,
-            spans=None if found.spans is None else write_spans(engine, found.spans),
-            rejected=self.rejected,
-            has_sources=bool(self.config.input.source_column),
-        )
-        return tables.write(partial(self._write_rows, engine, found, decisions, shown, noted), read_texts)
+    def _list_shown(self, found: Findings[DataFrame]) -> Sequence[int]:
+        return () if self.config.output.mode == "ids" else found.shown
 
-    def _write_rows(
+    def write_rows(
         self,
         engine: Engine[DataFrame],
         found: Findings[DataFrame],
         decisions: DataFrame,
-        shown: Collection[int],
-        noted: Observation,
+        *,
+        spans: DataFrame | None,
+        rejected: DataFrame | None,
     ) -> WrittenRows:
-        """Write the input as the mode wants it."""
+        """See `ResultWriter.write_rows`."""
+        del spans, rejected
         rows, mode, text_column = self.rows, self.config.output.mode, self.config.input.text_column
         user_id, doc_id = identify(rows, id_column=self.id_column)
         text_bytes = F.octet_length(column(text_column))
-        if shown:
-            rows = note_texts(rows, doc_id, shown, text_column, noted)
+        if shown := self._list_shown(found):
+            rows = note_texts(rows, doc_id, shown, text_column, self.noted)
         if self.config.keep.merge:
             merged = merge_values(engine, found.documents, decisions, self.config.keep.merge)
             rows = add_merged(rows, doc_id, merged, list_added(self.config.keep.merge).names)

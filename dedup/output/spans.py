@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dedup.engine.engine import Batches, Engine, Rows, Shuffle
+from dedup.kernels.runs.batches import conform
 from dedup.kernels.runs.groups import bound_groups, join_groups
 from dedup.layers.chain import WHOLE
 from dedup.tables import arrow
@@ -51,7 +52,7 @@ def _read_texts(batches: Batches, *, schema: pa.Schema) -> Batches:
     """Turn documents with their spans into spans with what they hold."""
     for batch in batches:
         bounds = np.concatenate(([0], np.cumsum(pc.list_value_length(batch["spans"]).to_numpy())))
-        spans = dict(zip(WHOLE.names, batch["spans"].flatten().flatten(), strict=True))
+        spans = pa.RecordBatch.from_arrays(batch["spans"].flatten().flatten(), schema=WHOLE)
         begins, ends = (spans[name].to_pylist() for name in ("begin", "end"))
         held = [
             text[begin:end]
@@ -60,8 +61,6 @@ def _read_texts(batches: Batches, *, schema: pa.Schema) -> Batches:
             )
             for begin, end in zip(begins[first:last], ends[first:last], strict=True)
         ]
-        spans["id"] = batch["id"].take(pc.list_parent_indices(batch["spans"]))
-        spans["text"] = pa.array(held, schema.field("text").type)
+        ids = batch["id"].take(pc.list_parent_indices(batch["spans"]))
         # The id of the document that a span is kept in comes later.
-        columns = [spans.get(field.name, pa.nulls(len(held), field.type)) for field in schema]
-        yield pa.RecordBatch.from_arrays(columns, schema=schema)
+        yield conform(spans, schema, id=ids, text=pa.array(held, pa.large_string()))

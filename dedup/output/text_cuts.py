@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 
 from dedup.engine.engine import Batches, Engine, Rows, Shuffle, Tally
 from dedup.kernels import Flags, Integers
+from dedup.kernels.runs.batches import conform
 from dedup.kernels.runs.bounds import mark_firsts, rank
 from dedup.kernels.runs.groups import join_groups
 from dedup.tables import arrow
@@ -47,19 +48,12 @@ def _take_cuts(batches: Batches) -> Batches:
     """Yield the spans that texts lose; they stand before all rows of their document."""
     for batch in batches:
         cut = batch.filter(pc.equal(batch["effect"], "cut"))
-        known = {name: cut[name] for name in ("doc_id", "begin", "end")}
-        known |= {"size": pc.binary_length(cut["text"]).cast(pa.int64())}
-        known |= {"role": pa.repeat(pa.scalar(SPAN, pa.int64()), cut.num_rows)}
-        nowhere = pa.repeat(pa.scalar(-1, pa.int64()), cut.num_rows)
-        yield pa.RecordBatch.from_arrays([known.get(name, nowhere) for name in KEYED.names], schema=KEYED)
+        yield conform(cut, KEYED, split=-1, file=-1, row=-1, role=SPAN, size=pc.binary_length(cut["text"]))
 
 
 def _take_places(batches: Batches, *, role: int) -> Batches:
     for batch in batches:
-        known = {name: batch[name].cast(pa.int64()) for name in batch.schema.names}
-        known |= {"role": pa.repeat(pa.scalar(role, pa.int64()), batch.num_rows)}
-        none = pa.repeat(pa.scalar(0, pa.int64()), batch.num_rows)
-        yield pa.RecordBatch.from_arrays([known.get(name, none) for name in KEYED.names], schema=KEYED)
+        yield conform(batch, KEYED, role=role, begin=0, end=0, size=0)
 
 
 def _place(batches: Batches) -> Iterator[pa.RecordBatch | Tally]:

@@ -20,8 +20,9 @@ from dedup.files.systems import absolute
 from dedup.informing import PLOTS
 from dedup.kernels.sets.identical import find_repeated
 from dedup.layers.layer import Context
-from dedup.output.file_output import FileOutput
+from dedup.output.file_output import FileOutput, check_output
 from dedup.output.processes import MemoryTasks
+from dedup.output.result_tables import write_result
 from dedup.report.profiles import unite
 from dedup.report.summary import FIGURES, Drawing, draw
 from dedup.run.clock import Clock
@@ -98,8 +99,7 @@ def search_files(
     if needs_spark(config.keep.order):
         raise ConfigError('keep.order: an entry "sql:..." needs engine = "spark" (got engine = "memory")')
     source = open_input(config, listing)
-    output = FileOutput(config=config, source=source, folder=absolute(workspace.result))
-    output.check()
+    check_output(config, source)
     labels = _read_labels(config, source)
     parts = list_parts(config)
     spec = parts[-1].spec
@@ -121,8 +121,8 @@ def search_files(
             return _publish(
                 job,
                 listing,
+                source,
                 workspace,
-                output,
                 found,
                 parts=parts,
                 clock=clock,
@@ -176,8 +176,8 @@ def make_context(
 def _publish(
     job: Job,
     listing: Listing,
+    source: FileSource,
     workspace: Workspace,
-    output: FileOutput,
     found: Searched[pa.Table],
     *,
     parts: Sequence[Part],
@@ -200,11 +200,13 @@ def _publish(
     gone = () if removals is None else removals["doc_id"].to_pylist()
     removed = {doc_id for doc_id, _ in sample}.intersection(gone)
     findings = found.to_findings(config, _find_repeated(config, engine))
-    tasks = MemoryTasks(engine=engine, folder=output.folder)
+    folder = absolute(workspace.result)
+    tasks = MemoryTasks(engine=engine, folder=folder)
+    output = FileOutput(config=config, source=source, folder=folder, tasks=tasks)
     # What the report shows takes a second, in which this process only waits for the workers.
     drawing = plotting.submit(draw, config, counts, sample, removed, baseline)
-    write = partial(output.write, inform=clock.inform, stage=nullcontext)
-    written = clock("output", write, engine, tasks, findings)
+    write = partial(write_result, inform=clock.inform, stage=nullcontext)
+    written = clock("output", write, engine, output, findings)
     drawn = clock.inform(PLOTS, drawing.result) or Drawing()
     check_unchanged(job, listing)
     outcome = found.to_outcome(

@@ -27,9 +27,8 @@ from dedup.files.systems import absolute, is_local
 from dedup.informing import PLOTS
 from dedup.layers.chain import Chain
 from dedup.layers.layer import Context
-from dedup.output.file_output import FileOutput
-from dedup.output.result_tables import WrittenOutput
-from dedup.output.row_decisions import Findings
+from dedup.output.file_output import FileOutput, check_output
+from dedup.output.result_tables import ResultWriter, write_result
 from dedup.output.row_output import RowOutput
 from dedup.output.spark_tasks import SparkTasks
 from dedup.report.profiles import unite
@@ -149,9 +148,9 @@ def _search(
     clock = Clock(spark)
     tables = CatalogTables.open(spark, job)
     if listing is None:
-        given = _open_rows(spark, job, storage, workspace, clock, tables=tables)
+        given = _open_rows(spark, job, storage, workspace, tables=tables)
     else:
-        given = open_files(spark, job, listing, workspace, clock)
+        given = open_files(spark, job, listing, workspace)
     connecting = Connecting(config.components.engine, workspace.checkpoints)
     engine = SparkEngine(
         corpus=given.corpus,
@@ -196,7 +195,7 @@ class Given:
     fingerprint: str
     size: int
     """Bytes of all files."""
-    write: Callable[[SparkEngine, Findings[DataFrame]], WrittenOutput]
+    open_output: Callable[[SparkEngine], ResultWriter[DataFrame]]
     look: Callable[[], str]
     """Returns the fingerprint as it is now."""
 
@@ -234,7 +233,8 @@ def _publish(
     with ThreadPoolExecutor() as beside:
         # The drawing takes as long as the writing of a small corpus, and another core.
         drawing = beside.submit(_draw, clock, config, counts, found.chain, baseline)
-        written = clock("output", given.write, engine, findings)
+        write = partial(write_result, inform=clock.inform, stage=partial(clock.group, "output"))
+        written = clock("output", write, engine, given.open_output(engine), findings)
         drawn = clock.inform(PLOTS, drawing.result) or Drawing()
     given.check_unchanged()
     outcome = found.to_outcome(
@@ -271,19 +271,18 @@ def list_readable(spark: SparkSession, job: Job) -> Listing | None:
     return list_input(job)
 
 
-def open_files(spark: SparkSession, job: Job, listing: Listing, workspace: Workspace, clock: Clock) -> Given:
+def open_files(spark: SparkSession, job: Job, listing: Listing, workspace: Workspace) -> Given:
     """Return the input as files that the workers read themselves."""
     config, chosen = job.config, job.config.input
     source = open_input(config, listing)
-    output = FileOutput(config=config, source=source, folder=absolute(workspace.result))
-    output.check()
+    check_output(config, source)
     tasks = WAVES * spark.sparkContext.defaultParallelism
     splits = split_files(listing, min(max(listing.size // tasks, SPLIT_BYTES), MOST_SPLIT_BYTES))
     corpus = Files(spark=spark, source=source, splits=splits)
 
-    def write(engine: SparkEngine, found: Findings[DataFrame]) -> WrittenOutput:
+    def open_output(engine: SparkEngine) -> ResultWriter[DataFrame]:
         tasks = SparkTasks(corpus=corpus, keep=engine.keep, folder=workspace.result)
-        return output.write(engine, tasks, found, inform=clock.inform, stage=partial(clock.group, "output"))
+        return FileOutput(config=config, source=source, folder=absolute(workspace.result), tasks=tasks)
 
     return Given(
         corpus=corpus,
@@ -292,7 +291,7 @@ def open_files(spark: SparkSession, job: Job, listing: Listing, workspace: Works
         id_column=chosen.id_column or listing.format.id_column,
         fingerprint=listing.fingerprint,
         size=listing.size,
-        write=write,
+        open_output=open_output,
         look=lambda: list_input(job).fingerprint,
     )
 
@@ -302,7 +301,6 @@ def _open_rows(
     job: Job,
     storage: HadoopStorage,
     workspace: Workspace,
-    clock: Clock,
     *,
     tables: CatalogTables | None,
 ) -> Given:
@@ -342,7 +340,7 @@ def _open_rows(
         id_column=read.id_column,
         fingerprint=read.corpus.fingerprint,
         size=read.corpus.size,
-        write=partial(output.write, inform=clock.inform, stage=partial(clock.group, "output")),
+        open_output=lambda _: output,
         look=(lambda: read.corpus.fingerprint) if job.table is not None else look,
     )
 

@@ -221,7 +221,7 @@ def test_an_interrupted_run_goes_on_where_it_stopped(spark, tmp_path, monkeypatc
         raise RuntimeError("pulled the plug")
 
     with monkeypatch.context() as patch:
-        patch.setattr("dedup.output.file_output.decide", fail)
+        patch.setattr("dedup.output.result_tables.decide", fail)
         with pytest.raises(RuntimeError, match="pulled"):
             run(spark, job)
     # Nothing is searched again.

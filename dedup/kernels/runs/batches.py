@@ -1,0 +1,47 @@
+"""Batches of rows with other columns, or of which some are chosen."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+
+def conform(batch: pa.RecordBatch, schema: pa.Schema, **columns: Any) -> pa.RecordBatch:  # noqa: ANN401 - see below
+    """Return rows with the columns of a schema: those given, else their own, else nulls.
+
+    Parameters
+    ----------
+    columns
+        Each an array of NumPy or Arrow, or the one value of all rows.
+
+    Examples
+    --------
+    >>> batch = pa.record_batch({"a": [1, 2]})
+    >>> schema = pa.schema([("a", pa.int64()), ("b", pa.string()), ("c", pa.int64())])
+    >>> conform(batch, schema, b="x").to_pylist()
+    [{'a': 1, 'b': 'x', 'c': None}, {'a': 2, 'b': 'x', 'c': None}]
+    """
+    known = dict(zip(batch.schema.names, batch.columns, strict=True)) | columns
+    arrays = [_to_array(known.get(field.name), field.type, batch.num_rows) for field in schema]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _to_array(values: Any, kind: pa.DataType, count: int) -> pa.Array:  # noqa: ANN401 - see `conform`
+    if values is None:
+        return pa.nulls(count, kind)
+    if isinstance(values, np.ndarray):
+        return pa.array(values, kind)
+    if isinstance(values, pa.Array):
+        return values if values.type == kind else values.cast(kind)
+    return pa.repeat(pa.scalar(values, kind), count)
+
+
+def take_equal(batches: Iterable[pa.RecordBatch], *, schema: pa.Schema, **values: Any) -> Iterator[pa.RecordBatch]:  # noqa: ANN401 - of any type
+    """Yield the rows that have these values in columns of these names, with the columns of a schema."""
+    for batch in batches:
+        chosen = batch
+        for name, value in values.items():
+            chosen = chosen.filter(pc.equal(chosen[name], value))
+        yield chosen.select(schema.names)
