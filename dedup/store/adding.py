@@ -25,7 +25,7 @@ from dedup.layers.near.templates import MEMBERS
 from dedup.layers.near.uncompared import verify_sample
 from dedup.store.content import name_content, sum_content
 from dedup.store.election import Decided, decide
-from dedup.store.growth import SearchedSets, Settled, list_links, settle, size_pairs
+from dedup.store.growth import SearchedSets, Settled, settle, size_pairs
 from dedup.store.numbering import DIGESTS, OWNED, Numbered, number
 from dedup.store.reading import read
 from dedup.store.resigning import PAYLOAD
@@ -243,8 +243,7 @@ def grow(
     with stage("edges"):
         settled, searched = settle(engine, step)
     with stage("representatives"):
-        links, count = list_links(engine, step, settled)
-        decided = decide(engine, step, settled, links, count, anew=anew, readmit=False, has_sources=has_sources)
+        decided = decide(engine, step, settled, anew=anew, readmit=False, has_sources=has_sources)
         lost = inform(LOSS, estimate_loss, engine, step, settled, decided, searched)
     arrived = engine.tally(documents)["rows"]
     with stage("store"):

@@ -14,7 +14,7 @@ from dedup.informing import Inform
 from dedup.kernels import Flags, Integers
 from dedup.store.arrays import distinct, is_in, look_up
 from dedup.store.election import DISPLACED, decide
-from dedup.store.growth import list_links, settle
+from dedup.store.growth import settle
 from dedup.store.links import read_links
 from dedup.store.numbering import BANDS
 from dedup.store.resigning import PAYLOAD, sign
@@ -102,8 +102,7 @@ def delete(
         inform=Inform(),
     )
     settled, _ = settle(engine, step)
-    links, count = list_links(engine, step, settled)
-    decided = decide(engine, step, settled, links, count, anew=False, readmit=readmit, has_sources=False)
+    decided = decide(engine, step, settled, anew=False, readmit=readmit, has_sources=False)
     _rewrite(writing, gone, dead)
     write_changes(engine, writing, step, settled, decided)
     label = Label(operation="delete", documents=gone.size)

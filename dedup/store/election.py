@@ -9,8 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dedup.engine.engine import Batches, Engine, Rows, Shuffle, Tally, pass_on
-from dedup.kernels import Flags
+from dedup.kernels import Flags, Integers
 from dedup.kernels.election import OF_TIME, UNKEYED
+from dedup.kernels.runs.batches import conform, take_equal
 from dedup.kernels.runs.bounds import find_bounds
 from dedup.kernels.runs.groups import join_groups
 from dedup.kernels.sets.pairs import decode
@@ -18,10 +19,10 @@ from dedup.layers.near import comparison, election, templates
 from dedup.layers.near.members import find_members
 from dedup.layers.near.tables import Connection, sets_size
 from dedup.store.arrays import look_up
-from dedup.store.growth import Settled, name_ends
+from dedup.store.growth import Settled, list_links, name_ends
 from dedup.store.numbering import OWNED
 from dedup.store.reading import find_sets, read, select
-from dedup.store.schemas import NO_SET
+from dedup.store.schemas import NO_SET, list_layouts
 from dedup.store.step import COMES, GOES, Step
 from dedup.tables import arrow
 from dedup.tables.counts import Connected, Elected
@@ -33,64 +34,46 @@ VOTERS = arrow.integers("doc_id", "set", "set_id", "component_id", "is_new", "se
 """Documents of components; set_id and component_id are the least document of each."""
 EARLIER = ("kept", "representative", "kind", "jaccard")
 """Columns of `members` that say what was decided before."""
+WAITING = ("doc_id", "since", "settled")
+"""Columns of `members` that say which components wait for an election."""
 CHOSEN = pa.schema(
     [("doc_id", pa.int64()), ("representative", pa.int64()), ("kind", pa.string()), ("jaccard", pa.float64())]
 )
 """Result of a new election."""
-WAITING = arrow.integers("doc_id", "since", "settled")
+RECORDED = ("doc_id", "id", "batch", "source", "shingle_count", "text_bytes", "order_keys")
+"""Columns of `documents` that an election looks at."""
 DISPLACED = "displaced"
 """Kind of a document that was removed in favour of one that has gone, while nobody else of its component is kept."""
 
 
 def ballots(id_type: pa.DataType) -> pa.Schema:
     """Return the schema of BALLOTS: documents of components, and what was decided before."""
-    return pa.schema(
-        [
-            *VOTERS,
-            ("size", pa.int64()),
-            ("id", id_type),
-            ("batch", pa.string()),
-            ("source", pa.string()),
-            ("text_bytes", pa.int64()),
-            ("order_keys", pa.list_(pa.float64())),
-            ("was_kept", pa.bool_()),
-            ("was_representative", pa.int64()),
-            ("was_kind", pa.string()),
-            ("was_jaccard", pa.float64()),
-        ]
-    )
+    documents, members = (list_layouts(id_type)[name].schema for name in ("documents", "members"))
+    columns = [documents.field(name) for name in RECORDED[1:]]
+    return pa.schema([*VOTERS, *columns, *(members.field(name).with_name(f"was_{name}") for name in EARLIER)])
 
 
 def elected(id_type: pa.DataType) -> pa.Schema:
     """Return the schema of BALLOTS with the result of a new election."""
-    names = [
-        name for name in ballots(id_type).names if name not in {"set", "size", "source", "text_bytes", "order_keys"}
-    ]
-    columns = [ballots(id_type).field(name) for name in names]
-    return pa.schema([*columns, *(CHOSEN.field(name) for name in CHOSEN.names[1:])])
+    names = ("doc_id", "id", "batch", "is_new", "set_id", "component_id", *(f"was_{name}" for name in EARLIER))
+    return pa.schema(
+        [*(ballots(id_type).field(name) for name in names), *(CHOSEN.field(name) for name in CHOSEN.names[1:])]
+    )
 
 
 def verdicts(id_type: pa.DataType) -> pa.Schema:
-    """Return the schema of VERDICTS, the documents of the components that a step touches."""
-    return pa.schema(
-        [
-            ("doc_id", pa.int64()),
-            ("id", id_type),
-            ("batch", pa.string()),
-            ("is_new", pa.int64()),
-            ("set_id", pa.int64()),  # the least document of the same shingle set
-            ("kept", pa.bool_()),
-            ("representative", pa.int64()),  # null where that was deleted, as the next
-            ("representative_id", id_type),
-            ("kind", pa.string()),
-            ("jaccard", pa.float64()),
-            ("settled", pa.bool_()),
-            ("component_id", pa.int64()),
-            ("component", id_type),
-            ("was_kept", pa.bool_()),
-            ("would_be_kept", pa.bool_()),
-        ]
-    )
+    """Return the schema of VERDICTS, the documents of the components that a step touches.
+
+    Columns of the representative are null where that was deleted.
+    """
+    found = [
+        ("kept", pa.bool_()),
+        ("representative_id", id_type),
+        ("settled", pa.bool_()),
+        ("component", id_type),
+        ("would_be_kept", pa.bool_()),
+    ]
+    return pa.schema([*elected(id_type), *found])
 
 
 class Decided(NamedTuple, Generic[Rows]):
@@ -108,29 +91,19 @@ class Decided(NamedTuple, Generic[Rows]):
 
 
 def decide(
-    engine: Engine[Rows],
-    step: Step[Rows],
-    settled: Settled[Rows],
-    links: Rows,
-    count: int,
-    *,
-    anew: bool,
-    readmit: bool,
-    has_sources: bool,
+    engine: Engine[Rows], step: Step[Rows], settled: Settled[Rows], *, anew: bool, readmit: bool, has_sources: bool
 ) -> Decided[Rows]:
     """Connect the sets that resemble each other, and decide which documents stay.
 
     Parameters
     ----------
-    links
-        LINKS after the step, so many at most.
     anew
         Whether nothing that was decided before counts, and components that wait for an election have it.
     readmit
         Whether a document whose representative is gone may be kept.
     """
-    connecting = engine.select(links, left_id="left", right_id="right")
-    components = engine.connect("components", connecting, count)
+    links, count = list_links(engine, step, settled)
+    components = engine.connect("components", engine.select(links, left_id="left", right_id="right"), count)
     touched = _list_touched(engine, step, settled, anew=anew)
     voting = _choose_components(engine, components, touched)
     placed = engine.join(step.places, engine.select(voting, "component_id", set="doc_id"), "set", key="set")
@@ -139,9 +112,9 @@ def decide(
     heads = engine.map(engine.select(listed, *OWNED.names, "set_id"), _take_heads, OWNED)
     inner = engine.join(links, engine.select(voting, "doc_id"), "left", how="semi")
     edges = name_ends(engine, inner, heads, name="elected_edges")
-    of_documents = engine.map(
-        engine.select(listed, *arrow.COMPONENTS.names, "several"), _take_several, arrow.COMPONENTS, name="several"
-    )
+    take_several = partial(take_equal, schema=arrow.COMPONENTS, several=1)
+    several = engine.select(listed, *arrow.COMPONENTS.names, "several")
+    of_documents = engine.map(several, take_several, arrow.COMPONENTS, name="several")
     none = engine.parallelise("no_near_misses_elected", arrow.EDGES.empty_table())
     schema = election.voters(engine.id_type)
     rules = tuple(step.search.rules)
@@ -153,12 +126,13 @@ def decide(
         partial(_answer, engine=engine, step=step, heads=heads),
         has_sources=has_sources,
     )
-    named = engine.select(found, "doc_id", "kind", "jaccard", representative="representative_doc_id")
+    named = engine.select(found, "doc_id", "representative_doc_id", "kind", "jaccard")
     chosen = engine.map(named, _take_members, CHOSEN)
-    known = engine.select(listed, *elected(engine.id_type).names[:-3])
-    decided = engine.group(
-        "verdicts", engine.join(known, chosen, "doc_id", how="left"), _stick(engine.id_type, anew=anew, readmit=readmit)
-    )
+    given, schema = elected(engine.id_type), verdicts(engine.id_type)
+    known = engine.select(listed, *given.names[: -len(CHOSEN) + 1])
+    work = partial(_decide, schema=schema, anew=anew, readmit=readmit)
+    stick = Shuffle(emitted=given, by=("component_id",), work=work, schema=schema, in_order=False)
+    decided = engine.group("verdicts", engine.join(known, chosen, "doc_id", how="left"), stick)
     tally = engine.tally(decided)
     return Decided(
         verdicts=decided,
@@ -179,9 +153,9 @@ def _list_touched(engine: Engine[Rows], step: Step[Rows], settled: Settled[Rows]
         engine.parallelise("lost_ends", pa.table({"doc_id": lost}, schema=templates.MEMBERS)),
     ]
     if anew:
-        rows = read(engine, step.snapshot, "members", WAITING.names)
-        latest = engine.group("waiting", engine.map(rows, _to_waiting, WAITING), take_newest(WAITING))
-        waiting = engine.map(latest, _list_waiting, templates.MEMBERS)
+        rows = read(engine, step.snapshot, "members", WAITING)
+        latest = engine.group("waiting", rows, take_newest(step.snapshot.choose("members", WAITING)))
+        waiting = engine.map(latest, partial(take_equal, schema=templates.MEMBERS, settled=False), templates.MEMBERS)
         placed = engine.join(step.places, waiting, "doc_id", how="semi")
         parts.append(engine.map(engine.select(placed, "set"), _take_full, templates.MEMBERS))
     return engine.group("touched", engine.concat(*parts), templates.DISTINCT)
@@ -197,16 +171,6 @@ def _list_ends(batches: Batches) -> Batches:
     for batch in batches:
         ends = np.concatenate([batch[name].to_numpy() for name in ("left", "right")])
         yield pa.RecordBatch.from_arrays([pa.array(ends)], schema=templates.MEMBERS)
-
-
-def _to_waiting(batches: Batches) -> Batches:
-    for batch in batches:
-        yield pa.RecordBatch.from_arrays([batch[name].cast(pa.int64()) for name in WAITING.names], schema=WAITING)
-
-
-def _list_waiting(batches: Batches) -> Batches:
-    for batch in batches:
-        yield batch.filter(pc.equal(batch["settled"], 0)).select(["doc_id"])
 
 
 def take_newest(schema: pa.Schema) -> Shuffle:
@@ -254,9 +218,9 @@ def _gather(batches: Batches) -> Batches:
         firsts = find_bounds(components, sets)
         heads = np.repeat(doc_ids[firsts[:-1]], np.diff(firsts))
         several = np.repeat(sizes > 1, sizes)
-        columns = (doc_ids, sets, heads, least, is_new.astype(np.int64), several.astype(np.int64))
-        chosen = pa.array(several | ~is_new)
-        yield pa.RecordBatch.from_arrays([*map(pa.array, columns)], schema=VOTERS).filter(chosen)
+        told = {"set_id": heads, "component_id": least, "is_new": is_new.astype(np.int64)}
+        voters = conform(here, VOTERS, **told, several=several.astype(np.int64))
+        yield voters.filter(pa.array(several | ~is_new))
 
 
 VOTE = Shuffle(emitted=PLACED, by=("component_id",), order=("set", "doc_id"), work=_gather, schema=VOTERS)
@@ -266,22 +230,17 @@ VOTE = Shuffle(emitted=PLACED, by=("component_id",), order=("set", "doc_id"), wo
 def _list_ballots(engine: Engine[Rows], step: Step[Rows], voters: Rows, *, anew: bool, readmit: bool) -> Rows:
     """Return BALLOTS."""
     snapshot, count = step.snapshot, engine.tally(voters)["rows"]
-    old = engine.map(engine.select(voters, "doc_id", "is_new"), _take_old, templates.MEMBERS)
-    names = ["doc_id", "id", "batch", "source", "shingle_count", "text_bytes", "order_keys"]
-    stored = select(engine, snapshot, "documents", names, wanted=old, count=count)
-    arrived = engine.join(engine.select(step.documents, *names), voters, "doc_id", how="semi")
+    old = engine.map(voters, partial(take_equal, schema=templates.MEMBERS, is_new=0), templates.MEMBERS)
+    stored = select(engine, snapshot, "documents", RECORDED, wanted=old, count=count)
+    arrived = engine.join(engine.select(step.documents, *RECORDED), voters, "doc_id", how="semi")
     records = engine.join(voters, engine.concat(stored, arrived), "doc_id")
-    told = select(engine, snapshot, "members", ["doc_id", *EARLIER, "since"], wanted=old, count=count)
-    latest = engine.group("earlier", told, take_newest(snapshot.choose("members", ["doc_id", *EARLIER, "since"])))
+    names = ("doc_id", *EARLIER, "since")
+    told = select(engine, snapshot, "members", names, wanted=old, count=count)
+    latest = engine.group("earlier", told, take_newest(snapshot.choose("members", names)))
     earlier = engine.select(latest, "doc_id", **{f"was_{name}": name for name in EARLIER})
     schema = ballots(engine.id_type)
     work = partial(_to_ballots, schema=schema, rules=tuple(step.search.rules), anew=anew, readmit=readmit)
     return engine.map(engine.join(records, earlier, "doc_id", how="left"), work, schema, name="ballots")
-
-
-def _take_old(batches: Batches) -> Batches:
-    for batch in batches:
-        yield batch.filter(pc.equal(batch["is_new"], 0)).select(["doc_id"])
 
 
 def _to_ballots(
@@ -298,11 +257,8 @@ def _to_ballots(
             precedence = np.where(was_kept, 0.0, np.where(is_new | readmit, 1.0, 2.0))
             keys = np.column_stack((precedence, keys))
         offsets = pa.array(np.arange(batch.num_rows + 1) * keys.shape[1], pa.int32())
-        known = dict(zip(batch.schema.names, batch.columns, strict=True))
-        known["size"] = known["shingle_count"].cast(pa.int64())
-        known["was_kept"] = pa.array(was_kept)
-        known["order_keys"] = pa.ListArray.from_arrays(offsets, pa.array(keys.reshape(-1), pa.float64()))
-        yield pa.RecordBatch.from_arrays([known[name] for name in schema.names], schema=schema)
+        order_keys = pa.ListArray.from_arrays(offsets, pa.array(keys.reshape(-1), pa.float64()))
+        yield conform(batch, schema, was_kept=was_kept, order_keys=order_keys)
 
 
 def _pad(lists: pa.Array, width: int) -> np.ndarray[Any, np.dtype[np.float64]]:
@@ -318,17 +274,10 @@ def _take_heads(batches: Batches) -> Batches:
         yield batch.filter(pc.equal(batch["doc_id"], batch["set_id"])).select(OWNED.names)
 
 
-def _take_several(batches: Batches) -> Batches:
-    for batch in batches:
-        yield batch.filter(pc.equal(batch["several"], 1)).select(arrow.COMPONENTS.names)
-
-
 def _to_voters(batches: Batches, *, schema: pa.Schema) -> Batches:
     for batch in batches:
         several = batch.filter(pc.equal(batch["several"], 1))
-        known = dict(zip(several.schema.names, several.columns, strict=True))
-        columns = [known.get(each.name, pa.nulls(several.num_rows, each.type)) for each in schema]
-        yield pa.RecordBatch.from_arrays(columns, schema=schema)
+        yield conform(several, schema, size=several["shingle_count"])
 
 
 def _answer(name: str, asked: Rows, count: int, *, engine: Engine[Rows], step: Step[Rows], heads: Rows) -> Rows:
@@ -345,30 +294,17 @@ def _answer(name: str, asked: Rows, count: int, *, engine: Engine[Rows], step: S
 
 def _take_members(batches: Batches) -> Batches:
     for batch in batches:
-        yield batch.filter(batch["doc_id"].is_valid()).select(CHOSEN.names)
-
-
-def _stick(id_type: pa.DataType, *, anew: bool, readmit: bool) -> Shuffle:
-    """Return the shuffle BALLOTS with the result of a new election -> VERDICTS; the tally has `removed`."""
-    schema = verdicts(id_type)
-    return Shuffle(
-        emitted=elected(id_type),
-        by=("component_id",),
-        work=partial(_decide, schema=schema, anew=anew, readmit=readmit),
-        schema=schema,
-        in_order=False,
-    )
+        members = batch.filter(batch["doc_id"].is_valid())
+        yield conform(members, CHOSEN, representative=members["representative_doc_id"])
 
 
 def _decide(batches: Batches, *, schema: pa.Schema, anew: bool, readmit: bool) -> Iterator[pa.RecordBatch | Tally]:
+    """BALLOTS with the result of a new election -> VERDICTS; the tally has `removed`."""
     parts = [batch for batch in batches if batch.num_rows]
     if not parts:
         return
-    whole = pa.concat_batches(parts)
-    rows = whole.take(pa.array(np.argsort(whole["doc_id"].to_numpy())))
-    doc_ids, components = rows["doc_id"].to_numpy(), rows["component_id"].to_numpy()
-    is_new = rows["is_new"].to_numpy() > 0
-    was_kept = rows["was_kept"].to_numpy(zero_copy_only=False)
+    rows = pa.concat_batches(parts).sort_by("doc_id")
+    doc_ids, is_new = rows["doc_id"].to_numpy(), rows["is_new"].to_numpy() > 0
     # A document that is alone in its component is no member, and stays.
     result = {
         "representative": pc.coalesce(rows["representative"], rows["doc_id"]),
@@ -378,50 +314,50 @@ def _decide(batches: Batches, *, schema: pa.Schema, anew: bool, readmit: bool) -
     is_elected = pc.equal(result["kind"], election.KEPT).to_numpy(zero_copy_only=False)
     kept = is_elected
     if not anew:
-        kept, result = _stay(rows, (is_new, was_kept, is_elected), result, readmit=readmit)
-    least = np.searchsorted(doc_ids, components)
+        kept, result = _stay(rows, is_new, is_elected, result, readmit=readmit)
+    least = np.searchsorted(doc_ids, rows["component_id"].to_numpy())
     has_old = np.zeros(doc_ids.size, dtype=bool)
     has_old[least[~is_new]] = True
     owners = look_up(doc_ids, result["representative"].fill_null(0).to_numpy())
     missing = (owners < 0) | result["representative"].is_null().to_numpy(zero_copy_only=False)
     yield Tally(removed=int(np.count_nonzero(is_new & ~kept)))
-    known = {
-        **{name: rows[name] for name in ("doc_id", "id", "batch", "is_new", "set_id", "component_id", "was_kept")},
+    yield conform(
+        rows,
+        schema,
         **result,
-        "kept": pa.array(kept),
-        "representative_id": rows["id"].take(pa.array(owners, mask=missing)),
-        "settled": pa.array(np.full(doc_ids.size, fill_value=True) if anew else ~has_old[least]),
-        "component": rows["id"].take(pa.array(least)),
-        "would_be_kept": pa.array(is_elected),
-    }
-    yield pa.RecordBatch.from_arrays([known[name] for name in schema.names], schema=schema)
+        kept=kept,
+        representative_id=rows["id"].take(pa.array(owners, mask=missing)),
+        settled=anew or ~has_old[least],
+        component=rows["id"].take(pa.array(least)),
+        would_be_kept=is_elected,
+    )
 
 
 def _stay(
-    rows: pa.RecordBatch, flags: tuple[Flags, Flags, Flags], result: dict[str, pa.Array], *, readmit: bool
+    rows: pa.RecordBatch, is_new: Flags, is_elected: Flags, result: dict[str, pa.Array], *, readmit: bool
 ) -> tuple[Flags, dict[str, pa.Array]]:
     """Let documents that were there be what they were, as far as they can."""
-    is_new, was_kept, is_elected = flags
-    doc_ids = rows["doc_id"].to_numpy()
-    was_removed = ~is_new & ~was_kept
-    kept = np.where(is_new, is_elected, was_kept) | (was_removed & is_elected if readmit else False)
-    own = np.where(kept, doc_ids, result["representative"].to_numpy())
-    kind = np.where(kept, election.KEPT, result["kind"].to_numpy(zero_copy_only=False))
-    jaccard = np.where(kept, 1.0, result["jaccard"].to_numpy(zero_copy_only=False))
-    # Whose representative stays need not be told another.
+    doc_ids, was_kept = rows["doc_id"].to_numpy(), rows["was_kept"].to_numpy(zero_copy_only=False)
     theirs = rows["was_representative"].fill_null(0).to_numpy()
-    place = look_up(doc_ids, theirs)
-    is_named = rows["was_representative"].is_valid().to_numpy(zero_copy_only=False)
-    stays = was_removed & ~kept & is_named & (place >= 0)
-    stays &= np.append(kept, False)[place]
-    own = np.where(stays, theirs, own)
-    kind = np.where(stays, rows["was_kind"].fill_null("").to_numpy(zero_copy_only=False), kind)
-    jaccard = np.where(stays, rows["was_jaccard"].fill_null(0).to_numpy(), jaccard)
+    kept = np.where(is_new, is_elected, was_kept | is_elected & readmit)
+
+    def is_kept(of: Integers) -> Flags:
+        found: Flags = np.append(kept, False)[look_up(doc_ids, of)]
+        return found
+
+    was_removed = ~is_new & ~kept
+    # Whose representative stays need not be told another.
+    stays = was_removed & rows["was_representative"].is_valid().to_numpy(zero_copy_only=False) & is_kept(theirs)
+    own = np.select([kept, stays], [doc_ids, theirs], result["representative"].to_numpy())
     # Nobody of its component is kept, and it may not be itself.
-    displaced = was_removed & ~kept & ~stays & ~np.append(kept, False)[look_up(doc_ids, own)]
-    kind = np.where(displaced, DISPLACED, kind)
+    displaced = was_removed & ~stays & ~is_kept(own)
+    kinds, was_kinds = (each.to_numpy(zero_copy_only=False) for each in (result["kind"], rows["was_kind"]))
+    similarities = [np.float64(1), rows["was_jaccard"].fill_null(0).to_numpy()]
+    jaccard = np.select([kept, stays], similarities, result["jaccard"].to_numpy(zero_copy_only=False))
     return kept, {
         "representative": pa.array(own, mask=displaced),
-        "kind": pa.array(kind.tolist(), pa.string()),
+        "kind": pa.array(
+            np.select([kept, stays, displaced], [election.KEPT, was_kinds, DISPLACED], kinds), pa.string()
+        ),
         "jaccard": pa.array(jaccard, mask=displaced),
     }
