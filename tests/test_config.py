@@ -438,6 +438,7 @@ def test_unknown_key_is_refused_with_the_nearest_known_one(tmp_path, text, unkno
             "candidates.estimate_sigmas is no setting any more: it is always 4; raise",
         ),
         ("components.driver_edges = 1", "components.driver_edges is no setting any more: it is always 5,000,000; set "),
+        ('input.format = "delta"', 'input.format = "delta" is no setting any more: name the folder as a table'),
         ("url.scheme = 'ignore'", "url.scheme is no setting any more: leave it out, since http and https are always"),
     ],
 )

@@ -19,7 +19,6 @@ from dedup.files.orders import join_keys, join_texts, to_keys
 from dedup.run.job import Job
 from dedup.run.local import run_in_memory
 from dedup.run.pipeline import run
-from dedup.run.start import choose_engine
 from dedup.settings.files import load_config
 
 WORDS = [f"w{number}" for number in range(40)]
@@ -187,7 +186,7 @@ def test_equal_rows_that_all_stay_are_told_of_what_goes_for_them(tmp_path):
         ("jsonl", {"keep.order": ["latest:day"]}, SchemaError, "keep.order latest: must be the name of one column"),
         ("csv", {"keep.order": ["highest:url"]}, DataError, "keep.order: highest:url must find numbers"),
         ("parquet", {"keep.order": ["latest:url"]}, DataError, "latest:url must find dates by ISO 8601"),
-        ("parquet", {"keep.order": ["sql:length(url)"]}, ConfigError, 'an entry "sql:..." needs engine = "spark"'),
+        ("parquet", {"keep.order": ["sql:length(url)"]}, ConfigError, 'keep.order: "sql:..." needs a table: --table'),
         ("parquet", {"keep.order": ["source:a"]}, ConfigError, "source:... needs input.source_column"),
         ("parquet", {"keep.copies_per_source": 1}, ConfigError, "needs input.source_column"),
         ("csv", {"keep.merge": ["count"]}, ConfigError, "must be empty where the output is csv"),
@@ -215,14 +214,6 @@ def test_a_column_of_the_name_of_a_further_one_is_refused(tmp_path):
 def test_an_entry_of_merge_that_is_none_is_refused(entry):
     with pytest.raises(ConfigError, match="Keep: merge must have entries of count, first:COLUMN"):
         load_config(settings={"keep.merge": ["count", entry]})
-
-
-def test_auto_takes_spark_for_an_expression(tmp_path):
-    config = load_config(settings={"keep.order": ["sql:length(url)"]})
-
-    assert (
-        choose_engine(Job(inputs=[write(tmp_path, "parquet")], output=str(tmp_path / "out"), config=config)) == "spark"
-    )
 
 
 @pytest.mark.parametrize(
@@ -322,11 +313,11 @@ def test_both_engines_order_and_merge_alike(spark, tmp_path):
     assert found == {row["id"]: row for row in kept[0].to_pylist()}
 
 
-def test_an_expression_decides_where_spark_reads(spark, tmp_path):
+def test_an_expression_decides_on_a_table(spark, tmp_path):
     order = {"keep.order": ["sql:-length(url) + int(site = 'c')"], "driver.search_bytes": 10**9}
     config = load_config(settings={"input.id_column": "id", **order})
-    job = Job(inputs=[write(tmp_path, "parquet")], output=str(tmp_path / "out"), config=config)
-    report = run(spark, job)
+    table = {"input": replace(config.input, table=f"parquet.`{write(tmp_path, 'parquet')}`")}
+    report = run(spark, Job(inputs=[], output=str(tmp_path / "out"), config=replace(config, **table)))
 
     assert sorted(kept_of(tmp_path / "out")) == [2, 5, 7]
     assert (report["reader"], report["decided"]) == (

@@ -5,28 +5,22 @@ import json
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pyspark.sql import types as T
 
 from dedup.errors import DataError, SchemaError, StorageError
-from dedup.evaluate.labels import select_known
+from dedup.evaluate.corpus import find_labelled
 from dedup.run.job import Job
-from dedup.run.labels import read_labels
 from dedup.run.local import run_in_memory
 from dedup.run.pairs import read_pairs
 from dedup.run.pipeline import run
-from dedup.run.storage import HadoopStorage
 from dedup.settings.files import load_config
 
 
-def read(spark, path, id_type=None):
-    frame = read_labels(spark, HadoopStorage(spark), str(path), id_type=id_type or T.LongType(), where="--pairs")
-    found = sorted(map(tuple, frame.collect()), key=repr)
-    table = read_pairs(str(path), id_type=pa.string() if id_type else pa.int64(), where="--pairs")
-    assert sorted((tuple(row.values()) for row in table.to_pylist()), key=repr) == found
-    return found
+def read(path, id_type=None):
+    table = read_pairs(str(path), id_type=id_type or pa.int64(), where="--pairs")
+    return sorted((tuple(row.values()) for row in table.to_pylist()), key=repr)
 
 
-def test_csv_json_lines_and_parquet_say_the_same(spark, tmp_path):
+def test_csv_json_lines_and_parquet_say_the_same(tmp_path):
     rows = [(9, 3, True), (3, 9, True), (4, 5, False), (6, 6, True)]
     names = ("left_id", "right_id", "duplicate")
     (tmp_path / "a.csv").write_text("right_id,left_id,duplicate\n3,9,true\n9,3,TRUE\n5,4,0\n6,6,yes\n")
@@ -34,41 +28,43 @@ def test_csv_json_lines_and_parquet_say_the_same(spark, tmp_path):
     pq.write_table(pa.table(dict(zip(names, zip(*rows, strict=True), strict=True))), tmp_path / "a.parquet")
 
     for name in ("a.csv", "a.jsonl", "a.parquet"):
-        assert read(spark, tmp_path / name) == [(3, 9, True), (4, 5, False)]
+        assert read(tmp_path / name) == [(3, 9, True), (4, 5, False)]
 
 
-def test_only_line_feeds_end_lines_of_json(spark, tmp_path):
+def test_only_line_feeds_end_lines_of_json(tmp_path):
     (tmp_path / "a.jsonl").write_bytes(b'{"left_id": 1,\r"right_id": 2}\r\n\r\n{"left_id": 3, "right_id": 4}')
 
-    assert read(spark, tmp_path / "a.jsonl") == [(1, 2, True), (3, 4, True)]
+    assert read(tmp_path / "a.jsonl") == [(1, 2, True), (3, 4, True)]
 
 
-def test_without_a_label_a_pair_is_one_of_duplicates_and_unreadable_ids_are_null(spark, tmp_path):
+def test_without_a_label_a_pair_is_one_of_duplicates_and_unreadable_ids_are_null(tmp_path):
     (tmp_path / "a.csv").write_text("left_id,right_id\n2,1\nx,3\n 4,+5\n1_0,6\n1.5,7\n9223372036854775808,8\n,\n")
 
     unreadable = [(None, number, True) for number in (3, 6, 7, 8)]
-    assert read(spark, tmp_path / "a.csv") == [(1, 2, True), (4, 5, True), *unreadable]
+    assert read(tmp_path / "a.csv") == [(1, 2, True), (4, 5, True), *unreadable]
 
 
 def test_string_ids_are_hashed_as_those_of_the_corpus(spark, tmp_path):
     pq.write_table(pa.table({"left_id": ["a", "b"], "right_id": ["b", "c"]}), tmp_path / "a.parquet")
     hashes = dict(spark.sql("SELECT id, xxhash64(id) FROM VALUES ('a'), ('b'), ('c') AS t(id)").collect())
 
-    found = read(spark, tmp_path / "a.parquet", T.StringType())
+    found = read(tmp_path / "a.parquet", pa.string())
 
     assert found == sorted([(*sorted((hashes[one], hashes[two])), True) for one, two in ("ab", "bc")], key=repr)
     pq.write_table(pa.table({"left_id": [1], "right_id": [2]}), tmp_path / "b.parquet")
     numbers = dict(spark.sql("SELECT id, xxhash64(id) FROM VALUES ('1'), ('2') AS t(id)").collect())
-    assert read(spark, tmp_path / "b.parquet", T.StringType()) == [(*sorted(numbers.values()), True)]
+    assert read(tmp_path / "b.parquet", pa.string()) == [(*sorted(numbers.values()), True)]
 
 
-def test_pairs_of_which_the_corpus_lacks_a_document_are_left_out(spark):
-    labels = spark.createDataFrame(
-        [(1, 2, True), (2, 3, False), (1, 9, True), (None, 3, True)], "left_id long, right_id long, duplicate boolean"
+def test_pairs_of_which_the_corpus_lacks_a_document_are_left_out(tmp_path):
+    (tmp_path / "a.csv").write_text("left_id,right_id,duplicate\n1,2,true\n2,3,false\n1,9,true\nx,3,true\n")
+
+    found = find_labelled(str(tmp_path / "a.csv"), pa.int64(), lambda wanted: wanted[wanted < 5])
+
+    assert (found.pairs.to_pydict(), found.given) == (
+        {"left_id": [1, 2], "right_id": [2, 3], "duplicate": [True, False]},
+        4,
     )
-    corpus = spark.createDataFrame([(1,), (2,), (2,), (3,), (4,)], "doc_id long")
-
-    assert sorted(map(tuple, select_known(labels, corpus).collect())) == [(1, 2, True), (2, 3, False)]
 
 
 @pytest.mark.parametrize(
@@ -87,16 +83,14 @@ def test_pairs_of_which_the_corpus_lacks_a_document_are_left_out(spark):
         (None, StorageError, r"^--pairs [^ ]*: must be a file.*does not exist"),
     ],
 )
-def test_a_file_that_is_none_of_labels_is_refused(spark, tmp_path, file, error, words):
+def test_a_file_that_is_none_of_labels_is_refused(tmp_path, file, error, words):
     name, content = file or ("none.csv", "")
     path = tmp_path / name
     if file:
         path.write_text(content)
 
     with pytest.raises(error, match=words):
-        read(spark, path)
-    with pytest.raises(error, match=words):
-        read_pairs(str(path), id_type=pa.int64(), where="--pairs")
+        read(path)
 
 
 @pytest.mark.full

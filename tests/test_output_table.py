@@ -4,13 +4,15 @@ The catalogs of Delta Lake and Iceberg are downloaded, so tests/chaos/test_outpu
 commits tables of parquet, whose writers are the same but for replacing.
 """
 
+from dataclasses import replace
+
 import pytest
 from pyspark.sql import functions as F
 
 from dedup.api import deduplicate
 from dedup.errors import AlertError, ConfigError, SchemaError, StorageError
 from dedup.explain.result import PublishedOutput
-from dedup.run import catalog
+from dedup.run import catalog, pipeline
 from dedup.run.growing import Growth, check_settings
 from dedup.run.job import Job
 from dedup.run.start import choose_engine
@@ -85,18 +87,20 @@ def test_an_earlier_result_stays_unless_it_is_to_be_replaced(rows, spark, tmp_pa
 
 def test_tables_of_a_run_that_crashed_before_its_end_are_replaced_by_the_same_run(rows, spark, tmp_path, monkeypatch):
     rows.write.parquet(str(tmp_path / "in"))
+    names = {"input.table": f"parquet.`{tmp_path}/in`", "input.id_column": "id", "output.table": NAME}
+    job = Job(inputs=[], output=str(tmp_path / "out"), config=load_config(settings=names))
     replaced = []
     with monkeypatch.context() as patch:
         patch.setattr(Workspace, "publish", fail)
         with pytest.raises(SystemExit):
-            run(str(tmp_path / "in"), tmp_path / "out", spark=spark)
+            pipeline.run(spark, job)
     assert spark.catalog.tableExists(NAME)
     with pytest.raises(StorageError, match="must not exist yet"):
-        run(str(tmp_path / "in"), tmp_path / "other", spark=spark)
+        pipeline.run(spark, replace(job, output=str(tmp_path / "other")))
 
     # Spark's own catalog replaces no table.
     monkeypatch.setattr("pyspark.sql.DataFrameWriterV2.createOrReplace", lambda _: replaced.append(1))
-    run(str(tmp_path / "in"), tmp_path / "out", spark=spark)
+    pipeline.run(spark, job)
 
     assert len(replaced) == len(catalog.FOLDERS["filter"])
     assert (tmp_path / "out" / "_SUCCESS").exists()
@@ -151,9 +155,9 @@ def test_a_name_that_spark_does_not_take_is_refused_before_work(name, words, spa
 
 
 def test_engines_that_write_no_tables_refuse_at_once(tmp_path):
-    config = load_config(settings={"output.table": NAME, "engine": "memory"})
-    with pytest.raises(ConfigError, match=r"engine: must be .* where the output is a table"):
-        choose_engine(Job(inputs=[str(tmp_path)], output=str(tmp_path / "out"), config=config))
+    config = load_config(settings={"output.table": NAME})
+    with pytest.raises(ConfigError, match=r"output\.table: needs a table: --table 'parquet\.`/in`' in place of"):
+        choose_engine(Job(inputs=["/in"], output=str(tmp_path / "out"), config=config))
 
     with pytest.raises(ConfigError, match=r"--store: output\.table is of single runs"):
         check_settings(load_config(settings={"output.table": NAME}), Growth(store=str(tmp_path), batch="a"))

@@ -13,7 +13,7 @@ from pyspark.sql import types as T
 from dedup.errors import DataError, FinishedError, StorageError
 from dedup.files.storage import Storage, find_result
 from dedup.output.spark_tasks import save
-from dedup.run.corpus import guess_format, read_corpus
+from dedup.run.input import fingerprint, load_table, read_files
 from dedup.run.job import Job
 from dedup.run.pipeline import run
 from dedup.run.storage import HadoopStorage
@@ -51,182 +51,85 @@ def place(folder: Path, *names: str) -> str:
     return str(folder)
 
 
-def read(spark, storage, *paths, kind, name_filter=""):
-    return read_corpus(spark, storage, [str(path) for path in paths], kind=kind, name_filter=name_filter).rows
-
-
-@pytest.mark.parametrize(
-    ("name", "kind"),
-    [
-        ("a.parquet", "parquet"),
-        ("a.zstd.parquet", "parquet"),
-        ("a.jsonl", "jsonl"),
-        ("a.json.gz", "jsonl"),
-        ("a.ndjson.zst", "jsonl"),
-        ("a.csv", "csv"),
-        ("A.CSV.GZ", "csv"),
-        ("a.txt", "text"),
-        ("README.md.bz2", "text"),
-        ("v1.0 of a+b, 100%.txt", "text"),
-        ("ü.rst", "text"),
-    ],
-)
-def test_a_format_is_told_from_the_name(storage, tmp_path, name, kind):
-    place(tmp_path, name)
-
-    assert guess_format(storage, [str(tmp_path / name)]) == kind
-    assert guess_format(storage, [str(tmp_path)]) == kind
-
-
-def test_a_format_is_told_from_the_files_of_folders_and_globs(storage, tmp_path):
-    place(tmp_path, "in/_SUCCESS", "in/.hidden.csv", "in/part-0.jsonl.gz", "deep/a/b/c.jsonl")
-
-    assert (
-        guess_format(storage, [f"{tmp_path}/in", f"{tmp_path}/in/", f"{tmp_path}/deep", f"{tmp_path}/*/*.gz"])
-        == "jsonl"
-    )
-    assert guess_format(storage, [f"{tmp_path}/{{none,deep}}"]) == "jsonl"
-
-
-def test_files_that_are_not_read_tell_no_format(storage, tmp_path):
-    place(tmp_path, "table/_delta_log/0.json", "table/.git/a.txt", "table/x/part-0.parquet")
-    place(tmp_path, "spark/_SUCCESS", "spark/part-0.parquet")
-
-    assert guess_format(storage, [f"{tmp_path}/table"]) == "parquet"
-    assert guess_format(storage, [f"{tmp_path}/spark/*"]) == "parquet"
-
-
-@pytest.mark.parametrize(
-    ("inputs", "message"),
-    [
-        (["none"], "--input {0}/none: must be a file, a folder of files or a glob (it does not exist)"),
-        (["in", "none.csv"], "--input {0}/none.csv: must be a file, a folder of files or a glob (it does not exist)"),
-        (["none/*.csv"], "--input {0}/none/*.csv: must be a file, a folder of files or a glob (it does not exist)"),
-        (["empty"], "--input {0}/empty: must be a file, a folder of files or a glob (it has no file to read)"),
-        (["hidden"], "--input {0}/hidden: must be a file, a folder of files or a glob (it has no file to read)"),
-        (
-            ["odd"],
-            "--input {0}/odd: its format cannot be guessed from 'a.xlsx'; pass --format parquet, jsonl, csv or text",
-        ),
-        (
-            ["bare"],
-            "--input {0}/bare: its format cannot be guessed from 'jsonl'; pass --format parquet, jsonl, csv or text",
-        ),
-        (["in", "other"], "--input: all inputs must have one format ({0}/in is csv, {0}/other is jsonl)"),
-    ],
-)
-def test_an_input_of_no_format_is_refused_by_name(storage, tmp_path, inputs, message):
-    place(tmp_path, "in/a.csv", "other/a.json", "odd/a.xlsx", "bare/jsonl", "hidden/_a.csv", "hidden/.a.csv")
-    place(tmp_path, "buried/_delta_log/0.json", "buried/.git/a/b.txt")
-    (tmp_path / "empty" / "deeper").mkdir(parents=True)
-
-    with pytest.raises(StorageError) as caught:
-        guess_format(storage, [f"{tmp_path}/{name}" for name in inputs])
-
-    assert str(caught.value) == message.format(tmp_path)
-
-
-def test_a_format_that_spark_does_not_read_is_refused(spark, storage, tmp_path):
-    place(tmp_path, "a.arrow")
-
-    with pytest.raises(StorageError, match=r"--format: must be parquet, jsonl, csv or text where .* \(got arrow\)"):
-        read(spark, storage, tmp_path, kind="arrow")
-
-
-@pytest.mark.parametrize("kind", ["parquet", "jsonl", "csv", "text"])
-def test_an_input_that_is_not_there_is_refused_in_any_format(spark, storage, tmp_path, kind):
-    with pytest.raises(StorageError, match="it does not exist"):
-        read(spark, storage, tmp_path / "none", kind=kind)
-
-
-@pytest.mark.parametrize("kind", ["parquet", "jsonl", "csv", "text"])
-def test_a_name_filter_that_leaves_no_file_is_answered(spark, storage, tmp_path, kind):
-    (tmp_path / "a.csv").write_text("text\na\n")
-
-    with pytest.raises(StorageError, match=r"\*\.none"):
-        read(spark, storage, tmp_path, kind=kind, name_filter="*.none").collect()
+@pytest.mark.parametrize("kind", ["parquet", "orc", "json", "csv"])
+def test_files_that_are_not_there_are_no_table(spark, tmp_path, kind):
+    with pytest.raises(StorageError, match=r"must be a table of Spark's catalog \(.*PATH_NOT_FOUND"):
+        load_table(spark, f"{kind}.`{tmp_path}/none`")
 
 
 # A sign in the path above the input makes no partition of what lies in it.
 @pytest.mark.parametrize("folder", ["in", "run=5"])
-@pytest.mark.parametrize("kind", ["jsonl", "csv", "text"])
-def test_a_folder_of_folders_is_read_whole(spark, storage, tmp_path, kind, folder):
+@pytest.mark.parametrize("kind", ["json", "csv"])
+def test_a_folder_of_folders_is_read_whole(spark, tmp_path, kind, folder):
     place(tmp_path, f"{folder}/a/b.file", f"{folder}/c/d/e.file")
     for file in tmp_path.rglob("*.file"):
-        file.write_text("text" if kind == "text" else "text\nx" if kind == "csv" else '{"text": "x"}')
+        file.write_text("text\nx" if kind == "csv" else '{"text": "x"}')
 
-    assert read(spark, storage, tmp_path / folder, kind=kind).count() == 2
-
-
-def test_a_line_ends_at_a_line_feed_and_the_carriage_return_before_it(spark, storage, tmp_path):
-    (tmp_path / "a.jsonl").write_bytes(b'{"id": 1,\r"text": "a"}\r\n{"id":\r2\r\n')
-
-    found = read_corpus(spark, storage, [str(tmp_path)], kind="jsonl", on_bad_record="quarantine")
-
-    assert [row["id"] for row in found.rows.collect()] == [1]
-    assert [row["record"] for row in found.rejected.collect()] == ['{"id":\r2']
+    assert load_table(spark, f"{kind}.`{tmp_path}/{folder}`").count() == 2
 
 
-def test_the_fingerprint_tells_files_that_came_went_or_were_written_again(spark, storage, tmp_path):
-    def fingerprint():
-        return read_corpus(spark, storage, [str(tmp_path)], kind="text").fingerprint
+def test_folders_that_are_named_by_a_value_are_a_column(spark, tmp_path):
+    for name in ("lang=en", "lang=de"):
+        place(tmp_path, f"in/{name}/a.csv")
+        (tmp_path / f"in/{name}/a.csv").write_text("text\nx")
 
-    place(tmp_path, "a.txt")
-    first = fingerprint()
-    assert fingerprint() == first
-    place(tmp_path, "sub/b.txt")
-    second = fingerprint()
-    os.utime(tmp_path / "a.txt", (0, 0))
-    third = fingerprint()
-    (tmp_path / "a.txt").write_text("longer")
-    os.utime(tmp_path / "a.txt", (0, 0))
-    assert len({first, second, third, fingerprint()}) == 4
+    found = load_table(spark, f"CSV.`{tmp_path}/in`")
+
+    assert sorted(map(tuple, found.collect())) == [("x", "de"), ("x", "en")]
 
 
-def test_a_text_file_is_a_document_and_its_path_the_id(spark, storage, tmp_path):
-    names = [
-        "two words.txt",
-        "a+b.txt",
-        "100%.txt",
-        "%41%2B.txt",
-        "ü漢.txt",
-        "deep er/a.txt",
-        "x#y?.txt",
-        "nothing.txt",
-    ]
-    place(tmp_path, *names, "_hidden.txt", ".hidden.txt", "_hidden/a.txt", "other.log")
-    for name in names:
-        (tmp_path / name).write_text(f"{name}\r\nof two lines\n", "utf-8", newline="")
+def test_a_line_ends_at_a_line_feed_and_the_carriage_return_before_it(spark, tmp_path):
+    (tmp_path / "a.jsonl").write_bytes(b'{"id": 1,\r"text": "a"}\r\n{"id":\r2}\r\n')
 
-    corpus = read(spark, storage, tmp_path, kind="text", name_filter="*.txt")
-
-    assert corpus.columns == ["path", "text"]
-    assert {row.path: row.text for row in corpus.collect()} == {
-        str(tmp_path / name): f"{name}\r\nof two lines\n" for name in names
-    }
-    [one] = read(spark, storage, tmp_path / names[1], kind="text").collect()
-    assert one.path == str(tmp_path / names[1])
+    assert [row["id"] for row in load_table(spark, f"json.`{tmp_path}`").collect()] == [1, 2]
 
 
-def test_an_empty_text_file_is_an_empty_document(spark, storage, tmp_path):
-    (tmp_path / "full.txt").write_text("full")
-    place(tmp_path, "empty.txt", "folder/empty.txt")
+def test_malformed_records_of_a_table_end_the_job_by_name(spark, tmp_path):
+    (tmp_path / "a.jsonl").write_text('{"id": 1, "text": "a"}\n{"id":\n')
+    names = {"input.table": f"json.`{tmp_path}/a.jsonl`", "input.id_column": "id"}
 
-    found = {row.path: row.text for row in read(spark, storage, tmp_path, kind="text").collect()}
-
-    assert found == {
-        f"{tmp_path}/{name}.txt": text for name, text in [("full", "full"), ("empty", ""), ("folder/empty", "")]
-    }
+    with pytest.raises((DataError, StorageError), match="Malformed records are detected"):
+        run(spark, Job(inputs=[], output=f"{tmp_path}/out", config=load_config(settings=names)))
 
 
-def test_several_inputs_are_one_corpus_and_a_name_filter_chooses_files(spark, storage, tmp_path):
-    for name in ("a/1.jsonl", "b/2.jsonl", "b/2.log"):
-        place(tmp_path, name)
-        (tmp_path / name).write_text(json.dumps({"name": name}) + "\n")
+def test_the_fingerprint_tells_files_that_came_went_or_were_written_again(spark, tmp_path):
+    name = f"csv.`{tmp_path}/in`"
 
-    corpus = read(spark, storage, tmp_path / "a", tmp_path / "b", kind="jsonl", name_filter="*.jsonl")
+    def tell():
+        return fingerprint(load_table(spark, name), name)
 
-    assert sorted(row.name for row in corpus.collect()) == ["a/1.jsonl", "b/2.jsonl"]
+    place(tmp_path, "in/a.csv", "in/sub/b.csv")
+    for file in tmp_path.rglob("*.csv"):
+        file.write_text("text\nx")
+    first = tell()
+    assert tell() == first
+    (tmp_path / "in/sub/b.csv").unlink()
+    second = tell()
+    os.utime(tmp_path / "in/a.csv", (0, 0))
+    third = tell()
+    (tmp_path / "in/a.csv").write_text("text\nlonger")
+    os.utime(tmp_path / "in/a.csv", (0, 0))
+    assert len({first, second, third, tell()}) == 4
+
+
+def crash(*_):
+    raise SystemExit
+
+
+def test_a_run_of_files_as_a_table_goes_on_after_a_crash(spark, tmp_path, monkeypatch):
+    (tmp_path / "a.csv").write_text("id,text\n1,x\n2,y\n")
+    names = {"input.table": f"csv.`{tmp_path}/a.csv`", "input.id_column": "id"}
+    job = Job(inputs=[], output=f"{tmp_path}/out", config=load_config(settings=names))
+    with monkeypatch.context() as patch:
+        patch.setattr(Workspace, "publish", crash)
+        with pytest.raises(SystemExit):
+            run(spark, job)
+    done = len(list((tmp_path / "out.partial/stages").glob("*.json")))
+
+    assert done > 3
+    assert run(spark, job)["kept"] == 2
+    with pytest.raises(FinishedError):
+        run(spark, job)
 
 
 CELLS = [
@@ -260,7 +163,7 @@ def test_cells_come_back_from_the_output_as_they_were(spark, enter, output, cell
     save(frame.write, f"{workspace.result}/kept", kind)
     workspace.publish({})
 
-    found = read(spark, HadoopStorage(spark), f"{output}/kept", kind=kind).selectExpr(
+    found = read_files(spark, HadoopStorage(spark), f"{output}/kept", kind).selectExpr(
         "int(id) AS id", "`a.b c` AS odd", "text"
     )
 
@@ -270,10 +173,10 @@ def test_cells_come_back_from_the_output_as_they_were(spark, enter, output, cell
     assert sorted(map(tuple, found.collect())) == table
 
 
-def test_numbers_in_csv_stay_as_they_are_written(spark, storage, tmp_path):
+def test_numbers_in_csv_stay_as_they_are_written(spark, tmp_path):
     (tmp_path / "a.csv").write_text("id,text\n007,x\n1e3,y\n")
 
-    assert read(spark, storage, tmp_path / "a.csv", kind="csv").collect() == [("007", "x"), ("1e3", "y")]
+    assert load_table(spark, f"csv.`{tmp_path}/a.csv`").collect() == [("007", "x"), ("1e3", "y")]
 
 
 @pytest.mark.parametrize("name", ["out", "out {a,b} [1]*?", "ü 100% a+b"])
@@ -503,15 +406,6 @@ def test_an_input_that_was_mended_is_read_again(spark, output, tmp_path):
     with pytest.raises(DataError, match="1 nulls; their texts begin 'an orphan'"):
         run(spark, job)
     assert not Path(output).exists()
-
-
-@pytest.mark.parametrize("path", ["", "[", "nonsense://host/x"])
-def test_what_is_no_path_is_refused_by_name(storage, path):
-    with pytest.raises(
-        StorageError, match=r"must be (a path or glob|on a file system that Spark can reach)"
-    ) as refused:
-        guess_format(storage, [path])
-    assert path in str(refused.value)
 
 
 @pytest.mark.parametrize("is_object_store", [False, True])

@@ -12,14 +12,14 @@ import pyarrow.compute as pc
 import xxhash
 
 from dedup.engine.workers import Processes
-from dedup.files.listing import list_files
-from dedup.files.source import FileSource, open_source
+from dedup.files.source import FileSource
 from dedup.files.splits import Split, split_files
 from dedup.kernels import Integers, neighbours
 from dedup.kernels.ids import SEED, to_doc_ids
 from dedup.kernels.neighbours import Seeds, select_least
 from dedup.kernels.text.tokenizer import Tokenizer
-from dedup.run.opening import SPLIT_BYTES, choose_cores
+from dedup.run.job import Job
+from dedup.run.opening import SPLIT_BYTES, choose_cores, list_input, open_input
 from dedup.run.pairs import read_pairs
 from dedup.settings.contract import load_tokenizer
 from dedup.settings.options import Config
@@ -31,7 +31,7 @@ class Labelled(NamedTuple):
     """Labelled pairs of a corpus."""
 
     pairs: pa.Table
-    """LABELS whose two documents are both in the corpus."""
+    """left_id, right_id and duplicate of those whose two documents are both in the corpus."""
     given: int
     """Labelled pairs in the file."""
 
@@ -70,35 +70,24 @@ class FileCorpus:
     cores: int
 
     @classmethod
-    def open(cls, inputs: Sequence[str], config: Config) -> Self:
+    def open(cls, job: Job) -> Self:
         """Open the files of an input.
 
         Raises
         ------
         DedupError
-            As `list_files` and `open_source`; malformed records are left out where they are to be set aside.
+            As for a run; malformed records are left out where they are to be set aside.
         """
-        chosen = config.input
-        # Ids of texts are their paths, on Spark whole ones.
-        listing = list_files(inputs, format=chosen.format, name_filter=chosen.name_filter).absolute()
-        source = open_source(
-            listing,
-            id_column=chosen.id_column,
-            text_column=chosen.text_column,
-            on_bad_record=chosen.on_bad_record,
-            max_text_bytes=chosen.max_text_bytes,
-        )
+        listing = list_input(job)
         splits = split_files(listing, SPLIT_BYTES)
-        cores = min(choose_cores(listing, inputs), len(splits))
-        return cls(source=source, splits=splits, cores=cores)
+        cores = min(choose_cores(listing, job.inputs), len(splits))
+        return cls(source=open_input(job.config, listing), splits=splits, cores=cores)
 
     def read_labels(self, path: str) -> Labelled:
         """See `SampledCorpus.read_labels`."""
-        labels = read_pairs(path, id_type=self.source.id_type, where="--pairs")
-        ends = pa.chunked_array([*labels["left_id"].chunks, *labels["right_id"].chunks]).drop_null()
-        found = np.concatenate(self._map(partial(_find_ids, wanted=np.unique(ends.to_numpy()))))
-        held = [pc.is_in(labels[name], value_set=pa.array(found)) for name in ("left_id", "right_id")]
-        return Labelled(labels.filter(pc.and_(*held)), labels.num_rows)
+        return find_labelled(
+            path, self.source.id_type, lambda wanted: np.concatenate(self._map(partial(_find_ids, wanted=wanted)))
+        )
 
     def draw(self, count: int) -> pa.Table:
         """See `SampledCorpus.draw`."""
@@ -145,6 +134,21 @@ class FileCorpus:
         kinds = (pa.int64(), self.source.id_type, pa.large_string())
         empty = pa.schema([*zip(NAMES, kinds, strict=True)]).empty_table()
         return pa.concat_tables([empty, *(table for table in tables if table.num_rows)])
+
+
+def find_labelled(path: str, id_type: pa.DataType, find: Callable[[Integers], Integers]) -> Labelled:
+    """Read labelled pairs.
+
+    Parameters
+    ----------
+    find
+        Function that returns those of some doc_ids that the corpus has.
+    """
+    labels = read_pairs(path, id_type=id_type, where="--pairs")
+    ends = pa.chunked_array([*labels["left_id"].chunks, *labels["right_id"].chunks]).drop_null()
+    found = pa.array(find(np.unique(ends.to_numpy())))
+    held = [pc.is_in(labels[name], value_set=found) for name in ("left_id", "right_id")]
+    return Labelled(labels.filter(pc.and_(*held)), labels.num_rows)
 
 
 def _read(

@@ -7,7 +7,7 @@ from dedup.evaluate.corpus import FileCorpus
 from dedup.evaluate.evaluation import EvaluationQuestion, answer, check_comparable, check_target
 from dedup.files.storage import Storage
 from dedup.run.job import Job
-from dedup.run.reach import check_schemes, find_need_of_spark
+from dedup.run.reach import check_reach, check_schemes
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,7 +31,7 @@ def evaluate(spark: "SparkSession | None", question: EvaluationQuestion) -> dict
         return _evaluate_on_spark(spark, question)
     storage = Storage()
     target = check_target(storage, question)
-    return answer(FileCorpus.open(question.inputs, question.config), storage, question, target)
+    return answer(FileCorpus.open(_ask(question)), storage, question, target)
 
 
 def _evaluate_on_spark(spark: "SparkSession", question: EvaluationQuestion) -> dict[str, Any]:
@@ -45,7 +45,7 @@ def _evaluate_on_spark(spark: "SparkSession", question: EvaluationQuestion) -> d
     storage = hadoop.HadoopStorage(spark)
     target = check_target(storage, question)
     try:
-        return answer(RowCorpus.open(spark, storage, question.inputs, question.config), storage, question, target)
+        return answer(RowCorpus.open(spark, _ask(question)), storage, question, target)
     except (PySparkException, Py4JError) as error:
         known = recognise(error)
         if known is None or spark.sparkContext._jsc is None:  # noqa: SLF001 - stopped: what fails then has no cause
@@ -54,19 +54,22 @@ def _evaluate_on_spark(spark: "SparkSession", question: EvaluationQuestion) -> d
 
 
 def needs_spark(question: EvaluationQuestion) -> bool:
-    """Tell whether Spark must read the corpus: under spark-submit, if asked for, or if nothing else reaches it.
+    """Tell whether Spark's tasks read the corpus: under spark-submit, if asked for, or if it is a table.
 
     Raises
     ------
     StorageError
-        When no engine reaches the files.
+        When the files are out of reach.
     """
-    config = question.config
-    inputs = [*question.inputs, *filter(None, [question.pairs])]
-    job = Job(inputs=inputs, output=question.output or ".", config=config)
-    check_schemes(job)
-    if "PYSPARK_GATEWAY_PORT" in os.environ or config.input.is_table:
+    job, engine = _ask(question), question.config.engine
+    check_schemes(job, *filter(None, [question.pairs]))
+    if "PYSPARK_GATEWAY_PORT" in os.environ or job.has_table:
         return True
-    if config.engine == "memory":
-        return False
-    return bool(find_need_of_spark(job)) or config.engine == "spark"
+    if engine != "memory":
+        check_reach(job)
+    return engine == "spark"
+
+
+def _ask(question: EvaluationQuestion) -> Job:
+    """Return the request for a run that reads the same input."""
+    return Job(inputs=question.inputs, output=question.output or question.inputs[0], config=question.config)

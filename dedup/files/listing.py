@@ -151,16 +151,20 @@ def _guess(found: Sequence[_Found]) -> list[Format]:
 
 
 def _kind(each: _Found) -> Format:
-    name = each.name.lower()
-    parts = [part for part in name.split(".")[1:] if part not in COMPRESSIONS and part not in UNREADABLE]
-    for kind in map(load_format, FORMATS):
-        if parts and parts[-1] in kind.extensions:
-            return kind
+    if kind := find_format(each.name):
+        return kind
     *names, last = FORMATS
     raise StorageError(
-        f"--input {redact(each.given)}: its format cannot be guessed from {name!r}; "
+        f"--input {redact(each.given)}: its format cannot be guessed from {each.name.lower()!r}; "
         f"pass --format {', '.join(names)} or {last}"
     )
+
+
+def find_format(path: str) -> Format | None:
+    """Return the format that a file is named after; None where its name tells none."""
+    names = path.lower().rpartition("/")[2].split(".")[1:]
+    parts = [part for part in names if part not in COMPRESSIONS and part not in UNREADABLE]
+    return next((kind for kind in map(load_format, FORMATS) if parts and parts[-1] in kind.extensions), None)
 
 
 def _compression(path: str) -> str | None:

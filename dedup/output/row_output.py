@@ -37,9 +37,6 @@ class RowOutput:
     config: Config
     rows: DataFrame
     """Input."""
-    rejected: DataFrame | None
-    """Malformed records of it; None where there can be none."""
-    read_format: str
     id_column: str
     """Empty where an id is the digest of its row."""
     folder: str
@@ -76,7 +73,7 @@ class RowOutput:
 
     def list_rejected(self) -> DataFrame | None:
         """See `ResultWriter.list_rejected`."""
-        return self.rejected
+        return None
 
     def read_texts(self, engine: Engine[DataFrame], found: Findings[DataFrame]) -> Mapping[int, str]:
         """See `ResultWriter.read_texts`: they are noted as the rows pass."""
@@ -142,9 +139,8 @@ class RowOutput:
     @property
     def kind(self) -> str:
         """Format of the files written."""
-        if self.config.output.format != "input":
-            return self.config.output.format
-        return "parquet" if self.read_format in {"text", "table"} else self.read_format
+        chosen = self.config.output.format
+        return "parquet" if chosen == "input" else chosen
 
 
 def note_texts(

@@ -30,7 +30,6 @@ from dedup.run.search import Run, set_up
 from dedup.run.start import choose_engine, run_on_spark
 from dedup.settings.files import to_dict
 from dedup.settings.hashspec import HashSpec
-from dedup.settings.keeping import needs_spark
 from dedup.settings.options import Config
 from dedup.settings.profiles import refuse_profiles
 from dedup.settings.rules import require_text
@@ -131,14 +130,12 @@ def check_settings(config: Config, growth: Growth) -> None:
     if not growth.batch:
         raise ConfigError("--batch: must name the batch where --store is given, such as 2026-11")
     require_text("--batch", growth.batch)
-    if config.input.is_table:
+    if config.input.table:
         raise ConfigError("--store: needs files (got a table); write it to files first")
     if config.mode != "lsh":
         raise ConfigError(f'--store: needs mode = "lsh" (got {config.mode!r})')
     if config.layers != (NEAR,):
         raise ConfigError(f'--store: needs layers = ["near"] (got {list(config.layers)})')
-    if needs_spark(config.keep.order):
-        raise ConfigError('--store: keep.order must have no entry "sql:...", which only Spark knows')
     refuse_profiles(config.profile, "in a store, whose features are of one specification")
     unset = {
         "limits.per_source": config.limits.per_source,

@@ -1,10 +1,11 @@
-"""Input of a run on Spark."""
+"""Input of a run in rows that Spark reads: a table of its catalog, files as such a table, or a DataFrame."""
 
 import contextlib
+import hashlib
+import re
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial, reduce
 from typing import Any
 
 from py4j.protocol import Py4JError, Py4JJavaError
@@ -12,61 +13,72 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from dedup.errors import DataError, StorageError
-from dedup.files.formats import load_format
-from dedup.files.systems import redact, redact_text
-from dedup.run.corpus import RowInput, guess_format, read_corpus
+from dedup.files.systems import redact_text
 from dedup.run.storage import HadoopStorage
-from dedup.settings import options
+
+READERS: Mapping[str, tuple[str, Mapping[str, str | bool]]] = {
+    "parquet": ("parquet", {"mergeSchema": True}),
+    "orc": ("orc", {"mergeSchema": True}),
+    # By itself Spark ends a line at a carriage return too, which may stand between the members of an object.
+    "jsonl": ("json", {"lineSep": "\n", "mode": "FAILFAST"}),
+    # Without a header of their own, files whose columns come in another order would be read as if they did not.
+    "csv": (
+        "csv",
+        {"header": True, "multiLine": True, "escape": '"', "enforceSchema": False, "mode": "FAILFAST"},
+    ),
+}
+"""Spark's readers of files, with their options, by the names of formats."""
+FILES = re.compile(rf"({'|'.join(kind for kind, _ in READERS.values())})\.`([^`]*/[^`]*)`", re.IGNORECASE)
+"""Name by which Spark takes files for a table: a reader and a path."""
+FILE_STATUS = re.compile(
+    r"\{path=(?P<path>.*?); isDirectory=false; length=(?P<length>\d+);.*?modification_time=(?P<changed>\d+)", re.DOTALL
+)
+"""Words in which Hadoop's FileStatus describes a file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class SparkInput:
-    """Input, and its properties found while reading."""
+class RowInput:
+    """Rows of the input, and its properties found while reading."""
 
-    format: str
-    id_column: str
-    """Empty where an id is the digest of its row."""
-    corpus: RowInput
-
-
-def read_input(spark: SparkSession, storage: HadoopStorage, inputs: Sequence[str], chosen: options.Input) -> SparkInput:
-    """Read the input with the job's settings.
-
-    Raises
-    ------
-    StorageError, DataError
-        As `read_corpus`.
-    """
-    kind: str = chosen.format
-    if kind == "auto":
-        kind = guess_format(storage, inputs, name_filter=chosen.name_filter)
-    found = read_corpus(
-        spark, storage, inputs, kind=kind, name_filter=chosen.name_filter, on_bad_record=chosen.on_bad_record
-    )
-    return SparkInput(format=kind, id_column=chosen.id_column or load_format(kind).id_column, corpus=found)
+    rows: DataFrame
+    """One row a document, with every column."""
+    fingerprint: str
+    """Changes when a file comes, goes, or is written again; of no other rows the same twice."""
+    size: int
+    """Bytes as Spark estimates them."""
 
 
-def load_table(spark: SparkSession, inputs: Sequence[str], chosen: options.Input) -> DataFrame | None:
-    """Return the table named by the settings; None if the input is files.
+def load_table(spark: SparkSession, name: str) -> DataFrame:
+    """Return a table or view of Spark's catalog, or files that are named as one, such as parquet.`/data/pages`.
 
     Raises
     ------
     StorageError
-        When the table does not exist, or Spark cannot read it.
+        When there is no such table, or Spark cannot read it.
     """
-    if not chosen.is_table:
-        return None
-    where = f"--table {chosen.table}" if chosen.table else f"--input {', '.join(map(redact, inputs))}"
     try:
-        if chosen.table:
-            return spark.read.table(chosen.table)
-        tables = [spark.read.format("delta").load(path) for path in inputs]
-        return reduce(partial(DataFrame.unionByName, allowMissingColumns=True), tables)
+        found = FILES.fullmatch(name)
+        if found is None:
+            return spark.read.table(name)
+        kind = next(each for each, (reader, _) in READERS.items() if reader == found[1].lower())
+        return read_files(spark, HadoopStorage(spark), found[2], kind)
     except (PySparkException, Py4JJavaError) as error:
         said = error.java_exception.getMessage() if isinstance(error, Py4JJavaError) else str(error)
         reason = " ".join(redact_text(str(said)).partition("\n")[0].split())
-        rule = "a table of Spark's catalog" if chosen.table else "Delta Lake, with its jar among Spark's"
-        raise StorageError(f"{where}: must be {rule} ({reason})") from error
+        raise StorageError(f"--table {name}: must be a table of Spark's catalog ({reason})") from error
+
+
+def read_files(spark: SparkSession, storage: HadoopStorage, path: str, kind: str) -> DataFrame:
+    """Read files, with every column, in a format of READERS.
+
+    As everywhere in Hadoop, files and folders whose names begin with `_` or `.` are no data. Folders in folders are
+    read too; those named `key=value` are a column. Columns that some files lack are null in their rows, and all cells
+    of CSV, which has a header, are strings.
+    """
+    reader, options = READERS[kind]
+    first = storage.first_file(path)
+    is_partitioned = first is not None and "=" in first[1]
+    return spark.read.options(**options, recursiveFileLookup=not is_partitioned).format(reader).load(path)
 
 
 _ROOTS: Sequence[Callable[[Any], Any]] = (
@@ -91,10 +103,13 @@ def list_roots(table: DataFrame) -> list[str]:
     return sorted(found)
 
 
-def take_table(rows: DataFrame, chosen: options.Input) -> SparkInput:
-    """Return a DataFrame as the input.
+def take_table(rows: DataFrame, name: str) -> RowInput:
+    """Return rows as the input.
 
-    Each has a fingerprint of its own, since equal rows in another DataFrame cannot be recognised.
+    Parameters
+    ----------
+    name
+        Name of the table; empty for a DataFrame.
 
     Raises
     ------
@@ -108,10 +123,30 @@ def take_table(rows: DataFrame, chosen: options.Input) -> SparkInput:
             "input: must give the same rows each time it is read (got a stream, or an expression such as rand()); "
             "write it to a table first, and read that"
         )
-    corpus = RowInput(
-        rows=rows,
-        rejected=None,
-        fingerprint=f"DataFrame {uuid.uuid4()}",
-        size=int(plan.optimizedPlan().stats().sizeInBytes()),
+    return RowInput(
+        rows=rows, fingerprint=fingerprint(rows, name), size=int(plan.optimizedPlan().stats().sizeInBytes())
     )
-    return SparkInput(format="table", id_column=chosen.id_column, corpus=corpus)
+
+
+def is_lasting(name: str) -> bool:
+    """Tell whether a run of a table can be resumed, since its name is that of files, which can be recognised."""
+    return FILES.fullmatch(name) is not None
+
+
+def fingerprint(rows: DataFrame, name: str) -> str:
+    """Return the fingerprint of rows as Spark has listed them.
+
+    Files are recognised by their paths, lengths and times of change; equal rows of anything else are not.
+    """
+    if not is_lasting(name):
+        return f"DataFrame {uuid.uuid4()}"
+    # One call for all files: their FileStatus objects one by one would cost a millisecond each.
+    plan: Any = rows._jdf.queryExecution().analyzed()  # noqa: SLF001 - as above
+    statuses = plan.collectLeaves().apply(0).relation().location().allFiles()
+    files = sorted(
+        (match["path"], int(match["length"]), int(match["changed"]))
+        for match in FILE_STATUS.finditer(statuses.mkString("\n"))
+    )
+    if len(files) != statuses.size():
+        raise StorageError(f"--table: must be on a file system whose file statuses can be read (got {statuses.head()})")
+    return f"{len(files):,} files, SHA-256 {hashlib.sha256(repr(files).encode()).hexdigest()}"

@@ -6,8 +6,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Self
 
 from dedup.errors import ConfigError
+from dedup.files.systems import redact
 from dedup.run.layers import check_layers, list_references
 from dedup.settings.banding import SIGMAS, choose, find_recall
+from dedup.settings.keeping import needs_spark
 from dedup.settings.options import Config
 
 if TYPE_CHECKING:
@@ -30,6 +32,11 @@ class Job:
     """The input, where it is rows of Spark and no files; an unfinished run of it is not resumed."""
 
     @property
+    def has_table(self) -> bool:
+        """Whether the input is rows that Spark reads."""
+        return self.table is not None or bool(self.config.input.table)
+
+    @property
     def read(self) -> list[str]:
         """Paths of all that a run reads."""
         labels = filter(None, [self.config.evaluation.labeled_pairs])
@@ -45,6 +52,7 @@ class Job:
         """
         config = self.config
         check_layers(config)
+        self.check_rows()
         if not config.input.source_column and any(entry.startswith("source:") for entry in config.keep.order):
             raise ConfigError("keep.order: source:... needs input.source_column, which is empty")
         if not config.input.source_column and config.keep.copies_per_source:
@@ -57,6 +65,22 @@ class Job:
         for name, own in config.by_profile.items():
             _warn_of_recall(own, f'profile "{name}": lsh' if config.profile else "lsh")
         return replace(self, config=config.settle())
+
+    def check_rows(self) -> None:
+        """Refuse files where the settings ask for what is done with rows that Spark reads.
+
+        Raises
+        ------
+        ConfigError
+        """
+        wants = {
+            'keep.order: "sql:..."': needs_spark(self.config.keep.order),
+            "output.table:": bool(self.config.output.table),
+        }
+        for setting, is_wanted in wants.items():
+            if is_wanted and not self.has_table:
+                path = redact(next(iter(self.inputs), "PATH"))
+                raise ConfigError(f"{setting} needs a table: --table 'parquet.`{path}`' in place of --input")
 
 
 def _warn_of_recall(config: Config, where: str) -> None:

@@ -11,7 +11,7 @@ import pyarrow as pa
 from dedup.engine.machine import free_bytes
 from dedup.engine.memory import MemoryEngine
 from dedup.engine.workers import Open, Processes, count_cores, open_beside
-from dedup.errors import ConfigError, DataError, SchemaError
+from dedup.errors import DataError, SchemaError
 from dedup.files.listing import Listing
 from dedup.files.source import FileSource
 from dedup.files.splits import split_files
@@ -30,12 +30,11 @@ from dedup.run.job import Job
 from dedup.run.layers import load_layers, name_repeated
 from dedup.run.opening import choose_batch_split_bytes, choose_cores, choose_split_bytes, list_input, open_input
 from dedup.run.overlap import check_apart
-from dedup.run.pairs import read_pairs
+from dedup.run.pairs import read_duplicates
 from dedup.run.profiles import Part, list_parts
 from dedup.run.publication import conclude, identify, read_baseline
 from dedup.run.search import Deduplication, Run, Searched, Work, set_up
 from dedup.run.workspace import Workspace, locate
-from dedup.settings.keeping import needs_spark
 from dedup.settings.options import Config
 
 HELD_SHARE = 4
@@ -96,11 +95,9 @@ def search_files(
         Session whose tasks make the passes over the files; None for processes of this machine.
     """
     config = job.config
-    if needs_spark(config.keep.order):
-        raise ConfigError('keep.order: an entry "sql:..." needs engine = "spark" (got engine = "memory")')
     source = open_input(config, listing)
     check_output(config, source)
-    labels = _read_labels(config, source)
+    labels = read_duplicates(config, source.id_type)
     parts = list_parts(config)
     spec = parts[-1].spec
     work.check(config, spec, source.id_type)
@@ -249,12 +246,3 @@ def _find_repeated(config: Config, engine: MemoryEngine) -> pa.Table | None:
         return None
     doc_ids, _ = find_repeated(engine.known.documents["doc_id"].to_numpy())
     return pa.table({"doc_id": doc_ids}) if doc_ids.size else None
-
-
-def _read_labels(config: Config, source: FileSource) -> pa.Table | None:
-    """Return LABELS of the duplicates among the labelled pairs; None where none are given."""
-    path = config.evaluation.labeled_pairs
-    if not path:
-        return None
-    pairs = read_pairs(path, id_type=source.id_type, where="evaluation.labeled_pairs")
-    return pairs.filter(pairs["duplicate"])

@@ -1,4 +1,4 @@
-"""Labelled pairs without Spark: what `labels.read_labels` reads, in Arrow."""
+"""Pairs of documents that somebody has labelled, as the truth to hold a result against."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -8,32 +8,41 @@ import pyarrow as pa
 from dedup.errors import DataError, SchemaError, StorageError
 from dedup.files.listing import list_files
 from dedup.kernels.ids import to_doc_ids
+from dedup.settings.options import Config
 
 SHOWN = 3
 """Offending rows shown in an error."""
 ENDS = ("left_id", "right_id")
 LABEL = "duplicate"
 TRUE, FALSE = {"t", "true", "y", "yes", "1"}, {"f", "false", "n", "no", "0"}
-"""Texts that Spark takes for a boolean."""
+"""Texts that stand for a boolean."""
 
 
 def read_pairs(path: str, *, id_type: pa.DataType, where: str) -> pa.Table:
-    """Read labelled pairs as `labels.read_labels` does.
+    """Read labelled pairs from files with columns left_id, right_id and, if wanted, duplicate.
 
     Parameters
     ----------
     id_type
-        Type of the corpus' own ids: int64 or string.
+        Type of the corpus' own ids, to which those of the labels are turned: int64 or string.
+    where
+        Name by which the user calls the file, for messages.
 
     Returns
     -------
     pa.Table
         left_id and right_id (int64, doc_ids; null for what can be none of the corpus) and duplicate, each row once.
+        Pairs of a document with itself say nothing and are left out. Without a column `duplicate`, or where its cell is
+        null, a pair is one of duplicates.
 
     Raises
     ------
-    StorageError, SchemaError, DataError
-        As `labels.read_labels`.
+    StorageError
+        When there is no such file, or its name tells no format.
+    SchemaError
+        When a column is missing, or of a type that cannot serve.
+    DataError
+        When a label is neither true nor false, or a pair has both.
     """
     try:
         files = list_files([path]).files
@@ -59,6 +68,15 @@ def read_pairs(path: str, *, id_type: pa.DataType, where: str) -> pa.Table:
     listed = [(*pair, label) for pair, labels in rows.items() for label in labels]
     schema = pa.schema([*((name, pa.int64()) for name in ENDS), (LABEL, pa.bool_())])
     return pa.Table.from_pylist([dict(zip(schema.names, row, strict=True)) for row in listed], schema)
+
+
+def read_duplicates(config: Config, id_type: pa.DataType) -> pa.Table | None:
+    """Return the duplicates among the labelled pairs of the settings, as `read_pairs`; None where none are given."""
+    path = config.evaluation.labeled_pairs
+    if not path:
+        return None
+    pairs = read_pairs(path, id_type=id_type, where="evaluation.labeled_pairs")
+    return pairs.filter(pairs["duplicate"])
 
 
 def _join(pieces: Sequence[Mapping[str, Sequence[Any]]], name: str) -> list[Any]:

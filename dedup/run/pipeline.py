@@ -19,11 +19,11 @@ from dedup.engine.corpus import Corpus, Rows, read_documents
 from dedup.engine.file_corpus import WAVES, Files
 from dedup.engine.spark import SparkEngine
 from dedup.engine.tasks import Tasks
-from dedup.errors import AlertError, CapacityError, DataError, DedupError, SchemaError, StorageError
+from dedup.errors import AlertError, CapacityError, DataError, DedupError, SchemaError
 from dedup.files.listing import Listing
 from dedup.files.splits import split_files
 from dedup.files.storage import Storage
-from dedup.files.systems import absolute, is_local
+from dedup.files.systems import absolute
 from dedup.informing import PLOTS
 from dedup.layers.chain import Chain
 from dedup.layers.layer import Context
@@ -35,24 +35,23 @@ from dedup.report.profiles import unite
 from dedup.report.summary import Drawing, draw
 from dedup.run.catalog import CatalogTables
 from dedup.run.clock import Clock
-from dedup.run.corpus import fingerprint
 from dedup.run.faults import recognise
-from dedup.run.input import list_roots, load_table, read_input, take_table
+from dedup.run.input import fingerprint, is_lasting, list_roots, load_table, take_table
 from dedup.run.job import Job
-from dedup.run.labels import read_labels
 from dedup.run.layers import list_noted
 from dedup.run.local import Spark, list_sample, search_files
 from dedup.run.opening import SPLIT_BYTES, assume, estimate_need, fits_driver, list_input, open_input
 from dedup.run.overlap import check_apart
+from dedup.run.pairs import read_duplicates
 from dedup.run.profiles import Part, list_parts
 from dedup.run.publication import conclude, identify, read_baseline
-from dedup.run.reach import find_obstacle_beside, is_on_disk
+from dedup.run.reach import check_reach_beside, is_on_disk
 from dedup.run.search import Deduplication, Run, Searched, Work
 from dedup.run.session import find_heap
 from dedup.run.storage import HadoopStorage
 from dedup.run.tables import WorkspaceTables
 from dedup.run.workspace import Workspace, locate
-from dedup.settings.keeping import list_columns, needs_spark
+from dedup.settings.keeping import list_columns
 from dedup.settings.options import Config
 from dedup.tables.counts import Near
 
@@ -82,9 +81,9 @@ def run(spark: SparkSession, job: Job, work: Work | None = None) -> dict[str, An
     DedupError
         When the input, the settings or the output do not allow it; nothing is published.
     """
-    table = load_table(spark, job.inputs, job.config.input) if job.table is None else None
-    if table is not None:
-        job = replace(job, table=table, inputs=[*job.inputs, *list_roots(table)])
+    if job.config.input.table:
+        table = load_table(spark, job.config.input.table)
+        job = replace(job, table=table, inputs=list_roots(table))
     check_apart(job.read, job.output)
     on_disk = is_on_disk(spark, job.output)
     output = locate(job.output) if on_disk else job.output
@@ -101,9 +100,10 @@ def run(spark: SparkSession, job: Job, work: Work | None = None) -> dict[str, An
             if spark.sparkContext._jsc is None:  # noqa: SLF001 - stopped: what fails then has no cause of its own
                 raise
             known = error if isinstance(error, DedupError) else recognise(error)
-            # What the user mends may be what the finished stages were made of. No run goes on with that of a table.
+            # What the user mends may be what the finished stages were made of.
             is_lost = isinstance(known, DataError | SchemaError)
-            if is_lost or (job.table is not None and not isinstance(known, AlertError)):
+            is_last = job.table is not None and not is_lasting(job.config.input.table)
+            if is_lost or (is_last and not isinstance(known, AlertError)):
                 workspace.abandon()
             if known is None or known is error:
                 raise
@@ -123,10 +123,7 @@ def _run(spark: SparkSession, job: Job, storage: HadoopStorage, workspace: Works
 
 
 def _serves_driver(spark: SparkSession, job: Job, listing: Listing) -> bool:
-    """Tell whether the driver reaches all that it needs for the search, and has the memory."""
-    labels = job.config.evaluation.labeled_pairs
-    if labels and find_obstacle_beside(spark, replace(job, inputs=[labels])):
-        return False
+    """Tell whether the driver has the memory for the search."""
     need = estimate_need(listing, job.config, assumed=assume(spark, job.config))
     return fits_driver(spark, job.config, need)
 
@@ -148,7 +145,7 @@ def _search(
     clock = Clock(spark)
     tables = CatalogTables.open(spark, job)
     if listing is None:
-        given = _open_rows(spark, job, storage, workspace, tables=tables)
+        given = _open_rows(spark, job, workspace, tables=tables)
     else:
         given = open_files(spark, job, listing, workspace)
     connecting = Connecting(config.components.engine, workspace.checkpoints)
@@ -163,7 +160,8 @@ def _search(
     workspace.open({**identify(job, spec, given.fingerprint), **work.identity}, overwrite=job.overwrite)
     if tables is not None:
         tables.check(workspace, overwrite=job.overwrite)
-    labels = _read_labels(spark, storage, config, given.corpus.id_type)
+    id_type = pa.string() if isinstance(given.corpus.id_type, T.StringType) else pa.int64()
+    labels = read_duplicates(config, id_type)
 
     def publish(found: Searched[DataFrame]) -> dict[str, Any]:
         own = found if tables is None else replace(found, finish=partial(tables.commit, workspace))
@@ -253,21 +251,16 @@ def _publish(
 
 
 def list_readable(spark: SparkSession, job: Job) -> Listing | None:
-    """Return the files that workers read themselves; None where only Spark can reach or read the input.
+    """Return the files that workers read themselves; None where the input is a table.
 
     Raises
     ------
     StorageError
-        When neither reaches it.
+        When only Spark reaches them.
     """
-    if job.table is not None or job.config.output.table or needs_spark(job.config.keep.order):
+    if job.table is not None:
         return None
-    if obstacle := find_obstacle_beside(spark, job):
-        for path in job.inputs:
-            if not is_local(path) and (lack := HadoopStorage(spark).find_lack(path)):
-                raise StorageError(f"{obstacle}; nor has Spark a connector for it ({lack})")
-        LOG.warning("Spark's readers read and write the files, which keeps less of them (%s)", obstacle)
-        return None
+    check_reach_beside(spark, job)
     return list_input(job)
 
 
@@ -296,23 +289,14 @@ def open_files(spark: SparkSession, job: Job, listing: Listing, workspace: Works
     )
 
 
-def _open_rows(
-    spark: SparkSession,
-    job: Job,
-    storage: HadoopStorage,
-    workspace: Workspace,
-    *,
-    tables: CatalogTables | None,
-) -> Given:
+def _open_rows(spark: SparkSession, job: Job, workspace: Workspace, *, tables: CatalogTables | None) -> Given:
     """Return the input as rows that Spark reads."""
     config, chosen = job.config, job.config.input
-    read = take_table(job.table, chosen) if job.table is not None else read_input(spark, storage, job.inputs, chosen)
-    look: Callable[[], str] = partial(
-        fingerprint, spark, storage, job.inputs, kind=read.format, name_filter=chosen.name_filter
-    )
+    assert job.table is not None
+    read = take_table(job.table, chosen.table)
     rows = read_documents(
-        read.corpus.rows,
-        id_column=read.id_column,
+        read.rows,
+        id_column=chosen.id_column,
         text_column=chosen.text_column,
         source_column=chosen.source_column,
         order=list_columns(config.keep.order),
@@ -321,37 +305,31 @@ def _open_rows(
         max_text_bytes=min(chosen.max_text_bytes, find_heap(spark) // HEAP_PER_TEXT),
     )
     if tables is not None:
-        tables.check_columns(read.corpus.rows.schema)
+        tables.check_columns(read.rows.schema)
     output = RowOutput(
         config=config,
-        rows=read.corpus.rows,
-        rejected=read.corpus.rejected,
-        read_format=read.format,
-        id_column=read.id_column,
+        rows=read.rows,
+        id_column=chosen.id_column,
         folder=workspace.result,
         parts=workspace.parts,
         move_part=workspace.move_part,
     )
     output.check()
+
+    def look() -> str:
+        is_listed = is_lasting(chosen.table)
+        return fingerprint(load_table(spark, chosen.table), chosen.table) if is_listed else read.fingerprint
+
     return Given(
         corpus=Rows(documents=rows, order=list_columns(config.keep.order), noted=list_noted(config)),
         reader="spark",
-        format=read.format,
-        id_column=read.id_column,
-        fingerprint=read.corpus.fingerprint,
-        size=read.corpus.size,
+        format="table",
+        id_column=chosen.id_column,
+        fingerprint=read.fingerprint,
+        size=read.size,
         open_output=lambda _: output,
-        look=(lambda: read.corpus.fingerprint) if job.table is not None else look,
+        look=look,
     )
-
-
-def _read_labels(spark: SparkSession, storage: HadoopStorage, config: Config, id_type: T.DataType) -> pa.Table | None:
-    """Return left_id and right_id of the duplicates among the labelled pairs; None where none are given."""
-    path = config.evaluation.labeled_pairs
-    if not path:
-        return None
-    labels = read_labels(spark, storage, path, id_type=id_type, where="evaluation.labeled_pairs")
-    return labels.filter("duplicate").select("left_id", "right_id").toArrow()
 
 
 def _draw(

@@ -1,4 +1,4 @@
-"""Choice of the reader and writer of a job's files: the job's own workers, or Spark where only Spark can."""
+"""Check that a job's own workers reach its files, since Spark reads tables alone."""
 
 import os
 import re
@@ -13,7 +13,6 @@ from dedup.files.globs import MAGIC
 from dedup.files.storage import Storage
 from dedup.files.systems import (
     OBJECT_STORES,
-    SCHEME,
     SCHEMES,
     is_local,
     redact,
@@ -29,12 +28,8 @@ if TYPE_CHECKING:
 
 PATIENCE_SECONDS = 30.0
 """Seconds for all stores to answer."""
-HADOOP = {"hdfs", "viewfs", "webhdfs", "swebhdfs", "har", "ftp", "sftp"}
-"""Schemes that Spark reads without a connector."""
 UNLISTED = {"http", "https", "hf"}
 """Schemes of places whose files Spark can never list."""
-OWN_SPARK = ("PYSPARK_GATEWAY_PORT", "PYSPARK_SUBMIT_ARGS", "SPARK_CONF_DIR", "SPARK_HOME", "HADOOP_CONF_DIR")
-"""Environment variables that may give Spark the user's connectors and credentials."""
 ENVIRONMENT: Mapping[str, tuple[str, ...]] = {
     "access.key": ("AWS_ACCESS_KEY_ID",),
     "secret.key": ("AWS_SECRET_ACCESS_KEY",),
@@ -75,34 +70,48 @@ def check_schemes(job: Job, *more: str) -> None:
     StorageError
         Names the path.
     """
-    may_have_more = job.config.engine == "spark" or _has_own_spark()
-    own = [*(each.path for each in list_references(job.config)), *more]
-    # A DataFrame has read its files already, whoever can.
-    read = [path for path in job.read if job.table is None or path not in job.inputs]
-    for path in (*own, *read, job.output, *filter(None, [job.baseline])):
-        found = SCHEME.match(path)
-        scheme = found[1].lower() if found else "file"
-        is_sparks = path not in own and (scheme in HADOOP or (may_have_more and scheme not in UNLISTED))
-        if scheme not in SCHEMES and not is_sparks:
+    ends = [job.output, *filter(None, [job.baseline])]
+    labels = filter(None, [job.config.evaluation.labeled_pairs])
+    own = [*labels, *(each.path for each in list_references(job.config)), *more]
+    for path in [*own, *ends, *([] if job.has_table else job.inputs)]:
+        scheme = split_url(path)[0] or "file"
+        if scheme not in SCHEMES and (path in own or scheme in UNLISTED):
             raise refuse_scheme(path)
+        if scheme not in SCHEMES and not job.has_table:
+            raise advise(job, str(refuse_scheme(path)))
 
 
-def _has_own_spark() -> bool:
-    return any(map(os.environ.get, OWN_SPARK)) or find_session() is not None
-
-
-def find_need_of_spark(job: Job) -> str:
-    """Return the reason why Spark must read and write a job's files; empty if it need not.
+def check_reach(job: Job) -> None:
+    """Refuse files that the machine's own credentials cannot read and write.
 
     Raises
     ------
     StorageError
-        When the machine's own credentials do not work, and Spark's file systems cannot work either.
+        Says how Spark reads them as a table.
     """
-    obstacle = find_obstacle(job)
-    if obstacle and not (_has_own_spark() or any(split_url(path)[0] in HADOOP for path in (*job.read, job.output))):
-        raise StorageError(obstacle)
-    return obstacle
+    if obstacle := find_obstacle(job):
+        raise advise(job, obstacle)
+
+
+def check_reach_beside(spark: "SparkSession", job: Job) -> None:
+    """Refuse the same beside a running Spark, which may have other credentials, file systems and machines.
+
+    Raises
+    ------
+    StorageError
+        As `check_reach`.
+    """
+    if obstacle := find_obstacle_beside(spark, job):
+        raise advise(job, obstacle)
+
+
+def advise(job: Job, obstacle: str) -> StorageError:
+    """Return the error of files that only Spark may reach, with the option by which it reads them."""
+    path = redact(next(iter(job.inputs), "PATH"))
+    return StorageError(
+        f"{obstacle}; files that only Spark reaches are a table: --table 'parquet.`{path}`' (or orc, json, csv) in "
+        "place of --input"
+    )
 
 
 def find_obstacle(job: Job) -> str:

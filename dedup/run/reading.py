@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from dedup.errors import StorageError
-from dedup.files.listing import list_files
+from dedup.files.listing import find_format, list_files
 from dedup.files.storage import Storage, find_result
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def open_frame(
     """
     from pyspark.sql import functions as F  # noqa: PLC0415 - Spark's modules take a second to import
 
-    from dedup.run.corpus import guess_format, read_corpus  # noqa: PLC0415 - as above
+    from dedup.run.input import READERS, read_files  # noqa: PLC0415 - as above
     from dedup.run.storage import HadoopStorage  # noqa: PLC0415 - as above
 
     if name in ROWS and mode == "annotate":
@@ -86,9 +86,15 @@ def open_frame(
     output = find_result(storage, output)
     # Spark takes a path for a glob, whose own characters stand behind backslashes.
     folder = re.sub(r"([\[\]{}*?\\])", r"\\\1", f"{output}/{name}")
-    if name == "removed" and storage.first_file(folder) is None:
+    first = storage.first_file(folder)
+    if name == "removed" and first is None:
         return open_frame(spark, output, "kept", mode).limit(0)
-    return read_corpus(spark, storage, [folder], kind=guess_format(storage, [folder])).rows
+    if first is None:
+        raise StorageError(f"{output}/{name}: must be there (it is not)")
+    kind = find_format("/".join(first).rstrip("/"))
+    if kind is None or kind.name not in READERS:
+        raise StorageError(f"{name}: must be {', '.join(READERS)} to be a DataFrame (got {first[1] or first[0]})")
+    return read_files(spark, storage, folder, kind.name)
 
 
 def _check_written(name: str, mode: str) -> None:

@@ -197,7 +197,7 @@ def _choose_delta() -> dict[str, str]:
     package = DELTA.get(pyspark.__version__.rpartition(".")[0])
     if package is None:
         raise DedupError(
-            "--format delta, --output-table: need Delta Lake, of which no release is known for Spark "
+            "--table, --output-table: need Delta Lake, of which no release is known for Spark "
             f"{pyspark.__version__} (only for {', '.join(DELTA)}); name one that serves by "
             "PYSPARK_SUBMIT_ARGS='--packages ... pyspark-shell'"
         )

@@ -12,8 +12,7 @@ from dedup.errors import ConfigError
 from dedup.extras import check_extra
 from dedup.run.job import Job
 from dedup.run.opening import SHARE, estimate_need, list_input
-from dedup.run.reach import check_schemes, find_need_of_spark, find_session
-from dedup.settings.keeping import needs_spark
+from dedup.run.reach import check_reach, check_schemes, find_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -75,7 +74,8 @@ def run_on_spark(
 
     with ThreadPoolExecutor(max_workers=1) as importer:
         importer.submit(import_module, name)
-        spark = open_session(with_delta=job.config.input.format == "delta" or bool(job.config.output.table))
+        is_delta = job.config.input.table.startswith("delta.") or bool(job.config.output.table)
+        spark = open_session(with_delta=is_delta)
     try:
         return work(import_module(name), spark)
     finally:
@@ -85,9 +85,8 @@ def run_on_spark(
 def choose_engine(job: Job, known: int = 0) -> str:
     """Return "memory" or "spark".
 
-    Under spark-submit it is Spark. Where "auto" leaves the choice, it is memory if the files are on this machine or on
-    stores that its own credentials reach, and the estimate of what the search needs is at most half of the memory that
-    is free.
+    Under spark-submit it is Spark. Where "auto" leaves the choice, it is memory if the estimate of what the search
+    needs is at most half of the memory that is free.
 
     Parameters
     ----------
@@ -102,18 +101,16 @@ def choose_engine(job: Job, known: int = 0) -> str:
         When memory is to hold a table, which only Spark reads and writes.
     """
     chosen = job.config.engine
-    ends = {"input": job.config.input.is_table, "output": bool(job.config.output.table)}
-    tables = [end for end, is_table in ends.items() if is_table]
-    if tables and chosen == "memory":
-        raise ConfigError(f'engine: must be "spark" or "auto" where the {tables[0]} is a table (got "memory")')
-    if "PYSPARK_GATEWAY_PORT" in os.environ or tables:
+    job.check_rows()
+    if job.has_table and chosen == "memory":
+        raise ConfigError('engine: must be "spark" or "auto" where the input is a table (got "memory")')
+    if "PYSPARK_GATEWAY_PORT" in os.environ or job.has_table:
         return "spark"
     if chosen == "memory":
         return chosen
-    if need_of_spark := find_need_of_spark(job):
-        LOG.info("engine spark: %s", need_of_spark)
-    if need_of_spark or chosen == "spark" or needs_spark(job.config.keep.order):
-        return "spark"
+    check_reach(job)
+    if chosen == "spark":
+        return chosen
     listing = list_input(job)
     need, free = estimate_need(listing, job.config, known), free_bytes()
     fits = need * SHARE <= free

@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 
 from dedup.errors import StorageError
 from dedup.files.storage import Entry
-from dedup.files.systems import can_rename, split_url
+from dedup.files.systems import can_rename
 
 
 class HadoopStorage:
@@ -109,43 +109,26 @@ class HadoopStorage:
         """Return the bytes of all files in a folder."""
         return int(self._system(path).getContentSummary(self._path(path)).getLength())
 
-    def first_file(self, pattern: str, name_filter: str = "") -> tuple[str, str] | None:
+    def first_file(self, pattern: str) -> tuple[str, str] | None:
         """Return the first data file that a file, folder or glob leads to; None if there is none.
-
-        Parameters
-        ----------
-        name_filter
-            A glob that the file's name must match; empty for any name.
 
         Returns
         -------
         root, path
             The file or folder that the pattern names, and the file's path below it, empty if it is that file.
         """
-        accepts = self._jvm.org.apache.hadoop.fs.GlobFilter(name_filter or "*").accept
         for status in self._system(pattern).globStatus(self._path(pattern)) or ():
             root = str(status.getPath())
             if is_hidden(root.rsplit("/", 1)[-1]):
                 continue
             if not status.isDirectory():
-                if accepts(status.getPath()):
-                    return root, ""
-                continue
+                return root, ""
             files = self._system(pattern).listFiles(status.getPath(), True)  # noqa: FBT003 - recursively, in Java
             while files.hasNext():
-                path = files.next().getPath()
-                below = str(path)[len(root) + 1 :]
-                if not any(map(is_hidden, below.split("/"))) and accepts(path):
+                below = str(files.next().getPath())[len(root) + 1 :]
+                if not any(map(is_hidden, below.split("/"))):
                     return root, below
         return None
-
-    def find_lack(self, path: str) -> str:
-        """Return why Spark has no file system for a URL, such as a connector that it lacks; empty if it has one."""
-        try:
-            self._jvm.org.apache.hadoop.fs.FileSystem.getFileSystemClass(split_url(path)[0], self._hadoop_conf)
-        except Py4JJavaError as error:
-            return str(error.java_exception.getMessage())
-        return ""
 
     def _path(self, path: str) -> Any:  # noqa: ANN401 - a Java object
         return self._jvm.org.apache.hadoop.fs.Path(path)

@@ -37,9 +37,10 @@ GONE: Mapping[str, str] = MappingProxyType(
         "candidates.estimate_sigmas": 'it is always 4; raise lsh.recall, or set mode = "exact", to find more pairs',
         "components.driver_edges": "it is always 5,000,000; set components.engine to choose who connects",
         "url.scheme": "leave it out, since http and https are always one address",
+        'input.format = "delta"': "name the folder as a table: --table 'delta.`PATH`'",
     }
 )
-"""Settings of earlier releases, each with advice on its replacement."""
+"""Settings and values of earlier releases, each with advice on its replacement."""
 
 
 def load_config(
@@ -293,6 +294,9 @@ def _flatten(where: str, table: Mapping[str, object], prefix: str = "") -> dict[
     settings: dict[str, Any] = {}
     for part, value in table.items():
         name = prefix + (part if re.fullmatch(r"[\w-]+", part) else literal(part))
+        gone = next((each for each in (name, f"{name} = {literal(value)}") if each in GONE), None)
+        if gone is not None:
+            raise ConfigError(f"{where}: {gone} is no setting any more: {GONE[gone]}")
         if entry := find_field(name):
             check(where, name, value, entry)
             settings[name] = value
@@ -300,8 +304,6 @@ def _flatten(where: str, table: Mapping[str, object], prefix: str = "") -> dict[
             settings |= _flatten(where, value, f"{name}.")
         elif _find_table(name):
             raise ConfigError(f"{where}: {name} must be a table (got {literal(value)})")
-        elif name in GONE:
-            raise ConfigError(f"{where}: {name} is no setting any more: {GONE[name]}")
         else:
             raise ConfigError(f"{where}: unknown key {name} (did you mean {_find_nearest(name)}?)")
     return settings

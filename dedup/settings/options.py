@@ -31,13 +31,13 @@ def check_signature_size(where: str, prefix: str, bands: Count, rows: Count) -> 
 class Input(Table):
     """Documents to read."""
 
-    format: str = field(default="auto", metadata={"choices": lambda: ["auto", *FORMATS, "delta"]})
+    format: str = field(default="auto", metadata={"choices": lambda: ["auto", *FORMATS]})
     """Format of the input: "auto" guesses it from the file names, "parquet", "arrow" (IPC), "orc", "jsonl" (one JSON
-    object a line) and "csv" hold one document a row, "text" holds one document a file, "delta" is a folder of Delta
-    Lake, which Spark reads."""
+    object a line) and "csv" hold one document a row, "text" holds one document a file."""
 
     table: str = ""
-    """Table or view of Spark's catalog that is read in place of --input, such as "db.pages"; when empty, none."""
+    """Table or view of Spark's catalog that is read in place of --input, such as "db.pages", or files or a folder of
+    Delta Lake that Spark reads as one, such as "parquet.`/data/pages`" or "delta.`/data/pages`"; when empty, none."""
 
     id_column: str = ""
     """Column of the ids, unique integers or strings, dots leading to fields of structs; when empty, a row is identified
@@ -61,11 +61,6 @@ class Input(Table):
     on_bad_record: Literal["fail", "quarantine"] = "fail"
     """A line of "jsonl" that is no JSON object, or a row of "csv" with more or fewer cells than the header: "fail" ends
     the job, "quarantine" sets it aside in the output's folder quarantine, with its file and the reason."""
-
-    @property
-    def is_table(self) -> bool:
-        """Whether the input is a table, which only Spark reads, and no files."""
-        return bool(self.table) or self.format == "delta"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,7 +176,7 @@ class Keep(Table):
     the ones before, and the smallest id at the end. "smallest_id" is in the user's own order, numbers as numbers and
     strings by bytes; "longest" and "shortest" count bytes of text; "latest:COLUMN" and "earliest:COLUMN" take dates,
     numbers or ISO 8601 in strings; "highest:COLUMN" and "lowest:COLUMN" numbers; "source:A,B" prefers sources in the
-    order named; "sql:EXPRESSION" takes the highest value of an expression of Spark, where Spark reads the input. Nulls
+    order named; "sql:EXPRESSION" takes the highest value of an expression of Spark, where the input is a table. Nulls
     come last."""
 
     merge: Texts = ()

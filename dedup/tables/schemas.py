@@ -40,9 +40,6 @@ REPEATED = T.StructType().add("doc_id", T.LongType()).add("copies", T.LongType()
 PAIRS = T.StructType().add("left_id", T.LongType()).add("right_id", T.LongType())
 """Pairs left_id < right_id."""
 
-LABELS = T.StructType().add("left_id", T.LongType()).add("right_id", T.LongType()).add("duplicate", T.BooleanType())
-"""Labelled pairs, left_id < right_id, and whether their label says duplicate."""
-
 NEIGHBOURS = T.StructType().add("seed", T.IntegerType()).add("doc_id", T.LongType())
 """Documents that resemble a drawn document, which is given by its number."""
 

@@ -60,8 +60,9 @@ def read(output: Path) -> dict[str, list]:
 def start(
     source: Path | str, output: Path | str, *arguments: str, program: tuple = (sys.executable, JOB), **environment: str
 ) -> psutil.Popen:
-    """Start the job on Spark; its own words go to stderr of the process object."""
-    words = [*map(str, program), "--input", str(source), "--output", str(output), "--id-column", "doc_id"]
+    """Start the job on Spark, on files or a table with a quoted name; its words go to stderr of the process object."""
+    option = "--table" if "`" in str(source) else "--input"
+    words = [*map(str, program), option, str(source), "--output", str(output), "--id-column", "doc_id"]
     words += ["--set", "engine=spark", *arguments]
     return psutil.Popen(
         words,

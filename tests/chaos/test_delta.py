@@ -15,7 +15,7 @@ def test_a_table_of_delta_lake_is_read_as_it_is_now(corpus, tmp_path):
     write_deltalake(table, rows.append_column("part", pa.array(given % 3 + 1)), partition_by=["part"])
     DeltaTable(table).delete("doc_id % 7 = 0")
 
-    status, said = finish(start(table, tmp_path / "out", "--format", "delta"))
+    status, said = finish(start(f"delta.`{table}`", tmp_path / "out"))
 
     assert (status, said) == (0, "")
     written = [

@@ -23,7 +23,8 @@ def rows_of(dataset):
 
 
 def test_rows_become_tables_of_delta_lake_that_nothing_replaces_unasked(corpus, files, tmp_path):
-    arguments = [corpus, tmp_path / "out", "--output-table", f"delta.`{tmp_path}/clean`"]
+    table = f"parquet.`{corpus}`"
+    arguments = [table, tmp_path / "out", "--output-table", f"delta.`{tmp_path}/clean`"]
 
     assert finish(start(*arguments)) == (0, "")
     for end, name in ENDS.items():
@@ -31,13 +32,13 @@ def test_rows_become_tables_of_delta_lake_that_nothing_replaces_unasked(corpus, 
     assert not (tmp_path / "out" / "kept").exists()
     assert finish(start(*arguments))[0] == 0, "it is finished"
 
-    status, said = finish(start(corpus, tmp_path / "other", *arguments[2:]))
+    status, said = finish(start(table, tmp_path / "other", *arguments[2:]))
     assert (status, "clean_removed` must not exist yet (it does); pass --overwrite" in said) == (2, True)
     assert DeltaTable(f"{tmp_path}/clean").version() == 0
     assert finish(start(*arguments, "--overwrite", "--set", "threshold=1")) == (0, "")
-    table = DeltaTable(f"{tmp_path}/clean")
-    assert table.version() == 1
-    assert table.to_pyarrow_dataset().count_rows() > len(files["kept"])
+    written = DeltaTable(f"{tmp_path}/clean")
+    assert written.version() == 1
+    assert written.to_pyarrow_dataset().count_rows() > len(files["kept"])
 
 
 def test_rows_become_tables_of_iceberg(corpus, files, tmp_path):
@@ -45,7 +46,8 @@ def test_rows_become_tables_of_iceberg(corpus, files, tmp_path):
     given = " ".join(f"--conf spark.sql.catalog.ice{key}={value}" for key, value in settings.items())
     submit = f"--packages {ICEBERG} {given} pyspark-shell"
 
-    assert finish(start(corpus, tmp_path / "out", "--output-table", "ice.clean", PYSPARK_SUBMIT_ARGS=submit)) == (0, "")
+    started = start(f"parquet.`{corpus}`", tmp_path / "out", "--output-table", "ice.clean", PYSPARK_SUBMIT_ARGS=submit)
+    assert finish(started) == (0, "")
 
     for end, name in ENDS.items():
         written = ds.dataset(tmp_path / "warehouse" / f"clean{end}" / "data")
