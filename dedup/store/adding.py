@@ -17,6 +17,7 @@ from dedup.engine.engine import Batches, Engine, Rows, Shuffle, Tally, Work, pas
 from dedup.errors import DataError
 from dedup.informing import LOSS, Inform
 from dedup.kernels.runs import blocks
+from dedup.kernels.runs.batches import conform
 from dedup.kernels.runs.groups import drop_repeated
 from dedup.kernels.sets import lsh
 from dedup.kernels.sets.shingles import shingle
@@ -28,10 +29,9 @@ from dedup.store.election import Decided, decide
 from dedup.store.growth import SearchedSets, Settled, settle, size_pairs
 from dedup.store.numbering import DIGESTS, OWNED, Numbered, number
 from dedup.store.reading import read
-from dedup.store.resigning import PAYLOAD
 from dedup.store.snapshot import Snapshot
 from dedup.store.state import Label, State
-from dedup.store.step import COMES, PLACES, Step, read_places, to_places
+from dedup.store.step import COMES, NONE, PLACES, Step, read_places, to_places
 from dedup.store.tables import Tables
 from dedup.store.writing import FILES, Writing, save, to_files, write_changes, write_rows
 from dedup.tables import arrow
@@ -216,26 +216,14 @@ def grow(
         writing.files["sets"] = written
         write_rows(engine, writing, "bands", numbered.bands, numbered.fresh_count * search.bands)
     hot = np.sort(snapshot.read("hot")["key"].to_numpy())
-    places = engine.concat(
-        read_places(engine, snapshot, hot[:0]),
-        engine.map(engine.select(documents, *OWNED.names), partial(to_places, state=COMES, gone=hot[:0]), PLACES),
-    )
+    came = engine.map(engine.select(documents, *OWNED.names), partial(to_places, state=COMES, gone=NONE), PLACES)
     step = Step(
         snapshot=replace(snapshot, extra={"sets": written}),
-        search=search,
-        seed=state.spec["signature_seed"],
-        first=state.sets,
-        count=state.sets + numbered.fresh_count,
-        signatures=engine.select(arrival.documents, *PAYLOAD.names),
-        fresh=numbered.fresh,
-        bands=numbered.bands,
-        met=numbered.met,
-        met_count=numbered.met_count,
-        places=places,
+        numbered=numbered,
+        signatures=arrival.documents,
         documents=documents,
+        places=engine.concat(read_places(engine, snapshot, NONE), came),
         touched=engine.select(numbered.owned, "set"),
-        gone=hot[:0],
-        cut=hot[:0],
         hot=hot,
         resting=hot,
         inform=inform,
@@ -314,10 +302,7 @@ def _list_documents(
 
 def _to_documents(batches: Batches, *, schema: pa.Schema, batch: str) -> Batches:
     for rows in batches:
-        known = dict(zip(rows.schema.names, rows.columns, strict=True))
-        known["batch"] = pa.repeat(pa.scalar(batch, pa.string()), rows.num_rows)
-        known["shingle_count"] = known["size"].cast(pa.int32())
-        yield pa.RecordBatch.from_arrays([known[name] for name in schema.names], schema=schema)
+        yield conform(rows, schema, batch=batch, shingle_count=rows["size"])
 
 
 def estimate_loss(

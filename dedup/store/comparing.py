@@ -12,12 +12,12 @@ from dedup.errors import ConfigError
 from dedup.kernels import Flags, Integers
 from dedup.kernels.sets.exact import compare as compare_sets
 from dedup.kernels.sets.pairs import decode, encode
+from dedup.layers.near.signing import to_sets
 from dedup.settings.hashspec import HashSpec
 from dedup.store.arrays import distinct, expand, is_in, look_up
 from dedup.store.links import Links, join, read_links
-from dedup.store.resigning import sign
 from dedup.store.schemas import NO_SET
-from dedup.store.snapshot import Snapshot, to_sets
+from dedup.store.snapshot import Snapshot
 
 TOGETHER = 1 << 15
 """Shingle sets searched at a time, which meet `cap` others in a band at most: bounds memory."""
@@ -124,7 +124,7 @@ def _read_related(side: Side) -> Related:
 def _find_related(one: Side, other: Side) -> Related:
     """Search the sets of one store in another, file by file."""
     mine, theirs = one.snapshot, other.snapshot
-    search, seed = mine.state.search, mine.state.spec["signature_seed"]
+    search, signer = mine.state.search, mine.state.signer
     none = np.empty(0, dtype=np.int64)
     links, doubts = [Links(none, none, none.astype(np.float64))], [(none, none)]
     for file in mine.list_files("sets"):
@@ -132,7 +132,7 @@ def _find_related(one: Side, other: Side) -> Related:
             for part in found.iter_batches(TOGETHER, columns=["set", "shingles"]):
                 rows = pa.Table.from_batches([part])
                 own, numbers = to_sets(rows["shingles"]), rows["set"].to_numpy()
-                _, keys = sign(*own, search, seed)
+                _, keys = signer.sign(*own)
                 owners, sets, doubtful = _meet(theirs, keys.view(np.int64), search.cap)
                 left, right = decode(distinct(encode(owners, sets)))
                 known = distinct(right)

@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from dedup.engine.engine import Batches, Compared, Comparison, Engine, Rows, Shuffle, Size, Tally, read_histogram
 from dedup.kernels import Integers
+from dedup.kernels.runs.batches import conform, take_equal
 from dedup.kernels.runs.bounds import find_bounds
 from dedup.kernels.runs.groups import drop_repeated, join_groups
 from dedup.kernels.sets.pairs import encode
@@ -18,7 +19,7 @@ from dedup.layers.near.tables import ShingleSets
 from dedup.store.arrays import distinct, is_in
 from dedup.store.numbering import BANDS, KEYS, OWNED
 from dedup.store.reading import find_bands, find_sets, read
-from dedup.store.resigning import KEYED, list_keys
+from dedup.store.resigning import SIGNED_SETS, sign_sets
 from dedup.store.step import LINKS, PAIRED, Step
 from dedup.tables import arrow
 
@@ -33,13 +34,14 @@ class Crowd(NamedTuple, Generic[Rows]):
     """BANDS of the members of all buckets that are over the cap, or were before."""
     sets: ShingleSets[Rows]
     """SETS of their members, by the least document of each."""
+    signed: Rows
+    """SIGNED_SETS of these."""
     linked: Rows
     """BUCKETS in place of those over the cap."""
     compared: int
     """Pairs of these, each as often as it shares one; those left out, and those that need no comparison."""
     uncompared: int
     settled: int
-    members: int
     undecided: int
 
 
@@ -50,7 +52,7 @@ def find_crowd(engine: Engine[Rows], step: Step[Rows], keys: Integers) -> Rows |
     wanted = engine.parallelise("hot_keys", pa.table({"wanted": keys}, schema=KEYS))
     there = find_bands(engine, step.snapshot, "crowd", wanted, step.search.cap * keys.size)
     stays = engine.map(there, partial(_drop_gone, gone=step.gone), BANDS)
-    return engine.concat(stays, engine.join(step.bands, wanted, "key", key="wanted", how="semi"))
+    return engine.concat(stays, engine.join(step.numbered.bands, wanted, "key", key="wanted", how="semi"))
 
 
 def _drop_gone(batches: Batches, *, gone: Integers) -> Batches:
@@ -60,13 +62,8 @@ def _drop_gone(batches: Batches, *, gone: Integers) -> Batches:
 
 def moves(engine: Engine[Rows], bands: Rows, heads: Rows) -> bool:
     """Tell whether the least document of a set of the crowd is another now."""
-    moved = engine.map(heads, _list_moved, OWNED)
+    moved = engine.map(heads, partial(take_equal, schema=OWNED, moved=1), OWNED)
     return engine.measure(engine.join(engine.select(bands, "set"), moved, "set", key="set", how="semi"))["rows"] > 0
-
-
-def _list_moved(batches: Batches) -> Batches:
-    for batch in batches:
-        yield batch.filter(pa.array(batch["moved"].to_numpy() > 0)).select(OWNED.names)
 
 
 def link_anew(engine: Engine[Rows], step: Step[Rows], bands: Rows, heads: Rows, hot: Integers) -> Crowd[Rows]:
@@ -85,7 +82,14 @@ def link_anew(engine: Engine[Rows], step: Step[Rows], bands: Rows, heads: Rows, 
     within, uncompared = templates.count_pairs(circled, step.search.cap)
     every, _ = templates.count_pairs(read_histogram(tally, "sizes"), None)
     return Crowd(
-        bands, sets, linked, within, uncompared, every - within - uncompared, tally.get("members", 0), undecided
+        bands=bands,
+        sets=sets,
+        signed=engine.map(sets.rows, partial(sign_sets, signer=step.signer), SIGNED_SETS),
+        linked=linked,
+        compared=within,
+        uncompared=uncompared,
+        settled=every - within - uncompared,
+        undecided=undecided,
     )
 
 
@@ -112,8 +116,9 @@ def differ(
     single = engine.group("differing", engine.concat(*told), DIFFER)
     added = engine.map(single, partial(_take, is_found=1), LINKS, name="added")
     lost = engine.map(single, partial(_take, is_found=0), LINKS)
-    keys = engine.map(crowd.sets.rows, partial(list_keys, signer=step.signer), KEYED)
-    keyed = engine.join(keys, engine.select(heads, "doc_id", "set"), "doc_id")
+    keyed = engine.join(
+        engine.select(crowd.signed, "doc_id", "band_keys"), engine.select(heads, "doc_id", "set"), "doc_id"
+    )
     parting = Comparison(
         columns=("doc_id", "band_keys"),
         prepare=_read_keys,
@@ -131,16 +136,13 @@ def differ(
 
 def _tell(batches: Batches, *, is_found: int) -> Batches:
     for batch in batches:
-        bits = pa.array(batch["jaccard"].to_numpy().view(np.int64))
-        flags = pa.array(np.full(batch.num_rows, is_found))
-        yield pa.RecordBatch.from_arrays([batch["left"], batch["right"], bits, flags], schema=TOLD)
+        yield conform(batch, TOLD, bits=batch["jaccard"].to_numpy().view(np.int64), is_found=is_found)
 
 
 def _take(batches: Batches, *, is_found: int) -> Batches:
     for batch in batches:
         own = batch.filter(pa.array(batch["is_found"].to_numpy() == is_found))
-        jaccard = pa.array(own["bits"].to_numpy().view(np.float64))
-        yield pa.RecordBatch.from_arrays([own["left"], own["right"], jaccard], schema=LINKS)
+        yield conform(own, LINKS, jaccard=own["bits"].to_numpy().view(np.float64))
 
 
 def _select_single(batches: Batches) -> Batches:

@@ -10,16 +10,14 @@ import pyarrow.compute as pc
 from dedup.engine.memory import open_without_files
 from dedup.engine.workers import count_cores
 from dedup.errors import DataError
-from dedup.informing import Inform
 from dedup.kernels import Flags, Integers
-from dedup.store.arrays import distinct, is_in, look_up
-from dedup.store.election import DISPLACED, decide
+from dedup.store.arrays import distinct, is_in
+from dedup.store.election import DISPLACED, decide, verdicts
 from dedup.store.growth import settle
 from dedup.store.links import read_links
-from dedup.store.numbering import BANDS
-from dedup.store.resigning import PAYLOAD, sign
+from dedup.store.numbering import BANDS, Numbered
+from dedup.store.resigning import SIGNED_SETS
 from dedup.store.schemas import NO_SET
-from dedup.store.search import Search
 from dedup.store.snapshot import Snapshot
 from dedup.store.state import Label, State, read_state
 from dedup.store.step import Step, read_places
@@ -41,17 +39,13 @@ class Deleted(NamedTuple):
     and whether they are kept now."""
 
 
-def delete(
-    tables: Tables, state: State, ids: pa.Array, search: Search, *, seed: int, readmit: bool, threads: int = 1
-) -> Deleted:
+def delete(tables: Tables, state: State, ids: pa.Array, *, readmit: bool) -> Deleted:
     """Take documents out of every table.
 
     Parameters
     ----------
     ids
         The user's own, distinct, of the type of the store's.
-    seed
-        Seed of the signatures.
     readmit
         Whether a document that was removed in favour of them may be kept instead.
 
@@ -61,52 +55,44 @@ def delete(
         When another writer was first: nothing has changed, and the same call with the new state may succeed.
     """
     writing = Writing(tables, state)
-    snapshot = writing.snapshot.send(threads)
+    snapshot = writing.snapshot
     named = snapshot.read("documents", ["doc_id", "id"])
     gone = np.sort(named.filter(pc.is_in(named["id"], ids))["doc_id"].to_numpy())
     if not gone.size:
-        none = named.select(["id"]).append_column("batch", pa.nulls(named.num_rows, pa.string())).slice(0, 0)
-        return Deleted(state, 0, len(ids), none.append_column("is_kept", pa.array([], pa.bool_())))
-    engine = open_without_files(state.kind, threads)
+        return Deleted(state, 0, len(ids), _list_displaced(verdicts(state.kind).empty_table()))
+    engine = open_without_files(state.kind, count_cores())
     places = snapshot.places()
-    goes = look_up(gone, places.doc_ids) >= 0
+    goes = is_in(places.doc_ids, gone)
     hit = distinct(places.sets[goes & (places.sets != NO_SET)])
     dead = np.setdiff1d(hit, places.sets[~goes])
-    _, keys = sign(*snapshot.find_sets(dead), search, seed)
+    _, keys = state.signer.sign(*snapshot.find_sets(dead))
     touched = distinct(keys.view(np.int64))
     around = snapshot.find("bands", touched)
     met = around.filter(pa.array(~is_in(around["set"].to_numpy(), dead)))
     known = read_links(snapshot)
-    is_cut = is_in(known.left, dead) | is_in(known.right, dead)
-    cut = known.select(is_cut)
+    cut = known.select(is_in(known.left, dead) | is_in(known.right, dead))
     hot = np.sort(snapshot.read("hot")["key"].to_numpy())
     ends = np.concatenate((hit, cut.left, cut.right))
+    none = BANDS.empty_table()
     step = Step(
         snapshot=snapshot,
-        search=search,
-        seed=seed,
-        first=state.sets,
-        count=state.sets,
-        signatures=PAYLOAD.empty_table(),
-        fresh=BANDS.empty_table(),
-        bands=BANDS.empty_table(),
-        met=met,
-        met_count=met.num_rows,
+        numbered=Numbered(
+            owned=none, repeated=0, fresh=none, fresh_count=0, bands=none, met=met, met_count=met.num_rows
+        ),
+        signatures=SIGNED_SETS.empty_table(),
+        documents=snapshot.choose("documents").empty_table(),
         places=read_places(engine, snapshot, gone),
-        documents=snapshot.layout("documents").schema.empty_table(),
         touched=pa.table({"set": np.setdiff1d(ends, dead)}),
-        gone=dead,
-        cut=cut.encode(),
         hot=hot,
         resting=hot[~is_in(hot, touched)],
-        inform=Inform(),
+        gone=dead,
+        cut=cut.encode(),
     )
     settled, _ = settle(engine, step)
     decided = decide(engine, step, settled, anew=False, readmit=readmit, has_sources=False)
     _rewrite(writing, gone, dead)
     write_changes(engine, writing, step, settled, decided)
-    label = Label(operation="delete", documents=gone.size)
-    finished = writing.finish(state, label)
+    finished = writing.finish(state, Label(operation="delete", documents=gone.size))
     return Deleted(finished, gone.size, len(ids) - gone.size, _list_displaced(decided.verdicts))
 
 
@@ -114,15 +100,15 @@ def _rewrite(writing: Writing, gone: Integers, dead: Integers) -> None:
     """Write the segments anew that hold what goes."""
 
     def keep_set(rows: pa.Table) -> Flags:
-        return look_up(dead, rows["set"].to_numpy()) < 0
+        return ~is_in(rows["set"].to_numpy(), dead)
 
     def keep_member(rows: pa.Table) -> Flags:
         owners = rows["representative"]
-        named = (look_up(gone, pc.fill_null(owners, 0).to_numpy()) >= 0) & owners.is_valid().to_numpy()
-        stays: Flags = (look_up(gone, rows["doc_id"].to_numpy()) < 0) & ~named
+        named = is_in(owners.fill_null(0).to_numpy(), gone) & owners.is_valid().to_numpy()
+        stays: Flags = ~is_in(rows["doc_id"].to_numpy(), gone) & ~named
         return stays
 
-    writing.rewrite("documents", lambda rows: look_up(gone, rows["doc_id"].to_numpy()) < 0, ["doc_id"])
+    writing.rewrite("documents", lambda rows: ~is_in(rows["doc_id"].to_numpy(), gone), ["doc_id"])
     writing.rewrite("sets", keep_set, ["set"])
     writing.rewrite("bands", keep_set, ["set"])
     writing.rewrite("members", keep_member, ["doc_id", "representative"])
@@ -176,7 +162,5 @@ def delete_ids(tables: Tables, ids: Sequence[str], *, readmit: bool) -> Deleted:
         raise DataError(f"--ids: must hold integers, as the ids of the store are ({error})") from error
     return repeat(
         tables,
-        lambda now: delete(
-            tables, now, column, now.search, seed=now.spec["signature_seed"], readmit=readmit, threads=count_cores()
-        ),
+        lambda now: delete(tables, now, column, readmit=readmit),
     )

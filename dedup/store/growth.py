@@ -9,17 +9,18 @@ A pair that shares a bucket up to the cap is compared when the later of the two 
 depend on all that are in such buckets (docs/templates.md), so these are linked anew when one of them has changed.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Generic, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from dedup.engine.engine import Batches, Compared, Engine, Rows, Size, Tally, read_histogram
+from dedup.engine.engine import Batches, Engine, Rows, Size, Tally, read_histogram
 from dedup.informing import NEAR_MISSES
 from dedup.kernels import Integers
 from dedup.kernels.runs import blocks
+from dedup.kernels.runs.batches import conform
 from dedup.kernels.sets import filters, lsh
 from dedup.kernels.sets.jaccard import BINS
 from dedup.kernels.sets.pairs import decode, encode, select_distinct
@@ -30,8 +31,8 @@ from dedup.store.arrays import distinct, is_in
 from dedup.store.crowd import Crowd, differ, find_crowd, link_anew, moves
 from dedup.store.numbering import KEYS, OWNED
 from dedup.store.reading import find_sets, read
-from dedup.store.resigning import PAYLOAD, sign_sets
-from dedup.store.step import LEAD, LINKS, PAIRED, Step
+from dedup.store.resigning import PAYLOAD, SIGNED_SETS, sign_sets
+from dedup.store.step import LEAD, LINKS, NONE, PAIRED, Step
 from dedup.tables import arrow
 from dedup.tables.counts import Bucketed, Paired, Verified
 
@@ -68,9 +69,9 @@ class SearchedSets(NamedTuple, Generic[Rows]):
 
 def settle(engine: Engine[Rows], step: Step[Rows]) -> tuple[Settled[Rows], SearchedSets[Rows]]:
     """Return the edges that a step changes, and what was compared for them."""
-    cap, threshold = step.search.cap, step.search.threshold
-    rows = engine.select(engine.concat(step.met, step.bands), "key", doc_id="set")
-    expected = step.met_count + (step.count - step.first) * step.search.bands
+    cap, threshold, numbered = step.search.cap, step.search.threshold, step.numbered
+    rows = engine.select(engine.concat(numbered.met, numbered.bands), "key", doc_id="set")
+    expected = numbered.met_count + numbered.fresh_count * step.search.bands
     buckets = engine.group("buckets", rows, BUCKET_KEYED, expected=expected)
     over = engine.map(buckets, partial(_list_over, cap=cap, first=step.first if not step.gone.size else 0), KEYS)
     large = engine.collect(over)["wanted"].to_numpy()
@@ -85,23 +86,23 @@ def settle(engine: Engine[Rows], step: Step[Rows]) -> tuple[Settled[Rows], Searc
     listing = partial(_list_fresh, first=step.first, cap=cap, cooled=cooled)
     paired_sets = engine.map(buckets, listing, PAIRED, name="pairs")
     sizes = read_histogram(engine.tally(paired_sets), "sizes")
-    fresh = _name_pairs(engine, paired_sets, heads)
-    sets, payload = _read_compared(engine, step, fresh, heads)
+    pairs = name_ends(engine, paired_sets, heads, comparison.PAIRS)
+    sets, payload = _read_compared(engine, step, pairs, heads)
     small = {size: count for size, count in sizes.items() if size <= cap}
-    compared, pairing, uncompared, settled = templates.count_pairs(small, None)[0], fresh, 0, 0
+    compared, uncompared, connected = templates.count_pairs(small, None)[0], 0, 0
     if crowd is not None:
-        compared, uncompared, settled = compared + crowd.compared, crowd.uncompared, crowd.settled
-        payload = engine.concat(payload, engine.map(crowd.sets.rows, partial(sign_sets, signer=step.signer), PAYLOAD))
+        compared, uncompared, connected = compared + crowd.compared, crowd.uncompared, crowd.settled
+        payload = engine.concat(payload, engine.select(crowd.signed, *PAYLOAD))
         sets = join_sets(engine, sets, crowd.sets)
-        pairing = engine.concat(engine.map(fresh, _wrap, arrow.BUCKETS), crowd.linked)
+        pairs = engine.concat(engine.map(pairs, _wrap, arrow.BUCKETS), crowd.linked)
     estimate = comparison.estimate(threshold, step.search.least_estimate, cap=cap)
-    candidates = engine.compare("candidates", pairing, payload, estimate, size_pairs(step, compared, sets.documents))
+    candidates = engine.compare("candidates", pairs, payload, estimate, size_pairs(step, compared, sets.documents))
     told = engine.tally(candidates)
     paired = Paired(
         rows=told["rows"],
         pairs_in_buckets=compared,
         pairs_uncompared=uncompared,
-        pairs_settled=settled,
+        pairs_settled=connected,
         pairs_distinct=told.get("pairs_distinct", 0),
         pairs_after_length=told.get("pairs_after_length", 0),
     )
@@ -114,8 +115,7 @@ def settle(engine: Engine[Rows], step: Step[Rows]) -> tuple[Settled[Rows], Searc
     near_misses = step.inform(NEAR_MISSES, comparison.select_near_misses, engine, verified, threshold)
     if near_misses is None:
         near_misses = engine.parallelise("no_near_misses", arrow.EDGES.empty_table())
-    found = engine.map(_number_ends(engine, edges, heads), _to_links, LINKS, name="found")
-    withdrawn = np.empty(0, np.int64)
+    found, withdrawn = name_ends(engine, edges, heads, LINKS, name="found"), NONE
     if crowd is not None:
         found, withdrawn = differ(engine, step, found, crowd, heads=heads, hot=hot)
     changed = Settled(
@@ -156,7 +156,7 @@ def _drop(batches: Batches, *, lost: Integers) -> Batches:
 
 def size_pairs(step: Step[Rows], compared: float, documents: int) -> Size:
     """Return what a comparison of so many pairs of signatures moves."""
-    documents += step.count - step.first
+    documents += step.numbered.fresh_count
     return Size(compared, 2 * compared, documents, documents * (8 + step.search.values))
 
 
@@ -171,18 +171,12 @@ def _list_over(batches: Batches, *, cap: int, first: int) -> Batches:
 
 def _find_heads(engine: Engine[Rows], step: Step[Rows], bands: Rows | None) -> Rows:
     """Return HEADS of all sets that may be compared."""
-    wanted = engine.concat(engine.select(step.met, "set"), engine.select(step.fresh, "set"))
+    numbered = step.numbered
+    wanted = engine.concat(engine.select(numbered.met, "set"), engine.select(numbered.fresh, "set"))
     if bands is not None:
         wanted = engine.concat(wanted, engine.select(bands, "set"))
     rows = engine.join(step.places, wanted, "set", key="set", how="semi")
-    return engine.group("heads", rows, LEAD, expected=step.met_count + step.count - step.first)
-
-
-def _name_pairs(engine: Engine[Rows], named: Rows, heads: Rows) -> Rows:
-    """Return pairs of sets as pairs of their least documents."""
-    for end in PAIRED.names:
-        named = engine.join(named, engine.select(heads, "set", **{f"{end}_head": "doc_id"}), end, key="set")
-    return engine.map(named, _order_ends, comparison.PAIRS)
+    return engine.group("heads", rows, LEAD, expected=numbered.met_count + numbered.fresh_count)
 
 
 def _list_fresh(batches: Batches, *, first: int, cap: int, cooled: Integers) -> Iterator[pa.RecordBatch | Tally]:
@@ -209,13 +203,6 @@ def _list_fresh(batches: Batches, *, first: int, cap: int, cooled: Integers) -> 
         yield pa.RecordBatch.from_arrays([pa.array(left), pa.array(right)], schema=PAIRED)
 
 
-def _order_ends(batches: Batches) -> Batches:
-    for batch in batches:
-        ends = [batch[f"{end}_head"].to_numpy() for end in PAIRED.names]
-        columns = [pa.array(np.minimum(*ends)), pa.array(np.maximum(*ends))]
-        yield pa.RecordBatch.from_arrays(columns, schema=comparison.PAIRS)
-
-
 def _wrap(batches: Batches) -> Batches:
     """Turn pairs into BUCKETS of two."""
     for batch in batches:
@@ -226,18 +213,36 @@ def _wrap(batches: Batches) -> Batches:
         yield pa.RecordBatch.from_arrays(columns, schema=arrow.BUCKETS)
 
 
-def _read_compared(engine: Engine[Rows], step: Step[Rows], fresh: Rows, heads: Rows) -> tuple[ShingleSets[Rows], Rows]:
+def _read_compared(engine: Engine[Rows], step: Step[Rows], pairs: Rows, heads: Rows) -> tuple[ShingleSets[Rows], Rows]:
     """Return SETS of the documents of pairs whose sets were there, and PAYLOAD of all of them."""
-    named = engine.map(fresh, comparison.list_ends, templates.MEMBERS)
-    ends = engine.group("ends", named, templates.DISTINCT)
-    numbered = engine.join(ends, engine.select(heads, "doc_id", "set"), "doc_id")
-    old = engine.map(numbered, partial(_select_sets, first=step.first, is_new=False), OWNED)
-    new = engine.map(numbered, partial(_select_sets, first=step.first, is_new=True), OWNED)
-    count = engine.tally(ends)["rows"]
+    ends, count = _list_ends(engine, "ends", pairs)
+    old, new = (_number(engine, step, ends, heads, is_new=is_new) for is_new in (False, True))
     sets = find_sets(engine, step.snapshot, "earlier_sets", old, count=step.count, expected=count)
-    signed = engine.map(sets.rows, partial(sign_sets, signer=step.signer), PAYLOAD)
-    own = engine.join(engine.select(step.signatures, *PAYLOAD.names), new, "doc_id", how="semi")
-    return sets, engine.concat(signed, own)
+    signed = engine.map(sets.rows, partial(sign_sets, signer=step.signer), SIGNED_SETS)
+    own = engine.join(engine.select(step.signatures, *PAYLOAD), new, "doc_id", how="semi")
+    return sets, engine.concat(engine.select(signed, *PAYLOAD), own)
+
+
+def _read_fresh(
+    engine: Engine[Rows], step: Step[Rows], candidates: Rows, heads: Rows, crowd: Crowd[Rows] | None
+) -> ShingleSets[Rows]:
+    """Return SETS of candidates whose sets have come."""
+    ends, count = _list_ends(engine, "candidate_ends", engine.select(candidates, *comparison.PAIRS.names))
+    wanted = ends if crowd is None else engine.join(ends, crowd.sets.rows, "doc_id", how="anti")
+    new = _number(engine, step, wanted, heads, is_new=True)
+    return find_sets(engine, step.snapshot, "fresh_sets", new, count=step.count, expected=count)
+
+
+def _list_ends(engine: Engine[Rows], name: str, pairs: Rows) -> tuple[Rows, int]:
+    """Return the documents of pairs, and how many they are."""
+    ends = engine.group(name, engine.map(pairs, comparison.list_ends, templates.MEMBERS), templates.DISTINCT)
+    return ends, engine.tally(ends)["rows"]
+
+
+def _number(engine: Engine[Rows], step: Step[Rows], ends: Rows, heads: Rows, *, is_new: bool) -> Rows:
+    """Return OWNED of the documents whose sets have come, or of those whose sets were there."""
+    numbered = engine.join(ends, engine.select(heads, "doc_id", "set"), "doc_id")
+    return engine.map(numbered, partial(_select_sets, first=step.first, is_new=is_new), OWNED)
 
 
 def _select_sets(batches: Batches, *, first: int, is_new: bool) -> Batches:
@@ -245,50 +250,19 @@ def _select_sets(batches: Batches, *, first: int, is_new: bool) -> Batches:
         yield batch.filter(pa.array((batch["set"].to_numpy() >= first) == is_new)).select(OWNED.names)
 
 
-def _read_fresh(
-    engine: Engine[Rows], step: Step[Rows], candidates: Rows, heads: Rows, crowd: Crowd[Rows] | None
-) -> ShingleSets[Rows]:
-    """Return SETS of candidates whose sets have come."""
-    pairs = engine.select(candidates, *comparison.PAIRS.names)
-    ends = engine.group(
-        "candidate_ends", engine.map(pairs, comparison.list_ends, templates.MEMBERS), templates.DISTINCT
-    )
-    count = engine.tally(ends)["rows"]
-    wanted = ends if crowd is None else engine.join(ends, crowd.sets.rows, "doc_id", how="anti")
-    numbered = engine.join(wanted, engine.select(heads, "doc_id", "set"), "doc_id")
-    new = engine.map(numbered, partial(_select_sets, first=step.first, is_new=True), OWNED)
-    return find_sets(engine, step.snapshot, "fresh_sets", new, count=step.count, expected=count)
+def name_ends(
+    engine: Engine[Rows], pairs: Rows, heads: Rows, schema: pa.Schema = arrow.EDGES, *, name: str = ""
+) -> Rows:
+    """Return pairs of sets as pairs of the least documents of these, or those as pairs of sets, of a schema."""
+    is_numbered = schema == LINKS
+    known, wanted = ("doc_id", "set") if is_numbered else ("set", "doc_id")
+    ends = comparison.PAIRS.names if is_numbered else PAIRED.names
+    for end in ends:
+        pairs = engine.join(pairs, engine.select(heads, known, **{f"{end}_named": wanted}), end, key=known)
+    return engine.map(pairs, partial(_order_ends, ends=ends, schema=schema), schema, name=name)
 
 
-def _number_ends(engine: Engine[Rows], edges: Rows, heads: Rows) -> Rows:
-    """Return EDGES with the sets of both documents."""
-    for end in ("left", "right"):
-        edges = engine.join(edges, engine.select(heads, "doc_id", **{f"{end}_set": "set"}), f"{end}_id")
-    return edges
-
-
-def _to_links(batches: Batches) -> Batches:
+def _order_ends(batches: Batches, *, ends: Sequence[str], schema: pa.Schema) -> Batches:
     for batch in batches:
-        ends = [batch[f"{end}_set"].to_numpy() for end in ("left", "right")]
-        columns = [pa.array(np.minimum(*ends)), pa.array(np.maximum(*ends)), batch["jaccard"]]
-        yield pa.RecordBatch.from_arrays(columns, schema=LINKS)
-
-
-def name_ends(engine: Engine[Rows], links: Rows, heads: Rows, *, name: str = "") -> Rows:
-    """LINKS -> EDGES of the least documents of sets."""
-    for end in ("left", "right"):
-        links = engine.join(links, engine.select(heads, "set", **{f"{end}_head": "doc_id"}), end, key="set")
-    return engine.map(links, _to_edges, arrow.EDGES, name=name)
-
-
-def _to_edges(batches: Batches) -> Batches:
-    for batch in batches:
-        ends = [batch[f"{end}_head"].to_numpy() for end in ("left", "right")]
-        columns = [pa.array(np.minimum(*ends)), pa.array(np.maximum(*ends)), batch["jaccard"]]
-        yield pa.RecordBatch.from_arrays(columns, schema=arrow.EDGES)
-
-
-def _part(keys: Integers, left: Integers, right: Integers, *, hot: Integers) -> Compared:
-    """Choose the pairs that share no bucket up to the cap."""
-    shares = ((keys[left] == keys[right]) & ~is_in(keys[left], hot)).any(axis=1)
-    return Compared(np.flatnonzero(~shares), {}, Tally())
+        named = [batch[f"{end}_named"].to_numpy() for end in ends]
+        yield conform(batch, schema, **dict(zip(schema.names, (np.minimum(*named), np.maximum(*named)), strict=False)))

@@ -18,7 +18,7 @@ from dedup.settings.options import Config
 from dedup.store.adding import HELD, Arrival, grow
 from dedup.store.arrays import distinct, is_in, look_up
 from dedup.store.numbering import DIGESTS, OWNED
-from dedup.store.resigning import SIGNED, sign
+from dedup.store.resigning import SIGNED, Signer
 from dedup.store.schemas import NO_SET
 from dedup.store.search import Search
 from dedup.store.snapshot import Snapshot
@@ -103,9 +103,9 @@ def _to_arrival(old: Snapshot, past: Past, aim: Aim) -> Arrival[pa.Table]:
     keys, signatures = (
         np.zeros((own.size + 1, width), np.uint8) for width in (8 * aim.search.bands, aim.search.values)
     )
-    begin = 0
+    signer, begin = Signer(aim.search.bands, aim.search.rows, aim.spec.signature_seed), 0
     for _, part in _read_sets(old, own):
-        low, found = sign(*part, aim.search, aim.spec.signature_seed)
+        low, found = signer.sign(*part)
         end = begin + low.shape[0]
         keys[begin:end], signatures[begin:end], begin = found.view(np.uint8), low, end
     # Documents without a token have the row that is left.

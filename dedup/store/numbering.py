@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from dedup.engine.engine import Batches, Engine, Rows, Shuffle, Tally, read_histogram
 from dedup.kernels.runs import blocks
+from dedup.kernels.runs.batches import conform
 from dedup.kernels.runs.bounds import find_bounds, mark_firsts, rank
 from dedup.kernels.runs.groups import drop_repeated, join_groups
 from dedup.store.reading import find_bands, find_digests
@@ -118,20 +119,15 @@ KEYED_ONCE = Shuffle(emitted=_KEYED, by=("doc_id",), work=partial(drop_repeated,
 
 def _to_stored(batches: Batches) -> Batches:
     for batch in batches:
-        nothing = pa.array(np.full(batch.num_rows, STORED))
-        columns = [*(batch[name] for name in DIGESTS), *(nothing,) * 4, batch["set"]]
-        yield pa.RecordBatch.from_arrays(columns, schema=ARRIVING)
+        yield conform(batch, ARRIVING, doc_id=STORED, split=STORED, file=STORED, row=STORED)
 
 
 def _to_arriving(batches: Batches) -> Batches:
     for batch in batches:
-        known = {name: batch[name].to_numpy() for name in SIGNED}
-        is_full = known["size"] > 0
+        is_full = batch["size"].to_numpy() > 0
         # Documents without a token are alike, but need not come to one place.
-        known["digest_high"] = np.where(is_full, known["digest_high"], known["doc_id"])
-        known["set"] = np.where(is_full, UNKNOWN, NO_SET)
-        columns = [pa.array(known[name].astype(np.int64)) for name in ARRIVING.names]
-        yield pa.RecordBatch.from_arrays(columns, schema=ARRIVING)
+        high = np.where(is_full, batch["digest_high"].to_numpy(), batch["doc_id"].to_numpy())
+        yield conform(batch, ARRIVING, digest_high=high, set=np.where(is_full, UNKNOWN, NO_SET))
 
 
 def _match(batches: Batches) -> Iterator[pa.RecordBatch | Tally]:
@@ -173,8 +169,7 @@ def _rank(batches: Batches) -> Iterator[pa.RecordBatch | Tally]:
             ranks = rank(splits) + np.where(splits == last, seen, 0)
             seen, last = int(ranks[-1]) + 1, splits[-1]
             yield Tally().add_each("splits", splits)
-            columns = [*(batch[name] for name in RANKED.names[:-1]), pa.array(ranks)]
-            yield pa.RecordBatch.from_arrays(columns, schema=RANKED)
+            yield conform(batch, RANKED, rank=ranks)
 
 
 RANK = Shuffle(emitted=PLACED, by=("split",), order=("file", "row"), work=_rank, schema=RANKED)
@@ -186,11 +181,10 @@ def _count_up(batches: Batches, *, begins: Mapping[int, int]) -> Batches:
         splits = batch["split"].to_numpy()
         numbers = np.array([begins[split] for split in splits[find_bounds(splits)[:-1]].tolist()], np.int64)
         sets = np.repeat(numbers, np.diff(find_bounds(splits))) + batch["rank"].to_numpy()
-        yield pa.RecordBatch.from_arrays([*(batch[name] for name in FRESH.names[:-1]), pa.array(sets)], schema=FRESH)
+        yield conform(batch, FRESH, set=sets)
 
 
 def _to_owned(batches: Batches) -> Batches:
     for batch in batches:
         sets = batch["set"].to_numpy()
-        found = np.where(sets == UNKNOWN, batch["number"].fill_null(UNKNOWN).to_numpy(), sets)
-        yield pa.RecordBatch.from_arrays([batch["doc_id"], pa.array(found)], schema=OWNED)
+        yield conform(batch, OWNED, set=np.where(sets == UNKNOWN, batch["number"].fill_null(UNKNOWN).to_numpy(), sets))

@@ -4,7 +4,6 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -16,6 +15,7 @@ from dedup.errors import ConfigError
 from dedup.files.systems import absolute, redact
 from dedup.kernels import Hashes, Integers
 from dedup.kernels.sets.exact import take
+from dedup.layers.near.signing import to_sets
 from dedup.store.arrays import expand
 from dedup.store.folder import File
 from dedup.store.schemas import TABLES, Layout, list_layouts
@@ -208,29 +208,3 @@ def find_rows(found: pq.ParquetFile, layout: Layout, wanted: Integers, names: Se
         if hits.size:
             counts = np.searchsorted(held, own[hits], side="right") - first[hits]
             yield rows.take(pa.array(expand(first[hits], counts)))
-
-
-def to_sets(column: pa.ChunkedArray) -> tuple[Hashes, Integers]:
-    """Return shingle sets of a column of bytes, as from `shingles.shingle`."""
-    parts, sizes = [np.empty(0, dtype=np.uint64)], [np.zeros(1, dtype=np.int64)]
-    for chunk in column.chunks:
-        offsets = np.frombuffer(chunk.buffers()[1], dtype=np.int32)[chunk.offset : chunk.offset + len(chunk) + 1]
-        data = chunk.buffers()[2]
-        if data is not None and offsets.size:
-            parts.append(np.frombuffer(data, dtype=np.uint8)[offsets[0] : offsets[-1]].view(np.uint64))
-        sizes.append(np.diff(offsets).astype(np.int64) // 8)
-    return np.concatenate(parts), np.cumsum(np.concatenate(sizes))
-
-
-def to_bytes(shingles: Hashes, offsets: Integers) -> Iterator[pa.Array]:
-    """Yield shingle sets as arrays of bytes, each below the 2 GB that one holds."""
-    most = 1 << 27
-    bounds = [0]
-    while bounds[-1] < offsets.size - 1:
-        last = int(np.searchsorted(offsets, offsets[bounds[-1]] + most, side="right")) - 1
-        bounds.append(max(last, bounds[-1] + 1))
-    for begin, end in pairwise(bounds):
-        within = (offsets[begin : end + 1] - offsets[begin]) * 8
-        values = np.ascontiguousarray(shingles[offsets[begin] : offsets[end]])
-        buffers = [None, pa.py_buffer(within.astype(np.int32)), pa.py_buffer(values)]
-        yield pa.Array.from_buffers(pa.binary(), end - begin, buffers)

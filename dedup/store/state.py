@@ -15,6 +15,7 @@ from dedup.settings.files import flatten, to_dict
 from dedup.settings.hashspec import HashSpec
 from dedup.settings.options import Config
 from dedup.store.folder import File, list_named
+from dedup.store.resigning import Signer
 from dedup.store.schemas import BATCHES, STATES, TABLES, list_layouts
 from dedup.store.search import Search
 from dedup.store.tables import Tables
@@ -58,6 +59,11 @@ class State:
         """Parameters of the search of all batches."""
         rules = tuple((name, of) for name, of in self.searched["rules"])
         return Search(**{**self.searched, "rules": rules})
+
+    @property
+    def signer(self) -> Signer:
+        """Parameters by which its sets are signed again."""
+        return Signer(self.searched["bands"], self.searched["rows"], self.spec["signature_seed"])
 
     def to_json(self) -> str:
         """Return what the row of `batches` holds besides its own columns."""

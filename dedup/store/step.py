@@ -1,6 +1,6 @@
 """A change of a store, as far as the search for its edges and the election look at it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Generic
 
@@ -10,10 +10,11 @@ import pyarrow as pa
 from dedup.engine.engine import Batches, Engine, Rows, Shuffle
 from dedup.informing import Inform
 from dedup.kernels import Integers
+from dedup.kernels.runs.batches import conform
 from dedup.kernels.runs.bounds import mark_firsts
 from dedup.kernels.runs.groups import join_groups
 from dedup.store.arrays import look_up
-from dedup.store.numbering import OWNED
+from dedup.store.numbering import OWNED, Numbered
 from dedup.store.reading import read
 from dedup.store.resigning import Signer
 from dedup.store.schemas import NO_SET
@@ -21,6 +22,7 @@ from dedup.store.search import Search
 from dedup.store.snapshot import Snapshot
 from dedup.tables import arrow
 
+NONE: Integers = np.empty(0, np.int64)
 STAYS, COMES, GOES = range(3)
 """States of documents: there before and after a step, only after it, only before it."""
 PLACES = arrow.integers("doc_id", "set", "state")
@@ -39,42 +41,45 @@ class Step(Generic[Rows]):
 
     snapshot: Snapshot
     """Before the step, but with the sets that have come."""
-    search: Search
-    seed: int
-    """Seed of the signatures."""
-    first: int
-    """Number of the first set that has come."""
-    count: int
-    """Number that the next set gets."""
+    numbered: Numbered[Rows]
+    """Sets that have come; those met share a key with one that has come or gone, and stay."""
     signatures: Rows
-    """doc_id, size and signature of documents that have come."""
-    fresh: Rows
-    """Sets that have come, in a column `set`."""
-    bands: Rows
-    """BANDS of these."""
-    met: Rows
-    """BANDS of the sets that were there and stay and share a key with one that has come or gone."""
-    met_count: int
-    places: Rows
-    """PLACES."""
+    """Documents that have come, with PAYLOAD."""
     documents: Rows
     """Rows of `documents` that have come."""
+    places: Rows
+    """PLACES."""
     touched: Rows
     """Sets of documents that have come or gone, in a column `set`, NO_SET among them perhaps."""
-    gone: Integers
-    """Sets that have gone, ascending."""
-    cut: Integers
-    """Edges of these, as `pairs.encode` has them; ascending."""
     hot: Integers
     """Keys of buckets over the cap before the step, ascending."""
     resting: Integers
     """Keys of these buckets that are over the cap after it too, unless a document that has come is in them."""
-    inform: Inform
+    gone: Integers = field(default_factory=lambda: NONE)
+    """Sets that have gone, ascending."""
+    cut: Integers = field(default_factory=lambda: NONE)
+    """Edges of these, as `pairs.encode` has them; ascending."""
+    inform: Inform = field(default_factory=Inform)
+
+    @property
+    def search(self) -> Search:
+        """Parameters of the search."""
+        return self.snapshot.state.search
 
     @property
     def signer(self) -> Signer:
         """Parameters by which sets are signed again."""
-        return Signer(self.search, self.seed)
+        return self.snapshot.state.signer
+
+    @property
+    def first(self) -> int:
+        """Number of the first set that has come."""
+        return self.snapshot.state.sets
+
+    @property
+    def count(self) -> int:
+        """Number that the next set gets."""
+        return self.first + self.numbered.fresh_count
 
 
 def read_places(engine: Engine[Rows], snapshot: Snapshot, gone: Integers) -> Rows:
@@ -89,8 +94,7 @@ def to_places(batches: Batches, *, state: int, gone: Integers) -> Batches:
     for batch in batches:
         full = batch.filter(pa.array(batch["set"].to_numpy() != NO_SET))
         goes = np.isin(full["doc_id"].to_numpy(), gone) if gone.size else np.zeros(full.num_rows, dtype=bool)
-        states = pa.array(np.where(goes, GOES, state))
-        yield pa.RecordBatch.from_arrays([full["doc_id"], full["set"], states], schema=PLACES)
+        yield conform(full, PLACES, state=np.where(goes, GOES, state))
 
 
 def _lead(batches: Batches) -> Batches:

@@ -12,10 +12,11 @@ from dedup.errors import StorageError
 from dedup.files.systems import is_local, redact, resolve
 from dedup.kernels import Flags, Integers
 from dedup.kernels.sets.shingles import digest
+from dedup.layers.near.signing import to_sets
 from dedup.store.arrays import distinct, is_in
 from dedup.store.folder import TRIES, Conflict, File
 from dedup.store.schemas import BATCHES, NO_SET, SEGMENT, TABLES
-from dedup.store.snapshot import Snapshot, to_sets
+from dedup.store.snapshot import Snapshot
 from dedup.store.state import Label, State, read_rows, read_state, withdraw
 from dedup.store.tables import Tables
 from dedup.store.writing import Writing

@@ -70,8 +70,8 @@ def add(tables: Tables, name: str, rows: Sequence[Row], search: Search, *, anew:
     return grown
 
 
-def take_down(tables: Tables, ids: Sequence[int], search: Search, *, readmit: bool = False) -> Deleted:
-    return delete(tables, read_state(tables), pa.array(ids), search, seed=SEED, readmit=readmit)
+def take_down(tables: Tables, ids: Sequence[int], *, readmit: bool = False) -> Deleted:
+    return delete(tables, read_state(tables), pa.array(ids), readmit=readmit)
 
 
 def find_heads(places: Places, count: int) -> np.ndarray:

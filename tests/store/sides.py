@@ -8,11 +8,12 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
+from dedup.layers.near.signing import to_sets
 from dedup.run.growing import Growth, add_batch
 from dedup.run.job import Job
 from dedup.settings.files import load_config
 from dedup.store.schemas import TABLES
-from dedup.store.snapshot import Snapshot, to_sets
+from dedup.store.snapshot import Snapshot
 from dedup.store.state import read_rows, read_state
 from dedup.store.tables import Tables
 from dedup.store.upkeep import check

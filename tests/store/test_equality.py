@@ -58,7 +58,7 @@ def test_batches_in_any_order_with_deletes_between_make_what_one_run_makes(tmp_p
         left += part
         if chance.random() < 0.6:
             gone = chance.sample(left, chance.randint(1, max(len(left) // 4, 1)))
-            take_down(tables, [row.id for row in gone], search, readmit=chance.random() < 0.5)
+            take_down(tables, [row.id for row in gone], readmit=chance.random() < 0.5)
             left = [row for row in left if row not in gone]
             assert list_edges(tables) == (edges_of(find_union(left, search)) if left else [])
     add(tables, "last", [Row(1000, "")], search, anew=True)
@@ -105,5 +105,5 @@ def test_buckets_that_grow_over_the_cap_and_shrink_below_it_have_the_edges_of_on
     assert list_edges(tables) == edges_of(find_union(left, search))
     while len(left) > 2:
         gone, left = left[:3], left[3:]
-        take_down(tables, [row.id for row in gone], search)
+        take_down(tables, [row.id for row in gone])
         assert list_edges(tables) == edges_of(find_union(left, search))

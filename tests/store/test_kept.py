@@ -29,7 +29,7 @@ def test_a_store_of_format_1_is_read_and_grown(tmp_path):
     assert {told[1] for told in list_members(tables).values()} == {True, False}
     new = Row(100, ROWS[-1].text)
     add(tables, "c", [new], SEARCH)
-    take_down(tables, [ROWS[-1].id], SEARCH)
+    take_down(tables, [ROWS[-1].id])
     assert list_edges(tables) == edges_of(find_union([*ROWS[:-1], new], SEARCH))
 
 

@@ -74,14 +74,14 @@ def test_texts_pass_in_parts_of_bounded_memory(tables, monkeypatch):
 
 
 def test_what_is_deleted_is_not_found(tables):
-    take_down(tables, [0, 1], SEARCH)
+    take_down(tables, [0, 1])
 
     assert [[match.id for match in matches] for matches in dedup.lookup(tables.path, TEXTS)] == [[2], [], [2]]
 
 
 def test_an_opened_store_shows_the_moment_it_was_opened_at(tables):
     opened = Store.open(tables.path)
-    take_down(tables, [0, 1, 2], SEARCH)
+    take_down(tables, [0, 1, 2])
 
     assert len(next(opened.look_up([TEXTS[0]]))) == 2
 

@@ -76,7 +76,7 @@ def test_what_is_deleted_leaves_no_trace_after_vacuum(tmp_path, monkeypatch):
     # The user's id as a number of 64 bits and as text, and shingles of the set.
     traces = [gone.id.to_bytes(8, "little"), str(gone.id).encode(), shingles[3:5].tobytes()]
     assert [bool(find(tables.path, trace)) for trace in traces] == [True, False, True]
-    take_down(tables, [row.id for row in ROWS if row.text == gone.text], SEARCH)
+    take_down(tables, [row.id for row in ROWS if row.text == gone.text])
     compact(tables)
     vacuum(tables, 0)
 

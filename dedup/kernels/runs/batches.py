@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 
-def conform(batch: pa.RecordBatch, schema: pa.Schema, **columns: Any) -> pa.RecordBatch:  # noqa: ANN401 - see below
+def conform(batch: pa.RecordBatch, schema: pa.Schema, /, **columns: Any) -> pa.RecordBatch:  # noqa: ANN401 - see below
     """Return rows with the columns of a schema: those given, else their own, else nulls.
 
     Parameters
