@@ -917,8 +917,8 @@ MUTATIONS = (
     Mutation(
         "sure-of-all",
         "Documents whose bucket in another snapshot is over the cap are counted as unsure.",
-        "store/comparing.py",
-        "doubtful = owners[is_in(flat, full)],",
+        "store/links.py",
+        "doubtful = owners[is_in(flat, over)],",
         "doubtful = owners[:0],",
         ("store/test_comparing.py",),
     ),

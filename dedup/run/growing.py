@@ -274,7 +274,7 @@ def try_until_first(
     Parameters
     ----------
     content
-        Digest of its documents, see `content.name_content`.
+        Digest of its documents, see `adding.digest_content`.
     bring
         Given a state of the store, finds what the batch brings.
     publish
@@ -312,7 +312,7 @@ def _find_base(tables: Tables, content: str, growth: Growth) -> tuple[State, str
     Parameters
     ----------
     content
-        Digest of its documents, see `content.name_content`.
+        Digest of its documents, see `adding.digest_content`.
 
     Raises
     ------

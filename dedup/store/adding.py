@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from dedup.engine.engine import Batches, Engine, Rows, Shuffle, Tally, Work, pass_on
 from dedup.errors import DataError
 from dedup.informing import LOSS, Inform
+from dedup.kernels.hashing import GOLDEN, mix
 from dedup.kernels.runs import blocks
 from dedup.kernels.runs.batches import conform
 from dedup.kernels.runs.groups import drop_repeated
@@ -24,14 +25,14 @@ from dedup.kernels.sets.shingles import shingle
 from dedup.layers.near.signing import Signing, slice_texts
 from dedup.layers.near.templates import MEMBERS
 from dedup.layers.near.uncompared import verify_sample
-from dedup.store.content import name_content, sum_content
+from dedup.store.arrays import NONE
 from dedup.store.election import Decided, decide
 from dedup.store.growth import SearchedSets, Settled, settle, size_pairs
 from dedup.store.numbering import DIGESTS, OWNED, Numbered, number
 from dedup.store.reading import read
 from dedup.store.snapshot import Snapshot
 from dedup.store.state import Label, State
-from dedup.store.step import COMES, NONE, PLACES, Step, read_places, to_places
+from dedup.store.step import COMES, PLACES, Step, read_places, to_places
 from dedup.store.tables import Tables
 from dedup.store.writing import FILES, Writing, save, to_files, write_changes, write_rows
 from dedup.tables import arrow
@@ -41,7 +42,8 @@ from dedup.tables.ids import SHOWN
 HELD = pa.schema([*arrow.integers("doc_id", "set", *DIGESTS), ("shingles", pa.binary())])
 """Rows of `sets`, with a document of each."""
 RECORDED = ("doc_id", "id", "source", "size", "text_bytes", "order_keys")
-TOLD = pa.schema([("high", pa.string()), ("low", pa.string())])
+CONTENT = arrow.integers("high", "low")
+"""Halves of the digest of documents, of which any may be added up, modulo 2**64."""
 
 
 class Stage(Protocol):
@@ -120,16 +122,18 @@ class Grown(Generic[Rows]):
 
 
 def digest_content(engine: Engine[Rows], documents: Rows) -> str:
-    """Return the digest of ids and shingle sets of SIGNATURES, whatever their order; see `content.sum_content`."""
-    told = engine.collect(engine.map(engine.select(documents, "doc_id", *DIGESTS), _sum_content, TOLD))
-    high, low = (sum(map(int, told[name].to_pylist())) for name in TOLD.names)
-    return name_content(high, low)
+    """Return the digest of ids and shingle sets of SIGNATURES that tells two batches apart, whatever their order."""
+    told = engine.collect(engine.map(engine.select(documents, "doc_id", *DIGESTS), _sum_content, CONTENT))
+    high, low = (int(told[name].to_numpy().view(np.uint64).sum(dtype=np.uint64)) for name in CONTENT.names)
+    return f"{high:016x}{low:016x}"
 
 
 def _sum_content(batches: Batches) -> Batches:
     for batch in batches:
-        sums = sum_content(*(batch[name].to_numpy() for name in ("doc_id", *DIGESTS)))
-        yield pa.RecordBatch.from_arrays([pa.array([str(each)]) for each in sums], schema=TOLD)
+        doc_ids, high, low = (batch[name].to_numpy().view(np.uint64) for name in ("doc_id", *DIGESTS))
+        rows = mix(doc_ids + mix(high + mix(low + GOLDEN)))
+        sums = (np.array([each.sum(dtype=np.uint64)]).view(np.int64) for each in (rows, mix(rows + GOLDEN)))
+        yield pa.RecordBatch.from_arrays([*map(pa.array, sums)], schema=CONTENT)
 
 
 def supply_texts(engine: Engine[Rows], fresh: Rows, work: Work, *, documents: Rows, signing: Signing) -> Rows:

@@ -5,6 +5,8 @@ import numpy as np
 from dedup.kernels import Flags, Integers
 from dedup.kernels.sets.pairs import sort_distinct
 
+NONE: Integers = np.empty(0, np.int64)
+
 
 def distinct(*values: Integers) -> Integers:
     """Return the distinct numbers of arrays, ascending."""

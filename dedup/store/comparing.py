@@ -10,12 +10,10 @@ import pyarrow.compute as pc
 
 from dedup.errors import ConfigError
 from dedup.kernels import Flags, Integers
-from dedup.kernels.sets.exact import compare as compare_sets
-from dedup.kernels.sets.pairs import decode, encode
 from dedup.layers.near.signing import to_sets
 from dedup.settings.hashspec import HashSpec
-from dedup.store.arrays import distinct, expand, is_in, look_up
-from dedup.store.links import Links, join, read_links
+from dedup.store.arrays import NONE, distinct, is_in, look_up
+from dedup.store.links import Links, find_links, join, read_links
 from dedup.store.schemas import NO_SET
 from dedup.store.snapshot import Snapshot
 
@@ -124,44 +122,17 @@ def _read_related(side: Side) -> Related:
 def _find_related(one: Side, other: Side) -> Related:
     """Search the sets of one store in another, file by file."""
     mine, theirs = one.snapshot, other.snapshot
-    search, signer = mine.state.search, mine.state.signer
-    none = np.empty(0, dtype=np.int64)
-    links, doubts = [Links(none, none, none.astype(np.float64))], [(none, none)]
+    search = mine.state.search
+    links, doubts = [Links(NONE, NONE, NONE.astype(np.float64))], [(NONE, NONE)]
     for file in mine.list_files("sets"):
-        with mine.tables.read("sets", file) as found:
-            for part in found.iter_batches(TOGETHER, columns=["set", "shingles"]):
-                rows = pa.Table.from_batches([part])
-                own, numbers = to_sets(rows["shingles"]), rows["set"].to_numpy()
-                _, keys = signer.sign(*own)
-                owners, sets, doubtful = _meet(theirs, keys.view(np.int64), search.cap)
-                left, right = decode(distinct(encode(owners, sets)))
-                known = distinct(right)
-                exact = compare_sets(own, theirs.find_sets(known), left, np.searchsorted(known, right))
-                similar = exact >= search.threshold
-                links.append(Links(numbers[left[similar]], right[similar], exact[similar]))
-                doubts.append((distinct(numbers[doubtful[0]]), doubtful[1]))
+        for rows in mine.scan("sets", file, ["set", "shingles"], TOGETHER):
+            own, numbers = to_sets(rows["shingles"]), rows["set"].to_numpy()
+            _, keys = mine.state.signer.sign(*own)
+            met, doubtful = find_links(theirs, own, keys, search.threshold, search.cap)
+            links.append(met._replace(left=numbers[met.left]))
+            doubts.append((distinct(numbers[doubtful[0]]), doubtful[1]))
     ours, others = zip(*doubts, strict=True)
     return Related(join(*links), (distinct(*ours), distinct(*others)))
-
-
-def _meet(snapshot: Snapshot, keys: Integers, cap: int) -> tuple[Integers, Integers, tuple[Integers, Integers]]:
-    """Return rows of keys with the sets that they share one with, the first `cap` of a key, and who has a fuller one.
-
-    Parameters
-    ----------
-    keys : int64 [rows, bands]
-    """
-    order = np.argsort(keys, axis=None)
-    flat, owners = keys.reshape(-1)[order], order // keys.shape[1]
-    hits = snapshot.find("bands", distinct(flat)).sort_by([("key", "ascending"), ("set", "ascending")])
-    met, sets = hits["key"].to_numpy(), hits["set"].to_numpy()
-    is_over = np.arange(met.size) - np.searchsorted(met, met) >= cap
-    full = distinct(met[is_over])
-    doubtful = owners[is_in(flat, full)], distinct(sets[is_in(met, full)])
-    met, sets = met[~is_over], sets[~is_over]
-    first = np.searchsorted(flat, met)
-    counts = np.searchsorted(flat, met, side="right") - first
-    return owners[expand(first, counts)], np.repeat(sets, counts), doubtful
 
 
 def _choose(one: Side, other: Side, links: Links) -> pa.Table:

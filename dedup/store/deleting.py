@@ -108,10 +108,10 @@ def _rewrite(writing: Writing, gone: Integers, dead: Integers) -> None:
         stays: Flags = ~is_in(rows["doc_id"].to_numpy(), gone) & ~named
         return stays
 
-    writing.rewrite("documents", lambda rows: ~is_in(rows["doc_id"].to_numpy(), gone), ["doc_id"])
-    writing.rewrite("sets", keep_set, ["set"])
-    writing.rewrite("bands", keep_set, ["set"])
-    writing.rewrite("members", keep_member, ["doc_id", "representative"])
+    writing.rewrite("documents", lambda rows: ~is_in(rows["doc_id"].to_numpy(), gone))
+    writing.rewrite("sets", keep_set)
+    writing.rewrite("bands", keep_set)
+    writing.rewrite("members", keep_member)
 
 
 def _list_displaced(verdicts: pa.Table) -> pa.Table:

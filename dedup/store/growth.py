@@ -27,12 +27,12 @@ from dedup.kernels.sets.pairs import decode, encode, select_distinct
 from dedup.layers.near import comparison, templates
 from dedup.layers.near.buckets import BUCKET_KEYED
 from dedup.layers.near.tables import ShingleSets, join_sets, sets_size
-from dedup.store.arrays import distinct, is_in
+from dedup.store.arrays import NONE, distinct, is_in
 from dedup.store.crowd import Crowd, differ, find_crowd, link_anew, moves
 from dedup.store.numbering import KEYS, OWNED
 from dedup.store.reading import find_sets, read
 from dedup.store.resigning import PAYLOAD, SIGNED_SETS, sign_sets
-from dedup.store.step import LEAD, LINKS, NONE, PAIRED, Step
+from dedup.store.step import LEAD, LINKS, PAIRED, Step
 from dedup.tables import arrow
 from dedup.tables.counts import Bucketed, Paired, Verified
 

@@ -1,17 +1,18 @@
-"""Edges of a store in memory."""
+"""Edges of a store in memory, and the search for others."""
 
 from typing import NamedTuple
 
 import numpy as np
-import pyarrow as pa
 
-from dedup.kernels import Flags, Floats, Integers
+from dedup.kernels import Flags, Floats, Hashes, Integers
 from dedup.kernels.sets import pairs
+from dedup.kernels.sets.exact import compare
+from dedup.store.arrays import distinct, expand, is_in
 from dedup.store.snapshot import Snapshot
 
 
 class Links(NamedTuple):
-    """Edges of sets: left < right."""
+    """Edges of sets, left < right where both are of one store."""
 
     left: Integers
     right: Integers
@@ -33,9 +34,43 @@ def join(*links: Links) -> Links:
 
 def read_links(snapshot: Snapshot) -> Links:
     """Return the edges of the table."""
-    return to_links(snapshot.read("edges"))
-
-
-def to_links(rows: pa.Table) -> Links:
-    """Return rows of `edges`."""
+    rows = snapshot.read("edges")
     return Links(*(rows[name].to_numpy() for name in Links._fields))
+
+
+def find_links(
+    snapshot: Snapshot, sets: tuple[Hashes, Integers], keys: Hashes, threshold: float, cap: int | None = None
+) -> tuple[Links, tuple[Integers, Integers]]:
+    """Search sets in a store: those that share a band key, and are as similar.
+
+    Parameters
+    ----------
+    sets
+        As from `shingles.shingle`; those without a shingle are not looked for.
+    keys : uint64 [sets, bands]
+    cap
+        Sets of a bucket of the store that are compared, the first; None for all.
+
+    Returns
+    -------
+    links
+        From the places of the sets to numbers of the store's.
+    doubtful
+        Places, and numbers ascending, of sets in buckets over the cap.
+    """
+    full = np.flatnonzero(np.diff(sets[1]))
+    of_keys = np.ascontiguousarray(keys[full]).view(np.int64)
+    order = np.argsort(of_keys, axis=None)
+    flat, owners = of_keys.reshape(-1)[order], full[order // keys.shape[1]]
+    rows = snapshot.find("bands", distinct(flat)).sort_by([("key", "ascending"), ("set", "ascending")])
+    met, numbers = rows["key"].to_numpy(), rows["set"].to_numpy()
+    is_over = np.arange(met.size) - np.searchsorted(met, met) >= (met.size if cap is None else cap)
+    over = distinct(met[is_over])
+    doubtful = owners[is_in(flat, over)], distinct(numbers[is_in(met, over)])
+    met, numbers = met[~is_over], numbers[~is_over]
+    first = np.searchsorted(flat, met)
+    counts = np.searchsorted(flat, met, side="right") - first
+    left, right = pairs.decode(distinct(pairs.encode(owners[expand(first, counts)], np.repeat(numbers, counts))))
+    known = distinct(right)
+    exact = compare(sets, snapshot.find_sets(known), left, np.searchsorted(known, right))
+    return Links(left, right, exact).select(exact >= threshold), doubtful

@@ -3,21 +3,19 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from dedup.errors import ConfigError
-from dedup.kernels import Integers, features
-from dedup.kernels.sets import pairs
-from dedup.kernels.sets.exact import compare
 from dedup.kernels.sets.shingles import shingle
 from dedup.kernels.text.tokenizer import Tokenizer
 from dedup.settings.contract import load_tokenizer
 from dedup.settings.files import load_config
 from dedup.settings.hashspec import HashSpec
 from dedup.store.arrays import distinct, expand
+from dedup.store.links import Links, find_links
 from dedup.store.schemas import NO_SET
 from dedup.store.snapshot import Snapshot
 from dedup.store.tables import Tables
@@ -93,41 +91,19 @@ class Store:
             yield from self._look_up(part, least)
 
     def _look_up(self, texts: Sequence[str], least: float) -> list[list[Match]]:
-        spec, column = self.spec, pa.array(texts, pa.string())
-        found = features.compute(
-            column,
-            self.tokenizer,
-            shingle_size=spec.shingle_size,
-            bands=spec.bands,
-            rows=spec.rows,
-            seed=spec.signature_seed,
-        )
-        full = np.flatnonzero(found.shingle_counts)
-        keys = np.ascontiguousarray(found.keys[full]).view(np.int64)
-        numbers, sets = self._meet(keys, full)
-        own = shingle(found.tokens, found.token_bounds, spec.shingle_size, self.tokenizer)
-        known = distinct(sets)
-        exact = compare(own, self.snapshot.find_sets(known), numbers, np.searchsorted(known, sets))
-        similar = exact >= least
-        return self._name(len(texts), numbers[similar], sets[similar], exact[similar])
+        tokens = self.tokenizer.hash(pa.array(texts, pa.string()))
+        sets = shingle(*tokens, self.spec.shingle_size, self.tokenizer)
+        _, keys = self.snapshot.state.signer.sign(*sets)
+        links, _ = find_links(self.snapshot, sets, keys, least)
+        return self._name(len(texts), links)
 
-    def _meet(self, keys: Integers, owners: Integers) -> tuple[Integers, Integers]:
-        """Return the distinct pairs of a text and a set that share a key."""
-        order = np.argsort(keys, axis=None)
-        flat, of = keys.reshape(-1)[order], np.repeat(owners, keys.shape[1])[order]
-        rows = self.snapshot.find("bands", distinct(flat))
-        met, sets = rows["key"].to_numpy(), rows["set"].to_numpy()
-        first = np.searchsorted(flat, met)
-        counts = np.searchsorted(flat, met, side="right") - first
-        return pairs.decode(distinct(pairs.encode(of[expand(first, counts)], np.repeat(sets, counts))))
-
-    def _name(self, count: int, numbers: Integers, sets: Integers, exact: Any) -> list[list[Match]]:  # noqa: ANN401
+    def _name(self, count: int, links: Links) -> list[list[Match]]:
         """Return the documents of sets, by the number of the text."""
         of = self.documents["set"].to_numpy()
-        first = np.searchsorted(of, sets)
-        counts = np.searchsorted(of, sets, side="right") - first
+        first = np.searchsorted(of, links.right)
+        counts = np.searchsorted(of, links.right, side="right") - first
         doc_ids = self.documents["doc_id"].to_numpy()[expand(first, counts)]
-        numbers, exact = np.repeat(numbers, counts), np.repeat(exact, counts)
+        numbers, exact = np.repeat(links.left, counts), np.repeat(links.jaccard, counts)
         wanted = distinct(doc_ids)
         rows = self.snapshot.find("documents", wanted, ["doc_id", "id", "batch"]).sort_by("doc_id")
         members = self.snapshot.find("members", wanted, ["doc_id", "kept", "since"]).sort_by("since").to_pylist()

@@ -1,5 +1,6 @@
 """Tables of a store as rows of an engine: whole, or the rows of some keys."""
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple, TypeAlias
@@ -10,6 +11,7 @@ import pyarrow.compute as pc
 
 from dedup.engine.engine import Batches, Engine, Rows, Shuffle, Tally
 from dedup.kernels import Integers
+from dedup.kernels.runs.batches import conform
 from dedup.layers.near.signing import SETS
 from dedup.layers.near.tables import ShingleSets, count_sets
 from dedup.store.arrays import distinct
@@ -83,7 +85,7 @@ def find_sets(
         Number above those of all sets.
     """
     shuffle = Shuffle(
-        emit=partial(_emit_named, place=partial(_place_set, count=count)),
+        emit=partial(_emit, schema=NAMED, place=partial(_place_set, count=count)),
         emitted=NAMED,
         by=("range",),
         work=partial(_find_sets, snapshot=snapshot),
@@ -95,7 +97,7 @@ def find_sets(
 
 def _find(snapshot: Snapshot, name: str, columns: Sequence[str], place: Place) -> Shuffle:
     return Shuffle(
-        emit=partial(_emit_wanted, place=place),
+        emit=partial(_emit, schema=WANTED, place=place),
         emitted=WANTED,
         by=("range",),
         work=partial(_find_rows, snapshot=snapshot, name=name, columns=columns),
@@ -115,16 +117,9 @@ def _place_set(numbers: Integers, *, count: int) -> Integers:
     return found
 
 
-def _emit_wanted(batches: Batches, *, place: Place) -> Batches:
+def _emit(batches: Batches, *, schema: pa.Schema, place: Place) -> Batches:
     for batch in batches:
-        keys = batch["wanted"].to_numpy()
-        yield pa.RecordBatch.from_arrays([pa.array(place(keys)), batch["wanted"]], schema=WANTED)
-
-
-def _emit_named(batches: Batches, *, place: Place) -> Batches:
-    for batch in batches:
-        ranges = pa.array(place(batch["set"].to_numpy()))
-        yield pa.RecordBatch.from_arrays([ranges, batch["set"], batch["doc_id"]], schema=NAMED)
+        yield conform(batch, schema, range=place(batch[schema.names[1]].to_numpy()))
 
 
 def _find_rows(batches: Batches, *, snapshot: Snapshot, name: str, columns: Sequence[str]) -> Batches:
@@ -145,7 +140,7 @@ def _find_sets(batches: Batches, *, snapshot: Snapshot) -> Iterator[pa.RecordBat
     for batch in found.to_batches():
         own = doc_ids[np.searchsorted(numbers, batch["set"].to_numpy())]
         yield Tally(bytes=pc.sum(pc.binary_length(batch["shingles"])).as_py() or 0)
-        yield pa.RecordBatch.from_arrays([pa.array(own), batch["shingles"]], schema=SETS)
+        yield conform(batch, SETS, doc_id=own)
 
 
 def _read(
@@ -184,16 +179,11 @@ def _send(rows: pa.Table, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
 def _cut(files: Sequence[File], group: int) -> list[list[StoredPart]]:
     """Share the groups of files out to tasks."""
     most = max(SCANNED // group, 1)
-    parts: list[list[StoredPart]] = []
-    free = 0
+    parts, before = defaultdict[int, list[StoredPart]](list), 0
     for file in files:
-        count, begin = -(-file.rows // group), 0
-        while begin < count:
-            if not free:
-                parts.append([])
-                free = most
-            end = min(begin + free, count)
-            parts[-1].append(StoredPart(file, begin, end))
-            free -= end - begin
-            begin = end
-    return parts
+        count = -(-file.rows // group)
+        for begin in range(0, count, most):
+            end = min(begin + most, count)
+            parts[before // most].append(StoredPart(file, begin, end))
+            before += end - begin
+    return [*parts.values()]

@@ -24,6 +24,8 @@ from dedup.store.tables import FIRSTS, Tables
 
 WHOLE = 4
 """Part of the groups between the first and the last wanted, as a divisor, from which on all of them are read."""
+SCANNED = 1 << 14
+"""Rows of a file that are read at a time: bounds memory."""
 SHARE = 512
 """Keys that one thread looks for at least."""
 
@@ -102,6 +104,14 @@ class Snapshot:
                 # Threads that share out the columns of small groups spend more than they save.
                 parts.append(found.read(schema.names, use_threads=False).cast(schema))
         return pa.concat_tables(parts)
+
+    def scan(
+        self, name: str, file: File, columns: Sequence[str] | None = None, rows: int = SCANNED
+    ) -> Iterator[pa.Table]:
+        """Yield the rows of a file, so many at a time."""
+        with self.open_file(name, file) as found:
+            for batch in found.iter_batches(rows, columns=columns):
+                yield pa.Table.from_batches([batch])
 
     @contextlib.contextmanager
     def open_file(self, name: str, file: File) -> Iterator[pq.ParquetFile]:

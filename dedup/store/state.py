@@ -1,8 +1,6 @@
 """State of a store: the newest row of `batches`, and how another takes its place."""
 
-import datetime as dt
 import json
-import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Self
@@ -14,7 +12,7 @@ from dedup.files.systems import redact
 from dedup.settings.files import flatten, to_dict
 from dedup.settings.hashspec import HashSpec
 from dedup.settings.options import Config
-from dedup.store.folder import File, list_named
+from dedup.store.folder import list_named
 from dedup.store.resigning import Signer
 from dedup.store.schemas import BATCHES, STATES, TABLES, list_layouts
 from dedup.store.search import Search
@@ -170,20 +168,6 @@ def find_state(tables: Tables, rows: pa.Table, log: int) -> State:
     return State.parse(row["number"], log, row["state"], redact(tables.path))
 
 
-def name_segment(number: int) -> str:
-    """Return a name that no other writer takes."""
-    return f"{number:09}-{secrets.token_hex(4)}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
-    """Change of the segments by a commit."""
-
-    added: Mapping[str, Sequence[File]] = field(default_factory=dict)
-    replaced: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """Segments that are no longer, of each table."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Label:
     """Entry of the history for a commit."""
@@ -193,43 +177,3 @@ class Label:
     content: str = ""
     documents: int = 0
     kept: int = 0
-
-
-def commit(tables: Tables, state: State, change: Change, label: Label) -> State:
-    """Let a change be what is in the store, all of it or nothing.
-
-    Parameters
-    ----------
-    state
-        After the change, but for its number, segments and versions.
-
-    Raises
-    ------
-    Conflict
-        When another writer was first; what this one wrote is withdrawn.
-    """
-    segments, versions = dict(state.segments), dict(state.versions)
-    for name in TABLES:
-        added, gone = change.added.get(name, ()), set(change.replaced.get(name, ()))
-        if added or gone:
-            stays = [each for each in segments[name] if each not in gone]
-            segments[name] = [*stays, *sorted({file.segment for file in added})]
-            versions[name] = tables.commit(name, added)
-    after = replace(state, number=state.number + 1, segments=segments, versions=versions)
-    row = {
-        **asdict(label),
-        "number": after.number,
-        "time": dt.datetime.now(dt.UTC),
-        "state": after.to_json(),
-    }
-    tables.commit_state(state.log, after.number, pa.Table.from_pylist([row], STATES))
-    return replace(after, log=state.log + 1)
-
-
-def withdraw(tables: Tables, state: State, segments: Mapping[str, Sequence[str]]) -> None:
-    """Take segments out of their tables that no state names, or only earlier ones do."""
-    for name, gone in segments.items():
-        live = set(state.segments[name])
-        files = [file for file in tables.list_files(name) if file.segment in gone and file.segment not in live]
-        if files:
-            tables.commit(name, (), files)

@@ -13,7 +13,7 @@ from dedup.kernels import Integers
 from dedup.kernels.runs.batches import conform
 from dedup.kernels.runs.bounds import mark_firsts
 from dedup.kernels.runs.groups import join_groups
-from dedup.store.arrays import look_up
+from dedup.store.arrays import NONE, look_up
 from dedup.store.numbering import OWNED, Numbered
 from dedup.store.reading import read
 from dedup.store.resigning import Signer
@@ -22,7 +22,6 @@ from dedup.store.search import Search
 from dedup.store.snapshot import Snapshot
 from dedup.tables import arrow
 
-NONE: Integers = np.empty(0, np.int64)
 STAYS, COMES, GOES = range(3)
 """States of documents: there before and after a step, only after it, only before it."""
 PLACES = arrow.integers("doc_id", "set", "state")

@@ -82,21 +82,16 @@ class Tables:
             Rows of the whole file in the order of the key, in parts of any size.
         """
         path = f"{SEGMENT}={segment}/part-{secrets.token_hex(4)}.parquet"
-        firsts, rows, waiting = [], 0, layout.schema.empty_table()
+        firsts, rows = [], 0
         with narrow(self.path), contextlib.ExitStack() as stack:
             writer = None
-            for part, is_last in _look_ahead(parts):
-                waiting = pa.concat_tables([waiting, part.select(layout.schema.names).cast(layout.schema)])
-                whole = waiting.num_rows if is_last else waiting.num_rows // layout.group * layout.group
-                if not whole:
-                    continue
+            for taken in _fill_groups(parts, layout):
                 if writer is None:
                     stream = stack.enter_context(self.storage.create(f"{self.path}/{name}/{path}"))
                     writer = pq.ParquetWriter(stream, layout.schema, **_choose_encoding(name))
-                taken, waiting = waiting.slice(0, whole), waiting.slice(whole)
                 firsts.append(taken[layout.key].to_numpy()[:: layout.group])
                 writer.write_table(taken, row_group_size=layout.group)
-                rows += whole
+                rows += taken.num_rows
             if writer is None:
                 return []
             writer.add_key_value_metadata({FIRSTS: np.concatenate(firsts).astype(np.int64).tobytes().hex()})
@@ -144,15 +139,16 @@ class Tables:
             yield found
 
 
-def _look_ahead(parts: Iterable[pa.Table]) -> Iterator[tuple[pa.Table, bool]]:
-    """Yield parts, and whether each is the last."""
-    waiting = None
+def _fill_groups(parts: Iterable[pa.Table], layout: Layout) -> Iterator[pa.Table]:
+    """Yield the rows of parts in whole groups, the last of all perhaps not whole."""
+    waiting = layout.schema.empty_table()
     for part in parts:
-        if waiting is not None:
-            yield waiting, False
-        waiting = part
-    if waiting is not None:
-        yield waiting, True
+        waiting = pa.concat_tables([waiting, part.select(layout.schema.names).cast(layout.schema)])
+        if whole := waiting.num_rows // layout.group * layout.group:
+            yield waiting.slice(0, whole)
+            waiting = waiting.slice(whole)
+    if waiting.num_rows:
+        yield waiting
 
 
 def _choose_encoding(name: str) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Upkeep of a store: its history, a check, fewer and larger files, and the deletion of what is no longer used."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -17,9 +17,9 @@ from dedup.store.arrays import distinct, is_in
 from dedup.store.folder import TRIES, Conflict, File
 from dedup.store.schemas import BATCHES, NO_SET, SEGMENT, TABLES
 from dedup.store.snapshot import Snapshot
-from dedup.store.state import Label, State, read_rows, read_state, withdraw
+from dedup.store.state import Label, State, read_rows, read_state
 from dedup.store.tables import Tables
-from dedup.store.writing import Writing
+from dedup.store.writing import Writing, list_integers, withdraw
 
 Value = TypeVar("Value")
 
@@ -75,7 +75,7 @@ def vacuum(tables: Tables, hours: int) -> int:
 
     A writer at work has such files: the hours must be more than the longest takes.
     """
-    withdraw_orphans(tables, hours)
+    withdraw(tables, read_state(tables), find_orphans(tables, hours))
     count = 0
     for name in (*TABLES, BATCHES):
         count += len(
@@ -102,11 +102,6 @@ def find_orphans(tables: Tables, hours: float) -> dict[str, list[str]]:
         )
         for name in TABLES
     }
-
-
-def withdraw_orphans(tables: Tables, hours: float) -> None:
-    """Take the segments that a crash has left out of their tables."""
-    withdraw(tables, read_state(tables), find_orphans(tables, hours))
 
 
 class Finding(NamedTuple):
@@ -165,18 +160,12 @@ def _check_rows(tables: Tables, state: State, *, mend: bool) -> list[Finding]:
         "members": lambda rows: is_in(rows["doc_id"].to_numpy(), places.doc_ids),
     }
     for name, keep in stray.items():
-        count = sum(
-            int(np.count_nonzero(~keep(part)))
-            for file in snapshot.list_files(name)
-            for part in _read_parts(tables, name, file)
-        )
+        numbers = list_integers(snapshot.choose(name))
+        parts = (part for file in snapshot.list_files(name) for part in snapshot.scan(name, file, numbers))
+        count = sum(int(np.count_nonzero(~keep(part))) for part in parts)
         found.append(Finding(name, "rows that belong to no document", count, mend))
         if count and mend:
-            writing.rewrite(
-                name,
-                keep,
-                [each for each in ("set", "left", "right", "doc_id") if each in snapshot.layout(name).schema.names],
-            )
+            writing.rewrite(name, keep)
     if writing.replaced:
         writing.finish(state, Label(operation="check"))
     return [each for each in found if each.rows]
@@ -194,21 +183,13 @@ def _is_whole(tables: Tables, name: str, file: File) -> bool:
         return False
 
 
-def _read_parts(tables: Tables, name: str, file: File) -> Iterator[pa.Table]:
-    with tables.read(name, file) as found:
-        for part in found.iter_batches(columns=[each for each in found.schema_arrow.names if each != "shingles"]):
-            yield pa.Table.from_batches([part])
-
-
 def _count_damaged(snapshot: Snapshot) -> int:
     count = 0
     for file in snapshot.list_files("sets"):
-        with snapshot.tables.read("sets", file) as found:
-            for part in found.iter_batches(1 << 14):
-                rows = pa.Table.from_batches([part])
-                digests = np.frombuffer(b"".join(digest(*to_sets(rows["shingles"]))), dtype=">i8").astype(np.int64)
-                high, low = rows["digest_high"].to_numpy(), rows["digest_low"].to_numpy()
-                count += int(np.count_nonzero((digests[::2] != high) | (digests[1::2] != low)))
+        for rows in snapshot.scan("sets", file):
+            digests = np.frombuffer(b"".join(digest(*to_sets(rows["shingles"]))), dtype=">i8").astype(np.int64)
+            high, low = rows["digest_high"].to_numpy(), rows["digest_low"].to_numpy()
+            count += int(np.count_nonzero((digests[::2] != high) | (digests[1::2] != low)))
     return count
 
 

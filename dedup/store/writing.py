@@ -1,7 +1,10 @@
 """New segments of a store, before a commit names them."""
 
+import datetime as dt
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import secrets
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
 from functools import partial
 
 import numpy as np
@@ -10,15 +13,16 @@ import pyarrow.compute as pc
 
 from dedup.engine.engine import Batches, Engine, Rows
 from dedup.kernels import Flags
+from dedup.kernels.runs.batches import conform
 from dedup.kernels.runs.groups import drop_repeated
+from dedup.kernels.sets.pairs import encode
 from dedup.store.arrays import distinct, is_in
 from dedup.store.election import Decided
 from dedup.store.folder import Conflict, File
 from dedup.store.growth import Settled
-from dedup.store.links import Links, to_links
-from dedup.store.schemas import TABLES, list_layouts
+from dedup.store.schemas import STATES, TABLES, list_layouts
 from dedup.store.snapshot import Snapshot, read_firsts
-from dedup.store.state import Change, Label, State, commit, name_segment, withdraw
+from dedup.store.state import Label, State
 from dedup.store.step import Step
 from dedup.store.tables import Tables
 
@@ -34,7 +38,9 @@ class Writing:
     """Files of a segment that takes the place of others, or none."""
 
     def __init__(self, tables: Tables, state: State) -> None:
-        self.tables, self.segment = tables, name_segment(state.number + 1)
+        self.tables = tables
+        # No other writer takes this name.
+        self.segment = f"{state.number + 1:09}-{secrets.token_hex(4)}"
         self.files: dict[str, list[File]] = {}
         self.replaced: dict[str, list[str]] = {}
         self.snapshot = Snapshot(tables=tables, state=state)
@@ -45,24 +51,24 @@ class Writing:
         files = self.tables.write(name, self.segment, self._layouts[name], parts)
         self.files.setdefault(name, []).extend(files)
 
-    def rewrite(self, name: str, keep: Callable[[pa.Table], Flags], columns: Sequence[str]) -> None:
+    def rewrite(self, name: str, keep: Callable[[pa.Table], Flags]) -> None:
         """Write the segments anew of which rows go.
 
         Parameters
         ----------
         keep
-            Tells of some rows which stay, by these columns alone.
+            Tells of some rows which stay, by their integers alone.
         """
-        changed = set()
-        for file in self.snapshot.list_files(name):
-            with self.tables.read(name, file) as found:
-                if not all(keep(pa.Table.from_batches([part])).all() for part in found.iter_batches(columns=columns)):
-                    changed.add(file.segment)
-        for file in self.snapshot.list_files(name):
+        files, numbers = self.snapshot.list_files(name), list_integers(self._layouts[name].schema)
+        changed = {
+            file.segment
+            for file in files
+            if not all(keep(part).all() for part in self.snapshot.scan(name, file, numbers))
+        }
+        for file in files:
             if file.segment in changed:
-                with self.tables.read(name, file) as found:
-                    parts = (pa.Table.from_batches([part]) for part in found.iter_batches(1 << 14))
-                    self.write(name, (part.filter(pa.array(keep(part))) for part in parts))
+                parts = self.snapshot.scan(name, file)
+                self.write(name, (part.filter(pa.array(keep(part))) for part in parts))
         self.replaced.setdefault(name, []).extend(sorted(changed))
 
     def merge(self, name: str) -> None:
@@ -87,7 +93,7 @@ class Writing:
                 with self.tables.read(name, file) as found:
                     rows = found.read_row_groups(list(range(begin, end)))
                 keys = rows[layout.key].to_numpy()
-                within = keys >= low if high is None else (keys >= low) & (keys < high)
+                within = (keys >= low) & (True if high is None else keys < high)
                 parts.append(rows.filter(pa.array(within)))
             merged = pa.concat_tables(parts)
             yield _drop_earlier(merged) if name == "members" else merged.take(pc.sort_indices(merged[layout.key]))
@@ -105,11 +111,22 @@ class Writing:
         Conflict
             When another writer was first; what this one wrote is withdrawn.
         """
+        segments, versions = dict(state.segments), dict(state.versions)
         try:
-            after = commit(self.tables, state, Change(added=self.files, replaced=self.replaced), label)
+            for name in TABLES:
+                added, gone = self.files.get(name, []), self.replaced.get(name, [])
+                if added or gone:
+                    stays = [each for each in segments[name] if each not in gone]
+                    segments[name] = [*stays, self.segment] if added else stays
+                    versions[name] = self.tables.commit(name, added)
+            after = replace(state, number=state.number + 1, segments=segments, versions=versions)
+            told = {"number": after.number, "time": dt.datetime.now(dt.UTC), "state": after.to_json()}
+            row = pa.Table.from_pylist([asdict(label) | told], STATES)
+            self.tables.commit_state(state.log, after.number, row)
         except Conflict:
             withdraw(self.tables, self.snapshot.state, {name: [self.segment] for name in TABLES})
             raise
+        after = replace(after, log=state.log + 1)
         withdraw(self.tables, after, self.replaced)
         return after
 
@@ -173,7 +190,7 @@ def write_changes(
     """Write what a step makes of edges, hot keys and members."""
     state = writing.snapshot.state
     if (lost := distinct(step.cut, settled.withdrawn)).size:
-        writing.rewrite("edges", lambda rows: ~is_in(to_links(rows).encode(), lost), Links._fields)
+        writing.rewrite("edges", lambda rows: ~is_in(encode(rows["left"].to_numpy(), rows["right"].to_numpy()), lost))
     write_rows(engine, writing, "edges", settled.found, settled.found_count)
     members = engine.map(decided.verdicts, partial(_date, since=state.number + 1), writing.snapshot.choose("members"))
     write_rows(engine, writing, "members", members, decided.voters)
@@ -185,5 +202,18 @@ def write_changes(
 def _date(batches: Batches, *, since: int) -> Batches:
     schema = list_layouts(pa.int64())["members"].schema
     for batch in batches:
-        columns = [*(batch[name] for name in schema.names[:-1]), pa.array(np.full(batch.num_rows, since))]
-        yield pa.RecordBatch.from_arrays(columns, schema=schema)
+        yield conform(batch, schema, since=since)
+
+
+def list_integers(schema: pa.Schema) -> list[str]:
+    """Return the columns that hold integers."""
+    return [field.name for field in schema if pa.types.is_integer(field.type)]
+
+
+def withdraw(tables: Tables, state: State, segments: Mapping[str, Sequence[str]]) -> None:
+    """Take segments out of their tables that no state names, or only earlier ones do."""
+    for name, gone in segments.items():
+        live = set(state.segments[name])
+        files = [file for file in tables.list_files(name) if file.segment in gone and file.segment not in live]
+        if files:
+            tables.commit(name, (), files)

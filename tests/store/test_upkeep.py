@@ -112,7 +112,7 @@ def test_rows_that_belong_to_nothing_are_told_and_mended(tables):
     # Documents that vanish from their table alone.
     writing = Writing(tables, state)
     lone = [row.id for row in ROWS if row.text == ROWS[12].text]
-    writing.rewrite("documents", lambda rows: ~np.isin(rows["doc_id"].to_numpy(), lone), ["doc_id"])
+    writing.rewrite("documents", lambda rows: ~np.isin(rows["doc_id"].to_numpy(), lone))
     writing.finish(state, Label(operation="damage"))
 
     assert {each.table for each in check(tables, mend=False)} >= {"sets", "bands"}
