@@ -173,11 +173,10 @@ def draw_settings(chance: Random, *, is_text: bool) -> dict[str, Any]:  # noqa: 
         cluster__max_component=(1, 2, 3),
         keep__copies=(2, 9),
         exact__compare=("text",),
-        url__query=("ignore",),
+        url__tracking=(["*"],),
         alerts__on_breach=("fail",),
         alerts__removal_rate_above=(0.0, 0.5),
         alerts__empty_rate_above=(0.0, 0.5),
-        alerts__least_similarity_below=(0.7,),
     )
     kind = chance.random()
     if kind < 0.15:
@@ -198,7 +197,6 @@ def draw_settings(chance: Random, *, is_text: bool) -> dict[str, Any]:  # noqa: 
         lines__compare=("text",),
         lines__action=("ignore", "mark"),
         containment__threshold=(0.3, 1.0),
-        containment__max_larger=(1, 3),
         contamination__action=("cut", "mark"),
         contamination__margin=(1, 5),
         contamination__common=(1,),
@@ -227,7 +225,6 @@ def draw_settings(chance: Random, *, is_text: bool) -> dict[str, Any]:  # noqa: 
                 settings,
                 keep__copies_per_source=(1, 2),
                 limits__per_source=(1, 2),
-                lines__sources=(1, 2),
                 alerts__survival_by_source_below=(0.0, 0.9),
             )
         if chance.random() < 0.15:

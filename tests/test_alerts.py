@@ -1,13 +1,11 @@
 """Which measurements are beyond their limits, and what is said of them."""
 
-from dataclasses import replace
-
 import pytest
 
 from dedup.report.alerts import find_breaches, refuse, to_sentence
 from dedup.settings.alerts import Alerts
 from dedup.settings.files import load_config, to_dict
-from tests.reports import HOSTILE, LABELED, WRITTEN, make_hostile_report, make_near, make_report
+from tests.reports import HOSTILE, LABELED, make_hostile_report, make_near, make_report
 
 SOURCES = {"web": {"documents": 100, "kept": 40}, "books": {"documents": 10, "kept": 10}}
 # Of the made-up report.
@@ -19,7 +17,6 @@ VALUES = {
     "verify_drop_rate": (5_970 - 2_850) / 5_970,
     "signature_bytes": 3_700_000,
     "index_bytes": 16 * 232_596,
-    "chained_share": 95 / 1_900,
 }
 
 
@@ -45,14 +42,6 @@ def test_a_rate_can_be_too_low():
     assert breaches("removal_rate_below=0.158") == []
     [breach] = breaches("removal_rate_below=0.16")
     assert to_sentence(breach) == "removal_rate is 0.158333, below its limit of 0.16"
-
-
-def test_no_removal_may_resemble_the_one_kept_less_than_a_limit():
-    assert breaches("least_similarity_below=0.62") == []
-    [breach] = breaches("least_similarity_below=0.63")
-    assert to_sentence(breach) == "least_similarity is 0.62, below its limit of 0.63"
-    none = make_near(elected={"removed": 0, "near": 0, "chained": 0, "least": None})
-    assert breaches("least_similarity_below=0.63", near=none, written=replace(WRITTEN, removed=0)) == []
 
 
 def test_every_limit_is_of_something_that_is_measured():

@@ -20,7 +20,7 @@ from tests.bench_hostile import LAYERS, make_settings, write
 from tests.hostile import DOCUMENTS
 
 WORDS = UnicodeWords()
-FORM = Form(with_query=True, tracking=["utm_*"])
+FORM = Form(tracking=["utm_*"])
 KEY = UnicodeWords(key=b"k" * 16, accents="drop", tokens="punctuation")
 STEPS = {
     "hashed": lambda text: WORDS.hash(pa.array([text])),

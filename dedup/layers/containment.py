@@ -38,10 +38,6 @@ class Containment(Table):
     """Shingles that a document must have to be removed, a 64-bit integer of at least 1: of few shingles many documents
     have most by chance."""
 
-    max_larger: int = field(default=150, metadata={"range": Range(1)})
-    """Larger documents that a document is compared with for one shingle that they share, a 64-bit integer of at least
-    1: the largest of them; pairs beyond that are counted in the report."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainmentLayer(Layer):
@@ -52,6 +48,8 @@ class ContainmentLayer(Layer):
     settings: Containment
     tokenizer: Tokenizer
     shingle_size: int
+    most: int
+    """Larger documents that a document is compared with for one shingle that they share, the largest."""
     choice: Choice
 
     @classmethod
@@ -62,6 +60,7 @@ class ContainmentLayer(Layer):
             settings=config.of(Containment),
             tokenizer=setup.tokenizer,
             shingle_size=config.shingles.shingle_size,
+            most=config.buckets.max_bucket,
             choice=Choice.of(config),
         )
 
@@ -76,7 +75,6 @@ class ContainmentLayer(Layer):
         finds others. What is then within a document that nothing may contain goes for certain, and no other need be
         compared with it: so of a chain of inclusions each is compared with its last alone.
         """
-        settings = self.settings
         documents = describe(
             engine,
             "documents",
@@ -84,7 +82,7 @@ class ContainmentLayer(Layer):
             inclusion.SETS,
         )
         claims = self._claim(engine, documents)
-        heads = self._ask(engine, "heads", claims, partial(inclusion.name_heads, most=settings.max_larger))
+        heads = self._ask(engine, "heads", claims, partial(inclusion.name_heads, most=self.most))
         first = self._compare(engine, "heads", heads)
         edges = self._select_edges(engine, first)
         contained = engine.concat(
@@ -128,7 +126,7 @@ class ContainmentLayer(Layer):
                 emitted=inclusion.PREFIXES,
                 by=["shingle"],
                 order=["turn", "rank"],
-                work=partial(inclusion.claim, most=settings.max_larger),
+                work=partial(inclusion.claim, most=self.most),
                 schema=inclusion.CLAIMS,
             ),
         )
@@ -145,7 +143,7 @@ class ContainmentLayer(Layer):
                 emitted=inclusion.OPEN,
                 by=["doc_id"],
                 order=["role"],
-                work=partial(inclusion.open_claims, most=self.settings.max_larger),
+                work=partial(inclusion.open_claims, most=self.most),
                 schema=inclusion.LEFT,
             ),
         )

@@ -10,15 +10,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dedup.engine.engine import Batches, Engine, Rows, Shuffle, describe
-from dedup.errors import ConfigError
-from dedup.kernels.ids import to_doc_ids
 from dedup.kernels.runs.bounds import mark_firsts
-from dedup.kernels.runs.counting import UNBOUNDED, add_groups, count_groups
+from dedup.kernels.runs.counting import add_groups, count_groups
 from dedup.kernels.runs.groups import drop_repeated
 from dedup.kernels.text import lines
 from dedup.kernels.text.tokenizer import Tokenizer
 from dedup.layers.layer import Found, Layer, Setup
-from dedup.settings.options import Config
 from dedup.settings.rules import Range, Table
 from dedup.tables.arrow import SPANS, integer_lists, integers
 
@@ -32,11 +29,10 @@ KEY = ("high", "low")
 
 PLACES = ("high", "low", "begin", "end", "first")
 """Columns of a line in a text; `first` is 1 where the text has it for the first time, else 0."""
-HELD = pa.schema([("of", pa.int64()), *integer_lists(*PLACES)])
-"""The lines of a document; `of` is its source."""
-EMITTED = integers("of", "doc_id", *PLACES)
-COMMON = integers("doc_id", *PLACES)
-"""Occurrences of common lines."""
+HELD = pa.schema(integer_lists(*PLACES))
+"""Lines of a document."""
+LISTED = integers("doc_id", *PLACES)
+"""Occurrences of lines."""
 COUNTED = integers(*KEY, "documents", "occurrences", "characters", "doc_id", "begin", "end")
 """Common lines with their first occurrence."""
 TOTALS = ("lines", "all_occurrences", "all_characters")
@@ -59,10 +55,6 @@ class Lines(Table):
 
     documents: int = field(default=100, metadata={"range": Range(1)})
     """Documents that may have a line, a 64-bit integer of at least 1; a line that more of them have is common."""
-
-    sources: int = field(default=0, metadata={"range": Range(0)})
-    """Sources, by input.source_column, of which a line is common too, a 64-bit integer of at least 0; 0 asks for
-    none."""
 
     min_characters: int = field(default=20, metadata={"range": Range(1)})
     """Characters that a line must have to count, without white space at both ends, a 64-bit integer of at least 1:
@@ -87,13 +79,6 @@ class LinesLayer(Layer):
     tokenizer: Tokenizer
 
     @classmethod
-    def check(cls, config: Config) -> None:
-        """See `Layer.check`."""
-        sources = config.of(Lines).sources
-        if sources and not config.input.source_column:
-            raise ConfigError(f"lines.sources: must be 0 where input.source_column names no column (got {sources})")
-
-    @classmethod
     def make(cls, setup: Setup) -> Self:
         """See `Layer.make`."""
         return cls(settings=setup.config.of(Lines), tokenizer=setup.tokenizer)
@@ -101,7 +86,7 @@ class LinesLayer(Layer):
     def find(self, engine: Engine[Rows]) -> Found[Rows]:
         """Search the documents: DOCUMENTS -> SPANS.
 
-        Every line is shuffled once, as 56 bytes, and a second time if it is common. Whoever counts a line holds back
+        Every line is shuffled once, as 48 bytes, and a second time if it is common. Whoever counts a line holds back
         no more rows than those of the documents that may have it, so a line of any number of documents is counted
         exactly.
         """
@@ -112,12 +97,12 @@ class LinesLayer(Layer):
             documents,
             Shuffle(
                 emit=_list,
-                emitted=EMITTED,
+                emitted=LISTED,
                 by=KEY,
-                order=["of", "doc_id", "begin"],
-                work=partial(_select, enough=(settings.sources or UNBOUNDED, settings.documents + 1)),
-                schema=COMMON,
-                repeated=settings.sources != 1,
+                order=["doc_id", "begin"],
+                work=partial(_select, enough=settings.documents + 1),
+                schema=LISTED,
+                repeated=True,
             ),
         )
         spans = engine.map(common, partial(_to_spans, kind=settings.unit), SPANS)
@@ -136,32 +121,24 @@ def _read(batch: pa.RecordBatch, *, settings: Lines, tokenizer: Tokenizer) -> Ma
     order = np.lexsort((found.begins, found.low, found.high, owners))
     first = np.empty(order.size, dtype=np.int64)
     first[order] = mark_firsts(owners[order], found.high[order], found.low[order])
-    of = np.zeros(batch.num_rows, dtype=np.int64)
-    if settings.sources:
-        known = batch["source"].is_valid().to_numpy(zero_copy_only=False)
-        of[known] = to_doc_ids(batch["source"].drop_null())
     offsets = pa.array(found.offsets, pa.int32())
     columns = zip(PLACES, (found.high, found.low, found.begins, found.ends, first), strict=True)
-    return {"of": pa.array(of)} | {
-        name: pa.ListArray.from_arrays(offsets, pa.array(values, pa.int64())) for name, values in columns
-    }
+    return {name: pa.ListArray.from_arrays(offsets, pa.array(values, pa.int64())) for name, values in columns}
 
 
 def _list(batches: Batches) -> Batches:
     """Give every line a row."""
     for batch in batches:
-        owners = pc.list_parent_indices(batch["begin"])
-        whole = [batch[name].take(owners) for name in ("of", "doc_id")]
-        yield pa.RecordBatch.from_arrays([*whole, *(batch[name].flatten() for name in PLACES)], schema=EMITTED)
+        owners = batch["doc_id"].take(pc.list_parent_indices(batch["begin"]))
+        yield pa.RecordBatch.from_arrays([owners, *(batch[name].flatten() for name in PLACES)], schema=LISTED)
 
 
-def _select(batches: Batches, *, enough: tuple[int, int]) -> Batches:
-    """Take the lines that enough documents have, or documents of enough sources."""
+def _select(batches: Batches, *, enough: int) -> Batches:
+    """Take the lines that enough documents have."""
     # Equal rows, which share a document id, are one document.
     distinct = drop_repeated(batches, (*KEY, "doc_id", "begin"))
-    for batch, counts in count_groups(distinct, KEY, ("of", "doc_id"), enough):
-        taken = pa.array((counts >= np.array(enough)[:, None]).any(axis=0))
-        yield batch.select(COMMON.names).filter(taken)
+    for batch, counts in count_groups(distinct, KEY, "doc_id", enough):
+        yield batch.filter(pa.array(counts >= enough))
 
 
 def _to_spans(batches: Batches, *, kind: str) -> Batches:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import partial
-from typing import Literal, Self
+from typing import Self
 
 import ada_url
 import pyarrow as pa
@@ -30,19 +30,15 @@ class Url(Table):
     """Column of the addresses, dots leading to fields of structs; http and https are one, and a null or what is no
     URL is like no other."""
 
-    query: Literal["compare", "ignore"] = "compare"
-    """Query: "compare" sorts its parameters and leaves out those of tracking, "ignore" leaves out all of it."""
-
     tracking: Texts = ("utm_*", "fbclid", "gclid", "dclid", "msclkid", "yclid", "igshid", "mc_cid", "mc_eid", "_ga")
     """Parameters of the query that say where a reader came from and not which page it is, a list of Unicode strings, in
-    which a star stands for any characters."""
+    which a star stands for any characters; "*" leaves out the whole query. The others are sorted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Form:
     """Parts of an address that count."""
 
-    with_query: bool
     tracking: Sequence[str]
     """Names of parameters that do not count, in which a star stands for any characters."""
 
@@ -68,7 +64,7 @@ class Form:
         host, path = (ENCODED.sub(_normalise, parsed[part]) for part in ("hostname", "pathname"))
         scheme = "" if protocol in WEB else protocol
         port = parsed["port"] and ":" + parsed["port"]
-        search = self._sort(parsed["search"]) if self.with_query and parsed["search"] else ""
+        search = self._sort(parsed["search"]) if parsed["search"] else ""
         return f"{scheme}//{host.lower().removesuffix('.')}{port}{path.rstrip('/')}{search and '?' + search}"
 
     def _sort(self, search: str) -> str:
@@ -115,8 +111,8 @@ class UrlLayer(Layer):
     @classmethod
     def make(cls, setup: Setup) -> Self:
         """See `Layer.make`."""
-        settings, [place] = setup.config.of(Url), setup.places
-        form = Form(with_query=settings.query == "compare", tracking=settings.tracking)
+        [place] = setup.places
+        form = Form(tracking=setup.config.of(Url).tracking)
         return cls(place=place, form=form, choice=Choice.of(setup.config))
 
     def find(self, engine: Engine[Rows]) -> Found[Rows]:

@@ -46,8 +46,6 @@ def _measure(report: Mapping[str, Any], metric: str) -> Mapping[str, float | Non
         return {name: stage["seconds"] for name, stage in report["stages"].items()}
     if metric == "survival_by_source" and report[metric]:
         return {name: source["kept"] / source["documents"] for name, source in report[metric].items()}
-    if metric == "least_similarity" and not report["removed"]:
-        return {}
     return {"": report[metric]}
 
 

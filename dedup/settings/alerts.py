@@ -24,14 +24,6 @@ class Alerts(Table):
     """Greatest difference of the removal rate to that of the --baseline, up or down, a number of at least 0 and at most
     1, or empty for no limit."""
 
-    chained_share_above: Limit = field(default="", metadata={"range": Range(0, 1)})
-    """Most of the removed documents that may be less similar to the one kept than the threshold, a number of at least 0
-    and at most 1, or empty for no limit."""
-
-    least_similarity_below: Limit = field(default="", metadata={"range": Range(0, 1)})
-    """Least similarity that any removed document must have to the one kept, a number of at least 0 and at most 1, or
-    empty for no limit."""
-
     survival_by_source_below: Limit = field(default="", metadata={"range": Range(0, 1)})
     """Least of the documents of any source that must be kept, a number of at least 0 and at most 1, or empty for no
     limit."""

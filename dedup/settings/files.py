@@ -37,6 +37,11 @@ GONE: Mapping[str, str] = MappingProxyType(
         "candidates.estimate_sigmas": 'it is always 4; raise lsh.recall, or set mode = "exact", to find more pairs',
         "components.driver_edges": "it is always 5,000,000; set components.engine to choose who connects",
         "url.scheme": "leave it out, since http and https are always one address",
+        "url.query": 'set url.tracking = ["*"] to leave out the query',
+        "lines.sources": "set lines.documents, which counts the documents of all sources",
+        "containment.max_larger": "set buckets.max_bucket, one cap for all",
+        "alerts.chained_share_above": 'set cluster.linkage = "representative", which removes none such',
+        "alerts.least_similarity_below": 'set cluster.linkage = "representative", where it is the threshold',
         'input.format = "delta"': "name the folder as a table: --table 'delta.`PATH`'",
     }
 )

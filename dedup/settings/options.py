@@ -132,7 +132,8 @@ class Buckets(Table):
     max_bucket: int = field(default=150, metadata={"range": Range(2)})
     """Documents in the largest bucket of which all pairs are candidates, a 64-bit integer of at least 2; those of
     larger ones meet by the shingles that no more of them have, under the cap alone only where that does not tell, and
-    the pairs left uncompared are counted in the report."""
+    the pairs left uncompared are counted in the report. The layer "containment" compares a document with as many larger
+    ones, the largest, for each shingle that they share."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

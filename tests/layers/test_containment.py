@@ -20,11 +20,12 @@ WORDS = st.lists(st.sampled_from("abcdefgh"), max_size=12, unique=True)
 DOCUMENTS = st.lists(st.one_of(WORDS, st.lists(st.sampled_from("abc"), max_size=3)), max_size=8)
 
 
-def make_layer(choice=CHOICE, shingle_size=1, **settings):
+def make_layer(choice=CHOICE, shingle_size=1, max_larger=150, **settings):
     return ContainmentLayer(
         settings=Containment(**{"min_shingles": 1} | settings),
         tokenizer=UnicodeWords(),
         shingle_size=shingle_size,
+        most=max_larger,
         choice=choice,
     )
 

@@ -46,7 +46,7 @@ def run(folder, rows, *options):
     ],
 )
 def test_addresses_of_one_page_have_one_form(one, other):
-    form = Form(with_query=True, tracking=TRACKING)
+    form = Form(tracking=TRACKING)
 
     assert form.canonicalise(one) == form.canonicalise(other) is not None
 
@@ -69,13 +69,13 @@ def test_addresses_of_one_page_have_one_form(one, other):
     ],
 )
 def test_addresses_of_other_pages_have_others(one, other):
-    form = Form(with_query=True, tracking=TRACKING)
+    form = Form(tracking=TRACKING)
 
     assert form.canonicalise(one) != form.canonicalise(other)
 
 
 def test_what_counts_of_an_address_is_a_setting():
-    strict = Form(with_query=False, tracking=())
+    strict = Form(tracking=("*",))
 
     assert strict.canonicalise("http://a.example/?x=1") == strict.canonicalise("http://a.example/?x=2")
     assert [strict.canonicalise(each) for each in (None, "", "no address", "http://")] == [None] * 4

@@ -2,7 +2,6 @@
 
 import re
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,9 +17,9 @@ PIECES = st.one_of(
 DOCUMENTS = st.lists(st.lists(PIECES, max_size=9).map("".join), max_size=7)
 
 
-def find(texts, sources=None, least=0, ids=None, **settings):
-    layer = LinesLayer(settings=Lines(**{"sources": least, "min_characters": 1} | settings), tokenizer=UnicodeWords())
-    return run(layer, texts, sources=sources, ids=ids)
+def find(texts, ids=None, **settings):
+    layer = LinesLayer(settings=Lines(**{"min_characters": 1} | settings), tokenizer=UnicodeWords())
+    return run(layer, texts, ids=ids)
 
 
 def cut_units(text, unit):
@@ -36,7 +35,7 @@ def cut_units(text, unit):
     return ["".join(block) for block in blocks]
 
 
-def select_common(texts, sources, settings):
+def select_common(texts, settings):
     """Return the spans by the definition."""
 
     def say(line):
@@ -55,7 +54,6 @@ def select_common(texts, sources, settings):
         place
         for places in found.values()
         if len({number for number, *_ in places}) > settings.documents
-        or 0 < settings.sources <= len({sources[number] for number, *_ in places})
         for place in places
     )
 
@@ -67,17 +65,13 @@ def select_common(texts, sources, settings):
         unit=st.sampled_from(["line", "paragraph"]),
         compare=st.sampled_from(["bytes", "text"]),
         documents=st.integers(1, 3),
-        sources=st.integers(0, 3),
         min_characters=st.integers(1, 5),
     ),
-    data=st.data(),
 )
-def test_spans_are_the_lines_that_enough_documents_have(texts, settings, data):
-    sources = data.draw(st.lists(st.sampled_from(["a", "b", None]), min_size=len(texts), max_size=len(texts)))
-    layer = LinesLayer(settings=settings, tokenizer=UnicodeWords())
-    found = run(layer, texts, sources=sources)
+def test_spans_are_the_lines_that_enough_documents_have(texts, settings):
+    found = run(LinesLayer(settings=settings, tokenizer=UnicodeWords()), texts)
     spans = sorted((row["doc_id"], row["begin"], row["end"]) for row in found.spans.to_pylist())
-    expected = select_common(texts, sources, settings)
+    expected = select_common(texts, settings)
     assert spans == expected
     assert found.details["occurrences"] == len(expected)
     assert found.details["characters"] == sum(end - begin for _, begin, end in expected)
@@ -99,11 +93,6 @@ def test_a_paragraph_goes_with_the_blank_lines_behind_it():
 def test_a_line_twice_in_one_document_is_of_one_document():
     assert find(["a\na\na", "b\na"], documents=2).spans.num_rows == 0
     assert find(["a\na\na", "b\na", "a"], documents=2).spans.num_rows == 5
-
-
-@pytest.mark.parametrize(("sources", "expected"), [("aab", 3), ("aaa", 0), ([None, "a", "a"], 3)])
-def test_a_line_of_enough_sources_is_common(sources, expected):
-    assert find(["x"] * 3, sources=list(sources), documents=9, least=2).spans.num_rows == expected
 
 
 def test_the_report_shows_the_most_common_lines_as_they_are_written():

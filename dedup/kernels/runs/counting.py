@@ -14,62 +14,56 @@ UNBOUNDED = 1 << 62
 
 
 def count_groups(
-    batches: Iterable[pa.RecordBatch], by: Sequence[str], of: Sequence[str], enough: Sequence[int]
+    batches: Iterable[pa.RecordBatch], by: Sequence[str], of: str, enough: int
 ) -> Iterator[tuple[pa.RecordBatch, Integers]]:
     """Yield the same rows in the same order, with the counts of their groups.
 
-    Rows of a group are held back until it ends or one of its counts is enough, so memory does not grow with the group.
+    Rows of a group are held back until it ends or its count is enough, so memory does not grow with the group.
 
     Parameters
     ----------
     by
         Columns, int64 without nulls, by which the rows are in ascending order; equal ones make a group.
     of
-        Columns by which the rows of a group are in ascending order, one or more. The first is counted by its distinct
-        values, the second by those of both, and so on.
+        Column by which the rows of a group are in ascending order, and by whose distinct values it is counted.
     enough
-        Highest count of each of `of`, at least 1.
+        Highest count, at least 1.
 
     Yields
     ------
     batch
         At least a row, not always whole groups.
     counts
-        int64 [len(of), rows], at most `enough`; if one count of a row has reached it, the others may be incomplete.
+        int64 [rows], at most `enough`.
     """
     held: list[pa.RecordBatch] = []
     last: tuple[int, ...] = ()
-    counted = np.zeros(len(of), dtype=np.int64)
-    limits = np.array(enough, dtype=np.int64)
-    width = len(by)
+    counted = 0
 
     def release() -> Iterator[tuple[pa.RecordBatch, Integers]]:
         for each in held:
-            yield each, np.repeat(np.minimum(counted, limits)[:, None], each.num_rows, axis=1)
+            yield each, np.full(each.num_rows, min(counted, enough))
         held.clear()
 
     for batch in batches:
         if not batch.num_rows:
             continue
         bounds = bound_groups(batch, by)
-        columns = [batch[name].to_numpy() for name in (*by, *of)]
-        firsts = [mark_firsts(*columns[: width + number]) for number in range(1, len(of) + 1)]
-        counts = np.stack([np.add.reduceat(each.astype(np.int64), bounds[:-1]) for each in firsts])
+        columns = [batch[name].to_numpy() for name in (*by, of)]
+        counts = np.add.reduceat(mark_firsts(*columns).astype(np.int64), bounds[:-1])
         first = tuple(int(column[0]) for column in columns)
-        if last[:width] == first[:width]:
-            counts[:, 0] += counted - [
-                last[: width + number] == first[: width + number] for number in range(1, len(of) + 1)
-            ]
-            counted = counts[:, 0]
-        if last[:width] != first[:width] or bounds.size > 2:
+        goes_on = last[:-1] == first[:-1]
+        if goes_on:
+            counts[0] += counted - (last == first)
+            counted = int(counts[0])
+        if not goes_on or bounds.size > 2:
             yield from release()
         begin = int(bounds[-2])
         if begin:
-            done = np.minimum(np.repeat(counts[:, :-1], np.diff(bounds)[:-1], axis=1), limits[:, None])
-            yield batch.slice(0, begin), done
+            yield batch.slice(0, begin), np.minimum(np.repeat(counts[:-1], np.diff(bounds)[:-1]), enough)
         held.append(batch.slice(begin))
-        counted = counts[:, -1]
-        if (counted >= limits).any():
+        counted = int(counts[-1])
+        if counted >= enough:
             yield from release()
         last = tuple(int(column[-1]) for column in columns)
     yield from release()

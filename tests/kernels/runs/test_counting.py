@@ -4,10 +4,10 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dedup.kernels.runs.counting import UNBOUNDED, count_groups
+from dedup.kernels.runs.counting import count_groups
 
-NAMES = ("key", "source", "doc_id")
-ROWS = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2), st.integers(0, 3)), max_size=40).map(sorted)
+NAMES = ("key", "doc_id")
+ROWS = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 9)), max_size=40).map(sorted)
 
 
 def in_batches(rows, cuts, names=NAMES):
@@ -23,18 +23,15 @@ def in_batches(rows, cuts, names=NAMES):
 @given(rows=ROWS, cuts=st.lists(st.integers(0, 40), max_size=9).map(sorted), enough=st.integers(1, 9))
 def test_every_row_comes_with_what_its_group_counts(rows, cuts, enough):
     found = []
-    for batch, counts in count_groups(in_batches(rows, cuts), ["key"], ["source", "doc_id"], [UNBOUNDED, enough]):
-        found += zip(map(tuple, batch.to_pandas().to_numpy().tolist()), counts.T.tolist(), strict=True)
+    for batch, counts in count_groups(in_batches(rows, cuts), ["key"], "doc_id", enough):
+        found += zip(map(tuple, batch.to_pandas().to_numpy().tolist()), counts.tolist(), strict=True)
     assert [row for row, _ in found] == rows
-    for (key, _, _), (sources, documents) in found:
-        every = {row[1:] for row in rows if row[0] == key}
-        assert documents == min(len(every), enough)
-        if documents < enough:
-            assert sources == len({source for source, _ in every})
+    for (key, _), count in found:
+        assert count == min(len({row for row in rows if row[0] == key}), enough)
 
 
 def test_a_group_is_held_back_no_longer_than_its_count_is_open():
-    batches = in_batches([(0, 0, n) for n in range(100)], range(1, 100))
+    batches = in_batches([(0, n) for n in range(100)], range(1, 100))
     taken = 0
 
     def watch():
@@ -43,5 +40,5 @@ def test_a_group_is_held_back_no_longer_than_its_count_is_open():
             taken += 1
             yield batch
 
-    for number, _ in enumerate(count_groups(watch(), ["key"], ["doc_id"], [3])):
+    for number, _ in enumerate(count_groups(watch(), ["key"], "doc_id", 3)):
         assert taken <= max(number + 1, 3)
