@@ -21,6 +21,8 @@ from dedup.run.pipeline import run
 from dedup.settings.files import load_config
 
 QUARANTINE = "input.on_bad_record=quarantine"
+BY_DRIVER = "driver.search_bytes=1_000_000_000"
+"""Where who reads is asked and not who searches: the driver is sooner done with it."""
 TEXT = "one text of several words that is long enough for a few shingles"
 
 
@@ -67,7 +69,7 @@ def test_malformed_json_ends_the_job_and_is_shown(deduplicate, tmp_path):
 @pytest.mark.parametrize("setting", ["fail", "quarantine"])
 def test_malformed_json_ends_alike_on_spark(spark, tmp_path, setting):
     write_lines(tmp_path, *RECORDS, BROKEN[0])
-    config = load_config(None, None, ["input.id_column=id", f"input.on_bad_record={setting}"])
+    config = load_config(None, None, ["input.id_column=id", f"input.on_bad_record={setting}", BY_DRIVER])
     job = Job(inputs=[str(tmp_path / "in")], output=str(tmp_path / "out"), config=config)
 
     if setting == "fail":
@@ -402,7 +404,7 @@ def test_files_without_rows_count_for_nothing(deduplicate, tmp_path):
 
 def test_an_input_that_changes_while_it_is_read_is_not_published(spark, tmp_path, monkeypatch):
     write_parquet(tmp_path, id=[1, 2], text=[TEXT, "another text"])
-    config = load_config(None, None, ["input.id_column=id"])
+    config = load_config(None, None, ["input.id_column=id", BY_DRIVER])
     job = Job(inputs=[str(tmp_path / "in")], output=str(tmp_path / "out"), config=config)
     find = NearLayer.find
 

@@ -92,7 +92,9 @@ def labels(truth, corpus, tmp_path_factory):
 def result(_session, source, labels, tmp_path_factory):
     """Return the report and the output of a run with labels."""
     output = tmp_path_factory.mktemp("result") / "out"
-    config = load_config(None, None, [*SETTINGS, f"evaluation.labeled_pairs={labels[0]}"])
+    # Its numbers are asked here, not who searches: the driver is sooner done with it.
+    given = ["driver.search_bytes=1_000_000_000", f"evaluation.labeled_pairs={labels[0]}"]
+    config = load_config(None, None, [*SETTINGS, *given])
     return run(_session, Job(inputs=[source], output=str(output), config=config)), output
 
 

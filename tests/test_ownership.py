@@ -26,14 +26,18 @@ def corpus(tmp_path):
     return str(folder)
 
 
-def deduplicate(spark, corpus, output, *settings, overwrite=False):
-    config = load_config(None, None, ["input.id_column=id", *settings])
-    return run(spark, Job(inputs=[corpus], output=str(output), config=config, overwrite=overwrite))
+def ask(corpus, output, *settings, overwrite=False):
+    # What is replaced is asked here, not who searches: the driver is sooner done with it.
+    config = load_config(None, None, ["input.id_column=id", "driver.search_bytes=1_000_000_000", *settings])
+    return Job(inputs=[corpus], output=str(output), config=config, overwrite=overwrite)
 
 
-def begin(request, engine, corpus, output, *, overwrite=False):
-    config = load_config(None, None, ["input.id_column=id"])
-    job = Job(inputs=[corpus], output=str(output), config=config, overwrite=overwrite)
+def deduplicate(spark, corpus, output, *, overwrite=False):
+    return run(spark, ask(corpus, output, overwrite=overwrite))
+
+
+def begin(request, engine, corpus, output, *settings, overwrite=False):
+    job = ask(corpus, output, *settings, overwrite=overwrite)
     return run(request.getfixturevalue("spark"), job) if engine == "spark" else run_in_memory(job)
 
 
@@ -70,9 +74,7 @@ def touched(monkeypatch):
 @pytest.mark.parametrize("engine", ["memory", "spark"])
 def test_whatever_is_moved_or_deleted_has_the_mark(request, corpus, output, touched, *, monkeypatch, engine):
     def deduplicate(engine, *settings):
-        config = load_config(None, None, ["input.id_column=id", "driver.search_bytes=1_000_000_000", *settings])
-        job = Job(inputs=[corpus], output=str(output), config=config, overwrite=True)
-        return run_in_memory(job) if engine == "memory" else run(request.getfixturevalue("spark"), job)
+        return begin(request, engine, corpus, output, *settings, overwrite=True)
 
     deduplicate("memory")
     deduplicate("memory", "threshold=0.7")
