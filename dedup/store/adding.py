@@ -13,13 +13,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dedup.engine.engine import Batches, Engine, Rows, Shuffle, Tally, Work, pass_on
+from dedup.engine.engine import Batches, Engine, Rows, Tally, Work, pass_on
 from dedup.errors import DataError
 from dedup.informing import LOSS, Inform
 from dedup.kernels.hashing import GOLDEN, mix
 from dedup.kernels.runs import blocks
 from dedup.kernels.runs.batches import conform
-from dedup.kernels.runs.groups import drop_repeated
 from dedup.kernels.sets import lsh
 from dedup.kernels.sets.shingles import shingle
 from dedup.layers.near.signing import Signing, slice_texts
@@ -28,7 +27,7 @@ from dedup.layers.near.uncompared import verify_sample
 from dedup.store.arrays import NONE
 from dedup.store.election import Decided, decide
 from dedup.store.growth import SearchedSets, Settled, settle, size_pairs
-from dedup.store.numbering import DIGESTS, OWNED, Numbered, number
+from dedup.store.numbering import DIGESTS, OWNED, Numbered, number, once
 from dedup.store.reading import read
 from dedup.store.snapshot import Snapshot
 from dedup.store.state import Label, State
@@ -300,8 +299,7 @@ def _list_documents(
     listed = partial(_to_documents, schema=schema, batch=arrival.name)
     if not numbered.repeated:
         return engine.map(rows, listed, schema, name="arrived")
-    once = Shuffle(emitted=schema, by=("doc_id",), work=partial(drop_repeated, by=["doc_id"]), schema=schema)
-    return engine.group("arrived", engine.map(rows, listed, schema), once)
+    return engine.group("arrived", engine.map(rows, listed, schema), once(schema))
 
 
 def _to_documents(batches: Batches, *, schema: pa.Schema, batch: str) -> Batches:

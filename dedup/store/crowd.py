@@ -10,14 +10,14 @@ from dedup.engine.engine import Batches, Compared, Comparison, Engine, Rows, Shu
 from dedup.kernels import Integers
 from dedup.kernels.runs.batches import conform, take_equal
 from dedup.kernels.runs.bounds import find_bounds
-from dedup.kernels.runs.groups import drop_repeated, join_groups
+from dedup.kernels.runs.groups import join_groups
 from dedup.kernels.sets.pairs import encode
 from dedup.layers.near import comparison, templates
 from dedup.layers.near.buckets import BUCKET_KEYED
 from dedup.layers.near.signing import to_matrix
 from dedup.layers.near.tables import ShingleSets
 from dedup.store.arrays import distinct, is_in
-from dedup.store.numbering import BANDS, KEYS, OWNED
+from dedup.store.numbering import BANDS, KEYS, OWNED, once
 from dedup.store.reading import find_bands, find_sets, read
 from dedup.store.resigning import SIGNED_SETS, sign_sets
 from dedup.store.step import LINKS, PAIRED, Step
@@ -69,7 +69,7 @@ def moves(engine: Engine[Rows], bands: Rows, heads: Rows) -> bool:
 def link_anew(engine: Engine[Rows], step: Step[Rows], bands: Rows, heads: Rows, hot: Integers) -> Crowd[Rows]:
     """Return what takes the place of buckets over the cap."""
     named = engine.join(bands, engine.select(heads, "set", "doc_id"), "set", key="set")
-    wanted = engine.group("crowd_members", engine.select(named, *OWNED.names), ONCE)
+    wanted = engine.group("crowd_members", engine.select(named, *OWNED.names), once(OWNED, OWNED.names))
     count = engine.tally(wanted)["rows"]
     sets = find_sets(engine, step.snapshot, "crowd_sets", wanted, count=step.count, expected=count)
     keyed = engine.map(engine.select(named, "key", "doc_id"), partial(_select_keys, keys=hot), BUCKET_KEYED.emitted)
@@ -96,10 +96,6 @@ def link_anew(engine: Engine[Rows], step: Step[Rows], bands: Rows, heads: Rows, 
 def _select_keys(batches: Batches, *, keys: Integers) -> Batches:
     for batch in batches:
         yield batch.filter(pa.array(is_in(batch["key"].to_numpy(), keys)))
-
-
-ONCE = Shuffle(emitted=OWNED, by=OWNED.names, work=partial(drop_repeated, by=OWNED.names), schema=OWNED)
-"""OWNED with repetitions -> each row once."""
 
 
 def differ(

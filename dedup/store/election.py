@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dedup.engine.engine import Batches, Engine, Rows, Shuffle, Tally, pass_on
+from dedup.engine.engine import Batches, Engine, Rows, Shuffle, Tally
 from dedup.kernels import Flags, Integers
 from dedup.kernels.election import OF_TIME, UNKEYED
 from dedup.kernels.runs.batches import conform, take_equal
@@ -19,10 +19,10 @@ from dedup.layers.near import comparison, election, templates
 from dedup.layers.near.members import find_members
 from dedup.layers.near.tables import Connection, sets_size
 from dedup.store.arrays import look_up
-from dedup.store.growth import Settled, list_links, name_ends
-from dedup.store.numbering import OWNED
+from dedup.store.growth import Settled, list_ends, list_links, name_ends
+from dedup.store.numbering import OWNED, once
 from dedup.store.reading import find_sets, read, select
-from dedup.store.schemas import NO_SET, list_layouts
+from dedup.store.schemas import list_layouts
 from dedup.store.step import COMES, GOES, Step
 from dedup.tables import arrow
 from dedup.tables.counts import Connected, Elected
@@ -147,61 +147,42 @@ def decide(
 def _list_touched(engine: Engine[Rows], step: Step[Rows], settled: Settled[Rows], *, anew: bool) -> Rows:
     """Return the sets whose components are decided on, as MEMBERS."""
     lost = np.concatenate(decode(settled.withdrawn))
+    found = engine.select(settled.found, left_id="left", right_id="right")
     parts = [
-        engine.map(step.touched, _take_full, templates.MEMBERS),
-        engine.map(engine.select(settled.found, "left", "right"), _list_ends, templates.MEMBERS),
+        engine.select(step.touched, doc_id="set"),
+        engine.map(found, comparison.list_ends, templates.MEMBERS),
         engine.parallelise("lost_ends", pa.table({"doc_id": lost}, schema=templates.MEMBERS)),
     ]
     if anew:
         rows = read(engine, step.snapshot, "members", WAITING)
-        latest = engine.group("waiting", rows, take_newest(step.snapshot.choose("members", WAITING)))
+        latest = engine.group("waiting", rows, list_newest(step.snapshot.choose("members", WAITING)))
         waiting = engine.map(latest, partial(take_equal, schema=templates.MEMBERS, settled=False), templates.MEMBERS)
         placed = engine.join(step.places, waiting, "doc_id", how="semi")
-        parts.append(engine.map(engine.select(placed, "set"), _take_full, templates.MEMBERS))
+        parts.append(engine.select(placed, doc_id="set"))
     return engine.group("touched", engine.concat(*parts), templates.DISTINCT)
 
 
-def _take_full(batches: Batches) -> Batches:
-    for batch in batches:
-        sets = batch["set"].to_numpy()
-        yield pa.RecordBatch.from_arrays([pa.array(sets[sets != NO_SET])], schema=templates.MEMBERS)
-
-
-def _list_ends(batches: Batches) -> Batches:
-    for batch in batches:
-        ends = np.concatenate([batch[name].to_numpy() for name in ("left", "right")])
-        yield pa.RecordBatch.from_arrays([pa.array(ends)], schema=templates.MEMBERS)
-
-
-def take_newest(schema: pa.Schema) -> Shuffle:
+def list_newest(schema: pa.Schema) -> Shuffle:
     """Return the shuffle rows of `members` -> the newest of every document."""
-    return Shuffle(emitted=schema, by=("doc_id",), order=("since",), work=_take_newest, schema=schema)
+    return Shuffle(emitted=schema, by=("doc_id",), order=("since",), work=_list_newest, schema=schema)
 
 
-def _take_newest(batches: Batches) -> Batches:
+def _list_newest(batches: Batches) -> Batches:
     for batch in join_groups(batches, ["doc_id"]):
         yield batch.take(pa.array(find_bounds(batch["doc_id"].to_numpy())[1:] - 1))
 
 
 def _choose_components(engine: Engine[Rows], components: Rows, touched: Rows) -> Rows:
     """Return COMPONENTS of the sets of the components that sets touched are in; a set without an edge is one."""
-    labelled = engine.join(touched, components, "doc_id", how="left")
-    chosen = engine.group("chosen", engine.map(labelled, _list_chosen, templates.MEMBERS), templates.DISTINCT)
-    several = engine.join(components, chosen, "component_id", key="doc_id", how="semi")
-    alone = engine.map(labelled, _list_alone, arrow.COMPONENTS)
-    every = engine.concat(engine.select(several, *arrow.COMPONENTS.names), alone)
-    return engine.map(every, pass_on, arrow.COMPONENTS, name="voting")
+    labelled = engine.map(engine.join(touched, components, "doc_id", how="left"), _label, arrow.COMPONENTS)
+    chosen = engine.group("chosen", engine.select(labelled, doc_id="component_id"), templates.DISTINCT)
+    every = engine.join(components, chosen, "component_id", key="doc_id", how="semi")
+    return engine.group("voting", engine.concat(every, labelled), once(arrow.COMPONENTS))
 
 
-def _list_chosen(batches: Batches) -> Batches:
+def _label(batches: Batches) -> Batches:
     for batch in batches:
-        yield pa.RecordBatch.from_arrays([batch["component_id"].drop_null()], schema=templates.MEMBERS)
-
-
-def _list_alone(batches: Batches) -> Batches:
-    for batch in batches:
-        alone = batch.filter(batch["component_id"].is_null())["doc_id"]
-        yield pa.RecordBatch.from_arrays([alone, alone], schema=arrow.COMPONENTS)
+        yield conform(batch, arrow.COMPONENTS, component_id=pc.coalesce(batch["component_id"], batch["doc_id"]))
 
 
 def _gather(batches: Batches) -> Batches:
@@ -236,7 +217,7 @@ def _list_ballots(engine: Engine[Rows], step: Step[Rows], voters: Rows, *, anew:
     records = engine.join(voters, engine.concat(stored, arrived), "doc_id")
     names = ("doc_id", *EARLIER, "since")
     told = select(engine, snapshot, "members", names, wanted=old, count=count)
-    latest = engine.group("earlier", told, take_newest(snapshot.choose("members", names)))
+    latest = engine.group("earlier", told, list_newest(snapshot.choose("members", names)))
     earlier = engine.select(latest, "doc_id", **{f"was_{name}": name for name in EARLIER})
     schema = ballots(engine.id_type)
     work = partial(_to_ballots, schema=schema, rules=tuple(step.search.rules), anew=anew, readmit=readmit)
@@ -282,12 +263,9 @@ def _to_voters(batches: Batches, *, schema: pa.Schema) -> Batches:
 
 def _answer(name: str, asked: Rows, count: int, *, engine: Engine[Rows], step: Step[Rows], heads: Rows) -> Rows:
     """Return the similarity of pairs, whose sets are read as they are asked for: most pairs are edges already."""
-    named = engine.map(asked, comparison.list_ends, templates.MEMBERS)
-    ends = engine.group(f"{name}_ends", named, templates.DISTINCT)
+    ends, ends_count = list_ends(engine, f"{name}_ends", asked)
     wanted = engine.join(ends, heads, "doc_id")
-    sets = find_sets(
-        engine, step.snapshot, f"{name}_sets", wanted, count=step.count, expected=engine.tally(ends)["rows"]
-    )
+    sets = find_sets(engine, step.snapshot, f"{name}_sets", wanted, count=step.count, expected=ends_count)
     compare = comparison.verify(0.0, near_misses=False)
     return engine.compare(name, asked, sets.rows, compare, sets_size(sets, count))
 

@@ -215,7 +215,7 @@ def _wrap(batches: Batches) -> Batches:
 
 def _read_compared(engine: Engine[Rows], step: Step[Rows], pairs: Rows, heads: Rows) -> tuple[ShingleSets[Rows], Rows]:
     """Return SETS of the documents of pairs whose sets were there, and PAYLOAD of all of them."""
-    ends, count = _list_ends(engine, "ends", pairs)
+    ends, count = list_ends(engine, "ends", pairs)
     old, new = (_number(engine, step, ends, heads, is_new=is_new) for is_new in (False, True))
     sets = find_sets(engine, step.snapshot, "earlier_sets", old, count=step.count, expected=count)
     signed = engine.map(sets.rows, partial(sign_sets, signer=step.signer), SIGNED_SETS)
@@ -227,13 +227,13 @@ def _read_fresh(
     engine: Engine[Rows], step: Step[Rows], candidates: Rows, heads: Rows, crowd: Crowd[Rows] | None
 ) -> ShingleSets[Rows]:
     """Return SETS of candidates whose sets have come."""
-    ends, count = _list_ends(engine, "candidate_ends", engine.select(candidates, *comparison.PAIRS.names))
+    ends, count = list_ends(engine, "candidate_ends", engine.select(candidates, *comparison.PAIRS.names))
     wanted = ends if crowd is None else engine.join(ends, crowd.sets.rows, "doc_id", how="anti")
     new = _number(engine, step, wanted, heads, is_new=True)
     return find_sets(engine, step.snapshot, "fresh_sets", new, count=step.count, expected=count)
 
 
-def _list_ends(engine: Engine[Rows], name: str, pairs: Rows) -> tuple[Rows, int]:
+def list_ends(engine: Engine[Rows], name: str, pairs: Rows) -> tuple[Rows, int]:
     """Return the documents of pairs, and how many they are."""
     ends = engine.group(name, engine.map(pairs, comparison.list_ends, templates.MEMBERS), templates.DISTINCT)
     return ends, engine.tally(ends)["rows"]

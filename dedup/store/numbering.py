@@ -1,6 +1,6 @@
 """Documents that have come, beside what a store has: who was there already, and the numbers of their shingle sets."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Generic, NamedTuple
 
@@ -76,7 +76,7 @@ def number(engine: Engine[Rows], snapshot: Snapshot, documents: Rows, *, count: 
         engine.map(engine.select(documents, *SIGNED), _to_arriving, ARRIVING),
     )
     matched = engine.group("matched", arriving, MATCH, expected=count)
-    ranked = engine.group("ranked", engine.map(matched, _take_fresh, PLACED), RANK, expected=count)
+    ranked = engine.group("ranked", matched, RANK, expected=count)
     begins, begin = dict[int, int](), snapshot.state.sets
     for split, rows in read_histogram(engine.tally(ranked), "splits").items():
         begins[split], begin = begin, begin + rows
@@ -86,7 +86,7 @@ def number(engine: Engine[Rows], snapshot: Snapshot, documents: Rows, *, count: 
     repeated = engine.tally(matched).get("repeated", 0)
     keyed = engine.join(engine.select(documents, "doc_id", "band_keys"), engine.select(fresh, *OWNED.names), "doc_id")
     if repeated:
-        keyed = engine.group("fresh_keys", keyed, KEYED_ONCE)
+        keyed = engine.group("fresh_keys", keyed, once(FRESH_KEYS))
     return Numbered(
         owned=owned,
         repeated=repeated,
@@ -112,9 +112,13 @@ def _list_bands(batches: Batches) -> Batches:
         yield pa.RecordBatch.from_arrays([keys, np.repeat(batch["set"].to_numpy(), np.diff(bounds))], schema=BANDS)
 
 
-_KEYED = pa.schema([*OWNED, ("band_keys", pa.binary())])
-KEYED_ONCE = Shuffle(emitted=_KEYED, by=("doc_id",), work=partial(drop_repeated, by=["doc_id"]), schema=_KEYED)
-"""Documents with set and band keys -> each once."""
+FRESH_KEYS = pa.schema([*OWNED, ("band_keys", pa.binary())])
+"""FRESH with band keys."""
+
+
+def once(schema: pa.Schema, by: Sequence[str] = ("doc_id",)) -> Shuffle:
+    """Return the shuffle rows -> the first of those that are equal in some columns."""
+    return Shuffle(emitted=schema, by=by, work=partial(drop_repeated, by=by), schema=schema)
 
 
 def _to_stored(batches: Batches) -> Batches:
@@ -132,23 +136,17 @@ def _to_arriving(batches: Batches) -> Batches:
 
 def _match(batches: Batches) -> Iterator[pa.RecordBatch | Tally]:
     for batch in join_groups(batches, DIGESTS):
-        rows = {name: batch[name].to_numpy() for name in ARRIVING.names}
-        group = np.cumsum(mark_firsts(*(rows[name] for name in DIGESTS))) - 1
-        came = np.flatnonzero(rows["split"] != STORED)
-        firsts = np.full(group[-1] + 1, UNKNOWN)
-        stored = rows["split"] == STORED
-        firsts[group[stored]] = rows["set"][stored]
-        # Of each group the first that has come; rows are in the order of reading.
-        starts = came[mark_firsts(group[came])] if came.size else came
-        leader = np.zeros(group[-1] + 1, dtype=np.int64)
-        leader[group[starts]] = rows["doc_id"][starts]
-        own = rows["doc_id"][came]
-        _, once = np.unique(own, return_index=True)
-        chosen = came[np.sort(once)]
+        splits, doc_ids, sets = (batch[name].to_numpy() for name in ("split", "doc_id", "set"))
+        is_first = mark_firsts(*(batch[name].to_numpy() for name in DIGESTS))
+        group, came = np.cumsum(is_first) - 1, np.flatnonzero(splits != STORED)
+        _, firsts = np.unique(doc_ids[came], return_index=True)
+        chosen = came[np.sort(firsts)]
         yield Tally(repeated=came.size - chosen.size)
-        rows["first"] = leader[group]
-        rows["set"] = np.where(rows["set"] == NO_SET, NO_SET, firsts[group])
-        yield pa.RecordBatch.from_arrays([pa.array(rows[name][chosen]) for name in MATCHED.names], schema=MATCHED)
+        # Rows are in the order of reading, before which stands what is stored.
+        leaders = came[mark_firsts(group[came])]
+        first = doc_ids[leaders][np.searchsorted(group[leaders], group[chosen])]
+        found = np.where(sets == NO_SET, NO_SET, sets[is_first][group])
+        yield conform(batch.take(pa.array(chosen)), MATCHED, first=first, set=found[chosen])
 
 
 MATCH = Shuffle(emitted=ARRIVING, by=DIGESTS, order=("split", "file", "row"), work=_match, schema=MATCHED)
@@ -172,8 +170,8 @@ def _rank(batches: Batches) -> Iterator[pa.RecordBatch | Tally]:
             yield conform(batch, RANKED, rank=ranks)
 
 
-RANK = Shuffle(emitted=PLACED, by=("split",), order=("file", "row"), work=_rank, schema=RANKED)
-"""PLACED -> RANKED; the tally has the histogram `splits`."""
+RANK = Shuffle(emit=_take_fresh, emitted=PLACED, by=("split",), order=("file", "row"), work=_rank, schema=RANKED)
+"""MATCHED -> RANKED; the tally has the histogram `splits`."""
 
 
 def _count_up(batches: Batches, *, begins: Mapping[int, int]) -> Batches:

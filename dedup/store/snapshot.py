@@ -14,6 +14,7 @@ from dedup.engine.workers import count_cores
 from dedup.errors import ConfigError
 from dedup.files.systems import absolute, redact
 from dedup.kernels import Hashes, Integers
+from dedup.kernels.runs.bounds import find_bounds
 from dedup.kernels.sets.exact import take
 from dedup.layers.near.signing import to_sets
 from dedup.store.arrays import expand
@@ -183,12 +184,14 @@ class Snapshot:
 
     def members(self) -> pa.Table:
         """Return the newest row of every document that has one, by doc_id."""
-        rows = self.read("members")
-        doc_ids, since = (rows[name].to_numpy() for name in ("doc_id", "since"))
-        order = np.lexsort((since, doc_ids))
-        ordered = doc_ids[order]
-        newest = np.append(ordered[1:] != ordered[:-1], True)[: ordered.size]
-        return rows.take(pa.array(order[newest]))
+        return take_newest(self.read("members"))
+
+
+def take_newest(rows: pa.Table) -> pa.Table:
+    """Return of rows of `members` the newest of every document, by doc_id."""
+    doc_ids, since = (rows[name].to_numpy() for name in ("doc_id", "since"))
+    order = np.lexsort((since, doc_ids))
+    return rows.take(pa.array(order[find_bounds(doc_ids[order])[1:] - 1]))
 
 
 def read_firsts(found: pq.ParquetFile) -> Integers:

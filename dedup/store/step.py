@@ -13,7 +13,7 @@ from dedup.kernels import Integers
 from dedup.kernels.runs.batches import conform
 from dedup.kernels.runs.bounds import mark_firsts
 from dedup.kernels.runs.groups import join_groups
-from dedup.store.arrays import NONE, look_up
+from dedup.store.arrays import NONE, is_in, look_up
 from dedup.store.numbering import OWNED, Numbered
 from dedup.store.reading import read
 from dedup.store.resigning import Signer
@@ -92,8 +92,7 @@ def to_places(batches: Batches, *, state: int, gone: Integers) -> Batches:
     """OWNED -> PLACES."""
     for batch in batches:
         full = batch.filter(pa.array(batch["set"].to_numpy() != NO_SET))
-        goes = np.isin(full["doc_id"].to_numpy(), gone) if gone.size else np.zeros(full.num_rows, dtype=bool)
-        yield conform(full, PLACES, state=np.where(goes, GOES, state))
+        yield conform(full, PLACES, state=np.where(is_in(full["doc_id"].to_numpy(), gone), GOES, state))
 
 
 def _lead(batches: Batches) -> Batches:
@@ -103,8 +102,7 @@ def _lead(batches: Batches) -> Batches:
         own, earlier = (np.flatnonzero(each)[mark_firsts(sets[each])] for each in (stays, was))
         places = look_up(sets[earlier], sets[own])
         moved = (places >= 0) & (np.append(doc_ids[earlier], 0)[places] != doc_ids[own])
-        columns = (sets[own], doc_ids[own], moved.astype(np.int64))
-        yield pa.RecordBatch.from_arrays([*map(pa.array, columns)], schema=HEADS)
+        yield conform(batch.take(pa.array(own)), HEADS, moved=moved.astype(np.int64))
 
 
 LEAD = Shuffle(emitted=PLACES, by=("set",), order=("doc_id",), work=_lead, schema=HEADS)

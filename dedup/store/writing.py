@@ -21,7 +21,7 @@ from dedup.store.election import Decided
 from dedup.store.folder import Conflict, File
 from dedup.store.growth import Settled
 from dedup.store.schemas import STATES, TABLES, list_layouts
-from dedup.store.snapshot import Snapshot, read_firsts
+from dedup.store.snapshot import Snapshot, read_firsts, take_newest
 from dedup.store.state import Label, State
 from dedup.store.step import Step
 from dedup.store.tables import Tables
@@ -96,7 +96,7 @@ class Writing:
                 within = (keys >= low) & (True if high is None else keys < high)
                 parts.append(rows.filter(pa.array(within)))
             merged = pa.concat_tables(parts)
-            yield _drop_earlier(merged) if name == "members" else merged.take(pc.sort_indices(merged[layout.key]))
+            yield take_newest(merged) if name == "members" else merged.take(pc.sort_indices(merged[layout.key]))
 
     def finish(self, state: State, label: Label) -> State:
         """Let the new segments be in the store, and the replaced ones not.
@@ -135,13 +135,6 @@ class Writing:
         for name, files in self.files.items():
             for file in files:
                 self.tables.storage.delete(f"{self.tables.path}/{name}/{file.path}")
-
-
-def _drop_earlier(rows: pa.Table) -> pa.Table:
-    """Return the newest row of every document."""
-    ordered = rows.take(pc.sort_indices(rows, [("doc_id", "ascending"), ("since", "ascending")]))
-    doc_ids = ordered["doc_id"].to_numpy()
-    return ordered.filter(pa.array(np.append(doc_ids[1:] != doc_ids[:-1], True)[: doc_ids.size]))
 
 
 def save(batches: Batches, *, snapshot: Snapshot, name: str, segment: str) -> Batches:
