@@ -14,7 +14,7 @@ from dedup.layers import NEAR
 from dedup.layers.near.layer import NearLayer
 from dedup.report.matrix import to_page
 from dedup.run.clock import Clock
-from dedup.run.growing import Growth, arrive, begin, check_settings
+from dedup.run.growing import Growth, arrive, check_settings
 from dedup.run.job import Job
 from dedup.run.local import check_unchanged, make_context, open_engine
 from dedup.run.opening import list_input, open_input
@@ -128,7 +128,7 @@ def _read(path: str, name: str, config: Config, folder: Path) -> Snapshot:
     [part] = list_parts(job.config)
     listing = list_input(job)
     source = open_input(job.config, listing)
-    state = begin(State(number=0, log=0, id_type=""), job.config, part.spec, source.id_type)
+    state = State(number=0, log=0, id_type="").begin(job.config, part.spec, source.id_type)
     folder.mkdir()
     with open_engine(job, listing, source, asks_all=True) as engine:
         context = make_context(listing, engine, asks_all=True)

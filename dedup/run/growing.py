@@ -24,7 +24,6 @@ from dedup.run.job import Job
 from dedup.run.local import run_in_memory
 from dedup.run.opening import estimate_need, fits_driver, list_input
 from dedup.run.overlap import check_apart, check_store
-from dedup.run.publication import KEY_FILE
 from dedup.run.reach import check_schemes, find_obstacle_beside
 from dedup.run.search import Run, set_up
 from dedup.run.start import choose_engine, run_on_spark
@@ -35,8 +34,7 @@ from dedup.settings.profiles import refuse_profiles
 from dedup.settings.rules import require_text
 from dedup.store.adding import Arrival, Grown, digest_content, grow, supply_texts
 from dedup.store.folder import TRIES, Conflict
-from dedup.store.search import Search
-from dedup.store.state import State, choose_deciding, create, find_state, read_rows, read_state
+from dedup.store.state import State, create, find_state, read_rows, read_state
 from dedup.store.tables import Tables
 from dedup.tables.counts import Near, Signed, Stored
 
@@ -186,7 +184,7 @@ class Addition:
             grown = grow(
                 own,
                 tables,
-                begin(state, config, part.spec, engine.id_type),
+                state.begin(config, part.spec, engine.id_type),
                 arrival,
                 anew=growth.anew,
                 threads=self.threads or count_cores(),
@@ -245,19 +243,6 @@ def note(clock: Clock, grown: Grown[Rows], counts: Near) -> None:
     clock.note("edges", counts.verified)
     clock.note("representatives", counts.elected)
     clock.note("store", Stored(rows=grown.arrived))
-
-
-def begin(state: State, config: Config, spec: HashSpec, id_type: pa.DataType) -> State:
-    """Return the state to which a batch is added.
-
-    Raises
-    ------
-    ConfigError
-        When the settings are not those of the first batch.
-    """
-    state.check(config, spec, id_type)
-    settings = {**choose_deciding(config), KEY_FILE: config.hash.key_file}
-    return state.begin(id_type=id_type, spec=spec, settings=settings, search=Search.of(config))
 
 
 def try_until_first(

@@ -6,22 +6,19 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from dedup.engine.workers import count_cores
 from dedup.errors import ConfigError, DataError
 from dedup.files.systems import redact
 from dedup.run.growing import Growth, add_batch, check_settings
 from dedup.run.job import Job
 from dedup.run.overlap import check_store
-from dedup.run.publication import KEY_FILE
 from dedup.settings.alerts import Alerts
 from dedup.settings.contract import load_tokenizer
 from dedup.settings.hashspec import HashSpec
 from dedup.settings.options import Config, Output
 from dedup.store.deleting import delete_ids
-from dedup.store.migrating import Aim, find_changes, find_needs, find_strays, list_batches, take_over
-from dedup.store.search import Search
+from dedup.store.migrating import find_changes, find_needs, find_strays, list_batches, take_over
 from dedup.store.snapshot import Snapshot
-from dedup.store.state import State, choose_deciding, create, read_state
+from dedup.store.state import State, create, read_state
 from dedup.store.tables import Tables
 
 
@@ -53,8 +50,6 @@ def migrate(store: str, target: str, inputs: Mapping[str, str], config: Config) 
     old, new = Tables(store), Tables(target)
     config = Job(inputs=[], output=target, config=config).settle().config
     spec = HashSpec.of(config, load_tokenizer(config))
-    settings = {**choose_deciding(config), KEY_FILE: config.hash.key_file}
-    aim = Aim(search=Search.of(config), spec=spec, settings=settings, threads=count_cores())
     while True:
         state = read_state(old)
         needs = _check(state, config, spec, redact(store))
@@ -69,7 +64,7 @@ def migrate(store: str, target: str, inputs: Mapping[str, str], config: Config) 
             if needs:
                 _add(inputs[past.name], config, Growth(store=target, batch=past.name, anew=past.operation == "reelect"))
             else:
-                take_over(before, new, past, aim)
+                take_over(before, new, past, config, spec)
         _match(before, new, inputs)
         if read_state(old).number == state.number:
             return find_changes(before, Snapshot(tables=new, state=read_state(new)))

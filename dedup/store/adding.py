@@ -170,8 +170,7 @@ def _shingle(batches: Batches, *, work: Work, signing: Signing) -> Iterator[pa.R
 def _list_sets(batches: Batches, signing: Signing) -> Batches:
     for batch in slice_texts(batches):
         values, offsets = shingle(*signing.tokenizer.hash(batch["text"]), signing.shingle_size, signing.tokenizer)
-        columns = [*(batch[name] for name in HELD.names[:-1]), blocks.lists(values, offsets)]
-        yield pa.RecordBatch.from_arrays(columns, schema=HELD)
+        yield conform(batch, HELD, shingles=blocks.lists(values, offsets))
 
 
 def grow(

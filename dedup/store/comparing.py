@@ -31,15 +31,6 @@ class Side(NamedTuple):
     """doc_id, set and batch, its position in names, of all documents by doc_id."""
 
 
-class Related(NamedTuple):
-    """Pairs of similar sets, and the sets that may have had another partner but for the cap."""
-
-    links: Links
-    """From a set of the one side to one of the other."""
-    doubtful: tuple[Integers, Integers]
-    """Doubtful sets of either side, ascending."""
-
-
 class SnapshotComparison(NamedTuple):
     """Result of a comparison."""
 
@@ -68,8 +59,7 @@ def compare(snapshots: Mapping[str, Snapshot]) -> SnapshotComparison:
     sides = _open(snapshots)
     rows, matrix = [_DUPLICATES.empty_table()], []
     for one, other in combinations_with_replacement(sides, 2):
-        related = _read_related(one) if one is other else _find_related(one, other)
-        links, (own, theirs) = related
+        links, (own, theirs) = _read_related(one) if one is other else _find_related(one, other)
         turned = Links(links.right, links.left, links.jaccard)
         ways = [(one, other, links, own), (other, one, turned, theirs)]
         if one is other:
@@ -112,15 +102,23 @@ def _open(snapshots: Mapping[str, Snapshot]) -> list[Side]:
     return sides
 
 
-def _read_related(side: Side) -> Related:
-    """Return the edges of a store, and the sets in its buckets over the cap."""
+def _read_related(side: Side) -> tuple[Links, tuple[Integers, Integers]]:
+    """Return the edges of a store, and the sets in its buckets over the cap, as `_find_related` does."""
     hot = np.sort(side.snapshot.read("hot")["key"].to_numpy())
     doubtful = distinct(side.snapshot.find("bands", hot)["set"].to_numpy())
-    return Related(read_links(side.snapshot), (doubtful, doubtful))
+    return read_links(side.snapshot), (doubtful, doubtful)
 
 
-def _find_related(one: Side, other: Side) -> Related:
-    """Search the sets of one store in another, file by file."""
+def _find_related(one: Side, other: Side) -> tuple[Links, tuple[Integers, Integers]]:
+    """Search the sets of one store in another, file by file.
+
+    Returns
+    -------
+    links
+        From a set of the one side to one of the other.
+    doubtful
+        Sets of either side that may have had another partner but for the cap, ascending.
+    """
     mine, theirs = one.snapshot, other.snapshot
     search = mine.state.search
     links, doubts = [Links(NONE, NONE, NONE.astype(np.float64))], [(NONE, NONE)]
@@ -132,7 +130,7 @@ def _find_related(one: Side, other: Side) -> Related:
             links.append(met._replace(left=numbers[met.left]))
             doubts.append((distinct(numbers[doubtful[0]]), doubtful[1]))
     ours, others = zip(*doubts, strict=True)
-    return Related(join(*links), (distinct(*ours), distinct(*others)))
+    return join(*links), (distinct(*ours), distinct(*others))
 
 
 def _choose(one: Side, other: Side, links: Links) -> pa.Table:

@@ -6,11 +6,9 @@ from typing import Generic, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from dedup.engine.engine import Batches, Compared, Comparison, Engine, Rows, Shuffle, Size, Tally, read_histogram
+from dedup.engine.engine import Batches, Compared, Comparison, Engine, Rows, Size, Tally, pass_on, read_histogram
 from dedup.kernels import Integers
 from dedup.kernels.runs.batches import conform, take_equal
-from dedup.kernels.runs.bounds import find_bounds
-from dedup.kernels.runs.groups import join_groups
 from dedup.kernels.sets.pairs import encode
 from dedup.layers.near import comparison, templates
 from dedup.layers.near.buckets import BUCKET_KEYED
@@ -21,10 +19,9 @@ from dedup.store.numbering import BANDS, KEYS, OWNED, once
 from dedup.store.reading import find_bands, find_sets, read
 from dedup.store.resigning import SIGNED_SETS, sign_sets
 from dedup.store.step import LINKS, PAIRED, Step
-from dedup.tables import arrow
 
-TOLD = arrow.integers("left", "right", "bits", "is_found")
-"""LINKS of the table, and those found; a Jaccard by its bits."""
+ENCODED = pa.schema([*LINKS, ("pair", pa.int64())])
+"""LINKS with a number for each pair."""
 
 
 class Crowd(NamedTuple, Generic[Rows]):
@@ -108,10 +105,12 @@ def differ(
     known = read(engine, step.snapshot, "edges", LINKS.names)
     for end in PAIRED.names:
         known = engine.join(known, engine.select(crowd.bands, "set"), end, key="set", how="semi")
-    told = [engine.map(rows, partial(_tell, is_found=flag), TOLD) for flag, rows in enumerate((known, found))]
-    single = engine.group("differing", engine.concat(*told), DIFFER)
-    added = engine.map(single, partial(_take, is_found=1), LINKS, name="added")
-    lost = engine.map(single, partial(_take, is_found=0), LINKS)
+    before, after = (
+        engine.map(rows, _encode, ENCODED, name=name) for rows, name in ((known, "crowd_edges"), (found, "crowd_found"))
+    )
+    fresh = engine.join(after, before, "pair", key="pair", how="anti")
+    added = engine.map(engine.select(fresh, *LINKS.names), pass_on, LINKS, name="added")
+    lost = engine.join(before, after, "pair", key="pair", how="anti")
     keyed = engine.join(
         engine.select(crowd.signed, "doc_id", "band_keys"), engine.select(heads, "doc_id", "set"), "doc_id"
     )
@@ -130,26 +129,9 @@ def differ(
     return added, distinct(encode(*(gone[name].to_numpy() for name in comparison.PAIRS.names)))
 
 
-def _tell(batches: Batches, *, is_found: int) -> Batches:
+def _encode(batches: Batches) -> Batches:
     for batch in batches:
-        yield conform(batch, TOLD, bits=batch["jaccard"].to_numpy().view(np.int64), is_found=is_found)
-
-
-def _take(batches: Batches, *, is_found: int) -> Batches:
-    for batch in batches:
-        own = batch.filter(pa.array(batch["is_found"].to_numpy() == is_found))
-        yield conform(own, LINKS, jaccard=own["bits"].to_numpy().view(np.float64))
-
-
-def _select_single(batches: Batches) -> Batches:
-    for batch in join_groups(batches, PAIRED.names):
-        bounds = find_bounds(*(batch[name].to_numpy() for name in PAIRED.names))
-        single = bounds[:-1][np.diff(bounds) == 1]
-        yield batch.take(pa.array(single))
-
-
-DIFFER = Shuffle(emitted=TOLD, by=PAIRED.names, work=_select_single, schema=TOLD)
-"""TOLD -> those that are either known or found."""
+        yield conform(batch, ENCODED, pair=encode(batch["left"].to_numpy(), batch["right"].to_numpy()))
 
 
 def _read_keys(documents: pa.Table) -> Integers:

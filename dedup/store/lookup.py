@@ -18,9 +18,9 @@ from dedup.store.arrays import distinct, expand
 from dedup.store.links import Links, find_links
 from dedup.store.schemas import NO_SET
 from dedup.store.snapshot import Snapshot
+from dedup.store.state import KEY_FILE
 from dedup.store.tables import Tables
 
-KEY_FILE = "hash.key_file"
 TOGETHER = 10_000
 """Texts looked up at a time: bounds memory."""
 

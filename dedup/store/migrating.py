@@ -1,9 +1,8 @@
 """Batches of a store taken over into another, of other settings: from its shingle sets, without their texts."""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -11,8 +10,10 @@ import pyarrow.compute as pc
 
 from dedup.engine.engine import Batches, Tally, Work
 from dedup.engine.memory import MemoryEngine, open_without_files
+from dedup.engine.workers import count_cores
 from dedup.kernels import Hashes, Integers
 from dedup.kernels.runs import blocks
+from dedup.kernels.runs.batches import conform
 from dedup.settings.hashspec import HashSpec
 from dedup.settings.options import Config
 from dedup.store.adding import HELD, Arrival, grow
@@ -20,7 +21,6 @@ from dedup.store.arrays import distinct, is_in, look_up
 from dedup.store.numbering import DIGESTS, OWNED
 from dedup.store.resigning import SIGNED, Signer
 from dedup.store.schemas import NO_SET
-from dedup.store.search import Search
 from dedup.store.snapshot import Snapshot
 from dedup.store.state import State, choose_deciding, read_rows
 from dedup.store.tables import Tables
@@ -37,17 +37,6 @@ class Past(NamedTuple):
     name: str
     operation: str
     content: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Aim:
-    """Aim of a migration."""
-
-    search: Search
-    spec: HashSpec
-    settings: Mapping[str, Any]
-    """For the first batch to be noted."""
-    threads: int
 
 
 def list_batches(tables: Tables) -> list[Past]:
@@ -72,28 +61,27 @@ def _list_columns(order: list[str]) -> list[str]:
     return [rule for rule in order if ":" in rule]
 
 
-def take_over(old: Snapshot, new: Tables, past: Past, aim: Aim) -> None:
-    """Add a batch of a store to another, unless it is there.
+def take_over(old: Snapshot, new: Tables, past: Past, config: Config, spec: HashSpec) -> None:
+    """Add a batch of a store to another of these settings, unless it is there.
 
     Raises
     ------
     StorageError
         As `upkeep.repeat`.
     """
-    engine = open_without_files(old.state.kind, aim.threads)
-    arrival = _to_arrival(old, past, aim)
+    engine = open_without_files(old.state.kind, count_cores())
+    arrival = _to_arrival(old, past, config, Signer(config.banding.bands, config.banding.rows, spec.signature_seed))
 
     def work(state: State) -> None:
-        if past.name in {each.name for each in list_batches(new)}:
-            return
-        begun = state.begin(id_type=old.state.kind, spec=aim.spec, settings=aim.settings, search=aim.search)
-        grown = grow(engine, new, begun, arrival, anew=past.operation == "reelect", threads=aim.threads)
-        grown.finish(past.operation)
+        if past.name not in {each.name for each in list_batches(new)}:
+            begun = state.begin(config, spec, old.state.kind)
+            grown = grow(engine, new, begun, arrival, anew=past.operation == "reelect", threads=engine.threads)
+            grown.finish(past.operation)
 
     repeat(new, work)
 
 
-def _to_arrival(old: Snapshot, past: Past, aim: Aim) -> Arrival[pa.Table]:
+def _to_arrival(old: Snapshot, past: Past, config: Config, signer: Signer) -> Arrival[pa.Table]:
     """Return the documents of a batch that are still there, in the order of their sets."""
     documents = old.read("documents")
     documents = documents.filter(pc.equal(documents["batch"], past.name)).sort_by("set").combine_chunks()
@@ -101,13 +89,12 @@ def _to_arrival(old: Snapshot, past: Past, aim: Aim) -> Arrival[pa.Table]:
     own = distinct(sets[sets != NO_SET])
     digests = old.find("sets", own, ["set", "digest_high", "digest_low"]).sort_by("set")
     keys, signatures = (
-        np.zeros((own.size + 1, width), np.uint8) for width in (8 * aim.search.bands, aim.search.values)
+        np.zeros((own.size + 1, width), np.uint8) for width in (8 * signer.bands, signer.bands * signer.rows)
     )
-    signer, begin = Signer(aim.search.bands, aim.search.rows, aim.spec.signature_seed), 0
-    for _, part in _read_sets(old, own):
+    for begin, part in _read_sets(old, own):
         low, found = signer.sign(*part)
         end = begin + low.shape[0]
-        keys[begin:end], signatures[begin:end], begin = found.view(np.uint8), low, end
+        keys[begin:end], signatures[begin:end] = found.view(np.uint8), low
     # Documents without a token have the row that is left.
     places = look_up(own, sets)
     none = pa.array(np.zeros(sets.size, np.int64))
@@ -127,7 +114,7 @@ def _to_arrival(old: Snapshot, past: Past, aim: Aim) -> Arrival[pa.Table]:
         documents=pa.table(columns),
         count=sets.size,
         supply=partial(_supply, old=old, sets=documents.select(OWNED.names)),
-        id_column=aim.settings["input.id_column"],
+        id_column=config.input.id_column,
     )
 
 
@@ -142,8 +129,7 @@ def _list_sets(batches: Batches, *, work: Work, old: Snapshot) -> Iterator[pa.Re
         for batch in batches:
             for begin, (values, offsets) in _read_sets(old, batch["old"].to_numpy()):
                 part = batch.slice(begin, offsets.size - 1)
-                columns = [*(part[name] for name in HELD.names[:-1]), blocks.lists(values, offsets)]
-                yield pa.RecordBatch.from_arrays(columns, schema=HELD)
+                yield conform(part, HELD, shingles=blocks.lists(values, offsets))
 
     return iter(work(read()))
 

@@ -19,6 +19,7 @@ from dedup.store.search import Search
 from dedup.store.tables import Tables
 from dedup.version import __version__
 
+KEY_FILE = "hash.key_file"
 FORMAT = 1
 """Version of the tables."""
 DECIDING = ("threshold", "mode", "lsh.", "buckets.", "cluster.", "keep.", "limits.", "input.id_column")
@@ -84,11 +85,20 @@ class State:
         del held["version"]
         return cls(number=number, log=log, **held)
 
-    def begin(self, *, id_type: pa.DataType, spec: HashSpec, settings: Mapping[str, Any], search: Search) -> Self:
-        """Return the state with what the first batch decides for all; as it is where there is one."""
+    def begin(self, config: Config, spec: HashSpec, id_type: pa.DataType) -> Self:
+        """Return the state to which a batch is added, of whose settings the first decides for all.
+
+        Raises
+        ------
+        ConfigError
+            As `check`.
+        """
+        self.check(config, spec, id_type)
         if self.number:
             return self
-        return replace(self, id_type=str(id_type), spec=spec.to_dict(), settings=settings, searched=asdict(search))
+        settings = {**choose_deciding(config), KEY_FILE: config.hash.key_file}
+        searched = asdict(Search.of(config))
+        return replace(self, id_type=str(id_type), spec=spec.to_dict(), settings=settings, searched=searched)
 
     def check(self, config: Config, spec: HashSpec, id_type: pa.DataType) -> None:
         """Refuse settings other than those of the first batch.
@@ -127,15 +137,14 @@ def create(tables: Tables, id_type: pa.DataType) -> None:
     tables.create(BATCHES, STATES)
 
 
-def read_rows(tables: Tables) -> tuple[pa.Table, int]:
-    """Return the rows of `batches`, ascending, and the version of the table."""
+def read_rows(tables: Tables, *, newest: bool = False) -> tuple[pa.Table, int]:
+    """Return the rows of `batches`, ascending, or the newest alone, and the version of the table."""
     table = tables.open(BATCHES)
-    parts = []
-    for file in list_named(table):
+    files, parts = list_named(table), [STATES.empty_table()]
+    for file in files[-1:] if newest else files:
         with tables.read(BATCHES, file) as found:
             parts.append(found.read())
-    rows = pa.concat_tables(parts) if parts else STATES.empty_table()
-    return rows.sort_by("number"), int(table.version())
+    return pa.concat_tables(parts).sort_by("number"), int(table.version())
 
 
 def read_state(tables: Tables) -> State:
@@ -146,12 +155,7 @@ def read_state(tables: Tables) -> State:
     StorageError
         When there is no store.
     """
-    table = tables.open(BATCHES)
-    rows = STATES.empty_table()
-    if files := list_named(table):
-        with tables.read(BATCHES, files[-1]) as found:
-            rows = found.read()
-    return find_state(tables, rows, int(table.version()))
+    return find_state(tables, *read_rows(tables, newest=True))
 
 
 def find_state(tables: Tables, rows: pa.Table, log: int) -> State:

@@ -1,6 +1,7 @@
 """Stores of small corpora, and what one run over all of their documents finds."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict, replace
 from functools import partial
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -55,7 +56,9 @@ def bring(
     )
     if not tables.exists():
         create(tables, engine.id_type)
-    state = read_state(tables).begin(id_type=engine.id_type, spec=tell_spec(search), settings={}, search=search)
+    state, spec = read_state(tables), tell_spec(search).to_dict()
+    if not state.number:
+        state = replace(state, id_type=str(engine.id_type), spec=spec, searched=asdict(search))
     return Brought(engine, signed, grow(engine, tables, state, arrival, anew=anew))
 
 
