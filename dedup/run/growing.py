@@ -203,7 +203,7 @@ class Addition:
             note(clock, grown, found.near[part.name])
             state = grown.writing.snapshot.state
             earlier = None if self.has_baseline else clock.inform(BASELINE, remember, tables, state, growth, config)
-            finish = partial(grown.finish, operation) if operation else grown.drop
+            finish = partial(grown.finish, operation) if operation else grown.writing.drop
             return run.publish(replace(found, earlier=earlier, finish=finish))
 
         return try_until_first(growth, tables, arrival.content, bring=bring, publish=publish, start_over=run.start_over)

@@ -3,11 +3,11 @@
 SIGNATURES -> known documents, numbers of sets -> `sets`, `bands` -> `edges` -> `members`, `hot`, `documents`
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Generic, Protocol
+from typing import Generic, Protocol, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -45,11 +45,8 @@ CONTENT = arrow.integers("high", "low")
 """Halves of the digest of documents, of which any may be added up, modulo 2**64."""
 
 
-class Stage(Protocol):
-    """Timer of a part of the work."""
-
-    def __call__(self, name: str, /) -> AbstractContextManager[object]:
-        """Return the context in which it is done."""
+Stage: TypeAlias = Callable[[str], AbstractContextManager[object]]
+"""Timer of a part of the work, by its name."""
 
 
 class Supply(Protocol[Rows]):
@@ -115,10 +112,6 @@ class Grown(Generic[Rows]):
         )
         return self.writing.finish(self.state, label)
 
-    def drop(self) -> None:
-        """Delete what was written for the batch."""
-        self.writing.drop()
-
 
 def digest_content(engine: Engine[Rows], documents: Rows) -> str:
     """Return the digest of ids and shingle sets of SIGNATURES that tells two batches apart, whatever their order."""
@@ -141,7 +134,7 @@ def supply_texts(engine: Engine[Rows], fresh: Rows, work: Work, *, documents: Ro
     if signing.holds == "none":
         return engine.fetch("sets", wanted, shingling, FILES)
     rows = engine.select(documents, "doc_id", "shingles", here_file="file", here_row="row")
-    joined = engine.join(rows, fresh, "doc_id", how="left")
+    joined = engine.join(rows, fresh, "doc_id")
     saved = engine.map(joined, partial(_save_held, work=work), FILES, name="sets_held")
     rest = engine.join(wanted, engine.map(joined, _list_held, MEMBERS), "doc_id", how="anti")
     return engine.concat(saved, engine.fetch("sets", rest, shingling, FILES))
@@ -155,7 +148,7 @@ def _list_held(batches: Batches) -> Batches:
 def _mark_held(batch: pa.RecordBatch) -> pa.BooleanArray:
     """Flag the rows whose sets are fresh and held; of equal rows the first has its set."""
     is_first = pc.and_(pc.equal(batch["here_file"], batch["file"]), pc.equal(batch["here_row"], batch["row"]))
-    return pc.and_(is_first.fill_null(pa.scalar(value=False)), batch["shingles"].is_valid())
+    return pc.and_(is_first, batch["shingles"].is_valid())
 
 
 def _save_held(batches: Batches, *, work: Work) -> Iterator[pa.RecordBatch | Tally]:

@@ -29,7 +29,6 @@ from dedup.store.writing import Writing, write_changes
 class Deleted(NamedTuple):
     """Documents that have gone, and the effects on the others."""
 
-    state: State
     documents: int
     """Documents deleted."""
     absent: int
@@ -59,7 +58,7 @@ def delete(tables: Tables, state: State, ids: pa.Array, *, readmit: bool) -> Del
     named = snapshot.read("documents", ["doc_id", "id"])
     gone = np.sort(named.filter(pc.is_in(named["id"], ids))["doc_id"].to_numpy())
     if not gone.size:
-        return Deleted(state, 0, len(ids), _list_displaced(verdicts(state.kind).empty_table()))
+        return Deleted(0, len(ids), _list_displaced(verdicts(state.kind).empty_table()))
     engine = open_without_files(state.kind, count_cores())
     places = snapshot.places()
     goes = is_in(places.doc_ids, gone)
@@ -92,8 +91,8 @@ def delete(tables: Tables, state: State, ids: pa.Array, *, readmit: bool) -> Del
     decided = decide(engine, step, settled, anew=False, readmit=readmit, has_sources=False)
     _rewrite(writing, gone, dead)
     write_changes(engine, writing, step, settled, decided)
-    finished = writing.finish(state, Label(operation="delete", documents=gone.size))
-    return Deleted(finished, gone.size, len(ids) - gone.size, _list_displaced(decided.verdicts))
+    writing.finish(state, Label(operation="delete", documents=gone.size))
+    return Deleted(gone.size, len(ids) - gone.size, _list_displaced(decided.verdicts))
 
 
 def _rewrite(writing: Writing, gone: Integers, dead: Integers) -> None:

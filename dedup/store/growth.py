@@ -22,7 +22,6 @@ from dedup.kernels import Integers
 from dedup.kernels.runs import blocks
 from dedup.kernels.runs.batches import conform
 from dedup.kernels.sets import filters, lsh
-from dedup.kernels.sets.jaccard import BINS
 from dedup.kernels.sets.pairs import decode, encode, select_distinct
 from dedup.layers.near import comparison, templates
 from dedup.layers.near.buckets import BUCKET_KEYED
@@ -97,20 +96,11 @@ def settle(engine: Engine[Rows], step: Step[Rows]) -> tuple[Settled[Rows], Searc
         pairs = engine.concat(engine.map(pairs, _wrap, arrow.BUCKETS), crowd.linked)
     estimate = comparison.estimate(threshold, step.search.least_estimate, cap=cap)
     candidates = engine.compare("candidates", pairs, payload, estimate, size_pairs(step, compared, sets.documents))
-    told = engine.tally(candidates)
-    paired = Paired(
-        rows=told["rows"],
-        pairs_in_buckets=compared,
-        pairs_uncompared=uncompared,
-        pairs_settled=connected,
-        pairs_distinct=told.get("pairs_distinct", 0),
-        pairs_after_length=told.get("pairs_after_length", 0),
-    )
+    counts = {"compared": compared, "uncompared": uncompared, "settled": connected}
+    paired = comparison.count_candidates(engine.tally(candidates), **counts)
     sets = join_sets(engine, sets, _read_fresh(engine, step, candidates, heads, crowd))
     verify = comparison.verify(threshold, near_misses=True)
     verified = engine.compare("edges", candidates, sets.rows, verify, sets_size(sets, paired.rows))
-    told = engine.tally(verified)
-    similarities = read_histogram(told, "similarities")
     edges = engine.map(verified, partial(comparison.select_edges, threshold=threshold), arrow.EDGES)
     near_misses = step.inform(NEAR_MISSES, comparison.select_near_misses, engine, verified, threshold)
     if near_misses is None:
@@ -132,11 +122,7 @@ def settle(engine: Engine[Rows], step: Step[Rows]) -> tuple[Settled[Rows], Searc
             sizes=sizes,
         ),
         paired=paired,
-        verified=Verified(
-            rows=told.get("edges", 0),
-            compared=told.get("edges", 0) + engine.tally(near_misses)["rows"],
-            similarities=[similarities.get(number, 0) for number in range(BINS)],
-        ),
+        verified=comparison.count_edges(engine.tally(verified), engine.tally(near_misses)["rows"]),
     )
     return changed, SearchedSets(payload, sets, crowd)
 

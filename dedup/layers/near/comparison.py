@@ -1,19 +1,20 @@
 """BUCKETS -> CANDIDATES -> EDGES: pairs whose estimate allows the threshold, and those that exactly reach it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from dedup.engine.engine import Batches, Compared, Comparison, Engine, Rows, Shuffle, Tally
+from dedup.engine.engine import Batches, Compared, Comparison, Engine, Rows, Shuffle, Tally, read_histogram
 from dedup.kernels import Bytes, Hashes, Integers
 from dedup.kernels.runs.bounds import mark_firsts, rank
 from dedup.kernels.sets import filters
-from dedup.kernels.sets.jaccard import CLOSEST, bin_similarities, find_near_misses, jaccard
+from dedup.kernels.sets.jaccard import BINS, CLOSEST, bin_similarities, find_near_misses, jaccard
 from dedup.layers.near.signing import to_matrix, to_sets
 from dedup.tables import arrow
+from dedup.tables.counts import Paired, Verified
 
 CANDIDATES = pa.schema([*arrow.integers("left_id", "right_id"), ("estimate", pa.float64())])
 """Distinct pairs left_id < right_id that are worth an exact comparison; estimate is null in exact mode."""
@@ -68,6 +69,18 @@ def _estimate(
     return Compared(possible[likely], {"estimate": pa.array(estimates[likely])}, tally)
 
 
+def count_candidates(tally: Mapping[str, Any], *, compared: int, uncompared: int, settled: int) -> Paired:
+    """Return the counts of CANDIDATES, of so many pairs in buckets that are compared, left out, and not needed."""
+    return Paired(
+        rows=tally["rows"],
+        pairs_in_buckets=compared,
+        pairs_uncompared=uncompared,
+        pairs_settled=settled,
+        pairs_distinct=tally.get("pairs_distinct", 0),
+        pairs_after_length=tally.get("pairs_after_length", 0),
+    )
+
+
 def verify(threshold: float, *, near_misses: bool) -> Comparison[tuple[Hashes, Integers]]:
     """Return the comparison that keeps pairs whose exact Jaccard reaches the threshold (0: every pair): EDGES.
 
@@ -100,6 +113,13 @@ def _verify(
         chosen |= find_near_misses(left, right, exact, threshold)
     kept = np.flatnonzero(chosen)
     return Compared(kept, {"jaccard": pa.array(exact[kept])}, tally)
+
+
+def count_edges(tally: Mapping[str, Any], near_misses: int = 0) -> Verified:
+    """Return the counts of EDGES that come with near misses, of which so many are told."""
+    edges, similarities = tally.get("edges", 0), read_histogram(tally, "similarities")
+    listed = [similarities.get(number, 0) for number in range(BINS)]
+    return Verified(rows=edges, compared=edges + near_misses, similarities=listed)
 
 
 def list_ends(batches: Batches) -> Batches:

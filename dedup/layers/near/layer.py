@@ -18,7 +18,6 @@ from dedup.engine.engine import Batches, Engine, Rows, Size, read_histogram
 from dedup.informing import LOSS, NEAR_MISSES, RECALL
 from dedup.kernels.curve import least_estimate
 from dedup.kernels.sets import lsh
-from dedup.kernels.sets.jaccard import BINS
 from dedup.kernels.sets.templates import choose_cap
 from dedup.layers import NEAR
 from dedup.layers.layer import Found, Layer, NothingToSearchError, Setup, Stages
@@ -300,15 +299,13 @@ class NearLayer(Layer):
         compare = comparison.estimate(search.threshold, self._least_estimate, cap=search.cap)
         size = self._size_pairs(bucketing.compared + bucketing.members, bucketing.members, signatures.counts)
         candidates = engine.compare("candidates", bucketing.rows, signatures.heads, compare, size)
-        tally = engine.tally(candidates)
-        return candidates, Paired(
-            rows=tally["rows"],
-            pairs_in_buckets=bucketing.compared,
-            pairs_uncompared=bucketing.uncompared,
-            pairs_settled=bucketing.settled,
-            pairs_distinct=tally.get("pairs_distinct", 0),
-            pairs_after_length=tally.get("pairs_after_length", 0),
+        counts = comparison.count_candidates(
+            engine.tally(candidates),
+            compared=bucketing.compared,
+            uncompared=bucketing.uncompared,
+            settled=bucketing.settled,
         )
+        return candidates, counts
 
     @property
     def _least_estimate(self) -> float | None:
@@ -344,14 +341,7 @@ class NearLayer(Layer):
     ) -> tuple[Rows, Verified]:
         compare = comparison.verify(self.search.threshold, near_misses=True)
         compared = engine.compare("edges", candidates, sets.rows, compare, sets_size(sets, paired.rows))
-        tally = engine.tally(compared)
-        similarities = read_histogram(tally, "similarities")
-        counts = Verified(
-            rows=tally.get("edges", 0),
-            compared=tally.get("edges", 0),
-            similarities=[similarities.get(number, 0) for number in range(BINS)],
-        )
-        return compared, counts
+        return compared, comparison.count_edges(engine.tally(compared))
 
     def _estimate_loss(
         self,
