@@ -3,12 +3,13 @@
 All that becomes of the rows of an output file, EDITS, comes to one call, which makes one pass over what is read.
 """
 
+from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from typing import ClassVar, Generic, NamedTuple, Protocol, TypeAlias
+from typing import ClassVar, Generic, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -65,23 +66,6 @@ WriteUnit: TypeAlias = Callable[[FileSource, Handed], FileCounts]
 """Work that writes a unit; it goes to other processes."""
 
 
-class FileTasks(Protocol[Rows]):
-    """Workers that write files: processes of this machine, or tasks of Spark."""
-
-    @property
-    def splits(self) -> Sequence[Split]:
-        """Splits of the input."""
-
-    def save(self, name: str, rows: Rows, /) -> int:
-        """See `ResultWriter.save`."""
-
-    def list_rejected(self) -> Rows | None:
-        """See `ResultWriter.list_rejected`: QUARANTINE with `number` of the file and `row`."""
-
-    def write(self, edits: Rows, units: Sequence[Unit], work: WriteUnit) -> Mapping[int, FileCounts]:
-        """Return what the work has written of each unit."""
-
-
 def check_output(config: Config, source: FileSource) -> None:
     """Refuse what cannot be written, before work is done.
 
@@ -117,34 +101,44 @@ def _choose_format(config: Config, source: FileSource) -> Format:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class FileOutput(Generic[Rows]):
-    """Folders of the result of a run over files: see `ResultWriter`."""
+class FileOutput(ABC, Generic[Rows]):
+    """Folders of the result of a run over files, which processes of this machine write, or tasks of Spark.
+
+    See `ResultWriter`.
+    """
 
     reads_beside: ClassVar[bool] = True
     config: Config
     source: FileSource
     folder: str
     """The result's, by a path that serves workers in other folders too."""
-    tasks: FileTasks[Rows]
 
+    @property
+    @abstractmethod
+    def splits(self) -> Sequence[Split]:
+        """Splits of the input."""
+
+    @abstractmethod
     def save(self, name: str, rows: Rows, /) -> int:
         """See `ResultWriter.save`."""
-        return self.tasks.save(name, rows)
 
+    @abstractmethod
     def list_rejected(self) -> Rows | None:
-        """See `ResultWriter.list_rejected`."""
-        return self.tasks.list_rejected()
+        """See `ResultWriter.list_rejected`: QUARANTINE with `number` of the file and `row`."""
+
+    @abstractmethod
+    def write_units(self, edits: Rows, units: Sequence[Unit], work: WriteUnit) -> Mapping[int, FileCounts]:
+        """Return what the work has written of each unit."""
 
     def write_rows(
         self, engine: Engine[Rows], found: Findings[Rows], decisions: Rows, *, spans: Rows | None, rejected: Rows | None
     ) -> WrittenRows:
         """See `ResultWriter.write_rows`."""
-        tasks, merge = self.tasks, self.config.keep.merge
-        is_ids = self.config.output.mode == "ids"
+        merge, is_ids = self.config.keep.merge, self.config.output.mode == "ids"
         cuts = None
         if spans is not None and not is_ids and not self.annotates:
             cuts = place_cuts(engine, found.documents, decisions, spans)
-        units, of_split = self._list_units(tasks.splits)
+        units, of_split = self._list_units()
         schema = pa.schema([*EDITS, *self._list_added()])
 
         def edit(rows: Rows, role: int) -> Rows:
@@ -157,10 +151,10 @@ class FileOutput(Generic[Rows]):
             edits.append(edit(merge_values(engine, found.documents, decisions, merge), NOTED))
         if rejected is not None:
             listed = engine.collect(engine.select(rejected, "number", "row"))
-            files = None if of_split is None else _find_units(tasks.splits, of_split)
+            files = None if of_split is None else _find_units(self.splits, of_split)
             edits.append(engine.parallelise("rejected_edits", _reject(listed, files, schema)))
         tally = engine.tally(decisions)
-        written = tasks.write(engine.concat(*edits), units, self._choose_work(is_clean=not tally["rows"]))
+        written = self.write_units(engine.concat(*edits), units, self._choose_work(is_clean=not tally["rows"]))
         unread = [number for number, each in written.items() if each.kept is None]
         kept = sum(each.kept or 0 for each in written.values())
         if unread:
@@ -176,12 +170,12 @@ class FileOutput(Generic[Rows]):
             text_bytes_kept=found.steps[0].text_bytes - tally.get("text_bytes", 0) - lost,
         )
 
-    def _list_units(self, splits: Sequence[Split]) -> tuple[list[Unit], Integers | None]:
+    def _list_units(self) -> tuple[list[Unit], Integers | None]:
         """Return the output files, and the one that each split goes to; None where they are the input's."""
         if not self._packs:
             return [Unit((), file.size) for file in self.source.listing.files], None
-        count = self.config.output.files or max(1, min(len(self.source.listing.files), len(splits)))
-        groups = repack.group(splits, count)
+        count = self.config.output.files or max(1, min(len(self.source.listing.files), len(self.splits)))
+        groups = repack.group(self.splits, count)
         of_split = np.repeat(np.arange(len(groups)), [len(group) for group in groups])
         units = [
             Unit(np.flatnonzero(of_split == number).tolist(), sum(split.size for split in group))

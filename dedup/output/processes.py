@@ -1,4 +1,4 @@
-"""Files that processes of this machine write: see `dedup.output.file_output.FileTasks`."""
+"""Files that processes of this machine write: see `dedup.output.file_output.FileOutput`."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,19 +13,18 @@ from dedup.files.formats.format import FileCounts
 from dedup.files.splits import Split
 from dedup.files.storage import Storage
 from dedup.kernels.runs.bounds import find_bounds
-from dedup.output.file_output import Handed, Unit, WriteUnit
+from dedup.output.file_output import FileOutput, Handed, Unit, WriteUnit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class MemoryTasks:
-    """Workers of the memory engine."""
+class MemoryOutput(FileOutput[pa.Table]):
+    """Files that workers of the memory engine write."""
 
     engine: MemoryEngine
-    folder: str
 
     @property
     def splits(self) -> Sequence[Split]:
-        """See `FileTasks.splits`."""
+        """See `FileOutput.splits`."""
         return self.engine.splits
 
     def save(self, name: str, rows: pa.Table, /) -> int:
@@ -36,7 +35,7 @@ class MemoryTasks:
         return count
 
     def list_rejected(self) -> pa.Table | None:
-        """See `FileTasks.list_rejected`."""
+        """See `FileOutput.list_rejected`."""
         rejected = self.engine.known.rejected
         if not rejected:
             return None
@@ -45,8 +44,8 @@ class MemoryTasks:
             [{"number": number} | {name: getattr(each, name) for name in columns} for number, each in rejected]
         )
 
-    def write(self, edits: pa.Table, units: Sequence[Unit], work: WriteUnit) -> Mapping[int, FileCounts]:
-        """See `FileTasks.write`."""
+    def write_units(self, edits: pa.Table, units: Sequence[Unit], work: WriteUnit) -> Mapping[int, FileCounts]:
+        """See `FileOutput.write_units`."""
         edits = edits.combine_chunks()
         numbers = edits["unit"].to_numpy()
         order = np.lexsort((edits["row"].to_numpy(), numbers))

@@ -1,4 +1,4 @@
-"""Files and tables that Spark writes: see `dedup.output.file_output.FileTasks`."""
+"""Files and tables that Spark writes: see `dedup.output.file_output.FileOutput`."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from dedup.engine.table import TableWriter
 from dedup.files.formats.format import FileCounts
 from dedup.files.splits import Split
 from dedup.kernels.runs.groups import bound_groups, join_groups
-from dedup.output.file_output import Handed, Unit, WriteUnit
+from dedup.output.file_output import FileOutput, Handed, Unit, WriteUnit
 from dedup.tables import arrow
 
 WRITTEN = T.StructType().add("unit", T.LongType()).add("kept", T.LongType()).add("removed", T.LongType())
@@ -42,32 +42,30 @@ def save_counted(rows: DataFrame, path: str, kind: str = "parquet") -> int:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class SparkTasks:
-    """Tasks of Spark."""
+class SparkOutput(FileOutput[DataFrame]):
+    """Files that tasks of Spark write."""
 
     corpus: Files
     keep: TableWriter
-    folder: str
 
     @property
     def splits(self) -> Sequence[Split]:
-        """See `FileTasks.splits`."""
+        """See `FileOutput.splits`."""
         return self.corpus.splits
 
     def save(self, name: str, rows: DataFrame, /) -> int:
-        """See `FileTasks.save`."""
+        """See `FileOutput.save`."""
         return save_counted(rows, f"{self.folder}/{name}")
 
     def list_rejected(self) -> DataFrame | None:
-        """See `FileTasks.list_rejected`; one more pass over files that may have some."""
-        source = self.corpus.source
-        if source.on_bad_record != "quarantine" or not source.listing.format.can_reject:
+        """See `FileOutput.list_rejected`; one more pass over files that may have some."""
+        if self.source.on_bad_record != "quarantine" or not self.source.listing.format.can_reject:
             return None
         rejected = self.keep("rejected", self.corpus.rejected_schema, lambda _: self.corpus.list_rejected())
         return rejected.frame if rejected.counts["rows"] else None
 
-    def write(self, edits: DataFrame, units: Sequence[Unit], work: WriteUnit) -> Mapping[int, FileCounts]:
-        """See `FileTasks.write`."""
+    def write_units(self, edits: DataFrame, units: Sequence[Unit], work: WriteUnit) -> Mapping[int, FileCounts]:
+        """See `FileOutput.write_units`."""
         held, numbers = self.corpus.held, {number: unit.splits for number, unit in enumerate(units) if unit.splits}
 
         def run(batches: Batches) -> Batches:

@@ -20,8 +20,8 @@ from dedup.files.systems import absolute
 from dedup.informing import PLOTS
 from dedup.kernels.sets.identical import find_repeated
 from dedup.layers.layer import Context
-from dedup.output.file_output import FileOutput, check_output
-from dedup.output.processes import MemoryTasks
+from dedup.output.file_output import check_output
+from dedup.output.processes import MemoryOutput
 from dedup.output.result_tables import write_result
 from dedup.report.profiles import unite
 from dedup.report.summary import FIGURES, Drawing, draw
@@ -197,9 +197,7 @@ def _publish(
     gone = () if removals is None else removals["doc_id"].to_pylist()
     removed = {doc_id for doc_id, _ in sample}.intersection(gone)
     findings = found.to_findings(config, _find_repeated(config, engine))
-    folder = absolute(workspace.result)
-    tasks = MemoryTasks(engine=engine, folder=folder)
-    output = FileOutput(config=config, source=source, folder=folder, tasks=tasks)
+    output = MemoryOutput(config=config, source=source, folder=absolute(workspace.result), engine=engine)
     # What the report shows takes a second, in which this process only waits for the workers.
     drawing = plotting.submit(draw, config, counts, sample, removed, baseline)
     write = partial(write_result, inform=clock.inform, stage=nullcontext)

@@ -27,10 +27,10 @@ from dedup.files.systems import absolute
 from dedup.informing import PLOTS
 from dedup.layers.chain import Chain
 from dedup.layers.layer import Context
-from dedup.output.file_output import FileOutput, check_output
+from dedup.output.file_output import check_output
 from dedup.output.result_tables import ResultWriter, write_result
 from dedup.output.row_output import RowOutput
-from dedup.output.spark_tasks import SparkTasks
+from dedup.output.spark_tasks import SparkOutput
 from dedup.report.profiles import unite
 from dedup.report.summary import Drawing, draw
 from dedup.run.catalog import CatalogTables
@@ -274,8 +274,8 @@ def open_files(spark: SparkSession, job: Job, listing: Listing, workspace: Works
     corpus = Files(spark=spark, source=source, splits=splits)
 
     def open_output(engine: SparkEngine) -> ResultWriter[DataFrame]:
-        tasks = SparkTasks(corpus=corpus, keep=engine.keep, folder=workspace.result)
-        return FileOutput(config=config, source=source, folder=absolute(workspace.result), tasks=tasks)
+        folder = absolute(workspace.result)
+        return SparkOutput(config=config, source=source, folder=folder, corpus=corpus, keep=engine.keep)
 
     return Given(
         corpus=corpus,
