@@ -31,11 +31,25 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ["JDK_JAVA_OPTIONS"] = f"{os.environ.get('JDK_JAVA_OPTIONS', '')} {share_classes()}"
 
 
+# Before the groups are read.
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave to the full profile what is marked for it, most of it a second look by Spark."""
+    """Leave to the full profile what is marked for it, most of it a second look by Spark, and group the rest.
+
+    One of several workers has all that asks Spark: what a JVM compiles, and a first run by tasks takes three times the
+    processor seconds of a later one, is compiled once.
+    """
     left = [item for item in items if PROFILE != "full" and item.get_closest_marker("full")]
     config.hook.pytest_deselected(items=left)
     items[:] = [item for item in items if item not in left]
+    for item in items:
+        item.add_marker(pytest.mark.xdist_group("spark" if _asks_spark(item) else item.nodeid.partition("::")[0]))
+
+
+def _asks_spark(item: pytest.Item) -> bool:
+    assert isinstance(item, pytest.Function)
+    given = item.callspec.params.values() if hasattr(item, "callspec") else ()
+    return "_session" in item.fixturenames or any(isinstance(each, str) and each == "spark" for each in given)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -10,7 +10,7 @@ from dedup.run.growing import add_by_tasks
 from tests.conftest import PROFILE
 from tests.draws import Draw, tell
 
-PARTS, COUNT, ON_SPARK = (4, 300, 12) if PROFILE == "full" else (4, 30, 2)
+PARTS, COUNT, ON_SPARK = (4, 300, range(12)) if PROFILE == "full" else (4, 15, (1, 4))
 FIRST = datetime.now(UTC).toordinal() * 10_000 if PROFILE == "full" else 0
 """Every night has seeds of its own."""
 
@@ -30,7 +30,7 @@ def test_runs_drawn_at_random_end_in_order(tmp_path, part):
     assert ends.count(0) > 0.7 * len(ends)
 
 
-@pytest.mark.parametrize("number", range(ON_SPARK))
+@pytest.mark.parametrize("number", ON_SPARK)
 def test_runs_drawn_at_random_end_on_spark_as_in_memory(spark, tmp_path, number):
     draw = Draw.of(FIRST + 7 * number)
     draw.write(tmp_path)

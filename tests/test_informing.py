@@ -130,7 +130,7 @@ def test_a_run_of_which_all_that_informs_fails_has_the_same_result(corpus, distu
     assert ds.dataset(corpus / "less" / "near_misses").schema == ds.dataset(corpus / "whole" / "near_misses").schema
 
 
-@pytest.mark.parametrize("engine", ["memory", "spark"])
+@pytest.mark.parametrize("engine", ["memory", pytest.param("spark", marks=pytest.mark.full)])
 def test_a_batch_of_which_all_that_informs_fails_is_added_all_the_same(corpus, disturb, caplog, request, engine):
     spark = None if engine == "memory" else request.getfixturevalue("spark")
     sides = [Side(corpus / name, SETTINGS) for name in ("whole", "less")]

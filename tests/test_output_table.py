@@ -5,7 +5,10 @@ commits tables of parquet, whose writers are the same but for replacing.
 """
 
 from dataclasses import replace
+from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import functions as F
 
@@ -21,17 +24,38 @@ from dedup.settings.files import load_config
 from tests.test_pipeline import make_texts
 
 ROWS = [{"id": n, "text": text, "size": len(text)} for n, text in enumerate(make_texts(5, originals=6, copies=2))]
-NAME = "clean_corpus"
+NAME, EARLIER = "clean_corpus", "earlier_corpus"
+
+
+def serve(patch):
+    """Let Spark's own catalog serve."""
+    patch.setattr(catalog, "PROVIDERS", ("parquet",))
+    patch.setattr(catalog, "_find_class", lambda _, name: "parquet" if name == "spark_catalog" else "")
+
+
+def drop(spark, table):
+    for name in ("", "_removed", "_duplicates"):
+        spark.sql(f"DROP TABLE IF EXISTS {table}{name}")
 
 
 @pytest.fixture
 def rows(spark, monkeypatch):
     """Return the rows, where Spark's own catalog serves; its tables go when the test ends."""
-    monkeypatch.setattr(catalog, "PROVIDERS", ("parquet",))
-    monkeypatch.setattr(catalog, "_find_class", lambda _, name: "parquet" if name == "spark_catalog" else "")
+    serve(monkeypatch)
     yield spark.createDataFrame(ROWS)
-    for name in ("", "_removed", "_duplicates"):
-        spark.sql(f"DROP TABLE IF EXISTS {NAME}{name}")
+    drop(spark, NAME)
+
+
+@pytest.fixture(scope="module")
+def earlier(_session, tmp_path_factory):
+    """Return the result of a run whose tables stay for the tests that change none: a run of rows takes seconds."""
+    with pytest.MonkeyPatch.context() as patch:
+        serve(patch)
+        settings = {"output.table": EARLIER}
+        rows = _session.createDataFrame(ROWS)
+        found = deduplicate(rows, tmp_path_factory.mktemp("earlier") / "out", id_column="id", settings=settings)
+    yield found
+    drop(_session, EARLIER)
 
 
 def run(rows, output, spark=None, **settings):
@@ -43,19 +67,23 @@ def read(spark, name):
 
 
 @pytest.mark.parametrize("mode", ["filter", "annotate", "ids"])
-def test_tables_hold_what_the_folders_of_files_hold(mode, rows, spark, tmp_path):
-    found = run(rows, tmp_path / "out", **{"output.mode": mode})
-    files = deduplicate(rows, tmp_path / "files", id_column="id", settings={"output.mode": mode})
+def test_tables_hold_what_the_folders_of_files_hold(mode, rows, earlier, spark, tmp_path):
+    found = earlier if mode == "filter" else run(rows, tmp_path / "out", **{"output.mode": mode})
+    pq.write_table(pa.table({name: [row[name] for row in ROWS] for name in rows.columns}), tmp_path / "in.parquet")
+    settings = {"output.mode": mode, "engine": "memory"}
+    files = deduplicate(tmp_path / "in.parquet", tmp_path / "files", id_column="id", settings=settings)
 
-    parts = {"duplicates": f"{NAME}_duplicates", "annotated" if mode == "annotate" else "kept": NAME}
-    parts |= {"removed": f"{NAME}_removed"} if mode == "filter" else {}
+    table = EARLIER if mode == "filter" else NAME
+    parts = {"duplicates": f"{table}_duplicates", "annotated" if mode == "annotate" else "kept": table}
+    parts |= {"removed": f"{table}_removed"} if mode == "filter" else {}
     for folder, name in parts.items():
         frame = spark.read.parquet(f"{tmp_path}/files/{folder}")
         assert read(spark, name) == sorted(map(tuple, frame.collect()))
         assert spark.table(name).schema == frame.schema
-    assert [path.name for path in (tmp_path / "out").iterdir() if path.name in {"kept", "removed", "annotated"}] == []
+    written = {path.name for path in Path(found.output).iterdir()}
+    assert not written & {"kept", "removed", "annotated"}
     assert found.kept.count() == files.report.kept
-    assert spark.catalog.tableExists(f"{NAME}_removed") == (mode == "filter")
+    assert spark.catalog.tableExists(f"{table}_removed") == (mode == "filter")
 
 
 def test_nothing_is_committed_of_a_run_that_fails(rows, spark, tmp_path):
@@ -76,13 +104,12 @@ def test_a_table_of_others_is_never_replaced(overwrite, rows, spark, tmp_path):
     assert not spark.catalog.tableExists(NAME)
 
 
+@pytest.mark.usefixtures("earlier")
 def test_an_earlier_result_stays_unless_it_is_to_be_replaced(rows, spark, tmp_path):
-    run(rows, tmp_path / "out")
+    with pytest.raises(StorageError, match=r"earlier_corpus_removed` must not exist yet \(it does\); pass --overwrite"):
+        run(rows, tmp_path / "other", **{"output.table": EARLIER})
 
-    with pytest.raises(StorageError, match=r"clean_corpus_removed` must not exist yet \(it does\); pass --overwrite"):
-        run(rows, tmp_path / "other")
-
-    assert spark.table(NAME).count() > 0
+    assert spark.table(EARLIER).count() > 0
 
 
 def test_tables_of_a_run_that_crashed_before_its_end_are_replaced_by_the_same_run(rows, spark, tmp_path, monkeypatch):
@@ -163,8 +190,7 @@ def test_engines_that_write_no_tables_refuse_at_once(tmp_path):
         check_settings(load_config(settings={"output.table": NAME}), Growth(store=str(tmp_path), batch="a"))
 
 
-def test_removals_are_explained_without_the_texts_that_spark_has(rows, tmp_path):
-    found = run(rows, tmp_path / "out")
-    gone = found.duplicates.first()["id"]
+def test_removals_are_explained_without_the_texts_that_spark_has(earlier):
+    gone = earlier.duplicates.first()["id"]
 
-    assert PublishedOutput(str(tmp_path / "out")).find([gone]) == {}
+    assert PublishedOutput(earlier.output).find([gone]) == {}
