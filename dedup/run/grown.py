@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from dedup.engine.engine import Batches, Engine, Rows, pass_on
+from dedup.kernels.runs.batches import conform, take_equal
 from dedup.layers import NEAR
 from dedup.layers.chain import Chain
 from dedup.layers.layer import Found
@@ -90,32 +90,24 @@ def _to_members(batches: Batches, *, schema: pa.Schema) -> Batches:
     A document that was in the store already goes as a copy of itself if it is kept there.
     """
     for batch in batches:
-        known = dict(zip(batch.schema.names, batch.columns, strict=True))
         is_copy = pc.and_(batch["kept"], batch["known"].is_valid())
-        known["kind"] = pc.if_else(is_copy, IS_IDENTICAL, batch["kind"])
-        known |= {"layer": pa.repeat(NEAR, batch.num_rows), "component_id": batch["component"]}
-        yield pa.RecordBatch.from_arrays([known[name] for name in schema.names], schema=schema)
+        kind = pc.if_else(is_copy, IS_IDENTICAL, batch["kind"])
+        yield conform(batch, schema, kind=kind, layer=NEAR, component_id=batch["component"])
 
 
 def _list_empty(engine: Engine[Rows], grown: Grown[Rows]) -> Rows:
     """Return the documents without a token that were in the store, which are no voters, as copies of themselves."""
-    empty = engine.map(grown.known, _take_empty, templates.MEMBERS, name="known_empty")
+    take_empty = partial(take_equal, schema=templates.MEMBERS, set=NO_SET)
+    empty = engine.map(grown.known, take_empty, templates.MEMBERS, name="known_empty")
     count, schema = engine.tally(empty)["rows"], arrow.removals(engine.id_type)
     rows = select(engine, grown.snapshot, "documents", ["doc_id", "id"], wanted=empty, count=count)
     return engine.map(rows, partial(_to_copies, schema=schema), schema)
 
 
-def _take_empty(batches: Batches) -> Batches:
-    for batch in batches:
-        yield batch.filter(pc.equal(batch["set"], NO_SET)).select(templates.MEMBERS.names)
-
-
 def _to_copies(batches: Batches, *, schema: pa.Schema) -> Batches:
     for batch in batches:
-        known = {"doc_id": batch["doc_id"], **dict.fromkeys(("id", "representative_id", "component_id"), batch["id"])}
-        known |= {"layer": pa.repeat(NEAR, batch.num_rows), "kind": pa.repeat(IS_IDENTICAL, batch.num_rows)}
-        known["jaccard"] = pa.array(np.ones(batch.num_rows))
-        yield pa.RecordBatch.from_arrays([known[name] for name in schema.names], schema=schema)
+        own = dict.fromkeys(("representative_id", "component_id"), batch["id"])
+        yield conform(batch, schema, layer=NEAR, kind=IS_IDENTICAL, jaccard=1.0, **own)
 
 
 def _take(batches: Batches, *, kept: bool) -> Batches:
@@ -140,8 +132,8 @@ def _take_changes(batches: Batches) -> Batches:
         moved = pc.not_equal(batch["was_kept"], batch["kept"])
         told = pc.or_(moved, pc.not_equal(batch["would_be_kept"], batch["kept"]))
         chosen = batch.filter(pc.and_(pc.equal(batch["is_new"], 0), told))
-        columns = [chosen[name] for name in ("id", "batch", "was_kept", "kept", "would_be_kept", "component")]
-        yield pa.RecordBatch.from_arrays(columns, schema=_changes(batch["id"].type))
+        schema = _changes(batch["id"].type)
+        yield conform(chosen, schema, is_kept=chosen["kept"], component_id=chosen["component"])
 
 
 def _describe(engine: Engine[Rows], grown: Grown[Rows], removals: Rows, members: int, threshold: float) -> Elected:

@@ -58,22 +58,21 @@ class Log:
 
     def commit(self, name: str, added: Sequence[File], removed: Sequence[File]) -> int:
         """Add files to a table, and take others away; see `Tables.commit`."""
-        table = self.open(name)
-        for _ in range(TRIES) if added or removed else ():
+        for _ in range(TRIES):
+            table = self.open(name)
             held = {file.path for file in list_named(table)} if removed else set()
             actions: list[AddAction | RemoveAction] = [_add(each) for each in added]
             actions += [_remove(each) for each in removed if each.path in held]
+            if not actions:
+                return int(table.version())
             try:
                 with narrow(self.path):
-                    if actions:
-                        table.create_write_transaction(actions, "append", table.schema(), [SEGMENT])
-                table.update_incremental()
-                return int(table.version())
+                    table.create_write_transaction(actions, "append", table.schema(), [SEGMENT])
             except CommitFailedError:
-                table = self.open(name)
-        if added or removed:
-            raise StorageError(f"{redact(self.path)}/{name}: {TRIES} other writers were first; repeat the command")
-        return int(table.version())
+                continue
+            table.update_incremental()
+            return int(table.version())
+        raise StorageError(f"{redact(self.path)}/{name}: {TRIES} other writers were first; repeat the command")
 
     def commit_state(self, version: int, number: int, file: File) -> None:
         """Add a file to `batches`, if nobody has added one since its version was read.

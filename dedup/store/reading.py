@@ -53,9 +53,8 @@ def select(
     if 8 * SET_ROWS * count > engine.collectable_bytes:
         return engine.join(read(engine, snapshot, name, columns), wanted, "doc_id", how="semi")
     listed = distinct(engine.collect(engine.select(wanted, "doc_id"))["doc_id"].to_numpy())
-    files = snapshot.list_files(name)
-    work = partial(_select, snapshot=snapshot, name=name, columns=columns, wanted=listed, files=files)
-    return engine.map(engine.range(len(files)), work, snapshot.choose(name, columns))
+    work = partial(_select, snapshot=snapshot, name=name, columns=columns, wanted=listed)
+    return engine.map(engine.range(len(snapshot.list_files(name))), work, snapshot.choose(name, columns))
 
 
 def find_bands(engine: Engine[Rows], snapshot: Snapshot, name: str, wanted: Rows, expected: float) -> Rows:
@@ -157,19 +156,10 @@ def _read(
                         yield from _send(found.read_row_groups(groups, schema.names, use_threads=False), schema)
 
 
-def _select(
-    batches: Batches,
-    *,
-    snapshot: Snapshot,
-    name: str,
-    columns: Sequence[str],
-    wanted: Integers,
-    files: Sequence[File],
-) -> Batches:
-    numbers = [number for batch in batches for number in batch["number"].to_pylist()]
-    if numbers:
-        found = snapshot.find(name, wanted, columns, files=[files[number] for number in numbers])
-        yield from _send(found, snapshot.choose(name, columns))
+def _select(batches: Batches, *, snapshot: Snapshot, name: str, columns: Sequence[str], wanted: Integers) -> Batches:
+    every = snapshot.list_files(name)
+    if files := [every[number] for batch in batches for number in batch["number"].to_pylist()]:
+        yield from _send(snapshot.find(name, wanted, columns, files=files), snapshot.choose(name, columns))
 
 
 def _send(rows: pa.Table, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
