@@ -229,7 +229,6 @@ def arrive(engine: Engine[Rows], layer: NearLayer, name: str, id_column: str) ->
         name=name,
         content=digest_content(engine, documents),
         documents=documents,
-        count=signed.rows,
         supply=partial(supply_texts, documents=documents, signing=layer.signing),
         id_column=id_column,
     )

@@ -65,8 +65,6 @@ class Arrival(Generic[Rows]):
     """Digest of their ids and shingle sets: see `digest_content`."""
     documents: Rows
     """SIGNATURES."""
-    count: int
-    """Rows of these."""
     supply: Supply[Rows]
     id_column: str
     """Empty where an id is the digest of its row."""
@@ -201,7 +199,7 @@ def grow(
     snapshot = writing.snapshot.send(threads)
     with stage("identical"):
         known = _find_known(engine, snapshot, arrival)
-        numbered = number(engine, snapshot, arrival.documents, count=arrival.count, bands=search.bands)
+        numbered = number(engine, snapshot, arrival.documents)
         documents = _list_documents(engine, snapshot, arrival, numbered, known)
     with stage("sets"):
         work = partial(save, snapshot=snapshot, name="sets", segment=writing.segment)

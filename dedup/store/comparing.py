@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from dedup.errors import ConfigError
 from dedup.kernels import Flags, Integers
+from dedup.kernels.runs.bounds import find_bounds, mark_firsts
 from dedup.layers.near.signing import to_sets
 from dedup.settings.hashspec import HashSpec
 from dedup.store.arrays import NONE, distinct, is_in, look_up
@@ -153,13 +154,11 @@ def _choose(one: Side, other: Side, links: Links) -> pa.Table:
 
 def _lead(rows: pa.Table) -> pa.Table:
     """Return the two least documents of every set and batch: right, of, other, following; null without a second."""
-    doc_ids, sets, batches = (rows[name].to_numpy() for name in ("doc_id", "set", "batch"))
-    order = np.lexsort((doc_ids, batches, sets))
-    doc_ids, sets, batches = doc_ids[order], sets[order], batches[order]
-    is_first = np.append(True, (sets[1:] != sets[:-1]) | (batches[1:] != batches[:-1]))[: sets.size]
-    firsts = np.flatnonzero(is_first)
-    is_alone = np.append(is_first, True)[firsts + 1]
-    following = pa.array(np.append(doc_ids, 0)[firsts + 1], mask=is_alone)
+    ordered = rows.sort_by([(name, "ascending") for name in ("set", "batch", "doc_id")])
+    doc_ids, sets, batches = (ordered[name].to_numpy() for name in ("doc_id", "set", "batch"))
+    bounds = find_bounds(sets, batches)
+    firsts = bounds[:-1]
+    following = pa.array(np.append(doc_ids, 0)[firsts + 1], mask=np.diff(bounds) == 1)
     return pa.table({"right": sets[firsts], "of": batches[firsts], "other": doc_ids[firsts], "following": following})
 
 
@@ -167,9 +166,7 @@ def _pick(rows: pa.Table, names: list[str]) -> pa.Table:
     """Return the most similar row of each of these names, the least document among equals."""
     ascending = [(name, "ascending") for name in names]
     rows = rows.sort_by([*ascending, ("jaccard", "descending"), ("other", "ascending")])
-    columns = [rows[name].to_numpy() for name in names]
-    changes = [column[1:] != column[:-1] for column in columns]
-    return rows.filter(pa.array(np.append(True, np.logical_or(*changes))[: rows.num_rows]))
+    return rows.filter(pa.array(mark_firsts(*(rows[name].to_numpy() for name in names))))
 
 
 def _count(one: Side, other: Side, found: pa.Table, doubtful: Integers) -> list[dict[str, Any]]:

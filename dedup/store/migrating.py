@@ -112,7 +112,6 @@ def _to_arrival(old: Snapshot, past: Past, config: Config, signer: Signer) -> Ar
         name=past.name,
         content=past.content,
         documents=pa.table(columns),
-        count=sets.size,
         supply=partial(_supply, old=old, sets=documents.select(OWNED.names)),
         id_column=config.input.id_column,
     )

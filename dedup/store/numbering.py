@@ -54,16 +54,15 @@ class Numbered(NamedTuple, Generic[Rows]):
     met_count: int
 
 
-def number(engine: Engine[Rows], snapshot: Snapshot, documents: Rows, *, count: int, bands: int) -> Numbered[Rows]:
+def number(engine: Engine[Rows], snapshot: Snapshot, documents: Rows) -> Numbered[Rows]:
     """Give each shingle set its number: that of the store, or the next free one in the order of reading.
 
     Parameters
     ----------
     documents
-        SIGNATURES of so many documents.
-    bands
-        Band keys of each.
+        SIGNATURES.
     """
+    count, bands = engine.tally(documents)["rows"], snapshot.state.signer.bands
     keys = engine.map(engine.select(documents, "size", "band_keys"), partial(_list_keys, of=slice(None)), KEYS)
     met = find_bands(engine, snapshot, "met", keys, count * bands)
     met_count = engine.tally(met)["rows"]

@@ -50,7 +50,6 @@ def bring(
         name=name,
         content=name,
         documents=documents,
-        count=signed.rows,
         supply=partial(supply_texts, documents=documents, signing=layer.signing),
         id_column="id",
     )
