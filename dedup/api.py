@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, overload
 from dedup.errors import ConfigError
 from dedup.result import Report, Result
 from dedup.run.job import Job
+from dedup.run.progress import telling
 from dedup.run.reach import find_session
 from dedup.run.reading import open_dataset, open_frame
 from dedup.run.start import start
@@ -66,6 +67,7 @@ def deduplicate(
     preset: str | None = None,
     settings: Mapping[str, object] = MappingProxyType({}),
     overwrite: bool = False,
+    progress: bool | None = None,
     **keywords: object,
 ) -> Result[Any]:
     """Remove the near-duplicates of a corpus, each verified by its exact Jaccard similarity.
@@ -91,6 +93,9 @@ def deduplicate(
         Values by dotted key, as in {"lsh.bands": 30}.
     overwrite
         Replace an existing output once the new one is whole, and discard an unfinished run with other settings.
+    progress
+        Whether stages are told of on stderr as they begin and end; by default on a terminal and in a notebook, unless
+        the logger `dedup` tells of them already.
     **keywords
         Further settings: `threshold=0.7`, `id_column="id"`; `__` stands for the dot: `lsh__bands=30`.
 
@@ -153,7 +158,8 @@ def deduplicate(
     target = os.fspath(output) if output is not None else f"{folder}/output"
     job = Job(inputs=paths, output=target, config=chosen, overwrite=overwrite, table=table)
     try:
-        report = start(job, spark=spark)
+        with telling(is_told=progress):
+            report = start(job, spark=spark)
     except BaseException:
         _delete(folder)
         raise

@@ -2,7 +2,10 @@
 
 import logging
 import re
+import sys
 
+CLEAR = f"\r{' ' * 60}\r\x1b[K"
+"""Characters that clear the line of progress; a notebook knows no escapes."""
 UNITS = ("bytes", "kB", "MB", "GB", "TB", "PB", "EB")
 USER = re.compile(
     r"(?<=://)(?:[^\s/:]*:\S*@|(?<!abfs://)(?<!abfss://)(?<!wasb://)(?<!wasbs://)[^\s/:]+@)", re.IGNORECASE
@@ -34,10 +37,16 @@ class SecretFormatter(logging.Formatter):
         return hide_secrets(super().format(record))
 
 
+def make_handler() -> logging.Handler:
+    """Return a handler that writes lines to stderr, without secrets; on a terminal in place of the line of progress."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(SecretFormatter(f"{CLEAR if sys.stderr and sys.stderr.isatty() else ''}%(message)s"))
+    return handler
+
+
 def log_to_stderr() -> None:
     """Send warnings to stderr, without secrets."""
-    handler = logging.StreamHandler()
-    handler.setFormatter(SecretFormatter("%(message)s"))
+    handler = make_handler()
     # py4j logs every lost connection, which is raised as well; through the root logger too, which nothing else uses.
     handler.addFilter(lambda record: record.name != "root" and not record.name.startswith("py4j"))
     logging.basicConfig(handlers=[handler], level=logging.WARNING)

@@ -134,6 +134,8 @@ def make_report(*overrides, near=NEAR, written=WRITTEN, inputs=("in put/",), out
     signed = near.signed
     step = Layered(layer="near", documents=signed.rows, text_bytes=signed.text_bytes, tokens=signed.tokens)
     made = {
+        "begun": 1_790_000_000.0,
+        "start_seconds": 0.4,
         "layers": [step],
         "stages": make_stages(near),
         "token_ranks": ranks,
@@ -166,5 +168,12 @@ def make_hostile_report(*overrides, **facts):
     largest = [{"documents": 340, "component_id": 11, "examples": examples}]
     near = make_near(elected={"largest": largest, "doubtful": doubtful, "removers": removers})
     sources = {HOSTILE: {"documents": 10, "kept": 1}, "web": {"documents": 11_990, "kept": 10_099}}
-    made = {"near": near, "texts": {1: HOSTILE, 2: "y" * 200}, "survival_by_source": sources, **facts}
+    made = {
+        "begun": 1_790_000_000.0,
+        "start_seconds": 0.4,
+        "near": near,
+        "texts": {1: HOSTILE, 2: "y" * 200},
+        "survival_by_source": sources,
+        **facts,
+    }
     return make_report(f"input.text_column={HOSTILE}", *overrides, inputs=(HOSTILE,), output=HOSTILE, **made)

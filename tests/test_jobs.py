@@ -9,6 +9,8 @@ import re
 import signal
 import subprocess
 import sys
+import time
+from datetime import datetime
 from pathlib import Path
 
 import pyarrow as pa
@@ -100,6 +102,15 @@ def output(source, tmp_path_factory):
     report = json.loads((output / "report.json").read_text("utf-8"))
     for name, measured in report["stages"].items():
         assert re.search(rf"^{name} +{measured['rows']:,} +{measured['seconds']:.1f}$", done.stdout, re.MULTILINE)
+    took = {
+        name: float(each) for name, each in re.findall(r"^(start|report|all) +([\d.]+)$", done.stdout, re.MULTILINE)
+    }
+    stages = sum(measured["seconds"] for measured in report["stages"].values())
+    assert took["start"] == pytest.approx(report["start_seconds"], abs=0.051)
+    assert took["start"] > 0
+    assert took["all"] >= report["seconds"] - 0.05
+    assert took["all"] == pytest.approx(took["start"] + stages + took["report"], abs=0.2)
+    assert abs(time.time() - datetime.fromisoformat(report["begun"]).timestamp()) < 300
     assert done.stdout.endswith(f"\nresult   {output}\nreport   {output}/report.html, report.json\n")
     assert not (output.parent / f"{output.name}.partial").exists()
     return output
@@ -265,4 +276,7 @@ def test_a_wrong_option_is_a_users_mistake():
     done = start_without_java("--input", "in.parquet", "--output", "out", "--colour")
 
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "dedup: unknown option --colour (dedup run --help tells more)\n"
+    assert (
+        done.stderr
+        == "dedup: unknown option --colour; did you mean --set url.column=VALUE? (dedup run --help tells more)\n"
+    )

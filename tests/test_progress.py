@@ -1,14 +1,25 @@
 """What a terminal shows while a stage is at work."""
 
 import io
+import logging
+import os
+import re
+import subprocess
+import sys
 import threading
 import time
 
 import pytest
 
+from dedup.api import deduplicate
+from dedup.display import CLEAR
 from dedup.engine.workers import Processes
-from dedup.run import progress
-from dedup.run.progress import CLEAR, Progress, describe
+from dedup.errors import DedupError
+from dedup.run import progress, session, start
+from dedup.run.job import Job
+from dedup.run.progress import Progress, describe
+from dedup.run.session import ROOT
+from dedup.settings.files import load_config
 
 
 @pytest.mark.parametrize(
@@ -77,3 +88,80 @@ def test_workers_tell_how_much_is_done(count):
         assert list(workers.map(max, [0, 5, 3])) == [1, 5, 3]
 
     assert told == [(0, 3), (1, 3), (2, 3), (3, 3)]
+
+
+LOOPS = """
+import logging
+from dedup.kernels.loops.compiler import compiled
+
+logging.basicConfig(format="%(message)s", level=logging.INFO)
+
+@compiled
+def add(left, right):
+    return left + right
+
+@compiled
+def double(value):
+    return value * 2
+
+assert (add(1, 2), double(3)) == (3, 6)
+"""
+
+
+def test_loops_that_are_compiled_are_told_of_once_and_those_that_are_kept_are_not(tmp_path):
+    (tmp_path / "loops.py").write_text(LOOPS)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "NUMBA_CACHE_DIR": str(tmp_path / "kept")}
+    command = [sys.executable, str(tmp_path / "loops.py")]
+    said = [
+        subprocess.run(command, env=environment, capture_output=True, encoding="utf-8", check=True).stderr
+        for _ in range(2)
+    ]
+
+    assert said == ["compiling loops, once on this machine ...\n", ""]
+
+
+def test_the_start_of_spark_is_told_of_before_the_wait_for_it(monkeypatch, caplog):
+    def refuse(**_):
+        raise DedupError(f"told {caplog.messages}")
+
+    monkeypatch.setattr(start, "find_session", lambda: None)
+    monkeypatch.setattr(session, "open_session", refuse)
+    caplog.set_level(logging.INFO, "dedup")
+    job = Job(inputs=["a"], output="b", config=load_config(settings={"engine": "spark"}))
+
+    with pytest.raises(DedupError, match=r"told \['starting Spark \.\.\.'\]"):
+        start.run_on_spark(job, "json", lambda *_: {})
+
+
+@pytest.fixture
+def source(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "in.jsonl").write_text('{"id": 1, "text": "a b c d e f g"}\n{"id": 2, "text": "a b c d e f g"}\n')
+    return str(tmp_path / "in.jsonl")
+
+
+@pytest.mark.parametrize(
+    ("given", "in_notebook", "is_told"),
+    [(None, False, False), (None, True, True), (True, False, True), (False, True, False)],
+)
+@pytest.mark.usefixtures("source")
+def test_a_call_tells_of_its_stages_where_somebody_sees_it_or_asks(capsys, monkeypatch, given, in_notebook, is_told):
+    if in_notebook:
+        monkeypatch.setitem(sys.modules, progress.NOTEBOOK, object())
+    log = logging.getLogger("dedup")
+    before = (log.level, log.propagate, [*log.handlers])
+    deduplicate("in.jsonl", id_column="id", engine="memory", progress=given)
+
+    captured = capsys.readouterr()
+    assert ("signatures" in captured.err, captured.out) == (is_told, "")
+    assert len(re.findall(r"signatures +2 rows", captured.err)) == is_told
+    assert (log.level, log.propagate, [*log.handlers]) == before
+
+
+def test_a_call_says_nothing_twice_to_a_logger_that_is_set_up(source, caplog, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, progress.NOTEBOOK, object())
+    caplog.set_level(logging.INFO, "dedup")
+    deduplicate(source, id_column="id", engine="memory")
+
+    assert sum(message.startswith("signatures") for message in caplog.messages) == 1
+    assert " rows" not in capsys.readouterr().err

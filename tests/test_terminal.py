@@ -16,8 +16,10 @@ import pytest
 
 from dedup import cli
 from dedup.cli.common import command
-from dedup.cli.run import stop_on_signals
+from dedup.cli.run import answer, stop_on_signals
+from dedup.files.storage import Storage
 from dedup.run.session import ROOT
+from dedup.run.workspace import Workspace
 
 JOB = [sys.executable, str(ROOT / "jobs" / "deduplicate.py"), "--engine", "memory", "--id-column", "id"]
 
@@ -87,6 +89,36 @@ def test_a_signal_that_ends_spark_says_nothing_of_what_the_run_has_ended_before(
         thread.join(10)
 
     assert (stopped, ended.wait(10), told) == ([signal.SIGTERM], True, [])
+
+
+def test_a_run_that_is_cut_short_says_what_the_same_command_does(tmp_path, capsys):
+    output = str(tmp_path / "out")
+
+    def cut(*stopped):
+        return answer(KeyboardInterrupt(), stopped, output), capsys.readouterr().err
+
+    with Workspace(Storage(), output) as workspace:
+        workspace.open({}, overwrite=False)
+        said = "interrupted; nothing was published. The same command starts from the beginning."
+        assert cut() == (130, f"dedup: {said}\n")
+        for name in ("signatures", "edges"):
+            workspace.finish(name, {"rows": 1})
+        said = (
+            "stopped by SIGTERM; nothing was published. The same command goes on after the 2 tables that were finished."
+        )
+        assert cut(signal.SIGTERM) == (143, f"dedup: {said}\n")
+
+
+def test_an_interrupt_ends_a_run_in_one_line_or_comes_too_late(words, tmp_path):
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8")
+    while not (tmp_path / "out.lock").exists():
+        assert process.poll() is None
+        time.sleep(0.001)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+
+    assert (process.returncode, len(said.splitlines())) in {(130, 1), (0, 0)}
+    assert (process.returncode == 0) == (tmp_path / "out" / "_SUCCESS").exists()
 
 
 @pytest.mark.parametrize("shell", ["{} | true", "{} > /dev/full", "{} >&-", "{} > /dev/full 2>&1"])

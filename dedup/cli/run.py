@@ -125,7 +125,7 @@ def main(arguments: Sequence[str]) -> int:
 
             block_pandas()
         paths = {"inputs": options.input or [], "output": options.output, "baseline": options.baseline}
-        job = Job(**paths, config=config, overwrite=options.overwrite)
+        job = Job(**paths, config=config, overwrite=options.overwrite, begun=begin / 1e9)
         if options.store:
             from dedup.run.growing import Growth, add_batch  # noqa: PLC0415 - only a store needs Delta Lake
 
@@ -136,9 +136,10 @@ def main(arguments: Sequence[str]) -> int:
         for each in STOPS:
             signal.signal(each, signal.SIG_IGN)
     except (Exception, KeyboardInterrupt, SystemExit) as error:  # noqa: BLE001 - whatever it is, the user gets an answer
-        if stopped and is_published(options.output, begin):
+        is_stopped = bool(stopped) or isinstance(error, KeyboardInterrupt)
+        if is_stopped and is_published(options.output, begin):
             return 0
-        return answer(error, stopped)
+        return answer(error, stopped, options.output)
     output = hide_secrets(options.output).rstrip("/")
     engine = report["engine"]
     if engine == "spark" and report["search"] == "process":
@@ -146,23 +147,34 @@ def main(arguments: Sequence[str]) -> int:
     places = {"engine": engine, "result": output, "report": f"{output}/report.html, report.json"}
     if config.output.table:
         places["table"] = config.output.table
-    table = Inform()("the summary", to_table, report) or ""
+    table = Inform()("the summary", to_table, report, time.time() - job.begun) or ""
     show("\n".join([table, "", *(f"{name:<9}{value}" for name, value in places.items())]))
     return 0
 
 
-def answer(error: BaseException, stopped: Sequence[signal.Signals]) -> int:
+def answer(error: BaseException, stopped: Sequence[signal.Signals], output: str) -> int:
     """Tell the user why the job ended, and return its status."""
-    if isinstance(error, KeyboardInterrupt):
-        print_error("interrupted; the same command goes on")
-        return 128 + signal.SIGINT
-    if stopped:
-        print_error(f"stopped by {stopped[0].name}; the same command goes on")
-        return 128 + stopped[0]
+    if stopped or isinstance(error, KeyboardInterrupt):
+        by = stopped[0] if stopped else signal.SIGINT
+        cause = f"stopped by {by.name}" if stopped else "interrupted"
+        print_error(f"{cause}; nothing was published. The same command {tell_rest(output)}.")
+        return 128 + by
     status = tell_error(error)
     if isinstance(error, FinishedError):
         return 0
     return 3 if isinstance(error, AlertError) else status
+
+
+def tell_rest(output: str) -> str:
+    """Say what the same command does after a run that was cut short."""
+    from dedup.files.storage import Storage  # noqa: PLC0415 - as below
+    from dedup.run.workspace import count_finished, locate  # noqa: PLC0415 - as below
+
+    try:
+        finished = count_finished(Storage(), locate(output))
+    except (DedupError, OSError):
+        return "can be given again"
+    return f"goes on after the {finished} tables that were finished" if finished else "starts from the beginning"
 
 
 def is_published(output: str, begin: int) -> bool:

@@ -3,9 +3,11 @@
 import json
 import math
 import platform
+import time
 import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
 from functools import cache
 from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, version
@@ -66,6 +68,10 @@ class Outcome:
     """Counts of all profiles together, if there are any."""
     profiles: Sequence[Profiled] = ()
     written: Written
+    begun: float
+    """Start of the run, in seconds since 1970."""
+    start_seconds: float
+    """Seconds from there to the first stage."""
     stages: Mapping[str, Mapping[str, Any]]
     """Numbers of every stage: rows, seconds and its own counts."""
     token_ranks: Mapping[str, Any] | None
@@ -199,6 +205,9 @@ def _measure(*, config: Config, inputs: Sequence[str], output: str, outcome: Out
         else [],
         "recall_at_threshold": probability(config.threshold, *config.banding) if config.mode == "lsh" else 1.0,
         "recall_measured": list(points),
+        "begun": datetime.fromtimestamp(outcome.begun, UTC).isoformat(timespec="seconds"),
+        "seconds": round(time.time() - outcome.begun, 3),
+        "start_seconds": round(outcome.start_seconds, 3),
         "stages": outcome.stages,
         "planned": None,
         "settings": (settings := to_dict(hide_passwords(config.settle()))),

@@ -20,8 +20,14 @@ def _list_removed(report: Mapping[str, Any]) -> list[tuple[str, str]]:
     return rows
 
 
-def to_table(report: Mapping[str, Any]) -> str:
-    """Return breaches of alerts, the headline and the seconds of every stage as plain text."""
+def to_table(report: Mapping[str, Any], seconds: float | None = None) -> str:
+    """Return breaches of alerts, the headline and the seconds of every stage as plain text.
+
+    Parameters
+    ----------
+    seconds
+        Seconds of the whole run; by default those until the report was made.
+    """
     rows = [
         ("documents", f"{report['documents']:,}"),
         ("kept", f"{report['kept']:,}"),
@@ -53,6 +59,10 @@ def to_table(report: Mapping[str, Any]) -> str:
     stages = report["stages"]
     width = max([18, *(len(name) + 2 for name in stages)])
     lines += ["", f"{'stage':<{width}}{'rows':>14}{'seconds':>10}"]
+    lines.append(f"{'start':<{width}}{'':>14}{report['start_seconds']:>10.1f}")
     lines += [f"{name:<{width}}{each['rows']:>14,}{each['seconds']:>10.1f}" for name, each in stages.items()]
-    lines.append(f"{'all':<{width}}{'':>14}{sum(each['seconds'] for each in stages.values()):>10.1f}")
+    whole = report["seconds"] if seconds is None else seconds
+    rest = whole - report["start_seconds"] - sum(each["seconds"] for each in stages.values())
+    # Steps of which a part was made beside another stage count twice.
+    lines += [f"{name:<{width}}{'':>14}{each:>10.1f}" for name, each in (("report", max(rest, 0.0)), ("all", whole))]
     return "\n".join(lines)

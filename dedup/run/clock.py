@@ -3,7 +3,6 @@
 import contextlib
 import copy
 import logging
-import sys
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 from py4j.protocol import Py4JError, Py4JJavaError
 
 from dedup.informing import Inform
-from dedup.run.progress import Progress
+from dedup.run.progress import Progress, is_watched
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -25,10 +24,18 @@ Value = TypeVar("Value")
 
 
 class Clock:
-    """Clock of the stages, which also records their counts and the parts left out of the report."""
+    """Clock of the stages, which also records their counts and the parts left out of the report.
 
-    def __init__(self, spark: "SparkSession | None" = None) -> None:
+    Parameters
+    ----------
+    begun
+        Start of the run, in seconds since 1970; by default now.
+    """
+
+    def __init__(self, spark: "SparkSession | None" = None, *, begun: float | None = None) -> None:
         self.inform = Inform()
+        self.begun = time.time() if begun is None else begun
+        self._starts: list[float] = []
         self._spark = spark
         # Other runs in the session have stages of the same names.
         self._run = uuid.uuid4().hex
@@ -37,7 +44,7 @@ class Clock:
         self._tasks: list[tuple[int, int]] = []
         self._part = ""
         # Where these lines go to a terminal, and are wanted there.
-        is_shown = LOG.isEnabledFor(logging.INFO) and sys.stderr.isatty()
+        is_shown = LOG.isEnabledFor(logging.INFO) and is_watched()
         self._progress = Progress(self._count_tasks) if is_shown else None
 
     def watch(self, done: int, total: int) -> None:
@@ -62,6 +69,7 @@ class Clock:
     def time(self, name: str) -> Iterator[None]:
         """Time a stage, and name its Spark jobs after it."""
         begin = time.monotonic()
+        self._starts.append(time.time())
         name = self._part + name
         self._tasks.clear()
         if self._progress:
@@ -135,6 +143,11 @@ class Clock:
         except Py4JError:
             return None
         return written
+
+    @property
+    def start_seconds(self) -> float:
+        """Seconds from the start of the run to that of its first stage."""
+        return min(self._starts, default=self.begun) - self.begun
 
     def report(self) -> dict[str, dict[str, Any]]:
         """Return the entries of report.json for every stage."""

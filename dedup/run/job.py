@@ -1,8 +1,9 @@
 """A request for a run."""
 
 import logging
+import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Self
 
 from dedup.errors import ConfigError
@@ -30,6 +31,8 @@ class Job:
     baseline: str | None = None
     table: "DataFrame | None" = None
     """The input, where it is rows of Spark and no files; an unfinished run of it is not resumed."""
+    begun: float = field(default_factory=time.time)
+    """Start of the run, in seconds since 1970."""
 
     @property
     def has_table(self) -> bool:

@@ -102,7 +102,7 @@ def search_files(
     spec = parts[-1].spec
     work.check(config, spec, source.id_type)
     workspace.open({**identify(job, spec, listing.fingerprint), **work.identity}, overwrite=job.overwrite)
-    clock = Clock()
+    clock = Clock(begun=job.begun)
     with (
         # A process that talks to a JVM is not forked.
         ThreadPoolExecutor(1) if spark else open_beside(FIGURES) as plotting,

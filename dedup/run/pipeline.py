@@ -142,7 +142,7 @@ def _search(
     config = job.config
     parts = list_parts(config)
     spec = parts[-1].spec
-    clock = Clock(spark)
+    clock = Clock(spark, begun=job.begun)
     tables = CatalogTables.open(spark, job)
     if listing is None:
         given = _open_rows(spark, job, workspace, tables=tables)

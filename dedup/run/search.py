@@ -95,6 +95,8 @@ class Searched(Generic[Rows]):
             near=unite([*self.near.values()]),
             profiles=tell_parts(parts, self.by_profile, self.near, written.by_profile),
             written=written.counts,
+            begun=clock.begun,
+            start_seconds=clock.start_seconds,
             stages=clock.report(),
             token_ranks=drawn.token_ranks,
             texts=written.texts,

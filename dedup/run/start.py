@@ -69,7 +69,8 @@ def run_on_spark(
     if spark is not None:
         check_workers(spark)
         return work(import_module(name), spark)
-    # Spark's modules take a second to import, and the stages another half, in which the JVM starts.
+    LOG.info("starting Spark ...")
+    # Its modules take a second to import, and the stages another half, in which the JVM starts.
     from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415
 
     with ThreadPoolExecutor(max_workers=1) as importer:

@@ -60,6 +60,12 @@ def locate(output: str) -> str:
     return place
 
 
+def count_finished(storage: "OutputStorage", output: str) -> int:
+    """Return the number of tables that an unfinished run of an output left finished, with which it would go on."""
+    stages = storage.list(f"{output.rstrip('/')}.partial/stages")
+    return sum(entry.path.endswith(".json") for entry in stages)
+
+
 class OutputStorage(Protocol):
     """The file systems of the output."""
 
