@@ -6,11 +6,15 @@ import sys
 import tempfile
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, Unpack, overload
+
+import pyarrow as pa
 
 from dedup.errors import ConfigError
+from dedup.frames import ArrowTable, Frame, take_frame
 from dedup.result import Report, Result
 from dedup.run.job import Job
 from dedup.run.progress import telling
@@ -24,6 +28,9 @@ if TYPE_CHECKING:
     import pyarrow.dataset as ds
     from pyspark.sql import DataFrame, SparkSession
 
+    from dedup.keywords import Keywords, Options
+
+Rows = TypeVar("Rows", bound=ArrowTable)
 Location: TypeAlias = str | os.PathLike[str]
 Paths: TypeAlias = Location | Sequence[Location]
 
@@ -34,8 +41,28 @@ def deduplicate(
     output: Location | None = None,
     *,
     spark: "SparkSession | None" = None,
-    **options: Any,  # noqa: ANN401 - typed below
+    **keywords: "Unpack[Options]",
 ) -> "Result[DataFrame]": ...
+
+
+@overload
+def deduplicate(
+    input: Rows,
+    output: Location | None = None,
+    *,
+    spark: None = None,
+    **keywords: "Unpack[Options]",
+) -> "Result[Rows]": ...
+
+
+@overload
+def deduplicate(
+    input: Sequence[Mapping[str, Any]],
+    output: Location | None = None,
+    *,
+    spark: None = None,
+    **keywords: "Unpack[Options]",
+) -> "Result[list[dict[str, Any]]]": ...
 
 
 @overload
@@ -44,7 +71,7 @@ def deduplicate(
     output: Location | None = None,
     *,
     spark: "SparkSession",
-    **options: Any,  # noqa: ANN401 - as above
+    **keywords: "Unpack[Options]",
 ) -> "Result[DataFrame]": ...
 
 
@@ -54,12 +81,12 @@ def deduplicate(
     output: Location | None = None,
     *,
     spark: None = None,
-    **options: Any,  # noqa: ANN401 - as above
+    **keywords: "Unpack[Options]",
 ) -> "Result[ds.Dataset]": ...
 
 
 def deduplicate(
-    input: "Paths | DataFrame",  # noqa: A002 - what it is, as the option --input
+    input: "Paths | DataFrame | ArrowTable | Sequence[Mapping[str, Any]]",  # noqa: A002 - what it is, as the option --input
     output: Location | None = None,
     *,
     spark: "SparkSession | None" = None,
@@ -68,7 +95,7 @@ def deduplicate(
     settings: Mapping[str, object] = MappingProxyType({}),
     overwrite: bool = False,
     progress: bool | None = None,
-    **keywords: object,
+    **keywords: "Unpack[Keywords]",
 ) -> Result[Any]:
     """Remove the near-duplicates of a corpus, each verified by its exact Jaccard similarity.
 
@@ -78,13 +105,15 @@ def deduplicate(
     Parameters
     ----------
     input
-        A file, a folder or a glob, several of them, or a Spark DataFrame. A DataFrame is read more than once and must
-        give the same rows each time; no later run goes on with an unfinished one of it.
+        A file, a folder or a glob, several of them, a Spark DataFrame, or rows in memory: a pandas or Polars DataFrame,
+        a relation of DuckDB, a table of Arrow, a list of dictionaries. A DataFrame of Spark is read more than once and
+        must give the same rows each time; no later run goes on with an unfinished one of rows.
     output
         Folder to write; by default a temporary one that is deleted with the result.
     spark
-        Session to run in, which the engine "auto" then takes. By default files are read without Spark where they fit
-        this machine's memory, and otherwise in the active session, or in one that ends with the run.
+        Session to run in, which the engine "auto" then takes; not for rows in memory. By default files are read without
+        Spark where they fit this machine's memory, and otherwise in the active session, or in one that ends with the
+        run.
     config
         TOML file as conf/dedup.toml, or `Settings`, which leave nothing to a preset.
     preset
@@ -97,12 +126,13 @@ def deduplicate(
         Whether stages are told of on stderr as they begin and end; by default on a terminal and in a notebook, unless
         the logger `dedup` tells of them already.
     **keywords
-        Further settings: `threshold=0.7`, `id_column="id"`; `__` stands for the dot: `lsh__bands=30`.
+        Further settings: `threshold=0.7`, `id_column="id"`; `__` stands for the dot: `output__mode="ids"`.
 
     Returns
     -------
     Result
-        Tables are DataFrames where the input is one or `spark` is given, and Arrow datasets otherwise.
+        Tables are what the input is where it is rows, DataFrames of Spark where `spark` is given, and Arrow datasets
+        otherwise.
 
     Raises
     ------
@@ -129,6 +159,11 @@ def deduplicate(
     >>> result.edges.to_table().sort_by("right_id").to_pylist()[1]
     {'left_id': 1, 'right_id': 4, 'jaccard': 0.9333333333333333}
 
+    Rows in memory come back as what they were:
+
+    >>> deduplicate([{"id": 1, "text": words}, {"id": 2, "text": words}], id_column="id").kept[0]["id"]
+    1
+
     With an output of one's own, a preset, and settings by their keys:
 
     >>> result = deduplicate(
@@ -144,7 +179,18 @@ def deduplicate(
     if chosen.input.table:
         raise ConfigError("input.table: must be empty here, where input may be a DataFrame: spark.table(NAME)")
     table = _take_table(input)
-    if table is None:
+    frame = None if table is not None else take_frame(input)
+    held = None
+    if frame is not None:
+        if spark is not None:
+            raise ConfigError(f"spark: must be None where the input is rows in memory (got {type(input).__name__})")
+        # One file of rows, which every engine reads from there.
+        held = tempfile.mkdtemp(prefix="dedup-")
+        paths = [f"{held}/input.arrow"]
+        with pa.OSFile(paths[0], "wb") as sink, pa.ipc.new_file(sink, frame.table.schema) as writer:
+            writer.write_table(frame.table)
+        chosen = replace(chosen, input=replace(chosen.input, format="arrow", name_filter=""))
+    elif table is None:
         paths = _list_paths(input)
     else:
         if chosen.engine == "memory":
@@ -163,8 +209,12 @@ def deduplicate(
     except BaseException:
         _delete(folder)
         raise
+    finally:
+        _delete(held)
     mode = chosen.output.mode
     read: Callable[[str], Any] = partial(open_dataset, target, mode=mode, table=chosen.output.table)
+    if frame is not None:
+        read = partial(_read_frame, read, frame)
     if spark is not None:
         read = partial(open_frame, spark, target, mode=mode, tables=_name_tables(spark, chosen))
     result: Result[Any] = Result(output=target, report=Report.of(report), read=read)
@@ -185,6 +235,11 @@ def _load(
     if preset is not None:
         raise ConfigError(f"preset: must be None where config is Settings, which hold every setting (got {preset!r})")
     return load_config(settings=flatten(to_dict(config)) | given)
+
+
+def _read_frame(read: "Callable[[str], ds.Dataset]", frame: Frame, name: str) -> object:
+    """Return a table of the output as what was given."""
+    return frame.restore(read(name).to_table())
 
 
 def _name_tables(spark: "SparkSession", config: Config) -> dict[str, str]:
@@ -209,7 +264,7 @@ def _take_table(given: object) -> "DataFrame | None":
 def _list_paths(given: object) -> list[str]:
     paths = [given] if isinstance(given, str | os.PathLike) else given
     if not isinstance(paths, Sequence) or not paths or not all(isinstance(path, str | os.PathLike) for path in paths):
-        rule = "must be a path, a list of paths or a Spark DataFrame"
+        rule = "must be a path, a list of paths, a DataFrame, a table of Arrow or a list of dictionaries"
         raise ConfigError(f"input: {rule} (got {type(given).__name__})")
     return [os.fspath(path) for path in paths]
 

@@ -2,13 +2,23 @@
 
 import html
 import json
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, Generic, Self, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, Self
+from urllib.parse import quote
 
-from dedup.display import number
+from dedup.display import hide_secrets, number
 
-Rows = TypeVar("Rows")
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    Rows = TypeVar("Rows", default=Any)
+else:
+    from typing import TypeVar
+
+    Rows = TypeVar("Rows")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +70,8 @@ class Report:
 class Result(Generic[Rows]):
     """Output of a run; its tables are read each time they are asked for.
 
-    They are Spark DataFrames where the input was one or a session was given, and Arrow datasets otherwise. With a
+    They are what the input was where it was rows, Spark DataFrames where a session was given, and Arrow datasets
+    otherwise. With a
     temporary output they can be read as long as the result lives: keep it, not only its tables.
     """
 
@@ -69,6 +80,16 @@ class Result(Generic[Rows]):
     report: Report
     read: Callable[[str], Rows] = field(repr=False)
     """Function that opens a table by its name."""
+
+    def _repr_html_(self) -> str:
+        """Show the main numbers in a notebook, with a link to the page of the report."""
+        table, page = self.report._repr_html_(), f"{self.output}/report.html"
+        if "://" in page:
+            return f"{table}<p>{html.escape(hide_secrets(page))}</p>"
+        near = os.path.relpath(page)
+        # A notebook opens what lies below its own folder; all else only the browser itself does.
+        link = Path(page).absolute().as_uri() if near.startswith(os.pardir) else quote(near)
+        return f'{table}<p><a href="{html.escape(link)}" target="_blank">report</a></p>'
 
     @property
     def kept(self) -> Rows:

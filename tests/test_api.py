@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 import dedup
-from dedup import api
+from dedup import api, frames
 from dedup.run import session as running
 from dedup.settings import files
 
@@ -43,7 +43,7 @@ def ids(table):
     return sorted(table.to_table()["id"].to_pylist())
 
 
-@pytest.mark.parametrize("module", [api, files])
+@pytest.mark.parametrize("module", [api, files, frames])
 def test_examples_come_out_as_written(module, tmp_path):
     (tmp_path / "docs").mkdir()
     found = doctest.testmod(module, extraglobs={"folder": str(tmp_path / "docs")})
@@ -189,7 +189,7 @@ def test_mistakes_in_the_settings_are_refused(source, options, words):
 
 @pytest.mark.parametrize("given", [[], 3, [3], None, {"text": ["a"]}])
 def test_what_is_no_input_is_refused(given):
-    with pytest.raises(dedup.ConfigError, match="input: must be a path, a list of paths or a Spark DataFrame"):
+    with pytest.raises(dedup.ConfigError, match="input: must be a path, a list of paths, a DataFrame, "):
         dedup.deduplicate(given)
 
 

@@ -1,0 +1,95 @@
+"""Keywords of `deduplicate`, for type checkers: every setting by its name, after its table's where two have it."""
+
+from collections.abc import Mapping, Sequence
+from os import PathLike
+from typing import Any, Literal, TypedDict
+
+from dedup.settings.options import Config
+from dedup.settings.rules import Count, Limit
+
+
+class Keywords(TypedDict, total=False):
+    """Settings by keyword; a test holds names and types against the settings themselves."""
+
+    threshold: float
+    engine: Literal["auto", "spark", "memory"]
+    mode: Literal["lsh", "exact"]
+    layers: Sequence[str]
+    seed: int
+    profile: Sequence[Mapping[str, Any]]
+    input__format: str
+    input__table: str
+    id_column: str
+    text_column: str
+    source_column: str
+    name_filter: str
+    max_text_bytes: int
+    on_bad_record: Literal["fail", "quarantine"]
+    case: Literal["lower", "keep"]
+    accents: Literal["keep", "drop"]
+    digits: Literal["keep", "zero"]
+    text__tokens: Literal["words", "punctuation", "whitespace"]
+    key_file: str
+    shingle_size: int
+    bands: Count
+    rows: Count
+    recall: float
+    max_bucket: int
+    components__engine: Literal["auto", "graphframes", "driver"]
+    search_bytes: Count
+    linkage: Literal["component", "representative"]
+    max_component: int
+    order: Sequence[str]
+    merge: Sequence[str]
+    copies: int
+    copies_per_source: int
+    per_source: int
+    output__mode: Literal["filter", "annotate", "ids"]
+    output__format: str
+    files: int
+    output__table: str
+    labeled_pairs: str
+    on_breach: Literal["warn", "fail"]
+    removal_rate_above: Limit
+    removal_rate_below: Limit
+    removal_rate_change_above: Limit
+    survival_by_source_below: Limit
+    empty_rate_above: Limit
+    candidate_pairs_per_doc_above: Limit
+    bucket_size_p99_above: Limit
+    verify_drop_rate_above: Limit
+    recall_on_labeled_set_below: Limit
+    signature_bytes_above: Limit
+    index_bytes_above: Limit
+    stage_seconds_above: Limit
+    column: str
+    tracking: Sequence[str]
+    exact__compare: Literal["bytes", "text"]
+    unit: Literal["line", "paragraph"]
+    lines__compare: Literal["bytes", "text"]
+    documents: int
+    min_characters: int
+    lines__action: Literal["cut", "ignore", "mark"]
+    containment__threshold: float
+    min_shingles: int
+    sets: Sequence[str]
+    match_tokens: int
+    contamination__action: Literal["drop", "cut", "mark"]
+    margin: int
+    common: int
+    passages__tokens: int
+    passages__action: Literal["cut", "drop", "mark"]
+    keep_first: bool
+    drop_share: float
+    min_tokens_left: int
+    ends: Literal["token", "sentence"]
+
+
+class Options(Keywords, total=False):
+    """All that `deduplicate` takes by keyword, besides `spark`."""
+
+    config: str | PathLike[str] | Config | None
+    preset: str | None
+    settings: Mapping[str, object]
+    overwrite: bool
+    progress: bool | None

@@ -1,0 +1,181 @@
+"""Rows in memory as input, by what people have in a notebook, and the result shown there."""
+
+import html
+import re
+import sys
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import dedup
+from dedup.keywords import Keywords, Options
+from dedup.settings.files import find_field, list_settings, name_setting
+from dedup.settings.rules import Records, Texts
+
+WORDS = " ".join(f"word{number}" for number in range(40))
+ROWS = [
+    {"id": 1, "text": WORDS, "day": "2026-01-01"},
+    {"id": 2, "text": WORDS + " end", "day": None},
+    {"id": 3, "text": "something else entirely", "day": "2026-01-03"},
+]
+
+
+def find_duplicates(given, **options):
+    return dedup.deduplicate(given, id_column="id", engine="memory", **options)
+
+
+def make_pandas():
+    frame = pd.DataFrame({"id": [1, 2, 3], "text": [row["text"] for row in ROWS]}, index=["x", "y", "z"])
+    return frame.assign(share=pd.array([1, None, 3], dtype="Int64"), at=pd.to_datetime(["2026-01-01"] * 3))
+
+
+def test_a_frame_of_pandas_comes_back_with_its_types_and_labels():
+    frame = make_pandas()
+    result = find_duplicates(frame)
+
+    pd.testing.assert_frame_equal(result.kept, frame.loc[["x", "z"]])
+    pd.testing.assert_frame_equal(result.removed, frame.loc[["y"]])
+    assert result.duplicates[["id", "representative_id"]].to_numpy().tolist() == [[2, 1]]
+    assert isinstance(result.edges, pd.DataFrame)
+
+
+def test_a_frame_of_polars_comes_back_with_its_types():
+    frame = pl.DataFrame(ROWS, schema_overrides={"id": pl.UInt16}).with_columns(pl.col("day").cast(pl.Categorical))
+    result = find_duplicates(frame)
+
+    assert result.kept.equals(frame.filter(pl.col("id") != 2))
+    assert result.kept.schema == frame.schema
+    assert result.duplicates["id"].to_list() == [2]
+
+
+def test_tables_of_arrow_come_back_as_tables():
+    table = pa.Table.from_pylist(ROWS).cast(
+        pa.schema([("id", pa.int16()), ("text", pa.large_string()), ("day", pa.string_view())])
+    )
+    for given in (table, table.to_batches()[0], table.to_reader()):
+        kept = find_duplicates(given).kept
+        assert kept.equals(pa.concat_tables([table.slice(0, 1), table.slice(2)]))
+
+
+def test_a_relation_of_duckdb_comes_back_as_one():
+    table = pa.Table.from_pylist(ROWS)
+    relation = duckdb.from_arrow(table).filter("id < 3")
+    result = find_duplicates(relation)
+
+    assert isinstance(result.kept, duckdb.DuckDBPyRelation)
+    assert result.kept.select("id, day").fetchall() == [(1, "2026-01-01")]
+
+
+def test_dictionaries_come_back_as_dictionaries_with_what_only_some_have():
+    result = find_duplicates([{"id": 1, "text": WORDS}, *ROWS[1:]])
+
+    assert result.kept == [{"id": 1, "text": WORDS, "day": None}, ROWS[2]]
+    assert [row["id"] for row in result.duplicates] == [2]
+
+
+@pytest.mark.parametrize("mode", ["filter", "annotate", "ids"])
+def test_an_output_of_rows_is_one_as_of_files(tmp_path, mode):
+    result = find_duplicates(ROWS, output=tmp_path / "out", output__mode=mode, input__format="csv", name_filter="*.csv")
+
+    assert [row["id"] for row in result.kept] == [1, 3]
+    assert (tmp_path / "out" / "report.html").exists()
+    assert (result.report.documents, result.report.removed) == (3, 1)
+
+
+def test_nothing_is_left_of_rows_that_were_written_for_the_run(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    result = find_duplicates(ROWS, output=str(tmp_path / "out"))
+    assert [row["id"] for row in result.kept] == [1, 3]
+    with pytest.raises(dedup.SchemaError, match="must be the name of one column"):
+        find_duplicates(ROWS, text_column="body")
+    del result
+
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ([{"id": 1, "text": ["a"]}, {"id": 2, "text": 3}], "input: must be rows of columns that Arrow knows"),
+        (pl.Series([1, 2]), "input: must be rows of columns that Arrow knows"),
+        (pl.LazyFrame({"id": [1]}), r"must be a path, .* or a list of dictionaries \(got LazyFrame\)"),
+        (np.zeros(3), r"\(got ndarray\)"),
+        ([{"id": 1}, "a.jsonl"], r"\(got list\)"),
+    ],
+)
+def test_what_is_no_table_is_refused(given, said):
+    with pytest.raises(dedup.ConfigError, match=said):
+        find_duplicates(given)
+
+
+def test_rows_in_memory_and_a_session_are_refused():
+    with pytest.raises(dedup.ConfigError, match=r"spark: must be None where the input is rows in memory \(got list\)"):
+        find_duplicates(ROWS, spark=object())
+
+
+def test_a_result_shows_its_numbers_and_a_link_to_the_page(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    shown = find_duplicates(ROWS, output="a 'b' #1")._repr_html_()
+    assert "<tr><th>removed</th><td>1</td></tr>" in shown
+    assert re.findall(r'href="([^"]*)"', shown) == ["a%20%27b%27%20%231/report.html"]
+
+    (tmp_path / "below").mkdir()
+    monkeypatch.chdir(tmp_path / "below")
+    result = find_duplicates(ROWS, output=tmp_path / "c")
+    [link] = re.findall(r'href="([^"]*)"', result._repr_html_())
+    assert html.unescape(link) == (tmp_path / "c" / "report.html").as_uri()
+    assert Path(link.removeprefix("file://")).exists()
+    elsewhere = dedup.Result(output="s3://user:secret@bucket/out", report=result.report, read=result.read)
+    assert "href" not in elsewhere._repr_html_()
+    assert "secret" not in elsewhere._repr_html_()
+
+
+def test_keywords_are_typed_as_the_settings_are():
+    def name(key):
+        last = key.rpartition(".")[2]
+        return last if name_setting(last) == key else key.replace(".", "__")
+
+    fields = {name(key): find_field(key).type for key in list_settings()}
+    typed = Keywords.__annotations__
+    assert list(typed) == list(fields)
+    for keyword, kind in fields.items():
+        if kind not in (Texts, Records):
+            assert typed[keyword] == kind, keyword
+    assert {"config", "preset", "settings", "overwrite", "progress"} == Options.__annotations__.keys() - typed.keys()
+
+
+TYPED = """
+import pandas as pd
+import pyarrow.dataset as ds
+from dedup import Result, deduplicate
+
+frame = pd.DataFrame()
+kept: pd.DataFrame = deduplicate(frame, threshold=0.7, layers=["exact"], progress=False).kept
+rows: list[dict[str, object]] = deduplicate([{"id": 1}], id_column="id").kept
+files: ds.Dataset = deduplicate("a.jsonl", "out", preset="code").kept
+
+def show(result: Result) -> None:
+    print(result.kept)
+
+deduplicate("a.jsonl", treshold=0.7)
+deduplicate("a.jsonl", engine="sparc")
+"""
+
+
+def test_a_type_checker_finds_wrong_settings_and_knows_what_comes_back(tmp_path):
+    from mypy import api  # noqa: PLC0415 - takes a second
+
+    path = tmp_path / "typed.py"
+    path.write_text(TYPED)
+    cache = f"--cache-dir={Path(sys.modules['dedup'].__file__).parents[1] / '.mypy_cache'}"
+    options = ["--strict", "--ignore-missing-imports", "--disable-error-code=import-untyped", cache]
+    said, _, _ = api.run([*options, str(path)])
+    wrong = {int(number) for number in re.findall(r"typed\.py:(\d+): error", said)}
+
+    lines = TYPED.splitlines()
+    assert [lines[number - 1] for number in sorted(wrong)] == lines[-2:]
