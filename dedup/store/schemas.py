@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -11,6 +11,19 @@ SEGMENT = "segment"
 BATCHES = "batches"
 NO_SET = -1
 """Number of the set of a document without a token, which resembles nothing."""
+
+
+ZSTD: Mapping[str, Any] = MappingProxyType({"compression": "zstd"})
+# Hashes: nothing makes them smaller, and statistics of their many groups would outweigh the footer.
+HASHES = MappingProxyType({"compression": "none", "use_dictionary": False, "write_statistics": False})
+# Ascending keys lie closer together than 64 bits, numbers of sets need fewer.
+PACKED = MappingProxyType(
+    {
+        "compression": "none",
+        "use_dictionary": False,
+        "column_encoding": dict.fromkeys(("key", "set"), "DELTA_BINARY_PACKED"),
+    }
+)
 
 
 class Layout(NamedTuple):
@@ -23,6 +36,10 @@ class Layout(NamedTuple):
     """Rows of a group, the least that is read."""
     together: int
     """Groups read at a time: bounds memory."""
+    file_rows: int
+    """Rows of a file, about; those of `sets` are files as texts are read."""
+    encoding: Mapping[str, Any]
+    """Encoding in parquet, as pyarrow is told."""
 
 
 def list_layouts(id_type: pa.DataType) -> Mapping[str, Layout]:
@@ -63,12 +80,12 @@ def list_layouts(id_type: pa.DataType) -> Mapping[str, Layout]:
     hot = pa.schema({"key": pa.int64()})  # keys of buckets over the cap
     return MappingProxyType(
         {
-            "documents": Layout(documents, "doc_id", 1 << 16, 8),
-            "sets": Layout(sets, "set", 1 << 6, 16),
-            "bands": Layout(bands, "key", 1 << 14, 16),
-            "edges": Layout(edges, "left", 1 << 16, 16),
-            "members": Layout(members, "doc_id", 1 << 16, 8),
-            "hot": Layout(hot, "key", 1 << 16, 16),
+            "documents": Layout(documents, "doc_id", 1 << 16, 8, 1 << 20, ZSTD),
+            "sets": Layout(sets, "set", 1 << 6, 16, 1 << 20, HASHES),
+            "bands": Layout(bands, "key", 1 << 14, 16, 1 << 23, PACKED),
+            "edges": Layout(edges, "left", 1 << 16, 16, 1 << 22, ZSTD),
+            "members": Layout(members, "doc_id", 1 << 16, 8, 1 << 21, ZSTD),
+            "hot": Layout(hot, "key", 1 << 16, 16, 1 << 22, ZSTD),
         }
     )
 

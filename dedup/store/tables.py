@@ -5,7 +5,7 @@ import secrets
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -88,7 +88,7 @@ class Tables:
             for taken in _fill_groups(parts, layout):
                 if writer is None:
                     stream = stack.enter_context(self.storage.create(f"{self.path}/{name}/{path}"))
-                    writer = pq.ParquetWriter(stream, layout.schema, **_choose_encoding(name))
+                    writer = pq.ParquetWriter(stream, layout.schema, **layout.encoding)
                 firsts.append(taken[layout.key].to_numpy()[:: layout.group])
                 writer.write_table(taken, row_group_size=layout.group)
                 rows += taken.num_rows
@@ -149,15 +149,3 @@ def _fill_groups(parts: Iterable[pa.Table], layout: Layout) -> Iterator[pa.Table
             waiting = waiting.slice(whole)
     if waiting.num_rows:
         yield waiting
-
-
-def _choose_encoding(name: str) -> dict[str, Any]:
-    """Return how pyarrow is to write a table."""
-    if name == "sets":
-        # Hashes: nothing makes them smaller, and statistics of their many groups would outweigh the footer.
-        return {"compression": "none", "use_dictionary": False, "write_statistics": False}
-    if name == "bands":
-        # Ascending keys lie closer together than 64 bits, numbers of sets need fewer.
-        packed = "DELTA_BINARY_PACKED"
-        return {"compression": "none", "use_dictionary": False, "column_encoding": {"key": packed, "set": packed}}
-    return {"compression": "zstd"}

@@ -30,8 +30,6 @@ MERGED = 1 << 22
 """Rows merged at a time, about: bounds memory."""
 FILES = pa.schema([("path", pa.string()), ("size", pa.int64()), ("rows", pa.int64())])
 """Files that tasks have written."""
-FILE_ROWS = {"documents": 1 << 20, "bands": 1 << 23, "edges": 1 << 22, "members": 1 << 21}
-"""Rows of a file, about."""
 
 
 class Writing:
@@ -44,11 +42,10 @@ class Writing:
         self.files: dict[str, list[File]] = {}
         self.replaced: dict[str, list[str]] = {}
         self.snapshot = Snapshot(tables=tables, state=state)
-        self._layouts = list_layouts(state.kind)
 
     def write(self, name: str, parts: Iterable[pa.Table]) -> None:
         """Write rows of a table, in the order of its key."""
-        files = self.tables.write(name, self.segment, self._layouts[name], parts)
+        files = self.tables.write(name, self.segment, self.snapshot.layout(name), parts)
         self.files.setdefault(name, []).extend(files)
 
     def rewrite(self, name: str, keep: Callable[[pa.Table], Flags]) -> None:
@@ -59,7 +56,7 @@ class Writing:
         keep
             Tells of some rows which stay, by their integers alone.
         """
-        files, numbers = self.snapshot.list_files(name), list_integers(self._layouts[name].schema)
+        files, numbers = self.snapshot.list_files(name), list_integers(self.snapshot.choose(name))
         changed = {
             file.segment
             for file in files
@@ -79,7 +76,7 @@ class Writing:
             self.replaced[name] = list(self.snapshot.state.segments[name])
 
     def _merge(self, name: str, files: Sequence[File]) -> Iterator[pa.Table]:
-        layout = self._layouts[name]
+        layout = self.snapshot.layout(name)
         firsts = []
         for file in files:
             with self.tables.read(name, file) as found:
@@ -172,7 +169,7 @@ def write_rows(engine: Engine[Rows], writing: Writing, name: str, rows: Rows, co
     snapshot = writing.snapshot.send(1)
     layout = snapshot.layout(name)
     work = partial(save, snapshot=snapshot, name=name, segment=writing.segment)
-    pieces = -(-max(count, 1) // FILE_ROWS[name])
+    pieces = -(-max(count, 1) // layout.file_rows)
     files = engine.sort(engine.select(rows, *layout.schema.names), layout.key, work, FILES, pieces=pieces)
     writing.files.setdefault(name, []).extend(to_files(engine.collect(files), writing.segment))
 

@@ -68,7 +68,7 @@ def test_compaction_in_parts_merges_all_rows_in_order(tables, monkeypatch):
 
 def test_what_is_deleted_leaves_no_trace_after_vacuum(tmp_path, monkeypatch):
     plain = {"compression": "none", "use_dictionary": False}
-    monkeypatch.setattr("dedup.store.tables._choose_encoding", lambda _: plain)
+    monkeypatch.setattr("dedup.store.schemas.ZSTD", plain)
     tables, gone = Tables(str(tmp_path / "store")), ROWS[10]
     for number in range(4):
         add(tables, f"{number}", ROWS[number::4], SEARCH)
