@@ -7,16 +7,20 @@ TASK_BYTES = 8 << 20
 """Least data worth a task of its own while cores are free."""
 WHOLE_BYTES = 16 << 20
 """Documents that are sent to where pairs are compared without asking which of them have a pair."""
+SENT_BYTES = 4 << 20
+"""Rows of numbers that a task divides among partitions at a time."""
 BAND_BYTES = 32 << 20
-"""Band rows of one partition: sorting them takes a worker about ten times as much memory."""
+"""Rows of one partition, such as band keys: sorting them takes a worker about ten times as much memory."""
 MEMBER_BYTES = 100
-"""Memory of a member or an edge while representatives are elected."""
+"""Memory of a row with other columns than numbers, as of members and edges while representatives are elected."""
 CELL_PAIRS = 4 << 20
-"""Pairs of one cell while candidates are estimated."""
+"""Pairs of one cell, as while candidates are estimated."""
 CELL_BYTES = 64 << 20
-"""Shingle sets of one cell while candidates are verified."""
+"""Bytes of the documents of one cell, as of shingle sets while candidates are verified."""
 SAMPLE_BYTES = 1 << 19
 """Input, as it is stored, whose tokens are counted."""
+COLLECTABLE_BYTES = 256 << 20
+"""Table that the driver takes whole."""
 BROADCAST_ROWS = 2 << 20
 """Ids that are sent to every executor instead of being joined by a shuffle: about 50 MB."""
 
@@ -64,55 +68,15 @@ def sample_share(input_bytes: int) -> float:
     return min(SAMPLE_BYTES / max(input_bytes, 1), 1.0)
 
 
-def place_identical(documents: float, cores: int) -> int:
-    """Return the partitions in which digests and ids, 32 bytes a document, are brought together."""
-    return tasks(32 * documents, BAND_BYTES, cores)
-
-
-def place_bands(documents: float, bands: int, cores: int) -> int:
-    """Return the partitions in which band rows of 16 bytes are brought together."""
-    return tasks(16 * bands * documents, BAND_BYTES, cores)
-
-
-def place_prefixes(shingles: float, cores: int) -> int:
-    """Return the partitions in which prefixes of exact mode, at most a row of 16 bytes a shingle, come together."""
-    return tasks(16 * shingles, BAND_BYTES, cores)
-
-
-def place_pairs(pairs: float, members: float, documents: float, signature_size: int) -> Meeting:
-    """Return how the pairs of all buckets meet the signatures of their documents.
+def place_rows(numbers: int | None, rows: float, cores: int) -> int:
+    """Return the partitions in which rows come together by key.
 
     Parameters
     ----------
-    pairs
-        Pairs of the buckets, each as often as it shares one.
-    members
-        Members of all buckets.
+    numbers
+        Columns of the rows, which are int64; None of rows with others.
     """
-    groups = cell_groups(ceil_div(math.ceil(pairs), CELL_PAIRS))
-    return Meeting(
-        groups=groups,
-        broadcast=fits_broadcast(min(2 * pairs, members, groups * documents)),
-        whole=documents * signature_size <= WHOLE_BYTES,
-    )
-
-
-def place_comparison(pairs: float, sets: float, set_bytes: float, cores: int) -> Meeting:
-    """Return how pairs meet the shingle sets of their documents.
-
-    Parameters
-    ----------
-    sets, set_bytes
-        Number of sets, and the bytes of all.
-    """
-    ends = 2 * pairs
-    groups = cell_groups(tasks(min(set_bytes, ends * set_bytes // max(sets, 1)), CELL_BYTES, cores))
-    return Meeting(groups=groups, broadcast=fits_broadcast(min(ends, groups * sets)), whole=set_bytes <= WHOLE_BYTES)
-
-
-def place_members(members: float, edges: float, cores: int) -> int:
-    """Return the partitions in which whole components come to one place each."""
-    return tasks(MEMBER_BYTES * (members + edges), BAND_BYTES, cores)
+    return tasks((MEMBER_BYTES if numbers is None else 8 * numbers) * rows, BAND_BYTES, cores)
 
 
 def place_cells(pairs: float, ends: float, documents: float, size: float, cores: int) -> Meeting:

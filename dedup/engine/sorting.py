@@ -20,15 +20,13 @@ from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from dedup.engine.engine import Batches, Shuffle
-from dedup.engine.placement import BAND_BYTES, MEMBER_BYTES, tasks
+from dedup.engine.placement import SENT_BYTES, place_rows
 from dedup.kernels import Hashes, Integers
 from dedup.kernels.hashing import mix
 from dedup.kernels.runs.blocks import routes, split
 from dedup.kernels.runs.bounds import mark_firsts
 
 SENT = pa.schema([("target", pa.int32()), ("block", pa.binary())])
-SENT_BYTES = 4 << 20
-"""Rows that a task divides among its targets at a time."""
 HELD_BYTES = 128 << 20
 """Rows that a task sorts at a time; it takes three times as much."""
 RANGES = 32
@@ -40,8 +38,7 @@ def shuffle_rows(rows: DataFrame, shuffle: Shuffle, expected: float | None, core
     emit, emitted = shuffle.emit, shuffle.emitted
     given = rows.select(*emitted.names) if emit is None else rows
     of_numbers = all(field.type == pa.int64() for field in emitted)
-    row_bytes = 8 * len(emitted) if of_numbers else MEMBER_BYTES
-    count = None if expected is None else tasks(row_bytes * expected, BAND_BYTES, cores)
+    count = None if expected is None else place_rows(len(emitted) if of_numbers else None, expected, cores)
     if of_numbers:
         return _shuffle_blocks(given, shuffle, count)
     sent = given if emit is None else given.mapInArrow(emit, from_arrow_schema(emitted))

@@ -20,7 +20,7 @@ from dedup.engine.engine import Batches, Comparison, How, Shuffle, Size, Tally, 
 from dedup.engine.exchange import Counters, Pairs, meet
 from dedup.engine.memory import take_documents
 from dedup.engine.pairing import list_pairs
-from dedup.engine.placement import fits_broadcast, place_cells
+from dedup.engine.placement import COLLECTABLE_BYTES, fits_broadcast, place_cells
 from dedup.engine.sorting import shuffle_rows
 from dedup.engine.table import TableWriter
 from dedup.files.profile_filter import ProfileFilter
@@ -28,8 +28,6 @@ from dedup.kernels.sets.identical import find_repeated
 from dedup.tables import arrow
 
 TALLY = "tally"
-COLLECTABLE_BYTES = 256 << 20
-"""Table that the driver takes whole."""
 
 
 def _list_repeated(batches: Batches) -> Batches:

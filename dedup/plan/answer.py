@@ -1,7 +1,7 @@
 """Answer of a plan as plain data, ready for JSON."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -9,13 +9,12 @@ import numpy as np
 
 from dedup.errors import ConfigError
 from dedup.layers import NEAR
-from dedup.plan.capacity import Plan, SparkCluster, plan
 from dedup.plan.choice import BandingChoice, check, cost, list_shown, solve
 from dedup.plan.curve import integral_optimum
+from dedup.plan.model import Plan, StageCost, measure, plan
 from dedup.plan.profile import CorpusProfile, Trial, assume_corpus
 from dedup.plan.question import PlanQuestion, check_numbers, parse_choice, parse_target
 from dedup.plan.rates import Rates
-from dedup.plan.shuffles import StageCost
 from dedup.plan.wishes import Target, Wishes, crossings
 from dedup.settings.banding import SIGMAS, Banding
 from dedup.settings.options import Config
@@ -25,6 +24,8 @@ DECADES = (10**6, 10**7, 10**8, 10**9, 10**10)
 """Corpus sizes in the table of capacities; documents."""
 LOW, HIGH = 0.1, 0.9
 """Quantiles that bound a range."""
+WORKER_BYTES = 1 << 30
+"""Memory of one Python worker: at most 0.85 GB in the runs of `scripts/bench`, whatever their size."""
 RANGED = ("removed", "pairs", "table_bytes", "shuffle_bytes", "core_hours", "hours")
 
 
@@ -63,8 +64,8 @@ def answer(question: PlanQuestion) -> dict[str, Any]:
         # With the bytes that a whole run shuffles for a document.
         tried = dataclasses.replace(_with_banding(config, Banding(choice.bands, choice.rows)), mode="lsh")
         trial = _try(tried, corpus, ranges=False)
-        shuffled = plan(tried, corpus, _know_cluster(question), rates, trial=trial).shuffle_bytes
-        return {**asdict(choice), "shuffle_bytes": shuffled / corpus.documents}
+        found = plan(tried, corpus, question.executors * question.cores, rates, trial=trial)
+        return {**asdict(choice), "shuffle_bytes": measure(found.stages)["shuffle_bytes"] / corpus.documents}
 
     def judge(banding: Banding) -> dict[str, Any]:
         choice = cost(banding, config.threshold, corpus, rates, shown)
@@ -99,15 +100,6 @@ def _try(config: Config, corpus: CorpusProfile, *, ranges: bool) -> Trial | None
     from dedup.plan.trial import search_drawn  # noqa: PLC0415
 
     return search_drawn(corpus.drawn, config, corpus.documents, ranges=ranges)
-
-
-def _know_cluster(question: PlanQuestion) -> SparkCluster:
-    return SparkCluster(
-        executors=question.executors,
-        cores=question.cores,
-        efficiency=question.efficiency,
-        price=question.price_per_core_hour,
-    )
 
 
 def _with_banding(config: Config, banding: Banding) -> Config:
@@ -171,74 +163,64 @@ def _list_corpus(corpus: CorpusProfile) -> dict[str, Any]:
 
 
 def _plan_all(question: PlanQuestion, config: Config, corpus: CorpusProfile, rates: Rates) -> dict[str, Any]:
-    cluster = _know_cluster(question)
-    trial = _try(config, corpus, ranges=True)
+    trial, cores = _try(config, corpus, ranges=True), question.executors * question.cores
+
+    def total(found: Plan) -> dict[str, Any]:
+        documents = found.rows["documents"]
+        # A stage of fewer tasks than cores leaves the others idle: the driver connects edges alone.
+        seconds = sum(stage.core_seconds / min(cores, stage.partitions) for stage in found.stages)
+        hours = (rates.fixed + seconds / question.efficiency) / 3600
+        price = question.price_per_core_hour
+        return {
+            "documents": documents,
+            "text_bytes": documents * corpus.text_bytes,
+            "removed": found.rows["removed"],
+            "pairs": found.rows["pairs"],
+            **measure(found.stages),
+            "hours": hours,
+            "price": None if price is None else hours * cores * price,
+            "engine": found.engine,
+            "worker_bytes_per_executor": question.cores * WORKER_BYTES,
+            "driver_bytes": found.driver_bytes,
+        }
+
     sizes = sorted({*DECADES, corpus.documents})
-    plans = {size: plan(config, corpus.resize(size), cluster, rates, trial=trial) for size in sizes}
-    chosen = plans[corpus.documents]
-    others = [] if trial is None else trial.others
-    tried = [plan(config, corpus, cluster, rates, trial=trial, counts=counts) for counts in others]
+    plans = {size: plan(config, corpus.resize(size), cores, rates, trial=trial) for size in sizes}
+    chosen, others = plans[corpus.documents], [] if trial is None else trial.others
+    tried = [plan(config, corpus, cores, rates, trial=trial, counts=counts) for counts in others]
+    totals, names = total(chosen), {stage.name for stage in chosen.stages}
     return {
         "bands": config.banding.bands,
         "rows": config.banding.rows,
-        "executors": cluster.executors,
-        "cores": cluster.cores,
-        "efficiency": cluster.efficiency,
-        **_total(chosen),
+        "executors": question.executors,
+        "cores": question.cores,
+        "efficiency": question.efficiency,
+        **totals,
         "quantiles": [LOW, HIGH] if tried else None,
         "families": bool(tried) and corpus.drawn is not None and corpus.drawn.documents != corpus.documents,
-        "ranges": _spread(chosen, tried) if tried else None,
-        "uncounted": [name for name in config.layers if name != NEAR and chosen.find(name) is None],
-        "stages": [_list_stage(stage, [each.find(stage.name) for each in tried]) for stage in chosen.stages],
-        "sizes": [_total(plans[size]) for size in sizes],
+        "ranges": _spread({name: totals[name] for name in RANGED}, [total(each) for each in tried]),
+        "uncounted": [name for name in config.layers if name != NEAR and name not in names],
+        "stages": [_list_stage(stage, tried) for stage in chosen.stages],
+        "sizes": [total(plans[size]) for size in sizes],
     }
 
 
-def _total(found: Plan) -> dict[str, Any]:
-    return {
-        "documents": found.rows.documents,
-        "text_bytes": found.text_bytes,
-        "removed": found.rows.removed,
-        "pairs": found.rows.pairs,
-        **_measure(found),
-        "hours": found.hours,
-        "price": found.price,
-        "engine": found.rows.engine,
-        "worker_bytes_per_executor": found.worker_bytes,
-        "driver_bytes": found.driver_bytes,
+def _list_stage(stage: StageCost, tried: Sequence[Plan]) -> dict[str, Any]:
+    """Return a stage with its ranges; other plans may lack it."""
+    measured = measure([stage])
+    others = [measure(each for each in other.stages if each.name == stage.name) for other in tried]
+    items = {
+        kind: [{"what": item.what, "count": item.number, "each": item.each} for item in listed]
+        for kind, listed in (("tables", stage.tables), ("shuffle", stage.shuffle))
     }
+    ranges = _spread(measured, others)
+    return {"name": stage.name, **measured, "ranges": ranges, "partitions": stage.partitions, **items}
 
 
-def _spread(chosen: Plan, tried: Sequence[Plan]) -> dict[str, list[float]]:
-    """Return the ranges of totals."""
-    totals = [_total(each) for each in tried]
-    return {name: _range(_total(chosen)[name], [each[name] for each in totals]) for name in RANGED}
-
-
-def _range(planned: float, tried: Sequence[float]) -> list[float]:
-    """Return the range that one more trial would fall into, widened to hold the planned value."""
-    low, high = np.quantile(tried, [LOW, HIGH], method="weibull").tolist()
-    return [min(low, planned), max(high, planned)]
-
-
-def _list_stage(stage: StageCost, tried: Sequence[StageCost | None]) -> dict[str, Any]:
-    """Return a stage with its ranges; plans may lack it."""
-    others = [{} if each is None else _measure(each) for each in tried]
-    measured = _measure(stage)
-    ranges = {name: _range(measured[name], [each.get(name, 0.0) for each in others]) for name in measured if tried}
-    return {
-        "name": stage.name,
-        **measured,
-        "ranges": ranges or None,
-        "partitions": stage.partitions,
-        "tables": [asdict(item) for item in stage.tables],
-        "shuffle": [asdict(item) for item in stage.shuffle],
-    }
-
-
-def _measure(cost: Plan | StageCost) -> dict[str, float]:
-    return {
-        "table_bytes": cost.table_bytes,
-        "shuffle_bytes": cost.shuffle_bytes,
-        "core_hours": cost.core_seconds / 3600,
-    }
+def _spread(planned: Mapping[str, float], tried: Sequence[Mapping[str, float]]) -> dict[str, list[float]] | None:
+    """Return the range of each number that one more trial would fall into, widened to hold the planned one."""
+    found = {}
+    for name, value in planned.items() if tried else ():
+        low, high = np.quantile([each[name] for each in tried], [LOW, HIGH], method="weibull").tolist()
+        found[name] = [min(low, value), max(high, value)]
+    return found or None

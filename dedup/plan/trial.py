@@ -18,7 +18,6 @@ from dedup.kernels.hashing import mix
 from dedup.kernels.sets import exact, lsh, minhash
 from dedup.kernels.sets.jaccard import find_near_misses
 from dedup.kernels.sets.pairs import decode
-from dedup.kernels.sets.templates import Items, count_slots, cut_items
 from dedup.plan.profile import Counts, DrawnDocuments, Trial
 from dedup.plan.repeats import count_passages
 from dedup.plan.sample import compress
@@ -115,7 +114,6 @@ def _count(drawn: DrawnDocuments, config: Config, searched: _Searched, told: Map
 
     doc_ids, sizes, ends = np.arange(drawn.documents), np.diff(drawn.offsets), np.unique(np.concatenate(compared))
     sets = np.union1d(hot, ends)
-    rare, prefixes = _list_rare(drawn, searched)
     _, members, bounds = found.buckets
     firsts, bucket_sizes = members[bounds[:-1]], np.diff(bounds)
     in_buckets = np.where(bucket_sizes <= setting.max_bucket, bucket_sizes * (bucket_sizes - 1) // 2, 0)
@@ -138,11 +136,8 @@ def _count(drawn: DrawnDocuments, config: Config, searched: _Searched, told: Map
         "pairs": tally(firsts, in_buckets) + tally(of_undecided, circled),
         "hot": tally(hot),
         "hot_shingles": tally(hot, sizes[hot]),
-        "rare_shingles": tally(rare),
-        "prefix_shingles": tally(prefixes),
         "linked": tally(decode(found.linked)[0]),
         "undecided": tally(undecided),
-        "undecided_shingles": tally(undecided, sizes[undecided]),
         "uncompared": tally(of_undecided, uncompared),
         "distinct": tally(paired[0], weights),
         "candidates": tally(compared[0], weights[np.searchsorted(found.paired, found.compared)]),
@@ -155,7 +150,6 @@ def _count(drawn: DrawnDocuments, config: Config, searched: _Searched, told: Map
         "removed": tally(np.flatnonzero(found.components != doc_ids)),
         "distant": tally(distant[0]),
         "distant_ends": tally(chained),
-        "distant_shingles": tally(chained, sizes[chained]),
         **{name: tally(doc_ids, counts) for name, counts in told.items()},
     }
 
@@ -187,18 +181,6 @@ def _find_families(searched: _Searched) -> Integers:
     return numbered
 
 
-def _list_rare(drawn: DrawnDocuments, searched: _Searched) -> tuple[Integers, Integers]:
-    """Return the members of buckets over the cap, once for each rare shingle, and once for each in their prefixes."""
-    hot, most = searched.hot, searched.setting.max_bucket
-    shingles, offsets = exact.take(drawn.shingles, drawn.offsets, hot)
-    if not shingles.size:
-        return hot, hot
-    slots, sizes = count_slots(shingles, most), np.diff(offsets)
-    frequencies = slots.counts[(shingles >> slots.shift).astype(np.int64)]
-    cut = cut_items(Items(shingles, offsets, sizes), slots, searched.setting.threshold, most)
-    return np.repeat(hot, sizes)[(frequencies > 1) & (frequencies <= most)], hot[cut.owners]
-
-
 def _list_distant(found: sample_search.SampleResult) -> tuple[Integers, Integers]:
     """Return the shingle sets of removed documents and of those kept for them that no edge joins, in pairs."""
     places = np.arange(found.heads.size)
@@ -215,15 +197,18 @@ def _weigh_rows(drawn: DrawnDocuments, searched: _Searched) -> dict[str, float]:
     given = [int(lsh.pair_counts(np.diff(each[2]), cap)[0].sum()) for each in (small, found.undecided)]
     taken = [next(lsh.pairs(*each, cap, WEIGHED_PAIRS), (hot, hot)) for each in (small, found.undecided)]
     low = minhash.low_bytes(searched.signatures[found.heads == np.arange(found.heads.size)])
-    sets = np.union1d(hot, np.concatenate(searched.compared))
-    chained = np.unique(np.concatenate(_list_distant(found)))
+
+    def weigh(documents: Integers) -> float:
+        shingles = exact.take(drawn.shingles, drawn.offsets, documents)[0]
+        return 8 * compress(shingles) * shingles.size / max(documents.size, 1)
+
     return {
         "pair_bytes": float(np.average([_weigh_pairs(*each) for each in taken], weights=np.add(given, [1, 0]))),
         "candidate_bytes": _weigh_pairs(*searched.compared),
         "signature_bytes": low.shape[1] * compress(low),
-        "set_bytes": 8 * compress(exact.take(drawn.shingles, drawn.offsets, sets)[0]),
-        "hot_bytes": 8 * compress(exact.take(drawn.shingles, drawn.offsets, hot)[0]),
-        "distant_bytes": 8 * compress(exact.take(drawn.shingles, drawn.offsets, chained)[0]),
+        "set_bytes": weigh(np.union1d(hot, np.concatenate(searched.compared))),
+        "undecided_set_bytes": weigh(np.unique(found.undecided[1])),
+        "distant_set_bytes": weigh(np.unique(np.concatenate(_list_distant(found)))),
     }
 
 

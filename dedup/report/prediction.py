@@ -2,14 +2,14 @@
 
 from typing import Any
 
-from dedup.plan.capacity import SparkCluster, plan
+from dedup.plan.model import measure, plan
 from dedup.plan.profile import assume_corpus
 from dedup.plan.rates import Rates
 from dedup.settings.options import Config
 from dedup.tables.counts import Signed
 
-CLUSTER = SparkCluster(executors=10, cores=4, efficiency=1.0)
-"""Executors and cores of a plan by default; predicted bytes hardly depend on them."""
+CORES = 40
+"""Cores of a plan by default; predicted bytes hardly depend on them."""
 ID_BYTES = 8.0
 
 
@@ -44,7 +44,7 @@ def predict(config: Config, signed: Signed, removed: int) -> dict[str, Any] | No
         threshold=config.threshold,
         shingle_size=config.shingles.shingle_size,
     )
-    planned = plan(config, corpus, CLUSTER, Rates())
+    planned = plan(config, corpus, CORES, Rates())
     rows = planned.rows
     return {
         "options": (
@@ -52,11 +52,11 @@ def predict(config: Config, signed: Signed, removed: int) -> dict[str, Any] | No
             f"--duplication {duplication:g}"
         ),
         "pairs": {
-            "in_buckets": round(rows.pairs),
-            "distinct": round(rows.distinct),
-            "candidates": round(rows.candidates),
-            "edges": round(rows.edges),
+            "in_buckets": round(rows["pairs"]),
+            "distinct": round(rows["distinct"]),
+            "candidates": round(rows["candidates"]),
+            "edges": round(rows["edges"]),
         },
-        "removed": round(rows.removed),
-        "shuffle_bytes": {stage.name: round(stage.shuffle_bytes) for stage in planned.stages},
+        "removed": round(rows["removed"]),
+        "shuffle_bytes": {stage.name: round(measure([stage])["shuffle_bytes"]) for stage in planned.stages},
     }

@@ -18,7 +18,7 @@ def test_it_imports_neither_spark_nor_numba():
     asked = ("--recall", "0.99@0.8", "--candidates", "0.001@0.3", "--documents", "1e9")
 
     imported = plan(*asked, python=("-X", "importtime")).stderr
-    assert "dedup.plan.capacity" in imported
+    assert "dedup.plan.model" in imported
     for package in ("pyspark", "py4j", "numba"):
         assert f" {package}\n" not in imported
 

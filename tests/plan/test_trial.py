@@ -74,8 +74,8 @@ def measure(path, drawn=DOCUMENTS, **options):
     return measure_corpus(path, drawn=drawn, **given)
 
 
-VARIED = ("templates", "candidates", "edges", "representatives", "all", "pairs")
-"""What depends on the seed: bytes that stages shuffle, and pairs."""
+VARIED = ("templates", "candidates", "edges", "all", "pairs")
+"""What depends on the seed: bytes that stages shuffle, and pairs; those of representatives differ by a thousandth."""
 
 
 def list_moved(capacity):
@@ -123,9 +123,9 @@ def test_a_sample_drawn_at_random_stands_for_its_corpus(tmp_path):
         found.append(count_rows(config, corpus, search_drawn(corpus.drawn, config, 1200, ranges=False)))
     whole, part = found
 
-    assert whole.uncompared > whole.pairs > 50_000
+    assert whole["uncompared"] > whole["pairs"] > 50_000
     for name in ("pairs", "uncompared", "candidates", "hot", "hot_shingles"):
-        assert getattr(part, name) == pytest.approx(getattr(whole, name), rel=0.3), name
+        assert part[name] == pytest.approx(whole[name], rel=0.3), name
 
 
 def test_a_plan_of_a_larger_corpus_grows_with_it(tmp_path):
@@ -204,6 +204,6 @@ def test_of_few_pairs_among_those_compared_the_search_knows_how_many_go(tmp_path
     whole, part = found
 
     # Of some 500 in the whole the search sees one in nine, all pairs of 300 documents one in 1,600.
-    assert 400 < whole.edges < 700
+    assert 400 < whole["edges"] < 700
     for name in ("removed", "members", "edges"):
-        assert getattr(part, name) == pytest.approx(getattr(whole, name), rel=0.25), name
+        assert part[name] == pytest.approx(whole[name], rel=0.25), name
