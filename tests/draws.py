@@ -171,7 +171,6 @@ def draw_settings(chance: Random, *, is_text: bool) -> dict[str, Any]:  # noqa: 
         buckets__max_bucket=(2, 3, 5),
         cluster__linkage=("representative",),
         cluster__max_component=(1, 2, 3),
-        keep__copies=(2, 9),
         exact__compare=("text",),
         url__tracking=(["*"],),
         alerts__on_breach=("fail",),
@@ -223,7 +222,6 @@ def draw_settings(chance: Random, *, is_text: bool) -> dict[str, Any]:  # noqa: 
             _rarely(
                 chance,
                 settings,
-                keep__copies_per_source=(1, 2),
                 limits__per_source=(1, 2),
                 alerts__survival_by_source_below=(0.0, 0.9),
             )

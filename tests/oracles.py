@@ -162,15 +162,10 @@ def band_keys(values: Sequence[int], bands: int, rows: int) -> list[int]:
     return [mix(sum(salted[band * rows : (band + 1) * rows]) & MASK) for band in range(bands)]
 
 
-def keep_copies(
-    documents: Mapping[int, tuple],
-    known: Mapping[tuple, bool],
-    is_similar: Callable,
-    *,
-    starred: Callable,
-    stay: Callable,
-) -> tuple[dict[int, int], set[int], Mapping[tuple, bool]]:
-    """Return for which document each is removed, which stay, and the pairs compared, of documents that resemble others.
+def choose_kept(
+    documents: Mapping[int, tuple], known: Mapping[tuple, bool], is_similar: Callable, *, starred: Callable
+) -> tuple[dict[int, int], Mapping[tuple, bool]]:
+    """Return the document kept for each, and the pairs compared, of documents that resemble others.
 
     Parameters
     ----------
@@ -182,8 +177,6 @@ def keep_copies(
         Tells it of any other pair of sets; None where their sizes rule it out.
     starred
         Tells whether a removed document of this component must itself resemble the one kept.
-    stay
-        Tells whether a document stays that has these before it of its group, in order.
     """
     ordered = sorted(documents, key=lambda one: documents[one][2])
     while True:
@@ -213,10 +206,4 @@ def keep_copies(
         if not answers:
             break
         known = {**known, **answers}
-    groups: dict[int, list[int]] = {}
-    for one in ordered:
-        groups.setdefault(owners[one], []).append(one)
-    staying = {
-        one for group in groups.values() for place, one in enumerate(group) if not place or stay(group[:place], one)
-    }
-    return owners, staying, known
+    return owners, known

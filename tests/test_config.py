@@ -44,8 +44,6 @@ RANGES = {
     "shingles.shingle_size": (1, 64),
     "limits.per_source": (0, INT64_MAX),
     "cluster.max_component": (0, INT64_MAX),
-    "keep.copies": (1, INT64_MAX),
-    "keep.copies_per_source": (0, INT64_MAX),
     "output.files": (0, 1_000_000),
     "passages.tokens": (10, 1000),
     "passages.drop_share": (sys.float_info.min, 1),
@@ -337,7 +335,7 @@ def test_value_out_of_rule_is_refused_in_one_line(tmp_path, text, message):
         ('[{name = "a", when = {x = 1.5}}]', 'profile "a": when must be a table of columns, each with strings'),
         ('[{name = "a", when = "x"}]', 'profile "a": when must be a table of columns, each with strings'),
         (
-            '[{name = "a", when = {x = 1}, keep.copies = 2}]',
+            '[{name = "a", when = {x = 1}, keep.order = []}]',
             'profile "a": keys must be name, when, threshold, shingles.',
         ),
         ('[{name = "a", when = {x = 1}, treshold = 2}]', 'profile "a": keys must be name, when, threshold, shingles.'),

@@ -87,22 +87,6 @@ def test_the_first_by_the_order_stays_and_the_report_says_by_which_rule(tmp_path
     assert report["decided"] == decided
 
 
-@pytest.mark.parametrize(
-    ("settings", "kept"),
-    [
-        ({"copies": 2}, [1, 2, 5, 6, 7]),
-        ({"copies": 9}, [1, 2, 3, 4, 5, 6, 7]),
-        ({"copies_per_source": 1}, [1, 2, 3, 4, 5, 7]),
-        ({"copies": 2, "order": ["longest"]}, [2, 3, 5, 6, 7]),
-    ],
-)
-def test_further_copies_stay(tmp_path, settings, kept):
-    report, output = keep(tmp_path, **settings)
-
-    assert kept_of(output) == kept
-    assert report["copied"] == len(kept) - 3
-
-
 CHAIN = [
     {"id": number, "text": " ".join([*WORDS[number:], *(f"x{other}" for other in range(number))]), "site": "a"}
     for number in range(12)
@@ -188,7 +172,6 @@ def test_equal_rows_that_all_stay_are_told_of_what_goes_for_them(tmp_path):
         ("parquet", {"keep.order": ["latest:url"]}, DataError, "latest:url must find dates by ISO 8601"),
         ("parquet", {"keep.order": ["sql:length(url)"]}, ConfigError, 'keep.order: "sql:..." needs a table: --table'),
         ("parquet", {"keep.order": ["source:a"]}, ConfigError, "source:... needs input.source_column"),
-        ("parquet", {"keep.copies_per_source": 1}, ConfigError, "needs input.source_column"),
         ("csv", {"keep.merge": ["count"]}, ConfigError, "must be empty where the output is csv"),
         ("parquet", {"keep.merge": ["count"], "output.mode": "ids"}, ConfigError, 'needs output.mode = "filter"'),
         ("parquet", {"keep.merge": ["count"], "output.files": 2}, ConfigError, "keeps the input's files"),

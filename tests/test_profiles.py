@@ -100,7 +100,7 @@ def run_apart(folder, rows, given):
 
 CASES = [
     {"layers": ["near"], "keep.order": ["longest"], "cluster.linkage": "representative"},
-    {"layers": ["near"], "mode": "exact", "keep.copies": 2},
+    {"layers": ["near"], "mode": "exact"},
     {
         "layers": ["exact", "lines", "near", "containment"],
         "exact.compare": "text",

@@ -1,4 +1,4 @@
-"""Election of the documents that stay of each component: order of its members, linkage, and further copies."""
+"""Election of the documents that stay of each component: order of its members, and linkage."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -28,8 +28,6 @@ class ElectionPolicy(NamedTuple):
     by_representative: bool = False
     max_component: int = 0
     """Most members of a component without linkage by representative; 0 for no limit."""
-    copies: int = 1
-    copies_per_source: int = 0
 
 
 class Electorate(NamedTuple):
@@ -40,8 +38,6 @@ class Electorate(NamedTuple):
     """Shingle set of each document; all of a component's sets have edges."""
     sizes: Integers
     """Shingles."""
-    sources: Integers
-    """Numbers of the sources."""
     ranks: Integers
     """Rank by each rule, less is better, the last rule by distinct ids; int64 [n, rules]."""
 
@@ -59,8 +55,6 @@ class Kept(NamedTuple):
 
     owners: Integers
     """Position of the document kept in favour of each; a kept document is its own."""
-    stays: Flags
-    """Flags of the documents that stay, further copies included."""
     decided: Integers
     """Number of choices that each rule decided; int64 [rules]."""
     relinked: int
@@ -68,6 +62,12 @@ class Kept(NamedTuple):
     left: Integers
     """Set ids of pairs whose Jaccard is missing; with it the election must be held again."""
     right: Integers
+
+    @property
+    def stays(self) -> Flags:
+        """Flags of the documents that stay."""
+        found: Flags = self.owners == np.arange(self.owners.size)
+        return found
 
 
 def choose(members: Electorate, known: KnownPairs, policy: ElectionPolicy) -> Kept:
@@ -96,10 +96,7 @@ def choose(members: Electorate, known: KnownPairs, policy: ElectionPolicy) -> Ke
         owned, left, right = _link(taken, places[rows], known, policy.threshold)
         owners = first.copy()
         owners[rows] = rows[owned]
-    own = np.arange(owners.size)
-    stays = (owners == own) | _find_copies(owners, places, members.sources, policy)
-    decided = _count_decided(owners, places, members.ranks)
-    return Kept(owners, stays, decided, relinked, left, right)
+    return Kept(owners, _count_decided(owners, places, members.ranks), relinked, left, right)
 
 
 def count_parted(
@@ -107,8 +104,7 @@ def count_parted(
 ) -> int:
     """Count the further members that linkage by representative would keep, going by the known pairs.
 
-    Only components are tried that hold a member less similar than the threshold to the one kept for it, or a further
-    copy, whose similarity is not measured.
+    Only components are tried that hold a member less similar than the threshold to the one kept for it.
 
     Parameters
     ----------
@@ -117,8 +113,7 @@ def count_parted(
     similarities : float64 [n]
         Similarity to the one kept; NaN if no known pair has it, 1 for members that stay.
     """
-    is_further = kept.stays & (kept.owners != np.arange(kept.owners.size))
-    chained = np.unique(members.component_ids[~(similarities >= policy.threshold) | is_further])
+    chained = np.unique(members.component_ids[~(similarities >= policy.threshold)])
     if policy.by_representative or not chained.size:
         return 0
     rows = np.flatnonzero(np.isin(members.component_ids, chained))
@@ -181,18 +176,6 @@ def _pair_staying(owners: Integers, left: Integers, right: Integers, places: Int
     earlier = later - ranks[later] + rank(later)
     one, other = heads[later], heads[earlier]
     return pairs.sort_distinct(pairs.encode(np.minimum(one, other), np.maximum(one, other)))
-
-
-def _find_copies(owners: Integers, places: Integers, sources: Integers, policy: ElectionPolicy) -> Flags:
-    """Flag the further copies that may stay: the first of each group, or of each source in it."""
-    if policy.copies == 1 and not policy.copies_per_source:
-        return np.zeros(owners.size, dtype=bool)
-    stays = np.zeros(owners.size, dtype=bool)
-    order = np.lexsort((places, owners))
-    stays[order] = rank(owners[order]) < policy.copies
-    order = np.lexsort((places, sources, owners))
-    stays[order] |= rank(owners[order], sources[order]) < policy.copies_per_source
-    return stays
 
 
 def _count_decided(owners: Integers, places: Integers, ranks: Integers) -> Integers:

@@ -2,18 +2,14 @@
 
 import numpy as np
 
-from dedup.kernels import Flags, Floats, Integers
+from dedup.kernels import Floats, Integers
 from dedup.kernels.chains import count_steps
 from dedup.kernels.representatives import look_up
 from dedup.kernels.runs.bounds import find_bounds, mark_firsts, rank
 
 
 def charge(
-    chosen: Integers,
-    heads: Integers,
-    sources: Integers,
-    edges: tuple[Integers, Integers, Floats],
-    stays: Flags | None = None,
+    chosen: Integers, heads: Integers, sources: Integers, edges: tuple[Integers, Integers, Floats]
 ) -> tuple[Integers, Integers]:
     """Return the removed documents and the sources charged for each.
 
@@ -28,8 +24,6 @@ def charge(
     sources : int64 [n]
     edges
         Positions of heads, left and right, and similarities.
-    stays : bool [n]
-        Flags of the documents that stay; None for those that are kept for themselves.
 
     Returns
     -------
@@ -38,7 +32,7 @@ def charge(
     """
     count = chosen.size
     nearer = _find_nearer(edges, count, heads[chosen])
-    removed = np.flatnonzero(chosen != np.arange(count) if stays is None else ~stays)
+    removed = np.flatnonzero(chosen != np.arange(count))
     ends = heads[removed], heads[chosen[removed]]
     # What is similar to the one kept needs no bridge, wherever others lead.
     is_apart = np.isnan(look_up(np.minimum(*ends), np.maximum(*ends), edges))

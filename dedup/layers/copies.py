@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from dedup.engine.engine import Batches, Engine, Rows, Shuffle
 from dedup.kernels import election
 from dedup.kernels.hashing import digest_each
+from dedup.kernels.representatives import elect
 from dedup.kernels.runs.bounds import mark_firsts, rank
 from dedup.kernels.runs.groups import bound_groups, join_groups
 from dedup.layers.layer import Layer
@@ -25,7 +26,6 @@ KEYS = pa.schema([("key_high", pa.int64()), ("key_low", pa.int64())])
 BY = list(KEYS.names)
 OWNER = "owner"
 """Number of the source that answers for a removal."""
-_EMPTY = np.empty(0, np.int64)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,8 +34,6 @@ class Choice:
 
     rules: Sequence[tuple[str, str]]
     """Rules of `keep.order`."""
-    copies: int
-    copies_per_source: int
     per_source: int
     """Most documents of other sources for whose removal one source answers; 0 for any number."""
 
@@ -44,8 +42,6 @@ class Choice:
         """Return what the settings say."""
         return cls(
             rules=parse_order(config.keep.order, "keep"),
-            copies=config.keep.copies,
-            copies_per_source=config.keep.copies_per_source,
             per_source=config.limits.per_source,
         )
 
@@ -60,7 +56,7 @@ def to_keys(values: Sequence[bytes | None]) -> dict[str, pa.Array]:
 def remove_copies(
     engine: Engine[Rows], documents: Rows, layer: Layer, *, jaccard: float | None, choice: Choice
 ) -> Rows:
-    """Remove all documents of equal keys but the first by the order, and further copies that may stay.
+    """Remove all documents of equal keys but the first by the order.
 
     Parameters
     ----------
@@ -136,11 +132,12 @@ def _choose(
         groups = np.repeat(np.arange(np.count_nonzero(sizes > 1)), sizes[sizes > 1])
         ranks = election.rank_rows(choice.rules, batch)
         sources = election.number_sources(batch["source"])
-        members = election.Electorate(groups, groups, np.ones_like(groups), sources, ranks)
-        policy = election.ElectionPolicy(1.0, copies=choice.copies, copies_per_source=choice.copies_per_source)
-        kept = election.choose(members, election.KnownPairs(_EMPTY, _EMPTY, np.empty(0)), policy)
-        gone = np.flatnonzero(~kept.stays)
-        owners = kept.owners[gone]
+        order = np.lexsort((*ranks.T[::-1], groups))
+        places = np.empty_like(order)
+        places[order] = np.arange(order.size)
+        kept = elect(groups, places)
+        gone = np.flatnonzero(kept != np.arange(kept.size))
+        owners = kept[gone]
         least = bound_groups(batch, BY)[groups[gone]]
         named = [batch[name].take(pa.array(gone)) for name in ("doc_id", "id")]
         columns = [

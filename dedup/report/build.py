@@ -141,7 +141,6 @@ def _measure(*, config: Config, inputs: Sequence[str], output: str, outcome: Out
         "identical": removed - elected.near - by_others,
         "near": elected.near,
         "spared": elected.spared,
-        "copied": elected.copied,
         "linkage": config.cluster.linkage,
         "relinked": elected.relinked,
         "chained": elected.chained,

@@ -36,8 +36,6 @@ def to_table(report: Mapping[str, Any], seconds: float | None = None) -> str:
     ]
     if report["spared"]:
         rows.append(("spared by the limit", f"{report['spared']:,}"))
-    if report["copied"]:
-        rows.append(("further copies kept", f"{report['copied']:,}"))
     if report["chained"]:
         rows.append(("removed by chains", f"{report['chained']:,}"))
         rows.append(("least similarity", f"{report['least_similarity']:.4f}"))

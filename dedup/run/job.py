@@ -58,8 +58,6 @@ class Job:
         self.check_rows()
         if not config.input.source_column and any(entry.startswith("source:") for entry in config.keep.order):
             raise ConfigError("keep.order: source:... needs input.source_column, which is empty")
-        if not config.input.source_column and config.keep.copies_per_source:
-            raise ConfigError("keep.copies_per_source: needs input.source_column, which is empty")
         if config.profile and config.evaluation.labeled_pairs:
             raise ConfigError(
                 "evaluation.labeled_pairs: must be empty where there are profiles, which find pairs of their own "

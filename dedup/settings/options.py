@@ -185,12 +185,6 @@ class Keep(Table):
     its row: "count" the documents that it stands for, "NAME:COLUMN" the distinct values of a column as a list
     `dedup_NAME`, "first:COLUMN" and "last:COLUMN" the least and greatest value, as texts."""
 
-    copies: int = field(default=1, metadata={"range": Range(1)})
-    """Most documents that stay of those that would be one, a 64-bit integer of at least 1: the first by the order."""
-
-    copies_per_source: int = field(default=0, metadata={"range": Range(0)})
-    """Most documents that stay of each source besides, of those that would be one, a 64-bit integer of at least 0."""
-
     def __post_init__(self) -> None:
         """Check the fields, then the entries of the order."""
         Table.__post_init__(self)

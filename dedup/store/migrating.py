@@ -51,8 +51,6 @@ def find_needs(state: State, config: Config, spec: HashSpec) -> list[str]:
     own, held = choose_deciding(config), state.settings
     if _list_columns(own["keep.order"]) != _list_columns(held.get("keep.order", [])):
         needs.append("keep.order")
-    if own["keep.copies_per_source"] and not held.get("keep.copies_per_source"):
-        needs.append("keep.copies_per_source")
     return needs
 
 

@@ -30,8 +30,6 @@ class Search:
     by_representative: bool = False
     max_component: int = 0
     """0: no limit."""
-    copies: int = 1
-    copies_per_source: int = 0
 
     @classmethod
     def of(cls, config: Config) -> Self:
@@ -47,16 +45,12 @@ class Search:
             rules=parse_order(config.keep.order, "keep"),
             by_representative=config.cluster.linkage == "representative",
             max_component=config.cluster.max_component,
-            copies=config.keep.copies,
-            copies_per_source=config.keep.copies_per_source,
         )
 
     @property
     def policy(self) -> ElectionPolicy:
         """Settings of an election."""
-        return ElectionPolicy(
-            self.threshold, self.by_representative, self.max_component, self.copies, self.copies_per_source
-        )
+        return ElectionPolicy(self.threshold, self.by_representative, self.max_component)
 
     @property
     def cap(self) -> int:

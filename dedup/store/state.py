@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Self
 
 import pyarrow as pa
@@ -57,7 +57,9 @@ class State:
     def search(self) -> Search:
         """Parameters of the search of all batches."""
         rules = tuple((name, of) for name, of in self.searched["rules"])
-        return Search(**{**self.searched, "rules": rules})
+        # Earlier releases noted settings besides that are gone.
+        known = {each.name: self.searched[each.name] for each in fields(Search) if each.name in self.searched}
+        return Search(**{**known, "rules": rules})
 
     @property
     def signer(self) -> Signer:

@@ -149,8 +149,6 @@ class Elected:
     """Members removed although less similar to the one kept than the threshold."""
     least: float | None = None
     """Least similarity of a removed member to the one kept."""
-    copied: int = 0
-    """Members kept as further copies."""
     relinked: int = 0
     """Components larger than the limit, whose removed members must each resemble the one kept for it."""
     similarities: Sequence[int] = ()

@@ -2,7 +2,6 @@
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable
 from itertools import combinations
 
 import numpy as np
@@ -206,22 +205,16 @@ class Expected:
                 return None
             return self.jaccard(one, other) >= search.threshold
 
-        def stay(before: list[int], one: int) -> bool:
-            of_source = [each for each in before if self.sources[each] == self.sources[one]]
-            return len(before) < search.copies or len(of_source) < search.copies_per_source
-
-        owners, staying, known = {}, set(), {}
+        owners, known = {}, {}
         for place, family in families.items():
-            found = oracles.keep_copies(
+            found = oracles.choose_kept(
                 {one: (place, self.head[one], self.keys[one]) for one in family},
                 dict.fromkeys(self.edges, True),
                 is_similar,
                 starred=lambda component: search.by_representative or component in giant,
-                stay=stay,
             )
             owners |= found[0]
-            staying |= found[1]
-            known |= found[2]
+            known |= found[1]
         groups = defaultdict(list)
         for doc_id in sorted(owners, key=self.keys.get):
             groups[owners[doc_id]].append(doc_id)
@@ -231,14 +224,13 @@ class Expected:
             for one, two in (group[:2] for group in groups.values() if len(group) > 1)
         ]
         self.rules = Counter(differing)
-        self.copied = len(staying) - len(groups)
         self.members, self.distant, removed = {}, 0, defaultdict(list)
         self.owners = owners
         self.linked = self.edges | {pair: self.jaccard(*pair) for pair, similar in known.items() if similar}
         for doc_id, place in sorted(self.components.items()):
             owner = owners[doc_id]
             left, right = sorted((self.head[doc_id], self.head[owner]))
-            is_kept = doc_id in staying
+            is_kept = owner == doc_id
             self.distant += not is_kept and left != right and (left, right) not in known
             kind = "kept" if is_kept else "identical" if left == right else "near"
             sources = self.sources[doc_id], self.sources[owner]
@@ -246,9 +238,17 @@ class Expected:
             for source in charged:
                 removed[source].append(doc_id)
             similarity = 1.0 if is_kept or left == right else self.jaccard(left, right)
-            named = self.ids[doc_id if is_kept else owner]
-            named = (doc_id if is_kept else owner, named)
-            self.members[doc_id] = (self.ids[doc_id], *named, place, kind, similarity, left, right, *sources)
+            self.members[doc_id] = (
+                self.ids[doc_id],
+                owner,
+                self.ids[owner],
+                place,
+                kind,
+                similarity,
+                left,
+                right,
+                *sources,
+            )
             self.members[doc_id] += (charged if search.per_source else None,)
         limit = search.per_source
         late = {doc_id for listed in removed.values() for doc_id in sorted(listed)[limit:]} if limit else set()
@@ -256,9 +256,9 @@ class Expected:
         for doc_id in late:
             user_id, _, _, place, _, _, *rest = self.members[doc_id]
             self.members[doc_id] = (user_id, doc_id, user_id, place, "kept", 1.0, *rest)
-        self._doubt(known, len(staying), stay)
+        self._doubt(known, len(groups))
 
-    def _doubt(self, known: dict, staying: int, stay: Callable) -> None:
+    def _doubt(self, known: dict, staying: int) -> None:
         search = self.search
         self.removed = sum(told[4] != "kept" for told in self.members.values())
         near = [(one, told) for one, told in sorted(self.members.items()) if told[4] == "near"]
@@ -275,14 +275,13 @@ class Expected:
             if tuple(ends[:2]) not in seen and len(seen) < 10:
                 seen.add(tuple(ends[:2]))
                 self.doubtful.append((one, user_id, other, named, "near", similarity, *ends[:2]))
-        strict = oracles.keep_copies(
+        strict, _ = oracles.choose_kept(
             {one: (place, self.head[one], self.keys[one]) for one, place in self.components.items()},
             dict.fromkeys(self.edges, True) | known,
             lambda *_: None,
             starred=lambda _: True,
-            stay=stay,
         )
-        self.parted = 0 if search.by_representative else len(strict[1]) - staying
+        self.parted = 0 if search.by_representative else len({*strict.values()}) - staying
         self.joined = [
             self._count_joined(each, {*self.edges, *known})
             for each in removal_statistics.choose_thresholds(search.threshold)

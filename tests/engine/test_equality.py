@@ -36,8 +36,6 @@ searches = st.builds(
     rules=st.lists(st.sampled_from(RULES), max_size=3).map(tuple),
     by_representative=st.booleans(),
     max_component=st.sampled_from([0, 4]),
-    copies=st.sampled_from([1, 1, 2]),
-    copies_per_source=st.sampled_from([0, 0, 1]),
 )
 
 
@@ -59,8 +57,6 @@ def run_on_spark(spark, folder: Path, corpus: Corpus, search, *, with_ids: bool,
         "cluster.linkage": "representative" if search.by_representative else "component",
         "cluster.max_component": search.max_component,
         "keep.order": [":".join(filter(None, rule)) for rule in search.rules],
-        "keep.copies": search.copies,
-        "keep.copies_per_source": search.copies_per_source,
         "input.source_column": "origin",
         "input.id_column": "id" if with_ids else "",
     }
@@ -142,7 +138,7 @@ def assert_counts_agree(report, found) -> None:
     assert report["similarities"] == found.verified.similarities
     assert report["component_sizes"] == {str(size): count for size, count in elected.sizes.items()}
     assert stages["components"]["rows"] == found.connected.rows
-    counted = ("near", "chained", "spared", "copied", "relinked")
+    counted = ("near", "chained", "spared", "relinked")
     assert {name: report[name] for name in counted} == {name: getattr(elected, name) for name in counted}
     assert (report["least_similarity"], report["decided"]) == (elected.least, elected.rules)
     assert report["removal_similarities"] == elected.similarities

@@ -33,8 +33,6 @@ searches = st.builds(
     rules=st.lists(st.sampled_from(RULES), max_size=3).map(tuple),
     by_representative=st.booleans(),
     max_component=st.sampled_from([0, 0, 2, 5]),
-    copies=st.integers(1, 3),
-    copies_per_source=st.integers(0, 2),
 )
 
 
@@ -98,7 +96,7 @@ def test_finds_what_plain_python_finds(rows, search, shingle_size):
     assert (found.elected.near, found.elected.distant) == (expected.near, expected.distant)
     assert found.elected.spared == len(expected.spared)
     assert (found.elected.chained, found.elected.least) == (expected.chained, expected.least)
-    assert (found.elected.copied, found.elected.relinked) == (expected.copied, expected.relinked)
+    assert found.elected.relinked == expected.relinked
     assert found.elected.rules == expected.rules
     assert found.elected.removed == expected.removed
     assert found.elected.similarities == expected.similarities

@@ -33,9 +33,7 @@ def test_members_come_in_the_order_of_a_rule_and_null_last(rule, order):
 
 def make_copies(count: int) -> Electorate:
     numbers = np.arange(count)
-    return Electorate(
-        np.zeros(count, np.int64), numbers, np.full(count, 9), np.zeros(count, np.int64), numbers[:, None]
-    )
+    return Electorate(np.zeros(count, np.int64), numbers, np.full(count, 9), numbers[:, None])
 
 
 def test_near_copies_that_a_full_bucket_compares_in_a_circle_are_asked_for_until_one_stays():
@@ -89,15 +87,3 @@ def test_what_is_asked_for_grows_as_the_edges_do(monkeypatch):
     assert {*zip(kept.left.tolist(), kept.right.tolist(), strict=True)} == {
         (one, other) for one in (0, 1) for other in range(one + 1, 9)
     }
-
-
-def test_a_further_copy_that_resembles_little_is_parted_too():
-    """Of A, B and G, which resembles both, A and B stay, of two sources; by representative G stays too."""
-    ranks = np.array([[0], [1], [2]])
-    members = Electorate(np.zeros(3, np.int64), np.arange(3), np.full(3, 10), np.array([0, 1, 1]), ranks)
-    known = KnownPairs(np.array([0, 0, 1]), np.array([1, 2, 2]), np.array([0.5, 0.9, 0.9]))
-    policy = ElectionPolicy(0.8, copies_per_source=1)
-    kept = choose(members, known, policy)
-
-    assert kept.stays.tolist() == [True, True, False]
-    assert count_parted(members, known, kept, np.array([1.0, 1.0, 0.9]), policy) == 1

@@ -15,7 +15,7 @@ from dedup.layers.copies import Choice
 from tests.layers.tiny import TinyEngine, run
 from tests.oracles import tokens
 
-CHOICE = Choice(rules=[("smallest_id", "")], copies=1, copies_per_source=0, per_source=0)
+CHOICE = Choice(rules=[("smallest_id", "")], per_source=0)
 WORDS = st.lists(st.sampled_from("abcdefgh"), max_size=12, unique=True)
 DOCUMENTS = st.lists(st.one_of(WORDS, st.lists(st.sampled_from("abc"), max_size=3)), max_size=8)
 
@@ -73,7 +73,7 @@ def compare_all(sets, threshold, least, rank):
 )
 def test_what_goes_is_what_comparing_all_with_all_finds(documents, threshold, least, rule):
     texts = [" ".join(words) for words in documents]
-    choice = Choice(rules=[(rule, "")], copies=1, copies_per_source=0, per_source=0)
+    choice = Choice(rules=[(rule, "")], per_source=0)
     found = find(texts, choice, threshold=threshold, min_shingles=least)
 
     def rank(one):
@@ -146,7 +146,7 @@ def test_a_chain_of_inclusions_needs_no_square(shuffled):
 
 
 def test_of_copies_each_is_compared_with_the_first_by_the_order():
-    last = Choice(rules=[("source", "z")], copies=1, copies_per_source=0, per_source=0)
+    last = Choice(rules=[("source", "z")], per_source=0)
     texts, sources = ["a b c d e f g h"] * 60, ["a"] * 60
     sources[37] = "z"
     for most in (1, 5, 150):
@@ -192,7 +192,7 @@ def test_of_many_holders_those_count_that_are_first_in_the_order_of_election(doc
 def test_equal_sets_leave_the_first_by_the_order_and_no_circle():
     texts = ["a b c d", "d c b a", "a b c d"]
     assert list_removed(find(texts)) == {1: (0, 1.0), 2: (0, 1.0)}
-    last = Choice(rules=[("source", "z")], copies=1, copies_per_source=0, per_source=0)
+    last = Choice(rules=[("source", "z")], per_source=0)
     assert list_removed(find(texts, last, sources=["a", "z", "b"])) == {0: (1, 1.0), 2: (1, 1.0)}
     assert list_removed(find(["a b c d"] * 200, max_larger=2)).keys() == set(range(1, 200))
 
@@ -225,7 +225,7 @@ def test_a_component_is_known_by_its_least_document():
 
 @pytest.mark.parametrize(("per_source", "removed"), [(0, {0, 1, 2, 4}), (2, {0, 1, 4}), (1, {0, 4})])
 def test_a_source_answers_for_few_documents_of_others(per_source, removed):
-    choice = Choice(rules=[("smallest_id", "")], copies=1, copies_per_source=0, per_source=per_source)
+    choice = Choice(rules=[("smallest_id", "")], per_source=per_source)
     found = find(["a b", "b c", "c d", "a b c d", "d a"], choice, sources=["x", "y", "x", "z", "z"])
     assert list_removed(found).keys() == removed
     assert found.details["spared"] == 4 - len(removed)

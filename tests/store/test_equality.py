@@ -26,8 +26,6 @@ searches = st.builds(
     rules=st.lists(st.sampled_from(RULES), max_size=3).map(tuple),
     by_representative=st.booleans(),
     max_component=st.sampled_from([0, 4]),
-    copies=st.sampled_from([1, 1, 2]),
-    copies_per_source=st.sampled_from([0, 0, 1]),
 )
 
 

@@ -23,7 +23,6 @@ from dedup.kernels.election import (
     choose,
     count_parted,
     name_decided,
-    number_sources,
     rank_rows,
 )
 from dedup.kernels.hashing import digest_each
@@ -76,8 +75,6 @@ class Election:
             config.threshold,
             config.cluster.linkage == "representative",
             config.cluster.max_component,
-            config.keep.copies,
-            config.keep.copies_per_source,
         )
         return cls(rules=parse_order(config.keep.order, "keep"), policy=policy, per_source=config.limits.per_source)
 
@@ -205,12 +202,11 @@ class Votes(NamedTuple):
         """Count what has become of the members."""
         kept, policy = self.kept, self.election.policy
         by_edges = np.where(kept.stays, 1.0, look_up(self.left, self.right, self.known))
-        own, component_ids = np.arange(kept.owners.size), self.ranked.component_ids
+        component_ids = self.ranked.component_ids
         return Elected(
-            rows=own.size,
+            rows=component_ids.size,
             near=int(np.count_nonzero(~kept.stays & (self.left != self.right))),
             distant=int(np.count_nonzero(np.isnan(by_edges))),
-            copied=int(np.count_nonzero(kept.stays & (kept.owners != own))),
             relinked=kept.relinked,
             parted=count_parted(self.ranked, self.known, kept, by_edges, policy),
             joined=count_joined(*self.known, list_own(policy.threshold)),
@@ -221,9 +217,9 @@ class Votes(NamedTuple):
 
     def to_members(self, schema: pa.Schema) -> pa.RecordBatch:
         """Return MEMBERS."""
-        members, kept, own = self.members, self.kept, np.arange(self.kept.owners.size)
+        members, kept = self.members, self.kept
         doc_ids, component_ids = members["doc_id"].to_numpy(), self.ranked.component_ids
-        chosen = pa.array(np.where(kept.stays, own, kept.owners))
+        chosen = pa.array(kept.owners)
         kinds = np.where(kept.stays, 0, np.where(self.left == self.right, 1, 2))
         columns = {
             "representative_doc_id": members["doc_id"].take(chosen),
@@ -267,8 +263,7 @@ def _to_known(pairs: pa.RecordBatch) -> KnownPairs:
 
 def _rank(voting: pa.RecordBatch, election: Election) -> Electorate:
     component_ids, set_ids, sizes = (voting[name].to_numpy() for name in ("component_id", "set_id", "size"))
-    sources, ranks = number_sources(voting["source"]), rank_rows(election.rules, voting)
-    return Electorate(component_ids, set_ids, sizes, sources, ranks)
+    return Electorate(component_ids, set_ids, sizes, rank_rows(election.rules, voting))
 
 
 def _charge(voting: pa.RecordBatch, kept: Kept, known: KnownPairs, election: Election) -> pa.Array:
@@ -280,7 +275,7 @@ def _charge(voting: pa.RecordBatch, kept: Kept, known: KnownPairs, election: Ele
     heads, left, right = (np.searchsorted(doc_ids, ids) for ids in ends)
     owners = pc.dictionary_encode(voting["source"], null_encoding="encode")
     numbers = owners.indices.to_numpy(zero_copy_only=False).astype(np.int64)
-    charged, sources = charge(kept.owners, heads, numbers, (left, right, known.jaccard[similar]), kept.stays)
+    charged, sources = charge(kept.owners, heads, numbers, (left, right, known.jaccard[similar]))
     names = number_names(owners.dictionary)
     offsets = np.searchsorted(charged, np.arange(doc_ids.size + 1)).astype(np.int32)
     return pa.ListArray.from_arrays(pa.array(offsets), pa.array(names[sources]))
@@ -414,7 +409,7 @@ def merge_elected(parts: Iterable[Mapping[str, Any]]) -> Elected:
     told = [each for each in parts if each["rows"]]
     if not told:
         return Elected(rows=0)
-    names = ("rows", "near", "distant", "copied", "relinked", "parted")
+    names = ("rows", "near", "distant", "relinked", "parted")
     joined = [sum(each) for each in zip_longest(*(each["joined"] for each in told), fillvalue=0)]
     largest = sorted(
         (one for each in told for one in each["largest"]), key=lambda one: (-one["documents"], one["doc_id"])
