@@ -1,17 +1,13 @@
 """Input rows to documents: whose id is whose, and which inputs are refused."""
 
-import json
 from collections import Counter
 from datetime import UTC, datetime
-from random import Random
 
-import pyarrow.parquet as pq
 import pytest
 import xxhash
 from pyspark.errors import PySparkException
 from pyspark.sql import types as T
 
-import dedup
 from dedup.engine.corpus import (
     SHOWN,
     Rows,
@@ -215,46 +211,6 @@ def test_ids_of_one_hash_get_document_ids_of_their_own(spark):
     assert rows(found.select("doc_id", "id")) == sorted(expected, key=repr)
     with pytest.raises(DataError, match="id 'right' has the 64-bit hash of another id"):
         Rows(documents=signatures).rename(renamed)
-
-
-def collide(chance):
-    """Return two ids of 64 letters, digits and signs with one XXH64 of seed 42.
-
-    A round of XXH64 is rotl(state + lane * SECOND, 31) * FIRST: a lane of the second stripe undoes what its lane of the
-    first has changed.
-    """
-    first, second, size = 0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 1 << 64
-
-    def turn(lane):
-        summed = (42 + first + second + lane * second) % size
-        return (summed << 31 | summed >> 33) * first % size
-
-    printable = bytes(range(33, 127))
-    head, last = b"0" * 8, int.from_bytes(b"1" * 8, "little")
-    while True:
-        other = bytes(chance.choices(printable, k=8))
-        change = turn(int.from_bytes(head, "little")) - turn(int.from_bytes(other, "little"))
-        undone = ((last + change * pow(second, -1, size)) % size).to_bytes(8, "little")
-        if set(undone) <= set(printable):
-            return [(one + b"2" * 24 + two + b"3" * 24).decode() for one, two in ((head, b"1" * 8), (other, undone))]
-
-
-def test_documents_of_one_hash_are_searched_by_ids_of_their_own(spark, tmp_path):
-    chance = Random(5)
-    first, second = collide(chance)
-    assert hash_id(first) == hash_id(second)
-    texts = [" ".join(f"{name}{number}" for number in range(40)) for name in "ab"]
-    rows_of_ids = [(first, texts[0]), (second, texts[1]), ("x", texts[0] + " more"), ("y", texts[1] + " more")]
-    listed = [json.dumps({"id": name, "text": text}) for name, text in rows_of_ids]
-    (tmp_path / "in.jsonl").write_text("\n".join(listed), "utf-8")
-    pairs = []
-    for number, settings in enumerate(({"engine": "memory"}, {"spark": spark, "driver__search_bytes": 0})):
-        dedup.deduplicate(tmp_path / "in.jsonl", tmp_path / str(number), id_column="id", **settings)
-        found = pq.read_table(tmp_path / str(number) / "duplicates").to_pylist()
-        pairs.append(sorted((row["id"], row["representative_id"], row["jaccard"]) for row in found))
-
-    assert {frozenset(pair[:2]) for pair in pairs[0]} == {frozenset((first, "x")), frozenset((second, "y"))}
-    assert pairs[1] == pairs[0]
 
 
 def test_equal_rows_are_no_fault_without_an_id_column(spark):

@@ -225,11 +225,11 @@ def forge():
             )
 
 
-@pytest.mark.full
-@pytest.mark.parametrize("mode", ["lsh", "exact"])
+@pytest.mark.parametrize("mode", ["lsh", pytest.param("exact", marks=pytest.mark.full)])
 def test_a_forged_id_costs_no_document(spark, tmp_path, mode):
-    texts = make_texts(5, originals=8, copies=4)
-    ids = [*forge(), *(f"id {number}" for number in range(len(texts) - 2))]
+    own = [" ".join(f"{name}{number}" for number in range(40)) for name in "ab"]
+    texts = [*own, *(f"{text} more" for text in own), *make_texts(5, originals=8, copies=4)]
+    ids = [*forge(), "x", "y", *(f"z {number}" for number in range(len(texts) - 4))]
     assert Row(ids[0], "").doc_id == Row(ids[1], "").doc_id
     corpus = Corpus([Row(*row) for row in zip(ids, texts, strict=True)])
     report = run_on_spark(spark, tmp_path, corpus, replace(SEARCH, mode=mode), with_ids=True, labels=[])
@@ -241,3 +241,5 @@ def test_a_forged_id_costs_no_document(spark, tmp_path, mode):
         assert rows_of(tmp_path / "out", name) == rows_of(tmp_path / "memory", name)
     written = [row[-1] for name in ("kept", "removed") for row in rows_of(tmp_path / "out", name)]
     assert sorted(written) == sorted(ids)
+    pairs = {frozenset(row) for row in rows_of(tmp_path / "out", "duplicates", ["id", "representative_id"])}
+    assert {frozenset((ids[0], "x")), frozenset((ids[1], "y"))} <= pairs

@@ -89,22 +89,23 @@ OPTIONS = {
 }
 ENGINES = [
     *(("memory", name) for name in OPTIONS),
+    # Its tasks read and write, whoever searches.
     ("spark", "cut"),
-    *(pytest.param("spark", name, marks=pytest.mark.full) for name in ("filtered", "merged", "annotated")),
+    *(pytest.param("tasks", name, marks=pytest.mark.full) for name in OPTIONS),
 ]
 
 
 @pytest.mark.parametrize(("engine", "options"), ENGINES)
 def test_files_become_what_those_of_lines_become(options, engine, request, tmp_path):
-    # Without a driver that may search, what Spark does its tasks do.
-    spark = request.getfixturevalue("spark") if engine == "spark" else None
-    config = load_config(None, None, ["input.id_column=name", *OPTIONS[options]])
+    spark = None if engine == "memory" else request.getfixturevalue("spark")
+    by_driver = [] if engine == "tasks" else ["driver.search_bytes=1_000_000_000"]
+    config = load_config(None, None, ["input.id_column=name", *by_driver, *OPTIONS[options]])
     written = {}
     for kind in ("array", "jsonl"):
         output = tmp_path / kind
         own = spark if kind == "array" else None
         found = deduplicate(write(output, kind), output / "out", spark=own, config=config)
-        assert found.report.to_dict()["search"] == ("tasks" if own else "process")
+        assert found.report.to_dict()["search"] == ("tasks" if own and engine == "tasks" else "process")
         written[kind] = [read(output / "out", name, kind) for name in ("kept", "removed", "annotated")]
 
     assert any(written["array"])
