@@ -202,7 +202,7 @@ def deduplicate(
         spark = table.sparkSession
     folder = None if output is not None else _make_folder(spark, chosen)
     target = os.fspath(output) if output is not None else f"{folder}/output"
-    job = Job(inputs=paths, output=target, config=chosen, overwrite=overwrite, table=table)
+    job = Job(inputs=paths, output=target, config=chosen, overwrite=overwrite, table=table, preset=preset or "")
     try:
         with telling(is_told=progress):
             report = start(job, spark=spark)

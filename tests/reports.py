@@ -124,7 +124,7 @@ def make_stages(near=NEAR, **numbers):
     }
 
 
-def make_report(*overrides, near=NEAR, written=WRITTEN, inputs=("in put/",), output="out put", **facts):
+def make_report(*overrides, near=NEAR, written=WRITTEN, inputs=("in put/",), output="out put", preset="", **facts):
     """Return a report of a run of these settings; facts replace those of the outcome."""
     ranks = {"ranks": RANKS}
     for part, slope in (("input", -0.98), ("kept", -0.95)):
@@ -156,6 +156,7 @@ def make_report(*overrides, near=NEAR, written=WRITTEN, inputs=("in put/",), out
         config=load_config(None, None, ["input.id_column=id", *overrides]),
         inputs=inputs,
         output=output,
+        preset=preset,
         outcome=Outcome(near=near, written=written, **made | facts),
     )
 
@@ -169,8 +170,6 @@ def make_hostile_report(*overrides, **facts):
     near = make_near(elected={"largest": largest, "doubtful": doubtful, "removers": removers})
     sources = {HOSTILE: {"documents": 10, "kept": 1}, "web": {"documents": 11_990, "kept": 10_099}}
     made = {
-        "begun": 1_790_000_000.0,
-        "start_seconds": 0.4,
         "near": near,
         "texts": {1: HOSTILE, 2: "y" * 200},
         "survival_by_source": sources,

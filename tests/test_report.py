@@ -1,11 +1,14 @@
 """The report as numbers, as a table, as metrics and as a page, of made-up runs."""
 
+import html
 import io
 import json
 import re
 import zipfile
+from base64 import b64encode
 from collections import Counter
 from dataclasses import replace
+from hashlib import sha256
 from html.parser import HTMLParser
 from pathlib import Path
 from subprocess import run
@@ -28,12 +31,13 @@ from dedup.report.baseline import parse_baseline
 from dedup.report.build import rank_tokens, to_json
 from dedup.report.details import LONGEST, list_details
 from dedup.report.metrics import METRICS, to_metrics
-from dedup.report.page import group_by_power_of_two, to_html
+from dedup.report.page import find_prefix, group_by_power_of_two, to_html
 from dedup.report.plots import draw_plots, list_plots
 from dedup.report.show import to_table
-from dedup.settings.files import load_config
+from dedup.settings.files import load_config, parse_config, to_dict
 from dedup.tables.counts import Layered, Near
 from tests.reports import (
+    DOUBTFUL,
     HOSTILE,
     LABELED,
     SIMILARITIES,
@@ -73,7 +77,7 @@ class Page(HTMLParser):
         assert self.open.pop() == tag
 
     def handle_data(self, data):
-        if self.open and self.open[-1] != "style":
+        if self.open and self.open[-1] not in {"style", "script"}:
             self.text.append(data)
 
 
@@ -331,7 +335,7 @@ def test_a_page_is_whole_and_needs_nothing_else():
     page, text = show(make_report(survival_by_source=SOURCES))
 
     assert page.tags["svg"] == page.tags["figcaption"] == 7
-    assert page.tags["script"] == page.tags["img"] == 0
+    assert (page.tags["script"], page.tags["img"]) == (1, 0)
     names = {name for name, _ in page.attributes}
     assert not {name for name in names if name.startswith("on")}
     links = [value for name, value in page.attributes if name in {"href", "src", "action"}]
@@ -366,25 +370,84 @@ def test_sections_without_numbers_say_why():
     page, text = show(make_report("mode=exact", "output.mode=ids", stages=stages, **facts))
 
     assert page.tags["svg"] == 0
-    assert "The text saved is not measured where only ids are written." in text
-    assert "Not compared with an earlier run: no output of one was given by --baseline." in text
+    assert 'The text saved is not measured where only ids are written: set output.mode to "filter".' in text
+    assert "Not compared with an earlier run: give its output by --baseline ." in text
     assert "Not told: no pair was compared." in text
-    assert "input.source_column names no column" in text
+    assert "Not shown: set input.source_column to the column that says" in text
+    assert "Recall on labelled pairs was not measured: set evaluation.labeled_pairs to a file" in text
     assert "Every pair that could reach the threshold was compared" in text
     assert "Similarities of candidates are not shown" in text
-    assert "too few tokens for a slope" in text
+    assert "Rank and frequency are not shown: a slope takes more documents" in text
     assert "stage rows seconds signatures 12,000 4.1 identical" in text
 
 
 def test_hostile_texts_stay_texts():
     page, text = show(make_hostile_report())
 
-    assert page.tags["script"] == page.tags["img"] == 0
+    assert (page.tags["script"], page.tags["img"]) == (1, 0)
     assert "onerror" not in {name for name, _ in page.attributes}
     # An id and a text of an example, a source, a setting, input, output.
     shown = " ".join(HOSTILE.replace("\x1b", r"\x1b").replace("\0", r"\x00").replace("\u202e", r"\u202e").split())
     assert text.count(shown) >= 6
     assert all(char.isprintable() for char in text)
+
+
+def test_a_page_begins_with_what_run_it_is_of_and_its_title_tells_two_apart():
+    report = make_report(inputs=["/data/crawl/pages.parquet", "more/"], begun=1_790_000_000.0, preset="code")
+    page, text = show(report | {"seconds": 75.4})
+
+    assert text.startswith("pages.parquet and 1 more, 2026-09-21: 15.83% of 12,000 documents removed")
+    assert (
+        "/data/crawl/pages.parquet, more/, 2026-09-21 14:13 UTC , 1 min; engine spark, threshold 0.8, "
+        "layers near, preset code." in text
+    )
+    assert ("datetime", "2026-09-21T14:13:20+00:00") in page.attributes
+    assert "no preset" in show(make_report())[1]
+
+
+def test_the_settings_of_a_page_can_be_pasted():
+    report = make_report("threshold=0.7", "layers=exact,near", 'input.text_column="a\u202eb"')
+    page = to_html(report, {})
+    [pasted] = re.findall(r"<pre>(.*?)</pre>", page, re.DOTALL)
+
+    assert to_dict(parse_config("page", html.unescape(pasted))) == report["settings"]
+
+
+def test_folders_that_all_ids_lie_in_are_left_out():
+    def place(number):
+        return {"id": f"/data/crawl/2026/{number}.txt", "representative_id": "/data/crawl/2026/1.txt"}
+
+    doubtful = [each | place(number) for number, each in enumerate(DOUBTFUL)]
+    _, text = show(make_report(near=make_near(elected={"doubtful": doubtful, "largest": ()})))
+
+    assert "0.62: \u2026/0.txt, removed for \u2026/1.txt" in text
+    assert "All ids on this page begin with /data/crawl/2026/" in text
+    assert find_prefix(["/data/crawl/a", 3]) == find_prefix(["/data/crawl/a"] * 2) == find_prefix([]) == ""
+    assert find_prefix(["a/b", "a/c"]) == ""
+
+
+def test_no_script_but_that_of_the_tables_runs():
+    page = to_html(make_hostile_report(), {})
+    [script] = re.findall(r"<script>(.*?)</script>", page, re.DOTALL)
+    [allowed] = re.findall(r"script-src '(.*?)'", page)
+
+    assert allowed == f"sha256-{b64encode(sha256(script.encode()).digest()).decode()}"
+
+
+def test_plots_of_few_bars_are_linear_with_every_size_marked():
+    report = make_report(
+        near=make_near(
+            bucketed={"sizes": {2: 3, 4: 1}},
+            elected={"sizes": {2: 2, 3: 1}, "similarities": [*[0] * 16, 1, 0, 2, 4]},
+        )
+    )
+    drawn = draw_plots(report)
+
+    for name, marks in (("buckets", "234"), ("components", "23"), ("removals", "1234")):
+        assert {*marks} <= {*re.findall(r">(\d)</text>", drawn[name])}, name
+        assert "10" not in re.findall(r">(\d+)</text>", drawn[name])
+    # The grid lies behind the bars.
+    assert 0 < drawn["removals"].rindex("stroke-opacity: 0.25") < drawn["removals"].index("fill: #1f78c8")
 
 
 def test_alerts_come_first_and_say_what_became_of_the_output():
@@ -519,8 +582,9 @@ def test_a_page_of_a_run_without_the_layer_near_tells_of_no_threshold():
     page, text = show(make_report('layers=["exact"]', near=Near.none(), layers=[step], token_ranks=None))
 
     assert page.tags["svg"] == 0
-    assert "Pairs were not searched: the layer near is not one of the run's." in text
+    assert 'Pairs were not searched: add "near" to layers .' in text
     assert "at or above 0.8" not in text
+    assert "threshold 0.8" not in text
 
 
 def test_the_page_of_several_layers_says_what_the_threshold_is_of():

@@ -125,7 +125,7 @@ def main(arguments: Sequence[str]) -> int:
 
             block_pandas()
         paths = {"inputs": options.input or [], "output": options.output, "baseline": options.baseline}
-        job = Job(**paths, config=config, overwrite=options.overwrite, begun=begin / 1e9)
+        job = Job(**paths, config=config, overwrite=options.overwrite, preset=options.preset or "", begun=begin / 1e9)
         if options.store:
             from dedup.run.growing import Growth, add_batch  # noqa: PLC0415 - only a store needs Delta Lake
 

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
-from matplotlib.ticker import EngFormatter, LogLocator, NullLocator
+from matplotlib.ticker import EngFormatter, LogLocator, MaxNLocator, NullLocator
 
 from dedup.kernels.curve import probability
 from dedup.kernels.sets.jaccard import BINS
@@ -19,6 +19,8 @@ from dedup.kernels.sets.jaccard import BINS
 BLUE, ORANGE = "#1f78c8", "#d1600a"
 """Colours that the colour-blind can tell apart and that are legible on white and on black."""
 MOST_POINTS = 40
+FEW = 20
+"""Largest count that is shown on a linear scale, where it is easier to read; a thin tail beside it shows there, too."""
 GHOST: Any = {"color": "#808080", "linestyle": ":", "linewidth": 1.6}
 """The earlier run, below the colours of this one."""
 _COUNT = EngFormatter(sep="")
@@ -32,10 +34,16 @@ def plot_removals(axes: Axes, counts: Sequence[int], threshold: float, earlier: 
     names = f"through others: {sum(chained):,}", f"directly: {sum(direct):,}"
     _plot_bins(axes, (chained, direct), names, first=first, earlier=earlier)
     axes.axvline(threshold, color="black", linestyle="--", linewidth=1)
-    # The tail is what matters, and is small beside the rest.
-    axes.set_yscale("log")
-    axes.set(ylim=(0.7, 1.6 * max([*counts, *(earlier or ())])), xlim=(first / BINS, 1))
-    _mark_decades(axes.yaxis)
+    most = max([*counts, *(earlier or ())])
+    if most <= FEW:
+        axes.yaxis.set_major_locator(MaxNLocator(integer=True))
+        axes.set(ylim=(0, 1.08 * most))
+    else:
+        # The tail is what matters, and is small beside the rest.
+        axes.set_yscale("log")
+        axes.set(ylim=(0.7, 1.6 * most))
+        _mark_decades(axes.yaxis)
+    axes.set(xlim=(first / BINS, 1))
     axes.set(xlabel="similarity to the document kept", ylabel="documents removed")
 
 
@@ -153,23 +161,26 @@ def plot_sizes(
 ) -> None:
     """Plot the number of groups of at least each size, over that size: heavy tails are straight, and need no bins."""
     sizes, at_least = _sum_from_above(counts)
-    axes.loglog(sizes, at_least, color=BLUE, marker="o", linewidth=1, label="this run")
-    right, top = max(sizes[-1], 10, cap or 0), max(at_least[0], 10)
+    axes.plot(sizes, at_least, color=BLUE, marker="o", linewidth=1, label="this run")
+    largest, top = sizes[-1], at_least[0]
     if earlier:
         before = _sum_from_above(earlier)
-        axes.loglog(*before, label="earlier run", **GHOST)
-        axes.legend(loc="lower left")
-        right, top = max(right, before[0][-1]), max(top, before[1][0])
+        axes.plot(*before, label="earlier run", **GHOST)
+        axes.legend(loc="upper right")
+        largest, top = max(largest, before[0][-1]), max(top, before[1][0])
+    axes.set(xlabel=f"documents in a {name}, at least", ylabel=f"{name}s")
+    if max(largest, top) <= FEW:
+        for axis in (axes.xaxis, axes.yaxis):
+            axis.set_major_locator(MaxNLocator(integer=True))
+        axes.set(xlim=(1.7, max(largest, 3) + 0.3), ylim=(0, 1.08 * top))
+        return
+    axes.set(xscale="log", yscale="log")
+    right, top = max(largest, 10, cap or 0), max(top, 10)
     if cap:
         axes.axvline(cap, color="black", linestyle="--", linewidth=1)
         axes.text(cap / 1.06, 0.98, f"cap {cap:,}", ha="right", va="top", transform=axes.get_xaxis_transform())
     _mark_decades(axes.xaxis, axes.yaxis)
-    axes.set(
-        xlim=(1.7, right * 1.3),
-        ylim=(0.7, top * 1.5),
-        xlabel=f"documents in a {name}, at least",
-        ylabel=f"{name}s",
-    )
+    axes.set(xlim=(1.7, right * 1.3), ylim=(0.7, top * 1.5))
 
 
 def _sum_from_above(counts: Mapping[int, int]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:

@@ -97,7 +97,13 @@ class Outcome:
 
 
 def build_report(
-    *, config: Config, inputs: Sequence[str], output: str, outcome: Outcome, inform: Inform | None = None
+    *,
+    config: Config,
+    inputs: Sequence[str],
+    output: str,
+    outcome: Outcome,
+    preset: str = "",
+    inform: Inform | None = None,
 ) -> dict[str, Any]:
     """Build the contents of report.json.
 
@@ -117,6 +123,7 @@ def build_report(
         held = inform("the comparison with the baseline", hold_against, report, baseline)
         report |= {} if held is None else {"baseline": held}
         report["removal_rate_change"] = abs(report["removal_rate"] - baseline["removal_rate"])
+    report["preset"] = preset
     report["alerts"] = find_breaches(report, report["settings"]["alerts"])
     return report
 

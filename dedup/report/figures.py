@@ -23,6 +23,7 @@ WIDTH, HEIGHT = 4.5, 3.1
 PLACE = (0.15, 0.14, 0.83, 0.77)
 """Place of the axes in the figure (left, bottom, width, height), with room for labels and a legend."""
 STYLE: Any = {
+    "axes.axisbelow": True,
     "axes.facecolor": "none",
     "axes.grid": True,
     "axes.labelsize": 10,

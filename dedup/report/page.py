@@ -1,18 +1,22 @@
 """Report as a self-contained page: report.html."""
 
 import math
-from collections.abc import Mapping
-from functools import cache
+import os
+from base64 import b64encode
+from collections.abc import Mapping, Sequence
+from functools import cache, partial
+from hashlib import sha256
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 from markupsafe import Markup
 
-from dedup.display import change, count, number, printable, share, size
+from dedup.display import change, count, duration, number, printable, share, size
 from dedup.layers import NEAR
 from dedup.report.details import list_details
 from dedup.report.metrics import METRICS
 from dedup.report.plots import list_plots
+from dedup.settings.files import write_toml
 
 LABELLED = {"stage_seconds": "seconds of stage", "survival_by_source": "share kept of source"}
 """Measurements per stage or source, with names for people."""
@@ -24,19 +28,28 @@ PAIRS = {
     "edges": "edges: exact Jaccard at or above the threshold",
 }
 """Steps that narrow down the pairs."""
+SHORT = 8
+"""Characters of folders that are worth leaving out."""
 
 
 def to_html(report: Mapping[str, Any], plots: Mapping[str, str]) -> str:
-    """Return the report as HTML without scripts; strings of the input are escaped, control characters too.
+    """Return the report as HTML; strings of the input are escaped, control characters too; only its own script runs.
 
     Parameters
     ----------
     plots
         SVG elements, as from `plots.draw_plots`; what is missing was left out.
     """
+    prefix, script = find_prefix(list_shown_ids(report)), render("tables.js.j2")
     return render(
         "page.html.j2",
         report=report,
+        corpus=name_corpus(report["input"]),
+        prefix=prefix,
+        shorten=partial(shorten, prefix=prefix),
+        toml=write_toml(report["settings"]).splitlines(),
+        script=Markup(script),  # noqa: S704 - of this package
+        script_digest=b64encode(sha256(script.encode()).digest()).decode(),
         metrics=METRICS,
         plots={name: Markup(svg) for name, svg in plots.items()},  # noqa: S704 - drawn from numbers alone
         shown=list_plots(report),
@@ -49,6 +62,37 @@ def to_html(report: Mapping[str, Any], plots: Mapping[str, str]) -> str:
         sources=list_sources(report),
         planned=list_planned(report),
     )
+
+
+def name_corpus(inputs: Sequence[str]) -> str:
+    """Return a short name of the input: that of its first path, and how many more there are."""
+    first = inputs[0].rstrip("/").rpartition("/")[2] or inputs[0] if inputs else "rows"
+    return first if len(inputs) < 2 else f"{first} and {len(inputs) - 1} more"
+
+
+def list_shown_ids(report: Mapping[str, Any]) -> list[object]:
+    """Return the ids that the page shows."""
+    doubtful = [pair[name] for pair in report["doubtful"] for name in ("id", "representative_id")]
+    members = [each["id"] for component in report["largest_components"] for each in component["examples"]]
+    return [*doubtful, *(component["representative_id"] for component in report["largest_components"]), *members]
+
+
+def find_prefix(names: Sequence[object]) -> str:
+    """Return the folders that all names lie in, if these are worth leaving out; else an empty string.
+
+    >>> find_prefix(["/data/crawl/2026/a.txt", "/data/crawl/2026/b/c.txt"]), find_prefix(["a/b", "a/c"])
+    ('/data/crawl/2026/', '')
+    """
+    told = {str(name) for name in names}
+    # By characters, as URLs are no paths: what least and greatest share all share.
+    shared = os.path.commonprefix([min(told), max(told)]) if len(told) > 1 else ""  # noqa: RUF071 - as said
+    folder, _, _ = shared.rpartition("/")
+    return f"{folder}/" if len(folder) >= SHORT else ""
+
+
+def shorten(name: object, prefix: str) -> object:
+    """Return a name with an ellipsis for the folders that it begins with."""
+    return f"\u2026/{str(name)[len(prefix) :]}" if prefix and str(name).startswith(prefix) else name
 
 
 def render(template: str, **values: object) -> str:
@@ -189,4 +233,4 @@ def group_by_power_of_two(counts: Mapping[int, int]) -> dict[str, int]:
     return {f"{top // 2 + 1:,} to {top:,}" if top > 2 else f"{top}": times for top, times in summed.items()}
 
 
-FILTERS = (change, count, number, share, size, tell_breach, capitalize_first, with_error)
+FILTERS = (change, count, duration, number, share, size, tell_breach, capitalize_first, with_error)

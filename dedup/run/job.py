@@ -31,6 +31,8 @@ class Job:
     baseline: str | None = None
     table: "DataFrame | None" = None
     """The input, where it is rows of Spark and no files; an unfinished run of it is not resumed."""
+    preset: str = ""
+    """Name of the preset of its settings, for the report; empty without one."""
     begun: float = field(default_factory=time.time)
     """Start of the run, in seconds since 1970."""
 

@@ -88,7 +88,14 @@ def conclude(
         When a limit is passed that is to fail the job; the report is kept and nothing published.
     """
     config = job.config
-    report = build_report(config=config, inputs=_name_inputs(job), output=job.output, outcome=outcome, inform=inform)
+    report = build_report(
+        config=config,
+        inputs=_name_inputs(job),
+        output=job.output,
+        outcome=outcome,
+        preset=job.preset,
+        inform=inform,
+    )
     fails = bool(report["alerts"]) and config.alerts.on_breach == "fail"
 
     def draw() -> Drawing:

@@ -162,8 +162,13 @@ def flatten(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 def to_toml(config: Config) -> str:
     """Return the settings in full as TOML that `load_config` reads back to an equal `Config`."""
+    return write_toml(to_dict(config))
+
+
+def write_toml(settings: Mapping[str, Any]) -> str:
+    """Return settings, as `to_dict` gives them, as TOML."""
     top, tables = [], []
-    for name, value in to_dict(config).items():
+    for name, value in settings.items():
         if isinstance(value, dict):
             tables.append("\n".join([f"\n[{name}]", *(f"{key} = {literal(entry)}" for key, entry in value.items())]))
         else:

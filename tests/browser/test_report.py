@@ -1,5 +1,7 @@
 """The report as people see it: in a browser, on a desk and on a phone, in the light and in the dark, without colour."""
 
+import json
+
 import pytest
 
 from dedup.report.page import to_html
@@ -57,7 +59,7 @@ def test_it_fits_every_screen_and_logs_nothing(browser, request, name, width):
 
     assert browser.complaints() == []
     assert browser.evaluate("document.documentElement.scrollWidth") <= width
-    assert browser.evaluate("document.scripts.length + document.images.length") == 0
+    assert browser.evaluate("document.scripts.length + document.images.length") == 1
     # Only what scrolls on its own may be wider than the screen.
     assert (
         browser.evaluate(f"""
@@ -71,7 +73,7 @@ def test_it_fits_every_screen_and_logs_nothing(browser, request, name, width):
 def test_what_is_hostile_is_shown_as_text(browser, hostile):
     browser.open(hostile, width=DESK)
 
-    assert browser.evaluate("document.querySelectorAll('script, img, [onerror]').length") == 0
+    assert browser.evaluate("document.querySelectorAll('script, img, [onerror]').length") == 1
     text = browser.evaluate(
         "document.querySelectorAll('details').forEach(each => each.open = true), document.body.innerText"
     )
@@ -151,3 +153,46 @@ def test_tables_need_no_scrolling_on_a_phone(browser, full):
 
     wide = "[...document.querySelectorAll('.scroll')].filter(each => each.scrollWidth > each.clientWidth + 1)"
     assert browser.evaluate(f"{wide}.map(each => each.getAttribute('aria-label'))") == []
+
+
+def rows(name):
+    """Return the expression of the first column of a table, as shown."""
+    table = f"document.querySelector('[aria-label={json.dumps(name)}] table')"
+    return f"[...{table}.tBodies[0].rows].filter(row => !row.hidden).map(row => row.cells[0].textContent)"
+
+
+def test_tables_sort_by_a_click_and_long_ones_are_searched(browser, full):
+    browser.open(full, width=DESK)
+    head = (
+        "document.querySelector('[aria-label=\"Removal and survival by source\"] thead').rows[0].cells[%d].firstChild"
+    )
+    name = "Removal and survival by source"
+    before = browser.evaluate(rows(name))
+    browser.evaluate(head % 1 + ".click()")
+    assert browser.evaluate(rows(name)) == sorted(SOURCES, key=lambda each: -SOURCES[each]["documents"])
+    browser.evaluate(head % 1 + ".click()")
+    assert browser.evaluate(rows(name)) == sorted(SOURCES, key=lambda each: SOURCES[each]["documents"])
+    assert browser.evaluate(head % 1 + ".parentNode.getAttribute('aria-sort')") == "ascending"
+    browser.evaluate(head % 0 + ".click()")
+    assert browser.evaluate(rows(name)) == sorted(SOURCES, reverse=True)
+    assert sorted(before) == sorted(SOURCES)
+
+    found = browser.evaluate("""(() => {
+        const field = document.querySelector('[aria-label="number, this run, earlier run, change"] input');
+        field.value = "DEDUP_KEPT";
+        field.dispatchEvent(new Event("input"));
+    })()""")
+    assert found is None
+    shown = browser.evaluate(rows("number, this run, earlier run, change"))
+    assert [each.rpartition(": ")[2] for each in shown] == ["dedup_kept", "dedup_kept_by_representative"]
+    assert browser.complaints() == []
+
+
+def test_in_print_nothing_is_folded(browser, full):
+    browser.open(full, width=DESK)
+    hidden = "[...document.querySelectorAll('details .difference')].filter(each => !each.checkVisibility()).length"
+    assert browser.evaluate(hidden) > 0
+    browser.call("Emulation.setEmulatedMedia", media="print")
+    assert browser.evaluate(hidden) == 0
+    assert browser.evaluate("getComputedStyle(document.querySelector('h2')).breakAfter") == "avoid"
+    browser.call("Emulation.setEmulatedMedia", media="")
