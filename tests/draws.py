@@ -30,7 +30,7 @@ from dedup.errors import AlertError, DedupError
 from dedup.layers import LAYERS
 from dedup.report import figures  # noqa: F401 - what is loaded is drawn with in a thread, not in a process
 from dedup.report.show import to_table
-from dedup.run.growing import Growth, add_alone
+from dedup.run.growing import Growth
 from dedup.run.job import Job
 from dedup.run.local import run_in_memory
 from dedup.settings.files import load_config
@@ -347,7 +347,7 @@ class Draw:
         name: str = "out",
         *,
         run: Callable[[Job], dict[str, Any]] = run_in_memory,
-        add: Callable[[Job, Growth], dict[str, Any]] = add_alone,
+        add: Callable[[Job, Growth], dict[str, Any]] = run_in_memory,
         baseline: str | None = None,
         **further: object,
     ) -> list[int]:

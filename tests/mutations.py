@@ -439,7 +439,7 @@ MUTATIONS = (
     Mutation(
         "changed-input",
         "An input that changed while it was read is not published.",
-        "run/local.py",
+        "run/opening.py",
         "if list_input(job).fingerprint != listing.fingerprint:",
         "if not listing.files:",
         (GUARANTEES,),
@@ -481,7 +481,7 @@ MUTATIONS = (
         "marks",
         "No folder without the job's mark is moved or deleted.",
         "run/workspace.py",
-        'if self._storage.exists(folder) and not self._storage.exists(f"{folder}/{MARK}") and',
+        'if self.storage.exists(folder) and not self.storage.exists(f"{folder}/{MARK}") and',
         "if not folder and",
         (GUARANTEES,),
     ),
@@ -577,16 +577,16 @@ MUTATIONS = (
         "publication-last",
         "_SUCCESS comes last: an output with it is whole.",
         "run/workspace.py",
-        "        self._storage.rename(self.result, self.output)\n",
-        '        self._storage.write_text(f"{self.result}/_SUCCESS", "")\n'
-        "        self._storage.rename(self.result, self.output)\n",
+        "        self.storage.rename(self.result, self.output)\n",
+        '        self.storage.write_text(f"{self.result}/_SUCCESS", "")\n'
+        "        self.storage.rename(self.result, self.output)\n",
         (GUARANTEES,),
     ),
     Mutation(
         "replaced-last",
         "An output that is replaced is deleted once the new one is whole.",
         "run/workspace.py",
-        "            self._storage.rename(self.output, self._replaced)\n",
+        "            self.storage.rename(self.output, self._replaced)\n",
         "            self._delete(self.output)\n",
         (GUARANTEES,),
     ),

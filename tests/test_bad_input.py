@@ -14,7 +14,7 @@ from pyarrow import orc
 from dedup.errors import DataError, DedupError, SchemaError, StorageError
 from dedup.layers.near.layer import NearLayer
 from dedup.run.faults import recognise
-from dedup.run.growing import Growth, add_alone
+from dedup.run.growing import Growth
 from dedup.run.job import Job
 from dedup.run.local import run_in_memory
 from dedup.run.pipeline import run
@@ -245,7 +245,7 @@ def test_a_batch_without_a_token_stays(tmp_path):
         config=load_config(settings={"input.id_column": "id"}),
     )
     with ThreadPoolExecutor(1) as anew:
-        report = anew.submit(add_alone, job, Growth(store=str(tmp_path / "store"), batch="a")).result()
+        report = anew.submit(run_in_memory, job, Growth(store=str(tmp_path / "store"), batch="a")).result()
 
     assert report["kept"] == 50
 

@@ -6,7 +6,6 @@ from functools import partial
 import pytest
 
 from dedup.run import pipeline
-from dedup.run.growing import add_by_tasks
 from tests.conftest import PROFILE
 from tests.draws import Draw, tell
 
@@ -37,9 +36,7 @@ def test_runs_drawn_at_random_end_on_spark_as_in_memory(spark, tmp_path, number)
     ends = draw.make(tmp_path, "memory")
     further = {"driver.search_bytes": 10**9 * (number % 2)}
 
-    found = draw.make(
-        tmp_path, "spark", run=partial(pipeline.run, spark), add=partial(add_by_tasks, pipeline, spark), **further
-    )
+    found = draw.make(tmp_path, "spark", run=partial(pipeline.run, spark), add=partial(pipeline.run, spark), **further)
 
     assert found == ends
     assert tell(tmp_path, "spark") == tell(tmp_path, "memory")

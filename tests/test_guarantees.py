@@ -16,7 +16,7 @@ from dedup.files.storage import Storage
 from dedup.kernels.hashing import key_fingerprint
 from dedup.layers.near.layer import NearLayer
 from dedup.output import file_output
-from dedup.run import local, opening, start
+from dedup.run import execution, local, opening, start
 from dedup.run.job import Job
 from dedup.run.local import run_in_memory
 from dedup.run.workspace import MARK
@@ -187,13 +187,13 @@ def test_a_folder_without_the_mark_is_refused_and_stays(deduplicate, output, nam
 
 
 def test_a_run_whose_lock_is_taken_before_it_publishes_publishes_nothing(deduplicate, output, monkeypatch):
-    conclude = local.conclude
+    conclude = execution.conclude
 
     def lose(*args, **named):
         Path(f"{output}.lock").write_text('{"run": "other", "host": "elsewhere", "pid": 7}')
         return conclude(*args, **named)
 
-    monkeypatch.setattr(local, "conclude", lose)
+    monkeypatch.setattr(execution, "conclude", lose)
     with pytest.raises(StorageError, match="must stay this run's until it ends"):
         deduplicate()
     assert not Path(output).exists()

@@ -25,6 +25,7 @@ from tests.store.sides import Side
 from tests.templates import make_family
 
 REPORT = {
+    "dedup.run.execution.read_sample": "the sample of tokens",
     "dedup.report.build.predict": "the prediction",
     "dedup.report.build.turn_dial": "other thresholds",
     "dedup.report.build.show_doubtful": "the most doubtful removals",
@@ -45,7 +46,6 @@ NEAR = {
     "dedup.layers.near.layer.NearLayer._compare_labels": RECALL,
     "dedup.layers.near.comparison.select_near_misses": NEAR_MISSES,
 }
-SPARK = {"dedup.run.pipeline._read_sample": "the sample of tokens"}
 GROWN = {
     "dedup.run.growing.remember": BASELINE,
     "dedup.store.adding.estimate_loss": LOSS,
@@ -118,7 +118,7 @@ def test_a_run_of_which_all_that_informs_fails_has_the_same_result(corpus, distu
     assert whole["planned"]
     assert whole["uncompared"]["lost_at_most"] < whole["pairs"]["uncompared"]
     caplog.clear()
-    works = REPORT | NEAR | OUTPUT | ({} if spark is None else SPARK)
+    works = REPORT | NEAR | OUTPUT
     disturb(works)
 
     report = deduplicate(corpus, "less", spark, baseline=f"{corpus}/whole")
@@ -141,7 +141,7 @@ def test_a_batch_of_which_all_that_informs_fails_is_added_all_the_same(corpus, d
         side.add("first", corpus / "first.parquet")
     sides[0].add("batch", corpus / "in.parquet")
     caplog.clear()
-    works = REPORT | OUTPUT | GROWN | ({} if spark is None else SPARK)
+    works = REPORT | OUTPUT | GROWN
     works.pop("dedup.report.build.hold_against")
     disturb(works)
 
@@ -159,7 +159,7 @@ def test_a_plotting_process_that_is_killed_costs_the_plots(corpus, monkeypatch):
             pool.submit(os._exit, 9).result()
         return pool
 
-    monkeypatch.setattr("dedup.run.local.open_beside", open_killed)
+    monkeypatch.setattr("dedup.run.execution.open_beside", open_killed)
     report = deduplicate(corpus, "out")
 
     assert [*report["left_out"]] == [PLOTS]

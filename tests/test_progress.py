@@ -130,7 +130,7 @@ def test_the_start_of_spark_is_told_of_before_the_wait_for_it(monkeypatch, caplo
     job = Job(inputs=["a"], output="b", config=load_config(settings={"engine": "spark"}))
 
     with pytest.raises(DedupError, match=r"told \['starting Spark \.\.\.'\]"):
-        start.run_on_spark(job, "json", lambda *_: {})
+        start.start(job)
 
 
 @pytest.fixture

@@ -17,9 +17,9 @@ from dedup.evaluate.judgement import SettingResult, judge, list_sides
 from dedup.evaluate.pairs import find_alike
 from dedup.evaluate.sample import NEIGHBOURS, Sample, assemble, bring_along, complete_components, plant
 from dedup.evaluate.truth import find_truth
+from dedup.files.storage import OutputStorage
 from dedup.kernels import sample_search
 from dedup.kernels.representatives import elect
-from dedup.run.lock import TextStorage
 from dedup.run.overlap import check_apart, check_outside
 from dedup.settings.banding import SIGMAS
 from dedup.settings.files import flatten, to_dict
@@ -81,7 +81,7 @@ def check_comparable(config: Config, other: Config | None) -> None:
         raise ConfigError(f"--against: one of {', '.join(FREE)} must differ between the settings (none does)")
 
 
-def check_target(storage: TextStorage, question: EvaluationQuestion) -> str:
+def check_target(storage: OutputStorage, question: EvaluationQuestion) -> str:
     """Return the path of evaluation.json, empty for none.
 
     Raises
@@ -99,7 +99,7 @@ def check_target(storage: TextStorage, question: EvaluationQuestion) -> str:
     return target
 
 
-def answer(corpus: SampledCorpus, storage: TextStorage, question: EvaluationQuestion, target: str) -> dict[str, Any]:
+def answer(corpus: SampledCorpus, storage: OutputStorage, question: EvaluationQuestion, target: str) -> dict[str, Any]:
     """Answer a question about a corpus, and write the answer to the target unless that is empty."""
     found = _answer(corpus, question)
     if target:

@@ -21,7 +21,6 @@ from dedup.kernels.neighbours import Seeds
 from dedup.run.input import load_table, take_table
 from dedup.run.job import Job
 from dedup.run.opening import SPLIT_BYTES, list_input, open_input
-from dedup.run.reach import check_reach_beside
 from dedup.settings.contract import load_tokenizer
 from dedup.settings.options import Config
 
@@ -46,7 +45,6 @@ class RowCorpus:
         if chosen.table:
             table = take_table(load_table(spark, chosen.table), chosen.table).rows
             return cls(rows=read_documents(table, id_column=chosen.id_column, text_column=chosen.text_column))
-        check_reach_beside(spark, job)
         listing = list_input(job)
         files = Files(spark=spark, source=open_input(job.config, listing), splits=split_files(listing, SPLIT_BYTES))
         schema = T.StructType().add("doc_id", T.LongType()).add("id", files.id_type).add("text", T.StringType())

@@ -47,17 +47,38 @@ class Entry:
 VERSION = re.compile("version-[0-9a-f]{12}")
 
 
-class Texts(Protocol):
-    """File system with small text files."""
+class OutputStorage(Protocol):
+    """The file systems of an output, this machine's or Spark's."""
 
     def exists(self, path: str, /) -> bool:
         """Tell whether a file or folder is there."""
+
+    def is_folder(self, path: str, /) -> bool:
+        """Tell whether a folder is there."""
+
+    def delete(self, path: str, /) -> None:
+        """Remove a file or a whole folder, if it is there."""
+
+    def list(self, path: str, /) -> list[Entry]:
+        """Return the contents of a folder."""
+
+    def can_rename(self, path: str, /) -> bool:
+        """Tell whether a folder is renamed in one step, as on a disk and unlike on an object store."""
+
+    def rename(self, source: str, target: str, /) -> None:
+        """Move a file or folder to a name that is free."""
+
+    def write_text(self, path: str, content: str, /) -> None:
+        """Write a small UTF-8 file, over an existing one."""
+
+    def create_text(self, path: str, content: str, /) -> bool:
+        """Write a small UTF-8 file unless there is one; tell whether it was written."""
 
     def read_text(self, path: str, /) -> str:
         """Read a small UTF-8 file."""
 
 
-def find_result(storage: Texts, output: str) -> str:
+def find_result(storage: OutputStorage, output: str) -> str:
     """Return the folder with an output's tables: its own, or its published version's on an object store."""
     pointer = f"{output.rstrip('/')}/{CURRENT}"
     try:

@@ -18,7 +18,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql import types as T
 
 from dedup.errors import ConfigError, SchemaError, StorageError
-from dedup.files.systems import absolute, redact_text
+from dedup.files.systems import absolute
+from dedup.run.faults import find_cause
 from dedup.run.job import Job
 from dedup.run.overlap import check_apart
 from dedup.run.workspace import Workspace
@@ -119,7 +120,7 @@ class CatalogTables:
             owner, is_free = self._find_owner(name), True
             if owner is None and self.is_path:
                 [*_, path] = _parse(self.spark, name)
-                is_free = not workspace.exists(path)
+                is_free = not workspace.storage.exists(path)
             if owner == "" or not is_free:
                 raise StorageError(
                     f"output.table: {name} must be missing or a table that dedup made (it is there, without the "
@@ -147,7 +148,7 @@ class CatalogTables:
                 else:
                     writer.createOrReplace()
         for folder in {*self.names} - {"duplicates"}:
-            workspace.drop_folder(folder)
+            workspace.storage.delete(f"{workspace.result}/{folder}")
 
     def _find_owner(self, name: str) -> str | None:
         """Return the output of the run that wrote a table; empty for others' tables, None where there is no table."""
@@ -206,6 +207,6 @@ def _told(name: str) -> Iterator[None]:
     try:
         yield
     except (PySparkException, Py4JJavaError) as error:
-        said = error.java_exception.getMessage() if isinstance(error, Py4JJavaError) else str(error)
-        reason = " ".join(redact_text(str(said)).partition("\n")[0].split())
-        raise StorageError(f"output.table: {name} must be a table that Spark can write ({reason})") from error
+        raise StorageError(
+            f"output.table: {name} must be a table that Spark can write ({find_cause(error)})"
+        ) from error

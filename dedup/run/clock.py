@@ -5,9 +5,9 @@ import copy
 import logging
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JError, Py4JJavaError
 
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger("dedup")
 GROUP = "spark.jobGroup.id"
-Given = ParamSpec("Given")
-Value = TypeVar("Value")
 
 
 class Clock:
@@ -56,14 +54,6 @@ class Clock:
         clock = copy.copy(self)
         clock._part = part  # noqa: SLF001 - one of its own kind
         return clock
-
-    def __call__(self, name: str, work: Callable[Given, Value], *args: Given.args, **kwargs: Given.kwargs) -> Value:
-        """Time work as a stage and record its counts, unless they are None; return the work's result."""
-        with self.time(name):
-            value = work(*args, **kwargs)
-        if value is not None:
-            self.note(name, getattr(value, "counts", value))
-        return value
 
     @contextlib.contextmanager
     def time(self, name: str) -> Iterator[None]:

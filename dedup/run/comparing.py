@@ -11,13 +11,14 @@ import pyarrow.parquet as pq
 from dedup.errors import ConfigError, StorageError
 from dedup.files.storage import Storage
 from dedup.layers import NEAR
+from dedup.layers.layer import Context
 from dedup.layers.near.layer import NearLayer
 from dedup.report.matrix import to_page
 from dedup.run.clock import Clock
 from dedup.run.growing import Growth, arrive, check_settings
 from dedup.run.job import Job
-from dedup.run.local import check_unchanged, make_context, open_engine
-from dedup.run.opening import list_input, open_input
+from dedup.run.local import choose_held_bytes, list_splits, open_engine
+from dedup.run.opening import check_unchanged, choose_cores, list_input, open_input
 from dedup.run.overlap import check_apart, check_outside
 from dedup.run.profiles import list_parts
 from dedup.run.search import set_up
@@ -130,8 +131,9 @@ def _read(path: str, name: str, config: Config, folder: Path) -> Snapshot:
     source = open_input(job.config, listing)
     state = State(number=0, log=0, id_type="").begin(job.config, part.spec, source.id_type)
     folder.mkdir()
-    with open_engine(job, listing, source, asks_all=True) as engine:
-        context = make_context(listing, engine, asks_all=True)
+    splits = list_splits(listing, asks_all=True)
+    context = Context(size=listing.size, labels=None, held_bytes=choose_held_bytes(splits), asks_all=True)
+    with open_engine(source, splits, choose_cores(listing, job.inputs)) as engine:
         layer = NearLayer.make(set_up(NEAR, part, context, Clock()))
         arrival, _ = arrive(engine, layer, name, job.config.input.id_column)
         grown = grow(engine, Tables(str(folder)), state, arrival, anew=False, threads=engine.threads)

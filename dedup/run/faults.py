@@ -9,6 +9,7 @@ from pyspark.errors import PySparkException
 
 from dedup import errors
 from dedup.errors import DataError, DedupError, SchemaError, StorageError
+from dedup.files.systems import redact_text
 from dedup.run.session import read_end
 
 SHOWN_LENGTH = 300
@@ -22,6 +23,7 @@ OUT_OF_MEMORY = 52
 OWN = re.compile(r"^dedup\.errors\.(\w+): (.*)$", re.MULTILINE)
 """Pattern of an error of this package at the end of a worker's traceback."""
 AGAIN = "repeat the command, which goes on"
+EXHAUSTED = f"Spark ran out of memory; raise spark.driver.memory, on a cluster spark.executor.memory, and {AGAIN}"
 
 
 def recognise(error: BaseException) -> DedupError | None:
@@ -36,6 +38,12 @@ def recognise(error: BaseException) -> DedupError | None:
     return next((make(said) for sign, make in KNOWN.items() if re.search(sign, said)), None)
 
 
+def find_cause(error: PySparkException | Py4JJavaError) -> str:
+    """Return the first line of an error of Spark's, without secrets."""
+    said = error.java_exception.getMessage() if isinstance(error, Py4JJavaError) else str(error)
+    return " ".join(redact_text(str(said)).partition("\n")[0].split())
+
+
 def _explain_end() -> DedupError | None:
     """Return the error of a JVM that ran out of memory, which Python sees as a lost connection only."""
     end = read_end()
@@ -47,35 +55,7 @@ def _explain_end() -> DedupError | None:
             f"more, or spark.driver.memory less, and {AGAIN}"
         )
     is_full = end.status == OUT_OF_MEMORY or re.search(NO_MEMORY, end.said)
-    return _no_memory(end.said) if is_full else None
-
-
-def _no_space(_: str) -> DedupError:
-    return StorageError(f"no space is left on the disk of the output or of spark.local.dir; make some and {AGAIN}")
-
-
-def _no_memory(_: str) -> DedupError:
-    return DedupError(
-        f"Spark ran out of memory; raise spark.driver.memory, on a cluster spark.executor.memory, and {AGAIN}"
-    )
-
-
-def _dead_worker(_: str) -> DedupError:
-    return DedupError(
-        "a Python worker of Spark ended before its work was done, most likely for lack of memory; free some, on a "
-        f"cluster raise spark.executor.memoryOverheadFactor, and {AGAIN}"
-    )
-
-
-def _unlike(said: str) -> DedupError:
-    return SchemaError(f"--input: columns of one name must be alike in all files ({_shorten(said)})")
-
-
-def _malformed(said: str) -> DedupError:
-    return DataError(
-        f"--input: every record must be whole ({_shorten(said)}); mend it, or pass "
-        "--set input.on_bad_record=quarantine to set such records aside"
-    )
+    return DedupError(EXHAUSTED) if is_full else None
 
 
 def _unreadable(said: str) -> DedupError:
@@ -100,11 +80,21 @@ def _shorten(text: str) -> str:
 
 KNOWN: dict[str, Callable[[str], DedupError]] = {
     TOO_LONG: _too_long,
-    r"No space left on device|Disk quota exceeded|DiskOutOfSpaceException|not enough space": _no_space,
-    NO_MEMORY: _no_memory,
-    "Python worker exited unexpectedly": _dead_worker,
-    r"CANNOT_MERGE_SCHEMA|Failed to merge|CSV header does not conform|PARQUET_COLUMN_DATA_TYPE_MISMATCH": _unlike,
-    r"MALFORMED_RECORD|MALFORMED_CSV_RECORD|Malformed records are detected": _malformed,
+    r"No space left on device|Disk quota exceeded|DiskOutOfSpaceException|not enough space": lambda _: StorageError(
+        f"no space is left on the disk of the output or of spark.local.dir; make some and {AGAIN}"
+    ),
+    NO_MEMORY: lambda _: DedupError(EXHAUSTED),
+    "Python worker exited unexpectedly": lambda _: DedupError(
+        "a Python worker of Spark ended before its work was done, most likely for lack of memory; free some, on a "
+        f"cluster raise spark.executor.memoryOverheadFactor, and {AGAIN}"
+    ),
+    r"CANNOT_MERGE_SCHEMA|Failed to merge|CSV header does not conform|PARQUET_COLUMN_DATA_TYPE_MISMATCH": lambda said: (
+        SchemaError(f"--input: columns of one name must be alike in all files ({_shorten(said)})")
+    ),
+    r"MALFORMED_RECORD|MALFORMED_CSV_RECORD|Malformed records are detected": lambda said: DataError(
+        f"--table: every record must be whole ({_shorten(said)}); mend it, or read the files by --input, where "
+        "input.on_bad_record=quarantine sets such records aside"
+    ),
     r"FAILED_READ_FILE|CANNOT_READ_FILE_FOOTER|ould not read footer|is not a Parquet file|ChecksumException"
     r"|CRC checksum verification failed|FileNotFoundException": _unreadable,
 }

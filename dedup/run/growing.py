@@ -2,14 +2,12 @@
 
 import logging
 import secrets
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from dedup.display import size
 from dedup.engine.engine import Engine, Rows
 from dedup.engine.workers import count_cores
 from dedup.errors import ConfigError, DataError, StorageError
@@ -17,16 +15,14 @@ from dedup.extras import check_extra
 from dedup.files.systems import redact
 from dedup.informing import BASELINE
 from dedup.layers import NEAR
+from dedup.layers.chain import Chain
 from dedup.layers.near.layer import NearLayer
 from dedup.run.clock import Clock
-from dedup.run.grown import tell
+from dedup.run.execution import Run
 from dedup.run.job import Job
-from dedup.run.local import run_in_memory
-from dedup.run.opening import estimate_need, fits_driver, list_input
 from dedup.run.overlap import check_apart, check_store
-from dedup.run.reach import check_schemes, find_obstacle_beside
-from dedup.run.search import Run, set_up
-from dedup.run.start import choose_engine, run_on_spark
+from dedup.run.search import Searched, set_up
+from dedup.run.start import start
 from dedup.settings.files import to_dict
 from dedup.settings.hashspec import HashSpec
 from dedup.settings.options import Config
@@ -34,6 +30,7 @@ from dedup.settings.profiles import refuse_profiles
 from dedup.settings.rules import require_text
 from dedup.store.adding import Arrival, Grown, digest_content, grow, supply_texts
 from dedup.store.folder import TRIES, Conflict
+from dedup.store.outcome import tell
 from dedup.store.state import State, create, find_state, read_rows, read_state
 from dedup.store.tables import Tables
 from dedup.tables.counts import Near, Signed, Stored
@@ -42,14 +39,13 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 LOG = logging.getLogger("dedup")
-Value = TypeVar("Value")
 REMEMBERED = 10
 """Batches whose mean the removal rate is held against."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Growth:
-    """Destination of a batch."""
+    """The addition of a batch to a store: see `execution.Work`."""
 
     store: str
     batch: str
@@ -58,8 +54,85 @@ class Growth:
 
     @property
     def identity(self) -> dict[str, Any]:
-        """Values that an unfinished run must share with this one to be resumed, besides those of its job."""
+        """See `Work.identity`."""
         return {"store": self.store, "batch": self.batch, "reelect": self.anew}
+
+    def prepare(self, job: Job) -> None:
+        """See `Work.prepare`."""
+        check_apart([*job.inputs, self.store], job.output)
+        check_store(job.inputs, self.store)
+        check_settings(job.config, self)
+
+    def count_known(self) -> int:
+        """See `Work.count_known`."""
+        tables = Tables(self.store)
+        return read_state(tables).sets if tables.exists() else 0
+
+    def check(self, config: Config, spec: HashSpec, id_type: pa.DataType) -> None:
+        """See `Work.check`."""
+        tables = Tables(self.store)
+        if tables.exists():
+            read_state(tables).check(config, spec, id_type)
+
+    def __call__(self, run: Run[Rows]) -> dict[str, Any]:
+        """See `Work`.
+
+        Raises
+        ------
+        StorageError
+            When others have been first each time, or the output of a batch of before vacuum is to be made again.
+        """
+        engine, config, clock, tables = run.engine, run.job.config, run.clock, Tables(self.store)
+        [part] = run.parts
+        layer = NearLayer.make(set_up(NEAR, part, run.context, clock))
+        arrival, signed = arrive(engine, layer, self.batch, config.input.id_column)
+        create(tables, engine.id_type)
+        for _ in range(TRIES):
+            state, operation = _find_base(tables, arrival.content, self)
+            # Its tables are of this try alone: the store may be another in the next.
+            own = engine.without(None, None, "store").choose(None, f"{secrets.token_hex(4)}_")
+            try:
+                grown = grow(
+                    own,
+                    tables,
+                    state.begin(config, part.spec, engine.id_type),
+                    arrival,
+                    anew=self.anew,
+                    threads=count_cores() if run.given.search == "process" else 1,
+                    has_sources=bool(config.input.source_column),
+                    stage=clock.time,
+                    inform=clock.inform,
+                )
+            except StorageError as error:
+                if operation:
+                    raise
+                raise StorageError(
+                    f"--batch: {self.batch!r} is in the store, which stays as it is; its output cannot be made again "
+                    f"since vacuum has deleted what was there before it ({error})"
+                ) from error
+            # What Arrow holds for later tables is of use to the processes that write the output.
+            pa.default_memory_pool().release_unused()
+            with clock.time("representatives"):
+                told = tell(own, grown, signed, config.threshold)
+            note(clock, grown, told.counts)
+            earlier = clock.inform(BASELINE, remember, tables, grown.writing.snapshot.state, self, config)
+            finish = partial(grown.finish, operation) if operation else grown.writing.drop
+            found = Searched(
+                chain=Chain(engine=own).add(NEAR, told.found),
+                documents=told.found.documents,
+                near={part.name: told.counts},
+                by_profile={},
+                named=told.named,
+                changes=told.changes,
+                earlier=earlier,
+                finish=finish,
+            )
+            try:
+                return run.publish(found)
+            except Conflict:
+                LOG.info("%s: another writer was first; starting over with what it has added", redact(self.store))
+                run.start_over()
+        raise StorageError(f"{redact(self.store)}: {TRIES} other writers were first; repeat the command")
 
 
 def add_batch(job: Job, growth: Growth, *, spark: "SparkSession | None" = None) -> dict[str, Any]:
@@ -82,40 +155,7 @@ def add_batch(job: Job, growth: Growth, *, spark: "SparkSession | None" = None) 
         the store is what it was.
     """
     check_extra("--store", "store")
-    check_schemes(job, growth.store)
-    check_apart([*job.inputs, growth.store], job.output)
-    check_store(job.inputs, growth.store)
-    check_settings(job.config, growth)
-    if (spark is not None and job.config.engine != "memory") or choose_engine(job, count_known(growth)) == "spark":
-        return run_on_spark(
-            job, "dedup.run.pipeline", lambda module, session: add_by_tasks(module, session, job, growth), spark=spark
-        )
-    return add_alone(job, growth)
-
-
-def count_known(growth: Growth) -> int:
-    """Return about how many documents the store has."""
-    tables = Tables(growth.store)
-    return read_state(tables).sets if tables.exists() else 0
-
-
-def add_alone(job: Job, growth: Growth) -> dict[str, Any]:
-    """Add documents to a store in the memory of this process; see `add_batch`."""
-    return run_in_memory(job, Addition(growth=growth, has_baseline=bool(job.baseline)))
-
-
-def add_by_tasks(pipeline: Any, spark: "SparkSession", job: Job, growth: Growth) -> dict[str, Any]:  # noqa: ANN401 - a module
-    """Add documents to a store by tasks of Spark, where the driver has not the memory; see `add_batch`."""
-    if obstacle := find_obstacle_beside(spark, replace(job, inputs=[*job.inputs, growth.store])):
-        raise ConfigError(f"--store: the workers themselves must read and write the files ({obstacle})")
-    need = estimate_need(list_input(job), job.config, count_known(growth))
-    if fits_driver(spark, job.config, need):
-        LOG.info("the batch needs about %s of memory: the driver adds it without a job of Spark", size(need))
-        return add_alone(job, growth)
-    report: dict[str, Any] = pipeline.run(
-        spark, job, Addition(growth=growth, has_baseline=bool(job.baseline), threads=1)
-    )
-    return report
+    return start(job, spark=spark, work=growth)
 
 
 def check_settings(config: Config, growth: Growth) -> None:
@@ -146,76 +186,6 @@ def check_settings(config: Config, growth: Growth) -> None:
             raise ConfigError(f"--store: {name} is of single runs and must not be set (got {value!r})")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Addition:
-    """The addition of a batch to a store: see `search.Work`."""
-
-    growth: Growth
-    has_baseline: bool
-    """Whether another run is the one that the report is held against."""
-    threads: int | None = None
-    """Threads that look for keys in each process; None for as many as there are cores."""
-    asks_all: bool = True
-    by_tasks: bool = True
-
-    @property
-    def identity(self) -> Mapping[str, Any]:
-        """See `Work.identity`."""
-        return self.growth.identity
-
-    def check(self, config: Config, spec: HashSpec, id_type: pa.DataType) -> None:
-        """See `Work.check`."""
-        tables = Tables(self.growth.store)
-        if tables.exists():
-            read_state(tables).check(config, spec, id_type)
-
-    def __call__(self, run: Run[Rows]) -> dict[str, Any]:
-        """See `Work`."""
-        growth, engine, config, clock = self.growth, run.engine, run.config, run.clock
-        [part] = run.parts
-        tables = Tables(growth.store)
-        layer = NearLayer.make(set_up(NEAR, part, run.context, clock))
-        arrival, signed = arrive(engine, layer, growth.batch, config.input.id_column)
-        create(tables, engine.id_type)
-
-        def bring(state: State) -> Brought[Rows]:
-            # Its tables are of this try alone: the store may be another in the next.
-            own = engine.without(None, None, "store").choose(None, f"{secrets.token_hex(4)}_")
-            grown = grow(
-                own,
-                tables,
-                state.begin(config, part.spec, engine.id_type),
-                arrival,
-                anew=growth.anew,
-                threads=self.threads or count_cores(),
-                has_sources=bool(config.input.source_column),
-                stage=clock.time,
-                inform=clock.inform,
-            )
-            # What Arrow holds for later tables is of use to the processes that write the output.
-            pa.default_memory_pool().release_unused()
-            return Brought(own, grown)
-
-        def publish(brought: Brought[Rows], operation: str) -> dict[str, Any]:
-            own, grown = brought
-            with clock.time("representatives"):
-                found = tell(own, grown, signed, part.name, config.threshold)
-            note(clock, grown, found.near[part.name])
-            state = grown.writing.snapshot.state
-            earlier = None if self.has_baseline else clock.inform(BASELINE, remember, tables, state, growth, config)
-            finish = partial(grown.finish, operation) if operation else grown.writing.drop
-            return run.publish(replace(found, earlier=earlier, finish=finish))
-
-        return try_until_first(growth, tables, arrival.content, bring=bring, publish=publish, start_over=run.start_over)
-
-
-class Brought(NamedTuple, Generic[Rows]):
-    """Gains of a store's state by a batch, and the engine of its tables."""
-
-    engine: Engine[Rows]
-    grown: Grown[Rows]
-
-
 def arrive(engine: Engine[Rows], layer: NearLayer, name: str, id_column: str) -> tuple[Arrival[Rows], Signed]:
     """Sign all documents, as a batch of this name; return their counts too.
 
@@ -242,52 +212,6 @@ def note(clock: Clock, grown: Grown[Rows], counts: Near) -> None:
     clock.note("edges", counts.verified)
     clock.note("representatives", counts.elected)
     clock.note("store", Stored(rows=grown.arrived))
-
-
-def try_until_first(
-    growth: Growth,
-    tables: Tables,
-    content: str,
-    *,
-    bring: Callable[[State], Value],
-    publish: Callable[[Value, str], dict[str, Any]],
-    start_over: Callable[[], None],
-) -> dict[str, Any]:
-    """Return the report of a batch that no other writer came before, once it is published.
-
-    Parameters
-    ----------
-    content
-        Digest of its documents, see `adding.digest_content`.
-    bring
-        Given a state of the store, finds what the batch brings.
-    publish
-        Given that and as which operation, none where the store has it already, lets it be in the store.
-    start_over
-        Deletes what `publish` has left.
-
-    Raises
-    ------
-    StorageError
-        When others have been first each time, or the output of a batch of before vacuum is to be made again.
-    """
-    for _ in range(TRIES):
-        state, operation = _find_base(tables, content, growth)
-        try:
-            brought = bring(state)
-        except StorageError as error:
-            if operation:
-                raise
-            raise StorageError(
-                f"--batch: {growth.batch!r} is in the store, which stays as it is; its output cannot be made again "
-                f"since vacuum has deleted what was there before it ({error})"
-            ) from error
-        try:
-            return publish(brought, operation)
-        except Conflict:
-            LOG.info("%s: another writer was first; starting over with what it has added", redact(growth.store))
-            start_over()
-    raise StorageError(f"{redact(growth.store)}: {TRIES} other writers were first; repeat the command")
 
 
 def _find_base(tables: Tables, content: str, growth: Growth) -> tuple[State, str]:

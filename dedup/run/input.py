@@ -13,7 +13,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from dedup.errors import DataError, StorageError
-from dedup.files.systems import redact_text
+from dedup.run.faults import find_cause
 from dedup.run.storage import HadoopStorage
 
 READERS: Mapping[str, tuple[str, Mapping[str, str | bool]]] = {
@@ -63,9 +63,7 @@ def load_table(spark: SparkSession, name: str) -> DataFrame:
         kind = next(each for each, (reader, _) in READERS.items() if reader == found[1].lower())
         return read_files(spark, HadoopStorage(spark), found[2], kind)
     except (PySparkException, Py4JJavaError) as error:
-        said = error.java_exception.getMessage() if isinstance(error, Py4JJavaError) else str(error)
-        reason = " ".join(redact_text(str(said)).partition("\n")[0].split())
-        raise StorageError(f"--table {name}: must be a table of Spark's catalog ({reason})") from error
+        raise StorageError(f"--table {name}: must be a table of Spark's catalog ({find_cause(error)})") from error
 
 
 def read_files(spark: SparkSession, storage: HadoopStorage, path: str, kind: str) -> DataFrame:

@@ -9,12 +9,12 @@ import threading
 import time
 import uuid
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from py4j.protocol import Py4JError
 
 from dedup.errors import StorageError
-from dedup.files.storage import Storage
+from dedup.files.storage import OutputStorage, Storage
 from dedup.files.systems import is_local
 
 LOG = logging.getLogger("dedup")
@@ -37,29 +37,10 @@ SETTLE_SECONDS = 0.3
 the place free, and the last writer wins, as with two that take a dead run's lock."""
 
 
-class TextStorage(Protocol):
-    """File system operations needed by a lock."""
-
-    def exists(self, path: str, /) -> bool:
-        """Tell whether a file or folder is there."""
-
-    def delete(self, path: str, /) -> None:
-        """Remove a file, if it is there."""
-
-    def write_text(self, path: str, content: str, /) -> None:
-        """Write a small UTF-8 file, over an existing one."""
-
-    def create_text(self, path: str, content: str, /) -> bool:
-        """Write a small UTF-8 file unless there is one; tell whether it was written."""
-
-    def read_text(self, path: str, /) -> str:
-        """Read a small UTF-8 file."""
-
-
 class Lock:
     """Lock file that its holder rewrites every few seconds to show that it is alive; no clocks are compared."""
 
-    def __init__(self, storage: TextStorage, path: str) -> None:
+    def __init__(self, storage: OutputStorage, path: str) -> None:
         self._storage = storage
         self._path = path
         self._holder = {"run": uuid.uuid4().hex, "host": _host(), "pid": os.getpid()}

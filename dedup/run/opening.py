@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from dedup.engine.capacity import MOST, USUAL, Assumed, estimate_bytes
 from dedup.engine.machine import free_bytes
 from dedup.engine.workers import count_cores
+from dedup.errors import DataError
 from dedup.files.listing import Listing, list_files
 from dedup.files.source import FileSource, open_source
 from dedup.files.systems import can_fork
@@ -65,6 +66,18 @@ def open_input(config: Config, listing: Listing) -> FileSource:
         noted=list_noted(config),
         max_text_bytes=chosen.max_text_bytes,
     )
+
+
+def check_unchanged(job: Job, listing: Listing) -> None:
+    """Make sure that the files are those that were listed.
+
+    Raises
+    ------
+    DataError
+        When one has come, gone, or been written again: the result would be a mixture.
+    """
+    if list_input(job).fingerprint != listing.fingerprint:
+        raise DataError("--input: must not change while the job reads it (it did): repeat the command")
 
 
 def choose_cores(listing: Listing, paths: Sequence[str]) -> int:

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from glob import glob, has_magic
 from pathlib import PurePath
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from dedup.errors import StorageError
 from dedup.files.globs import is_hidden
-from dedup.files.storage import MARK, Storage
+from dedup.files.storage import MARK, OutputStorage, Storage
 from dedup.files.systems import redact, split_url
 from dedup.run.lock import UNREACHABLE
 from dedup.store.schemas import BATCHES, TABLES
@@ -84,14 +84,9 @@ def check_store(inputs: Sequence[str], store: str, *, option: str = "--store") -
             )
 
 
-class Existing(Protocol):
-    """File system in which existence can be checked."""
-
-    def exists(self, path: str, /) -> bool:
-        """Tell whether a file or folder is there."""
-
-
-def check_outside(storage: Existing, path: str, *, option: str = "--output", marks: Mapping[str, str] = STORES) -> None:
+def check_outside(
+    storage: OutputStorage, path: str, *, option: str = "--output", marks: Mapping[str, str] = STORES
+) -> None:
     """Refuse a path within folders that others write to and delete.
 
     Parameters

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from typing import Any
 
-from dedup.files.storage import find_result
+from dedup.files.storage import OutputStorage, find_result
 from dedup.informing import PLOTS, Inform
 from dedup.report.alerts import refuse
 from dedup.report.baseline import parse_baseline
@@ -15,7 +15,7 @@ from dedup.report.page import to_html
 from dedup.report.summary import Drawing, draw_rest
 from dedup.run.job import Job
 from dedup.run.layers import list_references
-from dedup.run.workspace import OutputStorage, Workspace
+from dedup.run.workspace import Workspace
 from dedup.settings.files import flatten, to_dict, to_toml
 from dedup.settings.hashspec import HashSpec
 from dedup.version import __version__

@@ -3,23 +3,16 @@
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from types import MappingProxyType
-from typing import Any, Generic, Protocol
-
-import pyarrow as pa
+from typing import Any, Generic
 
 from dedup.engine.engine import Engine, Rows, read_histogram
 from dedup.layers.chain import Chain
 from dedup.layers.layer import Context, NothingToSearchError, Setup, Stages
-from dedup.output.result_tables import WrittenOutput
 from dedup.output.row_decisions import Findings
-from dedup.report.build import Outcome
 from dedup.report.profiles import unite
-from dedup.report.summary import Drawing
 from dedup.run.clock import Clock
 from dedup.run.layers import load_layers, name_repeated
-from dedup.run.profiles import PROFILES, Part, choose_parts, scan, tell_parts
-from dedup.settings.hashspec import HashSpec
+from dedup.run.profiles import PROFILES, Part, choose_parts, scan
 from dedup.settings.options import Config
 from dedup.tables import arrow
 from dedup.tables.counts import Layered, Near, Stored
@@ -75,101 +68,13 @@ class Searched(Generic[Rows]):
             has_profiles=bool(config.profile),
         )
 
-    def to_outcome(
-        self,
-        written: WrittenOutput,
-        drawn: Drawing,
-        parts: Sequence[Part],
-        clock: Clock,
-        *,
-        baseline: Mapping[str, Any] | None,
-        engine: str,
-        search: str,
-        reader: str,
-        spark: str | None,
-        format: str,  # noqa: A002 - as the report names it
-    ) -> Outcome:
-        """Return it as the report tells it; the keywords are the fields of an Outcome of these names."""
-        return Outcome(
-            layers=self.chain.steps,
-            near=unite([*self.near.values()]),
-            profiles=tell_parts(parts, self.by_profile, self.near, written.by_profile),
-            written=written.counts,
-            begun=clock.begun,
-            start_seconds=clock.start_seconds,
-            stages=clock.report(),
-            token_ranks=drawn.token_ranks,
-            texts=written.texts,
-            survival_by_source=written.sources,
-            signature_bytes=self._count_signature_bytes(parts),
-            spec=parts[-1].spec.to_dict(),
-            baseline=baseline,
-            engine=engine,
-            search=search,
-            reader=reader,
-            spark=spark,
-            format=format,
-        )
-
-    def _count_signature_bytes(self, parts: Sequence[Part]) -> int:
+    def count_signature_bytes(self, parts: Sequence[Part]) -> int:
         """Return the bytes of all signatures and band keys."""
         specs = {part.name: part.spec for part in parts}
         return sum(
             counts.signed.rows * specs[name].bands * (specs[name].rows + KEY_BYTES)
             for name, counts in self.near.items()
         )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Run(Generic[Rows]):
-    """A run whose input is open."""
-
-    engine: Engine[Rows]
-    parts: Sequence[Part]
-    config: Config
-    context: Context
-    clock: Clock
-    publish: Callable[[Searched[Rows]], dict[str, Any]]
-    """Writes the output, publishes it, and returns what report.json holds."""
-    start_over: Callable[[], None]
-    """Deletes what `publish` has written, if that failed."""
-
-
-class Work(Protocol):
-    """Task of a run: remove the duplicates among its documents, or add them to a store."""
-
-    @property
-    def identity(self) -> Mapping[str, Any]:
-        """Values that an unfinished run must share with this one to be resumed, besides those of its job."""
-
-    @property
-    def asks_all(self) -> bool:
-        """Whether it asks for the shingle sets of all documents."""
-
-    @property
-    def by_tasks(self) -> bool:
-        """Whether tasks search on Spark, though the driver has the memory."""
-
-    def check(self, config: Config, spec: HashSpec, id_type: pa.DataType) -> None:
-        """Refuse settings that do not serve, before the run begins."""
-
-    def __call__(self, run: Run[Rows]) -> dict[str, Any]:
-        """Return what report.json holds, once the output is published."""
-
-
-class Deduplication:
-    """The removal of duplicates, without a store."""
-
-    identity: Mapping[str, Any] = MappingProxyType({})
-    asks_all = False
-    by_tasks = False
-
-    def check(self, config: Config, spec: HashSpec, id_type: pa.DataType) -> None:
-        """See `Work.check`."""
-
-    def __call__(self, run: Run[Rows]) -> dict[str, Any]:
-        """See `Work`."""
-        return run.publish(search(run.engine, run.parts, run.config, run.context, run.clock))
 
 
 def search(

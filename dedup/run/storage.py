@@ -7,8 +7,9 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from dedup.errors import StorageError
+from dedup.files.globs import is_hidden
 from dedup.files.storage import Entry
-from dedup.files.systems import can_rename
+from dedup.files.systems import can_rename, is_local
 
 
 class HadoopStorage:
@@ -30,6 +31,11 @@ class HadoopStorage:
     def without_checksums(self) -> Self:
         """Return the same file systems, for files that are read while they are written."""
         return type(self)(self._spark, checksums=False)
+
+    def is_on_disk(self, path: str) -> bool:
+        """Tell whether a path is one on the machines' own disks: a path without a scheme is of Spark's default."""
+        default = str(self._hadoop_conf.get("fs.defaultFS", "file:///"))
+        return is_local(path) and (default.startswith("file:") or path.startswith("file:"))
 
     def exists(self, path: str) -> bool:
         """Tell whether a file or folder is there."""
@@ -105,10 +111,6 @@ class HadoopStorage:
         finally:
             stream.close()
 
-    def size(self, path: str) -> int:
-        """Return the bytes of all files in a folder."""
-        return int(self._system(path).getContentSummary(self._path(path)).getLength())
-
     def first_file(self, pattern: str) -> tuple[str, str] | None:
         """Return the first data file that a file, folder or glob leads to; None if there is none.
 
@@ -143,8 +145,3 @@ class HadoopStorage:
         if not self._checksums and is_instance_of(gateway, system, "org.apache.hadoop.fs.ChecksumFileSystem"):
             return system.getRawFileSystem()
         return system
-
-
-def is_hidden(name: str) -> bool:
-    """Tell whether Spark takes a file or folder of this name for no data; `key=value` is a partition of a table."""
-    return name.startswith(".") or (name.startswith("_") and "=" not in name)

@@ -28,12 +28,12 @@ import logging
 import re
 import uuid
 from collections.abc import Mapping
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 from dedup.errors import FinishedError, StorageError
-from dedup.files.storage import CURRENT, MARK, Entry, find_result
+from dedup.files.storage import CURRENT, MARK, OutputStorage, find_result
 from dedup.files.systems import follow, is_mount
-from dedup.run.lock import UNREACHABLE, Lock, TextStorage
+from dedup.run.lock import UNREACHABLE, Lock
 from dedup.run.overlap import check_outside
 
 LOG = logging.getLogger("dedup")
@@ -60,51 +60,17 @@ def locate(output: str) -> str:
     return place
 
 
-def count_finished(storage: "OutputStorage", output: str) -> int:
+def count_finished(storage: OutputStorage, output: str) -> int:
     """Return the number of tables that an unfinished run of an output left finished, with which it would go on."""
     stages = storage.list(f"{output.rstrip('/')}.partial/stages")
     return sum(entry.path.endswith(".json") for entry in stages)
 
 
-class OutputStorage(Protocol):
-    """The file systems of the output."""
-
-    def exists(self, path: str, /) -> bool:
-        """Tell whether a file or folder is there."""
-
-    def is_folder(self, path: str, /) -> bool:
-        """Tell whether a folder is there."""
-
-    def delete(self, path: str, /) -> None:
-        """Remove a file or a whole folder, if it is there."""
-
-    def list(self, path: str, /) -> list[Entry]:
-        """Return the contents of a folder."""
-
-    def can_rename(self, path: str, /) -> bool:
-        """Tell whether a folder is renamed in one step, as on a disk and unlike on an object store."""
-
-    def rename(self, source: str, target: str, /) -> None:
-        """Move a file or folder to a name that is free."""
-
-    def write_text(self, path: str, content: str, /) -> None:
-        """Write a small UTF-8 file, over an existing one."""
-
-    def create_text(self, path: str, content: str, /) -> bool:
-        """Write a small UTF-8 file unless there is one; tell whether it was written."""
-
-    def read_text(self, path: str, /) -> str:
-        """Read a small UTF-8 file."""
-
-    def size(self, path: str, /) -> int:
-        """Return the bytes of all files in a folder."""
-
-
 class Workspace:
     """The folder OUT.partial of one run, and its publication as OUT."""
 
-    def __init__(self, storage: OutputStorage, output: str, *, locks: TextStorage | None = None) -> None:
-        self._storage = storage
+    def __init__(self, storage: OutputStorage, output: str, *, locks: OutputStorage | None = None) -> None:
+        self.storage = storage
         self._run = uuid.uuid4().hex[:12]
         self._can_rename = storage.can_rename(output)
         self.output = output.rstrip("/")
@@ -140,19 +106,15 @@ class Workspace:
 
     def _leave(self) -> None:
         """Delete this run's files after another had taken its lock, published and tidied up."""
-        if (
-            not self._is_open
-            or not self._storage.exists(self.partial)
-            or self._storage.exists(f"{self.partial}/{MARK}")
-        ):
+        if not self._is_open or not self.storage.exists(self.partial) or self.storage.exists(f"{self.partial}/{MARK}"):
             return
         for folder in (f"{self.partial}/stages", self.partial):
-            entries = self._storage.list(folder) if self._storage.exists(folder) else []
+            entries = self.storage.list(folder) if self.storage.exists(folder) else []
             own = [entry.path for entry in entries if entry.path.endswith(f"-{self._run}")]
             for name in own:
-                self._storage.delete(f"{folder}/{name}")
+                self.storage.delete(f"{folder}/{name}")
             if len(own) == len(entries):
-                self._storage.delete(folder)
+                self.storage.delete(folder)
 
     def open(self, identity: Mapping[str, Any], *, overwrite: bool) -> None:
         """Begin a run, or resume an unfinished one with the same settings and input.
@@ -174,11 +136,11 @@ class Workspace:
         for folder in (self.partial, self._replaced):
             self._require_own(folder)
         cut_short = self._is_cut_short()
-        if self._storage.exists(self.output) and not (overwrite or cut_short or self._is_bare(self.output)):
-            if self._read_record(f"{find_result(self._storage, self.output)}/{MARK}") == self._identity:
+        if self.storage.exists(self.output) and not (overwrite or cut_short or self._is_bare(self.output)):
+            if self._read_record(f"{find_result(self.storage, self.output)}/{MARK}") == self._identity:
                 if not self._can_rename:
                     # A crash may have come between the pointer and the sign for those who wait for it.
-                    self._storage.write_text(f"{self.output}/_SUCCESS", "")
+                    self.storage.write_text(f"{self.output}/_SUCCESS", "")
                 self._tidy()
                 raise FinishedError(f"{self.output}: is finished, with the same settings and input; nothing was done")
             raise StorageError(f"--output {self.output}: must not exist yet (it does); pass --overwrite to replace it")
@@ -201,24 +163,24 @@ class Workspace:
         else:
             self.discard()
             self._mark(self.partial)
-            self._storage.write_text(f"{self.partial}/run.json", json.dumps(identity, indent=1))
-        if not self._can_rename and not self._storage.exists(f"{self.output}/{MARK}"):
+            self.storage.write_text(f"{self.partial}/run.json", json.dumps(identity, indent=1))
+        if not self._can_rename and not self.storage.exists(f"{self.output}/{MARK}"):
             # One that is there says what the tables beside it are of.
             self._mark(self.output)
 
     def _is_cut_short(self) -> bool:
         """Tell whether the output is an incomplete publication of this job, left by a crash."""
         if self._can_rename:
-            return self._storage.exists(self._publishing) and not self._storage.exists(f"{self.output}/_SUCCESS")
-        if not self._storage.exists(f"{self.output}/{MARK}") or self._storage.exists(f"{self.output}/_SUCCESS"):
+            return self.storage.exists(self._publishing) and not self.storage.exists(f"{self.output}/_SUCCESS")
+        if not self.storage.exists(f"{self.output}/{MARK}") or self.storage.exists(f"{self.output}/_SUCCESS"):
             return False
-        return find_result(self._storage, self.output) == self.output
+        return find_result(self.storage, self.output) == self.output
 
     def _drop_results(self) -> None:
         """Delete results of earlier tries: rows of an interrupted result must not be published."""
-        for entry in self._storage.list(self.partial):
+        for entry in self.storage.list(self.partial):
             if entry.path.startswith(("result-", "parts-", "checkpoints-")):
-                self._storage.delete(f"{self.partial}/{entry.path}")
+                self.storage.delete(f"{self.partial}/{entry.path}")
 
     @property
     def _publishing(self) -> str:
@@ -232,22 +194,22 @@ class Workspace:
 
     def discard(self) -> None:
         """Delete the unfinished work; it cannot be resumed, even after a crash in between."""
-        self._storage.delete(f"{self.partial}/run.json")
+        self.storage.delete(f"{self.partial}/run.json")
         self._delete(self.partial)
 
     def _withdraw(self) -> None:
         """Withdraw the version that was to be published on an object store."""
         if not self._can_rename:
-            self._storage.delete(self.result)
+            self.storage.delete(self.result)
             if self._is_cut_short():
                 self._delete(self.output)
 
     def _mark(self, folder: str) -> None:
-        self._storage.write_text(f"{folder}/{MARK}", json.dumps(self._identity, indent=1) + "\n")
+        self.storage.write_text(f"{folder}/{MARK}", json.dumps(self._identity, indent=1) + "\n")
 
     def _require_own(self, folder: str) -> None:
         """Refuse to replace or delete a file, or a folder without the mark."""
-        if self._storage.exists(folder) and not self._storage.exists(f"{folder}/{MARK}") and not self._is_bare(folder):
+        if self.storage.exists(folder) and not self.storage.exists(f"{folder}/{MARK}") and not self._is_bare(folder):
             raise StorageError(
                 f"{folder}: must be missing or a folder that dedup made (it is there without the file {MARK}); move it "
                 "away, or choose another --output"
@@ -255,24 +217,24 @@ class Workspace:
 
     def _is_bare(self, folder: str) -> bool:
         """Tell whether a folder holds only leftovers of a mark that was being written in a crash."""
-        is_folder = self._storage.is_folder(folder)
-        return is_folder and all(BEGUN.fullmatch(entry.path) for entry in self._storage.list(folder))
+        is_folder = self.storage.is_folder(folder)
+        return is_folder and all(BEGUN.fullmatch(entry.path) for entry in self.storage.list(folder))
 
     def _delete(self, folder: str) -> None:
         """Delete a folder with the mark, the mark last, so that a crash in between leaves it marked."""
-        if not self._storage.exists(folder):
+        if not self.storage.exists(folder):
             return
         self._require_own(folder)
-        for entry in self._storage.list(folder):
+        for entry in self.storage.list(folder):
             if entry.path != MARK:
-                self._storage.delete(f"{folder}/{entry.path}")
-        self._storage.delete(folder)
+                self.storage.delete(f"{folder}/{entry.path}")
+        self.storage.delete(folder)
 
     def _read_record(self, path: str) -> dict[str, Any] | None:
-        if not self._storage.exists(path):
+        if not self.storage.exists(path):
             return None
         try:
-            record: Any = json.loads(self._storage.read_text(path))
+            record: Any = json.loads(self.storage.read_text(path))
         except (ValueError, RecursionError, *UNREACHABLE):  # cut short by a crash, or damaged: nothing was finished
             return None
         return record if isinstance(record, dict) else None
@@ -292,7 +254,7 @@ class Workspace:
         """
         self._lock.check()
         record = {"run": self._run, "seen": measurements}
-        self._storage.write_text(
+        self.storage.write_text(
             f"{self.partial}/stages/{name}.json", json.dumps({**record, "check": self._sign(record)})
         )
 
@@ -316,18 +278,14 @@ class Workspace:
 
     def move_part(self, folder: str, name: str) -> None:
         """Move a folder of this workspace into the result."""
-        self._storage.rename(folder, f"{self.result}/{name}")
+        self.storage.rename(folder, f"{self.result}/{name}")
         # As Spark leaves in every other folder of the result.
-        self._storage.write_text(f"{self.result}/{name}/_SUCCESS", "")
-
-    def exists(self, path: str) -> bool:
-        """Tell whether a file or folder is there."""
-        return self._storage.exists(path)
+        self.storage.write_text(f"{self.result}/{name}/_SUCCESS", "")
 
     @property
     def is_committing(self) -> bool:
         """Whether this run, or an earlier try of it, has begun to commit tables outside the output."""
-        return self._storage.exists(self._committing)
+        return self.storage.exists(self._committing)
 
     @property
     def _committing(self) -> str:
@@ -342,20 +300,12 @@ class Workspace:
             When another run has the lock by now.
         """
         self._lock.check()
-        self._storage.write_text(self._committing, "")
-
-    def drop_folder(self, name: str) -> None:
-        """Delete a folder of the result."""
-        self._storage.delete(f"{self.result}/{name}")
-
-    def table_bytes(self, name: str) -> int:
-        """Return the size of the table of a finished stage."""
-        return self._storage.size(self.table(name))
+        self.storage.write_text(self._committing, "")
 
     def keep_report(self, files: Mapping[str, str]) -> str:
         """Write the small files of an unpublished run, and return their folder."""
         for name, content in files.items():
-            self._storage.write_text(f"{self.partial}/report/{name}", content)
+            self.storage.write_text(f"{self.partial}/report/{name}", content)
         self._withdraw()
         return f"{self.partial}/report"
 
@@ -372,7 +322,7 @@ class Workspace:
             When another run has the lock by now.
         """
         for name, content in files.items():
-            self._storage.write_text(f"{self.result}/{name}", content)
+            self.storage.write_text(f"{self.result}/{name}", content)
         self._mark(self.result)
         self._lock.check()
         if self._can_rename:
@@ -396,24 +346,24 @@ class Workspace:
             )
 
     def _publish_by_rename(self) -> None:
-        if self._storage.exists(self.output):
+        if self.storage.exists(self.output):
             self._delete(self._replaced)
             self._require_own(self.output)
-            self._storage.rename(self.output, self._replaced)
-        self._storage.write_text(self._publishing, "")
-        self._storage.rename(self.result, self.output)
-        self._storage.write_text(f"{self.output}/_SUCCESS", "")
+            self.storage.rename(self.output, self._replaced)
+        self.storage.write_text(self._publishing, "")
+        self.storage.rename(self.result, self.output)
+        self.storage.write_text(f"{self.output}/_SUCCESS", "")
 
     def _publish_by_pointer(self) -> None:
-        self._before = find_result(self._storage, self.output)
-        self._storage.write_text(f"{self.result}/_SUCCESS", "")
-        self._storage.write_text(f"{self.output}/{CURRENT}", self.result.rpartition("/")[2])
-        self._storage.write_text(f"{self.output}/_SUCCESS", "")
+        self._before = find_result(self.storage, self.output)
+        self.storage.write_text(f"{self.result}/_SUCCESS", "")
+        self.storage.write_text(f"{self.output}/{CURRENT}", self.result.rpartition("/")[2])
+        self.storage.write_text(f"{self.output}/_SUCCESS", "")
 
     def _delete_versions(self) -> None:
         """Delete all versions but the published one and, after a publication, the one before."""
-        stay = {self._before, find_result(self._storage, self.output)}
+        stay = {self._before, find_result(self.storage, self.output)}
         stay |= {f"{self.output}/{name}" for name in (MARK, CURRENT, "_SUCCESS")}
-        for entry in self._storage.list(self.output):
+        for entry in self.storage.list(self.output):
             if (place := f"{self.output}/{entry.path}") not in stay:
-                self._storage.delete(place)
+                self.storage.delete(place)

@@ -207,7 +207,7 @@ def faults(tmp_path, monkeypatch):
     monkeypatch.setattr(lock, "_is_alive", lambda _: False)
     for name, seconds in {"SETTLE_SECONDS": 0, "BEAT_SECONDS": 60, "PATIENCE_SECONDS": 0}.items():
         monkeypatch.setattr(lock, name, seconds)
-    monkeypatch.setattr("dedup.run.local.draw", lambda *_: Drawing())
+    monkeypatch.setattr("dedup.run.execution.draw", lambda *_: Drawing())
     monkeypatch.setattr("dedup.run.publication.to_html", lambda *_: "a page")
     return faults
 

@@ -72,7 +72,7 @@ def bucket(server, monkeypatch):
     for name, seconds in {"SETTLE_SECONDS": 0, "BEAT_SECONDS": 5, "PATIENCE_SECONDS": 0}.items():
         monkeypatch.setattr(lock, name, seconds)
     monkeypatch.setattr(lock, "_is_alive", lambda _: False)
-    monkeypatch.setattr("dedup.run.local.draw", lambda *_: Drawing())
+    monkeypatch.setattr("dedup.run.execution.draw", lambda *_: Drawing())
     monkeypatch.setattr("dedup.run.publication.to_html", lambda *_: "a page")
     server.reset()
     store.create_dir("corpora")

@@ -6,7 +6,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dedup.errors import DataError
-from dedup.run.growing import Growth, count_known
+from dedup.run.growing import Growth
 from dedup.run.job import Job
 from dedup.run.start import choose_engine
 from dedup.settings.files import load_config
@@ -99,7 +99,7 @@ def test_documents_of_the_store_count_among_what_a_batch_takes(tmp_path):
     side.add("a", path)
     job = Job(inputs=[str(path)], output=str(tmp_path / "out"), config=load_config(settings=settings))
 
-    known = count_known(Growth(store=side.tables.path, batch="b"))
+    known = Growth(store=side.tables.path, batch="b").count_known()
 
     assert known == read_state(side.tables).sets > 0
     assert choose_engine(job, known) == "memory"

@@ -6,7 +6,7 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dedup.run.grown import tell
+from dedup.store.outcome import tell
 from dedup.store.tables import Tables
 from tests.layers.tiny import TinyEngine
 from tests.store import bring, list_edges, list_members
@@ -28,10 +28,9 @@ def open_tiny(rows, search, seed):
 def describe(brought, threshold):
     """Return what a batch says of itself, less examples of components, of which several are equally large."""
     engine, signed, grown = brought
-    found = tell(engine, grown, signed, "", threshold)
-    chain = found.chain
-    tables = (chain.removals, chain.kept, chain.edges, chain.near_misses, found.changes)
-    counts = found.near[""]
+    told = tell(engine, grown, signed, threshold)
+    found, counts = told.found, told.counts
+    tables = (found.removals, found.kept, found.edges, found.near_misses, told.changes)
     elected = replace(counts.elected, largest=())
     rest = (counts.signed, counts.collapsed, counts.paired, counts.verified.rows, counts.lost, elected)
     return [sorted(map(repr, table.to_pylist())) for table in tables], rest

@@ -1,8 +1,9 @@
-"""Result of a batch added to a store, in the terms of a run's result."""
+"""Result of a batch added to a store, in the terms of a layer's."""
 
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
+from typing import Generic, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -10,7 +11,6 @@ import pyarrow.compute as pc
 from dedup.engine.engine import Batches, Engine, Rows, pass_on
 from dedup.kernels.runs.batches import conform, take_equal
 from dedup.layers import NEAR
-from dedup.layers.chain import Chain
 from dedup.layers.layer import Found
 from dedup.layers.near import comparison, templates
 from dedup.layers.near.buckets import IDENTICAL
@@ -18,7 +18,6 @@ from dedup.layers.near.election import IDENTICAL as IS_IDENTICAL
 from dedup.layers.near.election import KEPT
 from dedup.layers.near.election import NEAR as IS_NEAR
 from dedup.layers.near.layer import SAMPLE, take_sample, to_edges
-from dedup.run.search import Searched
 from dedup.store.adding import Grown
 from dedup.store.growth import name_ends
 from dedup.store.reading import select
@@ -30,14 +29,19 @@ DESCRIBED = pa.schema([*arrow.integers("near", "chained"), ("least", pa.float64(
 """Counts of removals, a row for each batch."""
 
 
-def tell(engine: Engine[Rows], grown: Grown[Rows], signed: Signed, name: str, threshold: float) -> Searched[Rows]:
-    """Return what has become of the documents of a batch.
+class BatchOutcome(NamedTuple, Generic[Rows]):
+    """Result for the documents of a batch, and for those of earlier ones."""
 
-    Parameters
-    ----------
-    name
-        Name of the part of the documents that is searched.
-    """
+    found: Found[Rows]
+    counts: Near
+    named: Rows | None
+    """doc_id and id of all documents that pairs name; None where an integer is its own document id."""
+    changes: Rows
+    """Documents of earlier batches whose fate is another now."""
+
+
+def tell(engine: Engine[Rows], grown: Grown[Rows], signed: Signed, threshold: float) -> BatchOutcome[Rows]:
+    """Return what has become of the documents of a batch."""
     documents = grown.arrival.documents
     came, verdicts = engine.select(documents, "doc_id"), grown.decided.verdicts
     schema = arrow.removals(engine.id_type)
@@ -45,42 +49,39 @@ def tell(engine: Engine[Rows], grown: Grown[Rows], signed: Signed, name: str, th
     own = engine.join(own, engine.select(grown.known, "doc_id", known="set"), "doc_id", how="left")
     listed = engine.concat(engine.map(own, partial(_to_members, schema=schema), schema), _list_empty(engine, grown))
     members = engine.map(listed, pass_on, schema, name="own")
-    removals = engine.map(members, partial(_take, kept=False), schema)
+    removals = engine.map(members, _take_removed, schema)
     pairs = engine.map(engine.select(verdicts, *IDENTICAL.names), _take_copies, IDENTICAL)
     mine = engine.map(engine.join(pairs, came, "doc_id", how="semi"), pass_on, IDENTICAL, name="copies")
     theirs = engine.join(engine.join(pairs, came, "doc_id", how="anti"), came, "set_id", key="doc_id", how="semi")
     same = engine.map(engine.concat(mine, theirs), to_edges, arrow.EDGES)
     edges = engine.concat(name_ends(engine, grown.settled.found, grown.settled.heads), same)
     near_misses = grown.settled.near_misses
+    counts = Near(
+        signed=signed,
+        collapsed=Collapsed(rows=engine.tally(mine)["rows"]),
+        bucketed=grown.settled.bucketed,
+        paired=grown.settled.paired,
+        verified=grown.settled.verified,
+        connected=replace(grown.decided.connected, rows=engine.tally(members)["rows"]),
+        lost=grown.lost,
+        elected=_describe(engine, grown, removals, engine.tally(members)["rows"], threshold),
+        labeled=None,
+    )
     found = Found(
         documents=engine.select(documents, *arrow.register(engine.id_type).names),
         removals=removals,
-        kept=engine.map(members, partial(_take, kept=True), schema),
+        kept=engine.map(members, partial(take_equal, schema=schema, kind=KEPT), schema),
         edges=edges,
         near_misses=near_misses,
         sample=engine.map(engine.select(documents, *SAMPLE.names), take_sample, SAMPLE),
-        counts=Near(
-            signed=signed,
-            collapsed=Collapsed(rows=engine.tally(mine)["rows"]),
-            bucketed=grown.settled.bucketed,
-            paired=grown.settled.paired,
-            verified=grown.settled.verified,
-            connected=replace(grown.decided.connected, rows=engine.tally(members)["rows"]),
-            lost=grown.lost,
-            elected=_describe(engine, grown, removals, engine.tally(members)["rows"], threshold),
-            labeled=None,
-        ),
+        counts=counts,
     )
-    # Integers are their own document ids.
     is_named = pa.types.is_integer(engine.id_type)
-    changes = engine.map(verdicts, _take_changes, _changes(engine.id_type))
-    return Searched(
-        chain=Chain(engine=engine).add(NEAR, found),
-        documents=found.documents,
-        near={} if found.counts is None else {name: found.counts},
-        by_profile={},
+    return BatchOutcome(
+        found=found,
+        counts=counts,
         named=None if is_named else _name_ends(engine, grown, engine.concat(edges, near_misses)),
-        changes=changes,
+        changes=engine.map(verdicts, _take_changes, _changes(engine.id_type)),
     )
 
 
@@ -91,14 +92,14 @@ def _to_members(batches: Batches, *, schema: pa.Schema) -> Batches:
     """
     for batch in batches:
         is_copy = pc.and_(batch["kept"], batch["known"].is_valid())
-        kind = pc.if_else(is_copy, IS_IDENTICAL, batch["kind"])
-        yield conform(batch, schema, kind=kind, layer=NEAR, component_id=batch["component"])
+        kinds = pc.if_else(is_copy, IS_IDENTICAL, batch["kind"])
+        yield conform(batch, schema, layer=NEAR, kind=kinds, component_id=batch["component"])
 
 
 def _list_empty(engine: Engine[Rows], grown: Grown[Rows]) -> Rows:
     """Return the documents without a token that were in the store, which are no voters, as copies of themselves."""
-    take_empty = partial(take_equal, schema=templates.MEMBERS, set=NO_SET)
-    empty = engine.map(grown.known, take_empty, templates.MEMBERS, name="known_empty")
+    take = partial(take_equal, schema=templates.MEMBERS, set=NO_SET)
+    empty = engine.map(grown.known, take, templates.MEMBERS, name="known_empty")
     count, schema = engine.tally(empty)["rows"], arrow.removals(engine.id_type)
     rows = select(engine, grown.snapshot, "documents", ["doc_id", "id"], wanted=empty, count=count)
     return engine.map(rows, partial(_to_copies, schema=schema), schema)
@@ -106,14 +107,13 @@ def _list_empty(engine: Engine[Rows], grown: Grown[Rows]) -> Rows:
 
 def _to_copies(batches: Batches, *, schema: pa.Schema) -> Batches:
     for batch in batches:
-        own = dict.fromkeys(("representative_id", "component_id"), batch["id"])
+        own = {"representative_id": batch["id"], "component_id": batch["id"]}
         yield conform(batch, schema, layer=NEAR, kind=IS_IDENTICAL, jaccard=1.0, **own)
 
 
-def _take(batches: Batches, *, kept: bool) -> Batches:
+def _take_removed(batches: Batches) -> Batches:
     for batch in batches:
-        is_kept = pc.equal(batch["kind"], KEPT)
-        yield batch.filter(is_kept if kept else pc.invert(is_kept))
+        yield batch.filter(pc.not_equal(batch["kind"], KEPT))
 
 
 def _take_copies(batches: Batches) -> Batches:

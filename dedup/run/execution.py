@@ -1,0 +1,209 @@
+"""Execution of a run whose input is known, on any engine: search, output, report, publication."""
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Generic, Protocol
+
+import pyarrow as pa
+
+from dedup.engine.engine import Engine, Rows
+from dedup.engine.workers import open_beside
+from dedup.informing import PLOTS
+from dedup.layers.layer import Context
+from dedup.output.result_tables import ResultWriter, write_result
+from dedup.report.build import Outcome, Sample
+from dedup.report.profiles import unite
+from dedup.report.summary import FIGURES, Drawing, draw
+from dedup.run.clock import Clock
+from dedup.run.job import Job
+from dedup.run.layers import load_layers
+from dedup.run.pairs import read_duplicates
+from dedup.run.profiles import Part, list_parts, tell_parts
+from dedup.run.publication import conclude, identify, read_baseline
+from dedup.run.search import Searched, search, set_up
+from dedup.run.workspace import Workspace
+from dedup.settings.hashspec import HashSpec
+from dedup.settings.options import Config
+
+if TYPE_CHECKING:
+    from dedup.run.catalog import CatalogTables
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Given(Generic[Rows]):
+    """The input of a run, who searches it, and what writes its output."""
+
+    fingerprint: str
+    id_type: pa.DataType
+    size: int
+    """Bytes of all files."""
+    engine: str
+    search: str
+    """Searcher: "process" or "tasks"."""
+    reader: str
+    """Reader of the input: "files", read by the workers themselves, or "spark"."""
+    format: str
+    spark: str | None
+    """Version of Spark; None without."""
+    begin: Callable[[], AbstractContextManager[Engine[Rows]]]
+    open_output: Callable[[Any], ResultWriter[Rows]]
+    """Returns what writes the result that an engine has found."""
+    list_repeated: Callable[[Any], Rows | None]
+    """Returns the ids of equal rows; None where there are none."""
+    check_unchanged: Callable[[], object]
+    held_bytes: int = 0
+    """As of `Context`."""
+    forks: bool = False
+    """Whether processes forked from this one search texts."""
+    tables: "CatalogTables | None" = None
+    """Tables that the rows are written to at the end."""
+
+
+class Work(Protocol):
+    """Task of a run other than to remove the duplicates among its documents: to add them to a store."""
+
+    @property
+    def store(self) -> str:
+        """Path of the store."""
+
+    @property
+    def identity(self) -> Mapping[str, Any]:
+        """Values that an unfinished run must share with this one to be resumed, besides those of its job."""
+
+    def prepare(self, job: Job) -> None:
+        """Refuse jobs that do not serve, before an engine is chosen."""
+
+    def count_known(self) -> int:
+        """Return about how many documents the store has."""
+
+    def check(self, config: Config, spec: HashSpec, id_type: pa.DataType) -> None:
+        """Refuse settings that do not serve, before the run begins."""
+
+    def __call__(self, run: "Run[Rows]") -> dict[str, Any]:
+        """Return what report.json holds, once the output is published."""
+
+
+def execute(
+    job: Job, workspace: Workspace, given: Given[Rows], clock: Clock, *, work: Work | None = None
+) -> dict[str, Any]:
+    """Search, write and publish; the caller holds the output's lock, and the settings are settled.
+
+    Parameters
+    ----------
+    work
+        Task of the run; None to remove the duplicates.
+
+    Returns
+    -------
+    dict
+        Content of report.json.
+    """
+    config, asks_all = job.config, work is not None
+    baseline = read_baseline(workspace.storage, job.baseline)
+    labels = read_duplicates(config, given.id_type)
+    parts = list_parts(config)
+    identity = {**identify(job, parts[-1].spec, given.fingerprint)}
+    if work is not None:
+        work.check(config, parts[-1].spec, given.id_type)
+        identity |= work.identity
+    workspace.open(identity, overwrite=job.overwrite)
+    if given.tables is not None:
+        given.tables.check(workspace, overwrite=job.overwrite)
+    context = Context(size=given.size, labels=labels, held_bytes=given.held_bytes, asks_all=asks_all)
+    # A process that talks to a JVM is not forked.
+    beside = open_beside(FIGURES) if given.spark is None else ThreadPoolExecutor(1)
+    with beside as plotting, given.begin() as engine:
+        if given.forks:
+            for part in parts:
+                for layer in load_layers(part.config):
+                    layer.warm(set_up(layer.name, part, context, clock))
+        run = Run(
+            job=job,
+            workspace=workspace,
+            given=given,
+            engine=engine,
+            parts=parts,
+            context=context,
+            clock=clock,
+            plotting=plotting,
+            baseline=baseline,
+        )
+        return run.publish(search(engine, parts, config, context, clock)) if work is None else work(run)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Run(Generic[Rows]):
+    """A run whose input is open."""
+
+    job: Job
+    workspace: Workspace
+    given: Given[Rows]
+    engine: Engine[Rows]
+    parts: Sequence[Part]
+    context: Context
+    clock: Clock
+    plotting: Executor
+    baseline: Mapping[str, Any] | None
+
+    def publish(self, found: Searched[Rows]) -> dict[str, Any]:
+        """Write what was found, and publish it; return the content of report.json."""
+        given, clock, config, engine = self.given, self.clock, self.job.config, found.chain.engine
+        counts, baseline = unite([*found.near.values()]), self.baseline or found.earlier
+        findings = found.to_findings(config, given.list_repeated(engine))
+        # It takes as long as the writing of a small corpus, and another core.
+        if given.spark is None:
+            drawing = self.plotting.submit(draw, config, counts, *self._read_sample(found), baseline)
+        else:
+            drawing = self.plotting.submit(lambda: draw(config, counts, *self._read_sample(found), baseline))
+        with clock.time("output"):
+            output = given.open_output(engine)
+            written = write_result(engine, output, findings, inform=clock.inform, stage=partial(clock.group, "output"))
+        clock.note("output", written.counts)
+        drawn = clock.inform(PLOTS, drawing.result) or Drawing()
+        given.check_unchanged()
+        outcome = Outcome(
+            layers=found.chain.steps,
+            near=counts,
+            profiles=tell_parts(self.parts, found.by_profile, found.near, written.by_profile),
+            written=written.counts,
+            begun=clock.begun,
+            start_seconds=clock.start_seconds,
+            stages=clock.report(),
+            token_ranks=drawn.token_ranks,
+            texts=written.texts,
+            survival_by_source=written.sources,
+            signature_bytes=found.count_signature_bytes(self.parts),
+            spec=self.parts[-1].spec.to_dict(),
+            baseline=baseline,
+            engine=given.engine,
+            search=given.search,
+            reader=given.reader,
+            spark=given.spark,
+            format=given.format,
+        )
+        finish = found.finish if given.tables is None else partial(given.tables.commit, self.workspace)
+        return conclude(
+            self.job, self.workspace, outcome, drawn, inform=clock.inform, plotting=self.plotting, first=finish
+        )
+
+    def start_over(self) -> None:
+        """Delete what `publish` has written, if that failed."""
+        self.workspace.storage.delete(self.workspace.result)
+
+    def _read_sample(self, found: Searched[Rows]) -> tuple[Sample, set[int]]:
+        """Return the tokens of the documents of the sample, and which of these are removed; none where that fails."""
+        return self.clock.inform("the sample of tokens", read_sample, self.clock, found) or ([], set())
+
+
+def read_sample(clock: Clock, found: Searched[Rows]) -> tuple[Sample, set[int]]:
+    """Return the tokens of the documents of the sample by doc_id, and which of these are removed."""
+    engine, sample, removals = found.chain.engine, found.chain.sample, found.chain.removals
+    if sample is None or removals is None:
+        return [], set()
+    with clock.group("output"):
+        rows = engine.collect(sample)
+        gone = engine.lookup(engine.select(removals, "doc_id"), rows["doc_id"].combine_chunks())
+    return list(zip(rows["doc_id"].to_pylist(), rows["tokens"].to_pylist(), strict=True)), {*gone["doc_id"].to_pylist()}
