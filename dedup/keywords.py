@@ -41,8 +41,6 @@ class Keywords(TypedDict, total=False):
     max_component: int
     order: Sequence[str]
     merge: Sequence[str]
-    copies: int
-    copies_per_source: int
     per_source: int
     output__mode: Literal["filter", "annotate", "ids"]
     output__format: str

@@ -73,11 +73,9 @@ def write(
     return file.format.write(file, edits, kept, gone)
 
 
-def annotate(
-    source: FileSource, number: int, notes: pa.Table, *, folder: str, rejected: Rows = NO_ROWS, cuts: Cuts | None = None
-) -> FileCounts:
+def annotate(source: FileSource, number: int, notes: pa.Table, *, folder: str, rejected: Rows = NO_ROWS) -> FileCounts:
     """Write every row of a file with notes, and count as removed those noted as such; see `write`."""
-    written = write(source, number, NO_ROWS, kept_folder=folder, rejected=rejected, cuts=cuts, notes=notes)
+    written = write(source, number, NO_ROWS, kept_folder=folder, rejected=rejected, notes=notes)
     gone = int(pc.sum(pc.invert(notes[KEPT])).as_py() or 0) if KEPT in notes.column_names else 0
     return FileCounts(kept=(written.kept or 0) - gone, removed=gone)
 
