@@ -9,14 +9,18 @@ import numpy as np
 
 from dedup.errors import ConfigError
 from dedup.layers import NEAR
+from dedup.plan.calibrate import calibrate
 from dedup.plan.choice import BandingChoice, check, cost, list_shown, solve
 from dedup.plan.curve import integral_optimum
 from dedup.plan.model import Plan, StageCost, measure, plan
 from dedup.plan.profile import CorpusProfile, Trial, assume_corpus
 from dedup.plan.question import PlanQuestion, check_numbers, parse_choice, parse_target
 from dedup.plan.rates import Rates
+from dedup.plan.sample import measure_corpus
+from dedup.plan.trial import search_drawn
 from dedup.plan.wishes import Target, Wishes, crossings
 from dedup.settings.banding import SIGMAS, Banding
+from dedup.settings.contract import load_tokenizer
 from dedup.settings.options import Config
 from dedup.settings.profiles import refuse_profiles
 
@@ -49,7 +53,7 @@ def answer(question: PlanQuestion) -> dict[str, Any]:
         raise ConfigError("--recall must be given with other targets, as finding nothing would meet those")
     config = _settle_threshold(question, targets)
     corpus = _know_corpus(question, config)
-    rates = _know_rates(question)
+    rates = calibrate() if question.calibrate else Rates()
 
     asked = parse_choice(question.check) if question.check else None
     shown = list_shown(wishes, config.threshold)
@@ -94,12 +98,7 @@ def answer(question: PlanQuestion) -> dict[str, Any]:
 
 def _try(config: Config, corpus: CorpusProfile, *, ranges: bool) -> Trial | None:
     """Return a trial search of the sample with these settings; None without a sample."""
-    if corpus.drawn is None:
-        return None
-    # As the sample.
-    from dedup.plan.trial import search_drawn  # noqa: PLC0415
-
-    return search_drawn(corpus.drawn, config, corpus.documents, ranges=ranges)
+    return None if corpus.drawn is None else search_drawn(corpus.drawn, config, corpus.documents, ranges=ranges)
 
 
 def _with_banding(config: Config, banding: Banding) -> Config:
@@ -115,10 +114,6 @@ def _settle_threshold(question: PlanQuestion, targets: Sequence[Target]) -> Conf
 
 def _know_corpus(question: PlanQuestion, config: Config) -> CorpusProfile:
     if question.sample is not None:
-        # The kernels take a third of a second to import, which a plan without a sample need not wait for.
-        from dedup.plan.sample import measure_corpus  # noqa: PLC0415
-        from dedup.settings.contract import load_tokenizer  # noqa: PLC0415
-
         corpus = measure_corpus(
             question.sample,
             text_column=config.input.text_column,
@@ -138,15 +133,6 @@ def _know_corpus(question: PlanQuestion, config: Config) -> CorpusProfile:
         threshold=config.threshold,
         shingle_size=config.shingles.shingle_size,
     )
-
-
-def _know_rates(question: PlanQuestion) -> Rates:
-    if question.calibrate:
-        # As the sample.
-        from dedup.plan.calibrate import calibrate  # noqa: PLC0415
-
-        return calibrate()
-    return Rates()
 
 
 def _list_corpus(corpus: CorpusProfile) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Self, TypeAlias
+from typing import NamedTuple, Self, TypeAlias
 
 import numpy as np
 
@@ -59,15 +59,15 @@ class DrawnDocuments:
         """Number of drawn documents."""
         return int(self.offsets.size - 1)
 
+    @property
+    def share(self) -> float:
+        """Share of the corpus, drawn at random; 1 for all of it."""
+        return self.documents / self.total
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Trial:
+
+class Trial(NamedTuple):
     """Counts of a search among drawn documents, per document; see `dedup.plan.trial`."""
 
-    documents: int
-    """Searched documents."""
-    share: float
-    """Share of the corpus, drawn at random; 1 for all of it."""
     point: Counts
     """Counts with the seed of the settings."""
     others: Sequence[Counts] = ()

@@ -24,7 +24,7 @@ from dataclasses import replace
 from dedup.kernels.curve import NEAR_MISS, probability
 from dedup.plan.choice import cost
 from dedup.plan.curve import compared
-from dedup.plan.profile import CorpusProfile, Counts, Trial
+from dedup.plan.profile import CorpusProfile, Counts, DrawnDocuments, Trial
 from dedup.plan.rates import Rates
 from dedup.settings.banding import SIGMAS
 from dedup.settings.options import Config
@@ -54,36 +54,38 @@ def count_rows(
         One of its counts; None for that of the settings' own seed.
     """
     found = _count_by_curve(config, corpus)
-    return found if trial is None else _take_counts(found, config, corpus, trial, counts or trial.point)
+    return found if trial is None else _take_counts(found, config, corpus, trial.point, counts or trial.point)
 
 
-def _take_counts(found: Counts, config: Config, corpus: CorpusProfile, trial: Trial, counts: Counts) -> Counts:
+def _take_counts(found: Counts, config: Config, corpus: CorpusProfile, point: Counts, counts: Counts) -> Counts:
     """Return rows as counted by a search."""
+    drawn = corpus.drawn
+    assert drawn is not None, "a trial is of documents drawn"
     more = {name: each if name.endswith("_bytes") else each * corpus.documents for name, each in counts.items()}
-    if trial.share < 1:
+    if drawn.share < 1:
         # Of pairs the sample has the square of its share. How it thins the rest is left to the curve.
-        more |= {name: more[name] / trial.share for name in PAIRS}
-        thinned = _count_by_curve(config, corpus, _choose_pairs(found, corpus, trial))
-        more |= {name: thinned[name] * _ratio(counts[name], trial.point[name]) for name in THINNED}
+        more |= {name: more[name] / drawn.share for name in PAIRS}
+        thinned = _count_by_curve(config, corpus, _choose_pairs(found, corpus, drawn, point))
+        more |= {name: thinned[name] * _ratio(counts[name], point[name]) for name in THINNED}
         more["sets"] = max(more["ends"], more["hot"])
         more["set_shingles"] = more["sets"] * corpus.shingles
     counted = {**found, **more, "documents": corpus.documents, "heads": corpus.documents - more["identical"]}
-    return _add_chance(counted, config, corpus, trial.documents) if trial.share == 1 else counted
+    return _add_chance(counted, config, corpus, drawn.documents) if drawn.share == 1 else counted
 
 
-def _choose_pairs(found: Counts, corpus: CorpusProfile, trial: Trial) -> tuple[float, float] | None:
+def _choose_pairs(
+    found: Counts, corpus: CorpusProfile, drawn: DrawnDocuments, point: Counts
+) -> tuple[float, float] | None:
     """Return edges and candidates of a sample's search, scaled to the corpus; None if the curve is more certain.
 
     The curve saw all pairs of a few drawn documents, the search the pairs of all that share a bucket within the cap:
     the one that saw more pairs decides.
     """
-    drawn = corpus.drawn
-    assert drawn is not None, "a trial is of documents drawn"
     seen = found["edges"] * drawn.compared**2 / (drawn.total * corpus.documents)
-    if seen >= trial.point["edges"] * trial.documents:
+    if seen >= point["edges"] * drawn.documents:
         return None
-    grown = corpus.documents / trial.share
-    return trial.point["edges"] * grown, trial.point["candidates"] * grown
+    grown = corpus.documents / drawn.share
+    return point["edges"] * grown, point["candidates"] * grown
 
 
 def _ratio(one: float, other: float) -> float:

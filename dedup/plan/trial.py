@@ -54,12 +54,8 @@ def search_drawn(drawn: DrawnDocuments, config: Config, documents: int, *, range
         weights = [np.ones(size)] if is_whole else [chance.poisson(1, size) for _ in range(BOOTSTRAPS)]
         others += [_rate(families, drawn_again) | each for drawn_again in weights]
     families = _count(drawn, config, searched, told)
-    return Trial(
-        documents=drawn.documents,
-        share=drawn.documents / drawn.total,
-        point=_rate(families, np.ones(families["documents"].size)) | _weigh_rows(drawn, searched),
-        others=others,
-    )
+    point = _rate(families, np.ones(families["documents"].size)) | _weigh_rows(drawn, searched)
+    return Trial(point, others)
 
 
 def _rate(families: Mapping[str, Floats], weights: Floats | Integers) -> dict[str, float]:
@@ -85,7 +81,7 @@ def _search(drawn: DrawnDocuments, config: Config, seed: int) -> _Searched:
         bands=config.banding.bands,
         rows=config.banding.rows,
         # Of a random part of the documents a bucket holds that part.
-        max_bucket=max(round(config.buckets.max_bucket * drawn.documents / drawn.total), 2),
+        max_bucket=max(round(config.buckets.max_bucket * drawn.share), 2),
         estimate_sigmas=SIGMAS,
     )
     doc_ids = np.arange(drawn.documents)
@@ -119,9 +115,8 @@ def _count(drawn: DrawnDocuments, config: Config, searched: _Searched, told: Map
     in_buckets = np.where(bucket_sizes <= setting.max_bucket, bucket_sizes * (bucket_sizes - 1) // 2, 0)
     of_undecided, undecided_sizes = found.undecided[1][found.undecided[2][:-1]], np.diff(found.undecided[2])
     # The pairs of a circle grow as its members do, not as their square; those of a sample are told as if they did.
-    share = drawn.documents / drawn.total
-    in_circles = lsh.pair_counts(np.rint(undecided_sizes / share).astype(np.int64), config.buckets.max_bucket)
-    circled, uncompared = (each.astype(np.float64) * share**2 for each in in_circles)
+    in_circles = lsh.pair_counts(np.rint(undecided_sizes / drawn.share).astype(np.int64), config.buckets.max_bucket)
+    circled, uncompared = (each.astype(np.float64) * drawn.share**2 for each in in_circles)
     weights = _weigh_circles(searched, float(circled.sum()))
     misses = find_near_misses(*compared, found.jaccard, setting.threshold)
     in_components = np.bincount(found.components, minlength=doc_ids.size)[found.components] > 1
