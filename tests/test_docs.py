@@ -155,6 +155,19 @@ def test_links_lead_to_what_is_there(page):
         assert not anchor or anchor in slugs(target.read_text("utf-8")), f"{path}#{anchor}"
 
 
+def test_the_comparison_denies_nothing_that_is_there():
+    comparison = (ROOT / "docs" / "comparison.md").read_text("utf-8")
+    own = [
+        row.split(" | ")[1]
+        for row in re.findall(r"^\| .*\|$", comparison.partition("What that means")[0], re.MULTILINE)
+    ]
+    assert own[0] == "dedup"
+    assert "-" not in own
+    assert {"growing.md", "passages.md", "layers.md", "evaluating.md"} == set(
+        re.findall(r"\((\w+\.md)\)", " ".join(own))
+    )
+
+
 def test_every_script_is_listed():
     listed = (ROOT / "scripts" / "README.md").read_text("utf-8")
     scripts = {path.name for path in (ROOT / "scripts").iterdir() if path.suffix not in {".md", ".py"}}
