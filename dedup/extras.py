@@ -8,7 +8,7 @@ from dedup.version import __version__
 WHEEL = f"corpus_dedup-{__version__}-py3-none-any.whl"
 """Name of the package's own file: on an index the package's name may be a stranger's."""
 SETUP = {
-    "spark": "scripts/setup adds them to a checkout once there is a Java 17 or 21",
+    "spark": "scripts/setup adds them to a checkout, and a Java 17 or 21 where it can",
     "store": "scripts/setup adds it to a checkout",
 }
 PACKAGES = {"spark": ("pyspark", "pandas"), "store": ("deltalake",)}

@@ -128,3 +128,12 @@ def test_help_opens_with_two_examples_that_are_taken_and_lists_the_presets(capsy
     with pytest.raises(SystemExit, match="0"):
         cli.main([])
     assert "    dedup run --input " in capsys.readouterr().out
+
+
+def test_a_program_that_calls_a_command_ends_as_it_would_without():
+    # Packages made with nanobind tell of all that is not collected as Python ends.
+    code = "import dedup.cli, duckdb; kept = duckdb.sql('select 1'); dedup.cli.main(['run', '--input', 'a'])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, encoding="utf-8", check=False)
+
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[1:] == []

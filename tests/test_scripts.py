@@ -90,6 +90,82 @@ def no_java(tmp_path):
     return str(folder)
 
 
+PROGRAM = """#!/bin/sh
+case "$*" in
+    "-m venv --clear "*) mkdir -p "$4/bin" && cp "$0" "$4/bin/python" ;;
+    "-m pip install "*)
+        for word; do last=$word; done
+        echo "$(basename "$last")" >>"$0.installed"
+        echo "Collecting numpy==1 (from -r requirements.lock)"
+        echo "  Downloading numpy-1.whl"
+        echo "Collecting scipy==1 (from -r requirements.lock)"
+        [ -z "${FAILS:-}" ] || { echo "ERROR: no such package" && exit 1; }
+        echo "Installing collected packages: numpy, scipy" ;;
+    *-c*) ;;
+    *) echo "ran $*" ;;
+esac
+"""
+"""A Python that makes environments of itself, and packages of nothing."""
+
+
+@pytest.fixture
+def program(bare, tmp_path):
+    """Return what sets up with a Python that fetches nothing, beside a Java."""
+    (tmp_path / "programs").mkdir()
+    java = "#!/bin/sh\necho 'openjdk version \"17.0.1\"' >&2\n"
+    for name, text in (("python3", PROGRAM), ("java", java)):
+        (tmp_path / "programs" / name).write_text(text)
+        (tmp_path / "programs" / name).chmod(0o755)
+    (bare / "jars").mkdir()
+    (bare / "jars" / "graphframes.jar").touch()
+    return {"PATH": f"{tmp_path}/programs:{os.environ['PATH']}"}
+
+
+def test_spark_is_fetched_when_it_is_asked_for_and_stays(bare, program):
+    installed = bare / ".venv" / "bin" / "python.installed"
+    done = run(bare / "scripts" / "dedup", "run", **program)
+    assert (done.returncode, done.stdout) == (0, "ran -m dedup run\n")
+    assert done.stderr == "scripts/dedup: installing the packages of requirements.lock into .venv ...\n"
+    assert installed.read_text().split() == ["requirements.lock"]
+
+    assert run(bare / "scripts" / "setup", **program).returncode == 0
+    assert installed.read_text().split()[1:] == ["requirements-spark.lock"]
+    assert run(bare / "scripts" / "dedup", "run", **program).stderr == ""
+    (bare / "requirements-spark.lock").write_text("other==1\n")
+    run(bare / "scripts" / "dedup", "run", **program)
+    assert installed.read_text().split()[2:] == ["requirements-spark.lock"]
+
+
+def test_a_set_up_that_fails_says_why_and_starts_over(bare, program):
+    done = run(bare / "scripts" / "dedup", "run", FAILS="1", **program)
+
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[1:] == [
+        "ERROR: no such package",
+        "scripts/dedup: the packages of requirements.lock could not be installed",
+    ]
+    assert run(bare / "scripts" / "dedup", "run", **program).returncode == 0
+
+
+def test_a_terminal_shows_on_one_line_how_far_a_set_up_is(bare, program):
+    far, near = os.openpty()
+    done = subprocess.run([bare / "scripts" / "dedup", "run"], stderr=near, stdout=near, env=program, check=False)
+    os.close(near)
+    said = os.read(far, 1 << 16).decode()
+    os.close(far)
+
+    assert done.returncode == 0
+    total = len(re.findall(r"^[\w-]+.*==", (ROOT / "requirements.lock").read_text(), re.MULTILINE))
+    first, _, rest = said.partition("\r\n")
+    assert first == "scripts/dedup: installing the packages of requirements.lock into .venv ..."
+    assert rest.split("\r\x1b[K") == [
+        "",
+        *(f"{number} of {total} packages" for number in (1, 2)),
+        f"unpacking {total} packages",
+        "ran -m dedup run\r\n",
+    ]
+
+
 def test_java_is_looked_for_before_anything_is_fetched(bare, no_java):
     setup = bare / "scripts" / "setup"
     # As on a machine without the folders where Javas lie.

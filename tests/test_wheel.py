@@ -107,6 +107,13 @@ def test_the_wheel_has_the_version_and_the_command(unpacked):
 
     assert (found.name, found.version) == ("corpus-dedup", __version__)
     assert [(entry.name, entry.value) for entry in found.entry_points] == [("dedup", "dedup.cli:main")]
+    about = found.metadata
+    assert (about["Author"], about["Description-Content-Type"]) == ("The maintainers of corpus-dedup", "text/markdown")
+    assert "Typing :: Typed" in about.get_all("Classifier")
+    # What it leads to is not in the wheel.
+    assert about.get_payload().startswith("# dedup\n")
+    assert re.findall(r"<img|\]\((?!https?:)", about.get_payload()) == []
+    assert re.search(r"^pip install \.", about.get_payload(), re.MULTILINE)
 
 
 @pytest.mark.full

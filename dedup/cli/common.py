@@ -1,10 +1,8 @@
 """Options, error messages and exit statuses shared by all commands."""
 
 import argparse
-import atexit
 import contextlib
 import difflib
-import gc
 import json
 import os
 import select
@@ -49,9 +47,6 @@ OPTIONS = {
 """Options that stand for one setting each, which all commands share: nothing else is written for a further one."""
 READING = ("--format", "--id-column", "--text-column")
 SEARCH = ("--layers", "--threshold", "--shingle-size")
-
-# As it ends, Python looks through half a million objects for cycles, which takes it a third of a second.
-atexit.register(gc.freeze)
 
 
 def command(main: Callable[Given, int]) -> Callable[Given, int]:
