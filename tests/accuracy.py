@@ -21,7 +21,9 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from dedup.kernels.ids import to_doc_ids
+from dedup.kernels.text.passages import repeat_windows
 from dedup.kernels.text.unicode_words import UnicodeWords
+from dedup.layers import repeats
 from dedup.layers.passages import Passages, PassagesLayer
 from dedup.run.job import Job
 from dedup.run.local import run_in_memory
@@ -52,15 +54,19 @@ def search(spark: SparkSession, source: Path, mode: str, engine: str, output: Pa
 
 def finds_passages(source: Path) -> str:
     """Return the number of windows that occur twice, and how many the layer has not found, or besides."""
-    rows = sorted(pq.read_table(source, columns=["doc_id", "text"]).to_pylist(), key=lambda row: row["doc_id"].encode())
-    expected = find_repeated([row["text"] for row in rows], LENGTH)
-    engine = TinyEngine([(row["doc_id"], row["text"]) for row in rows], pa.string(), size=4000)
+    texts = pq.read_table(source, columns=["doc_id", "text"]).to_pylist()
+    texts.sort(key=lambda row: row["doc_id"].encode())
+    expected = find_repeated([row["text"] for row in texts], LENGTH)
+    engine = TinyEngine([(row["doc_id"], row["text"]) for row in texts], pa.string(), size=4000)
     settings = Passages(tokens=LENGTH, action="mark")
     PassagesLayer(settings=settings, tokenizer=UnicodeWords(), rules=()).find(engine)
-    numbers = {each: number for number, each in enumerate(to_doc_ids(pa.array([r["doc_id"] for r in rows])).tolist())}
+    numbers = {each: number for number, each in enumerate(to_doc_ids(pa.array([r["doc_id"] for r in texts])).tolist())}
     found = {}
-    windows = engine.counted["occurrences"].to_pydict()
-    for doc_id, begin, other_id, other_begin, times in zip(*windows.values(), strict=True):
+    recurring = repeats.list_recurring(engine.counted["windows"].to_batches())
+    rows = pa.concat_tables([engine.counted["occurrences"], pa.Table.from_batches(recurring, repeats.REPEATED)])
+    rows = rows.sort_by([("doc_id", "ascending"), ("begin", "ascending")])
+    windows = repeat_windows(*(rows[name].to_numpy() for name in repeats.REPEATED.names))
+    for doc_id, begin, other_id, other_begin, times in zip(*windows, strict=True):
         own, other = (numbers[doc_id], begin), (numbers[other_id], other_begin)
         found[own] = own if times else other
     return f"windows {len(expected)} | differ {len(expected.items() ^ found.items())}"
