@@ -91,6 +91,8 @@ def place_cells(pairs: float, ends: float, documents: float, size: float, cores:
     documents, size
         Documents given, and the bytes of what is compared of them.
     """
-    moved = min(size, ends * size / max(documents, 1))
-    groups = cell_groups(max(tasks(moved, CELL_BYTES, cores), ceil_div(math.ceil(pairs), CELL_PAIRS)))
-    return Meeting(groups=groups, broadcast=fits_broadcast(min(ends, groups * documents)), whole=size <= WHOLE_BYTES)
+    moved, whole = min(size, ends * size / max(documents, 1)), size <= WHOLE_BYTES
+    # To ask which documents have a pair, so that several tasks compare, takes longer than they save.
+    least = 1 if whole else tasks(moved, CELL_BYTES, cores)
+    groups = cell_groups(max(least, ceil_div(math.ceil(pairs), CELL_PAIRS)))
+    return Meeting(groups=groups, broadcast=fits_broadcast(min(ends, groups * documents)), whole=whole)

@@ -24,24 +24,13 @@ from dedup.engine.placement import COLLECTABLE_BYTES, fits_broadcast, place_cell
 from dedup.engine.sorting import shuffle_rows
 from dedup.engine.table import TableWriter
 from dedup.files.profile_filter import ProfileFilter
-from dedup.kernels.sets.identical import find_repeated
 from dedup.tables import arrow
 
 TALLY = "tally"
 
 
-def _list_repeated(batches: Batches) -> Batches:
-    columns = [batch["doc_id"].to_numpy() for batch in batches]
-    if columns:
-        found = find_repeated(np.concatenate(columns))
-        yield pa.RecordBatch.from_arrays([*map(pa.array, found)], schema=REPEATED)
-
-
 REPEATED = arrow.integers("doc_id", "copies")
 """Document ids of more than one row."""
-FIND_REPEATED = Shuffle(
-    emitted=arrow.integers("doc_id"), by=("doc_id",), work=_list_repeated, schema=REPEATED, in_order=False
-)
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -120,7 +109,8 @@ class SparkEngine:
 
     def _find_repeated(self, name: str, rows: DataFrame) -> DataFrame:
         """Keep REPEATED; 8 bytes a document travel."""
-        return self.group(name, rows, FIND_REPEATED, expected=self.tally(rows)["rows"])
+        counted = rows.groupBy("doc_id").agg(F.count(F.lit(1)).alias("copies")).filter("copies > 1")
+        return self._keep(name, REPEATED, lambda _: counted)
 
     def group(
         self, name: str, rows: DataFrame, shuffle: Shuffle, *, expected: float | None = None, once: bool = False

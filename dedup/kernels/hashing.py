@@ -1,11 +1,10 @@
 """64-bit hashing: bijection and sequence behind every hash of the specification."""
 
-from collections.abc import Iterable
 from hashlib import blake2b
 
 import numpy as np
 
-from dedup.kernels import Hashes, Integers
+from dedup.kernels import Hashes
 
 VERSION = 2
 """Version of the steps from a text to a band key (docs/hash-spec.md); hashes of two versions are never compared."""
@@ -54,13 +53,6 @@ def weigh(count: int, seed: int, key: bytes) -> Hashes:
         for place in range(count)
     ]
     return np.frombuffer(b"".join(hashed), dtype="<u8") | np.uint64(1)
-
-
-def digest_each(values: Iterable[bytes | memoryview | None], key: bytes = b"") -> Integers:
-    """Return BLAKE2b (RFC 7693) of 128 bits of each value, with a key; int64 [n, 2], zeros for None."""
-    nothing = bytes(16)
-    whole = b"".join(nothing if value is None else blake2b(value, digest_size=16, key=key).digest() for value in values)
-    return np.frombuffer(whole, np.int64).reshape(-1, 2)
 
 
 def key_fingerprint(key: bytes) -> str:

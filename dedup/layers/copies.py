@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dedup.engine.engine import Batches, Engine, Rows, Shuffle
-from dedup.kernels import election
-from dedup.kernels.hashing import digest_each
+from dedup.kernels import Flags, Integers, election
+from dedup.kernels.digests import digest_each
 from dedup.kernels.representatives import elect
 from dedup.kernels.runs.bounds import mark_firsts, rank
 from dedup.kernels.runs.groups import bound_groups, join_groups
@@ -46,10 +46,8 @@ class Choice:
         )
 
 
-def to_keys(values: Sequence[bytes | None]) -> dict[str, pa.Array]:
-    """Return the columns of KEYS: BLAKE2b of 128 bits, of which nobody can make two alike, and null of null."""
-    digests = digest_each(values)
-    is_null = np.array([value is None for value in values], dtype=bool)
+def to_keys(digests: Integers, is_null: Flags) -> dict[str, pa.Array]:
+    """Return the columns of KEYS: digests of 128 bits, and null of some documents."""
     return {name: pa.array(digests[:, place].copy(), mask=is_null) for place, name in enumerate(BY)}
 
 
@@ -156,7 +154,7 @@ def name_owners(sources: pa.Array, owners: np.ndarray, is_own: np.ndarray) -> pa
     # Null is a source like others; of many documents there are few.
     named = pc.dictionary_encode(sources.take(pa.array(owners)), null_encoding="encode")
     names = [b"" if name is None else b"=" + name.encode() for name in named.dictionary.to_pylist()]
-    numbers = (digest_each(names)[:, 0] | 1)[named.indices.to_numpy(zero_copy_only=False)]
+    numbers = (digest_each(pa.array(names, pa.binary()))[:, 0] | 1)[named.indices.to_numpy(zero_copy_only=False)]
     return pa.array(np.where(is_own, 0, numbers))
 
 

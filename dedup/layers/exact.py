@@ -2,14 +2,14 @@
 
 from dataclasses import dataclass
 from functools import partial
-from itertools import pairwise
 from typing import Literal, Self
 
+import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from dedup.engine.engine import Engine, Rows, describe
-from dedup.kernels.text.tokenizer import Tokenizer
+from dedup.kernels.digests import digest_runs
+from dedup.kernels.text.tokenizer import Tokenizer, read_buffers
 from dedup.layers.copies import KEYS, Choice, remove_copies, to_keys
 from dedup.layers.layer import Found, Layer, Setup, to_edges
 from dedup.settings.rules import Table
@@ -49,10 +49,9 @@ class ExactLayer(Layer):
 
 def _describe(batch: pa.RecordBatch, *, tokenizer: Tokenizer | None) -> dict[str, pa.Array]:
     """Return the keys of texts; null of those without a byte, or without a token."""
-    texts = batch["text"]
     if tokenizer is None:
-        return to_keys([text or None for text in pc.cast(texts, pa.large_binary()).to_pylist()])
-    tokens, bounds = tokenizer.hash(texts)
-    content = tokens.tobytes()
-    places = (bounds * tokens.itemsize).tolist()
-    return to_keys([content[begin:end] or None for begin, end in pairwise(places)])
+        raw, bounds = read_buffers(batch["text"])
+    else:
+        tokens, bounds = tokenizer.hash(batch["text"])
+        raw, bounds = tokens.view(np.uint8), bounds * tokens.itemsize
+    return to_keys(digest_runs(raw, bounds), np.diff(bounds) == 0)

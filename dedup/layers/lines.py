@@ -10,7 +10,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dedup.engine.engine import Batches, Engine, Rows, Shuffle, describe
-from dedup.kernels.runs.bounds import mark_firsts
 from dedup.kernels.runs.counting import add_groups, count_groups
 from dedup.kernels.runs.groups import drop_repeated
 from dedup.kernels.text import lines
@@ -118,9 +117,8 @@ def _read(batch: pa.RecordBatch, *, settings: Lines, tokenizer: Tokenizer) -> Ma
         min_characters=settings.min_characters,
     )
     owners = np.repeat(np.arange(batch.num_rows), np.diff(found.offsets))
-    order = np.lexsort((found.begins, found.low, found.high, owners))
-    first = np.empty(order.size, dtype=np.int64)
-    first[order] = mark_firsts(owners[order], found.high[order], found.low[order])
+    first = np.zeros(owners.size, dtype=np.int64)
+    first[np.unique(owners * (found.numbers.max(initial=0) + 1) + found.numbers, return_index=True)[1]] = 1
     offsets = pa.array(found.offsets, pa.int32())
     columns = zip(PLACES, (found.high, found.low, found.begins, found.ends, first), strict=True)
     return {name: pa.ListArray.from_arrays(offsets, pa.array(values, pa.int64())) for name, values in columns}

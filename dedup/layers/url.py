@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from dedup.engine.engine import Engine, Rows, describe
 from dedup.errors import ConfigError
+from dedup.kernels.digests import digest_each
 from dedup.layers.copies import KEYS, Choice, remove_copies, to_keys
 from dedup.layers.layer import Found, Layer, Setup
 from dedup.settings.options import Config
@@ -124,5 +125,5 @@ class UrlLayer(Layer):
 
 def _describe(batch: pa.RecordBatch, *, place: int, form: Form) -> dict[str, pa.Array]:
     """Return the keys of addresses."""
-    urls = (form.canonicalise(values[place]) for values in batch["merged"].to_pylist())
-    return to_keys([None if url is None else url.encode() for url in urls])
+    urls = pa.array((form.canonicalise(values[place]) for values in batch["merged"].to_pylist()), pa.string())
+    return to_keys(digest_each(urls), urls.is_null().to_numpy(zero_copy_only=False))

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from subprocess import CalledProcessError, Popen, TimeoutExpired, run
+from threading import Thread
 from typing import IO, Any, NamedTuple
 
 import pyspark
@@ -224,7 +225,9 @@ def _start(*, with_delta: bool) -> SparkSession:
     conf = SparkConf().setAppName("dedup").setAll([*settings.items()])
     try:
         with _silenced_stderr():
-            SparkContext.getOrCreate(conf)
+            context = SparkContext.getOrCreate(conf)
+            # Loading SQL takes two seconds of one core.
+            Thread(target=_fork_workers, args=(context,), name="forking", daemon=True).start()
             return SparkSession.builder.getOrCreate()
     except (PySparkException, Py4JError, OSError) as error:
         java = _find_java()
@@ -233,6 +236,14 @@ def _start(*, with_delta: bool) -> SparkSession:
         lines = [line for line in _read_said().splitlines() if not line.startswith(("\t", "WARNING: "))]
         why = " / ".join(filter(None, lines)) or str(error)
         raise DedupError(f"Spark did not start: {why}" + ("" if java else f"; {JAVA_NEEDED}")) from error
+
+
+def _fork_workers(context: SparkContext) -> None:
+    """Let Spark start its Python workers, as many as it has cores."""
+    count = context.defaultParallelism
+    # Whatever is wrong shows once there is work.
+    with contextlib.suppress(Py4JError, PySparkException, OSError):
+        context.parallelize(range(count), count).foreach(lambda _: None)
 
 
 def _serves(java: int) -> bool:

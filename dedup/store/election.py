@@ -261,13 +261,22 @@ def _to_voters(batches: Batches, *, schema: pa.Schema) -> Batches:
         yield conform(several, schema, size=several["shingle_count"])
 
 
-def _answer(name: str, asked: Rows, count: int, *, engine: Engine[Rows], step: Step[Rows], heads: Rows) -> Rows:
+def _answer(
+    name: str,
+    asked: Rows,
+    count: int,
+    *,
+    once: bool,
+    engine: Engine[Rows],
+    step: Step[Rows],
+    heads: Rows,
+) -> Rows:
     """Return the similarity of pairs, whose sets are read as they are asked for: most pairs are edges already."""
     ends, ends_count = list_ends(engine, f"{name}_ends", asked)
     wanted = engine.join(ends, heads, "doc_id")
     sets = find_sets(engine, step.snapshot, f"{name}_sets", wanted, count=step.count, expected=ends_count)
     compare = comparison.verify(0.0, near_misses=False)
-    return engine.compare(name, asked, sets.rows, compare, sets_size(sets, count))
+    return engine.compare(name, asked, sets.rows, compare, sets_size(sets, count), once=once)
 
 
 def _take_members(batches: Batches) -> Batches:

@@ -76,7 +76,7 @@ NAMED = {"input.id_column": "key", "input.source_column": "site", "keep.order": 
     [
         pytest.param(
             "named",
-            NAMED | {"layers": ["lines", "containment", "contamination"], "lines.sources": 3},
+            NAMED | {"layers": ["lines", "containment", "contamination"]},
             marks=pytest.mark.full,
         ),
         pytest.param(
@@ -159,7 +159,6 @@ def test_rows_that_spark_reads_lose_the_same_spans(spark, folder, tmp_path):
     ("settings", "said"),
     [
         ({"layers": ["contamination"], "contamination.sets": []}, "contamination.sets: must name sets of texts"),
-        ({"layers": ["lines"], "lines.sources": 2}, "lines.sources: must be 0 where"),
     ],
 )
 def test_a_layer_that_lacks_a_setting_is_refused(folder, settings, said):

@@ -15,6 +15,7 @@ from dedup.cli import explain as explain_cli
 from dedup.engine.engine import Shuffle, describe
 from dedup.errors import ConfigError
 from dedup.files.source import FileSource
+from dedup.kernels.digests import digest_each
 from dedup.kernels.runs.bounds import rank
 from dedup.kernels.runs.groups import drop_repeated, join_groups
 from dedup.layers import LAYERS
@@ -51,8 +52,8 @@ class Quota(Table):
 
 def read_keys(batch, *, place):
     """Return the digest of each document's value; null without one."""
-    values = (each[place] for each in batch["merged"].to_pylist())
-    return to_keys([None if value is None else value.encode() for value in values])
+    values = pa.array((each[place] for each in batch["merged"].to_pylist()), pa.string())
+    return to_keys(digest_each(values), values.is_null().to_numpy(zero_copy_only=False))
 
 
 def leave_out_unkeyed(batches):

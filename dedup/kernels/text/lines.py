@@ -1,13 +1,12 @@
 """Lines of texts, or paragraphs, with their places and digests."""
 
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from dedup.kernels import Bytes, Integers, loops
-from dedup.kernels.hashing import digest_each
+from dedup.kernels.digests import digest_runs
 from dedup.kernels.text.tokenizer import Tokenizer, read_buffers
 
 
@@ -23,6 +22,8 @@ class TextLines(NamedTuple):
     high: Integers
     """First half of a digest of 128 bits; int64 [lines]."""
     low: Integers
+    numbers: Integers
+    """Number of the digest among those of all texts, from 0."""
 
 
 def read_lines(
@@ -65,16 +66,15 @@ def read_lines(
         limits, said = limits[np.append(chosen, count)] * 8, tokens.astype("<u8", copy=False).view(np.uint8)
     # Many a line stands there often.
     distinct = _slice(said, limits[: chosen.size + 1], pa.large_binary()).dictionary_encode()
-    values, places = read_buffers(distinct.dictionary)
-    content = values.data
-    spans = pairwise(places.tolist())
-    digests = digest_each((content[begin:end] for begin, end in spans), tokenizer.key)[distinct.indices.to_numpy()]
+    numbers = distinct.indices.to_numpy().astype(np.int64)
+    digests = digest_runs(*read_buffers(distinct.dictionary), tokenizer.key)[numbers]
     return TextLines(
         offsets=np.searchsorted(chosen, bounds),
         begins=begins[chosen],
         ends=ends[chosen],
         high=digests[:, 0],
         low=digests[:, 1],
+        numbers=numbers,
     )
 
 

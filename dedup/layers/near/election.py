@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from dedup.engine.engine import Batches, Shuffle, Tally
 from dedup.kernels import Floats, Integers
+from dedup.kernels.digests import digest_each
 from dedup.kernels.election import (
     RANKED,
     ElectionPolicy,
@@ -25,10 +26,15 @@ from dedup.kernels.election import (
     name_decided,
     rank_rows,
 )
-from dedup.kernels.hashing import digest_each
-from dedup.kernels.removal_statistics import DESCRIBED, REMOVERS, count_joined, list_own, summarise_removals
+from dedup.kernels.removal_statistics import (
+    DESCRIBED,
+    count_joined,
+    list_own,
+    merge_removals,
+    summarise_removals,
+)
 from dedup.kernels.representatives import LARGEST, describe_largest, look_up
-from dedup.kernels.runs.bounds import mark_firsts, rank
+from dedup.kernels.runs.bounds import mark_firsts
 from dedup.kernels.source_limits import charge
 from dedup.settings.keeping import parse_order
 from dedup.settings.options import Config
@@ -47,15 +53,8 @@ ASKED = pa.schema([("kind", pa.string()), *arrow.integers("component_id", "left_
 """Pairs whose similarity a component asks for, whose choice waits for it."""
 DECIDED = ("doc_id", "id", "representative_id", "component", "kind", "jaccard")
 """Columns of MEMBERS that `to_removals` reads."""
-ELECTED = "elected"
-OWNED = arrow.integers("owner", "doc_id")
-"""Removals by the sources that answer for them, each a number."""
-SPARED = arrow.integers("doc_id")
-MARKED = arrow.integers("doc_id", "spared")
-BY_SOURCE = pa.schema([*arrow.integers("key", "documents"), ("source", pa.string()), ("by", pa.string())])
-"""Removals of a source in favour of documents of another."""
+ELECTED, TOLD = "elected", "told"
 _EMPTY = pa.RecordBatch.from_arrays([], names=[])
-TEXTS = pa.schema([("told", pa.string())])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,7 +130,7 @@ def elect(id_type: pa.DataType, election: Election) -> Shuffle:
     """Return the shuffle members and pairs -> MEMBERS, and of components that wait a row for each pair they ask for.
 
     A task takes about 200 bytes of memory for each of the members and pairs of its components. The tally has `elected`,
-    the counts of each call as JSON.
+    the counts of each call as JSON, and the number of pairs asked for of each kind.
     """
     schema = members(id_type)
     return Shuffle(
@@ -150,6 +149,7 @@ def _elect(batches: Batches, *, election: Election, schema: pa.Schema) -> Iterat
     votes = Votes.of(members, pairs, election)
     asked = votes.list_asked()
     if asked.num_rows:
+        yield Tally(asked["kind"].to_pylist())
         known = {name: asked[name] for name in ASKED.names}
         rows = [known.get(each.name, pa.nulls(asked.num_rows, each.type)) for each in schema]
         yield pa.RecordBatch.from_arrays(rows, schema=schema)
@@ -158,8 +158,10 @@ def _elect(batches: Batches, *, election: Election, schema: pa.Schema) -> Iterat
         if not members.num_rows:
             return
         votes = Votes.of(members, pairs, election)
-    yield Tally({(ELECTED, json.dumps(asdict(votes.summarise()))): 1})
-    yield votes.to_members(schema)
+    elected = votes.to_members(schema)
+    told = asdict(votes.summarise()) | summarise(elected, election.policy.threshold)
+    yield Tally({(ELECTED, json.dumps(told)): 1})
+    yield elected
 
 
 class Votes(NamedTuple):
@@ -283,7 +285,8 @@ def _charge(voting: pa.RecordBatch, kept: Kept, known: KnownPairs, election: Ele
 
 def number_names(names: pa.Array) -> Integers:
     """Return a number for each name, the same in all places; null is a name like others."""
-    return digest_each([b"" if name is None else b"=" + name.encode() for name in names.to_pylist()])[:, 0].copy()
+    named = [b"" if name is None else b"=" + name.encode() for name in names.to_pylist()]
+    return digest_each(pa.array(named, pa.binary()))[:, 0].copy()
 
 
 def _count_sizes(component_ids: Integers) -> dict[int, int]:
@@ -292,12 +295,10 @@ def _count_sizes(component_ids: Integers) -> dict[int, int]:
     return dict(zip(sizes.tolist(), counts.tolist(), strict=True))
 
 
-def list_asked(batches: Batches) -> Iterator[pa.RecordBatch | Tally]:
-    """MEMBERS -> ASKED; the tally has the rows of each kind."""
+def list_asked(batches: Batches) -> Batches:
+    """MEMBERS -> ASKED."""
     for batch in batches:
-        asked = batch.filter(pc.is_in(batch["kind"], pa.array([*ROLES]))).select(ASKED.names)
-        yield Tally(asked["kind"].to_pylist())
-        yield asked
+        yield batch.filter(pc.is_in(batch["kind"], pa.array([*ROLES]))).select(ASKED.names)
 
 
 def take_pairs(batches: Batches, *, kind: str) -> Batches:
@@ -306,109 +307,25 @@ def take_pairs(batches: Batches, *, kind: str) -> Batches:
         yield batch.filter(pc.equal(batch["kind"], kind)).select(["left_id", "right_id"])
 
 
-def _list_owners(batches: Batches) -> Batches:
-    for batch in batches:
-        places = pc.list_parent_indices(batch["charged"])
-        columns = [batch["charged"].flatten(), batch["doc_id"].take(places)]
-        yield pa.RecordBatch.from_arrays(columns, schema=OWNED)
-
-
-def limit_sources(per_source: int) -> Shuffle:
-    """Return the shuffle MEMBERS -> duplicates that the sources which answer for them may not have removed.
-
-    Of the documents for whose removal one source answers, the `per_source` least by doc_id are removed.
-    """
-    work = partial(_exceed, most=per_source)
-    return Shuffle(emit=_list_owners, emitted=OWNED, by=("owner",), order=("doc_id",), work=work, schema=SPARED)
-
-
-def _exceed(batches: Batches, *, most: int) -> Batches:
-    seen, last = 0, None
-    for batch in batches:
-        if batch.num_rows:
-            owners = batch["owner"].to_numpy()
-            before = rank(owners) + np.where(owners == last, seen, 0)
-            seen, last = int(before[-1]) + 1, owners[-1]
-            yield batch.filter(pa.array(before >= most)).select(SPARED.names)
-
-
-def spare(batches: Batches, *, schema: pa.Schema) -> Iterator[pa.RecordBatch | Tally]:
-    """MEMBERS with a column `spared`, null of others -> MEMBERS; the tally has `spared`, and `near` of these."""
-    for batch in batches:
-        is_spared = batch["spared"].is_valid()
-        near = pc.and_(is_spared, pc.equal(batch["kind"], NEAR))
-        yield Tally(spared=pc.sum(is_spared).as_py() or 0, near=pc.sum(near).as_py() or 0)
-        own = {
-            "representative_doc_id": batch["doc_id"],
-            "representative_id": batch["id"],
-            "kind": pa.scalar(KEPT),
-            "jaccard": pa.scalar(1.0),
-        }
-        columns = [
-            pc.if_else(is_spared, own[name], batch[name]) if name in own else batch[name] for name in schema.names
-        ]
-        yield pa.RecordBatch.from_arrays(columns, schema=schema)
-
-
-def mark(batches: Batches) -> Batches:
-    """Spared documents -> with a column `spared`."""
-    for batch in batches:
-        yield pa.RecordBatch.from_arrays([batch["doc_id"], batch["doc_id"]], schema=MARKED)
-
-
-def _is_removed(members: pa.RecordBatch) -> pa.BooleanArray:
+def is_removed(members: pa.RecordBatch) -> pa.BooleanArray:
+    """Tell which members go."""
     return pc.is_in(members["kind"], pa.array([IDENTICAL, NEAR]))
 
 
-def describe_removals(batches: Batches, *, threshold: float) -> Batches:
-    """MEMBERS -> what `summarise_removals` tells of each batch, as JSON."""
-    for batch in batches:
-        removed = pa.Table.from_batches([batch]).filter(_is_removed(batch)).select([*DESCRIBED])
-        yield pa.RecordBatch.from_arrays([pa.array([json.dumps(summarise_removals(removed, threshold))])], schema=TEXTS)
+def summarise(members: pa.RecordBatch, threshold: float) -> dict[str, Any]:
+    """Tell how similar documents removed are to those kept."""
+    removed = members.filter(is_removed(members)).select(DESCRIBED)
+    return summarise_removals(pa.Table.from_batches([removed]), threshold)
 
 
-def _emit_removers(batches: Batches) -> Batches:
-    for batch in batches:
-        removed = pa.Table.from_batches([batch]).filter(_is_removed(batch))
-        table = removed.select(["source", "representative_source"]).rename_columns(["source", "by"])
-        sums = table.group_by(["source", "by"], use_threads=False).aggregate([([], "count_all")]).combine_chunks()
-        names = zip(sums["source"].to_pylist(), sums["by"].to_pylist(), strict=True)
-        keys = digest_each([json.dumps(each).encode() for each in names])[:, 0].copy()
-        columns = [pa.array(keys), sums["count_all"], sums["source"], sums["by"]]
-        yield from pa.Table.from_arrays(columns, schema=BY_SOURCE).to_batches()
-
-
-def _add_removers(batches: Batches) -> Batches:
-    """Add up, and take the pairs of sources with most."""
-    table = pa.Table.from_batches(batches, BY_SOURCE)
-    sums = table.group_by(["key", "source", "by"], use_threads=False).aggregate([("documents", "sum")])
-    rows = sums.rename_columns(["key", "source", "by", "documents"]).select(BY_SOURCE.names)
-    yield from take_removers(rows).to_batches()
-
-
-def take_removers(rows: pa.Table) -> pa.Table:
-    """Return the REMOVERS pairs of sources with most removals, of BY_SOURCE."""
-    keys = [("documents", "descending", "at_end"), *((name, "ascending", "at_start") for name in ("source", "by"))]
-    return rows.sort_by(keys).slice(0, REMOVERS)
-
-
-COUNT_REMOVERS = Shuffle(
-    emit=_emit_removers, emitted=BY_SOURCE, by=("key",), work=_add_removers, schema=BY_SOURCE, in_order=False
-)
-"""MEMBERS -> the removals of each source by that of the document kept, of the REMOVERS pairs with most of a call."""
-
-
-def read_elected(tally: Mapping[str, Any]) -> Elected:
-    """Return the counts of all calls of an election."""
-    parts = tally.get(ELECTED, {})
-    return merge_elected(json.loads(text) for text, count in parts.items() for _ in range(count))
+def read_told(tally: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
+    """Return what each call has told in a tally."""
+    return [json.loads(text) for text, count in tally.get(name, {}).items() for _ in range(count)]
 
 
 def merge_elected(parts: Iterable[Mapping[str, Any]]) -> Elected:
     """Return the counts of members from those of parts of the components."""
-    told = [each for each in parts if each["rows"]]
-    if not told:
-        return Elected(rows=0)
+    told = [*parts]
     names = ("rows", "near", "distant", "relinked", "parted")
     joined = [sum(each) for each in zip_longest(*(each["joined"] for each in told), fillvalue=0)]
     largest = sorted(
@@ -423,13 +340,14 @@ def merge_elected(parts: Iterable[Mapping[str, Any]]) -> Elected:
         rules=dict(sum((Counter(each["rules"]) for each in told), Counter[str]())),
         sizes=dict(sorted(sizes.items())),
         largest=largest[:LARGEST],
+        **merge_removals(told),
     )
 
 
 def to_removals(batches: Batches, *, layer: str, schema: pa.Schema, kept: bool) -> Batches:
     """MEMBERS -> REMOVALS of the layer, or in their form those that stay."""
     for batch in batches:
-        chosen = batch.filter(pc.equal(batch["kind"], KEPT) if kept else _is_removed(batch))
+        chosen = batch.filter(pc.equal(batch["kind"], KEPT) if kept else is_removed(batch))
         more = {"layer": pa.repeat(layer, chosen.num_rows), "component_id": chosen["component"]}
         columns = [more[name] if name in more else chosen[name] for name in schema.names]
         yield pa.RecordBatch.from_arrays(columns, schema=schema)

@@ -129,7 +129,7 @@ class NearLayer(Layer):
         if self.search.exact:
             heads = engine.map(engine.select(signatures.heads, "doc_id", "size"), _take_full, templates.MEMBERS)
             wanted = engine.group("heads", heads, templates.DISTINCT, expected=signed.rows)
-            sets = self._shingle(engine, documents, wanted)
+            sets = self._shingle(engine, documents, wanted, engine.tally(wanted)["rows"])
         bucketing = self._bucket(engine, signatures, sets)
         with time("candidates"):
             # In memory the keys are let go of here.
@@ -223,21 +223,25 @@ class NearLayer(Layer):
             raise NothingToSearchError
         return Signed(**{each.name: tally.get(each.name, 0) for each in fields(Signed)})
 
-    def _shingle(self, engine: Engine[Rows], documents: Rows, wanted: Rows, name: str = "sets") -> ShingleSets[Rows]:
-        """Return the shingle sets of the documents wanted: those held, and others, whose texts are read again."""
-        held = None
-        if self.signing.holds != "none":
-            known = engine.select(documents, *signing.SETS.names)
-            own = engine.join(known, wanted, "doc_id", how="semi")
-            found = engine.map(own, signing.take_held, signing.SETS, name=f"{name}_held")
-            rest = engine.join(wanted, found, "doc_id", how="anti")
-            count = engine.measure(wanted)["rows"] - engine.measure(rest)["rows"]
-            if engine.tally(found)["rows"] > count:
-                found = engine.group(f"{name}_distinct", found, signing.DISTINCT_SETS)
-            held, wanted = count_sets(engine, found), rest
+    def _shingle(
+        self, engine: Engine[Rows], documents: Rows, wanted: Rows, count: int, name: str = "sets"
+    ) -> ShingleSets[Rows]:
+        """Return the shingle sets of so many documents: those held, and others, whose texts are read again."""
+        if self.signing.holds == "none":
+            return self._shingle_again(engine, wanted, name)
+        known = engine.select(documents, *signing.SETS.names)
+        own = engine.join(known, wanted, "doc_id", how="semi")
+        held = engine.map(own, signing.take_held, signing.SETS, name=f"{name}_held")
+        rest = engine.join(wanted, held, "doc_id", how="anti")
+        read = self._shingle_again(engine, rest, name)
+        if engine.tally(held)["rows"] + read.documents > count:
+            # Equal rows share a document id.
+            held = engine.group(f"{name}_distinct", held, signing.DISTINCT_SETS)
+        return join_sets(engine, count_sets(engine, held), read)
+
+    def _shingle_again(self, engine: Engine[Rows], wanted: Rows, name: str) -> ShingleSets[Rows]:
         work = partial(signing.shingle_again, signing=self.signing)
-        read = count_sets(engine, engine.fetch(name, wanted, work, signing.SETS))
-        return read if held is None else join_sets(engine, held, read)
+        return count_sets(engine, engine.fetch(name, wanted, work, signing.SETS))
 
     def _bucket(
         self, engine: Engine[Rows], signatures: Signatures[Rows], sets: ShingleSets[Rows] | None
@@ -269,7 +273,7 @@ class NearLayer(Layer):
             named = engine.map(engine.select(found, "size", "doc_ids"), list_members, templates.MEMBERS)
             wanted = engine.group("template_members", named, templates.DISTINCT)
             if sets is None:
-                own = self._shingle(engine, signatures.documents, wanted, "template_sets")
+                own = self._shingle(engine, signatures.documents, wanted, engine.tally(wanted)["rows"], "template_sets")
             else:
                 own = sets._replace(rows=engine.join(sets.rows, wanted, "doc_id", how="semi"))
             policy = templates.Policy(threshold=search.threshold, cap=search.cap, exhaust=search.exact)
@@ -330,10 +334,15 @@ class NearLayer(Layer):
         if labels is not None:
             pairs = engine.concat(pairs, engine.parallelise("labels", labels.list_compared()))
         named = engine.map(pairs, comparison.list_ends, templates.MEMBERS)
+        if known is None and self.signing.holds == "none":
+            ends = engine.group("ends", named, templates.DISTINCT, once=True)
+            return self._shingle_again(engine, engine.expect(ends, 2 * engine.tally(candidates)["rows"]), "sets")
         wanted = engine.group("ends", named, templates.DISTINCT)
+        count = engine.tally(wanted)["rows"]
         if known is not None:
             wanted = engine.join(wanted, known.rows, "doc_id", how="anti")
-        sets = self._shingle(engine, documents, wanted)
+            count = engine.measure(wanted)["rows"]
+        sets = self._shingle(engine, documents, wanted, count)
         return sets if known is None else join_sets(engine, known, sets)
 
     def _verify(
