@@ -39,7 +39,12 @@ LEFT = (
     )
 )
 """Removals of earlier layers from a split: rows, and spans of texts."""
-REJECTED = T.StructType([*QUARANTINE.fields]).add("number", T.IntegerType()).add("row", T.LongType())
+REJECTED = (
+    T.StructType([*QUARANTINE.fields])
+    .add("split", T.IntegerType())
+    .add("number", T.IntegerType())
+    .add("row", T.LongType())
+)
 """QUARANTINE with the place of each record."""
 
 
@@ -162,7 +167,7 @@ class Files:
                     for piece in source.read(splits[number]):
                         rows = [
                             {"file": each.file, "reason": each.reason, "record": each.record}
-                            | {"number": piece.file, "row": each.row}
+                            | {"split": number, "number": piece.file, "row": each.row}
                             for each in piece.rejected
                         ]
                         if rows:
@@ -172,7 +177,8 @@ class Files:
 
 
 _ARROW_REJECTED = pa.schema(
-    [(name, pa.string()) for name in QUARANTINE.names] + [("number", pa.int32()), ("row", pa.int64())]
+    [(name, pa.string()) for name in QUARANTINE.names]
+    + [("split", pa.int32()), ("number", pa.int32()), ("row", pa.int64())]
 )
 
 

@@ -138,8 +138,8 @@ class Known:
     """REGISTER; None before."""
     renamed: Mapping[str, int] = field(default_factory=dict)
     """Document ids of ids whose hash is that of another."""
-    rejected: list[tuple[int, Rejected]] = field(default_factory=list)
-    """Malformed records, with the numbers of their files."""
+    rejected: list[tuple[int, int, Rejected]] = field(default_factory=list)
+    """Malformed records, with the numbers of their splits and files."""
 
     @property
     def documents(self) -> pa.Table:
@@ -170,7 +170,9 @@ class MemoryEngine:
         found = list(self.workers.map(task, items))
         rows = _concat([scanned.rows for scanned in found], schema)
         if self.known.register is None and schema != BEGINS:
-            self.known.rejected = [each for scanned in found for each in scanned.rejected]
+            self.known.rejected = [
+                (split, file, each) for split, scanned in enumerate(found) for file, each in scanned.rejected
+            ]
             rows = self._begin(rows)
         return rows
 

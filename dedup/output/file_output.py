@@ -4,7 +4,6 @@ All that becomes of the rows of an output file, EDITS, comes to one call, which 
 """
 
 from abc import ABC, abstractmethod
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -124,7 +123,7 @@ class FileOutput(ABC, Generic[Rows]):
 
     @abstractmethod
     def list_rejected(self) -> Rows | None:
-        """See `ResultWriter.list_rejected`: QUARANTINE with `number` of the file and `row`."""
+        """See `ResultWriter.list_rejected`: QUARANTINE with the numbers `split`, `number` of the file and `row`."""
 
     @abstractmethod
     def write_units(self, edits: Rows, units: Sequence[Unit], work: WriteUnit) -> Mapping[int, FileCounts]:
@@ -150,9 +149,7 @@ class FileOutput(ABC, Generic[Rows]):
         if merge:
             edits.append(edit(merge_values(engine, found.documents, decisions, merge), NOTED))
         if rejected is not None:
-            listed = engine.collect(engine.select(rejected, "number", "row"))
-            files = None if of_split is None else _find_units(self.splits, of_split)
-            edits.append(engine.parallelise("rejected_edits", _reject(listed, files, schema)))
+            edits.append(edit(engine.select(rejected, "split", "row", file="number"), REJECTED))
         tally = engine.tally(decisions)
         written = self.write_units(engine.concat(*edits), units, self._choose_work(is_clean=not tally["rows"]))
         unread = [number for number, each in written.items() if each.kept is None]
@@ -315,25 +312,6 @@ def _edit(batches: Batches, *, role: int, of_split: Integers | None, schema: pa.
         known = dict(zip(batch.schema.names, batch.columns, strict=True)) | {"kept": False}
         noted = {name: known[name.removeprefix("dedup_")] for name in NOTES if role == NOTED and name in schema.names}
         yield conform(batch, schema, unit=units, file=files, role=role, **noted)
-
-
-def _find_units(splits: Sequence[Split], of_split: Integers) -> dict[int, set[int]]:
-    """Return the units of each file."""
-    found = defaultdict[int, set[int]](set)
-    for split, unit in zip(splits, of_split.tolist(), strict=True):
-        for part in split.parts:
-            found[part.file].add(unit)
-    return found
-
-
-def _reject(rejected: pa.Table, units: Mapping[int, set[int]] | None, schema: pa.Schema) -> pa.Table:
-    """Turn malformed records into EDITS of all units that their files are in."""
-    rows = [
-        {"unit": unit, "file": row["number"], "row": row["row"], "role": REJECTED}
-        for row in rejected.to_pylist()
-        for unit in ([row["number"]] if units is None else sorted(units[row["number"]]))
-    ]
-    return pa.Table.from_pylist(rows, schema)
 
 
 def _count_copied(batches: Batches, *, files: Integers) -> Batches:

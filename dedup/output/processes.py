@@ -42,7 +42,10 @@ class MemoryOutput(FileOutput[pa.Table]):
             return None
         columns = ("file", "reason", "record", "row")
         return pa.Table.from_pylist(
-            [{"number": number} | {name: getattr(each, name) for name in columns} for number, each in rejected]
+            [
+                {"split": split, "number": number} | {name: getattr(each, name) for name in columns}
+                for split, number, each in rejected
+            ]
         )
 
     def write_units(self, edits: pa.Table, units: Sequence[Unit], work: WriteUnit) -> Mapping[int, FileCounts]:
