@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from dedup.kernels import Integers
+from dedup.kernels.runs.groups import drop_repeated
 from dedup.tables import arrow
 
 Rows = TypeVar("Rows")
@@ -248,3 +249,8 @@ def _add_columns(batches: Batches, *, columns: Describe, schema: pa.Schema) -> I
     for batch in batches:
         known = {name: batch[name] for name in batch.schema.names} | dict(columns(batch))
         yield pa.RecordBatch.from_arrays([known[name] for name in schema.names], schema=schema)
+
+
+def once(schema: pa.Schema, by: Sequence[str] = ("doc_id",)) -> Shuffle:
+    """Return the shuffle rows -> the first of those that are equal in some columns."""
+    return Shuffle(emitted=schema, by=by, work=partial(drop_repeated, by=by), schema=schema)

@@ -10,10 +10,9 @@ from typing import ClassVar, ParamSpec, Protocol, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dedup.engine.engine import Batches, Engine, Rows, Shuffle
+from dedup.engine.engine import Batches, Engine, Rows, once
 from dedup.errors import DedupError
 from dedup.informing import NEAR_MISSES, SOURCES, TEXTS, Inform
-from dedup.kernels.runs.groups import drop_repeated
 from dedup.output.row_decisions import REASON, Findings, count_sources, decide, read_profiles, read_removed
 from dedup.output.spans import write_spans
 from dedup.settings.options import Config
@@ -188,8 +187,7 @@ def _list_ids(engine: Engine[Rows], name: str, found: Findings[Rows]) -> Rows:
     if found.repeated is None:
         return ids
     schema = pa.schema([("doc_id", pa.int64()), ("id", engine.id_type)])
-    work = partial(drop_repeated, by=["doc_id"])
-    return engine.group(f"{name}_ids", ids, Shuffle(emitted=schema, by=["doc_id"], work=work, schema=schema), once=True)
+    return engine.group(f"{name}_ids", ids, once(schema), once=True)
 
 
 def _order(batches: Batches, *, schema: pa.Schema) -> Batches:

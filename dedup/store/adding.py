@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dedup.engine.engine import Batches, Engine, Rows, Tally, Work, pass_on
+from dedup.engine.engine import Batches, Engine, Rows, Tally, Work, once, pass_on
 from dedup.errors import DataError
 from dedup.informing import LOSS, Inform
 from dedup.kernels.hashing import GOLDEN, mix
@@ -27,7 +27,7 @@ from dedup.layers.near.uncompared import verify_sample
 from dedup.store.arrays import NONE
 from dedup.store.election import Decided, decide
 from dedup.store.growth import SearchedSets, Settled, settle, size_pairs
-from dedup.store.numbering import DIGESTS, OWNED, Numbered, number, once
+from dedup.store.numbering import DIGESTS, OWNED, Numbered, number
 from dedup.store.reading import read
 from dedup.store.snapshot import Snapshot
 from dedup.store.state import Label, State

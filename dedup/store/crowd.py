@@ -6,7 +6,7 @@ from typing import Generic, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from dedup.engine.engine import Batches, Compared, Comparison, Engine, Rows, Size, Tally, pass_on, read_histogram
+from dedup.engine.engine import Batches, Compared, Comparison, Engine, Rows, Size, Tally, once, pass_on, read_histogram
 from dedup.kernels import Integers
 from dedup.kernels.runs.batches import conform, take_equal
 from dedup.kernels.sets.pairs import encode
@@ -15,7 +15,7 @@ from dedup.layers.near.buckets import BUCKET_KEYED
 from dedup.layers.near.signing import to_matrix
 from dedup.layers.near.tables import ShingleSets
 from dedup.store.arrays import distinct, is_in
-from dedup.store.numbering import BANDS, KEYS, OWNED, once
+from dedup.store.numbering import BANDS, KEYS, OWNED
 from dedup.store.reading import find_bands, find_sets, read
 from dedup.store.resigning import SIGNED_SETS, sign_sets
 from dedup.store.step import LINKS, PAIRED, Step

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dedup.engine.engine import Batches, Engine, Rows, Shuffle, Tally
+from dedup.engine.engine import Batches, Engine, Rows, Shuffle, Tally, once
 from dedup.kernels import Flags, Integers
 from dedup.kernels.election import OF_TIME, UNKEYED
 from dedup.kernels.runs.batches import conform, take_equal
@@ -20,7 +20,7 @@ from dedup.layers.near.members import find_members
 from dedup.layers.near.tables import Connection, sets_size
 from dedup.store.arrays import look_up
 from dedup.store.growth import Settled, list_ends, list_links, name_ends
-from dedup.store.numbering import OWNED, once
+from dedup.store.numbering import OWNED
 from dedup.store.reading import find_sets, read, select
 from dedup.store.schemas import list_layouts
 from dedup.store.step import COMES, GOES, Step

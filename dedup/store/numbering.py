@@ -1,17 +1,17 @@
 """Documents that have come, beside what a store has: who was there already, and the numbers of their shingle sets."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Generic, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from dedup.engine.engine import Batches, Engine, Rows, Shuffle, Tally, read_histogram
+from dedup.engine.engine import Batches, Engine, Rows, Shuffle, Tally, once, read_histogram
 from dedup.kernels.runs import blocks
 from dedup.kernels.runs.batches import conform
 from dedup.kernels.runs.bounds import find_bounds, mark_firsts, rank
-from dedup.kernels.runs.groups import drop_repeated, join_groups
+from dedup.kernels.runs.groups import join_groups
 from dedup.store.reading import find_bands, find_digests
 from dedup.store.schemas import NO_SET
 from dedup.store.snapshot import Snapshot
@@ -113,11 +113,6 @@ def _list_bands(batches: Batches) -> Batches:
 
 FRESH_KEYS = pa.schema([*OWNED, ("band_keys", pa.binary())])
 """FRESH with band keys."""
-
-
-def once(schema: pa.Schema, by: Sequence[str] = ("doc_id",)) -> Shuffle:
-    """Return the shuffle rows -> the first of those that are equal in some columns."""
-    return Shuffle(emitted=schema, by=by, work=partial(drop_repeated, by=by), schema=schema)
 
 
 def _to_stored(batches: Batches) -> Batches:
