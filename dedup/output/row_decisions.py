@@ -152,9 +152,7 @@ def _count(batches: Batches, *, schema: pa.Schema) -> Iterator[pa.RecordBatch | 
         for name, values in keys.items():
             tally.update({(name, each["values"]): each["counts"] for each in pc.value_counts(values).to_pylist()})
         yield tally
-        yield from (
-            [batch.select(schema.names)] if NUMBER.name in batch.schema.names else _number([batch], schema=schema)
-        )
+        yield conform(batch, schema, **({} if NUMBER.name in batch.schema.names else {NUMBER.name: 1}))
 
 
 def count_sources(engine: Engine[Rows], documents: Rows, decisions: Rows) -> dict[str, dict[str, int]]:

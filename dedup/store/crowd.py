@@ -48,13 +48,14 @@ def find_crowd(engine: Engine[Rows], step: Step[Rows], keys: Integers) -> Rows |
         return None
     wanted = engine.parallelise("hot_keys", pa.table({"wanted": keys}, schema=KEYS))
     there = find_bands(engine, step.snapshot, "crowd", wanted, step.search.cap * keys.size)
-    stays = engine.map(there, partial(_drop_gone, gone=step.gone), BANDS)
+    stays = engine.map(there, partial(take_among, name="set", numbers=step.gone, among=False), BANDS)
     return engine.concat(stays, engine.join(step.numbered.bands, wanted, "key", key="wanted", how="semi"))
 
 
-def _drop_gone(batches: Batches, *, gone: Integers) -> Batches:
+def take_among(batches: Batches, *, name: str, numbers: Integers, among: bool) -> Batches:
+    """Take the rows whose value of a column is among ascending numbers, or those of which it is not."""
     for batch in batches:
-        yield batch.filter(pa.array(~is_in(batch["set"].to_numpy(), gone))) if gone.size else batch
+        yield batch.filter(pa.array(is_in(batch[name].to_numpy(), numbers) == among))
 
 
 def moves(engine: Engine[Rows], bands: Rows, heads: Rows) -> bool:
@@ -69,7 +70,11 @@ def link_anew(engine: Engine[Rows], step: Step[Rows], bands: Rows, heads: Rows, 
     wanted = engine.group("crowd_members", engine.select(named, *OWNED.names), once(OWNED, OWNED.names))
     count = engine.tally(wanted)["rows"]
     sets = find_sets(engine, step.snapshot, "crowd_sets", wanted, count=step.count, expected=count)
-    keyed = engine.map(engine.select(named, "key", "doc_id"), partial(_select_keys, keys=hot), BUCKET_KEYED.emitted)
+    keyed = engine.map(
+        engine.select(named, "key", "doc_id"),
+        partial(take_among, name="key", numbers=hot, among=True),
+        BUCKET_KEYED.emitted,
+    )
     large = engine.group("crowd_buckets", keyed, BUCKET_KEYED)
     tally = engine.tally(large)
     policy = templates.Policy(threshold=step.search.threshold, cap=step.search.cap, exhaust=False)
@@ -88,11 +93,6 @@ def link_anew(engine: Engine[Rows], step: Step[Rows], bands: Rows, heads: Rows, 
         settled=every - within - uncompared,
         undecided=undecided,
     )
-
-
-def _select_keys(batches: Batches, *, keys: Integers) -> Batches:
-    for batch in batches:
-        yield batch.filter(pa.array(is_in(batch["key"].to_numpy(), keys)))
 
 
 def differ(

@@ -159,7 +159,4 @@ def delete_ids(tables: Tables, ids: Sequence[str], *, readmit: bool) -> Deleted:
         column = pa.array(sorted(set(ids)), pa.string()).cast(state.kind)
     except pa.ArrowInvalid as error:
         raise DataError(f"--ids: must hold integers, as the ids of the store are ({error})") from error
-    return repeat(
-        tables,
-        lambda now: delete(tables, now, column, readmit=readmit),
-    )
+    return repeat(tables, lambda now: delete(tables, now, column, readmit=readmit))

@@ -160,12 +160,8 @@ class Snapshot:
         shares = np.array_split(wanted, min(self.threads, -(-wanted.size // SHARE)))
         with ThreadPoolExecutor(len(shares)) as readers:
             found = [*readers.map(read, shares)]
-        return pa.concat_tables(
-            [
-                schema.empty_table(),
-                *(part for of_file in zip(*found, strict=True) for parts in of_file for part in parts),
-            ]
-        )
+        of_files = (part for parts in zip(*found, strict=True) for each in parts for part in each)
+        return pa.concat_tables([schema.empty_table(), *of_files])
 
     def find_sets(self, numbers: Integers) -> tuple[Hashes, Integers]:
         """Return the shingle sets of these numbers, distinct and ascending, as from `shingles.shingle`."""
