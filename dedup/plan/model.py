@@ -191,16 +191,17 @@ class Model:
 
     def _bucket(self) -> StageCost:
         rows, schema, bands = self.rows, buckets.BUCKET.emitted, self.config.banding.bands
-        keys, partitions = (
-            rows["heads"] * bands,
-            placement.place_rows(len(schema), rows["documents"] * bands, self.cores),
-        )
-        sent = group("band keys", schema, keys, self.cores, each=8 + ids(bands, partitions))
-        members = Item("members", rows["memberships"], 8)
+        keys, expected = rows["heads"] * bands, rows["documents"] * bands
+        partitions = placement.place_rows(len(schema), expected, self.cores)
+        sent = group("band keys", schema, keys, self.cores, each=width(schema, doc_id=ids(bands, partitions)))
+        heads = self._row(SIGNATURES, "doc_id", "band_keys", band_keys=8 * bands)
         return StageCost(
             "buckets",
-            [*self._leave_out_identical(self._row(SIGNATURES, "doc_id", "band_keys", band_keys=8 * bands)), *sent],
-            [Item("buckets", rows["buckets"], width(arrow.BUCKETS)), members],
+            [*self._leave_out_identical(heads), *sent],
+            [
+                Item("buckets", rows["buckets"], width(arrow.BUCKETS)),
+                Item("members", rows["memberships"], width(templates.MEMBERS)),
+            ],
             partitions,
             keys * self.rates.band,
         )

@@ -1,5 +1,6 @@
 """What a plan says a run takes, against runs of the job, whose tables are weighed and whose shuffles Spark counts."""
 
+from dataclasses import replace
 from itertools import pairwise, takewhile
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 
 from dedup.engine import placement
 from dedup.kernels.text.unicode_words import UnicodeWords
+from dedup.layers.near import buckets
 from dedup.plan.answer import answer
 from dedup.plan.model import measure as add_up
 from dedup.plan.model import plan
@@ -169,6 +171,17 @@ def test_the_arithmetic_adds_up():
     assert found["core_hours"] == pytest.approx(sum(stage["core_hours"] for stage in found["stages"]))
     assert found["hours"] == pytest.approx(found["core_hours"] / 160 / 0.4 + 20 / 3600)
     assert found["price"] == pytest.approx(found["hours"] * 160 * 0.05)
+
+
+def test_a_row_weighs_what_the_schema_of_its_shuffle_says(monkeypatch):
+    plain = ask(documents=10**6)
+    wider = buckets.COLLAPSE.emitted.append(pa.field("more", pa.int64()))
+    monkeypatch.setattr(buckets, "COLLAPSE", replace(buckets.COLLAPSE, emitted=wider))
+    more = ask(documents=10**6)
+
+    for one, other in zip(plain["stages"], more["stages"], strict=True):
+        wanted = 8 * 10**6 if one["name"] == "identical" else 0
+        assert other["shuffle_bytes"] - one["shuffle_bytes"] == pytest.approx(wanted, rel=1e-3), one["name"]
 
 
 def test_every_decade_is_planned_for():
