@@ -40,12 +40,10 @@ class Given(Generic[Rows]):
     id_type: pa.DataType
     size: int
     """Bytes of all files."""
-    engine: str
     search: str
     """Searcher: "process" or "tasks"."""
-    reader: str
-    """Reader of the input: "files", read by the workers themselves, or "spark"."""
     format: str
+    """Format of files, or "table"."""
     spark: str | None
     """Version of Spark; None without."""
     begin: Callable[[], AbstractContextManager[Engine[Rows]]]
@@ -178,9 +176,9 @@ class Run(Generic[Rows]):
             signature_bytes=found.count_signature_bytes(self.parts),
             spec=self.parts[-1].spec.to_dict(),
             baseline=baseline,
-            engine=given.engine,
+            engine="memory" if given.spark is None else "spark",
             search=given.search,
-            reader=given.reader,
+            reader="spark" if given.format == "table" else "files",
             spark=given.spark,
             format=given.format,
         )

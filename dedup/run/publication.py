@@ -66,7 +66,7 @@ def conclude(
     drawn: Drawing,
     *,
     inform: Inform,
-    plotting: Executor | None = None,
+    plotting: Executor,
     first: Callable[[], object] | None = None,
 ) -> dict[str, Any]:
     """Build the report and publish the result with it.
@@ -78,7 +78,7 @@ def conclude(
     inform
         Runs steps that only inform, here and before.
     plotting
-        Executor that draws the other plots; None for this process.
+        Executor that draws the other plots.
     first
         Called when nothing but the publication is left to do.
 
@@ -98,10 +98,7 @@ def conclude(
     )
     fails = bool(report["alerts"]) and config.alerts.on_breach == "fail"
 
-    def draw() -> Drawing:
-        return draw_rest(report, drawn) if plotting is None else plotting.submit(draw_rest, report, drawn).result()
-
-    drawn = inform(PLOTS, draw) or drawn
+    drawn = inform(PLOTS, lambda: plotting.submit(draw_rest, report, drawn).result()) or drawn
     inform.left_out.update(drawn.left_out)
     metrics = inform("metrics.prom", to_metrics, report, None if fails else time.time())
     page = inform("report.html", to_html, report, drawn.plots)
