@@ -17,7 +17,7 @@ from dedup.errors import ConfigError, DedupError
 from dedup.layers import LAYERS, load_table
 from dedup.settings import files as config_module
 from dedup.settings.alerts import Alerts
-from dedup.settings.files import GONE, load_config, to_dict, to_toml
+from dedup.settings.files import GONE, load_config, name_setting, to_dict, to_toml
 from dedup.settings.options import Buckets, Components, Config, Input, Keep, Lsh, Output, Shingles
 from dedup.settings.rules import Count, Limit, Records, Tables, Texts, list_choices
 
@@ -440,6 +440,11 @@ def test_a_setting_of_an_earlier_release_is_refused_with_what_takes_its_place(tm
     path = write(tmp_path, gone)
 
     assert message_of(path).startswith(f"{path}: {advice}")
+
+
+def test_a_keyword_of_an_earlier_release_is_refused_with_what_takes_its_place():
+    with pytest.raises(ConfigError, match=r"settings: keep\.copies is no setting any more: set keep\.merge"):
+        load_config(settings={name_setting("copies"): 3})
 
 
 def test_each_setting_that_is_gone_is_unknown_and_in_the_changelog():

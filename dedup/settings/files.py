@@ -120,7 +120,8 @@ def name_setting(keyword: str) -> str:
     key = keyword.replace("__", ".")
     if find_field(key):
         return key
-    same_last = [known for known in list_settings() if known.rpartition(".")[2] == key]
+    # What is gone is found too, so that its replacement is told.
+    same_last = _list_like(key, [*list_settings(), *GONE])
     return same_last[0] if len(same_last) == 1 else key
 
 
@@ -306,8 +307,8 @@ def _flatten(where: str, table: Mapping[str, object], prefix: str = "") -> dict[
     settings: dict[str, Any] = {}
     for part, value in table.items():
         name = prefix + (part if re.fullmatch(r"[\w-]+", part) else literal(part))
-        gone = next((each for each in (name, f"{name} = {literal(value)}") if each in GONE), None)
-        if gone is not None:
+        gone = name if name in GONE else f'{name} = "{value}"' if isinstance(value, str) else ""
+        if gone in GONE:
             raise ConfigError(f"{where}: {gone} is no setting any more: {GONE[gone]}")
         if entry := find_field(name):
             check(where, name, value, entry)
@@ -323,7 +324,11 @@ def _flatten(where: str, table: Mapping[str, object], prefix: str = "") -> dict[
 
 def _find_nearest(name: str) -> str:
     """Return the known key most like an unknown one; the right key in the wrong table comes first."""
-    last = name.rpartition(".")[2]
     known = list_settings()
-    same_last = [each for each in known if each.rpartition(".")[2] == last]
+    same_last = _list_like(name.rpartition(".")[2], known)
     return difflib.get_close_matches(name, same_last or known, n=1, cutoff=0.0)[0]
+
+
+def _list_like(last: str, keys: Sequence[str]) -> list[str]:
+    """Return the dotted keys that end with a name."""
+    return [key for key in keys if key.rpartition(".")[2] == last]

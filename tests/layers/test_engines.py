@@ -159,6 +159,7 @@ def test_rows_that_spark_reads_lose_the_same_spans(spark, folder, tmp_path):
     ("settings", "said"),
     [
         ({"layers": ["contamination"], "contamination.sets": []}, "contamination.sets: must name sets of texts"),
+        ({"layers": ["url"]}, "url.column: must name the column"),
     ],
 )
 def test_a_layer_that_lacks_a_setting_is_refused(folder, settings, said):
