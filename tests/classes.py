@@ -24,6 +24,8 @@ from tests.machine import describe_java
 DOCUMENTS = 1_000
 OPTIONS = "-XX:SharedArchiveFile={} -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xlog:disable -Xlog:all=error:stderr"
 """JVMs that live for seconds on busy cores also compile and collect as little as they can; none says what it left."""
+STARTS = " -Djdk.lang.Process.launchMechanism=VFORK" if sys.platform == "linux" else ""
+"""A run by tasks starts two hundred processes, one for the permissions of each file: each without a process between."""
 
 
 def share_classes() -> str:
@@ -41,7 +43,7 @@ def share_classes() -> str:
             part.rename(file)
     except (OSError, subprocess.CalledProcessError):
         return ""
-    return OPTIONS.format(file)
+    return OPTIONS.format(file) + STARTS
 
 
 def write_classes(file: Path) -> None:

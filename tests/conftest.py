@@ -3,12 +3,13 @@
 import json
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import Phase, settings
+from py4j.java_gateway import JavaClass, JavaPackage, JVMView
 from pyspark.sql import SparkSession
 
 from dedup.report import figures, plots  # noqa: F401 - what is loaded is drawn with in a thread, not in a process
@@ -104,11 +105,28 @@ def _session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]
     builder = SparkSession.builder.appName("tests")
     for key, value in settings.items():
         builder = builder.config(key, value)
+    _remember_names()
     session = builder.getOrCreate()
     _forget_defaults(session)
     session.sparkContext.setCheckpointDir(str(scratch / "checkpoints"))
     yield session
     session.stop()
+
+
+def _remember_names() -> None:
+    """Ask the JVM once what a name is: it looks for a class of it through all jars, an eighth of a run."""
+
+    def remember(find: Callable[[Any, str], Any]) -> Callable[[Any, str], Any]:
+        def get(owner: Any, name: str) -> Any:
+            found = find(owner, name)
+            if isinstance(found, JavaClass | JavaPackage):
+                vars(owner)[name] = found
+            return found
+
+        return get
+
+    for kind in (JavaPackage, JVMView):
+        kind.__getattr__ = remember(kind.__getattr__)
 
 
 def _forget_defaults(session: SparkSession) -> None:
