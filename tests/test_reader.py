@@ -214,6 +214,7 @@ def test_a_table_of_the_catalog_is_read_by_its_name(spark, tmp_path):
         with pytest.raises(StorageError, match="must lie apart from every input"):
             run(spark, replace(job, output=f"{folder}/out"))
     finally:
+        spark.catalog.dropTempView("view")
         spark.sql("DROP TABLE pages")
 
 
