@@ -104,7 +104,7 @@ PARTS = {
     # It reads its input, labels and output as a run does, and how is the business of dedup/run.
     "dedup/evaluate": {
         *("numpy", "pyarrow", "pyspark", "py4j", "xxhash"),
-        *("dedup.run", "dedup.evaluate", "dedup.engine", "dedup.files"),
+        *("dedup.run", "dedup.evaluate", "dedup.report.answers", "dedup.engine", "dedup.files"),
         *("dedup.settings", "dedup.kernels", "dedup.tables"),
         *("dedup.display", "dedup.errors", "dedup.version"),
     },

@@ -1,5 +1,6 @@
 """The command that evaluates settings, as a user runs it."""
 
+import html
 import json
 import re
 import sys
@@ -32,7 +33,14 @@ def test_the_command_prints_a_table_and_writes_the_answer_without_java(tmp_path)
     answer = json.loads((output / "evaluation.json").read_text("utf-8"))
     assert [each["removed"]["count"] for each in answer["trials"].values()] == [3, 1]
     assert "removed by first only: 2, " in done.stdout
-    assert done.stdout.endswith(f"\nwritten      {output}/evaluation.json\n")
+    page = (output / "evaluation.html").read_text("utf-8")
+    assert page.count("<svg") == 2
+    assert re.search(r"<title>Evaluation: [\d.]+% of \d+ duplicates found</title>", page)
+    assert "measured</text>" in page
+    shown = html.unescape(page[page.index("<pre") :])
+    assert all(line in shown for line in done.stdout.split("\n\nwritten")[0].splitlines())
+    assert "\x1b" not in page
+    assert done.stdout.endswith(f"\nwritten      {output}/evaluation.html, evaluation.json\n")
 
 
 @pytest.mark.parametrize(

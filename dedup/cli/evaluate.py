@@ -24,7 +24,7 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     truth.add_argument("--planted", type=whole(1), default=0, metavar="N", help="against N edited copies made here")
     truth.add_argument("--pairs", default="", metavar="FILE", help="against pairs: left_id, right_id[, duplicate]")
     cli.add_argument("--sample", type=whole(1), default=10_000, metavar="N", help="documents to draw; default: 10,000")
-    cli.add_argument("--output", default="", metavar="DIR", help="folder to write evaluation.json to")
+    cli.add_argument("--output", default="", metavar="DIR", help="folder to write evaluation.html and .json to")
     add_options(cli, *READING, *SEARCH, "--engine")
     add_settings(cli)
     cli.add_argument(
@@ -80,5 +80,5 @@ def main(arguments: Sequence[str]) -> int:
     answer = _evaluate_on_spark(question) if needs_spark(question) else evaluate(None, question)
     print(to_table(answer))
     if options.output:
-        print(f"\nwritten      {hide_secrets(options.output)}/evaluation.json")
+        print(f"\nwritten      {hide_secrets(options.output)}/evaluation.html, evaluation.json")
     return 0

@@ -2,9 +2,11 @@
 
 import argparse
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from dedup.cli.common import Parser, add_options, add_settings, command, read_settings, typed, whole
+from dedup.errors import StorageError
 from dedup.plan.answer import answer
 from dedup.plan.question import PlanQuestion
 from dedup.plan.show import to_text
@@ -50,6 +52,7 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     add_options(settings, "--text-column", "--layers", "--shingle-size")
     add_settings(settings)
     cli.add_argument("--json", action="store_true", default=False, help="print everything as JSON")
+    cli.add_argument("--output", default="", metavar="DIR", help="folder to write plan.html to, a page with plots")
     cli.add_argument("--version", action="version", version=f"dedup {__version__}")
     return cli.parse_args(arguments)
 
@@ -58,8 +61,34 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
 def main(arguments: Sequence[str]) -> int:
     """Answer; return 0, 2 after a user's mistake, 1 after a fault."""
     asked = vars(parse_arguments(arguments))
-    as_json = asked.pop("json")
+    as_json, output = asked.pop("json"), asked.pop("output")
     settings = {name: asked.pop(name) for name in SETTINGS if name in asked}
-    found = answer(PlanQuestion(config=read_settings(argparse.Namespace(**settings)), **asked))
+    config = read_settings(argparse.Namespace(**settings))
+    write = _open_page(output) if output else None
+    found = answer(PlanQuestion(config=config, **asked))
     print(json.dumps(found, indent=1) if as_json else to_text(found))
+    if write is not None:
+        write(found)
     return 0
+
+
+def _open_page(output: str) -> Callable[[Mapping[str, Any]], None]:
+    """Return what writes the page of an answer, once nothing is in its place.
+
+    Raises
+    ------
+    StorageError
+        When something is.
+    """
+    # pyarrow and matplotlib take a second to import, which an answer on the terminal need not wait for.
+    from dedup.files.storage import Storage  # noqa: PLC0415
+    from dedup.report.answers import show_plan  # noqa: PLC0415
+
+    storage, page = Storage(), f"{output.rstrip('/')}/plan.html"
+    if storage.exists(page):
+        raise StorageError(f"--output {page}: must not exist yet (it does)")
+
+    def write(found: Mapping[str, Any]) -> None:
+        storage.write_text(page, show_plan(found, to_text(found)))
+
+    return write

@@ -16,10 +16,12 @@ from dedup.evaluate.corpus import Labelled, SampledCorpus
 from dedup.evaluate.judgement import SettingResult, judge, list_sides
 from dedup.evaluate.pairs import find_alike
 from dedup.evaluate.sample import NEIGHBOURS, Sample, assemble, bring_along, complete_components, plant
+from dedup.evaluate.show import to_table
 from dedup.evaluate.truth import find_truth
 from dedup.files.storage import OutputStorage
 from dedup.kernels import sample_search
 from dedup.kernels.representatives import elect
+from dedup.report.answers import show_evaluation
 from dedup.run.overlap import check_apart, check_outside
 from dedup.settings.banding import SIGMAS
 from dedup.settings.files import flatten, to_dict
@@ -103,6 +105,7 @@ def answer(corpus: SampledCorpus, storage: OutputStorage, question: EvaluationQu
     """Answer a question about a corpus, and write the answer to the target unless that is empty."""
     found = _answer(corpus, question)
     if target:
+        storage.write_text(target.removesuffix("json") + "html", show_evaluation(found, to_table(found)))
         storage.write_text(target, json.dumps(found, indent=1) + "\n")
     return found
 

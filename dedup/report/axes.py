@@ -5,6 +5,7 @@ What colour tells is told by line styles, markers, hatches and words too. An ear
 
 import math
 from collections.abc import Mapping, Sequence
+from itertools import cycle
 from typing import Any
 
 import numpy as np
@@ -214,3 +215,41 @@ def plot_ranks(axes: Axes, ranks: Mapping[str, Any], earlier: Sequence[Sequence[
     _mark_decades(axes.xaxis, axes.yaxis)
     axes.set(xlabel="rank of the token", ylabel="occurrences in a million tokens")
     axes.legend(loc="upper right")
+
+
+def plot_choices(axes: Axes, choices: Sequence[tuple[int, int]], threshold: float) -> None:
+    """Plot the S-curves of bands and rows, and the threshold."""
+    similarities = np.linspace(0, 1, 101)
+    for style, (bands, rows) in zip(cycle(("-", "--", "-.", ":")), choices, strict=False):
+        chances = [probability(each, bands, rows) for each in similarities]
+        axes.plot(similarities, chances, linestyle=style, linewidth=1.2, label=f"{bands} x {rows}")
+    axes.axvline(threshold, color="black", linestyle="--", linewidth=1)
+    axes.text(threshold - 0.01, 0.03, f"threshold {threshold:g}", ha="right")
+    axes.legend(loc="upper left")
+    axes.set(xlim=(0, 1), ylim=(0, 1.04), xlabel="Jaccard similarity", ylabel="probability to be compared")
+
+
+def plot_costs(axes: Axes, costs: Mapping[str, float], unit: str) -> None:
+    """Plot costs by name, the first at the top."""
+    # Names take room, of which the other plots have none.
+    axes.set_position((0.3, 0.14, 0.68, 0.77))
+    axes.barh([*costs], [*costs.values()], facecolor=BLUE, edgecolor="black", linewidth=0.7)
+    axes.invert_yaxis()
+    axes.set(xlabel=unit)
+
+
+def plot_recall(axes: Axes, tried: Mapping[str, Any]) -> None:
+    """Plot what share a bucket by similarity, with intervals, beside the S-curve of its settings."""
+    chosen = tried["settings"]
+    plot_choices(axes, [(chosen["lsh.bands"], chosen["lsh.rows"])], chosen["threshold"])
+    points = [
+        {"jaccard": (each["from"] + each["to"]) / 2, "recall": share["share"], **share}
+        for each in tried["bins"]
+        if (share := each["in_bucket"])["share"] is not None
+    ]
+    if points:
+        recall, low, high = (np.array([point[name] for point in points]) for name in ("recall", "low", "high"))
+        bars = np.array([recall - low, high - recall]).clip(0)
+        where = [point["jaccard"] for point in points]
+        axes.errorbar(where, recall, yerr=bars, fmt="s", color=ORANGE, capsize=2, linewidth=1, label="measured")
+        axes.legend(loc="upper left")

@@ -1,6 +1,8 @@
 """jobs/plan.py as a user runs it."""
 
+import html
 import json
+import re
 import subprocess
 import sys
 
@@ -74,3 +76,26 @@ def test_a_mistake_is_answered_by_one_line(wrong):
     assert done.stdout == ""
     assert done.stderr.startswith("dedup: ")
     assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("asked", "title", "words"),
+    [
+        (("--recall", "0.99@0.8", "--documents", "1e7"), "12 bands of 5 rows at a threshold of 0.8", "hours of a core"),
+        (("--check", "20x5"), "20 bands of 5 rows at a threshold of 0.8", "microseconds of a core for each document"),
+    ],
+)
+def test_a_page_shows_the_curves_the_costs_and_the_text(tmp_path, asked, title, words):
+    printed = plan(*asked, "--output", str(tmp_path / "a plan")).stdout
+    page = (tmp_path / "a plan" / "plan.html").read_text("utf-8")
+
+    assert f"<title>Plan: {title}</title>" in page
+    assert page.count("<svg") == 2
+    assert f"{words}</text>" in page
+    curves = re.findall(r">(\d+ x \d+)</text>", page)
+    assert 1 <= len({*curves}) <= 6
+    assert all(line in html.unescape(page) for line in printed.splitlines())
+
+    again = plan(*asked, "--output", str(tmp_path / "a plan"))
+    assert (again.returncode, again.stdout) == (2, "")
+    assert again.stderr.endswith("plan.html: must not exist yet (it does)\n")

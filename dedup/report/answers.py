@@ -1,0 +1,79 @@
+"""Answers of `dedup plan` and `dedup evaluate` as self-contained pages: plots, and all that a terminal shows."""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from markupsafe import Markup
+
+from dedup.report.page import render
+
+SHOWN = 6
+"""Most choices that a plot shows, those that cost least."""
+TITLES = {
+    "curve": "Chance that a pair is compared, by its Jaccard similarity, with the choices that cost least",
+    "costs": "Costs",
+    "recall": "Share of the pairs that share a bucket, by their Jaccard similarity, with intervals of 95 %",
+}
+
+
+def show_plan(answer: Mapping[str, Any], text: str) -> str:
+    """Return the page of a plan.
+
+    Parameters
+    ----------
+    answer
+        As from `plan.answer`.
+    text
+        All of it for a terminal.
+    """
+    # Half a second, which nobody else need wait for.
+    from dedup.report.figures import draw  # noqa: PLC0415, I001 - first, as it tells matplotlib to be silent
+    from dedup.report.axes import plot_choices, plot_costs  # noqa: PLC0415
+
+    threshold, choices = answer["settings"]["threshold"], answer["choices"]
+    if answer["capacity"]:
+        costs = {each["name"]: each["core_hours"] for each in answer["capacity"]["stages"]}
+        unit = "hours of a core"
+    else:
+        costs = {f"{each['bands']} x {each['rows']}": each["core_seconds"] * 1e6 for each in choices}
+        unit = "microseconds of a core for each document"
+    cheapest = sorted(choices, key=lambda each: float(each["core_seconds"]))[:SHOWN]
+    bandings = [(each["bands"], each["rows"]) for each in cheapest]
+    plots = {
+        "curve": partial(plot_choices, choices=bandings, threshold=threshold),
+        "costs": partial(plot_costs, costs=costs, unit=unit),
+    }
+    title = f"Plan: {answer['best']['bands']} bands of {answer['best']['rows']} rows at a threshold of {threshold:g}"
+    return _render(title, [(name, draw(name, TITLES[name], plot)) for name, plot in plots.items()], text)
+
+
+def show_evaluation(answer: Mapping[str, Any], text: str) -> str:
+    """Return the page of an evaluation.
+
+    Parameters
+    ----------
+    answer
+        As from `evaluate.dispatch`.
+    text
+        All of it for a terminal.
+    """
+    from dedup.report.figures import draw  # noqa: PLC0415, I001 - as above
+    from dedup.report.axes import plot_recall  # noqa: PLC0415
+
+    tried = [*answer["trials"].values()]
+    drawn = [
+        draw(f"recall{number}", TITLES["recall"], partial(plot_recall, tried=each)) for number, each in enumerate(tried)
+    ]
+    found = tried[0]["recall"]["edges"]
+    share = f"{found['share']:.2%} of {found['of']:,} duplicates found" if found["of"] else "there are no duplicates"
+    return _render(f"Evaluation: {share}", [("recall", each) for each in drawn], text)
+
+
+def _render(title: str, figures: Sequence[tuple[str, str]], text: str) -> str:
+    return render(
+        "answer.html.j2",
+        title=title,
+        figures=[(TITLES[name], Markup(svg)) for name, svg in figures],  # noqa: S704 - drawn from numbers alone
+        lines=text.splitlines(),
+    )
