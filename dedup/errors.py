@@ -16,6 +16,9 @@ Jobs print the message of a `DedupError` as one line and exit 2, of an `AlertErr
 else is a fault of the program, shown with its traceback.
 """
 
+import difflib
+from collections import abc
+
 
 class DedupError(Exception):
     """Base of all errors that this package raises on purpose."""
@@ -51,3 +54,9 @@ class FinishedError(DedupError):
 
 class AlertError(DedupError):
     """A measurement is beyond a limit of [alerts], and nothing was published."""
+
+
+def suggest(value: str, known: abc.Iterable[str]) -> str:
+    """Return the known name most like a wrong one, as the end of a message; empty where none is like it."""
+    nearest = difflib.get_close_matches(value, known, n=1)
+    return f"; did you mean {nearest[0]}?" if nearest and nearest[0] != value else ""

@@ -9,8 +9,9 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
-from pyarrow import orc
+from pyarrow import csv, orc
 
+from dedup.api import deduplicate as find_duplicates
 from dedup.errors import DataError, DedupError, SchemaError, StorageError
 from dedup.layers.near.layer import NearLayer
 from dedup.run.faults import recognise
@@ -182,6 +183,18 @@ def test_parquet_files_whose_types_differ_are_refused(deduplicate, tmp_path):
 
     with pytest.raises(SchemaError, match="must be alike in all files"):
         deduplicate()
+
+
+@pytest.mark.parametrize("name", ["in.jsonl", "in.csv", "in.parquet"])
+def test_a_column_that_is_misspelt_is_answered_with_the_nearest(tmp_path, name):
+    table = pa.table({"key": ["1"], "body": ["some words"]})
+    if name.endswith("jsonl"):
+        (tmp_path / name).write_text('{"key": "1", "body": "some words"}\n')
+    else:
+        (pq.write_table if name.endswith("parquet") else csv.write_csv)(table, tmp_path / name)
+
+    with pytest.raises(SchemaError, match=r"\(got 'bdy', .* has (body, key|key, body); did you mean body\?\)"):
+        find_duplicates(tmp_path / name, text_column="bdy", engine="memory")
 
 
 @pytest.mark.parametrize(

@@ -77,6 +77,7 @@ def test_a_short_name_wins_over_what_is_set_and_is_checked_as_its_setting():
         (["run", *CORPUS, "--bands=30"], "unknown option --bands; did you mean --set lsh.bands=VALUE?"),
         (["run", *CORPUS, "--max_bucket", "3"], "unknown option --max_bucket; did you mean --set buckets.max_bucket"),
         (["run", *CORPUS, "--zzz"], "unknown option --zzz (dedup run --help tells more)"),
+        (["run", "a.jsonl", "--output", "b"], "no option takes 'a.jsonl'; did you mean --input a.jsonl?"),
         (["run", "--input", "a", "--output", "b", "c"], "no option takes 'c'; did you mean --input c?"),
         (["run", *CORPUS, "--log-level", "warn"], "must be one of debug, info, warning, error (got 'warn'; did you me"),
         (["explain", "out", "--top", "0"], "argument --top: must be a whole number of at least 1 (got '0')"),

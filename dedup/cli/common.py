@@ -13,11 +13,11 @@ from functools import wraps
 from typing import Any, NamedTuple, NoReturn, ParamSpec, TypeVar
 
 from dedup.display import hide_secrets, printable
-from dedup.errors import DataError, DedupError, StorageError
+from dedup.errors import DataError, DedupError, StorageError, suggest
 from dedup.layers import LAYERS
 from dedup.settings.files import find_field, list_presets, list_settings, load_config
 from dedup.settings.options import Config
-from dedup.settings.rules import list_choices, suggest
+from dedup.settings.rules import list_choices
 
 Given = ParamSpec("Given")
 Read = TypeVar("Read")
@@ -113,11 +113,17 @@ class Parser(argparse.ArgumentParser):
             name = word.partition("=")[0]
             if word.startswith("--") and not any(each.startswith(name) for each in self._option_string_actions):
                 self.error(f"unknown option {name}{self._suggest(name)}")
+        if words and not words[0].startswith("-") and not self._get_positional_actions():
+            self._refuse(words[0])
         found, left = super().parse_known_args(words, namespace)
         if left:
-            hint = f"; did you mean --input {left[0]}?" if "--input" in self._option_string_actions else ""
-            self.error(f"no option takes {left[0]!r}{hint}")
+            self._refuse(left[0])
         return found, left
+
+    def _refuse(self, word: str) -> NoReturn:
+        """Refuse a word that belongs to no option."""
+        hint = f"; did you mean --input {word}?" if "--input" in self._option_string_actions else ""
+        self.error(f"no option takes {word!r}{hint}")
 
     def _suggest(self, name: str) -> str:
         """Return the option nearest to a name, or the setting, where settings are taken."""

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from dedup.engine.exchange import Batches
-from dedup.errors import SchemaError
+from dedup.errors import SchemaError, suggest
 from dedup.files.columns import to_source, to_text
 from dedup.files.delete_spans import Cuts, delete_from_texts
 from dedup.files.orders import join_keys, join_texts, to_keys
@@ -233,7 +233,7 @@ def _kind(corpus: DataFrame, name: str, setting: str, kinds: tuple[type[T.DataTy
     found = [field for field in corpus.schema.fields if field.name == name]
     if len(found) != 1:
         message = f"{setting}: must be the name of one column of the input (got {name!r}, the input has"
-        raise SchemaError(f"{message} {', '.join(corpus.columns)})")
+        raise SchemaError(f"{message} {', '.join(corpus.columns)}{suggest(name, corpus.columns)})")
     if not isinstance(found[0].dataType, kinds):
         raise SchemaError(f"{setting}: column {name!r} must be {rule} (got {found[0].dataType.simpleString()})")
     return found[0].dataType

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dedup.errors import DataError, SchemaError
+from dedup.errors import DataError, SchemaError, suggest
 from dedup.files.digest import digest_rows
 from dedup.files.orders import join_keys, join_texts, to_keys
 from dedup.files.systems import redact
@@ -66,7 +66,7 @@ def find(schema: pa.Schema, name: str, setting: str, path: str) -> Path:
             return parts
     raise SchemaError(
         f"{setting}: must be the name of one column of the input (got {name!r}, {redact(path)} has "
-        f"{', '.join(schema.names)})"
+        f"{', '.join(schema.names)}{suggest(name, schema.names)})"
     )
 
 

@@ -11,10 +11,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from dedup.errors import ConfigError
+from dedup.errors import ConfigError, suggest
 from dedup.layers import LAYERS, load_table
 from dedup.settings.options import Config, Lsh, check_signature_size
-from dedup.settings.rules import Table, Texts, check, literal, suggest
+from dedup.settings.rules import Table, Texts, check, literal
 
 DEEPEST = 8
 """Most dots in a key that is looked up; no setting has as many."""

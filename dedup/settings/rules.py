@@ -1,14 +1,13 @@
 """Rules of a settings table's fields: annotation and `range`, checked when the table is made."""
 
-import difflib
 import json
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import Field, dataclass, fields, is_dataclass
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args, get_origin
 
-from dedup.errors import ConfigError
+from dedup.errors import ConfigError, suggest
 
 Limit: TypeAlias = float | Literal[""]
 """Number, or empty for none."""
@@ -122,12 +121,6 @@ def list_choices(entry: Field[Any]) -> Sequence[str]:
         found: Sequence[str] = entry.metadata["choices"]()
         return found
     return get_args(entry.type) if get_origin(entry.type) is Literal else ()
-
-
-def suggest(value: str, known: Iterable[str]) -> str:
-    """Return the known name most like a wrong one, as the end of a message; empty where none is like it."""
-    nearest = difflib.get_close_matches(value, known, n=1)
-    return f"; did you mean {nearest[0]}?" if nearest else ""
 
 
 def _judge_choice(value: object, choices: Sequence[str], *, is_list: bool) -> tuple[str, str]:

@@ -15,7 +15,7 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
-from dedup.errors import DataError, SchemaError
+from dedup.errors import DataError, SchemaError, suggest
 from dedup.files.columns import OFFSET_LIMIT, Columns, gather, require_free
 from dedup.files.delete_spans import delete_spans
 from dedup.files.digest import digest_object
@@ -68,7 +68,7 @@ class JsonlFormat(RecordFormat):
             raise DataError("--input: must hold records (got none that is a JSON object)")
         for name, setting in columns.list_named().values():
             if name not in names:
-                known = ", ".join(sorted(names))
+                known = ", ".join(sorted(names)) + suggest(name, names)
                 rule = f"must be the name of one column of the input (got {name!r}, the input has {known})"
                 raise SchemaError(f"{setting}: {rule}")
         return pa.int64() if kinds - {None} == {pa.int64()} else pa.string()
