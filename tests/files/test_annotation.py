@@ -53,6 +53,16 @@ def test_tables_gain_columns_and_keep_the_others(tmp_path, name, chosen):
     assert [tuple(row.values()) for row in found.select(NAMES).to_pylist()] == expected
 
 
+def test_spark_reads_what_was_added_to_a_file_of_its_own(spark, tmp_path):
+    spark.createDataFrame([(1, "a"), (2, "b")], "id long, text string").coalesce(1).write.parquet(str(tmp_path / "in"))
+    [path] = (tmp_path / "in").glob("*.parquet")
+
+    written, expected = run(path, tmp_path, [1])
+
+    rows = spark.read.parquet(str(written)).collect()
+    assert [tuple(row) for row in rows] == [(1, "a", *expected[0]), (2, "b", *expected[1])]
+
+
 LINES = [b'{"id": 0, "text": "a", "z": 1.0} \r\n', b'{"id":1, "text":"{}"}\n', b"\n", b'{"id":2 }']
 
 

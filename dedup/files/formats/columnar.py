@@ -29,6 +29,8 @@ from dedup.files.storage import OutputFile, Storage
 
 BATCH_ROWS = 1 << 14
 """Rows of every column read at a time."""
+SPARK_SCHEMA = b"org.apache.spark.sql.parquet.row.metadata"
+"""Key of the columns in a parquet file that Spark has written, as JSON."""
 
 
 class ColumnarFile(ABC):
@@ -147,6 +149,10 @@ class ColumnarFormat(RowFormat):
             schema = opened.schema
             for column in edits.added:
                 schema = schema.append(column)
+            if edits.added:
+                # Of its own files Spark believes this list of columns, whatever others there are.
+                known = schema.metadata or {}
+                schema = schema.with_metadata({key: told for key, told in known.items() if key != SPARK_SCHEMA})
             stays = streams.enter_context(opened.write_like(kept, schema))
             goes = None if removed is None else streams.enter_context(opened.write_like(removed, opened.schema))
             left_out = np.union1d(edits.removed, edits.rejected)
