@@ -13,8 +13,8 @@ from dedup.engine.engine import Batches, Engine, Rows, Shuffle
 from dedup.kernels import Flags, Integers, election
 from dedup.kernels.digests import digest_each
 from dedup.kernels.representatives import elect
-from dedup.kernels.runs.bounds import mark_firsts, rank
-from dedup.kernels.runs.groups import bound_groups, join_groups
+from dedup.kernels.runs.bounds import mark_firsts
+from dedup.kernels.runs.groups import bound_groups, join_groups, rank_groups
 from dedup.layers.layer import Layer
 from dedup.layers.ordering import ordered
 from dedup.settings.keeping import parse_order
@@ -160,10 +160,6 @@ def name_owners(sources: pa.Array, owners: np.ndarray, is_own: np.ndarray) -> pa
 
 def _spare(batches: Batches, *, most: int, names: list[str]) -> Batches:
     """Leave out the removals that a source answers for beyond the limit, those of the greatest doc_ids."""
-    seen, last = 0, None
-    for batch in batches:
-        owners = batch[OWNER].to_numpy()
-        if batch.num_rows:
-            before = rank(owners) + np.where(owners == last, seen, 0)
-            seen, last = int(before[-1]) + 1, owners[-1]
-            yield batch.filter(pa.array((owners == 0) | (before < most))).select(names)
+    for batch, before in rank_groups(batches, OWNER):
+        is_within = (batch[OWNER].to_numpy() == 0) | (before < most)
+        yield batch.filter(pa.array(is_within)).select(names)

@@ -10,8 +10,8 @@ import pyarrow as pa
 from dedup.engine.engine import Batches, Engine, Rows, Shuffle, Tally, once, read_histogram
 from dedup.kernels.runs import blocks
 from dedup.kernels.runs.batches import conform
-from dedup.kernels.runs.bounds import find_bounds, mark_firsts, rank
-from dedup.kernels.runs.groups import join_groups
+from dedup.kernels.runs.bounds import find_bounds, mark_firsts
+from dedup.kernels.runs.groups import join_groups, rank_groups
 from dedup.store.reading import find_bands, find_digests
 from dedup.store.schemas import NO_SET
 from dedup.store.snapshot import Snapshot
@@ -154,14 +154,9 @@ def _take_fresh(batches: Batches) -> Batches:
 
 
 def _rank(batches: Batches) -> Iterator[pa.RecordBatch | Tally]:
-    seen, last = 0, None
-    for batch in batches:
-        if batch.num_rows:
-            splits = batch["split"].to_numpy()
-            ranks = rank(splits) + np.where(splits == last, seen, 0)
-            seen, last = int(ranks[-1]) + 1, splits[-1]
-            yield Tally().add_each("splits", splits)
-            yield conform(batch, RANKED, rank=ranks)
+    for batch, ranks in rank_groups(batches, "split"):
+        yield Tally().add_each("splits", batch["split"].to_numpy())
+        yield conform(batch, RANKED, rank=ranks)
 
 
 RANK = Shuffle(emit=_take_fresh, emitted=PLACED, by=("split",), order=("file", "row"), work=_rank, schema=RANKED)

@@ -2,10 +2,11 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
+import numpy as np
 import pyarrow as pa
 
 from dedup.kernels import Integers
-from dedup.kernels.runs.bounds import find_bounds, mark_firsts
+from dedup.kernels.runs.bounds import find_bounds, mark_firsts, rank
 
 
 def join_groups(batches: Iterable[pa.RecordBatch], by: Sequence[str]) -> Iterator[pa.RecordBatch]:
@@ -47,6 +48,23 @@ def drop_repeated(batches: Iterable[pa.RecordBatch], by: Sequence[str]) -> Itera
         firsts[0] = tuple(column[0] for column in columns) != last
         last = tuple(column[-1] for column in columns)
         yield batch.filter(pa.array(firsts))
+
+
+def rank_groups(batches: Iterable[pa.RecordBatch], by: str) -> Iterator[tuple[pa.RecordBatch, Integers]]:
+    """Yield batches with rows, and how many rows of its group stand before each; groups may go on in the next batch.
+
+    Parameters
+    ----------
+    by
+        Column, int64 without nulls, whose equal values lie side by side.
+    """
+    seen, last = 0, None
+    for batch in batches:
+        if batch.num_rows:
+            keys = batch[by].to_numpy()
+            ranks = rank(keys) + np.where(keys == last, seen, 0)
+            seen, last = int(ranks[-1]) + 1, keys[-1]
+            yield batch, ranks
 
 
 def bound_groups(batch: pa.RecordBatch, by: Sequence[str]) -> Integers:

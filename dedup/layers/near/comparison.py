@@ -9,7 +9,8 @@ import pyarrow as pa
 
 from dedup.engine.engine import Batches, Compared, Comparison, Engine, Rows, Shuffle, Tally, read_histogram
 from dedup.kernels import Bytes, Hashes, Integers
-from dedup.kernels.runs.bounds import mark_firsts, rank
+from dedup.kernels.runs.bounds import mark_firsts
+from dedup.kernels.runs.groups import rank_groups
 from dedup.kernels.sets import filters
 from dedup.kernels.sets.jaccard import BINS, CLOSEST, bin_similarities, find_near_misses, jaccard
 from dedup.layers.near.signing import to_matrix, to_sets
@@ -146,13 +147,8 @@ def _emit_near_misses(batches: Batches, *, threshold: float) -> Batches:
 
 
 def _take_closest(batches: Batches) -> Batches:
-    seen, last = 0, None
-    for batch in batches:
-        if batch.num_rows:
-            doc_ids = batch["doc_id"].to_numpy()
-            places = rank(doc_ids) + np.where(doc_ids == last, seen, 0)
-            seen, last = int(places[-1]) + 1, doc_ids[-1]
-            yield batch.filter(pa.array(places < CLOSEST)).select(CHOSEN.names)
+    for batch, places in rank_groups(batches, "doc_id"):
+        yield batch.filter(pa.array(places < CLOSEST)).select(CHOSEN.names)
 
 
 def _name_distances(batches: Batches) -> Iterator[pa.RecordBatch]:

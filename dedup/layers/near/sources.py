@@ -6,14 +6,13 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from dedup.engine.engine import Batches, Engine, Rows, Shuffle, Tally
 from dedup.kernels.digests import digest_each
 from dedup.kernels.removal_statistics import REMOVERS, merge_removals
-from dedup.kernels.runs.bounds import rank
+from dedup.kernels.runs.groups import rank_groups
 from dedup.layers.near import election, templates
 from dedup.layers.near.election import KEPT, NEAR, TOLD, Election, is_removed, read_told, summarise
 from dedup.tables import arrow
@@ -68,13 +67,8 @@ def _limit(per_source: int) -> Shuffle:
 
 
 def _exceed(batches: Batches, *, most: int) -> Batches:
-    seen, last = 0, None
-    for batch in batches:
-        if batch.num_rows:
-            owners = batch["owner"].to_numpy()
-            before = rank(owners) + np.where(owners == last, seen, 0)
-            seen, last = int(before[-1]) + 1, owners[-1]
-            yield batch.filter(pa.array(before >= most)).select(SPARED.names)
+    for batch, before in rank_groups(batches, "owner"):
+        yield batch.filter(pa.array(before >= most)).select(SPARED.names)
 
 
 def _spare(batches: Batches, *, schema: pa.Schema, threshold: float) -> Iterator[pa.RecordBatch | Tally]:

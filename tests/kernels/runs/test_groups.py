@@ -4,7 +4,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dedup.kernels.runs.groups import drop_repeated, join_groups
+from dedup.kernels.runs.groups import drop_repeated, join_groups, rank_groups
 
 keys_of_rows = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 1)), max_size=30).map(sorted)
 cuts_of_rows = st.lists(st.integers(0, 30), max_size=8).map(sorted)
@@ -37,3 +37,11 @@ def test_batches_hold_whole_groups_in_the_same_order(keys, cuts):
     assert [row["n"] for batch in joined for row in batch.to_pylist()] == list(range(len(keys)))
     seen = [{(row["a"], row["b"]) for row in batch.to_pylist()} for batch in joined]
     assert sum(map(len, seen)) == len(set(keys))
+
+
+@given(st.lists(st.integers(0, 4)).map(sorted), st.integers(1, 5))
+def test_ranks_go_on_in_the_next_batch(keys, size):
+    table = pa.table({"key": pa.array(keys, pa.int64())})
+    batches = [pa.RecordBatch.from_pylist([], table.schema), *table.to_batches(size)]
+    found = [rank for batch, ranks in rank_groups(batches, "key") for rank in ranks.tolist()]
+    assert found == [keys[:place].count(key) for place, key in enumerate(keys)]
