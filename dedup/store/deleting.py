@@ -50,9 +50,12 @@ def delete(tables: Tables, state: State, ids: pa.Array, *, readmit: bool) -> Del
 
     Raises
     ------
+    ConfigError
+        As `State.check_kept`.
     Conflict
         When another writer was first: nothing has changed, and the same call with the new state may succeed.
     """
+    state.check_kept()
     writing = Writing(tables, state)
     snapshot = writing.snapshot
     named = snapshot.read("documents", ["doc_id", "id"])

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
+from types import MappingProxyType
 from typing import Any, Self
 
 import pyarrow as pa
@@ -24,6 +25,9 @@ FORMAT = 1
 """Version of the tables."""
 DECIDING = ("threshold", "mode", "lsh.", "buckets.", "cluster.", "keep.", "limits.", "input.id_column")
 """Settings, or beginnings of their names, that all batches share besides those of the hash specification."""
+
+ONE_KEPT: Mapping[str, int] = MappingProxyType({"keep.copies": 1, "keep.copies_per_source": 0})
+"""Settings of earlier releases, with the values that keep one document of a group."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,6 +116,7 @@ class State:
         """
         if not self.number:
             return
+        self.check_kept()
         own = HashSpec(**self.spec)
         for name, (theirs, mine) in own.difference(spec).items():
             raise ConfigError(f"--store: hash specification: {name} must be {theirs!r}, as in the store (got {mine!r})")
@@ -121,6 +126,21 @@ class State:
                 raise ConfigError(f"--store: {name} must be {theirs!r}, as in the store (got {mine!r})")
         if str(id_type) != self.id_type:
             raise ConfigError(f"--store: ids must be of type {self.id_type}, as in the store (got {id_type})")
+
+    def check_kept(self) -> None:
+        """Refuse a store in which an earlier release has kept several documents of a group.
+
+        Raises
+        ------
+        ConfigError
+            When this release would take them away.
+        """
+        for name, one in ONE_KEPT.items():
+            if (theirs := self.settings.get(name, one)) != one:
+                raise ConfigError(
+                    f"--store: {name} must be {one}, as one document of a group is kept now (the store was begun with "
+                    f"{theirs!r}): look up in it, and begin another for what comes"
+                )
 
 
 def choose_deciding(config: Config) -> dict[str, Any]:

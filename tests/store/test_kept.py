@@ -5,10 +5,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
-from dedup.errors import StorageError
+from dedup.errors import ConfigError, StorageError
+from dedup.settings.hashspec import HashSpec
+from dedup.settings.options import Config
 from dedup.store import state
+from dedup.store.deleting import delete
 from dedup.store.state import read_state
 from dedup.store.tables import Tables
 from dedup.store.upkeep import check
@@ -54,3 +58,17 @@ def test_moments_that_an_earlier_release_stored_are_compared_with_newer_ones(tmp
     add(tables, "new", [Row(3, TEXT, value=5)], search, anew=True)
 
     assert {number: told[1] for number, told in list_members(tables).items()} == {1: False, 2: False, 3: True}
+
+
+@pytest.mark.parametrize(("name", "several"), [("keep.copies", 2), ("keep.copies_per_source", 1)])
+def test_a_store_of_an_earlier_release_that_kept_several_documents_of_a_group_is_read_alone(tmp_path, name, several):
+    tables = Tables(str(tmp_path / "store"))
+    add(tables, "a", ROWS, SEARCH)
+    found = read_state(tables)
+    assert found.check_kept() is None
+    earlier = replace(found, settings={**found.settings, name: several})
+
+    with pytest.raises(ConfigError, match=f"{name} must be .*one document of a group .*begun with {several}"):
+        earlier.check(Config(), HashSpec(**found.spec), found.kind)
+    with pytest.raises(ConfigError, match=f"{name} must be"):
+        delete(tables, earlier, pa.array([ROWS[0].id]), readmit=False)
