@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from dedup.run.session import ROOT
 
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BLOCK = re.compile(r"^```(console|sh)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 COMMAND = re.compile(r"^\$ ((?:.*\\\n)*.*)\n(.*)", re.MULTILINE)
 LINE = re.compile(r"^    (scripts/.*)$|`(scripts/[a-z]+ (?:[a-z]+ )?--[^`\n]*)`", re.MULTILINE)

@@ -18,7 +18,7 @@ from tests.machine import describe_machine, describe_run
 
 ROOT = Path(__file__).resolve().parent.parent
 MEASURED = ROOT / "docs" / "measured.json"
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BLOCK = re.compile(r"(<!-- measured: ([a-z]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 NAMES = {"tldr_pages": "tldr-pages", "license_rules": "licence rules", "powershell_docs": "PowerShell-Docs"}
 """Corpora by their files."""

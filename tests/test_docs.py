@@ -145,14 +145,44 @@ def slugs(text):
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
-@pytest.mark.parametrize("page", [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"], ids=lambda page: page.name)
+WRITTEN = [*PAGES, *(ROOT / name for name in ("CONTRIBUTING.md", "CHANGELOG.md", "scripts/README.md"))]
+OWN = re.compile(r"https?://\S+/(?:blob|tree|raw)/[^/\s]+/([^)#\s\"]+)")
+"""An absolute link into a repository, as the README of the wheel has; the path in it."""
+
+
+def find_links(page):
+    """Return the target of every link and image of a page, and its anchor."""
+    text = re.sub(r"^```.*?^```", "", page.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
+    for path, anchor, image in re.findall(
+        r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]*))?\)|src=\"(?!https?:)([^\"]*)\"", text
+    ):
+        yield page.parent / (path or image) if path or image else page, anchor
+
+
+@pytest.mark.parametrize("page", WRITTEN, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_lead_to_what_is_there(page):
-    text = page.read_text("utf-8")
-    links = re.findall(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]*))?\)|src=\"([^\"]*)\"", text)
-    for path, anchor, image in links:
-        target = page.parent / (path or image) if path or image else page
-        assert target.exists(), path
-        assert not anchor or anchor in slugs(target.read_text("utf-8")), f"{path}#{anchor}"
+    for target, anchor in find_links(page):
+        assert target.exists(), target
+        assert not anchor or anchor in slugs(target.read_text("utf-8")), f"{target}#{anchor}"
+
+
+def test_absolute_links_of_the_readme_lead_to_files_of_the_project():
+    setting = (ROOT / "pyproject.toml").read_text("utf-8")
+    address = tomllib.loads(setting)["project"].get("urls", {}).get("Repository", "https://forge.example/dedup")
+    absolute = re.sub(r"\]\((?!https?:)", f"]({address.rstrip('/')}/blob/main/", README)
+    paths = OWN.findall(absolute)
+    assert len(paths) > 20
+    assert [path for path in paths if not (ROOT / path).exists()] == []
+
+
+def test_every_page_is_reached_from_the_readme():
+    seen, waiting = set(), [ROOT / "README.md"]
+    while waiting:
+        page = waiting.pop().resolve()
+        if page.suffix == ".md" and page not in seen:
+            seen.add(page)
+            waiting += [target for target, _ in find_links(page)]
+    assert [page for page in PAGES if page not in seen] == []
 
 
 def test_the_comparison_denies_nothing_that_is_there():
@@ -268,7 +298,9 @@ def test_every_dependency_is_listed_with_a_licence():
             needed.add(requirement.name.lower())
             open_names += distribution(requirement.name).requires or []
     rows = re.findall(
-        r"^\| ([a-z0-9, -]+) \| ([^|]+) \|", (ROOT / "docs" / "dependencies.md").read_text("utf-8"), re.MULTILINE
+        r"^\| ([a-z0-9, -]+) \| ([^|]+) \|",
+        (ROOT / "docs" / "internals" / "dependencies.md").read_text("utf-8"),
+        re.MULTILINE,
     )
 
     assert {name for names, _ in rows[1:] for name in names.split(", ")} == needed

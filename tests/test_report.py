@@ -234,7 +234,7 @@ def test_the_error_of_a_slope_is_that_of_other_samples():
 def test_a_slope_that_chance_explains_is_no_change():
     for change, said in (
         (0.03, "goes from -0.980 ± 0.004 to -0.950 ± 0.004"),
-        (0.003, "is -0.980 ± 0.004, and no other"),
+        (0.003, "is -0.980 ± 0.004; the sample shows no change"),
     ):
         report = make_report()
         report["token_ranks"]["change"] = change
@@ -355,7 +355,7 @@ def test_a_page_is_whole_and_needs_nothing_else():
     assert "signatures 12,000 4.1 1.23 MB" in text
     assert "At the threshold it is 99.83%." in text
     assert "page-1 340" in text
-    assert "One document of each is kept. Found by driver." in text
+    assert "One document of each is kept. The components were found by driver." in text
     assert "Permission is hereby granted, free" in text
 
 
@@ -370,14 +370,14 @@ def test_sections_without_numbers_say_why():
     page, text = show(make_report("mode=exact", "output.mode=ids", stages=stages, **facts))
 
     assert page.tags["svg"] == 0
-    assert 'The text saved is not measured where only ids are written: set output.mode to "filter".' in text
+    assert 'The text saved is not measured, as only ids were written: set output.mode to "filter".' in text
     assert "Not compared with an earlier run: give its output by --baseline ." in text
-    assert "Not told: no pair was compared." in text
+    assert "Not shown: no pair was compared." in text
     assert "Not shown: set input.source_column to the column that says" in text
     assert "Recall on labelled pairs was not measured: set evaluation.labeled_pairs to a file" in text
     assert "Every pair that could reach the threshold was compared" in text
     assert "Similarities of candidates are not shown" in text
-    assert "Rank and frequency are not shown: a slope takes more documents" in text
+    assert "Token frequencies are not shown: there are too few documents" in text
     assert "stage rows seconds signatures 12,000 4.1 identical" in text
 
 
@@ -582,7 +582,7 @@ def test_a_page_of_a_run_without_the_layer_near_tells_of_no_threshold():
     page, text = show(make_report('layers=["exact"]', near=Near.none(), layers=[step], token_ranks=None))
 
     assert page.tags["svg"] == 0
-    assert 'Pairs were not searched: add "near" to layers .' in text
+    assert 'Near-duplicates were not searched: add "near" to layers .' in text
     assert "at or above 0.8" not in text
     assert "threshold 0.8" not in text
 

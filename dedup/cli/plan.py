@@ -27,26 +27,48 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     number = typed("a number", float)
     wishes = cli.add_argument_group("what is wished for")
     share = "SHARE@SIMILARITY"
-    wishes.add_argument("--recall", action="append", metavar=share, help="at least, as in 0.99@0.8; repeatable")
-    wishes.add_argument("--candidates", action="append", metavar=share, help="at most, as in 0.001@0.3; repeatable")
+    wishes.add_argument(
+        "--recall",
+        action="append",
+        metavar=share,
+        help="least share of pairs to find at a similarity, as in 0.99@0.8; repeatable",
+    )
+    wishes.add_argument(
+        "--candidates",
+        action="append",
+        metavar=share,
+        help="largest share of pairs that may become candidates, as in 0.001@0.3; repeatable",
+    )
     wishes.add_argument("--threshold", type=number, metavar="J", help="default: the least similarity of a --recall")
-    wishes.add_argument("--max-signature-bytes", type=whole(1), metavar="N", help="stored for a document")
-    wishes.add_argument("--max-candidates-per-doc", type=number, metavar="X", help="pairs to look at for a document")
-    wishes.add_argument("--check", metavar="BANDSxROWS", help="say whether these meet the wishes")
+    wishes.add_argument("--max-signature-bytes", type=whole(1), metavar="N", help="most bytes stored for a document")
+    wishes.add_argument(
+        "--max-candidates-per-doc", type=number, metavar="X", help="most candidate pairs for each document"
+    )
+    wishes.add_argument("--check", metavar="BANDSxROWS", help="check whether these bands and rows meet the targets")
     corpus = cli.add_argument_group("the corpus")
     corpus.add_argument("--sample", metavar="PATH", help="local parquet, jsonl or csv to measure similarities in")
-    corpus.add_argument("--sample-documents", type=whole(1), metavar="N", help="most to search; default: 40000")
+    corpus.add_argument(
+        "--sample-documents", type=whole(1), metavar="N", help="most documents of the sample; default: 40000"
+    )
     corpus.add_argument("--sample-of", type=whole(1), metavar="N", help="documents that the sample was drawn from")
-    corpus.add_argument("--documents", type=whole(1), metavar="N", help="plan the capacity for so many, as in 1e9")
-    corpus.add_argument("--mean-tokens", type=number, metavar="N", help="of a document, without a sample; default: 200")
-    corpus.add_argument("--mean-bytes", type=number, metavar="N", help="of a text; default: 7 a token")
-    corpus.add_argument("--id-bytes", type=number, metavar="N", help="8 of integers (default), 4 + length of strings")
-    corpus.add_argument("--duplication", type=number, metavar="SHARE", help="of documents removed; default: 0.1")
+    corpus.add_argument(
+        "--documents", type=whole(1), metavar="N", help="plan the capacity for a corpus of this size, as in 1e9"
+    )
+    corpus.add_argument(
+        "--mean-tokens", type=number, metavar="N", help="tokens of a document, without a sample; default: 200"
+    )
+    corpus.add_argument("--mean-bytes", type=number, metavar="N", help="bytes of a text; default: 7 for each token")
+    corpus.add_argument(
+        "--id-bytes", type=number, metavar="N", help="bytes of an id: 8 for integers (default), 4 + length for strings"
+    )
+    corpus.add_argument("--duplication", type=number, metavar="SHARE", help="share of documents removed; default: 0.1")
     cluster = cli.add_argument_group("the cluster")
     cluster.add_argument("--executors", type=whole(1), metavar="N", help="default: 10")
-    cluster.add_argument("--cores", type=whole(1), metavar="N", help="of each; default: 4")
-    cluster.add_argument("--efficiency", type=number, metavar="SHARE", help="of core time that is work; default: 0.4")
-    cluster.add_argument("--price-per-core-hour", type=number, metavar="X", help="in any currency")
+    cluster.add_argument("--cores", type=whole(1), metavar="N", help="cores of each executor; default: 4")
+    cluster.add_argument(
+        "--efficiency", type=number, metavar="SHARE", help="share of core time that does work; default: 0.4"
+    )
+    cluster.add_argument("--price-per-core-hour", type=number, metavar="X", help="price, in any currency")
     cluster.add_argument("--calibrate", action="store_true", help="measure a core of this machine, some seconds")
     settings = cli.add_argument_group("settings, as for the job")
     add_options(settings, "--text-column", "--layers", "--shingle-size")

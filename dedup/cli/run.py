@@ -58,9 +58,9 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     writing.add_argument("--baseline", metavar="DIR", help="output of an earlier run, for the report to compare with")
     store = cli.add_argument_group("a corpus that grows (docs/growing.md)")
     store.add_argument("--store", metavar="DIR", help="add the documents to a store of earlier ones")
-    store.add_argument("--batch", default="", metavar="NAME", help="with --store: what the documents are called there")
+    store.add_argument("--batch", default="", metavar="NAME", help="with --store: name of the batch")
     store.add_argument(
-        "--reelect", action="store_true", help="with --store: let documents kept before go for better ones"
+        "--reelect", action="store_true", help="with --store: let better documents replace those kept before"
     )
     cli.add_argument("--log-level", choices=["debug", "info", "warning", "error"], help="default: info on a terminal")
     cli.add_argument("--version", action="version", version=f"dedup {__version__}")

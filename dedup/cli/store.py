@@ -43,25 +43,32 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
         found.add_argument("--json", action="store_true", help="a JSON object a line")
         return found
 
-    add("history", "what was done to it, oldest first")
-    check = add("check", "read it to the end, and hold its tables against each other")
-    check.add_argument("--mend", action="store_true", help="take away what belongs to nothing")
-    check.add_argument("--hours", type=whole(0), default=24, help="age of what a crash may have left; default: 24")
+    add("history", "operations on the store, oldest first")
+    check = add("check", "read the whole store, and check its tables against each other")
+    check.add_argument("--mend", action="store_true", help="delete rows and files that belong to nothing")
+    check.add_argument(
+        "--hours",
+        type=whole(0),
+        default=24,
+        help="hours after which unfinished files count as left by a crash; default: 24",
+    )
     add("compact", "write many small files as few large ones")
     vacuum = add("vacuum", "delete files that are no longer part of it")
     vacuum.add_argument(
         "--hours",
         type=whole(0),
         default=168,
-        help="age from which on; more than any writer takes; default: 168, a week",
+        help="hours since a file was last needed; more than any writer takes; default: 168, a week",
     )
-    delete = add("delete", "take documents out of all tables; vacuum makes it final")
+    delete = add("delete", "delete documents from all tables; vacuum makes it final")
     delete.add_argument(
         "--ids", required=True, metavar="FILE", help='an id a line, or a JSON object with "id"; - for standard input'
     )
-    delete.add_argument("--readmit", action="store_true", help="keep documents that were removed in their favour")
-    migrate = add("migrate", "make another store of its batches, of other settings; it stays as it is")
-    migrate.add_argument("--to", required=True, metavar="NEW", help="the other store; what it has already stays")
+    delete.add_argument(
+        "--readmit", action="store_true", help="keep one of the documents that were removed in favour of a deleted one"
+    )
+    migrate = add("migrate", "make a new store of its batches with other settings; the store itself stays as it is")
+    migrate.add_argument("--to", required=True, metavar="NEW", help="the new store; batches that it already has stay")
     migrate.add_argument(
         "--input",
         action="extend",
@@ -158,7 +165,7 @@ def _migrate(options: argparse.Namespace) -> int:
     from dedup.run.migrating import migrate  # noqa: PLC0415 - as above
 
     found = migrate(options.store, options.to, dict(options.input), read_settings(options))
-    _tell(options, {"other_lots": found.num_rows})
+    _tell(options, {"changed": found.num_rows})
     _show(options, found.to_pylist(), ("id", "batch", "was_kept", "is_kept"))
     return 0
 

@@ -13,9 +13,7 @@ def to_table(answer: Mapping[str, Any]) -> str:
     """Write an answer as plain text; control characters of the corpus are escaped."""
     trials = answer["trials"]
     planted = f", {answer['planted']:,} copies planted" if answer["planted"] else ""
-    drawn = (
-        f"{answer['drawn']:,} of {answer['documents']:,} drawn, {answer['alike']:,} that resemble them brought along"
-    )
+    drawn = f"{answer['drawn']:,} of {answer['documents']:,} drawn, {answer['alike']:,} similar ones added"
     lines = [
         f"truth        {answer['truth']}",
         f"documents    {drawn}{planted}",
@@ -24,15 +22,15 @@ def to_table(answer: Mapping[str, Any]) -> str:
     if answer["pairs_unknown"]:
         lines.append(f"left out     {answer['pairs_unknown']:,} labelled pairs of documents that the input lacks")
     lines += [
-        f"signatures   {answer['signature_values']} values, {_name(each)} takes {_size(each)}; its run has others"
+        f"signatures   {answer['signature_values']} values, {_name(each)} takes {_size(each)}; a run uses others"
         for each in trials.values()
         if not each["as_in_a_run"]
     ]
     if answer["drawn"] < answer["documents"]:
-        lines.append("caution      buckets of a sample are smaller: what their cap costs is in the report of a run")
+        lines.append("caution      a sample has smaller buckets: the report of a run says what their cap costs")
     if answer["left_open"]:
-        open_ones = f"{answer['left_open']:,} documents of components that did not come along whole"
-        lines.append(f"caution      {open_ones}: what is in one component, and removed, may be more")
+        open_ones = f"{answer['left_open']:,} documents are in components that the sample holds in part"
+        lines.append(f"caution      {open_ones}: more may be in one component, and removed")
     lines += ["", _columns("", "", *(_name(each) for each in trials.values()))]
     found = (_number(each["recall"]["edges"]["of"]) for each in trials.values())
     lines.append(_columns("duplicates", "among the pairs", *found))
@@ -103,8 +101,8 @@ def _bins(tried: Mapping[str, Any], name: str) -> list[str]:
 def _missed(tried: Mapping[str, Any], name: str) -> list[str]:
     lines = []
     for kind, title in (
-        ("missed", "duplicates that are no edge"),
-        ("wrong", "labelled false and yet in one component"),
+        ("missed", "duplicates without an edge"),
+        ("wrong", "labelled false but in one component"),
     ):
         if tried[f"{kind}_count"]:
             lines += ["", f"{title}{name}: {tried[f'{kind}_count']:,}"]

@@ -65,7 +65,7 @@ def _write(found: Explanation, style: Style) -> Iterator[str]:
     for pair in found.near_misses:
         yield from _show_pair(pair, style)
     if found.fate == "kept" and not (found.direct or found.near_misses):
-        yield from ("", "no near miss: of the documents that it was compared with, none falls little short")
+        yield from ("", "no near miss: no document that it was compared with comes close to the threshold")
 
 
 def _head(found: Explanation) -> Iterator[str]:

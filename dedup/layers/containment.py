@@ -35,8 +35,8 @@ class Containment(Table):
     above 0 and at most 1."""
 
     min_shingles: int = field(default=20, metadata={"range": Range(1)})
-    """Shingles that a document must have to be removed, a 64-bit integer of at least 1: of few shingles many documents
-    have most by chance."""
+    """Shingles that a document must have to be removed, a 64-bit integer of at least 1: many documents hold most of a
+    few shingles by chance."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

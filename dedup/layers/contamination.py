@@ -46,9 +46,8 @@ class Contamination(Table):
     """Tokens on both sides of a match that "cut" takes out as well, an integer from 0 to 10000."""
 
     common: int = field(default=0, metadata={"range": Range(0)})
-    """Documents that may share n tokens for these to count, a 64-bit integer of at least 0: those of more are a common
-    phrase, which removes and cuts nothing and is listed apart in the report and in the folder spans. 0 sets no
-    limit."""
+    """Documents that may share a match before it counts as a common phrase, a 64-bit integer of at least 0; a common
+    phrase removes and cuts nothing, and is listed apart in the report and in the folder spans. 0 sets no limit."""
 
     def __post_init__(self) -> None:
         """Check the fields, then the entries of the sets."""

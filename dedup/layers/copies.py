@@ -22,7 +22,7 @@ from dedup.settings.options import Config
 from dedup.tables import arrow
 
 KEYS = pa.schema([("key_high", pa.int64()), ("key_low", pa.int64())])
-"""Halves of a 128-bit digest, both null in documents that are like no other."""
+"""Halves of a 128-bit digest, both null in documents that match no other."""
 BY = list(KEYS.names)
 OWNER = "owner"
 """Number of the source that answers for a removal."""
@@ -35,7 +35,7 @@ class Choice:
     rules: Sequence[tuple[str, str]]
     """Rules of `keep.order`."""
     per_source: int
-    """Most documents of other sources for whose removal one source answers; 0 for any number."""
+    """Documents of other sources that one source may cause to be removed; 0 for any number."""
 
     @classmethod
     def of(cls, config: Config) -> Self:
@@ -111,7 +111,7 @@ def spare(engine: Engine[Rows], found: Rows, most: int) -> Rows:
 
 
 def _emit(batches: Batches) -> Batches:
-    """Leave out the documents that are like no other."""
+    """Leave out the documents that match no other."""
     for batch in batches:
         yield batch.filter(pc.is_valid(batch["key_high"]))
 

@@ -17,7 +17,7 @@ from dedup.settings.rules import Table
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exact(Table):
-    """Layer "exact": of documents of one text, one stays; empty ones are like no other."""
+    """Layer "exact": of documents of one text, one stays; empty texts match no other."""
 
     compare: Literal["bytes", "text"] = "bytes"
     """Equality: "bytes" of the text in UTF-8, or "text" as [text] normalises it, its tokens in their order."""

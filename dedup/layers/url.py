@@ -28,8 +28,8 @@ class Url(Table):
     """Layer "url": of documents of one address, one stays."""
 
     column: str = ""
-    """Column of the addresses, dots leading to fields of structs; http and https are one, and a null or what is no
-    URL is like no other."""
+    """Column of the addresses, dots leading to fields of structs; http and https are one, and a null or an invalid URL
+    matches no other."""
 
     tracking: Texts = ("utm_*", "fbclid", "gclid", "dclid", "msclkid", "yclid", "igshid", "mc_cid", "mc_eid", "_ga")
     """Parameters of the query that say where a reader came from and not which page it is, a list of Unicode strings, in

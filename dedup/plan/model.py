@@ -213,7 +213,7 @@ class Model:
         return join(identical, Item("documents, to leave out identical ones", documents, each), gone)
 
     def _link(self) -> StageCost:
-        """Plan the comparison in place of buckets over the cap: docs/templates.md."""
+        """Plan the comparison in place of buckets over the cap: docs/internals/templates.md."""
         rows, rates, cores, schema = self.rows, self.rates, self.cores, templates.SLOTTED
         hot, shingles, undecided = rows["hot"], rows["hot_shingles"], rows["undecided"]
         shuffle = [

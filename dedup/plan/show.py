@@ -1,5 +1,6 @@
 """Answer of a plan as text for a terminal."""
 
+import math
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -24,8 +25,8 @@ def to_text(answer: Mapping[str, Any]) -> str:
     lines += ["", *_list_choices(answer)]
     for crossing in answer["crossings"]:
         lines += _wrap(
-            f"{crossing['recall']} and {crossing['candidates']} are both met exactly by {crossing['bands']:.2f} bands "
-            f"of {crossing['rows']:.2f} rows, and by no fewer rows."
+            f"{crossing['recall']} and {crossing['candidates']} meet at {crossing['bands']:.2f} bands of "
+            f"{crossing['rows']:.2f} rows: fewer rows cannot meet both."
         )
     lines += ["", *_compare_datasketch(answer)]
     if answer["capacity"]:
@@ -65,14 +66,14 @@ def _list_choices(answer: Mapping[str, Any]) -> list[str]:
     ]
     lines = _align([[*head, ""], *rows])
     note = "Per document: bytes of a signature, bytes that a whole run shuffles, candidates, those compared exactly, "
-    note += "time of a core for what depends on the choice."
+    note += "microseconds of a core for the steps that depend on the choice."
     if len(choices) > 1:
-        note += " < takes the least."
+        note += " < marks the cheapest choice; only choices that no other beats on every cost are listed."
     threshold = answer["settings"]["threshold"]
     return [
         *lines,
         "",
-        *_wrap(f"{note} The estimate drops {_number(best['lost'])} of the candidates at {threshold:g}."),
+        *_wrap(f"{note} The signature filter wrongly drops {_one_in(best['lost'])} candidate pairs at {threshold:g}."),
     ]
 
 
@@ -89,9 +90,9 @@ def _compare_datasketch(answer: Mapping[str, Any]) -> list[str]:
     said = f", which misses {' and '.join(missed)}" if missed else ""
     return _wrap(
         f"datasketch would take {other['bands']} x {other['rows']} for {threshold:g} and at most {size} values: "
-        f"P({threshold:g}) = {_number(other['probabilities'][f'{threshold:g}'])}{said}. It makes least the sum of two "
-        "areas, that under P below the threshold and that above P beyond it, as if pairs of every similarity were as "
-        "many. It knows no share to be found and no cost, and its P is near a half at the threshold."
+        f"P({threshold:g}) = {_number(other['probabilities'][f'{threshold:g}'])}{said}. It minimises the "
+        "area under P below the threshold plus the area above P beyond it, as if pairs of every similarity were "
+        "equally many. It takes neither a recall nor a cost into account, and its P is near a half at the threshold."
     )
 
 
@@ -110,8 +111,8 @@ def _list_capacity(answer: Mapping[str, Any]) -> list[str]:
     ]
     if plan["uncounted"]:
         lines += _wrap(
-            f"Not counted: the layers {', '.join(plan['uncounted'])}. Of layers besides near a plan knows passages, "
-            "measured with --sample; a layer before near leaves it less than is planned."
+            f"Not in this plan: the layers {', '.join(plan['uncounted'])}. Besides near only passages is planned, "
+            "and only with --sample. Layers before near leave it less work than is planned."
         )
         lines.append("")
     lines += [
@@ -124,9 +125,9 @@ def _list_capacity(answer: Mapping[str, Any]) -> list[str]:
         for item in stage[kind]
     ]
     cores = plan["executors"] * plan["cores"]
-    money = "" if plan["price"] is None else f"; {cores:,} cores for so long cost {plan['price']:,.2f}"
+    money = "" if plan["price"] is None else f"; {cores:,} cores for that time cost {plan['price']:,.2f}"
     idle = [stage["name"] for stage in plan["stages"] if stage["partitions"] < cores and stage["core_hours"] > 0]
-    few = f"; fewer tasks than cores have {', '.join(idle)}" if idle else ""
+    few = f"; stages with fewer tasks than cores: {', '.join(idle)}" if idle else ""
     lines += [
         "",
         f"rates: {answer['rates']['source']}",
@@ -135,12 +136,12 @@ def _list_capacity(answer: Mapping[str, Any]) -> list[str]:
             f"{answer['rates']['fixed']:.0f} s = {_hours(plan['hours'])}{money}{few}"
         ),
         (
-            f"memory: {size(plan['worker_bytes_per_executor'])} of Python workers an executor beside its heap; "
+            f"memory: {size(plan['worker_bytes_per_executor'])} of Python workers in each executor, beside its heap; "
             f"{size(plan['driver_bytes'])} of the driver for edges ({plan['engine']} finds the components)"
         ),
         (
             f"disk: {size(plan['table_bytes'])} in OUT.partial besides the result; "
-            f"{size(plan['shuffle_bytes'] / plan['executors'])} of shuffles an executor"
+            f"{size(plan['shuffle_bytes'] / plan['executors'])} of shuffles on each executor"
         ),
         "",
     ]
@@ -180,7 +181,7 @@ def _list_stages(plan: Mapping[str, Any]) -> list[str]:
         return _align(table)
     low, high = plan["quantiles"]
     others = " and other families" if plan["families"] else ""
-    note = f"LOW to HIGH: {low:.0%} to {high:.0%} of searches of the sample with other seeds of the hashes{others}."
+    note = f"LOW to HIGH: {low:.0%} to {high:.0%} quantiles of searches of the sample with other hash seeds{others}."
     return [*_align(table), "", *_wrap(note)]
 
 
@@ -215,6 +216,14 @@ def _number(value: float) -> str:
     if value < 10:
         return f"{value:.4f}"
     return f"{value:,.0f}"
+
+
+def _one_in(share: float) -> str:
+    """Write a small share as so many in a power of ten."""
+    if share == 0:
+        return "no"
+    whole = 10 ** max(-math.floor(math.log10(share)), 1)
+    return f"{share * whole:.0f} in {whole:,}"
 
 
 def _hours(value: float) -> str:

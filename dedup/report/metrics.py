@@ -57,20 +57,22 @@ METRICS = {
     ),
     "bucket_size_p99": Metric(
         "documents in 99 of 100 buckets, at most",
-        "Documents that 99 of 100 buckets do not exceed, of buckets of two and more.",
+        "Size that 99 of 100 buckets do not exceed, in documents; buckets of one document are left out.",
         count,
     ),
     "signature_bytes": Metric("table of signatures", "Bytes of the table of signatures.", size),
     "index_bytes": Metric(
         "band rows, uncompressed",
-        "Bytes of the band rows, of a key and an id, that are brought together in buckets.",
+        "Bytes of the band rows (a key and an id each) that are grouped into buckets.",
         size,
     ),
     "recall_on_labeled_set": Metric(
         "labelled pairs in one component", "Share of labelled pairs of duplicates that ended in one component.", share
     ),
     "missed_by_bands": Metric(
-        "similar pairs in no bucket, at most", "About how many similar pairs share no bucket, at most.", decimal
+        "matching pairs missed by the bands, at most",
+        "Upper estimate of the matching pairs that the bands miss, from the pairs found.",
+        decimal,
     ),
     "components": Metric("components", "Components of more than one document.", count),
 }
@@ -100,11 +102,11 @@ def to_metrics(report: Mapping[str, Any], finished: float | None = None) -> str:
     info.labels(**known).set(1)
     for name, metric in METRICS.items():
         add(name, metric.meaning, {"": report[name]})
-    add("alerts", "Measurements beyond their limits.", {"": len(report["alerts"])})
+    add("alerts", "Number of measurements beyond their limits.", {"": len(report["alerts"])})
     breached = {breach["alert"] for breach in report["alerts"]}
     limits = {name: float(name in breached) for name in list_limits(report["settings"]["alerts"])}
     add("alert", "Whether a measurement is beyond this limit.", limits, "alert")
-    add("pairs", "Pairs of documents that got so far.", report["pairs"], "step")
+    add("pairs", "Pairs of documents left after each step.", report["pairs"], "step")
     add("uncompared_lost_share", "At most this share of uncompared pairs was lost.", _lost(report))
     sources = (report["survival_by_source"] or {}).items()
     survival = {name: source["kept"] / source["documents"] for name, source in sources}

@@ -22,9 +22,9 @@ LABELLED = {"stage_seconds": "seconds of stage", "survival_by_source": "share ke
 """Measurements per stage or source, with names for people."""
 PAIRS = {
     "all": "of all documents",
-    "in_buckets": "in buckets, each as often as it shares one",
+    "in_buckets": "in buckets, counted once for each bucket",
     "distinct": "distinct",
-    "candidates": "candidates, after length and estimate",
+    "candidates": "candidates, after the filters of length and signature",
     "edges": "edges: exact Jaccard at or above the threshold",
 }
 """Steps that narrow down the pairs."""

@@ -46,7 +46,7 @@ def to_table(report: Mapping[str, Any], seconds: float | None = None) -> str:
     if report["quarantined"]:
         rows.append(("records quarantined", f"{report['quarantined']:,}"))
     if report["pairs"]["uncompared"]:
-        rows.append(("lost of them, at most", f"{report['uncompared']['lost_at_most']:,}"))
+        rows.append(("lost pairs, at most", f"{report['uncompared']['lost_at_most']:,}"))
     if report["labeled_pairs"]:
         rows.append(("recall of labelled", f"{report['recall_on_labeled_set']:.4f}"))
     lines = [f"ALERT: {to_sentence(breach)}" for breach in report["alerts"]]

@@ -130,10 +130,10 @@ class Buckets(Table):
     """Pairs of documents that share a band key."""
 
     max_bucket: int = field(default=150, metadata={"range": Range(2)})
-    """Documents in the largest bucket of which all pairs are candidates, a 64-bit integer of at least 2; those of
-    larger ones meet by the shingles that no more of them have, under the cap alone only where that does not tell, and
-    the pairs left uncompared are counted in the report. The layer "containment" compares a document with as many larger
-    ones, the largest, for each shingle that they share."""
+    """Documents in the largest bucket of which all pairs are candidates, a 64-bit integer of at least 2; documents of
+    larger buckets are compared where they share a shingle that at most so many of them have, and in part where that
+    does not decide; the report counts the pairs left uncompared. The layer "containment" compares a document with as
+    many larger ones, the largest, for each shingle that they share."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,9 +197,9 @@ class Limits(Table):
     """Limits of a source's effect on others; a source that plants copies with small ids could have theirs removed."""
 
     per_source: int = field(default=0, metadata={"range": Range(0)})
-    """Most documents of other sources for whose removal one source answers, a 64-bit integer of at least 0; further
-    ones are kept and counted. A source answers where its documents lie between a document and the one kept, or, where
-    none of others do, for the one kept. 0 sets no limit."""
+    """Documents of other sources that one source may cause to be removed, a 64-bit integer of at least 0; further ones
+    are kept and counted. A removal is caused by the sources of the documents between the one removed and the one kept
+    or, where there are none, by the source of the one kept. 0 sets no limit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

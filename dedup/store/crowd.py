@@ -1,4 +1,4 @@
-"""Buckets over the cap, of which all members are linked anew once one of them has changed; see docs/templates.md."""
+"""Buckets over the cap: all members are linked anew once one of them has changed; see docs/internals/templates.md."""
 
 from functools import partial
 from typing import Generic, NamedTuple

@@ -6,7 +6,7 @@ The edges are those that one search over all sets of the store would find, pair 
 compared anew by the work of the layer near, and what it cannot change stands in the table.
 
 A pair that shares a bucket up to the cap is compared when the later of the two comes. Pairs of buckets over the cap
-depend on all that are in such buckets (docs/templates.md), so these are linked anew when one of them has changed.
+depend on all that are in such buckets (docs/internals/templates.md), so these are linked anew when one has changed.
 """
 
 from collections.abc import Iterator, Sequence

@@ -148,7 +148,7 @@ def test_a_plan_shows_its_ranges_as_low_to_high(tmp_path):
     [line] = [line for line in shown.splitlines() if re.match(r"edges\s+[\d.]+ [kM]?B\s", line)]
     assert f"{size(edges['shuffle_bytes'])}  {size(low)} to {size(high)}" in re.sub(r"\s{2,}", "  ", line)
     assert re.search(r"^stage +tables +LOW to HIGH +shuffle +LOW to HIGH +core hours", shown, re.MULTILINE)
-    assert "10% to 90% of searches of the sample with other seeds of the hashes and other families." in shown
+    assert "10% to 90% quantiles of searches of the sample with other hash seeds and other families." in shown
 
 
 def test_without_a_sample_there_is_no_range():
@@ -191,7 +191,7 @@ def test_a_plan_has_a_stage_of_passages_and_names_layers_that_it_does_not_count(
     assert more["shuffle_bytes"] > 1.01 * plain["shuffle_bytes"]
     assert [each["uncounted"] for each in (plain, more, blind)] == [[], ["lines"], ["lines", "passages"]]
     shown = to_text(answer(PlanQuestion(config=load_config(None, None, [layers]), documents=800)))
-    assert "Not counted: the layers lines, passages." in shown
+    assert "Not in this plan: the layers lines, passages." in shown
 
 
 def test_of_few_pairs_among_those_compared_the_search_knows_how_many_go(tmp_path):

@@ -72,7 +72,7 @@ def test_a_store_of_other_settings_is_what_its_batches_make_with_them(place, cap
     assert place.content() == before
     lots = [{doc_id: row[1] for doc_id, row in list_members(each).items()} for each in (old, new)]
     other = {each for each in {**lots[0], **lots[1]} if lots[0].get(each, True) != lots[1].get(each, True)}
-    assert told[0] == {"other_lots": len(other)}
+    assert told[0] == {"changed": len(other)}
     assert {row["id"]: row["is_kept"] for row in told[1:]} == {each: lots[1].get(each, True) for each in other}
     # The batches are the ones that they were.
     state = read_state(new).number

@@ -1,10 +1,10 @@
 """Pairs that connect all similar sets among very many that share a template.
 
-The proof is in docs/templates.md, whose words stand here: an item is a part of a set, and the size of the whole set. A
-shingle is hot if too many items hold it, rare otherwise. Items that share a rare shingle are paired. Items that share
-none can be similar through their hot parts alone: of one and the same hot part the item with the least besides, the
-centre, is similar to all that any other is similar to, so all others need it only; and unlike hot parts are items
-again, each with the size of its centre.
+The proof is in docs/internals/templates.md, whose words stand here: an item is a part of a set, and the size of the
+whole set. A shingle is hot if too many items hold it, rare otherwise. Items that share a rare shingle are paired.
+Items that share none can be similar through their hot parts alone: of one and the same hot part the item with the
+least besides, the centre, is similar to all that any other is similar to, so all others need it only; and unlike hot
+parts are items again, each with the size of its centre.
 """
 
 from collections.abc import Callable

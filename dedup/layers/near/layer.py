@@ -2,8 +2,8 @@
 
     documents -> SIGNATURES -> IDENTICAL, BUCKETS -> CANDIDATES -> EDGES -> COMPONENTS -> MEMBERS -> removals
 
-Buckets over a cap are replaced by the pairs that are needed to connect what they hold (docs/templates.md). In exact
-mode the prefixes of shingle sets stand in for band keys, and there is no estimate.
+Buckets over a cap are replaced by the pairs that are needed to connect what they hold (docs/internals/templates.md).
+In exact mode the prefixes of shingle sets stand in for band keys, and there is no estimate.
 """
 
 from dataclasses import dataclass, fields, replace

@@ -60,7 +60,7 @@ def _list_owners(batches: Batches) -> Batches:
 def _limit(per_source: int) -> Shuffle:
     """Return the shuffle MEMBERS -> duplicates that the sources which answer for them may not have removed.
 
-    Of the documents for whose removal one source answers, the `per_source` least by doc_id are removed.
+    Of the documents that one source causes to be removed, the `per_source` least by doc_id are removed.
     """
     work = partial(_exceed, most=per_source)
     return Shuffle(emit=_list_owners, emitted=OWNED, by=("owner",), order=("doc_id",), work=work, schema=SPARED)

@@ -1,4 +1,4 @@
-"""BUCKETS over the cap -> the pairs and buckets that take their place; see docs/templates.md for the proof."""
+"""BUCKETS over the cap -> the pairs and buckets that take their place; proof: docs/internals/templates.md."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
