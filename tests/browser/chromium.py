@@ -111,8 +111,27 @@ class Chromium:
         requests = [event for event in self.events if event["method"] == "Network.requestWillBeSent"]
         return [event for event in self.events if event["method"] in methods] + requests[1:]
 
-    def screenshot(self, file: Path, *, grey: bool = False) -> None:
-        """Write the whole page as a PNG."""
+    def screenshot(self, file: Path, *, grey: bool = False, element: str = "", last: str = "", margin: int = 0) -> None:
+        """Write the whole page as a PNG, or the first element of a selector, twice as large.
+
+        Parameters
+        ----------
+        last
+            The selector of the element with which the picture ends.
+        margin
+            Pixels around.
+        """
         self.call("Emulation.setEmulatedVisionDeficiency", type="achromatopsia" if grey else "none")
-        picture = self.call("Page.captureScreenshot", captureBeyondViewport=True)
+        clip = self._place(element, last or element, margin) if element else {}
+        picture = self.call("Page.captureScreenshot", captureBeyondViewport=True, **clip)
         file.write_bytes(base64.b64decode(picture["data"]))
+
+    def _place(self, first: str, last: str, margin: int) -> dict[str, Any]:
+        """Return the part of the page from the top of one element to the end of another."""
+        one, other = (
+            self.evaluate(f"document.querySelector({json.dumps(each)}).getBoundingClientRect().toJSON()")
+            for each in (first, last)
+        )
+        x, y = (max(one[name] - margin, 0) for name in ("left", "top"))
+        size = {"width": one["right"] + margin - x, "height": other["bottom"] + margin - y}
+        return {"clip": {"x": x, "y": y, **size, "scale": 2}}
