@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from dedup.settings.files import load_config as load_settings
     from dedup.settings.options import Config as Settings
     from dedup.store.lookup import Match, lookup
+    from dedup.stores import Store
 
 
 __all__ = [
@@ -38,6 +39,7 @@ __all__ = [
     "SchemaError",
     "Settings",
     "StorageError",
+    "Store",
     "__version__",
     "deduplicate",
     "load_settings",
@@ -49,6 +51,7 @@ _ELSEWHERE = {
     "Report": ("dedup.result", "Report"),
     "Result": ("dedup.result", "Result"),
     "Settings": ("dedup.settings.options", "Config"),
+    "Store": ("dedup.stores", "Store"),
     "deduplicate": ("dedup.api", "deduplicate"),
     "load_settings": ("dedup.settings.files", "load_config"),
     "lookup": ("dedup.store.lookup", "lookup"),

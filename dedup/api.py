@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from dedup.keywords import Keywords, Options
+    from dedup.run.growing import Growth
 
 Rows = TypeVar("Rows", bound=ArrowTable)
 Location: TypeAlias = str | os.PathLike[str]
@@ -95,6 +96,9 @@ def deduplicate(
     settings: Mapping[str, object] = MappingProxyType({}),
     overwrite: bool = False,
     progress: bool | None = None,
+    store: Location | None = None,
+    batch: str = "",
+    reelect: bool = False,
     **keywords: "Unpack[Keywords]",
 ) -> Result[Any]:
     """Remove the near-duplicates of a corpus, each verified by its exact Jaccard similarity.
@@ -125,6 +129,13 @@ def deduplicate(
     progress
         Whether stages are told of on stderr as they begin and end; by default on a terminal and in a notebook, unless
         the logger `dedup` tells of them already.
+    store
+        Folder of a store, which is made if it is missing: duplicates of the documents that it has go too, and the store
+        has these as well from then on. See `dedup.Store`, and docs/growing.md.
+    batch
+        Name of the documents in the store.
+    reelect
+        Whether documents that were kept before may go for better ones.
     **keywords
         Further settings: `threshold=0.7`, `id_column="id"`; `__` stands for the dot: `output__mode="ids"`.
 
@@ -175,7 +186,8 @@ def deduplicate(
     Traceback (most recent call last):
     dedup.errors.ConfigError: settings: unknown key treshold (did you mean threshold?)
     """
-    chosen = _load(config, preset, settings, keywords)
+    chosen = load_given(config, preset, settings, keywords)
+    work = _choose_work(store, batch, reelect=reelect)
     if chosen.input.table:
         raise ConfigError("input.table: must be empty here, where input may be a DataFrame: spark.table(NAME)")
     table = _take_table(input)
@@ -205,7 +217,7 @@ def deduplicate(
     job = Job(inputs=paths, output=target, config=chosen, overwrite=overwrite, table=table, preset=preset or "")
     try:
         with telling(is_told=progress):
-            report = start(job, spark=spark)
+            report = start(job, spark=spark, work=work)
     except BaseException:
         _delete(folder)
         raise
@@ -223,18 +235,30 @@ def deduplicate(
     return result
 
 
-def _load(
+def load_given(
     config: Location | Config | None,
     preset: str | None,
     settings: Mapping[str, object],
     keywords: Mapping[str, object],
 ) -> Config:
+    """Return settings that come in any of the ways that `deduplicate` takes them."""
     given = {**settings, **{name_setting(name): value for name, value in keywords.items()}}
     if not isinstance(config, Config):
         return load_config(None if config is None else os.fspath(config), preset, settings=given)
     if preset is not None:
         raise ConfigError(f"preset: must be None where config is Settings, which hold every setting (got {preset!r})")
     return load_config(settings=flatten(to_dict(config)) | given)
+
+
+def _choose_work(store: Location | None, batch: str, *, reelect: bool) -> "Growth | None":
+    """Return the task of a run; None to remove duplicates alone."""
+    if store is None:
+        if batch or reelect:
+            raise ConfigError(f"store: must be given where batch or reelect is (got {batch or reelect!r})")
+        return None
+    from dedup.run.growing import Growth  # noqa: PLC0415 - only a store needs its modules
+
+    return Growth(store=os.fspath(store), batch=batch, anew=reelect)
 
 
 def _read_frame(read: "Callable[[str], ds.Dataset]", frame: Frame, name: str) -> object:

@@ -83,11 +83,19 @@ class Keywords(TypedDict, total=False):
     ends: Literal["token", "sentence"]
 
 
-class Options(Keywords, total=False):
-    """All that `deduplicate` takes by keyword, besides `spark`."""
+class BatchOptions(Keywords, total=False):
+    """All that a batch takes by keyword."""
 
     config: str | PathLike[str] | Config | None
     preset: str | None
     settings: Mapping[str, object]
     overwrite: bool
     progress: bool | None
+
+
+class Options(BatchOptions, total=False):
+    """All that `deduplicate` takes by keyword, besides `spark`."""
+
+    store: str | PathLike[str] | None
+    batch: str
+    reelect: bool

@@ -117,6 +117,11 @@ class Result(Generic[Rows]):
         return self.read("near_misses")
 
     @property
+    def changes(self) -> Rows:
+        """Documents of earlier batches of the store that have another lot now, or would have after a new election."""
+        return self.read("changes")
+
+    @property
     def spans(self) -> Rows:
         """Spans that layers cut out of texts, or marked, as in OUT/spans; `StorageError` where no layer did."""
         return self.read("spans")

@@ -35,7 +35,7 @@ from dedup.run.job import Job
 from dedup.run.local import run_in_memory
 from dedup.settings.files import load_config
 from dedup.store.deleting import delete_ids
-from dedup.store.lookup import Store
+from dedup.store.lookup import View
 from dedup.store.tables import Tables
 from dedup.store.upkeep import check as check_store
 from dedup.store.upkeep import compact
@@ -459,7 +459,7 @@ class Draw:
         chance, tables = Random(self.seed), Tables(path)
         assert check_store(tables, mend=False) == []
         texts = [text for row in self.rows if (text := row["text"])]
-        for found in Store.open(path).look_up(texts):
+        for found in View.open(path).look_up(texts):
             assert not found or found[0].jaccard == 1
         if "input.id_column" in self.settings and self.rows:
             gone = chance.sample([str(row["id"]) for row in self.rows], chance.randint(1, len(self.rows)))

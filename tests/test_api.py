@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 import dedup
-from dedup import api, frames
+from dedup import api, frames, stores
 from dedup.run import session as running
 from dedup.settings import files
 
@@ -43,7 +43,7 @@ def ids(table):
     return sorted(table.to_table()["id"].to_pylist())
 
 
-@pytest.mark.parametrize("module", [api, files, frames])
+@pytest.mark.parametrize("module", [api, files, frames, stores])
 def test_examples_come_out_as_written(module, tmp_path):
     (tmp_path / "docs").mkdir()
     found = doctest.testmod(module, extraglobs={"folder": str(tmp_path / "docs")})
@@ -163,12 +163,13 @@ def test_settings_come_in_order_and_by_any_name(tmp_path):
     path = tmp_path / "settings.toml"
     path.write_text("threshold = 0.6\nlsh.bands = 10\nlsh.rows = 5\n")
 
-    config = api._load(path, "code", {"lsh.bands": 11, "lsh": {"recall": 0.9}}, {"lsh__bands": 12, "id_column": "key"})
+    settings = {"lsh.bands": 11, "lsh": {"recall": 0.9}}
+    config = api.load_given(path, "code", settings, {"lsh__bands": 12, "id_column": "key"})
 
     lsh = config.lsh
     assert (config.threshold, lsh.bands, lsh.rows, lsh.recall, config.input.id_column) == (0.6, 12, 5, 0.9, "key")
     assert config.shingles.shingle_size == dedup.load_settings(preset="code").shingles.shingle_size
-    again = api._load(config, None, {"lsh": {"rows": 3}}, {})
+    again = api.load_given(config, None, {"lsh": {"rows": 3}}, {})
     assert (again.lsh.rows, again.lsh.bands, again.input.id_column) == (3, 12, "key")
 
 

@@ -24,7 +24,12 @@ PARTS = {
         "dedup.result",
         "dedup.settings",
         "dedup.store",
+        "dedup.stores",
         "dedup.version",
+    },
+    "dedup/stores.py": {
+        *("pyarrow", "pyspark", "dedup.api", "dedup.keywords", "dedup.result", "dedup.run.migrating"),
+        *("dedup.settings.options", "dedup.store"),
     },
     "dedup/api.py": {
         *("pyarrow", "pyspark", "dedup.run", "dedup.frames", "dedup.keywords", "dedup.result", "dedup.settings"),

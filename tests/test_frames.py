@@ -146,7 +146,8 @@ def test_keywords_are_typed_as_the_settings_are():
     for keyword, kind in fields.items():
         if kind not in (Texts, Records):
             assert typed[keyword] == kind, keyword
-    assert {"config", "preset", "settings", "overwrite", "progress"} == Options.__annotations__.keys() - typed.keys()
+    others = {"config", "preset", "settings", "overwrite", "progress", "store", "batch", "reelect"}
+    assert others == Options.__annotations__.keys() - typed.keys()
 
 
 TYPED = """

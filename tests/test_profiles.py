@@ -20,10 +20,11 @@ from dedup.explain.explanation import explain
 from dedup.explain.result import PublishedOutput
 from dedup.plan.answer import answer as plan
 from dedup.plan.question import PlanQuestion
-from dedup.run.growing import Growth, add_batch
+from dedup.run.growing import Growth
 from dedup.run.job import Job
 from dedup.run.local import run_in_memory
 from dedup.run.pipeline import run
+from dedup.run.start import start
 from dedup.settings.files import load_config
 from tests.strategies import runs
 
@@ -262,7 +263,7 @@ def test_what_knows_no_profiles_says_so(tmp_path):
     folder = write(tmp_path / "in", make_rows(Random(3), 2))
     given = {"profile": PROFILES}
     refused = [
-        lambda: add_batch(make_job(folder, tmp_path / "out", given), Growth(store=str(tmp_path / "s"), batch="1")),
+        lambda: start(make_job(folder, tmp_path / "out", given), work=Growth(store=str(tmp_path / "s"), batch="1")),
         lambda: run_in_memory(make_job(folder, tmp_path / "out", given | {"evaluation.labeled_pairs": "x"})),
         lambda: check_comparable(load_config(settings=given), None),
         lambda: plan(PlanQuestion(config=load_config(settings=given))),

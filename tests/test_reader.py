@@ -16,7 +16,7 @@ from dedup.files.listing import list_files
 from dedup.files.storage import Storage, find_result
 from dedup.files.systems import _connect_of
 from dedup.run import opening, reach
-from dedup.run.growing import Growth, add_batch
+from dedup.run.growing import Growth
 from dedup.run.input import load_table
 from dedup.run.job import Job
 from dedup.run.local import run_in_memory
@@ -122,7 +122,7 @@ def test_an_unknown_scheme_is_refused_before_spark_is_started(url):
         with pytest.raises(StorageError, match="must be on a local disk, s3, gs, abfs or hdfs"):
             start(job)
     with pytest.raises(StorageError, match="must be on a local disk, s3, gs, abfs or hdfs"):
-        add_batch(ask("/in"), Growth(store=url, batch="a"))
+        start(ask("/in"), work=Growth(store=url, batch="a"))
     for more in ({"inputs": [url]}, {"inputs": ["/in"], "pairs": url}, {"inputs": ["/in"], "output": url}):
         with pytest.raises(StorageError, match="must be on a local disk, s3, gs, abfs or hdfs"):
             dispatch.needs_spark(EvaluationQuestion(config=load_config(), **more))

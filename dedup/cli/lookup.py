@@ -3,8 +3,8 @@
 import argparse
 import json
 import sys
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
 from typing import TYPE_CHECKING
 
 from dedup.cli.common import Parser, command, read_entry, read_lines, typed
@@ -12,8 +12,6 @@ from dedup.display import printable
 
 if TYPE_CHECKING:
     from dedup.store.lookup import Match
-
-TOGETHER = 10_000
 
 
 def share(text: str) -> float:
@@ -48,15 +46,21 @@ def main(arguments: Sequence[str]) -> int:
     """Answer; return 0, 2 after a user's mistake, 1 after a fault."""
     options = parse_arguments(arguments)
     # NumPy and pyarrow take a third of a second to import, which --help need not wait for.
-    from dedup.store.lookup import Store  # noqa: PLC0415
+    from dedup.stores import Store  # noqa: PLC0415
 
-    store = Store.open(options.store, key_file=options.key_file)
-    rows = _read(read_lines("--input", options.input))
-    while part := list(islice(rows, TOGETHER)):
-        found = store.look_up((text for _, text in part), threshold=options.threshold)
-        for (name, _), matches in zip(part, found, strict=True):
-            print(_to_json(name, matches) if options.json else _to_line(name, matches))
-        sys.stdout.flush()
+    names: deque[object] = deque()
+
+    def read() -> Iterator[str]:
+        for name, text in _read(read_lines("--input", options.input)):
+            names.append(name)
+            yield text
+
+    found = Store(options.store, options.key_file).open().look_up(read(), threshold=options.threshold)
+    for matches in found:
+        name = names.popleft()
+        print(_to_json(name, matches) if options.json else _to_line(name, matches))
+        if not names:
+            sys.stdout.flush()
     return 0
 
 

@@ -126,12 +126,12 @@ def main(arguments: Sequence[str]) -> int:
             block_pandas()
         paths = {"inputs": options.input or [], "output": options.output, "baseline": options.baseline}
         job = Job(**paths, config=config, overwrite=options.overwrite, preset=options.preset or "", begun=begin / 1e9)
+        work = None
         if options.store:
-            from dedup.run.growing import Growth, add_batch  # noqa: PLC0415 - only a store needs Delta Lake
+            from dedup.run.growing import Growth  # noqa: PLC0415 - only a store needs its modules
 
-            report = add_batch(job, Growth(store=options.store, batch=options.batch, anew=options.reelect))
-        else:
-            report = start(job)
+            work = Growth(store=options.store, batch=options.batch, anew=options.reelect)
+        report = start(job, work=work)
         # What is finished is not stopped any more.
         for each in STOPS:
             signal.signal(each, signal.SIG_IGN)

@@ -4,7 +4,7 @@ import argparse
 import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dedup.cli.common import (
     READING,
@@ -22,6 +22,9 @@ from dedup.cli.common import (
 )
 from dedup.display import log_to_stderr
 from dedup.errors import DataError
+
+if TYPE_CHECKING:
+    from dedup.stores import Store
 
 
 def pair(text: str) -> tuple[str, str]:
@@ -89,67 +92,56 @@ def main(arguments: Sequence[str]) -> int:
     options = parse_arguments(arguments)
     log_to_stderr()
     logging.getLogger("dedup").setLevel("WARNING")
-    return _VERBS[options.verb](options)
+    # NumPy and pyarrow take a third of a second to import, which --help need not wait for.
+    from dedup.stores import Store  # noqa: PLC0415
+
+    return _VERBS[options.verb](options, Store(options.store))
 
 
-def _history(options: argparse.Namespace) -> int:
-    from dedup.store import upkeep  # noqa: PLC0415 - --help need not wait for pyarrow
-    from dedup.store.tables import Tables  # noqa: PLC0415 - as above
-
-    rows = upkeep.list_history(Tables(options.store))
-    for row in rows:
-        row["time"] = row["time"].isoformat(timespec="seconds")
-    names = ("number", "time", "operation", "batch", "documents", "kept")
-    _show(options, rows, names)
+def _history(options: argparse.Namespace, store: "Store") -> int:
+    rows = [each._asdict() | {"time": each.time.isoformat(timespec="seconds")} for each in store.history()]
+    _show(options, rows, ("number", "time", "operation", "batch", "documents", "kept"))
     return 0
 
 
-def _check(options: argparse.Namespace) -> int:
-    from dedup.store import upkeep  # noqa: PLC0415 - as above
-    from dedup.store.tables import Tables  # noqa: PLC0415 - as above
-
-    found = upkeep.check(Tables(options.store), mend=options.mend, hours=options.hours)
+def _check(options: argparse.Namespace, store: "Store") -> int:
+    found = store.check(mend=options.mend, hours=options.hours)
     _show(options, [each._asdict() for each in found], ("table", "what", "rows", "mended"))
     if not found and not options.json:
         print("sound")
     return int(not all(each.mended for each in found))
 
 
-def _compact(options: argparse.Namespace) -> int:
-    from dedup.store import upkeep  # noqa: PLC0415 - as above
-    from dedup.store.tables import Tables  # noqa: PLC0415 - as above
-
-    tables = Tables(options.store)
-    before = upkeep.count_files(tables)
-    upkeep.compact(tables)
-    _tell(options, {"files_before": before, "files": upkeep.count_files(tables)})
+def _compact(options: argparse.Namespace, store: "Store") -> int:
+    _tell(options, store.compact()._asdict())
     return 0
 
 
-def _vacuum(options: argparse.Namespace) -> int:
-    from dedup.store import upkeep  # noqa: PLC0415 - as above
-    from dedup.store.tables import Tables  # noqa: PLC0415 - as above
-
-    _tell(options, {"files_deleted": upkeep.vacuum(Tables(options.store), options.hours)})
+def _vacuum(options: argparse.Namespace, store: "Store") -> int:
+    _tell(options, {"files_deleted": store.vacuum(hours=options.hours)})
     return 0
 
 
-def _delete(options: argparse.Namespace) -> int:
-    from dedup.store.deleting import delete_ids, find_spelled  # noqa: PLC0415 - as above
+def _delete(options: argparse.Namespace, store: "Store") -> int:
+    found = store.delete(_read_ids(options), readmit=options.readmit)
+    _tell(options, {"deleted": found.documents, "not_there": found.absent, "displaced": found.displaced.num_rows})
+    _show(options, found.displaced.to_pylist(), ("id", "batch", "is_kept"))
+    return 0
+
+
+def _read_ids(options: argparse.Namespace) -> list[str]:
+    from dedup.store.deleting import find_spelled  # noqa: PLC0415 - as above
     from dedup.store.tables import Tables  # noqa: PLC0415 - as above
 
-    lines, tables = [*read_lines("--ids", options.ids)], Tables(options.store)
+    lines = [*read_lines("--ids", options.ids)]
     ids = [_read_id(line, number) for number, line in enumerate(lines, 1) if cut_end(line)]
-    spelled = find_spelled(tables, "".join(lines))
+    spelled = find_spelled(Tables(options.store), "".join(lines))
     if spelled is not None:
         raise DataError(
             f"--ids: must hold an id a line (got lines that spell {spelled!r}, an id of {options.store} that no line "
             f"can be); write {json.dumps({'id': spelled})} for it, or such an object for each id that they are"
         )
-    found = delete_ids(tables, ids, readmit=options.readmit)
-    _tell(options, {"deleted": found.documents, "not_there": found.absent, "displaced": found.displaced.num_rows})
-    _show(options, found.displaced.to_pylist(), ("id", "batch", "is_kept"))
-    return 0
+    return ids
 
 
 def _read_id(line: str, number: int) -> str:
@@ -161,10 +153,8 @@ def _read_id(line: str, number: int) -> str:
     return mend(str(found))
 
 
-def _migrate(options: argparse.Namespace) -> int:
-    from dedup.run.migrating import migrate  # noqa: PLC0415 - as above
-
-    found = migrate(options.store, options.to, dict(options.input), read_settings(options))
+def _migrate(options: argparse.Namespace, store: "Store") -> int:
+    found = store.migrate(options.to, dict(options.input), config=read_settings(options))
     _tell(options, {"changed": found.num_rows})
     _show(options, found.to_pylist(), ("id", "batch", "was_kept", "is_kept"))
     return 0
@@ -186,7 +176,7 @@ def _show(options: argparse.Namespace, rows: Sequence[Mapping[str, Any]], names:
     print_table([{name: row[name] for name in names} for row in rows])
 
 
-_VERBS: dict[str, Callable[[argparse.Namespace], int]] = {
+_VERBS: "dict[str, Callable[[argparse.Namespace, Store], int]]" = {
     "history": _history,
     "check": _check,
     "compact": _compact,

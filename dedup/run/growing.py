@@ -4,7 +4,7 @@ import logging
 import secrets
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
@@ -22,7 +22,6 @@ from dedup.run.execution import Run
 from dedup.run.job import Job
 from dedup.run.overlap import check_apart, check_store
 from dedup.run.search import Searched, set_up
-from dedup.run.start import start
 from dedup.settings.files import to_dict
 from dedup.settings.hashspec import HashSpec
 from dedup.settings.options import Config
@@ -35,9 +34,6 @@ from dedup.store.state import State, create, find_state, read_rows, read_state
 from dedup.store.tables import Tables
 from dedup.tables.counts import Near, Signed, Stored
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
 LOG = logging.getLogger("dedup")
 REMEMBERED = 10
 """Batches whose mean the removal rate is held against."""
@@ -45,7 +41,7 @@ REMEMBERED = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Growth:
-    """The addition of a batch to a store: see `execution.Work`."""
+    """The addition of a batch to a store, what `start` is to do with a job: see `execution.Work`."""
 
     store: str
     batch: str
@@ -59,6 +55,9 @@ class Growth:
 
     def prepare(self, job: Job) -> None:
         """See `Work.prepare`."""
+        check_extra("--store", "store")
+        if job.has_table:
+            raise ConfigError("--store: needs files or rows in memory (got rows of Spark); write them to files first")
         check_apart([*job.inputs, self.store], job.output)
         check_store(job.inputs, self.store)
         check_settings(job.config, self)
@@ -135,29 +134,6 @@ class Growth:
         raise StorageError(f"{redact(self.store)}: {TRIES} other writers were first; repeat the command")
 
 
-def add_batch(job: Job, growth: Growth, *, spark: "SparkSession | None" = None) -> dict[str, Any]:
-    """Add documents to a store on the engine of the settings, and publish what becomes of them.
-
-    Parameters
-    ----------
-    spark
-        The caller's session, which "auto" takes.
-
-    Returns
-    -------
-    dict
-        Content of report.json.
-
-    Raises
-    ------
-    DedupError
-        When the input, the settings, the output, the store or the memory do not allow it; nothing is published, and
-        the store is what it was.
-    """
-    check_extra("--store", "store")
-    return start(job, spark=spark, work=growth)
-
-
 def check_settings(config: Config, growth: Growth) -> None:
     """Refuse settings that a store does not know.
 
@@ -168,8 +144,6 @@ def check_settings(config: Config, growth: Growth) -> None:
     if not growth.batch:
         raise ConfigError("--batch: must name the batch where --store is given, such as 2026-11")
     require_text("--batch", growth.batch)
-    if config.input.table:
-        raise ConfigError("--store: needs files (got a table); write it to files first")
     if config.mode != "lsh":
         raise ConfigError(f'--store: needs mode = "lsh" (got {config.mode!r})')
     if config.layers != (NEAR,):

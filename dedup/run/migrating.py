@@ -8,9 +8,10 @@ import pyarrow as pa
 
 from dedup.errors import ConfigError, DataError
 from dedup.files.systems import redact
-from dedup.run.growing import Growth, add_batch, check_settings
+from dedup.run.growing import Growth, check_settings
 from dedup.run.job import Job
 from dedup.run.overlap import check_store
+from dedup.run.start import start
 from dedup.settings.alerts import Alerts
 from dedup.settings.contract import load_tokenizer
 from dedup.settings.hashspec import HashSpec
@@ -99,7 +100,7 @@ def _add(path: str, config: Config, growth: Growth) -> None:
     """Add a batch of files; what becomes of them is told by the store alone."""
     config = replace(config, alerts=Alerts(), output=Output(mode="ids"))
     with tempfile.TemporaryDirectory(prefix="dedup-") as folder:
-        add_batch(Job(inputs=[path], output=f"{folder}/output", config=config), growth)
+        start(Job(inputs=[path], output=f"{folder}/output", config=config), work=growth)
 
 
 def _match(before: Snapshot, new: Tables, inputs: Mapping[str, str]) -> None:

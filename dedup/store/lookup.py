@@ -37,7 +37,7 @@ class Match(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Store:
+class View:
     """A store opened to be looked into, as it was at this moment."""
 
     snapshot: Snapshot
@@ -48,7 +48,7 @@ class Store:
     """doc_id and set of all documents, by set."""
 
     @classmethod
-    def open(cls, path: str, *, key_file: str = "") -> "Store":
+    def open(cls, path: str, *, key_file: str = "") -> "View":
         """Open a store.
 
         Parameters
@@ -155,4 +155,4 @@ def lookup(
     ConfigError
         When the key, or Unicode's data, are others than the store's.
     """
-    return list(Store.open(store, key_file=key_file).look_up(texts, threshold=threshold))
+    return list(View.open(store, key_file=key_file).look_up(texts, threshold=threshold))

@@ -2,8 +2,9 @@
 
 import time
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -40,10 +41,24 @@ def repeat(tables: Tables, work: Callable[[State], Value]) -> Value:
     raise StorageError(f"{redact(tables.path)}: {TRIES} other writers were first; repeat the command")
 
 
-def list_history(tables: Tables) -> list[dict[str, Any]]:
-    """Return what was done, oldest first: number, operation, batch, time, documents, kept."""
-    rows: list[dict[str, Any]] = read_rows(tables)[0].drop_columns(["state", "content"]).to_pylist()
-    return rows
+class Commit(NamedTuple):
+    """Change of a store."""
+
+    number: int
+    operation: str
+    """Change: add, reelect, delete, compact, check, or migrate's copy of one."""
+    batch: str
+    """Name of the batch that was added; empty where none was."""
+    time: datetime
+    documents: int
+    """Documents of the batch, or those deleted."""
+    kept: int
+    """Documents of the batch that were kept."""
+
+
+def list_history(tables: Tables) -> list[Commit]:
+    """Return what was done, oldest first."""
+    return [Commit(**row) for row in read_rows(tables)[0].select(Commit._fields).to_pylist()]
 
 
 def count_files(tables: Tables) -> int:
@@ -52,7 +67,14 @@ def count_files(tables: Tables) -> int:
     return sum(len(snapshot.list_files(name)) for name in TABLES)
 
 
-def compact(tables: Tables) -> State:
+class Compacted(NamedTuple):
+    """Files that a reader of everything opens."""
+
+    files_before: int
+    files: int
+
+
+def compact(tables: Tables) -> Compacted:
     """Write the files of every table as one, in which the newest row of a document is the only one.
 
     Raises
@@ -67,7 +89,9 @@ def compact(tables: Tables) -> State:
             writing.merge(name)
         return writing.finish(state, Label(operation="compact")) if writing.replaced else state
 
-    return repeat(tables, work)
+    before = count_files(tables)
+    repeat(tables, work)
+    return Compacted(before, count_files(tables))
 
 
 def vacuum(tables: Tables, hours: int) -> int:

@@ -9,8 +9,9 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from dedup.layers.near.signing import to_sets
-from dedup.run.growing import Growth, add_batch
+from dedup.run.growing import Growth
 from dedup.run.job import Job
+from dedup.run.start import start
 from dedup.settings.files import load_config
 from dedup.store.schemas import TABLES
 from dedup.store.snapshot import Snapshot
@@ -34,7 +35,7 @@ class Side:
         # All that is to be shared out, however little it is.
         config = load_config(settings={"driver.search_bytes": 0, **self.settings, "engine": engine})
         job = Job(inputs=[str(path)], output=str(self.folder / name), config=config)
-        return add_batch(job, Growth(store=self.tables.path, batch=name, anew=anew), spark=spark)
+        return start(job, spark=spark, work=Growth(store=self.tables.path, batch=name, anew=anew))
 
     def output(self, name: str) -> dict[str, list]:
         found = {}
@@ -47,17 +48,21 @@ class Side:
         return (self.folder / name / table).exists()
 
     def rows(self) -> dict[str, list]:
-        """Return the rows of all tables."""
-        snapshot = Snapshot(tables=self.tables, state=read_state(self.tables))
-        found = {}
-        for name in TABLES:
-            rows = snapshot.read(name)
-            if name == "sets":
-                values, offsets = to_sets(rows["shingles"])
-                rows = rows.drop_columns(["shingles"])
-                rows = rows.append_column("shingles", pa.array(np.split(values, offsets[1:-1]), pa.list_(pa.uint64())))
-            found[name] = sorted(repr(tuple(row.values())) for row in rows.to_pylist())
-        return found
+        return list_rows(self.tables)
+
+
+def list_rows(tables: Tables) -> dict[str, list]:
+    """Return the rows of all tables of a store."""
+    snapshot = Snapshot(tables=tables, state=read_state(tables))
+    found = {}
+    for name in TABLES:
+        rows = snapshot.read(name)
+        if name == "sets":
+            values, offsets = to_sets(rows["shingles"])
+            rows = rows.drop_columns(["shingles"])
+            rows = rows.append_column("shingles", pa.array(np.split(values, offsets[1:-1]), pa.list_(pa.uint64())))
+        found[name] = sorted(repr(tuple(row.values())) for row in rows.to_pylist())
+    return found
 
 
 def write(path: Path, rows: dict, *, column: str = "id") -> Path:

@@ -12,7 +12,7 @@ import dedup
 from dedup.cli import lookup as cli
 from dedup.errors import ConfigError, StorageError
 from dedup.kernels.sets.jaccard import jaccard
-from dedup.store.lookup import Store
+from dedup.store.lookup import View
 from dedup.store.tables import Tables
 from tests.engine import SEARCH, Corpus, Row
 from tests.store import add, take_down
@@ -63,9 +63,9 @@ def test_a_match_says_whether_the_document_is_kept(tables):
 def test_texts_pass_in_parts_of_bounded_memory(tables, monkeypatch):
     monkeypatch.setattr("dedup.store.lookup.TOGETHER", 2)
     sizes = []
-    inner = Store._look_up
+    inner = View._look_up
     monkeypatch.setattr(
-        Store, "_look_up", lambda self, texts, least: sizes.append(len(texts)) or inner(self, texts, least)
+        View, "_look_up", lambda self, texts, least: sizes.append(len(texts)) or inner(self, texts, least)
     )
     found = dedup.lookup(tables.path, (text for text in [*TEXTS, "new", TEXTS[1]]))
 
@@ -80,7 +80,7 @@ def test_what_is_deleted_is_not_found(tables):
 
 
 def test_an_opened_store_shows_the_moment_it_was_opened_at(tables):
-    opened = Store.open(tables.path)
+    opened = View.open(tables.path)
     take_down(tables, [0, 1, 2])
 
     assert len(next(opened.look_up([TEXTS[0]]))) == 2

@@ -37,11 +37,13 @@ def find(folder, content: bytes) -> list[Path]:
 
 def test_compaction_changes_the_files_and_nothing_else(tables):
     edges, members = list_edges(tables), list_members(tables)
-    compact(tables)
+    before, after = count_files(tables), len([name for name in TABLES if name != "hot"])
 
-    assert count_files(tables) == len([name for name in TABLES if name != "hot"])
+    assert compact(tables) == (before, after)
+    assert count_files(tables) == after
     assert (list_edges(tables), list_members(tables)) == (edges, members)
-    assert compact(tables).number == read_state(tables).number == 5
+    assert compact(tables) == (after, after)
+    assert read_state(tables).number == 5
     add(tables, "new", [Row(5, ROWS[-1].text)], SEARCH)
     assert list_edges(tables) == edges_of(find_union([*ROWS, Row(5, ROWS[-1].text)], SEARCH))
 

@@ -1,0 +1,197 @@
+"""The Python interface of a corpus that grows, which is the command line's too."""
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Unpack
+
+import pyarrow as pa
+
+from dedup.api import Location, deduplicate, load_given
+from dedup.result import Result
+from dedup.settings.options import Config
+from dedup.store import upkeep
+from dedup.store.deleting import Deleted, delete_ids
+from dedup.store.lookup import Match, View
+from dedup.store.tables import Tables
+from dedup.store.upkeep import Commit, Finding
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from dedup.keywords import BatchOptions, Keywords
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """The documents of all batches that were added to a folder, as far as comparing others with them takes.
+
+    Each call sees the store as it is then, and several processes may write to it. docs/growing.md says what holds.
+
+    Parameters
+    ----------
+    path
+        Folder or URL, which the first batch makes.
+    key_file
+        Path of the key of its hashes, where look-ups need another than the store was made with.
+
+    Examples
+    --------
+    >>> words = "the quick brown fox jumps over the lazy dog and runs far away from here until night falls"
+    >>> store = Store(f"{folder}/corpus.store")
+    >>> store.add([{"id": 1, "text": words}], "october", id_column="id").report.kept
+    1
+    >>> november = store.add([{"id": 2, "text": words}, {"id": 3, "text": "another text"}], "november", id_column="id")
+    >>> [row["id"] for row in november.kept], november.duplicates[0]["representative_id"]
+    ([3], 1)
+    >>> store.lookup(["Another text!"])
+    [[Match(id=3, jaccard=1.0, batch='november', kept=True)]]
+    >>> store.delete([3]).documents, store.lookup(["Another text!"])
+    (1, [[]])
+    >>> [(commit.operation, commit.batch, commit.kept) for commit in store.history()]
+    [('add', 'october', 1), ('add', 'november', 1), ('delete', '', 0)]
+    """
+
+    path: Location
+    key_file: str = ""
+
+    @property
+    def _tables(self) -> Tables:
+        return Tables(os.fspath(self.path))
+
+    def add(
+        self,
+        input: Any,  # noqa: A002, ANN401 - as of `deduplicate`
+        batch: str,
+        output: Location | None = None,
+        *,
+        reelect: bool = False,
+        spark: "SparkSession | None" = None,
+        **keywords: "Unpack[BatchOptions]",
+    ) -> Result[Any]:
+        """Add documents, and tell which of them are duplicates of each other or of earlier ones.
+
+        Parameters
+        ----------
+        input, output, spark, **keywords
+            As for `deduplicate`.
+        batch, reelect
+            As for `deduplicate` with a store.
+
+        Returns
+        -------
+        Result
+            As of `deduplicate`, of this batch; `changes` are of earlier ones.
+
+        Raises
+        ------
+        DedupError
+            As `deduplicate`; the store is what it was.
+        """
+        return deduplicate(input, output, spark=spark, store=self.path, batch=batch, reelect=reelect, **keywords)
+
+    def open(self) -> View:
+        """Open it for many look-ups, which all see it as it is now.
+
+        Raises
+        ------
+        StorageError
+            When there is none.
+        ConfigError
+            When the key, or Unicode's data, are others than the store's.
+        """
+        return View.open(os.fspath(self.path), key_file=self.key_file)
+
+    def lookup(self, texts: Iterable[str], *, threshold: float | None = None) -> list[list[Match]]:
+        """Return for each text the documents that resemble it: see `dedup.lookup`."""
+        return list(self.open().look_up(texts, threshold=threshold))
+
+    def delete(self, ids: Iterable[int | str], *, readmit: bool = False) -> Deleted:
+        """Take documents out of all tables; `vacuum` makes it final.
+
+        Parameters
+        ----------
+        ids
+            The user's own.
+        readmit
+            Whether documents that were removed in their favour may be kept instead.
+
+        Raises
+        ------
+        DedupError
+            As `store.deleting.delete_ids`.
+        """
+        return delete_ids(self._tables, [str(each) for each in ids], readmit=readmit)
+
+    def history(self) -> Sequence[Commit]:
+        """Return what was done, oldest first.
+
+        Raises
+        ------
+        StorageError
+            When there is no store.
+        """
+        return upkeep.list_history(self._tables)
+
+    def check(self, *, mend: bool = False, hours: float = 24) -> Sequence[Finding]:
+        """Read it to the end, and hold its tables against each other; return what is wrong.
+
+        Parameters
+        ----------
+        mend
+            Whether what belongs to nothing is taken away.
+        hours
+            Age from which on what no commit names was left by a crash.
+        """
+        return upkeep.check(self._tables, mend=mend, hours=hours)
+
+    def compact(self) -> upkeep.Compacted:
+        """Write many small files as few large ones."""
+        return upkeep.compact(self._tables)
+
+    def vacuum(self, *, hours: int = 168) -> int:
+        """Delete files that have been no part of it for so many hours; return their number.
+
+        Parameters
+        ----------
+        hours
+            More than any writer takes.
+        """
+        return upkeep.vacuum(self._tables, hours)
+
+    def migrate(
+        self,
+        to: Location,
+        inputs: Mapping[str, str] = MappingProxyType({}),
+        *,
+        config: Location | Config | None = None,
+        preset: str | None = None,
+        settings: Mapping[str, object] = MappingProxyType({}),
+        **keywords: "Unpack[Keywords]",
+    ) -> pa.Table:
+        """Make another store of its batches, of other settings; this one stays as it is.
+
+        Parameters
+        ----------
+        to
+            The other store; what it has already stays.
+        inputs
+            Files of batches by name, where texts must be read again.
+        config, preset, settings, **keywords
+            As for `deduplicate`.
+
+        Returns
+        -------
+        Table
+            Documents whose lot is another there: id, batch, was_kept, is_kept.
+
+        Raises
+        ------
+        DedupError
+            When the settings, an input or a store do not allow it.
+        """
+        from dedup.run.migrating import migrate  # noqa: PLC0415 - it needs what a run does
+
+        chosen = load_given(config, preset, settings, keywords)
+        return migrate(os.fspath(self.path), os.fspath(to), inputs, chosen)
