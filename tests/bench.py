@@ -7,15 +7,14 @@ scripts/bench [--large] [--rounds 3] [--sizes 10000,100000] [--contenders copy,m
 
 import argparse
 import json
-import os
 import shlex
 import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -23,37 +22,31 @@ import numpy as np
 import orjson
 import psutil
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from dedup.plan.answer import answer
 from dedup.plan.question import PlanQuestion
 from dedup.settings.files import load_config
+from tests.bench_cost import to_cost_table, to_peers_table
 from tests.bench_growing import measure_growing, to_growing_table
-from tests.bench_processes import read_log, watch
+from tests.bench_judge import ALONE, FOUND, SUFFIXES, judge
+from tests.bench_peers import PEERS, PEERS_FOLDER, SPARK_PEERS, find_peer
+from tests.bench_processes import read_log, spend
 from tests.corpora import OWN, TEMPLATE, write_corpus
 from tests.machine import describe_machine, describe_run
 
 ROOT = Path(__file__).resolve().parent.parent
 SIZES = (10_000, 100_000, 1_000_000)
 LARGE = 5_000_000
-SLOW_DOCUMENTS = {"mllib": 100_000, "datasketch": 100_000}
+SLOW_DOCUMENTS = {"mllib": 100_000, "datasketch": 100_000, "gaoya": 100_000, "spark-lshbloom": 10_000}
 """The largest corpora that these are asked to do, once and for SLOW_SECONDS at most."""
 SLOW_SECONDS = 600
-PEERS = {"rensa": "rensa==0.5.0", "datasketch": "datasketch==2.0.0"}
-"""Libraries of others, by what is installed of each."""
-PEERS_FOLDER = ROOT / "dist" / "peers"
-NOTE = (
-    "rensa and datasketch run in one process, with bands of their own and the first document kept; none of their "
-    "removals is verified. Their recall is the share of pairs of which not both documents are kept."
-)
 COPIES = 5
 """Of each document in the corpus of copies."""
 LAYERED = "+passages"
 """Ends the name of an engine that runs the layer `passages` on what `near` leaves."""
-ALONE = "passages"
-"""The layer by itself, in memory, as `suffixes` finds the same: all of every window that occurs twice."""
 MARKED = ("layers=['passages']", "passages.action=mark", "passages.keep_first=false")
-SUFFIXES = "suffixes"
 SUFFIXES_MISSING = """bench: the contender suffixes needs a checkout in dist/peers/suffixes (it is not there):
 git clone https://github.com/google-research/deduplicate-text-datasets dist/peers/suffixes
 cd dist/peers/suffixes && cargo build"""
@@ -68,7 +61,6 @@ PROFILES = (
 )
 PLANNED, PLANNED_REAL = 100_000, 40_000
 """Documents of a corpus that a plan looks at."""
-THRESHOLD = 0.8
 
 
 def main() -> None:
@@ -84,23 +76,28 @@ def main() -> None:
     cli.add_argument("--output", type=Path, default=Path("bench.json"))
     options = cli.parse_args()
     sizes = [int(size) for size in options.sizes.split(",") if size] + [LARGE] * options.large
-    install(options.contenders.split(","))
+    contenders = options.contenders.split(",")
+    failed = install(contenders)
+    contenders = [name for name in contenders if name not in failed]
     results: list[dict[str, Any]] = []
     written = {
         **describe_run(),
         "machine": describe_machine(),
         "command": tell_command(sys.argv[1:]),
+        **({"failed": failed} if failed else {}),
         "corpora": results,
     }
     if "growing" in options.profiles.split(","):
         written["growing"] = []
         for size in sizes:
-            written["growing"].append(measure_growing(options.work, size, options.contenders.split(",")))
+            written["growing"].append(measure_growing(options.work, size, contenders))
             print(to_growing_table(written["growing"][-1]), flush=True)
             options.output.write_text(json.dumps(written, indent=1) + "\n")
     for name, folder, documents in corpora(options, sizes):
-        results.append(measure(name, folder, documents, options.contenders.split(","), options.rounds))
+        results.append(measure(name, folder, documents, contenders, options.rounds))
         print(to_table(results[-1]), flush=True)
+        if small := [entry for entry in results[:-1] if entry["corpus"] == name]:
+            print(f"\n{to_cost_table(small[-1], results[-1])}", flush=True)
         options.output.write_text(json.dumps(written, indent=1) + "\n")
 
 
@@ -173,24 +170,21 @@ def to_copies(folder: Path) -> None:
     pq.write_table(pa.table({"left": left, "right": right, "jaccard": np.ones(left.size)}), folder / "truth.parquet")
 
 
-def install(contenders: list[str]) -> None:
-    """Fetch the libraries of others that are asked for, beside the product."""
-    wanted = [package for name, package in PEERS.items() if name in contenders and not (PEERS_FOLDER / name).exists()]
-    if wanted:
-        command = [
-            sys.executable,
-            "-m",
-            "pip",
-            "install",
-            "--quiet",
-            "--no-deps",
-            "--target",
-            str(PEERS_FOLDER),
-            *wanted,
-        ]
-        subprocess.run(command, check=True)
+def install(contenders: list[str]) -> dict[str, str]:
+    """Fetch the libraries of others that are asked for, beside the product; return the errors of those that fail."""
+    failed = {}
+    for name, package in PEERS.items():
+        folder = find_peer(name)
+        if name in contenders and not folder.exists():
+            options = ["--quiet", "--no-deps", "--target", str(folder), package]
+            command = [sys.executable, "-m", "pip", "install", *options]
+            done = subprocess.run(command, stderr=subprocess.PIPE, text=True, check=False)
+            if done.returncode:
+                shutil.rmtree(folder, ignore_errors=True)
+                failed[name] = done.stderr.strip().splitlines()[-1]
     if SUFFIXES in contenders and not (PEERS_FOLDER / SUFFIXES / "target" / "debug").exists():
         raise SystemExit(SUFFIXES_MISSING)
+    return failed
 
 
 def measure(name: str, folder: Path, documents: int, contenders: list[str], rounds: int) -> dict[str, Any]:
@@ -206,6 +200,7 @@ def measure(name: str, folder: Path, documents: int, contenders: list[str], roun
             if contender not in SLOW_DOCUMENTS or not done:
                 done.append(run(contender, folder))
     result: dict[str, Any] = {"corpus": name, "documents": documents, "rounds": rounds}
+    result["text_bytes"] = weigh(folder)
     result["planned"] = plan(folder, documents)
     for contender, done in runs.items():
         spread = {key: [one[key] for one in done] for key in ("seconds", "session_seconds", "cpu_seconds")}
@@ -225,13 +220,21 @@ def measure(name: str, folder: Path, documents: int, contenders: list[str], roun
             "documents_per_second_per_core": round(documents / seconds / psutil.cpu_count()),
             "shuffle_bytes_per_document": round(done[-1]["shuffle_bytes"] / documents),
             **largest,
-            **{
-                key: done[-1][key]
-                for key in ("recall", "recall_hot", "removed", "repeated_tokens", "stages", "finished")
-                if key in done[-1]
-            },
+            **{key: done[-1][key] for key in FOUND if key in done[-1]},
         }
     return result
+
+
+def weigh(folder: Path) -> int:
+    """Return the bytes of all texts of a corpus."""
+    files = list(find_parquet(folder).glob("*.parquet"))
+    batches = chain.from_iterable(pq.ParquetFile(file).iter_batches(columns=["text"]) for file in files)
+    return sum(pc.sum(pc.binary_length(batch["text"])).as_py() or 0 for batch in batches)
+
+
+def find_parquet(folder: Path) -> Path:
+    """Return the folder of the documents as parquet, where they are of another format too."""
+    return folder / "parquet" if (folder / "parquet").exists() else folder / "documents"
 
 
 def divide(runs: Sequence[Mapping[str, Any]], others: Sequence[Mapping[str, Any]]) -> list[float]:
@@ -239,30 +242,39 @@ def divide(runs: Sequence[Mapping[str, Any]], others: Sequence[Mapping[str, Any]
     return [one["seconds"] / other["seconds"] for one, other in zip(runs, others, strict=False)]
 
 
-def plan(folder: Path, documents: int) -> dict[str, int]:
+def plan(folder: Path, documents: int) -> dict[str, float]:
     """Return what dedup plan says of a corpus; generated ones, whose families are small, take a larger sample."""
     sampled = PLANNED if (folder / "truth.parquet").exists() else PLANNED_REAL
     question = PlanQuestion(
-        config=load_config(), sample=str(folder / "documents"), sample_documents=sampled, documents=documents
+        config=load_config(),
+        sample=str(folder / "documents"),
+        sample_documents=sampled,
+        documents=documents,
+        executors=1,
+        cores=psutil.cpu_count(),
+        efficiency=1.0,
+        calibrate=True,
     )
     capacity = answer(question)["capacity"]
     return {
         "shuffle_bytes_per_document": round(capacity["shuffle_bytes"] / documents),
         "removed": round(capacity["removed"]),
+        "cpu_seconds": round(capacity["core_hours"] * 3600, 1),
     }
 
 
 def build(contender: str, folder: Path, target: Path) -> list[str]:
     """Return the command that runs a contender."""
     source = folder / "documents"
-    if contender in PEERS:
+    if contender in PEERS and contender not in SPARK_PEERS:
         return [sys.executable, "-m", "tests.bench_peers", contender, str(source), str(target)]
     if contender == SUFFIXES:
         return [sys.executable, "-m", "tests.bench_suffixes", str(PEERS_FOLDER / SUFFIXES), str(source), str(target)]
-    if contender in {"copy", "mllib"}:
-        # Spark does not read JSONL.zst everywhere: the copy is that of the same rows.
-        readable = folder / "parquet" if (folder / "parquet").exists() else source
-        return [sys.executable, "-m", "tests.bench_jobs", contender, str(readable), str(target)]
+    # Spark does not read JSONL.zst everywhere: a copy is that of the same rows.
+    if contender == "pyarrow":
+        return [sys.executable, "-m", "tests.bench_copy", str(find_parquet(folder)), str(target)]
+    if contender in {"copy", "mllib", *SPARK_PEERS}:
+        return [sys.executable, "-m", "tests.bench_jobs", contender, str(find_parquet(folder)), str(target)]
     command = [sys.executable, "jobs/deduplicate.py", "--input", str(source), "--output", str(target)]
     engine = "memory" if contender.startswith("memory") or contender == ALONE else "spark"
     settings = [*["layers=['near', 'passages']"] * contender.endswith(LAYERED), *MARKED * (contender == ALONE)]
@@ -283,67 +295,15 @@ def run(contender: str, folder: Path) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as log:
         logged = {"enabled": "true", "rolling.enabled": "false", "compress": "false", "dir": Path(log).as_uri()}
         arguments = " ".join(f"--conf spark.eventLog.{key}={value}" for key, value in logged.items())
-        environment = {**os.environ, "PYSPARK_SUBMIT_ARGS": f"{arguments} pyspark-shell", "PYTHONPATH": str(ROOT)}
-        if contender in PEERS:
-            environment["PYTHONPATH"] += f"{os.pathsep}{PEERS_FOLDER}"
-        begin = time.monotonic()
-        process = psutil.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL)
-        peaks = watch(process, begin + (SLOW_SECONDS if contender in SLOW_DOCUMENTS else 1e9))
-        measured = {"seconds": time.monotonic() - begin, **peaks, **read_log(Path(log))}
-    if measured["finished"] and process.returncode:
-        raise SystemExit(f"bench: {' '.join(command)} ended with {process.returncode}")
+        environment = {"PYSPARK_SUBMIT_ARGS": f"{arguments} pyspark-shell"}
+        folders = [find_peer(contender)] if contender in PEERS else []
+        spent = spend(command, environment, folders, SLOW_SECONDS if contender in SLOW_DOCUMENTS else 1e9)
+        measured = {**spent, **read_log(Path(log))}
+    if measured["finished"] and measured["returncode"]:
+        raise SystemExit(f"bench: {' '.join(command)} ended with {measured['returncode']}")
     if measured["finished"]:
         measured |= judge(contender, folder, target)
     return measured
-
-
-def judge(contender: str, folder: Path, target: Path) -> dict[str, Any]:
-    """Return the stages of a run of the job, and the share of planted pairs that a contender has found."""
-    measured: dict[str, Any] = {}
-    if (target / "report.json").exists():
-        report = json.loads((target / "report.json").read_text("utf-8"))
-        measured["stages"] = {name: round(stage["seconds"], 2) for name, stage in report["stages"].items()}
-        measured["removed"] = report["removed"]
-        last = report["layers"][-1]
-        if last["layer"] == ALONE:
-            measured["repeated_tokens"] = last["details"]["repeated_tokens"]
-        if contender == ALONE:
-            return measured
-        places = place(target)
-        for key, file in (("recall", "truth"), ("recall_hot", "hot")):
-            if (folder / f"{file}.parquet").exists():
-                measured[key] = recall(places, pq.read_table(folder / f"{file}.parquet"))
-    elif contender == SUFFIXES:
-        measured |= json.loads((target / "counts.json").read_text("utf-8"))
-    elif contender in PEERS and (folder / "truth.parquet").exists():
-        kept = pq.read_table(target, columns=["doc_id"])["doc_id"].to_numpy()
-        measured["recall"] = float(
-            1 - np.isin(_similar(pq.read_table(folder / "truth.parquet")), kept).all(axis=1).mean()
-        )
-    elif contender == "mllib" and (folder / "truth.parquet").exists():
-        found = pq.read_table(target)
-        known = set(zip(found["left"].to_pylist(), found["right"].to_pylist(), strict=True))
-        pairs = _similar(pq.read_table(folder / "truth.parquet"))
-        measured["recall"] = float(np.mean([tuple(sorted(pair)) in known for pair in pairs.tolist()]))
-    return measured
-
-
-def place(target: Path) -> Mapping[int, int]:
-    """Return the component of every document that has one."""
-    table = pq.read_table(target / "duplicates", columns=["id", "representative_id", "component_id"])
-    ids, kept, component_ids = (table[name].to_pylist() for name in table.column_names)
-    return dict(zip(ids, component_ids, strict=True)) | dict(zip(kept, component_ids, strict=True))
-
-
-def recall(places: Mapping[int, int], truth: pa.Table) -> float:
-    """Return the share of planted pairs at or above the threshold whose documents are in one component."""
-    pairs = _similar(truth).tolist()
-    return float(np.mean([left in places and places.get(left) == places.get(right) for left, right in pairs]))
-
-
-def _similar(truth: pa.Table) -> np.ndarray:
-    pairs = np.stack([truth["left"].to_numpy(), truth["right"].to_numpy()], axis=1)
-    return pairs[truth["jaccard"].to_numpy() >= THRESHOLD]
 
 
 def to_table(result: Mapping[str, Any]) -> str:
@@ -372,7 +332,7 @@ def to_table(result: Mapping[str, Any]) -> str:
             f"| {one['total_bytes'] / 1e6:,.0f} | {found} |"
         )
     if any(name in result for name in PEERS):
-        lines += ["", NOTE]
+        lines += ["", to_peers_table([result])]
     for name in shown:
         if "ratio_on_top" in result[name]:
             top = result[name]["ratio_on_top"]

@@ -4,14 +4,11 @@ scripts/bench --profiles growing [--sizes 1000000] [--contenders memory,increded
 """
 
 import json
-import os
 import pickle
-import resource
 import shutil
 import sqlite3
 import subprocess
 import sys
-import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -27,11 +24,11 @@ from dedup.store.schemas import TABLES
 from dedup.store.snapshot import Snapshot
 from dedup.store.state import read_state
 from dedup.store.tables import Tables
-from tests.bench_peers import BANDS, ROWS, THRESHOLD, read, shingle
+from tests.bench_peers import BANDS, PEERS_FOLDER, ROWS, THRESHOLD, find_peer, read, shingle
+from tests.bench_processes import spend
 from tests.corpora import write_corpus
 
 ROOT = Path(__file__).resolve().parent.parent
-PEERS_FOLDER = ROOT / "dist" / "peers"
 BATCHES, SMALL = 20, 1000
 """Batches of a hundredth of the corpus each, and documents of one more."""
 MOST = {"datasketch": 100_000}
@@ -80,12 +77,10 @@ def _prepare(folder: Path, documents: int) -> None:
 
 def _spend(command: Sequence[str]) -> dict[str, float]:
     """Run a command, and return what it took with all its processes."""
-    before, begin = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
-    environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{PEERS_FOLDER}"}
-    subprocess.run(command, cwd=ROOT, env=environment, check=True, stdout=subprocess.DEVNULL)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return {"seconds": round(time.monotonic() - begin, 2), "cpu_seconds": round(spent, 2)}
+    spent = spend(command, {}, [find_peer("datasketch")])
+    if spent["returncode"]:
+        raise SystemExit(f"bench: {' '.join(command)} ended with {spent['returncode']}")
+    return {key: round(spent[key], 2) for key in ("seconds", "cpu_seconds")}
 
 
 def _take_in_turn(add: Callable[[int], dict[str, Any]], weigh: Callable[[], int]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What the job is measured against, each a whole process: python -m tests.bench_jobs copy|mllib INPUT OUTPUT."""
+"""What the job is measured against, each a whole process: python -m tests.bench_jobs NAME INPUT OUTPUT."""
 
 import shutil
 import sys
@@ -12,6 +12,7 @@ from dedup.engine.exchange import by_piece
 from dedup.kernels.sets import shingles
 from dedup.kernels.text.unicode_words import UnicodeWords
 from dedup.run.session import open_session
+from tests.bench_peers import BANDS, ROWS, THRESHOLD
 
 WORDS = UnicodeWords()
 HASH_TABLES = 4
@@ -34,6 +35,15 @@ def mllib(spark: SparkSession, source: str, target: str) -> None:
     named.filter("left < right").write.parquet(target)
 
 
+def lshbloom(spark: SparkSession, source: str, target: str) -> None:
+    """Write what spark-lshbloom keeps by its bands; its shingles are of five characters."""
+    from spark_lshbloom import SparkLSHBloom  # noqa: PLC0415 - installed for the benchmark alone
+
+    settings = {"threshold": THRESHOLD, "num_perm": BANDS * ROWS, "num_bands": BANDS, "mode": "minhash_lsh"}
+    found = SparkLSHBloom(**settings).deduplicate(spark.read.parquet(source), text_col="text", id_col="doc_id")
+    found.write.parquet(target)
+
+
 def _collect_sets(corpus: DataFrame) -> DataFrame:
     def collect(batch: pa.RecordBatch) -> pa.RecordBatch:
         values, offsets = shingles.shingle(*WORDS.hash(batch["text"]), 5, WORDS)
@@ -48,5 +58,5 @@ if __name__ == "__main__":
     _, job, source, target = sys.argv
     shutil.rmtree(target, ignore_errors=True)
     session = open_session()
-    {"copy": copy, "mllib": mllib}[job](session, source, target)
+    {"copy": copy, "mllib": mllib, "spark-lshbloom": lshbloom}[job](session, source, target)
     session.stop()

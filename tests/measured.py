@@ -13,7 +13,9 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from tests.bench_cost import PRICE, to_cost_table, to_peers_table, weigh_paid
 from tests.bench_growing import to_growing_table
+from tests.bench_peers import PEERS
 from tests.machine import describe_machine, describe_run
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -28,6 +30,12 @@ CONTENDERS = {
     "graphframes": ", searched by tasks and GraphFrames",
     "mllib": ", Spark MLlib instead",
 }
+PRICED = {
+    "memory": "dedup, in memory",
+    "spark": "dedup, on Spark, whose driver searches",
+    "tasks": "dedup, on Spark, whose tasks search",
+}
+"""Contenders in the table of costs."""
 
 
 def main() -> None:
@@ -81,9 +89,10 @@ def record(runs: list[dict[str, Any]], run: dict[str, Any]) -> None:
     again = {_key(entry): set(entry) for entry in run["corpora"]}
     for earlier in runs:
         for entry in earlier["corpora"]:
-            for contender in again.get(_key(entry), set()) - {"corpus", "documents", "rounds", "copy"}:
+            for contender in again.get(_key(entry), set()) - {"corpus", "documents", "text_bytes", "rounds", "copy"}:
                 entry.pop(contender, None)
-        earlier["corpora"] = [each for each in earlier["corpora"] if each.keys() & {*CONTENDERS, "memory", "planned"}]
+        kept = {*CONTENDERS, *PEERS, "memory", "planned"}
+        earlier["corpora"] = [each for each in earlier["corpora"] if each.keys() & kept]
     runs[:] = [*(each for each in runs if each["corpora"]), run]
 
 
@@ -106,10 +115,10 @@ def render_bench(measured: Mapping[str, Any]) -> str:
     runs = measured["bench"]["runs"]
     lines = [
         (
-            "| corpus | documents | copy | in memory | on Spark (min to max) | times the copy | shuffled B/document "
-            "| JVM, worker | recall | commit |"
+            "| corpus | documents | copy | in memory | on Spark (min to max) | processor | times the copy "
+            "| shuffled B/document | JVM, worker | recall | commit |"
         ),
-        "|---|---|---|---|---|---|---|---|---|---|",
+        "|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     rows = [
         (_place(entry), run["commit"], entry, name) for run in runs for entry in run["corpora"] for name in CONTENDERS
@@ -143,6 +152,8 @@ def _bench_row(commit: str, entry: Mapping[str, Any], name: str) -> str:
         f"{entry['copy']['seconds']['median']:.1f} s" if "copy" in entry else "",
         f"{memory['seconds']['median']:.1f} s" if memory and name == _first(entry) else "",
         took,
+        # Before texts were weighed, seconds of processes that had ended were not all counted.
+        f"{one['cpu_seconds']['median']:.1f} s" if "text_bytes" in entry else "",
         f"{one['ratio_to_copy']['median']:.1f}" if "ratio_to_copy" in one else "",
         f"{one['shuffle_bytes_per_document']:,}" if "shuffle_bytes_per_document" in one else "",
         f"{one['jvm_bytes'] / 1e9:.1f} GB, {one['worker_bytes'] / 1e9:.1f} GB" if "jvm_bytes" in one else "",
@@ -204,6 +215,43 @@ def render_speed(measured: Mapping[str, Any]) -> str:
     )
 
 
+def render_cost(measured: Mapping[str, Any]) -> str:
+    """Write what a TB of text costs, here and as others have published."""
+    run, entry = _latest(measured, "plain", 1_000_000, "pyarrow", "seconds")
+    cores, published = run["machine"]["cores"], measured["published"]
+    lines = [
+        f"| | text | removals verified | cores | core-hours a TB | dollars a TB at {PRICE:.2f} a core-hour |",
+        "|---|---|---|---|---|---|",
+    ]
+    text = f"generated, {entry['documents']:,} documents of {entry['text_bytes'] / entry['documents'] / 1e3:.1f} kB"
+    rows = [
+        (named, text, "each, exactly", cores, weigh_paid(entry, name, cores))
+        for name, named in PRICED.items()
+        if name in entry
+    ]
+    for each in published["runs"]:
+        hours = sum(count * took for count, took in each["machines"]) / each["terabytes"]
+        named = f"[{each['run']}]({each['source']})"
+        rows.append((named, each["text"], each["verified"], max(count for count, _ in each["machines"]), hours))
+    for name, corpus, verified, count, hours in rows:
+        lines.append(f"| {name} | {corpus} | {verified} | {count:,} | {hours:,.0f} | {hours * PRICE:,.2f} |")
+    return "\n".join([*lines, "", f"{published['note']} {_tell_run(run).removeprefix('- ')}"])
+
+
+def render_margin(measured: Mapping[str, Any]) -> str:
+    """Write what a document more costs, from two sizes of a corpus in one run."""
+    run, large = _latest(measured, "plain", 1_000_000, "pyarrow", "seconds")
+    small = next(entry for entry in run["corpora"] if entry["corpus"] == "plain")
+    return f"{to_cost_table(small, large)}\n\n{_tell_run(run)}"
+
+
+def render_peers(measured: Mapping[str, Any]) -> str:
+    """Write what libraries of others took and found, what could not be installed, and the run."""
+    run = next(run for run in reversed(measured["bench"]["runs"]) if any("gaoya" in one for one in run["corpora"]))
+    failed = [f"{PEERS[name]} could not be installed: {error}" for name, error in run.get("failed", {}).items()]
+    return "\n\n".join([to_peers_table(run["corpora"]), *failed, _tell_run(run)])
+
+
 def render_growing(measured: Mapping[str, Any]) -> str:
     """Write what corpora and their batches took, and the runs that this is from."""
     runs = measured["growing"]
@@ -229,8 +277,11 @@ def _latest(
 def render_planned(measured: Mapping[str, Any]) -> str:
     """Write what dedup plan says of a corpus beside what the bench measured."""
     lines = [
-        "| corpus | documents | shuffled B, planned | measured | removed, planned | measured |",
-        "|---|---|---|---|---|---|",
+        (
+            "| corpus | documents | shuffled B, planned | measured | removed, planned | measured | core-hours, planned "
+            "| measured |"
+        ),
+        "|---|---|---|---|---|---|---|---|",
     ]
     keys = {(_place(entry), _key(entry)) for run in measured["bench"]["runs"] for entry in run["corpora"]}
     for _, (corpus, documents) in sorted(keys):
@@ -243,9 +294,18 @@ def render_planned(measured: Mapping[str, Any]) -> str:
                 for name in ("shuffle_bytes_per_document", "removed")
             )
             cells = planned["shuffle_bytes_per_document"], shuffled, planned["removed"], removed
-            told = " | ".join(f"{each:,}" for each in (documents, *cells))
+            hours = find_core_hours(measured, corpus, documents)
+            told = " | ".join([*(f"{each:,}" for each in (documents, *cells)), *(f"{each:.3f}" for each in hours)])
+            told += " | | " * (not hours)
             lines.append(f"| {NAMES.get(corpus, corpus)} | {told} |")
     return "\n".join(lines)
+
+
+def find_core_hours(measured: Mapping[str, Any], corpus: str, documents: int) -> list[float]:
+    """Return the core-hours of a job by tasks, as planned and as measured in the same run; none before these were."""
+    found = [entry for _, entry in _find(measured, corpus, documents, "planned", "cpu_seconds") if "tasks" in entry]
+    seconds = [(each["planned"]["cpu_seconds"], each["tasks"]["cpu_seconds"]["median"]) for each in found]
+    return [each / 3600 for each in seconds[-1]] if seconds else []
 
 
 def render_example(measured: Mapping[str, Any]) -> str:
@@ -270,10 +330,13 @@ def _tell_verdict(recall: float, alone: int, bereft: int) -> str:
 
 RENDERERS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "bench": render_bench,
+    "cost": render_cost,
     "example": render_example,
     "growing": render_growing,
     "headline": render_headline,
+    "margin": render_margin,
     "others": render_others,
+    "peers": render_peers,
     "planned": render_planned,
     "speed": render_speed,
     "stages": render_stages,
