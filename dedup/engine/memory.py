@@ -227,10 +227,11 @@ class MemoryEngine:
 
     def join(self, rows: pa.Table, others: pa.Table, on: str, *, key: str = "doc_id", how: How = "inner") -> pa.Table:
         """See `Engine.join`."""
-        wanted, known = rows[on].to_numpy(), others[key].to_numpy()
+        # Among nulls NumPy has integers as floats, of which those beyond 2^53 are not exact.
+        wanted, known = rows[on].fill_null(0).to_numpy(), others[key].to_numpy()
         order = np.argsort(known, kind="stable")
         places = np.append(order, 0)[np.minimum(np.searchsorted(known, wanted, sorter=order), max(order.size - 1, 0))]
-        is_there = np.append(known, 0)[places] == wanted if known.size else np.zeros(wanted.size, dtype=bool)
+        is_there = rows[on].is_valid().to_numpy() & (np.append(known, 0)[places] == wanted if known.size else False)
         if how in {"semi", "anti"}:
             chosen = is_there if how == "semi" else ~is_there
             return rows if chosen.all() else rows.filter(pa.array(chosen))

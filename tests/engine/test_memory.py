@@ -5,6 +5,7 @@ from collections import Counter
 from dataclasses import replace
 from random import Random
 
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -20,6 +21,8 @@ RULES = [
     *(("smallest_id", ""), ("longest", ""), ("shortest", ""), ("source", "two"), ("source", "two,one")),
     *(("highest", "x"), ("lowest", "x")),
 ]
+LARGE = 1 << 62
+"""Of integers from 2^53 on, two in a row are one as floats."""
 searches = st.builds(
     replace,
     st.just(SEARCH),
@@ -107,6 +110,25 @@ def test_finds_what_plain_python_finds(rows, search, shingle_size):
         assert found.elected.chained == 0
     assert found.elected.sizes == dict(sorted(Counter(map(len, expected.families.values())).items()))
     assert [*found.elected.largest] == expected.largest()
+
+
+@pytest.mark.parametrize(
+    ("how", "expected"),
+    [
+        ("inner", [(1, 0), (LARGE, 1)]),
+        ("left", [(None, None), (0, None), (1, 0), (LARGE, 1), (LARGE + 1, None)]),
+        ("semi", [(1,), (LARGE,)]),
+        ("anti", [(None,), (0,), (LARGE + 1,)]),
+    ],
+)
+def test_a_key_that_is_null_has_no_partner_and_makes_no_other_less_exact(how, expected):
+    rows = pa.table({"doc_id": [None, 0, 1, LARGE, LARGE + 1]})
+    others = pa.table({"doc_id": [1, LARGE], "place": [0, 1]})
+
+    found = Corpus([]).open(SEARCH).join(rows, others, "doc_id", how=how)
+    assert [tuple(row.values()) for row in found.to_pylist()] == expected
+    none = Corpus([]).open(SEARCH).join(rows, others.slice(2), "doc_id", how=how)
+    assert none.num_rows == {"left": 5, "anti": 5}.get(how, 0)
 
 
 def test_text_is_read_once_and_only_for_documents_that_need_it():
