@@ -5,6 +5,7 @@ another classpath or is of another release, goes without.
 """
 
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -44,6 +45,16 @@ def share_classes() -> str:
     except (OSError, subprocess.CalledProcessError):
         return ""
     return OPTIONS.format(file) + STARTS
+
+
+def share_loops(package: Path) -> None:
+    """Give a copy of the package the loops that Numba has compiled for this one: ten seconds of a core."""
+    own, other = (each / "kernels" / "loops" for each in (ROOT / "dedup", package))
+    if (own / "__pycache__").exists():
+        shutil.copytree(own / "__pycache__", other / "__pycache__", dirs_exist_ok=True)
+        # It looks whether the source has changed since.
+        for path in own.glob("*.py"):
+            shutil.copystat(path, other / path.name)
 
 
 def write_classes(file: Path) -> None:

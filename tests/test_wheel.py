@@ -17,6 +17,7 @@ import pytest
 
 from dedup import __version__, cli
 from dedup.run.session import ROOT
+from tests.classes import share_loops
 
 PARTS = ("dedup", "conf", "pyproject.toml", "setup.py", "README.md")
 ABSENT = """
@@ -62,6 +63,7 @@ def unpacked(wheel, tmp_path_factory):
     folder = tmp_path_factory.mktemp("unpacked")
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(folder)
+    share_loops(folder / "dedup")
     return folder
 
 

@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dedup.run.session import ENVIRONMENT, PACKAGE, ROOT
+from tests.classes import share_loops
 from tests.documented import find_commands
 
 RUNS_THIS = {"scripts/test"}
@@ -27,6 +28,7 @@ def checkout(tmp_path_factory):
     for name in filter(lambda name: (ROOT / name).is_file(), listed.splitlines()):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, folder / name)
+    share_loops(folder / "dedup")
     for name in (".venv", "jars"):
         (folder / name).symlink_to(ROOT / name)
     (folder / "corpus").mkdir()

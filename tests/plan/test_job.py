@@ -1,4 +1,4 @@
-"""jobs/plan.py as a user runs it."""
+"""`dedup plan` as a user runs it: what it prints, and with which exit code."""
 
 import html
 import json
@@ -8,24 +8,32 @@ import sys
 
 import pytest
 
+from dedup.cli.plan import main
 from dedup.run.session import ROOT
 
 
-def plan(*arguments, python=()):
-    command = [sys.executable, *python, "jobs/plan.py", *arguments]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+@pytest.fixture
+def plan(capsys):
+    """Return a function that runs the command in this process."""
+
+    def act(*arguments):
+        status = main(arguments)
+        return subprocess.CompletedProcess(arguments, status, *capsys.readouterr())
+
+    return act
 
 
 def test_it_imports_neither_spark_nor_numba():
     asked = ("--recall", "0.99@0.8", "--candidates", "0.001@0.3", "--documents", "1e9")
 
-    imported = plan(*asked, python=("-X", "importtime")).stderr
+    command = [sys.executable, "-X", "importtime", "jobs/plan.py", *asked]
+    imported = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stderr
     assert "dedup.plan.model" in imported
     for package in ("pyspark", "py4j", "numba"):
         assert f" {package}\n" not in imported
 
 
-def test_json_holds_what_the_text_says():
+def test_json_holds_what_the_text_says(plan):
     asked = ("--recall", "0.99@0.8", "--candidates", "0.001@0.3", "--check", "21x6", "--documents", "1e7")
     found, text = json.loads(plan(*asked, "--json").stdout), plan(*asked).stdout
 
@@ -41,14 +49,14 @@ def test_json_holds_what_the_text_says():
     assert [stage["name"] for stage in found["capacity"]["stages"]][::7] == ["signatures", "output"]
 
 
-def test_the_settings_are_those_of_the_job():
+def test_the_settings_are_those_of_the_job(plan):
     found = json.loads(plan("--preset", "fineweb", "--set", "lsh.bands=20", "--json").stdout)
 
     assert [(each["bands"], each["rows"]) for each in found["choices"]] == [(20, 8)]
     assert found["settings"]["threshold"] == 0.75
 
 
-def test_calibration_scales_every_rate():
+def test_calibration_scales_every_rate(plan):
     plain, found = (json.loads(plan("--documents", "1e6", "--json", *more).stdout) for more in ((), ("--calibrate",)))
 
     ratios = {found["rates"][name] / value for name, value in plain["rates"].items() if name not in {"source", "fixed"}}
@@ -69,7 +77,7 @@ def test_calibration_scales_every_rate():
         ("--documents", "1e9", "--set", "mode=exact"),
     ],
 )
-def test_a_mistake_is_answered_by_one_line(wrong):
+def test_a_mistake_is_answered_by_one_line(plan, wrong):
     done = plan(*wrong)
 
     assert done.returncode == 2
@@ -85,7 +93,7 @@ def test_a_mistake_is_answered_by_one_line(wrong):
         (("--check", "20x5"), "20 bands of 5 rows at a threshold of 0.8", "microseconds of a core for each document"),
     ],
 )
-def test_a_page_shows_the_curves_the_costs_and_the_text(tmp_path, asked, title, words):
+def test_a_page_shows_the_curves_the_costs_and_the_text(plan, tmp_path, asked, title, words):
     printed = plan(*asked, "--output", str(tmp_path / "a plan")).stdout
     page = (tmp_path / "a plan" / "plan.html").read_text("utf-8")
 
