@@ -21,7 +21,7 @@ def test_every_chart_of_the_pages_is_shown(pages):
     assert drawn["report"] == plots.TITLES.keys()
     for name in ("plan", "evaluation"):
         drawn[name] = set(re.findall(r'<title id="(\w+)-title">', pages[name].read_text("utf-8")))
-    assert {*drawn["plan"], *drawn["evaluation"]} == {"curve", "costs", "recall0"}
+    assert {*drawn["plan"], *drawn["evaluation"]} == {"curve", "costs", "stages", "recall0"}
     for name, page in pages.items():
         shown = {chart.element for chart in CHARTS if chart.page == name}
         assert {figure(each) for each in drawn[name]} == {each for each in shown if each.startswith("figure")}

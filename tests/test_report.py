@@ -381,6 +381,13 @@ def test_sections_without_numbers_say_why():
     assert "stage rows seconds signatures 12,000 4.1 identical" in text
 
 
+def test_sections_of_a_run_without_a_plan_say_why():
+    _, text = show(make_report("mode=exact"))
+
+    assert 'Not compared with a plan, which is made for mode = "lsh" and one profile.' in text
+    assert "As planned, and as measured" not in text
+
+
 def test_hostile_texts_stay_texts():
     page, text = show(make_hostile_report())
 
@@ -582,8 +589,10 @@ def test_a_page_of_a_run_without_the_layer_near_tells_of_no_threshold():
     page, text = show(make_report('layers=["exact"]', near=Near.none(), layers=[step], token_ranks=None))
 
     assert page.tags["svg"] == 0
-    assert 'Near-duplicates were not searched: add "near" to layers .' in text
+    # Removals, other thresholds, pairs and their similarities, buckets, components, tokens.
+    assert text.count('near-duplicates were not searched: add "near" to layers .') == 7
     assert "at or above 0.8" not in text
+    assert "less similar to the one kept" not in text
     assert "threshold 0.8" not in text
 
 

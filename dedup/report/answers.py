@@ -12,7 +12,8 @@ SHOWN = 6
 """Most choices that a plot shows, those that cost least."""
 TITLES = {
     "curve": "Chance that a pair is compared, by its Jaccard similarity, with the choices that cost least",
-    "costs": "Costs",
+    "costs": "Time for what depends on the choice, of the choices that cost least",
+    "stages": "Time of the stages of a run",
     "recall": "Share of the pairs that share a bucket, by their Jaccard similarity, with intervals of 95 %",
 }
 
@@ -32,18 +33,16 @@ def show_plan(answer: Mapping[str, Any], text: str) -> str:
     from dedup.report.axes import plot_choices, plot_costs  # noqa: PLC0415
 
     threshold, choices = answer["settings"]["threshold"], answer["choices"]
-    if answer["capacity"]:
-        costs = {each["name"]: each["core_hours"] for each in answer["capacity"]["stages"]}
-        unit = "hours of a core"
-    else:
-        costs = {f"{each['bands']} x {each['rows']}": each["core_seconds"] * 1e6 for each in choices}
-        unit = "microseconds of a core for each document"
     cheapest = sorted(choices, key=lambda each: float(each["core_seconds"]))[:SHOWN]
     bandings = [(each["bands"], each["rows"]) for each in cheapest]
+    costs = {f"{each['bands']} x {each['rows']}": each["core_seconds"] * 1e6 for each in cheapest}
     plots = {
         "curve": partial(plot_choices, choices=bandings, threshold=threshold),
-        "costs": partial(plot_costs, costs=costs, unit=unit),
+        "costs": partial(plot_costs, costs=costs, unit="microseconds of a core for each document"),
     }
+    if answer["capacity"]:
+        costs = {each["name"]: each["core_hours"] for each in answer["capacity"]["stages"]}
+        plots["stages"] = partial(plot_costs, costs=costs, unit="hours of a core")
     title = f"Plan: {answer['best']['bands']} bands of {answer['best']['rows']} rows at a threshold of {threshold:g}"
     return _render(title, [(name, draw(name, TITLES[name], plot)) for name, plot in plots.items()], text)
 

@@ -26,6 +26,7 @@ from dedup.display import CLEAR, share
 from dedup.explain.explanation import explain
 from dedup.explain.result import PublishedOutput
 from dedup.explain.show import Style, to_text
+from dedup.report.answers import SHOWN
 from tests.browser.chromium import Chromium
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -99,6 +100,12 @@ def say_tokens(report: Mapping[str, Any]) -> str:
 
 
 def say_costs(answer: Mapping[str, Any]) -> str:
+    cheapest = sorted(each["core_seconds"] for each in answer["choices"])[:SHOWN]
+    dearest = cheapest[-1] / cheapest[0]
+    return f"Of the {SHOWN} cheapest choices the dearest takes {dearest:.2f} times what the first takes."
+
+
+def say_hours(answer: Mapping[str, Any]) -> str:
     costs = {each["name"]: each["core_hours"] for each in answer["capacity"]["stages"]}
     most = max(costs, key=costs.__getitem__)
     return (
@@ -201,7 +208,8 @@ CHARTS = [
             f"{answer['best']['rows']} rows cost least."
         ),
     ),
-    Chart("costs", "Costs of a run", "plan", figure("costs"), say_costs),
+    Chart("costs", "Costs of these choices", "plan", figure("costs"), say_costs),
+    Chart("hours", "Hours of a run", "plan", figure("stages"), say_hours),
     Chart("recall", "Recall by similarity", "evaluation", figure("recall0"), say_recall),
 ]
 HEADS = {
