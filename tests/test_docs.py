@@ -9,6 +9,7 @@ import shlex
 import shutil
 import subprocess
 import tomllib
+from importlib import import_module
 from importlib.metadata import distribution
 
 import pyarrow.dataset as ds
@@ -132,6 +133,20 @@ def test_what_is_named_is_there(command):
 def test_files_of_the_project_that_a_page_names_are_there(page):
     named = re.findall(r"`((?:dedup|tests|scripts|docs|conf|jobs)/[\w./-]+)`", page.read_text("utf-8"))
     assert [name for name in named if not (ROOT / name).exists()] == []
+
+
+def find_typed(page):
+    """Return the calls of the command that a page shows to be typed in a shell, each as its words."""
+    blocks = re.findall(r"^```(?:bash|sh|console)\n(.*?)^```", page.read_text("utf-8"), re.MULTILINE | re.DOTALL)
+    lines = "\n".join(blocks).replace("\\\n", " ").splitlines()
+    typed = [re.search(r"(?:^|[|$] |^ +)(?:scripts/)?(dedup [a-z]+ [^|>;&]*)", line) for line in lines]
+    return [shlex.split(found[1]) for found in typed if found]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_commands_have_options_that_there_are(page):
+    for _, verb, *arguments in find_typed(page):
+        import_module(f"dedup.cli.{verb}").parse_arguments(arguments)
 
 
 def test_a_run_of_the_bench_tells_its_command_without_paths():
