@@ -38,7 +38,7 @@ class Rates:
     written_byte: float = 10.3e-9
     """Seconds per byte of text read and written to the result."""
     shuffled_byte: float = 9.7e-9
-    """Seconds per byte of text sorted by id, if too many ids are looked for: docs/performance.md, "result join"."""
+    """Seconds per byte of text sorted by id, if too many ids are looked for: docs/internals/tried.md, "result join"."""
     token: float = 0.5e-6
     """Seconds per token that the layer of passages reads: docs/passages.md, 18.6 million with few repeated ones."""
     window: float = 2.0e-6

@@ -1,7 +1,7 @@
 """Optional file: shortcuts to the start of processes, without which everything works, later.
 
 `dedup run` in memory gains the import of pandas in each process, .3 s of a processor; Spark on this machine gains
-130 ms a Python task, and what each worker would load by itself (docs/performance.md has the figures).
+130 ms a Python task, and what each worker would load by itself (docs/internals/tried.md has the figures).
 """
 
 import gc
