@@ -49,7 +49,8 @@ class Corpus:
         self.cumulative = np.cumsum(weights) / weights.sum()
         letters = self.chance.choice(list("etaoinshrdlucmfwypvbgk"), size=(VOCABULARY, 12))
         lengths = np.clip(self.chance.normal(6.5, 2.2, VOCABULARY), 2, 12).astype(int)
-        words = ["".join(row[:length]) for row, length in zip(letters.tolist(), lengths.tolist(), strict=True)]
+        letters[np.arange(12) >= lengths[:, None]] = ""
+        words = letters.view("U12")[:, 0].tolist()
         for number in range(1000, VOCABULARY, 1000):
             words[number] = f"{words[number]}é"
         self.words = pa.array(words)

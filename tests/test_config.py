@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tomllib
 from dataclasses import FrozenInstanceError, fields, is_dataclass, replace
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -85,6 +86,7 @@ PROFILES = [
 RULES = ["smallest_id", "longest", "latest:date", 'lowest:é."', "source:a,b", "sql:length(title) * 2"]
 
 
+@cache
 def read_docstrings():
     """Return the attribute docstrings of the settings module by (class, field), and its class docstrings by class."""
     attributes, classes = {}, {}
@@ -98,6 +100,7 @@ def read_docstrings():
     return attributes, classes
 
 
+@cache
 def read_comments():
     """Return the comment above each key and table of the defaults file, as one line by dotted name."""
     comments, table, block = {}, "", []

@@ -66,7 +66,7 @@ def test_the_driver_writes_what_the_memory_engine_writes(options, spark, tmp_pat
     assert same[0]["search"] == "process"
 
 
-@pytest.mark.parametrize("layer", ["near", "exact"])
+@pytest.mark.parametrize("layer", [pytest.param("near", marks=pytest.mark.full), "exact"])
 def test_tasks_search_where_the_driver_lacks_memory_after_all(*, layer, spark, tmp_path, monkeypatch, caplog):
     write(tmp_path / "in")
     config = load_config(None, None, [ALONE, f"layers=['{layer}']"])

@@ -262,7 +262,7 @@ def test_every_reader_tells_moments_apart_to_the_nanosecond(tmp_path, kind, rule
 
 
 def test_spark_tells_moments_apart_to_the_nanosecond_whoever_reads(spark, tmp_path):
-    config = load_config(settings={"input.id_column": "id", "keep.order": ["latest:date"]})
+    config = load_config(settings={"input.id_column": "id", "keep.order": ["latest:date"], "layers": ["exact"]})
     (tmp_path / "in").mkdir()
     source = write(tmp_path / "in", "parquet", pair_moments())
     # Of rows the search is by tasks, which files would ask once more.

@@ -23,7 +23,10 @@ from dedup.run.workspace import Workspace
 from dedup.settings.files import load_config
 from tests.test_pipeline import make_texts
 
-ROWS = [{"id": n, "text": text, "size": len(text)} for n, text in enumerate(make_texts(5, originals=6, copies=2))]
+TEXTS = make_texts(5, originals=6, copies=2)
+ROWS = [{"id": n, "text": text, "size": len(text)} for n, text in enumerate([*TEXTS, *TEXTS[:4]])]
+SEARCH = {"layers": ["exact"]}
+"""A search of 14 jobs of Spark, where that of the layer near takes 35: tables hold what any has left."""
 NAME, EARLIER = "clean_corpus", "earlier_corpus"
 
 
@@ -51,7 +54,7 @@ def earlier(_session, tmp_path_factory):
     """Return the result of a run whose tables stay for the tests that change none: a run of rows takes seconds."""
     with pytest.MonkeyPatch.context() as patch:
         serve(patch)
-        settings = {"output.table": EARLIER}
+        settings = {"output.table": EARLIER, **SEARCH}
         rows = _session.createDataFrame(ROWS)
         found = deduplicate(rows, tmp_path_factory.mktemp("earlier") / "out", id_column="id", settings=settings)
     yield found
@@ -59,7 +62,7 @@ def earlier(_session, tmp_path_factory):
 
 
 def run(rows, output, spark=None, **settings):
-    return deduplicate(rows, output, spark=spark, id_column="id", settings={"output.table": NAME, **settings})
+    return deduplicate(rows, output, spark=spark, id_column="id", settings={"output.table": NAME, **SEARCH, **settings})
 
 
 def read(spark, name):
@@ -70,7 +73,7 @@ def read(spark, name):
 def test_tables_hold_what_the_folders_of_files_hold(mode, rows, earlier, spark, tmp_path):
     found = earlier if mode == "filter" else run(rows, tmp_path / "out", **{"output.mode": mode})
     pq.write_table(pa.table({name: [row[name] for row in ROWS] for name in rows.columns}), tmp_path / "in.parquet")
-    settings = {"output.mode": mode, "engine": "memory"}
+    settings = {"output.mode": mode, "engine": "memory", **SEARCH}
     files = deduplicate(tmp_path / "in.parquet", tmp_path / "files", id_column="id", settings=settings)
 
     table = EARLIER if mode == "filter" else NAME
@@ -114,7 +117,7 @@ def test_an_earlier_result_stays_unless_it_is_to_be_replaced(rows, spark, tmp_pa
 
 def test_tables_of_a_run_that_crashed_before_its_end_are_replaced_by_the_same_run(rows, spark, tmp_path, monkeypatch):
     rows.write.parquet(str(tmp_path / "in"))
-    names = {"input.table": f"parquet.`{tmp_path}/in`", "input.id_column": "id", "output.table": NAME}
+    names = {"input.table": f"parquet.`{tmp_path}/in`", "input.id_column": "id", "output.table": NAME, **SEARCH}
     job = Job(inputs=[], output=str(tmp_path / "out"), config=load_config(settings=names))
     replaced = []
     with monkeypatch.context() as patch:

@@ -203,7 +203,7 @@ def test_a_table_of_the_catalog_is_read_by_its_name(spark, tmp_path):
     spark.table("pages").createOrReplaceTempView("view")
     try:
         assert sorted(load_table(spark, "view").collect()) == rows
-        job = replace(ask("", f"{tmp_path}/out", **{"input.table": "default.pages"}), inputs=[])
+        job = replace(ask("", f"{tmp_path}/out", **{"input.table": "default.pages", "layers": ["exact"]}), inputs=[])
         report = run(spark, job)
 
         assert choose_engine(job) == "spark"
