@@ -34,6 +34,7 @@ from tests.reports import LABELED, make_near, make_report
 README = (ROOT / "README.md").read_text("utf-8")
 MEASURED = json.loads((ROOT / "docs" / "measured.json").read_text("utf-8"))
 CHOOSING = (ROOT / "docs" / "choosing.md").read_text("utf-8")
+PLANS = CHOOSING + (ROOT / "docs" / "internals" / "plan.md").read_text("utf-8")
 
 
 def table_after(words: str) -> list[list[str]]:
@@ -234,16 +235,23 @@ def test_the_airflow_dag_names_files_and_options_that_there_are():
     assert cli_run.parse_arguments(arguments).id_column == "id"
 
 
-@pytest.mark.parametrize("command", re.findall(r"^\$ scripts/dedup plan (.*)$", CHOOSING, re.MULTILINE))
+@pytest.mark.parametrize("command", re.findall(r"^\$ scripts/dedup plan (.*)$", PLANS, re.MULTILINE))
 def test_a_plan_prints_what_is_shown(command, capsys):
     [shown] = re.findall(
-        rf"^\$ scripts/dedup plan {re.escape(command)}\n(.*?)(?=\n\n\$|\n```)", CHOOSING, re.MULTILINE | re.DOTALL
+        rf"^\$ scripts/dedup plan {re.escape(command)}\n(.*?)(?=\n\n\$|\n```)", PLANS, re.MULTILINE | re.DOTALL
     )
     status = cli_plan.main(command.split())
 
     printed = capsys.readouterr()
     assert (printed.out + printed.err).rstrip() == shown
     assert status == (2 if shown.startswith("dedup:") else 0)
+
+
+def test_plans_shown_in_part_are_parts_of_those_shown_whole():
+    whole = set(PLANS.partition("# How well a plan holds")[2].splitlines())
+    shortened = re.findall(r"^```text\n(.*?)^```", CHOOSING, re.MULTILINE | re.DOTALL)
+    assert len(shortened) == 2
+    assert [line for block in shortened for line in block.splitlines() if line not in whole] == []
 
 
 def test_presets_are_listed_as_they_are():
