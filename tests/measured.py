@@ -10,12 +10,14 @@ import shlex
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from tests.bench_cost import PRICE, to_cost_table, to_peers_table, weigh_paid
 from tests.bench_growing import to_growing_table
 from tests.bench_peers import PEERS
+from tests.experiments import estimates, probes, skew
 from tests.machine import describe_machine, describe_run
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -30,6 +32,11 @@ CONTENDERS = {
     "graphframes": ", searched by tasks and GraphFrames",
     "mllib": ", Spark MLlib instead",
 }
+EXPERIMENTS: Mapping[str, Callable[[], Any]] = {
+    "estimates": estimates.measure,
+    "skew": skew.measure,
+    "probes": probes.measure,
+}
 PRICED = {
     "memory": "dedup, in memory",
     "spark": "dedup, on Spark, whose driver searches",
@@ -41,13 +48,24 @@ PRICED = {
 def main() -> None:
     """Repeat what is asked for, then render every page."""
     cli = argparse.ArgumentParser(prog="measured", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    cli.add_argument("--repeat", nargs="*", default=[], choices=["bench", "example"], help="measure these again")
+    cli.add_argument(
+        "--repeat", nargs="*", default=[], choices=["bench", "example", *EXPERIMENTS], help="measure these again"
+    )
     cli.add_argument("--data", default="", help="folder of parquet files that the bench reads as well")
     cli.add_argument("--bench", type=Path, help="what scripts/bench has written, to be recorded")
     options = cli.parse_args()
     measured = json.loads(MEASURED.read_text("utf-8"))
     if "example" in options.repeat:
         repeat_example(measured["example"])
+    for name in filter(options.repeat.__contains__, EXPERIMENTS):
+        measured[name] = {
+            **describe_run(),
+            "machine": describe_machine(),
+            "command": f"scripts/measured --repeat {name}",
+        }
+        measured[name]["found"] = EXPERIMENTS[name]()
+    if "estimates" in options.repeat:
+        estimates.draw_figure(measured["estimates"]["found"], ROOT / "docs" / "internals" / "estimates.png")
     if "bench" in options.repeat:
         options.bench = repeat_bench(measured["bench"]["command"], options.data)
     if options.bench:
@@ -308,6 +326,11 @@ def find_core_hours(measured: Mapping[str, Any], corpus: str, documents: int) ->
     return [each / 3600 for each in seconds[-1]] if seconds else []
 
 
+def render_experiment(name: str, to_table: Callable[[Any], str], measured: Mapping[str, Any]) -> str:
+    """Write a table of an experiment, and the run that it is from."""
+    return f"{to_table(measured[name]['found'])}\n\n{_tell_run(measured[name])}"
+
+
 def render_example(measured: Mapping[str, Any]) -> str:
     """Write a command and what it printed."""
     example = measured["example"]
@@ -331,15 +354,20 @@ def _tell_verdict(recall: float, alone: int, bereft: int) -> str:
 RENDERERS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "bench": render_bench,
     "cost": render_cost,
+    "estimates": partial(render_experiment, "estimates", estimates.to_table),
     "example": render_example,
     "growing": render_growing,
     "headline": render_headline,
+    "kinds": partial(render_experiment, "estimates", estimates.to_kinds_table),
     "margin": render_margin,
     "others": render_others,
     "peers": render_peers,
     "planned": render_planned,
+    "probes": partial(render_experiment, "probes", probes.to_table),
+    "skew": partial(render_experiment, "skew", skew.to_table),
     "speed": render_speed,
     "stages": render_stages,
+    "whole": partial(render_experiment, "estimates", estimates.to_whole_table),
 }
 
 
