@@ -8,7 +8,8 @@ from pyspark.ml.feature import HashingTF, MinHashLSH
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from dedup.engine.exchange import by_piece
+from dedup.engine.exchange import Batches
+from dedup.files.columns import PIECE_BYTES, slice_by_bytes
 from dedup.kernels.sets import shingles
 from dedup.kernels.text.unicode_words import UnicodeWords
 from dedup.run.session import open_session
@@ -45,13 +46,15 @@ def lshbloom(spark: SparkSession, source: str, target: str) -> None:
 
 
 def _collect_sets(corpus: DataFrame) -> DataFrame:
-    def collect(batch: pa.RecordBatch) -> pa.RecordBatch:
-        values, offsets = shingles.shingle(*WORDS.hash(batch["text"]), 5, WORDS)
-        listed = pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), pa.array(values).cast(pa.string()))
-        return pa.record_batch({"doc_id": batch["doc_id"], "shingles": listed})
+    def collect(batches: Batches) -> Batches:
+        for batch in batches:
+            for piece in slice_by_bytes(batch, PIECE_BYTES):
+                values, offsets = shingles.shingle(*WORDS.hash(piece["text"]), 5, WORDS)
+                listed = pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), pa.array(values).cast(pa.string()))
+                yield pa.record_batch({"doc_id": piece["doc_id"], "shingles": listed})
 
     kind = corpus.schema["doc_id"].dataType.simpleString()
-    return corpus.select("doc_id", "text").mapInArrow(by_piece(collect), f"doc_id {kind}, shingles array<string>")
+    return corpus.select("doc_id", "text").mapInArrow(collect, f"doc_id {kind}, shingles array<string>")
 
 
 if __name__ == "__main__":

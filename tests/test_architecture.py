@@ -110,8 +110,7 @@ PARTS = {
     "dedup/evaluate": {
         *("numpy", "pyarrow", "pyspark", "py4j", "xxhash"),
         *("dedup.run", "dedup.evaluate", "dedup.report.answers", "dedup.engine", "dedup.files"),
-        *("dedup.settings", "dedup.kernels", "dedup.tables"),
-        *("dedup.display", "dedup.errors", "dedup.version"),
+        *("dedup.settings", "dedup.kernels", "dedup.display", "dedup.errors", "dedup.version"),
     },
     # The tables are Delta Lake's.
     "dedup/store": {
@@ -162,7 +161,6 @@ FILES = {
     "lines.py": 2,
     "lookup.py": 2,
     "migrating.py": 2,
-    "neighbours.py": 2,
     "pairs.py": 4,
     "passages.py": 3,
     "profiles.py": 3,

@@ -21,9 +21,6 @@ from dedup.kernels.runs.bounds import mark_firsts
 Batches: TypeAlias = Iterable[pa.RecordBatch]
 Pairs: TypeAlias = tuple[Integers, Integers]
 
-PIECE_BYTES = 1 << 19
-"""Text worked on at a time: its arrays stay within the processor's caches."""
-
 
 class _Merged(AccumulatorParam[Counter[Any]]):
     def zero(self, value: Counter[Any]) -> Counter[Any]:  # noqa: ARG002 - the interface's
@@ -44,10 +41,6 @@ class Counters:
     def __init__(self, spark: SparkSession) -> None:
         self._counts = spark.sparkContext.accumulator(Counter[Any](), _Merged())
 
-    def add(self, name: str, amount: int | np.integer[Any]) -> None:
-        """Add to one sum, in a worker."""
-        self._counts.add(Counter({name: int(amount)}))
-
     def update(self, counts: Counter[Any]) -> None:
         """Add sums and histograms, in a worker."""
         self._counts.add(Counter(counts))
@@ -61,18 +54,6 @@ class Counters:
             else:
                 counted[key] = count
         return counted
-
-
-def by_piece(work: Callable[[pa.RecordBatch], pa.RecordBatch]) -> Callable[[Batches], Batches]:
-    """Return a function for mapInArrow that calls `work` on slices with about PIECE_BYTES in the column `text`."""
-
-    def run(batches: Batches) -> Batches:
-        for batch in batches:
-            size = max(1, batch.num_rows * PIECE_BYTES // max(batch["text"].nbytes, 1))
-            for start in range(0, batch.num_rows, size):
-                yield work(batch.slice(start, size))
-
-    return run
 
 
 def gather(batches: Batches) -> pa.Table | None:

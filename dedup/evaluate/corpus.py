@@ -1,4 +1,4 @@
-"""Corpus that a sample is drawn from, in files that this machine reads without Spark."""
+"""Corpus that a sample is drawn from, in files that processes of this machine read, or tasks of Spark."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -11,12 +11,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import xxhash
 
-from dedup.engine.workers import Processes
+from dedup.engine.workers import Open, Processes
 from dedup.files.source import FileSource
 from dedup.files.splits import Split, split_files
 from dedup.kernels import Integers, neighbours
 from dedup.kernels.ids import SEED, to_doc_ids
-from dedup.kernels.neighbours import Seeds, select_least
+from dedup.kernels.neighbours import Seeds
 from dedup.kernels.text.tokenizer import Tokenizer
 from dedup.run.job import Job
 from dedup.run.opening import SPLIT_BYTES, choose_cores, list_input, open_input
@@ -42,7 +42,7 @@ class Neighbours(NamedTuple):
     seeds: Integers
     doc_ids: Integers
     counts: Mapping[str, int]
-    """Counters, as from `evaluate.neighbours.find_neighbours`."""
+    """Counters, as from `dedup.kernels.neighbours.find_neighbours`."""
 
 
 class SampledCorpus(Protocol):
@@ -67,11 +67,16 @@ class FileCorpus:
 
     source: FileSource
     splits: Sequence[Split]
-    cores: int
+    begin: Open
 
     @classmethod
-    def open(cls, job: Job) -> Self:
+    def open(cls, job: Job, begin: Open | None = None) -> Self:
         """Open the files of an input.
+
+        Parameters
+        ----------
+        begin
+            Maker of those who share the passes; None for processes of this machine.
 
         Raises
         ------
@@ -80,8 +85,8 @@ class FileCorpus:
         """
         listing = list_input(job)
         splits = split_files(listing, SPLIT_BYTES)
-        cores = min(choose_cores(listing, job.inputs), len(splits))
-        return cls(source=open_input(job.config, listing), splits=splits, cores=cores)
+        processes = partial(Processes, min(choose_cores(listing, job.inputs), len(splits)))
+        return cls(source=open_input(job.config, listing), splits=splits, begin=begin or processes)
 
     def read_labels(self, path: str) -> Labelled:
         """See `SampledCorpus.read_labels`."""
@@ -101,8 +106,7 @@ class FileCorpus:
             here = splits[chosen] == number
             of = {int(file): np.sort(rows[here & (files == file)]) for file in np.unique(files[here])}
             wanted.append((self.splits[number], of))
-        with Processes(self.cores, self.source) as workers:
-            return self._join(list(workers.map(_read_places, wanted)))
+        return self._join(self._map(_read_places, wanted))
 
     def fetch(self, doc_ids: Integers) -> pa.Table:
         """See `SampledCorpus.fetch`."""
@@ -116,9 +120,8 @@ class FileCorpus:
             tokenizer=load_tokenizer(config),
             shingle_size=config.shingles.shingle_size,
         )
-        # The seeds are what a process begins with: they are too large to go along with every split.
-        with Processes(self.cores, (self.source, seeds)) as workers:
-            found = list(workers.map(task, self.splits))
+        # The seeds are what workers begin with: they are too large to go along with every split.
+        found = self._map(task, held=(self.source, seeds))
         counts = Counter[str]()
         for each in found:
             counts.update(each.counts)
@@ -126,9 +129,12 @@ class FileCorpus:
             np.concatenate([each.seeds for each in found]), np.concatenate([each.doc_ids for each in found]), counts
         )
 
-    def _map(self, work: Callable[[FileSource, Split], Any]) -> list[Any]:
-        with Processes(self.cores, self.source) as workers:
-            return list(workers.map(work, self.splits))
+    def _map(
+        self, work: Callable[[Any, Any], Any], items: Sequence[Any] | None = None, held: object = None
+    ) -> list[Any]:
+        """Return what work makes of the source, or what is held instead, with each split, or with each of the items."""
+        with self.begin(held or self.source, watch=lambda *_: None) as workers:
+            return list(workers.map(work, self.splits if items is None else items))
 
     def _join(self, tables: Sequence[pa.Table]) -> pa.Table:
         kinds = (pa.int64(), self.source.id_type, pa.large_string())
@@ -208,10 +214,8 @@ def _find_neighbours(
 ) -> Neighbours:
     source, seeds = held
     counts = Counter[str]()
-    taken: tuple[Integers, Integers] = np.empty(0, np.int64), np.empty(0, np.int64)
-    for _, doc_ids, batch in _read(source, split):
-        near, others = neighbours.compare_with_seeds(
-            seeds, doc_ids, batch["text"], tokenizer=tokenizer, shingle_size=shingle_size, counts=counts
-        )
-        taken = select_least(np.concatenate((taken[0], near)), np.concatenate((taken[1], others)), most)
-    return Neighbours(*taken, counts)
+    pieces = ((doc_ids, batch["text"]) for _, doc_ids, batch in _read(source, split))
+    found = neighbours.find_neighbours(
+        pieces, seeds, most=most, tokenizer=tokenizer, shingle_size=shingle_size, counts=counts
+    )
+    return Neighbours(*found, counts)

@@ -1,9 +1,10 @@
 """Evaluation of a corpus given by its paths, on this machine or with Spark."""
 
 import os
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from dedup.evaluate.corpus import FileCorpus
+from dedup.evaluate.corpus import FileCorpus, SampledCorpus
 from dedup.evaluate.evaluation import EvaluationQuestion, answer, check_comparable, check_target
 from dedup.files.storage import Storage
 from dedup.run.job import Job
@@ -38,14 +39,18 @@ def _evaluate_on_spark(spark: "SparkSession", question: EvaluationQuestion) -> d
     from py4j.protocol import Py4JError  # noqa: PLC0415 - what needs no Spark starts without it
     from pyspark.errors import PySparkException  # noqa: PLC0415 - as above
 
+    from dedup.engine.tasks import Tasks  # noqa: PLC0415 - as above
     from dedup.evaluate.rows import RowCorpus  # noqa: PLC0415 - as above
     from dedup.run import storage as hadoop  # noqa: PLC0415 - as above
     from dedup.run.faults import recognise  # noqa: PLC0415 - as above
 
-    storage = hadoop.HadoopStorage(spark)
+    storage, job = hadoop.HadoopStorage(spark), _ask(question)
     target = check_target(storage, question)
     try:
-        return answer(RowCorpus.open(spark, _ask(question)), storage, question, target)
+        corpus: SampledCorpus = (
+            RowCorpus.open(spark, job.config.input) if job.has_table else FileCorpus.open(job, partial(Tasks, spark))
+        )
+        return answer(corpus, storage, question, target)
     except (PySparkException, Py4JError) as error:
         known = recognise(error)
         if known is None or spark.sparkContext._jsc is None:  # noqa: SLF001 - stopped: what fails then has no cause

@@ -1,28 +1,28 @@
-"""Corpus that a sample is drawn from, read by tasks of Spark."""
+"""Corpus that a sample is drawn from, in rows of a table that Spark reads."""
 
-from collections.abc import Iterator
+from collections import Counter
 from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from dedup.engine.corpus import read_documents
 from dedup.engine.exchange import Batches, Counters
-from dedup.engine.file_corpus import Files
 from dedup.evaluate.corpus import NAMES, Labelled, Neighbours, find_labelled
-from dedup.evaluate.neighbours import find_neighbours
-from dedup.files.splits import split_files
-from dedup.kernels import Integers
+from dedup.files.columns import PIECE_BYTES, slice_by_bytes
+from dedup.kernels import Integers, neighbours
 from dedup.kernels.neighbours import Seeds
 from dedup.run.input import load_table, take_table
-from dedup.run.job import Job
-from dedup.run.opening import SPLIT_BYTES, list_input, open_input
 from dedup.settings.contract import load_tokenizer
-from dedup.settings.options import Config
+from dedup.settings.options import Config, Input
+
+FOUND = T.StructType().add("seed", T.LongType()).add("doc_id", T.LongType())
+"""Documents that resemble a seed, which is given by its number."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -33,22 +33,16 @@ class RowCorpus:
     """doc_id, id and text."""
 
     @classmethod
-    def open(cls, spark: SparkSession, job: Job) -> Self:
-        """Open the files of an input, or its table.
+    def open(cls, spark: SparkSession, chosen: Input) -> Self:
+        """Open the table of an input.
 
         Raises
         ------
         DedupError
             As for a run.
         """
-        chosen = job.config.input
-        if chosen.table:
-            table = take_table(load_table(spark, chosen.table), chosen.table).rows
-            return cls(rows=read_documents(table, id_column=chosen.id_column, text_column=chosen.text_column))
-        listing = list_input(job)
-        files = Files(spark=spark, source=open_input(job.config, listing), splits=split_files(listing, SPLIT_BYTES))
-        schema = T.StructType().add("doc_id", T.LongType()).add("id", files.id_type).add("text", T.StringType())
-        return cls(rows=files.scan(_select, schema))
+        table = take_table(load_table(spark, chosen.table), chosen.table).rows
+        return cls(rows=read_documents(table, id_column=chosen.id_column, text_column=chosen.text_column))
 
     def read_labels(self, path: str) -> Labelled:
         """See `SampledCorpus.read_labels`."""
@@ -70,24 +64,27 @@ class RowCorpus:
         return self._choose(np.unique(doc_ids)).select(*NAMES).toArrow()
 
     def find_neighbours(self, seeds: Seeds, *, most: int, config: Config) -> Neighbours:
-        """See `SampledCorpus.find_neighbours`."""
+        """See `SampledCorpus.find_neighbours`: one pass over the text, no shuffle."""
         counters = Counters(self.rows.sparkSession)
-        found = find_neighbours(
-            self.rows,
-            seeds,
-            most=most,
-            tokenizer=load_tokenizer(config),
-            shingle_size=config.shingles.shingle_size,
-            counters=counters,
-        ).toArrow()
+        tokenizer, shingle_size = load_tokenizer(config), config.shingles.shingle_size
+
+        def search(batches: Batches) -> Batches:
+            counts = Counter[str]()
+            named = (batch.filter(pc.is_valid(batch["doc_id"])) for batch in batches)
+            pieces = (
+                (piece["doc_id"].to_numpy(), piece["text"])
+                for batch in named
+                for piece in slice_by_bytes(batch, PIECE_BYTES)
+            )
+            near, others = neighbours.find_neighbours(
+                pieces, seeds, most=most, tokenizer=tokenizer, shingle_size=shingle_size, counts=counts
+            )
+            counters.update(counts)
+            yield pa.record_batch({"seed": near, "doc_id": others})
+
+        found = self.rows.select("doc_id", "text").mapInArrow(search, FOUND).toArrow()
         return Neighbours(found["seed"].to_numpy(), found["doc_id"].to_numpy(), counters.values())
 
     def _choose(self, doc_ids: Integers) -> DataFrame:
         wanted = self.rows.sparkSession.createDataFrame(pa.table({"doc_id": doc_ids}))
         return self.rows.join(F.broadcast(wanted), on="doc_id", how="left_semi")
-
-
-def _select(batches: Batches) -> Iterator[pa.RecordBatch]:
-    for batch in batches:
-        texts = batch["text"].cast(pa.string())
-        yield pa.RecordBatch.from_arrays([batch["doc_id"], batch["id"], texts], names=[*NAMES])

@@ -105,7 +105,7 @@ def bring_along(
     sample
         Every drawn document with at most NEIGHBOURS, those with the least hashes of their doc_id.
     counts
-        As the counters of `evaluate.neighbours.find_neighbours`.
+        As the counters of `dedup.kernels.neighbours.find_neighbours`.
     """
     seeds = Seeds(
         doc_ids=drawn.doc_ids,

@@ -1,7 +1,7 @@
 """Neighbours of a few drawn documents in a whole corpus, found piece by piece."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -37,27 +37,45 @@ class Seeds:
         return minhash.low_bytes(self.signatures)
 
 
-def compare_with_seeds(
+def find_neighbours(
+    pieces: Iterable[tuple[Integers, pa.Array]],
     seeds: Seeds,
-    doc_ids: Integers,
-    texts: pa.Array,
     *,
+    most: int,
     tokenizer: Tokenizer,
     shingle_size: int,
     counts: Counter[str],
 ) -> tuple[Integers, Integers]:
-    """Compare documents with the seeds.
+    """Find the documents that resemble a seed, by an exact search, which finds also what the bands of no setting would.
 
     Parameters
     ----------
+    pieces
+        doc_ids and texts, piece by piece.
+    most
+        Neighbours of one seed, those with the least hash of their doc_id, so that seeds of one large family have the
+        same ones.
     counts
-        Takes `documents`, and `paired N` and `compared N`: see `evaluate.neighbours.find_neighbours`.
+        Takes `documents`, and `paired N` and `compared N` for setting number N: pairs of a seed and another document
+        that share a bucket, and those of them that sizes and estimate let pass; identical copies are counted one by
+        one, and no cap is applied.
 
     Returns
     -------
     seeds, doc_ids : int64 [m]
         Positions of seeds, and documents that resemble them.
     """
+    near, others = np.empty(0, np.int64), np.empty(0, np.int64)
+    for doc_ids, texts in pieces:
+        found = _compare(seeds, doc_ids, texts, tokenizer=tokenizer, shingle_size=shingle_size, counts=counts)
+        near, others = select_least(np.concatenate((near, found[0])), np.concatenate((others, found[1])), most)
+    return near, others
+
+
+def _compare(
+    seeds: Seeds, doc_ids: Integers, texts: pa.Array, *, tokenizer: Tokenizer, shingle_size: int, counts: Counter[str]
+) -> tuple[Integers, Integers]:
+    """Compare a piece with the seeds; see `find_neighbours`."""
     tokens, bounds = tokenizer.hash(texts)
     values, offsets = shingles.shingle(tokens, bounds, shingle_size, tokenizer)
     counts["documents"] += doc_ids.size

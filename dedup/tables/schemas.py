@@ -40,9 +40,6 @@ REPEATED = T.StructType().add("doc_id", T.LongType()).add("copies", T.LongType()
 PAIRS = T.StructType().add("left_id", T.LongType()).add("right_id", T.LongType())
 """Pairs left_id < right_id."""
 
-NEIGHBOURS = T.StructType().add("seed", T.IntegerType()).add("doc_id", T.LongType())
-"""Documents that resemble a drawn document, which is given by its number."""
-
 SETS = T.StructType().add("doc_id", T.LongType()).add("shingles", T.BinaryType())
 """Shingle sets: uint64, ascending."""
 

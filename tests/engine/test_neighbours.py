@@ -4,15 +4,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-import dedup.engine.exchange
-from dedup.engine.exchange import Counters
-from dedup.evaluate.neighbours import find_neighbours
+from dedup.evaluate import rows
 from dedup.kernels import sample_search
 from dedup.kernels.hashing import mix
 from dedup.kernels.neighbours import Seeds, select_least
 from dedup.kernels.sets import exact, minhash
 from dedup.kernels.sets.shingles import shingle
 from dedup.kernels.text.unicode_words import UnicodeWords
+from dedup.settings.options import Config
 from tests import oracles
 from tests.engine.tables import settings
 from tests.test_pipeline import make_texts
@@ -40,12 +39,9 @@ def test_neighbours_are_those_at_the_floor_and_pairs_are_counted(spark, monkeypa
     documents = spark.createDataFrame(
         [*zip(doc_ids.tolist(), texts, strict=True), (None, "a null id")], "doc_id long, text string"
     ).repartition(3)
-    counters = Counters(spark)
-    monkeypatch.setattr(dedup.engine.exchange, "PIECE_BYTES", 2000)
+    monkeypatch.setattr(rows, "PIECE_BYTES", 2000)
     with settings(spark, **{"spark.sql.execution.arrow.maxRecordsPerBatch": 7}):
-        found = find_neighbours(
-            documents, seeds, most=most, tokenizer=UnicodeWords(), shingle_size=5, counters=counters
-        ).toArrow()
+        found = rows.RowCorpus(rows=documents).find_neighbours(seeds, most=most, config=Config())
 
     oracle = [oracles.shingle_set(text, 5) for text in texts]
     expected = {
@@ -54,8 +50,8 @@ def test_neighbours_are_those_at_the_floor_and_pairs_are_counted(spark, monkeypa
         for other in range(len(texts))
         if oracles.jaccard(oracle[place], oracle[other]) >= oracles.Fraction("0.4")
     }
-    pairs = set(zip(found["seed"].to_pylist(), found["doc_id"].to_pylist(), strict=True))
-    assert len(pairs) == found.num_rows
+    pairs = set(zip(found.seeds.tolist(), found.doc_ids.tolist(), strict=True))
+    assert len(pairs) == found.seeds.size
     if most == 1000:
         assert pairs == expected
     else:
@@ -66,7 +62,7 @@ def test_neighbours_are_those_at_the_floor_and_pairs_are_counted(spark, monkeypa
         )
     signatures = minhash.sign(*sets, 126, 3)
     low, sizes = minhash.low_bytes(signatures), np.diff(sets[1])
-    assert counters.values()["documents"] == len(texts)
+    assert found.counts["documents"] == len(texts)
     for number, setting in enumerate(SETTINGS):
         keys = sample_search.band_keys(signatures, setting)
         shared = [
@@ -78,8 +74,8 @@ def test_neighbours_are_those_at_the_floor_and_pairs_are_counted(spark, monkeypa
         left, right = np.array(shared).T
         likely = sample_search.select_likely(sizes, low[:, : setting.size], left, right, setting)
         assert 0 < likely.size < left.size
-        assert counters.values()[f"paired {number}"] == left.size
-        assert counters.values()[f"compared {number}"] == likely.size
+        assert found.counts[f"paired {number}"] == left.size
+        assert found.counts[f"compared {number}"] == likely.size
 
 
 def test_the_least_hashes_stay_whatever_the_order():
