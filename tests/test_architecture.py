@@ -96,7 +96,8 @@ PARTS = {
     # A report is made of values, whoever searched.
     "dedup/report": {
         *("numpy", "scipy", "matplotlib", "jinja2", "markupsafe", "prometheus_client"),
-        *("dedup.report", "dedup.settings", "dedup.tables.counts", "dedup.kernels", "dedup.explain.differ"),
+        *("dedup.report", "dedup.settings", "dedup.tables.counts", "dedup.kernels"),
+        *("dedup.explain.comparison", "dedup.explain.differ"),
         *("dedup.plan", "dedup.layers.NEAR"),
         *("dedup.display", "dedup.errors", "dedup.informing", "dedup.version"),
     },

@@ -103,6 +103,9 @@ def test_a_comparison_counts_what_is_shared_and_names_the_bands_that_agree(resul
     ]
     keys = [oracles.band_keys([v & 0xFFFFFFFF for v in oracles.signature(each, 180, 1)], 60, 3) for each in hashes]
     assert comparison.bands == tuple(n + 1 for n, (a, b) in enumerate(zip(*keys, strict=True)) if a == b)
+    rows = [oracles.signature(each, 180, 1) for each in hashes]
+    agree = "".join(str(int(a == b)) for a, b in zip(*rows, strict=True))
+    assert comparison.rows == tuple(agree[3 * band : 3 * band + 3] for band in range(60))
     changed = [piece for piece in comparison.pieces if not piece.shared]
     assert [("".join(piece.left).split(), "".join(piece.right).split()) for piece in changed] == [
         ([f"new{n}" for n in range(4)], WORDS[:4])

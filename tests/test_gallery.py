@@ -20,7 +20,7 @@ def test_every_chart_of_the_pages_is_shown(pages):
     drawn = {"report": {*plots.list_plots(read_numbers(pages)["report"])}}
     assert drawn["report"] == plots.TITLES.keys()
     for name in ("plan", "evaluation"):
-        drawn[name] = set(re.findall(r'<title id="(\w+)-title">', pages[name].read_text("utf-8")))
+        drawn[name] = set(re.findall(r'<title id="(\w+)-title">', pages[name].read_text("utf-8"))) - {"explorer"}
     assert {*drawn["plan"], *drawn["evaluation"]} == {"curve", "costs", "stages", "recall0"}
     for name, page in pages.items():
         shown = {chart.element for chart in CHARTS if chart.page == name}
@@ -29,8 +29,16 @@ def test_every_chart_of_the_pages_is_shown(pages):
         bars = re.findall(r'<ul class="bars" aria-label="([^"]+)">', text)
         assert [label for label in bars if not any(is_labelled(element, label) for element in shown)] == []
         labels = re.findall(r'aria-label="([^"]+)"', text)
-        others = {each for each in shown if not each.startswith("figure")}
+        others = {each for each in shown if each.startswith("[")}
         assert {each for each in others if not any(is_labelled(each, label) for label in labels)} == set()
+
+
+def test_the_explorer_and_the_rows_of_a_pair_are_shown(pages):
+    text = pages["report"].read_text("utf-8")
+    assert {"<details open>", '<section class="explorer"', 'class="agreement"'} <= set(
+        re.findall(r'<details open>|<section class="explorer"|class="agreement"', text)
+    )
+    assert {".explorer", "details[open]"} <= {chart.element for chart in CHARTS}
 
 
 def is_labelled(element, label):

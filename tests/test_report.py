@@ -24,16 +24,21 @@ from prometheus_client.parser import text_string_to_metric_families
 import dedup
 from dedup.display import number, size
 from dedup.errors import StorageError
+from dedup.explain.comparison import compare
 from dedup.kernels import frequencies
+from dedup.kernels.curve import probability
 from dedup.plan.answer import answer
 from dedup.plan.question import PlanQuestion
 from dedup.report.baseline import parse_baseline
 from dedup.report.build import rank_tokens, to_json
+from dedup.report.decisions import show_doubtful
 from dedup.report.details import LONGEST, list_details
+from dedup.report.explorer import explore_run
 from dedup.report.metrics import METRICS, to_metrics
 from dedup.report.page import find_prefix, group_by_power_of_two, to_html
 from dedup.report.plots import draw_plots, list_plots
 from dedup.report.show import to_table
+from dedup.settings.contract import load_tokenizer
 from dedup.settings.files import load_config, parse_config, to_dict
 from dedup.tables.counts import Layered, Near
 from tests.reports import (
@@ -334,7 +339,8 @@ def test_a_hostile_source_is_one_label_of_metrics_without_control_characters():
 def test_a_page_is_whole_and_needs_nothing_else():
     page, text = show(make_report(survival_by_source=SOURCES))
 
-    assert page.tags["svg"] == page.tags["figcaption"] == 7
+    # Plots, and the explorer.
+    assert page.tags["svg"] == page.tags["figcaption"] == 8
     assert (page.tags["script"], page.tags["img"]) == (1, 0)
     names = {name for name, _ in page.attributes}
     assert not {name for name in names if name.startswith("on")}
@@ -626,7 +632,66 @@ print(to_html(report, draw_plots(report)).count("<svg"))
 
     done = run([executable, "-c", program], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
 
-    assert (done.stderr, done.stdout) == ("", "7\n")
+    assert (done.stderr, done.stdout) == ("", "8\n")
+
+
+# The explorer, and the rows of a pair
+
+
+def test_an_explorer_has_the_pairs_that_the_bands_of_the_run_must_have_missed():
+    explorer = explore_run(make_report())
+
+    assert (explorer["bands"], explorer["rows"], explorer["threshold"]) == (21, 6, 0.8)
+    assert explorer["documents"] == 232_596 // 21
+    found = sum(pairs * probability(jaccard, 21, 6) for jaccard, pairs in explorer["pairs"])
+    assert found == pytest.approx(sum(SIMILARITIES))
+    # Of pairs of .25 to .3, of which bands find few, many more were missed than of those above.
+    at_low = [pairs for jaccard, pairs in explorer["pairs"] if jaccard < 0.3]
+    assert sum(at_low) > 30 * 3
+    assert explorer["most"] == {"bands": 100, "rows": 20}
+
+
+def test_an_explorer_of_exact_search_has_the_pairs_as_they_were_counted():
+    explorer = explore_run(make_report("mode=exact"))
+
+    assert explorer["documents"] == 12_000
+    assert sum(pairs for _, pairs in explorer["pairs"]) == pytest.approx(sum(SIMILARITIES))
+
+
+@pytest.mark.parametrize(
+    ("setting", "facts"),
+    [
+        ('layers=["exact"]', {}),
+        ("threshold=0.8", {"near": make_near(verified={"similarities": ()})}),
+        ('profile=[{name="short", threshold=0.9, when={kind=["a"]}}]', {}),
+    ],
+)
+def test_there_is_no_explorer_without_pairs_of_one_threshold(setting, facts):
+    assert explore_run(make_report(setting, **facts)) is None
+
+
+def test_a_pair_shows_the_rows_that_agree_where_its_texts_are_all_there():
+    config = load_config()
+    texts = {1: " ".join(f"word{n}" for n in range(60)), 10: " ".join(f"word{n}" for n in range(55))}
+    pair = {**DOUBTFUL[0], "jaccard": 51 / 56}
+
+    [shown] = show_doubtful(config, [pair], texts)
+    whole = compare(config, load_tokenizer(config), texts[10], texts[1])
+    assert shown["rows"] == whole.rows
+    assert len(whole.rows) == 21
+    assert {len(band) for band in whole.rows} == {6}
+    assert whole.bands == tuple(number for number, band in enumerate(whole.rows, 1) if band == "111111")
+    cells = "".join(whole.rows)
+    near = make_near(elected={"doubtful": [pair]})
+    _, text = show(make_report(near=near, texts=texts))
+    assert f"{cells.count('1')} of 126 rows agree, and {len(whole.bands)} of 21 bands of 6 rows agree whole" in text
+
+    # A beginning, or what an earlier layer has cut.
+    [shown] = show_doubtful(config, [pair], {**texts, 10: texts[10][:100]})
+    assert shown["difference"] is not None
+    assert shown["rows"] is None
+    _, text = show(make_report(near=near, texts={**texts, 10: texts[10][:100]}))
+    assert "Rows and bands are not shown" in text
 
 
 # Plans

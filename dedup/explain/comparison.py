@@ -1,6 +1,6 @@
 """Comparison of two texts with the settings of a run."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -14,8 +14,8 @@ from dedup.settings.options import Config
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TextComparison:
-    """The comparison of two texts, computed anew with the settings of the run."""
+class SetComparison:
+    """The comparison of the shingle sets of two texts, computed anew with the settings of the run."""
 
     jaccard: float
     shared: int
@@ -24,32 +24,48 @@ class TextComparison:
     right_only: int
     bands: tuple[int, ...] | None
     """Bands whose keys agree, from 1; None in exact mode, which has no bands."""
+    rows: tuple[str, ...] | None
+    """Rows of each band, 1 for one in which the signatures agree and 0 for another; None in exact mode."""
     estimate: float | None
     """Jaccard as their signatures estimate it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextComparison(SetComparison):
+    """The comparison of two texts and of their shingle sets."""
+
     pieces: tuple[WordRun, ...]
 
 
 def compare(config: Config, tokenizer: Tokenizer, left: str, right: str) -> TextComparison:
     """Compare two texts with the settings of a run."""
+    return TextComparison(**asdict(compare_sets(config, tokenizer, left, right)), pieces=tuple(align(left, right)))
+
+
+def compare_sets(config: Config, tokenizer: Tokenizer, left: str, right: str) -> SetComparison:
+    """Compare the shingle sets of two texts with the settings of a run."""
     tokens, bounds = tokenizer.hash(pa.array([left, right]))
     values, offsets = shingles.shingle(tokens, bounds, config.shingles.shingle_size, tokenizer)
     one, other = values[: offsets[1]], values[offsets[1] :]
     shared = np.intersect1d(one, other, assume_unique=True).size
-    bands = estimate = None
+    bands = rows = estimate = None
     if config.mode == "lsh":
         signatures = minhash.sign(values, offsets, config.signature_size, config.seed)
         keys, low = lsh.band_keys(signatures, *config.banding), minhash.low_bytes(signatures)
         # Documents without a token have equal signatures, and are in no bucket.
-        bands = tuple((np.flatnonzero(keys[0] == keys[1]) + 1).tolist()) if one.size and other.size else ()
+        has_both = bool(one.size and other.size)
+        bands = tuple((np.flatnonzero(keys[0] == keys[1]) + 1).tolist()) if has_both else ()
+        agree = (signatures[0] == signatures[1]).reshape(config.banding).astype(np.uint8).tolist()
+        rows = tuple("".join(map(str, band)) for band in agree) if has_both else ()
         estimate = float(minhash.estimate(low[:1], low[1:])[0])
-    return TextComparison(
+    return SetComparison(
         jaccard=shared / max(one.size + other.size - shared, 1),
         shared=shared,
         left_only=one.size - shared,
         right_only=other.size - shared,
         bands=bands,
+        rows=rows,
         estimate=estimate,
-        pieces=tuple(align(left, right)),
     )
 
 
@@ -58,7 +74,7 @@ def has_tokens(tokenizer: Tokenizer, text: str) -> bool:
     return bool(tokenizer.hash(pa.array([text]))[0].size)
 
 
-def tell_verdict(config: Config, jaccard: float | None, comparison: TextComparison | None, *, is_edge: bool) -> str:
+def tell_verdict(config: Config, jaccard: float | None, comparison: SetComparison | None, *, is_edge: bool) -> str:
     """Say why the run joined two documents or did not.
 
     Parameters
@@ -75,7 +91,7 @@ def tell_verdict(config: Config, jaccard: float | None, comparison: TextComparis
     return f"{verdict}; {reason}" if reason else verdict
 
 
-def _find_reason(config: Config, jaccard: float, comparison: TextComparison) -> str:
+def _find_reason(config: Config, jaccard: float, comparison: SetComparison) -> str:
     """Return the reason why two documents were not joined, other than a similarity below the threshold."""
     if not comparison.shared + min(comparison.left_only, comparison.right_only):
         return "a document without a token is never a duplicate"

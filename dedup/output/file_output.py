@@ -35,7 +35,9 @@ from dedup.tables import arrow
 NOTES = ("dedup_kept", "dedup_representative_id", "dedup_component_id", "dedup_kind", "dedup_jaccard")
 """Columns of mode annotate."""
 NOTED_LENGTH = 4000
-"""Characters read of a text that the report shows."""
+"""Characters noted of a text that the report shows, where its row passes through Spark."""
+READ_LENGTH = 100_000
+"""Characters read of it from a file."""
 EDITS = arrow.integers("unit", "file", "row", "role", "begin", "end")
 """Rows of output files that change, and further columns, which rows gain; null where they are of another role."""
 REMOVED, REJECTED, CUT, NOTED = range(4)
@@ -213,7 +215,7 @@ class FileOutput(ABC, Generic[Rows]):
         # Every file once, however many examples it holds.
         for piece in self.source.read(Split(parts=tuple(map(self.source.whole, sorted(wanted)))), wanted):
             for row, text in zip(piece.batch["row"].to_pylist(), piece.batch["text"].to_pylist(), strict=True):
-                texts[of_place[piece.file, row]] = (text or "")[:NOTED_LENGTH]
+                texts[of_place[piece.file, row]] = (text or "")[:READ_LENGTH]
         return texts
 
     @property

@@ -6,7 +6,8 @@ from typing import Any
 
 from markupsafe import Markup
 
-from dedup.report.page import render
+from dedup.report.explorer import explore_plan
+from dedup.report.page import render_scripted
 
 SHOWN = 6
 """Most choices that a plot shows, those that cost least."""
@@ -44,7 +45,9 @@ def show_plan(answer: Mapping[str, Any], text: str) -> str:
         costs = {each["name"]: each["core_hours"] for each in answer["capacity"]["stages"]}
         plots["stages"] = partial(plot_costs, costs=costs, unit="hours of a core")
     title = f"Plan: {answer['best']['bands']} bands of {answer['best']['rows']} rows at a threshold of {threshold:g}"
-    return _render(title, [(name, draw(name, TITLES[name], plot)) for name, plot in plots.items()], text)
+    return _render(
+        title, [(name, draw(name, TITLES[name], plot)) for name, plot in plots.items()], text, explore_plan(answer)
+    )
 
 
 def show_evaluation(answer: Mapping[str, Any], text: str) -> str:
@@ -69,9 +72,13 @@ def show_evaluation(answer: Mapping[str, Any], text: str) -> str:
     return _render(f"Evaluation: {share}", [("recall", each) for each in drawn], text)
 
 
-def _render(title: str, figures: Sequence[tuple[str, str]], text: str) -> str:
-    return render(
+def _render(
+    title: str, figures: Sequence[tuple[str, str]], text: str, explorer: Mapping[str, Any] | None = None
+) -> str:
+    return render_scripted(
         "answer.html.j2",
+        ("explorer.js.j2",),
+        explorer=explorer,
         title=title,
         figures=[(TITLES[name], Markup(svg)) for name, svg in figures],  # noqa: S704 - drawn from numbers alone
         lines=text.splitlines(),

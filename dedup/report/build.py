@@ -154,7 +154,7 @@ def _measure(*, config: Config, inputs: Sequence[str], output: str, outcome: Out
         "chained_share": _share(elected.chained, removed),
         "least_similarity": elected.least,
         "removal_similarities": list(elected.similarities),
-        "doubtful": inform("the most doubtful removals", show_doubtful, elected.doubtful, outcome.texts) or [],
+        "doubtful": inform("the most doubtful removals", show_doubtful, config, elected.doubtful, outcome.texts) or [],
         "kept_by_representative": written.kept + elected.parted,
         "dial": inform("other thresholds", turn_dial, config, near, written) or [],
         "decided": dict(elected.rules),

@@ -3,15 +3,19 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from dedup.explain.comparison import compare_sets
 from dedup.explain.differ import WordRun, align
 from dedup.kernels.curve import probability
 from dedup.kernels.removal_statistics import choose_thresholds
 from dedup.layers import NEAR
+from dedup.settings.contract import load_tokenizer
 from dedup.settings.options import Config
 from dedup.tables.counts import Near, Written
 
 CONTEXT = 6
 """Words shown on either side of a difference."""
+BEGINNING = 4000
+"""Characters of a text in which differences are looked for: of whole texts that can take tenths of a second a pair."""
 MOST_WORDS = 120
 """Most words shown of a difference."""
 
@@ -41,13 +45,26 @@ def turn_dial(config: Config, near: Near, written: Written) -> list[dict[str, An
     ]
 
 
-def show_doubtful(doubtful: Sequence[Mapping[str, Any]], texts: Mapping[int, str]) -> list[dict[str, Any]]:
-    """Return the most doubtful removals with the differences to the document kept; None if no text was written."""
+def show_doubtful(
+    config: Config, doubtful: Sequence[Mapping[str, Any]], texts: Mapping[int, str]
+) -> list[dict[str, Any]]:
+    """Return the most doubtful removals with their `difference` to the document kept; None if no text was written.
+
+    `rows` tells of each band in which rows the signatures agree, as `explain.comparison.compare_sets`; None without
+    bands, and where the similarity of the texts as known here, which may be their beginnings, is another.
+    """
     shown = []
+    # Each profile has a tokenizer of its own.
+    tokenizer = load_tokenizer(config) if doubtful and not config.profile else None
     for each in doubtful:
-        pair = [texts.get(each[name]) for name in ("doc_id", "representative_doc_id")]
-        difference = None if None in pair else tell_difference(*map(str, pair))
-        shown.append({name: each[name] for name in ("id", "representative_id", "jaccard")} | {"difference": difference})
+        left, right = (texts.get(each[name]) for name in ("doc_id", "representative_doc_id"))
+        pair = {name: each[name] for name in ("id", "representative_id", "jaccard")}
+        difference = rows = None
+        if left is not None and right is not None:
+            difference = tell_difference(left[:BEGINNING], right[:BEGINNING])
+            found = None if tokenizer is None else compare_sets(config, tokenizer, left, right)
+            rows = found.rows if found and found.jaccard == each["jaccard"] else None
+        shown.append({**pair, "difference": difference, "rows": rows})
     return shown
 
 

@@ -14,6 +14,7 @@ from markupsafe import Markup
 from dedup.display import change, count, duration, number, printable, share, size
 from dedup.layers import NEAR
 from dedup.report.details import list_details
+from dedup.report.explorer import explore_run
 from dedup.report.metrics import METRICS
 from dedup.report.plots import list_plots
 from dedup.settings.files import write_toml
@@ -40,16 +41,16 @@ def to_html(report: Mapping[str, Any], plots: Mapping[str, str]) -> str:
     plots
         SVG elements, as from `plots.draw_plots`; what is missing was left out.
     """
-    prefix, script = find_prefix(list_shown_ids(report)), render("tables.js.j2")
-    return render(
+    prefix = find_prefix(list_shown_ids(report))
+    return render_scripted(
         "page.html.j2",
+        ("tables.js.j2", "explorer.js.j2"),
         report=report,
         corpus=name_corpus(report["input"]),
         prefix=prefix,
         shorten=partial(shorten, prefix=prefix),
         toml=write_toml(report["settings"]).splitlines(),
-        script=Markup(script),  # noqa: S704 - of this package
-        script_digest=b64encode(sha256(script.encode()).digest()).decode(),
+        explorer=explore_run(report),
         metrics=METRICS,
         plots={name: Markup(svg) for name, svg in plots.items()},  # noqa: S704 - drawn from numbers alone
         shown=list_plots(report),
@@ -93,6 +94,13 @@ def find_prefix(names: Sequence[object]) -> str:
 def shorten(name: object, prefix: str) -> object:
     """Return a name with an ellipsis for the folders that it begins with."""
     return f"\u2026/{str(name)[len(prefix) :]}" if prefix and str(name).startswith(prefix) else name
+
+
+def render_scripted(template: str, scripts: Sequence[str], **values: object) -> str:
+    """Fill in a template of this folder that has one script, and lets no other run."""
+    script = "".join(map(render, scripts))
+    digest = b64encode(sha256(script.encode()).digest()).decode()
+    return render(template, script=Markup(script), script_digest=digest, **values)  # noqa: S704 - of this package
 
 
 def render(template: str, **values: object) -> str:

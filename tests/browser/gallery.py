@@ -26,7 +26,9 @@ from dedup.display import CLEAR, share
 from dedup.explain.explanation import explain
 from dedup.explain.result import PublishedOutput
 from dedup.explain.show import Style, to_text
+from dedup.kernels.curve import probability
 from dedup.report.answers import SHOWN
+from dedup.report.explorer import explore_run
 from tests.browser.chromium import Chromium
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -36,6 +38,8 @@ COLOURS = 64
 MOST_BYTES = 150_000
 EXPLAINED = "docs/evaluating.md@84#3"
 """A document that others can read, removed for one that differs in two places."""
+FEWER = (9, 13)
+"""Bands and rows that the sentence of the explorer is about."""
 TERMINAL = """<!doctype html><meta charset="utf-8"><style>
 body {{ margin: 0; background: #1c1f24; }}
 pre {{ margin: 0; padding: 16px; color: #e6e6e6; font: 14px/1.4 "DejaVu Sans Mono", monospace; width: max-content; }}
@@ -91,6 +95,27 @@ def say_labels(report: Mapping[str, Any]) -> str:
     )
 
 
+def say_explorer(report: Mapping[str, Any]) -> str:
+    explorer = explore_run(report)
+    assert explorer
+    pairs = sum(pairs * probability(jaccard, *FEWER) for jaccard, pairs in explorer["pairs"])
+    bands, rows = FEWER
+    return (
+        f"{bands} bands of {rows} rows would compare {pairs:,.0f} pairs instead of {report['pairs']['candidates']:,}, "
+        f"and a pair at the threshold with a chance of {share(probability(explorer['threshold'], *FEWER))}."
+    )
+
+
+def say_agreement(report: Mapping[str, Any]) -> str:
+    doubtful = report["doubtful"][0]
+    whole = sum("0" not in band for band in doubtful["rows"])
+    agreeing, all_rows = "".join(doubtful["rows"]).count("1"), sum(map(len, doubtful["rows"]))
+    return (
+        f"The signatures of the most doubtful removal agree in {agreeing} of {all_rows} rows and in {whole} whole "
+        "bands, so the two never met in a bucket and are joined through others."
+    )
+
+
 def say_tokens(report: Mapping[str, Any]) -> str:
     ranks = report["token_ranks"]
     return (
@@ -143,6 +168,7 @@ CHARTS = [
             "kept as the threshold asks, and the others are joined to it through documents between."
         ),
     ),
+    Chart("agreement", "Rows and bands of a pair", "report", "details[open]", say_agreement),
     Chart("dial", "Another threshold", "report", figure("dial"), say_dial),
     Chart("sources", "Sources", "report", "[aria-label='Removal and survival by source']", say_sources),
     Chart(
@@ -156,6 +182,7 @@ CHARTS = [
         ),
     ),
     Chart("curve", "Chance to be compared", "report", figure("curve"), say_curve),
+    Chart("explorer", "Other bands, rows and thresholds", "report", ".explorer", say_explorer),
     Chart(
         "labels",
         "Labelled pairs",

@@ -2,10 +2,22 @@
 
 import json
 
+import numpy as np
 import pytest
 
+from dedup.kernels.curve import probability
+from dedup.plan.answer import answer
+from dedup.plan.choice import cost
+from dedup.plan.profile import assume_corpus
+from dedup.plan.question import PlanQuestion
+from dedup.plan.rates import Rates
+from dedup.plan.show import to_text
+from dedup.report.answers import show_plan
+from dedup.report.build import BAND_ROW_BYTES
 from dedup.report.page import to_html
 from dedup.report.plots import draw_plots
+from dedup.settings.banding import Banding
+from dedup.settings.files import load_config
 from tests.browser.chromium import Chromium
 from tests.reports import LABELED, make_hostile_report, make_near, make_report
 
@@ -16,6 +28,8 @@ SOURCES = {
     "a source with a very long name that goes on and on/and-on": {"documents": 500, "kept": 350},
 }
 LIMITS = ("alerts.removal_rate_above=0.1", "alerts.recall_on_labeled_set_below=0.95")
+
+ROWS = ["111111", "110111", *["010110"] * 18, "111111"]
 
 
 def write(folder, report):
@@ -36,7 +50,9 @@ def full(tmp_path_factory):
     """Return the page of a report in which nothing is missing."""
     earlier = make_report("threshold=0.7") | {"output": "/data/dedup/2026-11-20"}
     facts = {"survival_by_source": SOURCES, "near": make_near(labeled=LABELED), "baseline": earlier}
-    return write(tmp_path_factory.mktemp("full"), make_report(*LIMITS, **facts))
+    report = make_report(*LIMITS, **facts)
+    report["doubtful"][0]["rows"] = ROWS
+    return write(tmp_path_factory.mktemp("full"), report)
 
 
 @pytest.fixture(scope="module")
@@ -100,7 +116,7 @@ def test_plots_are_legible(browser, full, width, dark):
             return {text: text.textContent, box: [box.left, box.top, box.right, box.bottom], fill: style.fill,
                     size: parseFloat(style.fontSize) * svg.getScreenCTM().a};
         }))""")
-    assert len(plots) == 8
+    assert len(plots) == 9
     ink = browser.evaluate("getComputedStyle(document.body).color")
     for plot in plots:
         assert len(plot) > 5
@@ -124,7 +140,8 @@ def test_a_screen_reader_hears_what_each_plot_shows(browser, full):
     browser.open(full, width=DESK)
 
     names = [name for name in browser.images() if name]
-    assert len(names) == 8
+    assert len(names) == 9
+    assert "Chance that a pair is compared by its Jaccard similarity, over the numbers of pairs" in names
     assert "Probability that a pair becomes a candidate, by its Jaccard similarity" in names
     assert (
         browser.evaluate("""[...document.querySelectorAll("svg use")].filter(use =>
@@ -186,6 +203,122 @@ def test_tables_sort_by_a_click_and_long_ones_are_searched(browser, full):
     shown = browser.evaluate(rows("number, this run, earlier run, change"))
     assert [each.rpartition(": ")[2] for each in shown] == ["dedup_kept", "dedup_kept_by_representative"]
     assert browser.complaints() == []
+
+
+def read_explorer(browser):
+    """Return the numbers that the explorer shows."""
+    values = "[...document.querySelectorAll('.explorer data')].map(each => [each.dataset.name, Number(each.value)])"
+    return dict(browser.evaluate(values))
+
+
+def slide(browser, **settings):
+    for name, value in settings.items():
+        browser.evaluate(f"""(() => {{
+            const slider = document.querySelector('.explorer input[name="{name}"]');
+            slider.value = {value};
+            slider.dispatchEvent(new Event("input"));
+        }})()""")
+
+
+def steepest(bands, rows):
+    """Return where the curve of the bands is steepest, and its slope there, by small steps."""
+    where = np.linspace(0, 1, 200_001)
+    slopes = np.diff(probability(where, bands, rows)) * 200_000
+    return where[:-1][np.argmax(slopes)], slopes.max()
+
+
+@pytest.mark.parametrize("banding", [(21, 6), (9, 13), (40, 5), (1, 1), (1, 4), (30, 1), (100, 20)])
+def test_an_explorer_tells_what_a_plan_tells(browser, planned, banding):
+    file, corpus, documents = planned
+    bands, rows = banding
+    browser.open(file, width=DESK)
+    slide(browser, bands=bands, rows=rows, threshold=0.75)
+
+    shown, choice = read_explorer(browser), cost(Banding(*banding), 0.75, corpus, Rates())
+    assert shown["candidates"] == pytest.approx(choice.candidates * documents)
+    assert shown["each"] == pytest.approx(choice.candidates)
+    assert shown["signatures"] == choice.signature_bytes * documents
+    assert shown["keys"] == BAND_ROW_BYTES * bands * documents
+    assert shown["chance"] == pytest.approx(probability(0.75, bands, rows))
+    jaccard, partners = corpus.similarities.jaccard, corpus.similarities.partners(documents)
+    weights = np.where(jaccard >= 0.75, partners, 0)
+    assert shown["recall"] == pytest.approx(float(weights @ probability(jaccard, bands, rows)) / weights.sum())
+    where, slope = steepest(bands, rows)
+    assert shown["slope"] == pytest.approx(slope, rel=1e-3)
+    # A curve of one band of one row is as steep everywhere.
+    assert banding == (1, 1) or shown["steepest"] == pytest.approx(where, abs=1e-3)
+    assert browser.complaints() == []
+
+
+@pytest.fixture(scope="module")
+def planned(tmp_path_factory):
+    """Return the page of a plan, and the corpus that it is of."""
+    config, documents = load_config(), 2_000_000
+    question = PlanQuestion(config=config, documents=documents, recall=["0.99@0.8"])
+    found = answer(question)
+    file = tmp_path_factory.mktemp("planned") / "plan.html"
+    file.write_text(show_plan(found, to_text(found)), "utf-8")
+    corpus = assume_corpus(
+        documents=documents,
+        tokens=question.mean_tokens,
+        text_bytes=question.mean_bytes,
+        id_bytes=question.id_bytes,
+        duplication=question.duplication,
+        threshold=0.8,
+        shingle_size=config.shingles.shingle_size,
+    )
+    return file, corpus, documents
+
+
+def test_an_explorer_begins_with_the_run_and_returns_to_it(browser, full):
+    report = make_report()
+    browser.open(full, width=DESK)
+
+    before = read_explorer(browser)
+    assert before["candidates"] == pytest.approx(sum(report["similarities"]))
+    assert before["chance"] == pytest.approx(report["recall_at_threshold"])
+    assert before["keys"] == report["index_bytes"]
+    slide(browser, bands=9, rows=13, threshold=0.9)
+    assert read_explorer(browser)["chance"] == pytest.approx(probability(0.9, 9, 13))
+    browser.evaluate("document.querySelector('.explorer button').click()")
+    assert read_explorer(browser) == before
+
+
+def test_an_explorer_is_moved_by_keys_and_has_names(browser, full):
+    browser.open(full, width=DESK)
+    browser.evaluate("document.querySelector('.explorer input').focus()")
+    for kind in ("keyDown", "keyUp"):
+        browser.call("Input.dispatchKeyEvent", type=kind, key="ArrowRight", code="ArrowRight", windowsVirtualKeyCode=39)
+
+    nodes = browser.call("Accessibility.getFullAXTree")["nodes"]
+    sliders = [node for node in nodes if node.get("role", {}).get("value") == "slider"]
+    assert [node["name"]["value"] for node in sliders] == ["bands", "rows", "threshold"]
+    assert [node["value"]["value"] for node in sliders] == [22, 6, 0.8]
+    assert read_explorer(browser)["chance"] == pytest.approx(probability(0.8, 22, 6))
+
+
+def test_the_rows_of_a_pair_are_grouped_as_the_sliders_say(browser, full):
+    browser.open(full, width=DESK)
+    told = "document.querySelector('.agreement .told').innerText"
+    bands = "[...document.querySelectorAll('.agreement .band')].map(each => each.classList.contains('whole'))"
+    agree = "document.querySelectorAll('.agreement .agrees').length"
+
+    before = browser.evaluate(told), browser.evaluate(bands), browser.evaluate(agree)
+    assert before == ("71 of 126 rows agree, and 2 of 21 bands of 6 rows agree whole", [True, *[False] * 19, True], 71)
+    slide(browser, bands=42, rows=3)
+    assert browser.evaluate(told) == "71 of 126 rows agree, and 5 of 42 bands of 3 rows agree whole"
+    assert sum(browser.evaluate(bands)) == 5
+    slide(browser, bands=30, rows=7)
+    assert browser.evaluate(told).endswith("of 18 bands of 7 rows agree whole; 30 bands would take 210 rows")
+
+
+def test_in_print_an_explorer_is_its_numbers(browser, full):
+    browser.open(full, width=DESK)
+    browser.call("Emulation.setEmulatedMedia", media="print")
+    shown = "[...document.querySelectorAll('.explorer input, .explorer button')].filter(each => each.checkVisibility())"
+    assert browser.evaluate(shown) == []
+    assert "bands 21" in browser.evaluate("document.querySelector('.explorer').innerText")
+    browser.call("Emulation.setEmulatedMedia", media="")
 
 
 def test_in_print_nothing_is_folded(browser, full):

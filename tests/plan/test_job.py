@@ -98,7 +98,8 @@ def test_a_page_shows_the_curves_the_costs_and_the_text(plan, tmp_path, asked, t
     page = (tmp_path / "a plan" / "plan.html").read_text("utf-8")
 
     assert f"<title>Plan: {title}</title>" in page
-    assert page.count("<svg") == 2 + ("--documents" in asked)
+    # The curves, the costs of the choices and of the stages, and the explorer.
+    assert page.count("<svg") == 3 + ("--documents" in asked)
     assert f"{words}</text>" in page
     curves = re.findall(r">(\d+ x \d+)</text>", page)
     assert 1 <= len({*curves}) <= 6
