@@ -189,7 +189,7 @@ def test_engines_that_write_no_tables_refuse_at_once(tmp_path):
     with pytest.raises(ConfigError, match=r"output\.table: needs a table: --table 'parquet\.`/in`' in place of"):
         choose_engine(Job(inputs=["/in"], output=str(tmp_path / "out"), config=config))
 
-    with pytest.raises(ConfigError, match=r"--store: output\.table is of single runs"):
+    with pytest.raises(ConfigError, match=r"--store: output\.table works in single runs only"):
         check_settings(load_config(settings={"output.table": NAME}), Growth(store=str(tmp_path), batch="a"))
 
 

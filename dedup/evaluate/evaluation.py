@@ -68,7 +68,7 @@ def check_comparable(config: Config, other: Config | None) -> None:
     """
     refuse_profiles(config.profile, "to be evaluated")
     if config.mode != "lsh":
-        raise ConfigError('--set: mode must be "lsh" to be evaluated (got "exact", which is what it is held against)')
+        raise ConfigError('--set: mode must be "lsh" to be evaluated (got "exact", the truth it is compared with)')
     if other is None:
         return
     one, two = flatten(to_dict(config.settle())), flatten(to_dict(other.settle()))

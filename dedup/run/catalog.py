@@ -68,7 +68,7 @@ class CatalogTables:
         if not config.output.table:
             return None
         if config.output.format != "input" or config.output.files:
-            raise ConfigError("output.table: takes no output.format and no output.files, which are of files")
+            raise ConfigError("output.table: takes no output.format and no output.files, which apply to files only")
         with _told(config.output.table):
             parts, names = _parse(spark, config.output.table), name_tables(spark, config.output)
             catalog = parts[0] if _find_class(spark, parts[0]) else str(spark.catalog.currentCatalog())

@@ -157,7 +157,7 @@ def check_settings(config: Config, growth: Growth) -> None:
     }
     for name, value in unset.items():
         if value:
-            raise ConfigError(f"--store: {name} is of single runs and must not be set (got {value!r})")
+            raise ConfigError(f"--store: {name} works in single runs only and must not be set (got {value!r})")
 
 
 def arrive(engine: Engine[Rows], layer: NearLayer, name: str, id_column: str) -> tuple[Arrival[Rows], Signed]:

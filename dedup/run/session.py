@@ -199,7 +199,7 @@ def _choose_delta() -> dict[str, str]:
     if package is None:
         raise DedupError(
             "--table, --output-table: need Delta Lake, of which no release is known for Spark "
-            f"{pyspark.__version__} (only for {', '.join(DELTA)}); name one that serves by "
+            f"{pyspark.__version__}; pip install 'pyspark=={next(iter(DELTA))}.*', or name a release for this one by "
             "PYSPARK_SUBMIT_ARGS='--packages ... pyspark-shell'"
         )
     return {"spark.jars.packages": package, **DELTA_SETTINGS}

@@ -342,7 +342,7 @@ class Workspace:
                 self._delete_versions()
         except UNREACHABLE as error:
             LOG.warning(
-                "%s: is whole, but what it took remains; repeat the command to remove it (%s)", self.output, error
+                "%s: is whole, but temporary files remain; repeat the command to remove them (%s)", self.output, error
             )
 
     def _publish_by_rename(self) -> None:

@@ -115,7 +115,7 @@ def test_texts_that_are_needed_and_not_given_are_asked_for(place, capsys):
     assert not (place.folder / "new").exists()
     inputs = [f"--input={name}={place.folder / 'a.parquet'}" for name in "abc"]
     assert cli.main([*arguments, *inputs[:1], "--set", "limits.per_source=2"]) == 2
-    assert "limits.per_source is of single runs" in capsys.readouterr().err
+    assert "limits.per_source works in single runs only" in capsys.readouterr().err
 
 
 def test_a_store_is_not_made_where_it_reads_or_in_another(place, capsys):
