@@ -44,7 +44,7 @@ PARTS = {
     "dedup/display.py": set(),
     "dedup/informing.py": {"dedup.display"},
     "dedup/kernels": {"llvmlite", "numba", "numpy", "scipy", "pyarrow", "xxhash", "dedup.kernels"},
-    "dedup/tables": {"pyarrow", "pyspark", "dedup.errors"},
+    "dedup/tables": {"pyarrow", "dedup.errors"},
     "dedup/tables/counts.py": set(),
     "dedup/settings": {
         "dedup.settings",
@@ -111,7 +111,8 @@ PARTS = {
     "dedup/evaluate": {
         *("numpy", "pyarrow", "pyspark", "py4j", "xxhash"),
         *("dedup.run", "dedup.evaluate", "dedup.report.answers", "dedup.engine", "dedup.files"),
-        *("dedup.settings", "dedup.kernels", "dedup.display", "dedup.errors", "dedup.version"),
+        *("dedup.settings", "dedup.kernels", "dedup.tables"),
+        *("dedup.display", "dedup.errors", "dedup.version"),
     },
     # The tables are Delta Lake's.
     "dedup/store": {
@@ -170,7 +171,6 @@ FILES = {
     "result.py": 2,
     "rows.py": 2,
     "sample.py": 2,
-    "schemas.py": 2,
     "search.py": 2,
     "show.py": 4,
     "spans.py": 2,

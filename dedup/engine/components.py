@@ -9,16 +9,18 @@ from typing import Any, NamedTuple, Protocol
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from dedup.engine.exchange import Batches, Counters, gather
 from dedup.errors import ComponentError
 from dedup.kernels.components import DRIVER_EDGES, connect
-from dedup.tables.schemas import PAIRS
+from dedup.tables import arrow
 
 LOG = logging.getLogger("dedup")
 
 GRAPHFRAME = "org/graphframes/GraphFrame.class"
 ADAPTIVE = "spark.sql.adaptive.enabled"
+PAIRS = arrow.integers("left_id", "right_id")
 
 
 class Connecting(NamedTuple):
@@ -99,7 +101,7 @@ def contract(links: DataFrame) -> DataFrame:
         inner = ids != component_ids
         yield pa.record_batch({"left_id": component_ids[inner], "right_id": ids[inner]})
 
-    return links.select("left_id", "right_id").mapInArrow(shrink, PAIRS)
+    return links.select("left_id", "right_id").mapInArrow(shrink, from_arrow_schema(PAIRS))
 
 
 def choose_engine(engine: str, edge_count: int) -> str:

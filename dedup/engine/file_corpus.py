@@ -11,6 +11,7 @@ from pyspark import Broadcast
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from dedup.engine.exchange import Batches
 from dedup.files.documents import read_with, to_documents
@@ -19,33 +20,31 @@ from dedup.files.remaining import Remaining
 from dedup.files.source import FileSource
 from dedup.files.splits import Split
 from dedup.kernels.runs.blocks import routes
-from dedup.tables.schemas import PLACE, QUARANTINE
+from dedup.tables import arrow
 
 WAVES = 8
 """Tasks for each core, so that cores end together."""
-LEFT = (
-    T.StructType()
-    .add("split", T.IntegerType())
-    .add("removed", T.ArrayType(T.StructType().add("file", T.IntegerType()).add("row", T.LongType())))
-    .add(
-        "cuts",
-        T.ArrayType(
-            T.StructType()
-            .add("file", T.IntegerType())
-            .add("row", T.LongType())
-            .add("begin", T.LongType())
-            .add("end", T.LongType())
-        ),
+PLACE = [name for name, _ in arrow.PLACE]
+_ROW = (("file", pa.int32()), ("row", pa.int64()))
+LEFT = from_arrow_schema(
+    pa.schema(
+        {
+            "split": pa.int32(),
+            "removed": pa.list_(pa.struct(_ROW)),
+            "cuts": pa.list_(pa.struct([*_ROW, ("begin", pa.int64()), ("end", pa.int64())])),
+        }
     )
 )
 """Removals of earlier layers from a split: rows, and spans of texts."""
-REJECTED = (
-    T.StructType([*QUARANTINE.fields])
-    .add("split", T.IntegerType())
-    .add("number", T.IntegerType())
-    .add("row", T.LongType())
+REJECTED = pa.schema(
+    {
+        **dict.fromkeys(("file", "reason", "record"), pa.string()),
+        "split": pa.int32(),
+        "number": pa.int32(),
+        "row": pa.int64(),
+    }
 )
-"""QUARANTINE with the place of each record."""
+"""Malformed records, as they stand in the input files, with the place of each."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -151,11 +150,6 @@ class Files:
         """See `Corpus.choose`."""
         return replace(self, chosen=chosen)
 
-    @property
-    def rejected_schema(self) -> T.StructType:
-        """Schema of REJECTED."""
-        return REJECTED
-
     def list_rejected(self) -> DataFrame:
         """Return the malformed records: REJECTED; one more pass over the files."""
         held, count = self.held, max(len(self.splits), 1)
@@ -171,15 +165,9 @@ class Files:
                             for each in piece.rejected
                         ]
                         if rows:
-                            yield pa.RecordBatch.from_pylist(rows, schema=_ARROW_REJECTED)
+                            yield pa.RecordBatch.from_pylist(rows, schema=REJECTED)
 
-        return self.spark.range(0, len(self.splits), 1, count).mapInArrow(read, REJECTED)
-
-
-_ARROW_REJECTED = pa.schema(
-    [(name, pa.string()) for name in QUARANTINE.names]
-    + [("split", pa.int32()), ("number", pa.int32()), ("row", pa.int64())]
-)
+        return self.spark.range(0, len(self.splits), 1, count).mapInArrow(read, from_arrow_schema(REJECTED))
 
 
 def spread(rows: DataFrame, key: str, count: int) -> DataFrame:

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from dedup.engine.corpus import read_documents
 from dedup.engine.exchange import Batches, Counters
@@ -20,8 +21,9 @@ from dedup.kernels.neighbours import Seeds
 from dedup.run.input import load_table, take_table
 from dedup.settings.contract import load_tokenizer
 from dedup.settings.options import Config, Input
+from dedup.tables import arrow
 
-FOUND = T.StructType().add("seed", T.LongType()).add("doc_id", T.LongType())
+FOUND = arrow.integers("seed", "doc_id")
 """Documents that resemble a seed, which is given by its number."""
 
 
@@ -80,9 +82,9 @@ class RowCorpus:
                 pieces, seeds, most=most, tokenizer=tokenizer, shingle_size=shingle_size, counts=counts
             )
             counters.update(counts)
-            yield pa.record_batch({"seed": near, "doc_id": others})
+            yield pa.record_batch([pa.array(near), pa.array(others)], FOUND)
 
-        found = self.rows.select("doc_id", "text").mapInArrow(search, FOUND).toArrow()
+        found = self.rows.select("doc_id", "text").mapInArrow(search, from_arrow_schema(FOUND)).toArrow()
         return Neighbours(found["seed"].to_numpy(), found["doc_id"].to_numpy(), counters.values())
 
     def _choose(self, doc_ids: Integers) -> DataFrame:

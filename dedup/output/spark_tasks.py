@@ -7,10 +7,10 @@ from itertools import pairwise
 import pyarrow as pa
 from pyspark.sql import DataFrame, DataFrameWriter, Observation
 from pyspark.sql import functions as F
-from pyspark.sql import types as T
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from dedup.engine.exchange import Batches
-from dedup.engine.file_corpus import Files, spread
+from dedup.engine.file_corpus import REJECTED, Files, spread
 from dedup.engine.table import TableWriter
 from dedup.files.formats.format import FileCounts
 from dedup.files.splits import Split
@@ -18,7 +18,7 @@ from dedup.kernels.runs.groups import bound_groups, join_groups
 from dedup.output.file_output import FileOutput, Handed, Unit, WriteUnit
 from dedup.tables import arrow
 
-WRITTEN = T.StructType().add("unit", T.LongType()).add("kept", T.LongType()).add("removed", T.LongType())
+WRITTEN = arrow.integers("unit", "kept", "removed")
 
 
 def save(writer: DataFrameWriter, path: str, kind: str) -> None:
@@ -61,7 +61,7 @@ class SparkOutput(FileOutput[DataFrame]):
         """See `FileOutput.list_rejected`; one more pass over files that may have some."""
         if self.source.on_bad_record != "quarantine" or not self.source.listing.format.can_reject:
             return None
-        rejected = self.keep("rejected", self.corpus.rejected_schema, lambda _: self.corpus.list_rejected())
+        rejected = self.keep("rejected", from_arrow_schema(REJECTED), lambda _: self.corpus.list_rejected())
         return rejected.frame if rejected.counts["rows"] else None
 
     def write_units(self, edits: DataFrame, units: Sequence[Unit], work: WriteUnit) -> Mapping[int, FileCounts]:
@@ -77,9 +77,11 @@ class SparkOutput(FileOutput[DataFrame]):
                     own = pa.Table.from_batches([rows.filter(rows["role"].is_valid())])
                     done = work(source, Handed(unit, [splits[number] for number in numbers.get(unit, ())], own))
                     counts = {"unit": unit, "kept": done.kept, "removed": done.removed}
-                    yield pa.RecordBatch.from_pylist([counts], arrow.integers(*WRITTEN.names))
+                    yield pa.RecordBatch.from_pylist([counts], WRITTEN)
 
         every = edits.sparkSession.range(len(units)).select(F.col("id").alias("unit"))
         rows = spread(every.unionByName(edits, allowMissingColumns=True), "unit", len(units))
-        written = rows.sortWithinPartitions("unit", "row").mapInArrow(run, WRITTEN).toArrow().to_pylist()
-        return {row["unit"]: FileCounts(kept=row["kept"], removed=row["removed"]) for row in written}
+        written = rows.sortWithinPartitions("unit", "row").mapInArrow(run, from_arrow_schema(WRITTEN))
+        return {
+            row["unit"]: FileCounts(kept=row["kept"], removed=row["removed"]) for row in written.toArrow().to_pylist()
+        }

@@ -1,4 +1,4 @@
-"""Schemas of the layers' tables in Arrow."""
+"""Schemas of the tables between the passes, in Arrow, from which those of Spark are derived."""
 
 import pyarrow as pa
 

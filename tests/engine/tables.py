@@ -1,15 +1,14 @@
 """Tables as the stages take them, made of Python values."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import contextmanager
 from random import Random
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import types as T
-from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.pandas.types import from_arrow_schema
 
-from dedup.tables import schemas
+from dedup.tables import arrow
 
 
 def signed(value: int) -> int:
@@ -29,22 +28,17 @@ def rows(frame: DataFrame) -> list[tuple]:
     return sorted(found, key=repr)
 
 
-def make_table(spark: SparkSession, values: Sequence[tuple], schema: T.StructType) -> DataFrame:
+def make_table(spark: SparkSession, values: Sequence[tuple], schema: pa.Schema) -> DataFrame:
     """Return a table by way of Arrow: a Python list takes a Spark job with Python workers wherever it is read."""
-    arrow = to_arrow_schema(schema)
-    columns = zip(*values, strict=True) if values else [()] * len(arrow)
-    arrays = [pa.array(column, field.type) for column, field in zip(columns, arrow, strict=True)]
-    return spark.createDataFrame(pa.Table.from_arrays(arrays, schema=arrow), schema)
+    columns = zip(*values, strict=True) if values else [()] * len(schema)
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
+    return spark.createDataFrame(pa.Table.from_arrays(arrays, schema=schema), from_arrow_schema(schema))
 
 
-def make_signatures(
-    spark: SparkSession, documents: Iterable[tuple], id_type: T.DataType | None = None, partitions: int = 2
-) -> DataFrame:
-    """Return SIGNATURES of (doc_id, id, shingle_count, digest_high, digest_low[, band_keys[, signature[, source]]])."""
-    schema = schemas.signatures(id_type or T.LongType())
-    rest = (None,) * 5 + (b"", b"") + (None,) * 8
-    whole = [(*values, *rest[len(values) :]) for values in documents]
-    return make_table(spark, whole, schema).repartition(partitions)
+def make_register(spark: SparkSession, ids: Sequence[tuple], id_type: pa.DataType) -> DataFrame:
+    """Return REGISTER of (doc_id, id)."""
+    schema = arrow.register(id_type)
+    return make_table(spark, [(*pair, *[None] * (len(schema) - 2)) for pair in ids], schema).repartition(2)
 
 
 @contextmanager

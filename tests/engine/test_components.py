@@ -23,7 +23,7 @@ from dedup.engine.components import (
     graphframes_is_present,
 )
 from dedup.errors import ComponentError
-from dedup.tables import schemas
+from dedup.tables import arrow
 from tests import oracles
 from tests.engine.tables import draw_ids, make_table, rows
 
@@ -55,7 +55,7 @@ def draw_edges(seed):
 
 
 def as_edges(spark, edges, partitions=3):
-    return make_table(spark, [(*edge, 0.9) for edge in edges], schemas.EDGES).repartition(partitions)
+    return make_table(spark, [(*edge, 0.9) for edge in edges], arrow.EDGES).repartition(partitions)
 
 
 def connect(links, count, connecting):
@@ -64,13 +64,13 @@ def connect(links, count, connecting):
 
     def keep(build, *, tally):
         made.append(tally["engine"])
-        return make_table(links.sparkSession, rows(build(None)), schemas.COMPONENTS)
+        return make_table(links.sparkSession, rows(build(None)), arrow.COMPONENTS)
 
     return connect_links(links, count, keep, connecting), made[0]
 
 
 def as_components(spark, places):
-    return make_table(spark, list(places.items()), schemas.COMPONENTS)
+    return make_table(spark, list(places.items()), arrow.COMPONENTS)
 
 
 @pytest.mark.parametrize("partitions", [1, 4])

@@ -3,6 +3,7 @@
 from collections import Counter
 from datetime import UTC, datetime
 
+import pyarrow as pa
 import pytest
 import xxhash
 from pyspark.errors import PySparkException
@@ -20,8 +21,7 @@ from dedup.engine.corpus import (
 )
 from dedup.errors import DataError, SchemaError
 from dedup.run.faults import recognise
-from dedup.tables import schemas
-from tests.engine.tables import make_signatures, rows, signed
+from tests.engine.tables import make_register, rows, signed
 
 
 def hash_id(name: str) -> int:
@@ -34,10 +34,10 @@ def read(corpus, id_column="", text_column="text"):
 
 def check(spark, ids, *, id_column="name", id_type=None):
     """Check rows of (doc_id, id)."""
-    signatures = make_signatures(spark, [(*pair, 1, 0, 0) for pair in ids], id_type or T.StringType())
+    register = make_register(spark, ids, id_type or pa.string())
     counts = Counter(doc_id for doc_id, _ in ids)
-    repeated = spark.createDataFrame([pair for pair in counts.items() if pair[1] > 1], schemas.REPEATED)
-    check_repeated(signatures, repeated, id_column=id_column)
+    repeated = spark.createDataFrame([pair for pair in counts.items() if pair[1] > 1], "doc_id long, copies long")
+    check_repeated(register, repeated, id_column=id_column)
 
 
 @pytest.mark.parametrize(("kind", "bits"), [("tinyint", 8), ("smallint", 16), ("int", 32), ("bigint", 64)])
@@ -194,23 +194,23 @@ def test_repeated_ids_are_counted_and_some_are_shown(spark):
     assert f"column 'name' must be unique (got {SHOWN + 2} repeated ids: 'id 0' (3 rows), 'id 1' (3 rows), " in message
     assert message.count("(3 rows)") == SHOWN
     assert "alone" not in message
-    assert "10 (2 rows)" in refuse(spark, [(10, 10), (10, 10)], id_type=T.LongType())
+    assert "10 (2 rows)" in refuse(spark, [(10, 10), (10, 10)], id_type=pa.int64())
 
 
 def test_ids_of_one_hash_get_document_ids_of_their_own(spark):
     ids = [(number, f"twice {number}") for number in range(20)] * 2 + [(77, "left"), (77, "right"), (77, "right")]
-    signatures = make_signatures(spark, [(*pair, 1, 0, 0) for pair in ids], T.StringType())
-    repeated = spark.createDataFrame([(number, 2) for number in (*range(20), 77)], schemas.REPEATED)
+    register = make_register(spark, ids, pa.string())
+    repeated = spark.createDataFrame([(number, 2) for number in (*range(20), 77)], "doc_id long, copies long")
 
-    renamed = find_renamed(signatures, repeated)
+    renamed = find_renamed(register, repeated)
 
     assert list(renamed) == ["right"]
-    found = exchange_ids(signatures, renamed)
-    assert found.schema == signatures.schema
+    found = exchange_ids(register, renamed)
+    assert found.schema == register.schema
     expected = [(renamed.get(name, doc_id), name) for doc_id, name in ids]
     assert rows(found.select("doc_id", "id")) == sorted(expected, key=repr)
     with pytest.raises(DataError, match="id 'right' has the 64-bit hash of another id"):
-        Rows(documents=signatures).rename(renamed)
+        Rows(documents=register).rename(renamed)
 
 
 def test_equal_rows_are_no_fault_without_an_id_column(spark):
