@@ -51,6 +51,11 @@ class Keywords(TypedDict, total=False):
     removal_rate_above: Limit
     removal_rate_below: Limit
     removal_rate_change_above: Limit
+    text_bytes_per_doc_change_above: Limit
+    tokens_per_doc_change_above: Limit
+    shingles_per_doc_change_above: Limit
+    similarity_drift_above: Limit
+    bucket_drift_above: Limit
     survival_by_source_below: Limit
     empty_rate_above: Limit
     candidate_pairs_per_doc_above: Limit

@@ -45,7 +45,14 @@ DOUBTFUL = [
 ]
 
 NEAR = Near(
-    signed=Signed(rows=12_000, text_bytes=16_800_000, tokens=2_500_000, documents_empty=24, documents_short=120),
+    signed=Signed(
+        rows=12_000,
+        text_bytes=16_800_000,
+        tokens=2_500_000,
+        shingles=2_400_000,
+        documents_empty=24,
+        documents_short=120,
+    ),
     collapsed=Collapsed(rows=900),
     bucketed=Bucketed(
         rows=5_300,

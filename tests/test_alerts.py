@@ -3,6 +3,7 @@
 import pytest
 
 from dedup.report.alerts import find_breaches, refuse, to_sentence
+from dedup.report.baseline import DRIFT
 from dedup.settings.alerts import Alerts
 from dedup.settings.files import load_config, to_dict
 from tests.reports import HOSTILE, LABELED, make_hostile_report, make_near, make_report
@@ -50,7 +51,7 @@ def test_every_limit_is_of_something_that_is_measured():
     report = make_report(
         survival_by_source=SOURCES, near=make_near(labeled=LABELED), baseline=make_report() | {"output": ""}
     )
-    report["removal_rate_change"] = 0.01
+    report |= dict.fromkeys(("removal_rate_change", *DRIFT), 0.01)
 
     found = find_breaches(report, limits)
 

@@ -23,7 +23,7 @@ from dedup.explain.explanation import explain
 from dedup.explain.result import PublishedOutput
 from dedup.explain.show import Style, to_text
 from dedup.kernels.curve import probability
-from dedup.report.metrics import METRICS, to_metrics
+from dedup.report.metrics import ALIASES, METRICS, to_metrics
 from dedup.run.session import ROOT
 from dedup.settings.files import load_config, to_dict
 from tests.bench import tell_command
@@ -286,6 +286,13 @@ def test_the_metrics_to_watch_are_written():
 
     assert WATCHED <= named <= written
     assert METRICS.keys() <= written
+
+
+def test_the_names_that_operators_know_are_listed_as_they_are_written():
+    page = (ROOT / "docs" / "operations.md").read_text("utf-8")
+    listed = re.findall(r"^\| `dedup_(\w+)` \| `(dedup[\w.]+)` \| `([^`]+)` \|", page, re.MULTILINE)
+    aliases = {(name, alias.otel, alias.unit) for name, alias in ALIASES.items()}
+    assert {*listed} == aliases | {("recall_on_labeled_set", "dedup.recall_on_labeled_set", "1")}
 
 
 def test_the_alert_rules_are_of_metrics_that_are_written():

@@ -29,12 +29,12 @@ from dedup.kernels import frequencies
 from dedup.kernels.curve import probability
 from dedup.plan.answer import answer
 from dedup.plan.question import PlanQuestion
-from dedup.report.baseline import parse_baseline
+from dedup.report.baseline import DRIFT, parse_baseline
 from dedup.report.build import rank_tokens, to_json
 from dedup.report.decisions import show_doubtful
 from dedup.report.details import LONGEST, list_details
 from dedup.report.explorer import explore_run
-from dedup.report.metrics import METRICS, to_metrics
+from dedup.report.metrics import ALIASES, METRICS, to_metrics
 from dedup.report.page import find_prefix, group_by_power_of_two, to_html
 from dedup.report.plots import draw_plots, list_plots
 from dedup.report.show import to_table
@@ -139,7 +139,7 @@ def test_99_of_100_buckets_have_at_most_the_percentile():
 def test_without_a_labelled_set_a_baseline_and_sources_these_are_null():
     report = json.loads(to_json(make_report()))
 
-    for name in ("recall_on_labeled_set", "removal_rate_change", "survival_by_source"):
+    for name in ("recall_on_labeled_set", "removal_rate_change", "survival_by_source", *DRIFT):
         assert report[name] is None
     assert "baseline" not in report
 
@@ -295,7 +295,7 @@ def test_metrics_are_the_numbers_of_the_report():
 
     scraped = scrape(report, finished=1.5e9)
 
-    for name in METRICS.keys() - {"removal_rate_change"}:
+    for name in METRICS.keys() - {"removal_rate_change", *DRIFT}:
         assert scraped[name,] == report[name]
     assert scraped["alerts",] == 1
     assert scraped["alert", "removal_rate_above"] == 1
@@ -309,6 +309,56 @@ def test_metrics_are_the_numbers_of_the_report():
     assert scraped["token_slope", "kept"] == -0.95
 
 
+def test_metrics_have_the_names_that_operators_know_where_bands_were_made():
+    report = make_report()
+    scraped = scrape(report)
+
+    assert scraped["candidate_pairs_total",] == sum(SIMILARITIES)
+    assert scraped["lsh_bucket_max_size",] == 420
+    assert scraped["index_memory_bytes",] == scraped["index_bytes",]
+    assert scraped["empty_bin_rate",] == 24 / 12_000
+    for unknown in ("mode=exact", 'layers=["exact"]'):
+        assert not {name for name, *_ in scrape(make_report(unknown))} & ALIASES.keys()
+    # No two documents share a bucket.
+    assert "lsh_bucket_max_size" not in {
+        name for name, *_ in scrape(make_report(near=make_near(bucketed={"sizes": {}})))
+    }
+
+
+def test_effective_tokens_are_of_the_texts_that_are_left():
+    assert make_report()["effective_tokens"] == round(2_500_000 * 14.0 / 16.8)
+    assert make_report(written=replace(WRITTEN, text_bytes_kept=None))["effective_tokens"] is None
+    assert make_report('layers=["exact"]', near=Near.none())["effective_tokens"] is None
+
+
+def test_drift_is_none_from_the_same_corpus_and_the_share_that_moved_from_another():
+    earlier = json.loads(to_json(make_report())) | {"output": "earlier"}
+    assert {name: make_report(baseline=earlier)[name] for name in DRIFT} == dict.fromkeys(DRIFT, 0)
+
+    # Half as many tokens a document, a tenth of the pairs elsewhere, and a quarter of the documents in other buckets.
+    halved = {"signed": {"tokens": 1_250_000}, "verified": {"similarities": [*[0] * 10, 90, *[0] * 8, 10]}}
+    now = make_report(
+        near=make_near(**halved, bucketed={"sizes": {2: 10, 3: 20}}),
+        baseline=earlier
+        | {
+            "similarities": [*[0] * 10, 100, *[0] * 9],
+            "bucket_sizes": {"2": 10, "4": 10, "5": 4},
+        },
+    )
+    assert now["tokens_per_doc_change"] == pytest.approx(0.5)
+    assert now["text_bytes_per_doc_change"] == 0
+    assert now["similarity_drift"] == pytest.approx(0.1)
+    assert now["bucket_drift"] == pytest.approx(0.25)
+
+
+@pytest.mark.parametrize("broken", [{"similarities": None}, {"similarities": [1]}, {"bucket_sizes": {"x": 1}}])
+def test_drift_from_what_cannot_be_read_is_unknown(broken):
+    earlier = json.loads(to_json(make_report())) | {"output": "earlier", "tokens_per_doc": "many"} | broken
+    report = make_report(baseline=earlier)
+    assert report["tokens_per_doc_change"] is None
+    assert None in {report["similarity_drift"], report["bucket_drift"]}
+
+
 def test_what_is_unknown_is_no_metric():
     stages = make_stages()
     for stage in stages.values():
@@ -319,6 +369,7 @@ def test_what_is_unknown_is_no_metric():
     unknown = {
         "recall_on_labeled_set",
         "removal_rate_change",
+        *DRIFT,
         "survival_by_source",
         "stage_shuffle_bytes",
         "token_slope",

@@ -1,7 +1,7 @@
 """Comparison with an earlier run, the baseline."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeGuard
 
 from dedup.display import duration, hide_secrets, printable, share
@@ -18,6 +18,8 @@ WEIGHED = (
     "kept_by_representative",
     "empty_rate",
     "quarantined",
+    "tokens_per_doc",
+    "shingles_per_doc",
     "text_bytes_removed",
     "candidate_pairs_per_doc",
     "verify_drop_rate",
@@ -30,7 +32,12 @@ LEAST_CHANGE = 0.01
 """Least difference of a source's kept share that is described."""
 LEAST_SLOWER = 0.2
 """Least relative difference of time that is described: one machine's runs differ by less."""
-COMPARED = tuple(name for name in METRICS if name != "removal_rate_change")
+LENGTHS = {f"{name}_change": name for name in ("text_bytes_per_doc", "tokens_per_doc", "shingles_per_doc")}
+"""Means of which the change relative to the baseline is told."""
+DISTRIBUTIONS = {"similarity_drift": "similarities", "bucket_drift": "bucket_sizes"}
+"""Histograms of which the distance to the baseline's is told."""
+DRIFT = (*LENGTHS, *DISTRIBUTIONS)
+COMPARED = tuple(name for name in METRICS if name not in {"removal_rate_change", *DRIFT})
 """Numbers of report.json shown beside the baseline's."""
 
 
@@ -61,6 +68,39 @@ def hold_against(report: Mapping[str, Any], baseline: Mapping[str, Any]) -> dict
         "differences": tell_differences(report, baseline),
         "plotted": pick_plotted(baseline),
     }
+
+
+def measure_drift(report: Mapping[str, Any], baseline: Mapping[str, Any]) -> dict[str, float | None]:
+    """Return DRIFT: how far the corpus is from that of an earlier run; None where either is unknown.
+
+    A mean's is its change as a share of the earlier one, up or down. A histogram's is the total variation distance, the
+    least share of it that must move to make the one from the other: of the pairs compared, by similarity, and of the
+    places of documents in buckets of two and more, by the power of two up to which their bucket's size is.
+    """
+    drift: dict[str, float | None] = {}
+    for change, name in LENGTHS.items():
+        now, then = report[name], baseline.get(name)
+        drift[change] = abs(now / then - 1) if now is not None and _is_number(then) and then > 0 else None
+    earlier = pick_plotted(baseline)
+    for distance, name in DISTRIBUTIONS.items():
+        one, other = (_share_out(each.get(name) or ()) for each in (report, earlier))
+        both = {*one, *other}
+        moved = sum(abs(one.get(key, 0.0) - other.get(key, 0.0)) for key in both) / 2
+        drift[distance] = moved if one and other else None
+    return drift
+
+
+def _share_out(counts: Mapping[int, float] | Sequence[float]) -> dict[int, float]:
+    """Return the shares of the bins of a histogram; of sizes of groups, those of their members by powers of two."""
+    if isinstance(counts, Mapping):
+        weights: dict[int, float] = {}
+        for size, count in counts.items():
+            power = (size - 1).bit_length()
+            weights[power] = weights.get(power, 0) + size * count
+    else:
+        weights = dict(enumerate(counts))
+    total = sum(weights.values())
+    return {key: weight / total for key, weight in weights.items()} if total else {}
 
 
 def tell_differences(report: Mapping[str, Any], baseline: Mapping[str, Any]) -> list[str]:

@@ -23,7 +23,7 @@ from dedup.kernels.curve import probability
 from dedup.kernels.sets.lsh import verified_share
 from dedup.layers import NEAR
 from dedup.report.alerts import find_breaches
-from dedup.report.baseline import hold_against
+from dedup.report.baseline import DRIFT, hold_against, measure_drift
 from dedup.report.decisions import show_doubtful, turn_dial
 from dedup.report.prediction import predict
 from dedup.report.profiles import Profiled
@@ -123,6 +123,7 @@ def build_report(
         held = inform("the comparison with the baseline", hold_against, report, baseline)
         report |= {} if held is None else {"baseline": held}
         report["removal_rate_change"] = abs(report["removal_rate"] - baseline["removal_rate"])
+        report |= inform("the drift since the baseline", measure_drift, report, baseline) or {}
     report["preset"] = preset
     report["alerts"] = find_breaches(report, report["settings"]["alerts"])
     return report
@@ -145,6 +146,7 @@ def _measure(*, config: Config, inputs: Sequence[str], output: str, outcome: Out
         "removed": removed,
         "removal_rate": _share(removed, documents),
         "removal_rate_change": None,
+        **dict.fromkeys(DRIFT),
         "identical": removed - elected.near - by_others,
         "near": elected.near,
         "spared": elected.spared,
@@ -170,6 +172,10 @@ def _measure(*, config: Config, inputs: Sequence[str], output: str, outcome: Out
         "text_bytes": first.text_bytes,
         "text_bytes_removed": None if written.text_bytes_kept is None else first.text_bytes - written.text_bytes_kept,
         "tokens": signed.tokens,
+        "text_bytes_per_doc": first.text_bytes / documents if documents else None,
+        "tokens_per_doc": signed.tokens / signed.rows if signed.rows else None,
+        "shingles_per_doc": signed.shingles / signed.rows if signed.rows else None,
+        "effective_tokens": _count_effective(near, written),
         "token_ranks": outcome.token_ranks,
         "edges": verified.rows,
         "edges_written": written.edges,
@@ -351,6 +357,15 @@ def hide_passwords(config: Config) -> Config:
 
 def _share(part: int, whole: int) -> float:
     return part / whole if whole else 0.0
+
+
+def _count_effective(near: Near, written: Written) -> int | None:
+    """Return about how many tokens are left: the bytes kept by the tokens a byte of what near signed; None if unknown.
+
+    Tokens of documents removed, and of spans cut, do not count.
+    """
+    signed, kept = near.signed, written.text_bytes_kept
+    return round(signed.tokens * kept / signed.text_bytes) if signed.text_bytes and kept is not None else None
 
 
 def _bound_loss(near: Near) -> dict[str, Any]:

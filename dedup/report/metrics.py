@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 from prometheus_client import CollectorRegistry, Gauge, generate_latest
 
 from dedup.display import count, printable, share, size
+from dedup.layers import NEAR
 from dedup.report.alerts import list_limits
 
 
@@ -51,6 +52,29 @@ METRICS = {
     "documents_short": Metric("short documents", "Documents with fewer tokens than a shingle.", count),
     "text_bytes": Metric("text", "Bytes of all texts.", size),
     "text_bytes_removed": Metric("text removed", "Bytes of the texts removed.", size),
+    "text_bytes_per_doc": Metric("text of a document", "Mean bytes of the text of a document.", size),
+    "tokens_per_doc": Metric("tokens of a document", "Mean tokens of a document.", decimal),
+    "shingles_per_doc": Metric("shingles of a document", "Mean distinct shingles of a document.", decimal),
+    "effective_tokens": Metric(
+        "tokens left", "About how many tokens are left, those of duplicates and of spans cut discounted.", count
+    ),
+    "text_bytes_per_doc_change": Metric(
+        "change of the text of a document", "Relative change of text_bytes_per_doc since the baseline, unsigned.", share
+    ),
+    "tokens_per_doc_change": Metric(
+        "change of the tokens of a document", "Relative change of tokens_per_doc since the baseline, unsigned.", share
+    ),
+    "shingles_per_doc_change": Metric(
+        "change of the shingles of a document",
+        "Relative change of shingles_per_doc since the baseline, unsigned.",
+        share,
+    ),
+    "similarity_drift": Metric(
+        "drift of similarities", "Share of the pairs compared that have another similarity than in the baseline.", share
+    ),
+    "bucket_drift": Metric(
+        "drift of buckets", "Share of the documents in buckets that are in larger or smaller ones than there.", share
+    ),
     "candidate_pairs_per_doc": Metric("candidates per document", "Candidate pairs per document.", decimal),
     "verify_drop_rate": Metric(
         "candidates below the threshold", "Share of candidates that the exact comparison dropped.", share
@@ -79,6 +103,47 @@ METRICS = {
 """Numbers of report.json in metrics.prom; unknown ones are left out."""
 
 
+class Alias(NamedTuple):
+    """Number of report.json by the name that operators of such indexes know."""
+
+    otel: str
+    """Name of OpenTelemetry, with dots between its parts and without a unit."""
+    unit: str
+    """Unit of OpenTelemetry, after UCUM."""
+    meaning: str
+    read: Callable[[Mapping[str, Any]], float | None]
+    """Reader of the number in report.json."""
+
+
+ALIASES = {
+    "candidate_pairs_total": Alias(
+        "dedup.candidate.pairs",
+        "{pair}",
+        "Distinct pairs that were compared exactly.",
+        lambda report: report["pairs"]["candidates"],
+    ),
+    "lsh_bucket_max_size": Alias(
+        "dedup.lsh.bucket.max_size",
+        "{document}",
+        "Documents of the largest bucket, of those of two and more.",
+        lambda report: max(map(int, report["bucket_sizes"]), default=None),
+    ),
+    "index_memory_bytes": Alias(
+        "dedup.index.memory",
+        "By",
+        "Bytes of keys and ids that are brought together.",
+        lambda report: report["index_bytes"],
+    ),
+    "empty_bin_rate": Alias(
+        "dedup.signature.empty_bin_rate",
+        "1",
+        "Share of the rows of all signatures that are empty: those of documents without a token.",
+        lambda report: report["empty_rate"],
+    ),
+}
+"""Numbers in metrics.prom of runs that made bands, besides METRICS."""
+
+
 def to_metrics(report: Mapping[str, Any], finished: float | None = None) -> str:
     """Write the numbers for Prometheus' node exporter or a push gateway.
 
@@ -102,6 +167,9 @@ def to_metrics(report: Mapping[str, Any], finished: float | None = None) -> str:
     info.labels(**known).set(1)
     for name, metric in METRICS.items():
         add(name, metric.meaning, {"": report[name]})
+    if NEAR in report["settings"]["layers"] and report["settings"]["mode"] == "lsh":
+        for name, alias in ALIASES.items():
+            add(name, alias.meaning, {"": alias.read(report)})
     add("alerts", "Number of measurements beyond their limits.", {"": len(report["alerts"])})
     breached = {breach["alert"] for breach in report["alerts"]}
     limits = {name: float(name in breached) for name in list_limits(report["settings"]["alerts"])}

@@ -24,6 +24,26 @@ class Alerts(Table):
     """Greatest difference of the removal rate to that of the --baseline, up or down, a number of at least 0 and at most
     1, or empty for no limit."""
 
+    text_bytes_per_doc_change_above: Limit = field(default="", metadata={"range": Range(0)})
+    """Greatest change of the mean bytes of a text since the --baseline, as a share of what they were, a finite number
+    of at least 0, or empty for no limit."""
+
+    tokens_per_doc_change_above: Limit = field(default="", metadata={"range": Range(0)})
+    """Greatest change of the mean tokens of a document since the --baseline, as a share of what they were, a finite
+    number of at least 0, or empty for no limit."""
+
+    shingles_per_doc_change_above: Limit = field(default="", metadata={"range": Range(0)})
+    """Greatest change of the mean distinct shingles of a document since the --baseline, as a share of what they were, a
+    finite number of at least 0, or empty for no limit."""
+
+    similarity_drift_above: Limit = field(default="", metadata={"range": Range(0, 1)})
+    """Most of the pairs compared that may have another similarity than those of the --baseline, a number of at least 0
+    and at most 1, or empty for no limit."""
+
+    bucket_drift_above: Limit = field(default="", metadata={"range": Range(0, 1)})
+    """Most of the documents in buckets that may be in larger or smaller ones than those of the --baseline, a number of
+    at least 0 and at most 1, or empty for no limit."""
+
     survival_by_source_below: Limit = field(default="", metadata={"range": Range(0, 1)})
     """Least of the documents of any source that must be kept, a number of at least 0 and at most 1, or empty for no
     limit."""
