@@ -4,6 +4,7 @@ import dataclasses
 import json
 import math
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -14,9 +15,12 @@ import pytest
 import dedup.evaluate.corpus
 import dedup.evaluate.sample
 from dedup.errors import ConfigError, DataError, StorageError
+from dedup.evaluate import judgement
 from dedup.evaluate.dispatch import evaluate
 from dedup.evaluate.evaluation import EvaluationQuestion, check_comparable
+from dedup.evaluate.pairs import Pairs
 from dedup.evaluate.show import to_table
+from dedup.evaluate.truth import Truth
 from dedup.run import opening
 from dedup.run.job import Job
 from dedup.run.pipeline import run
@@ -128,6 +132,33 @@ def test_a_setting_does_on_the_whole_corpus_what_its_run_does(answer, truth, res
     assert sides["removed_by_first_only"]["documents"] > 0
     assert {each["id"] for each in sides["removed_by_first_only"]["examples"]} <= removed(output)
     assert not {each["id"] for each in sides["removed_by_second_only"]["examples"]} & removed(output)
+
+
+def test_the_estimate_is_off_by_as_much_as_chance_makes_it(answer, truth):
+    for tried in answer["trials"].values():
+        found = tried["jaccard_estimate_bias"]
+        assert found["pairs"] == sum(jaccard < 1 for jaccard in truth.values())
+        assert 0 < found["error"] < 0.1
+        assert 0 < abs(found["bias"]) < 4 * found["error"]
+
+
+def test_the_bias_of_the_estimate_is_its_mean_difference(monkeypatch):
+    """Of estimates .1 too high in one family of two pairs, and .3 too low in another of one pair."""
+    jaccard = np.array([0.5, 0.6, 0.7, 1.0])
+    pairs = Pairs(left=np.array([0, 0, 3, 5]), right=np.array([1, 2, 4, 6]), jaccard=jaccard)
+    truth = Truth(pairs=pairs, labels=None, families=np.array([0, 0, 1, 2]))
+    sample = SimpleNamespace(signatures=np.zeros((7, 4), np.uint64))
+    monkeypatch.setattr(judgement.filters, "estimate_pairs", lambda *_: np.array([0.6, 0.7, 0.4]))
+
+    found = judgement._measure_bias(sample, truth, 4)
+
+    assert found["pairs"] == 3
+    assert found["bias"] == pytest.approx(-0.1 / 3)
+    differences = [0.2 + 0.2 / 3, -0.3 + 0.1 / 3]
+    assert found["error"] == pytest.approx(math.hypot(*differences) / 3)
+    identical = Pairs(left=pairs.left[3:], right=pairs.right[3:], jaccard=jaccard[3:])
+    nothing = Truth(pairs=identical, labels=None, families=np.array([0]))
+    assert judgement._measure_bias(sample, nothing, 4) == {"pairs": 0, "bias": None, "error": None}
 
 
 def test_shares_and_misses_add_up(answer, truth, corpus):

@@ -78,6 +78,7 @@ def judge(sample: Sample, truth: Truth, alike: Pairs, tried: SettingResult) -> d
         "recall": recall,
         "recall_by_curve": float(curve[duplicates].mean()) if duplicates.any() else None,
         "precision": precision,
+        "jaccard_estimate_bias": _measure_bias(sample, truth, setting.size),
         "bins": _bin(truth, levels, found.shares_bucket(left, right), curve),
         "removed": _share(tried.removed[chosen]),
         "removed_exactly": _share(removed_exactly[chosen]),
@@ -185,6 +186,24 @@ def _bin(
             }
         )
     return bins
+
+
+def _measure_bias(sample: Sample, truth: Truth, size: int) -> dict[str, float | int | None]:
+    """Return the mean of the estimate less the exact similarity, over the pairs of the truth that are not identical.
+
+    Its standard `error` takes the pairs of one family for one draw; None with fewer than two families. The bias is None
+    without a pair.
+    """
+    unlike = truth.pairs.jaccard < 1
+    left, right = truth.pairs.left[unlike], truth.pairs.right[unlike]
+    if not left.size:
+        return {"pairs": 0, "bias": None, "error": None}
+    low = np.ascontiguousarray(minhash.low_bytes(sample.signatures[:, :size]))
+    off = filters.estimate_pairs(low, left, right) - truth.pairs.jaccard[unlike]
+    _, families = np.unique(truth.families[unlike], return_inverse=True)
+    sums = np.bincount(families, weights=off - off.mean())
+    error = float(np.sqrt(sums @ sums)) / left.size if sums.size > 1 else None
+    return {"pairs": int(left.size), "bias": float(off.mean()), "error": error}
 
 
 def _find_reason(sample: Sample, tried: SettingResult, left: int, right: int, jaccard: float) -> str:
