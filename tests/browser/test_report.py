@@ -293,7 +293,7 @@ def test_an_explorer_is_moved_by_keys_and_has_names(browser, full):
     nodes = browser.call("Accessibility.getFullAXTree")["nodes"]
     sliders = [node for node in nodes if node.get("role", {}).get("value") == "slider"]
     assert [node["name"]["value"] for node in sliders] == ["bands", "rows", "threshold"]
-    assert [node["value"]["value"] for node in sliders] == [22, 6, 0.8]
+    assert [node["value"]["value"] for node in sliders] == pytest.approx([22, 6, 0.8])
     assert read_explorer(browser)["chance"] == pytest.approx(probability(0.8, 22, 6))
 
 
