@@ -17,7 +17,7 @@ import numpy as np
 
 from dedup.kernels import Flags, Integers
 from dedup.kernels.runs.bounds import find_bounds, rank
-from dedup.kernels.sets.prefixes import ROUNDING
+from dedup.kernels.sets.exact import ROUNDING
 
 
 def count_needed(sizes: Integers, threshold: float) -> Integers:

@@ -13,8 +13,9 @@ import numpy.typing as npt
 from dedup.kernels import Flags, Hashes, Integers, loops
 from dedup.kernels.runs.bounds import find_bounds
 from dedup.kernels.sets.jaccard import jaccard
-from dedup.kernels.sets.prefixes import ROUNDING
 
+ROUNDING = 1e-9
+"""Tolerance that keeps a product such as 0.8 x 5 = 4.000000000000001 from asking for one element too many."""
 HITS = 1 << 22
 """Common keys of owners and holders worked on at a time: bounds memory to about 200 MB."""
 

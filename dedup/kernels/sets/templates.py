@@ -17,9 +17,8 @@ from dedup.kernels import Flags, Floats, Hashes, Integers, loops
 from dedup.kernels.hashing import expand, mix
 from dedup.kernels.runs.bounds import find_bounds, rank
 from dedup.kernels.sets import lsh, pairs
-from dedup.kernels.sets.exact import take
+from dedup.kernels.sets.exact import ROUNDING, take
 from dedup.kernels.sets.jaccard import count_shared
-from dedup.kernels.sets.prefixes import ROUNDING
 
 SPARSITY = 2
 """Bits by which slots outnumber the shingles counted in them."""

@@ -14,8 +14,8 @@ from dedup.kernels.runs import blocks
 from dedup.kernels.runs.counting import UNBOUNDED
 from dedup.kernels.runs.groups import join_groups
 from dedup.kernels.sets import lsh
+from dedup.kernels.sets.exact import ROUNDING
 from dedup.kernels.sets.identical import find_identical
-from dedup.kernels.sets.prefixes import ROUNDING
 from dedup.layers.holders import HELD, SHARED, share
 from dedup.tables import arrow
 
