@@ -144,7 +144,7 @@ class Chain(Generic[Rows]):
         engine = self.engine
         schema = arrow.removals(engine.id_type)
         emitted = pa.schema([(KEY, pa.int64()), (ROLE, pa.int64()), *schema])
-        known = found.removals if found.kept is None else engine.concat(found.removals, found.kept)
+        known = engine.concat(*(each for each in (found.removals, found.kept, found.earlier) if each is not None))
         roles = [
             engine.map(rows, partial(_note_role, role=role, schema=emitted), emitted)
             for rows, role in ((self.removals, WAITING), (known, FOUND))

@@ -61,6 +61,7 @@ class ContaminationLayer(Layer):
 
     name = NAME
     table = Contamination
+    is_incremental = True
     settings: Contamination
     tokenizer: Tokenizer
     prompts: Prompts

@@ -13,9 +13,10 @@ from dedup.engine.engine import Batches, Engine, Rows, Shuffle
 from dedup.kernels import Flags, Integers, election
 from dedup.kernels.digests import digest_each
 from dedup.kernels.representatives import elect
+from dedup.kernels.runs.batches import conform
 from dedup.kernels.runs.bounds import mark_firsts
 from dedup.kernels.runs.groups import bound_groups, join_groups, rank_groups
-from dedup.layers.layer import Layer
+from dedup.layers.layer import EarlierKeys, Layer
 from dedup.layers.ordering import ordered
 from dedup.settings.keeping import parse_order
 from dedup.settings.options import Config
@@ -24,6 +25,8 @@ from dedup.tables import arrow
 KEYS = pa.schema([("key_high", pa.int64()), ("key_low", pa.int64())])
 """Halves of a 128-bit digest, both null in documents that match no other."""
 BY = list(KEYS.names)
+PRECEDENCE, NEW = "precedence", 1
+"""Column of documents that others of earlier batches meet, by which they stay before any rule, and that of a batch."""
 OWNER = "owner"
 """Number of the source that answers for a removal."""
 
@@ -51,8 +54,19 @@ def to_keys(digests: Integers, is_null: Flags) -> dict[str, pa.Array]:
     return {name: pa.array(digests[:, place].copy(), mask=is_null) for place, name in enumerate(BY)}
 
 
+def keyed(id_type: pa.DataType) -> pa.Schema:
+    """Return the schema of documents with KEYS among those of earlier batches."""
+    return pa.schema([*KEYS, *ordered(id_type), (PRECEDENCE, pa.int64())])
+
+
 def remove_copies(
-    engine: Engine[Rows], documents: Rows, layer: Layer, *, jaccard: float | None, choice: Choice
+    engine: Engine[Rows],
+    documents: Rows,
+    layer: Layer,
+    *,
+    jaccard: float | None,
+    choice: Choice,
+    past: EarlierKeys | None = None,
 ) -> Rows:
     """Remove all documents of equal keys but the first by the order.
 
@@ -64,19 +78,26 @@ def remove_copies(
         Layer that removes them, by which removals are called.
     jaccard
         Similarity of all removals; None where it is not known.
+    past
+        Documents of earlier batches, of which none is removed; None without a store.
     """
     names = {"layer": layer.name, "kind": layer.copies_kind}
     removals = arrow.removals(engine.id_type).append(pa.field(OWNER, pa.int64()))
-    emitted = pa.schema([*KEYS, *ordered(engine.id_type)])
+    emitted, identity = pa.schema([*KEYS, *ordered(engine.id_type)]), ["doc_id"]
+    rows = engine.select(documents, *emitted.names)
+    if past is not None:
+        emitted, identity = keyed(engine.id_type), ["doc_id", PRECEDENCE]
+        rows = engine.map(rows, partial(_arrive, schema=emitted), emitted, name="keyed")
+        rows = engine.concat(rows, past.find(engine, rows, layer.copies_kind))
     found = engine.group(
         "copies",
-        engine.select(documents, *emitted.names),
+        rows,
         Shuffle(
             emit=_emit,
             emitted=emitted,
             by=BY,
-            order=["doc_id"],
-            work=partial(_choose, names=names, jaccard=jaccard, choice=choice, schema=removals),
+            order=identity,
+            work=partial(_choose, identity=identity, names=names, jaccard=jaccard, choice=choice, schema=removals),
             schema=removals,
             repeated=True,
         ),
@@ -116,25 +137,40 @@ def _emit(batches: Batches) -> Batches:
         yield batch.filter(pc.is_valid(batch["key_high"]))
 
 
+def _arrive(batches: Batches, *, schema: pa.Schema) -> Batches:
+    for batch in _emit(batches):
+        yield conform(batch, schema, **{PRECEDENCE: NEW})
+
+
 def _choose(
-    batches: Batches, *, names: Mapping[str, str], jaccard: float | None, choice: Choice, schema: pa.Schema
+    batches: Batches,
+    *,
+    identity: Sequence[str],
+    names: Mapping[str, str],
+    jaccard: float | None,
+    choice: Choice,
+    schema: pa.Schema,
 ) -> Batches:
     """Yield the documents that go of groups of one key, each with the source that answers for it."""
     for whole in join_groups(batches, BY):
         # Equal rows, which share a document id, are one document.
-        distinct = whole.filter(pa.array(mark_firsts(*(whole[name].to_numpy() for name in (*BY, "doc_id")))))
+        distinct = whole.filter(pa.array(mark_firsts(*(whole[name].to_numpy() for name in (*BY, *identity)))))
         sizes = np.diff(bound_groups(distinct, BY))
         batch = distinct.filter(pa.array(np.repeat(sizes > 1, sizes)))
         if not batch.num_rows:
             continue
         groups = np.repeat(np.arange(np.count_nonzero(sizes > 1)), sizes[sizes > 1])
         ranks = election.rank_rows(choice.rules, batch)
+        is_new = np.ones(groups.size, dtype=bool)
+        if PRECEDENCE in identity:
+            precedence = batch[PRECEDENCE].to_numpy()
+            ranks, is_new = np.column_stack((precedence, ranks)), precedence == NEW
         sources = election.number_sources(batch["source"])
         order = np.lexsort((*ranks.T[::-1], groups))
         places = np.empty_like(order)
         places[order] = np.arange(order.size)
         kept = elect(groups, places)
-        gone = np.flatnonzero(kept != np.arange(kept.size))
+        gone = np.flatnonzero((kept != np.arange(kept.size)) & is_new)
         owners = kept[gone]
         least = bound_groups(batch, BY)[groups[gone]]
         named = [batch[name].take(pa.array(gone)) for name in ("doc_id", "id")]

@@ -11,7 +11,7 @@ from dedup.engine.engine import Engine, Rows, describe
 from dedup.kernels.digests import digest_runs
 from dedup.kernels.text.tokenizer import Tokenizer, read_buffers
 from dedup.layers.copies import KEYS, Choice, remove_copies, to_keys
-from dedup.layers.layer import Found, Layer, Setup, to_edges
+from dedup.layers.layer import EarlierKeys, Found, Layer, Setup, to_edges
 from dedup.settings.rules import Table
 
 
@@ -29,6 +29,7 @@ class ExactLayer(Layer):
 
     name = "exact"
     table = Exact
+    is_incremental = True
     copies_kind = "equal"
     tokenizer: Tokenizer | None
     """Under which texts are compared; None to compare bytes."""
@@ -42,9 +43,16 @@ class ExactLayer(Layer):
 
     def find(self, engine: Engine[Rows]) -> Found[Rows]:
         """Search the documents: one pass over the text, of which digests travel only."""
+        return self._find(engine, None)
+
+    def find_since(self, engine: Engine[Rows], past: EarlierKeys) -> Found[Rows]:
+        """See `Layer.find_since`."""
+        return self._find(engine, past)
+
+    def _find(self, engine: Engine[Rows], past: EarlierKeys | None) -> Found[Rows]:
         documents = describe(engine, "documents", partial(_describe, tokenizer=self.tokenizer), KEYS)
-        removals = remove_copies(engine, documents, self, jaccard=1.0, choice=self.choice)
-        return Found(documents=documents, removals=removals, edges=to_edges(engine, removals))
+        removals = remove_copies(engine, documents, self, jaccard=1.0, choice=self.choice, past=past)
+        return Found(documents=documents, removals=removals, keys=documents, edges=to_edges(engine, removals))
 
 
 def _describe(batch: pa.RecordBatch, *, tokenizer: Tokenizer | None) -> dict[str, pa.Array]:

@@ -44,6 +44,10 @@ class Found(Generic[Rows]):
     """Treatment of spans: "cut" out of the text, "ignore" by the layers that follow, or "mark" in OUT/spans alone."""
     counts: Near | None = None
     """Counts of the layer near; None of others."""
+    keys: Rows | None = None
+    """Documents with the keys by which those of later batches of a store meet them; None of a layer without any."""
+    earlier: Rows | None = None
+    """Documents of earlier batches in whose favour layers before have removed some, in the form of REMOVALS."""
     details: Mapping[str, Any] = field(default_factory=dict)
     """Further part of report.json on the layer, as JSON has it."""
 
@@ -53,6 +57,16 @@ class NothingToSearchError(DataError):
 
     def __init__(self) -> None:
         super().__init__("--input: must hold at least one document (it has none)")
+
+
+class EarlierKeys(Protocol):
+    """Documents of the earlier batches of a store."""
+
+    def find(self, engine: Engine[Rows], rows: Rows, kind: str) -> Rows:
+        """Return those of the keys of some documents, as rows of the same columns: see `dedup.layers.copies.keyed`.
+
+        `kind` is that of the layer's own removals: documents that others have removed still have copies.
+        """
 
 
 class Stages(Protocol):
@@ -109,6 +123,8 @@ class Layer(ABC):
     """Settings, the table of this name in TOML; None of a layer without any of its own."""
     copies_kind: ClassVar[str] = ""
     """Kind of the removals of wholly equal rows; empty of a layer that leaves them to others."""
+    is_incremental: ClassVar[bool] = False
+    """Whether it is searched batch by batch, in a store, with the result of one search."""
     has_stages: ClassVar[bool] = False
     """Whether it tells the clock of stages of its own, and is none itself."""
 
@@ -148,6 +164,11 @@ class Layer(ABC):
     def find(self, engine: Engine[Rows]) -> Found[Rows]:
         """Search the documents: those that are left in; what is removed or cut out of them out."""
 
+    def find_since(self, engine: Engine[Rows], past: EarlierKeys) -> Found[Rows]:
+        """Search the documents of a batch, and those of earlier ones for copies of them; see `find`."""
+        del past
+        return self.find(engine)
+
 
 def to_edges(engine: Engine[Rows], removals: Rows) -> Rows:
     """Return EDGES of each document removed and its representative."""
@@ -157,5 +178,7 @@ def to_edges(engine: Engine[Rows], removals: Rows) -> Rows:
 def _to_edges(batches: Batches) -> Batches:
     for batch in batches:
         others = pa.array(to_doc_ids(batch["representative_id"]))
+        # A document that an earlier batch has too is a copy of itself.
+        is_pair = pc.not_equal(batch["doc_id"], others)
         ends = [pc.min_element_wise(batch["doc_id"], others), pc.max_element_wise(batch["doc_id"], others)]
-        yield pa.RecordBatch.from_arrays([*ends, batch["jaccard"]], schema=arrow.EDGES)
+        yield pa.RecordBatch.from_arrays([*ends, batch["jaccard"]], schema=arrow.EDGES).filter(is_pair)

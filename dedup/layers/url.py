@@ -14,7 +14,7 @@ from dedup.engine.engine import Engine, Rows, describe
 from dedup.errors import ConfigError
 from dedup.kernels.digests import digest_each
 from dedup.layers.copies import KEYS, Choice, remove_copies, to_keys
-from dedup.layers.layer import Found, Layer, Setup
+from dedup.layers.layer import EarlierKeys, Found, Layer, Setup
 from dedup.settings.options import Config
 from dedup.settings.rules import Table, Texts
 
@@ -92,6 +92,7 @@ class UrlLayer(Layer):
 
     name = "url"
     table = Url
+    is_incremental = True
     copies_kind = "url"
     place: int
     """Place of the column of addresses among those in `merged`."""
@@ -118,9 +119,16 @@ class UrlLayer(Layer):
 
     def find(self, engine: Engine[Rows]) -> Found[Rows]:
         """Search the documents: one pass over the rows, of which digests travel only."""
+        return self._find(engine, None)
+
+    def find_since(self, engine: Engine[Rows], past: EarlierKeys) -> Found[Rows]:
+        """See `Layer.find_since`."""
+        return self._find(engine, past)
+
+    def _find(self, engine: Engine[Rows], past: EarlierKeys | None) -> Found[Rows]:
         documents = describe(engine, "documents", partial(_describe, place=self.place, form=self.form), KEYS)
-        removals = remove_copies(engine, documents, self, jaccard=None, choice=self.choice)
-        return Found(documents=documents, removals=removals)
+        removals = remove_copies(engine, documents, self, jaccard=None, choice=self.choice, past=past)
+        return Found(documents=documents, removals=removals, keys=documents)
 
 
 def _describe(batch: pa.RecordBatch, *, place: int, form: Form) -> dict[str, pa.Array]:

@@ -4,6 +4,7 @@ import json
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -11,11 +12,11 @@ import pyarrow.parquet as pq
 from dedup.errors import ConfigError, StorageError
 from dedup.files.storage import Storage
 from dedup.layers import NEAR
-from dedup.layers.layer import Context
+from dedup.layers.layer import Context, NothingToSearchError
 from dedup.layers.near.layer import NearLayer
 from dedup.report.matrix import to_page
 from dedup.run.clock import Clock
-from dedup.run.growing import Growth, arrive, check_settings
+from dedup.run.growing import Growth, check_settings
 from dedup.run.job import Job
 from dedup.run.local import choose_held_bytes, list_splits, open_engine
 from dedup.run.opening import check_unchanged, choose_cores, list_input, open_input
@@ -25,8 +26,9 @@ from dedup.run.search import set_up
 from dedup.settings.alerts import Alerts
 from dedup.settings.options import Config, Evaluation, Keep, Limits, Output
 from dedup.settings.rules import require_text
-from dedup.store.adding import grow
+from dedup.store.adding import Arrival, grow, supply_texts
 from dedup.store.comparing import SnapshotComparison, compare
+from dedup.store.schemas import KEYED
 from dedup.store.snapshot import Snapshot
 from dedup.store.state import State
 from dedup.store.tables import Tables
@@ -87,6 +89,12 @@ def compare_snapshots(snapshots: Mapping[str, str], config: Config, output: str 
             raise StorageError(f"--output {output}: must not exist yet")
     with tempfile.TemporaryDirectory(prefix="dedup-") as folder:
         opened = {name: Snapshot.open(Tables(path)) for name, path in snapshots.items() if Tables(path).exists()}
+        for name, snapshot in opened.items():
+            if KEYED in snapshot.state.segments:
+                raise ConfigError(
+                    f'--against {name}: needs a store of layers = ["near"], as others leave no shingle sets of what '
+                    "they have removed: give the files"
+                )
         files = {name: path for name, path in snapshots.items() if name not in opened}
         for name, path in files.items():
             _check_files(path, name, config)
@@ -135,7 +143,17 @@ def _read(path: str, name: str, config: Config, folder: Path) -> Snapshot:
     context = Context(size=listing.size, labels=None, held_bytes=choose_held_bytes(splits), asks_all=True)
     with open_engine(source, splits, choose_cores(listing, job.inputs)) as engine:
         layer = NearLayer.make(set_up(NEAR, part, context, Clock()))
-        arrival, _ = arrive(engine, layer, name, job.config.input.id_column)
+        documents, signed = layer.sign(engine)
+        if not signed.rows:
+            raise NothingToSearchError
+        arrival = Arrival(
+            name=name,
+            content="",
+            register=documents,
+            documents=documents,
+            supply=partial(supply_texts, documents=documents, signing=layer.signing),
+            id_column=job.config.input.id_column,
+        )
         grown = grow(engine, Tables(str(folder)), state, arrival, anew=False, threads=engine.threads)
     check_unchanged(job, listing)
     return Snapshot(tables=grown.writing.tables, state=grown.state, extra=grown.writing.files)

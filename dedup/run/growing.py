@@ -2,34 +2,43 @@
 
 import logging
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, Generic
 
+import numpy as np
 import pyarrow as pa
 
-from dedup.engine.engine import Engine, Rows
+from dedup.engine.engine import Engine, Rows, describe
 from dedup.engine.workers import count_cores
 from dedup.errors import ConfigError, DataError, StorageError
 from dedup.extras import check_extra
 from dedup.files.systems import redact
 from dedup.informing import BASELINE
-from dedup.layers import NEAR
+from dedup.kernels.digests import digest_each
+from dedup.layers import LAYERS, NEAR, load_layer
 from dedup.layers.chain import Chain
+from dedup.layers.contamination import Contamination
+from dedup.layers.copies import KEYS, to_keys
+from dedup.layers.layer import NothingToSearchError
 from dedup.layers.near.layer import NearLayer
 from dedup.run.clock import Clock
 from dedup.run.execution import Run
 from dedup.run.job import Job
+from dedup.run.layers import load_layers
 from dedup.run.overlap import check_apart, check_store
-from dedup.run.search import Searched, set_up
+from dedup.run.search import Searched, search_layer, set_up
 from dedup.settings.files import to_dict
 from dedup.settings.hashspec import HashSpec
 from dedup.settings.options import Config
 from dedup.settings.profiles import refuse_profiles
 from dedup.settings.rules import require_text
 from dedup.store.adding import Arrival, Grown, digest_content, grow, supply_texts
+from dedup.store.earlier import StoredKeys, find_owners, follow, write_aside
 from dedup.store.folder import TRIES, Conflict
-from dedup.store.outcome import tell
+from dedup.store.numbering import DIGESTS
+from dedup.store.outcome import name_documents, tell
+from dedup.store.snapshot import Snapshot
 from dedup.store.state import State, create, find_state, read_rows, read_state
 from dedup.store.tables import Tables
 from dedup.tables.counts import Near, Signed, Stored
@@ -83,25 +92,22 @@ class Growth:
         """
         engine, config, clock, tables = run.engine, run.job.config, run.clock, Tables(self.store)
         [part] = run.parts
-        layer = NearLayer.make(set_up(NEAR, part, run.context, clock))
-        arrival, signed = arrive(engine, layer, self.batch, config.input.id_column)
-        create(tables, engine.id_type)
+        *before, _ = load_layers(config)
+        near = NearLayer.make(set_up(NEAR, part, run.context, clock))
+        if before:
+            with clock.time("content"):
+                register, signed = describe(engine, "content", _digest_texts, KEYS), None
+        else:
+            register, signed = near.sign(engine)
+        content = digest_content(engine, register, KEYS.names if before else DIGESTS)
+        create(tables, engine.id_type, has_keys=bool(before))
         for _ in range(TRIES):
-            state, operation = _find_base(tables, arrival.content, self)
+            state, operation = _find_base(tables, content, self)
             # Its tables are of this try alone: the store may be another in the next.
             own = engine.without(None, None, "store").choose(None, f"{secrets.token_hex(4)}_")
+            arriving = Arriving(run=run, growth=self, near=near, content=content, register=register, signed=signed)
             try:
-                grown = grow(
-                    own,
-                    tables,
-                    state.begin(config, part.spec, engine.id_type),
-                    arrival,
-                    anew=self.anew,
-                    threads=count_cores() if run.given.search == "process" else 1,
-                    has_sources=bool(config.input.source_column),
-                    stage=clock.time,
-                    inform=clock.inform,
-                )
+                found, grown = arriving.grow(own, state.begin(config, part.spec, engine.id_type))
             except StorageError as error:
                 if operation:
                     raise
@@ -111,27 +117,106 @@ class Growth:
                 ) from error
             # What Arrow holds for later tables is of use to the processes that write the output.
             pa.default_memory_pool().release_unused()
-            with clock.time("representatives"):
-                told = tell(own, grown, signed, config.threshold)
-            note(clock, grown, told.counts)
-            earlier = clock.inform(BASELINE, remember, tables, grown.writing.snapshot.state, self, config)
             finish = partial(grown.finish, operation) if operation else grown.writing.drop
-            found = Searched(
-                chain=Chain(engine=own).add(NEAR, told.found),
-                documents=told.found.documents,
-                near={part.name: told.counts},
-                by_profile={},
-                named=told.named,
-                changes=told.changes,
-                earlier=earlier,
-                finish=finish,
-            )
             try:
-                return run.publish(found)
+                return run.publish(replace(found, finish=finish))
             except Conflict:
                 LOG.info("%s: another writer was first; starting over with what it has added", redact(self.store))
                 run.start_over()
         raise StorageError(f"{redact(self.store)}: {TRIES} other writers were first; repeat the command")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Arriving(Generic[Rows]):
+    """Documents of a batch, before it is held against what a store has."""
+
+    run: Run[Rows]
+    growth: Growth
+    near: NearLayer
+    content: str
+    """Digest of the documents, see `adding.digest_content`."""
+    register: Rows
+    """REGISTER of all; SIGNATURES where near is the one layer."""
+    signed: Signed | None
+    """Counts of these; None where other layers come first."""
+
+    def grow(self, engine: Engine[Rows], state: State) -> tuple[Searched[Rows], Grown[Rows]]:
+        """Run the layers on the documents and what a store has, and write what the store will have."""
+        run, growth = self.run, self.growth
+        clock, config, [part] = run.clock, run.job.config, run.parts
+        tables, threads = Tables(growth.store), count_cores() if run.given.search == "process" else 1
+        snapshot = Snapshot(tables=tables, state=state).send(threads)
+        chain: Chain[Rows] = Chain(engine=engine)
+        removals: list[Rows] = []
+        keys: dict[str, Rows] = {}
+        *before, _ = load_layers(config)
+        for kind in before:
+            past = StoredKeys(snapshot=snapshot, layer=kind.name, layers=len(before))
+            try:
+                chain, found = search_layer(chain, kind, part, run.context, clock, past=past)
+            except NothingToSearchError:
+                chain = chain.skip(kind.name)
+                continue
+            if found.removals is not None:
+                removals.append(found.removals)
+            if found.keys is not None:
+                keys[kind.name] = found.keys
+        rest = chain.rest("store") if before else engine
+        owned = None
+        documents, signed = (self.register, self.signed) if self.signed is not None else self.near.sign(rest)
+        if chain.removals is not None:
+            with clock.time("earlier"):
+                owned = find_owners(rest, snapshot, chain.removals, len(before))
+        arrival = Arrival(
+            name=growth.batch,
+            content=self.content,
+            register=self.register,
+            documents=documents,
+            owners=None if owned is None else rest.select(owned, doc_id="owner"),
+            supply=partial(supply_texts, documents=documents, signing=self.near.signing),
+            id_column=config.input.id_column,
+        )
+        grown = grow(
+            rest,
+            tables,
+            state,
+            arrival,
+            anew=growth.anew,
+            threads=threads,
+            has_sources=bool(config.input.source_column),
+            stage=clock.time,
+            inform=clock.inform,
+        )
+        with clock.time("representatives"):
+            told = tell(rest, grown, signed, config.threshold)
+        note(clock, grown, told.counts)
+        earlier = None if owned is None else follow(rest, grown, owned)
+        chain = chain.add(NEAR, replace(told.found, earlier=earlier))
+        if before:
+            with clock.time("aside"):
+                aside = write_aside(rest, grown, removals, keys)
+            grown = replace(grown, aside=aside)
+        assert chain.documents is not None
+        searched = Searched(
+            chain=chain,
+            documents=chain.documents,
+            near={part.name: told.counts},
+            by_profile={},
+            named=name_documents(rest, snapshot, chain.documents, _list_pairs(chain)),
+            changes=told.changes,
+            earlier=clock.inform(BASELINE, remember, tables, state, growth, config),
+        )
+        return searched, grown
+
+
+def _digest_texts(batch: pa.RecordBatch) -> dict[str, pa.Array]:
+    return to_keys(digest_each(batch["text"]), np.zeros(batch.num_rows, dtype=bool))
+
+
+def _list_pairs(chain: Chain[Rows]) -> Rows:
+    """Return all edges and near misses."""
+    found = [each for each in (chain.edges, chain.near_misses) if each is not None]
+    return chain.engine.concat(*found)
 
 
 def check_settings(config: Config, growth: Growth) -> None:
@@ -146,10 +231,18 @@ def check_settings(config: Config, growth: Growth) -> None:
     require_text("--batch", growth.batch)
     if config.mode != "lsh":
         raise ConfigError(f'--store: needs mode = "lsh" (got {config.mode!r})')
-    if config.layers != (NEAR,):
-        raise ConfigError(f'--store: needs layers = ["near"] (got {list(config.layers)})')
+    *before, last = config.layers
+    single = [name for name in config.layers if not load_layer(name).is_incremental]
+    if single or last != NEAR:
+        known = ", ".join(name for name in LAYERS if load_layer(name).is_incremental and name != NEAR)
+        raise ConfigError(
+            f"--store: needs layers that end with near, and before it any of {known} (got {list(config.layers)})"
+        )
+    if growth.anew and before:
+        raise ConfigError(f'--reelect: needs layers = ["near"] (got {list(config.layers)}), as others decide for good')
     refuse_profiles(config.profile, "in a store, whose features are of one specification")
     unset = {
+        "contamination.common": config.of(Contamination).common if "contamination" in before else 0,
         "limits.per_source": config.limits.per_source,
         "keep.merge": config.keep.merge,
         "output.table": config.output.table,
@@ -158,25 +251,6 @@ def check_settings(config: Config, growth: Growth) -> None:
     for name, value in unset.items():
         if value:
             raise ConfigError(f"--store: {name} works in single runs only and must not be set (got {value!r})")
-
-
-def arrive(engine: Engine[Rows], layer: NearLayer, name: str, id_column: str) -> tuple[Arrival[Rows], Signed]:
-    """Sign all documents, as a batch of this name; return their counts too.
-
-    Raises
-    ------
-    DataError
-        When there is no document, or ids are null or repeated.
-    """
-    documents, signed = layer.sign(engine)
-    arrival = Arrival(
-        name=name,
-        content=digest_content(engine, documents),
-        documents=documents,
-        supply=partial(supply_texts, documents=documents, signing=layer.signing),
-        id_column=id_column,
-    )
-    return arrival, signed
 
 
 def note(clock: Clock, grown: Grown[Rows], counts: Near) -> None:

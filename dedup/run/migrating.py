@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from dedup.errors import ConfigError, DataError
 from dedup.files.systems import redact
+from dedup.layers import NEAR
 from dedup.run.growing import Growth, check_settings
 from dedup.run.job import Job
 from dedup.run.overlap import check_store
@@ -18,6 +19,7 @@ from dedup.settings.hashspec import HashSpec
 from dedup.settings.options import Config, Output
 from dedup.store.deleting import delete_ids
 from dedup.store.migrating import find_changes, find_needs, find_strays, list_batches, take_over
+from dedup.store.schemas import KEYED
 from dedup.store.snapshot import Snapshot
 from dedup.store.state import State, create, read_state
 from dedup.store.tables import Tables
@@ -81,6 +83,11 @@ def _check(state: State, config: Config, spec: HashSpec, where: str) -> list[str
     """
     if not state.number:
         raise ConfigError(f"{where}: must hold a batch (it has none yet)")
+    if config.layers != (NEAR,) or KEYED in state.segments:
+        raise ConfigError(
+            f'{where}: migrate needs a store of layers = ["near"], as other layers need the texts of all batches in '
+            "turn: add these to a new store"
+        )
     held = state.settings.get("input.id_column", config.input.id_column)
     if config.input.id_column != held:
         raise ConfigError(f"input.id_column must be {held!r}, as in the store (got {config.input.id_column!r})")

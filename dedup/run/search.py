@@ -7,7 +7,7 @@ from typing import Any, Generic
 
 from dedup.engine.engine import Engine, Rows, read_histogram
 from dedup.layers.chain import Chain
-from dedup.layers.layer import Context, NothingToSearchError, Setup, Stages
+from dedup.layers.layer import Context, EarlierKeys, Found, Layer, NothingToSearchError, Setup, Stages
 from dedup.output.row_decisions import Findings
 from dedup.report.profiles import unite
 from dedup.run.clock import Clock
@@ -107,23 +107,43 @@ def search(
     )
 
 
+def search_layer(
+    chain: Chain[Rows],
+    kind: type[Layer],
+    part: Part,
+    context: Context,
+    clock: Clock,
+    *,
+    past: EarlierKeys | None = None,
+) -> tuple[Chain[Rows], Found[Rows]]:
+    """Run a layer on what those before have left, and on what a store has.
+
+    Raises
+    ------
+    NothingToSearchError
+        When nothing is left.
+    """
+    own = kind.make(set_up(kind.name, part, context, clock))
+    rest = chain.rest(own.name)
+    with nullcontext() if own.has_stages else clock.time(own.name):
+        found = own.find(rest) if past is None else own.find_since(rest, past)
+        chain = chain.add(own.name, found)
+    if not own.has_stages:
+        clock.note(own.name, chain.steps[-1])
+    return chain, found
+
+
 def _search(engine: Engine[Rows], part: Part, context: Context, clock: Clock) -> tuple[Chain[Rows], Near | None]:
     """Run the layers one after another."""
     chain: Chain[Rows] = Chain(engine=engine)
     near: Near | None = None
     for layer in load_layers(part.config):
-        own = layer.make(set_up(layer.name, part, context, clock))
-        rest = chain.rest(own.name)
         try:
-            with nullcontext() if own.has_stages else clock.time(own.name):
-                found = own.find(rest)
-                chain = chain.add(own.name, found)
+            chain, found = search_layer(chain, layer, part, context, clock)
         except NothingToSearchError:
-            chain = chain.skip(own.name)
+            chain = chain.skip(layer.name)
             continue
         near = found.counts or near
-        if not own.has_stages:
-            clock.note(own.name, chain.steps[-1])
     return chain, near
 
 

@@ -3,7 +3,7 @@
 SIGNATURES -> known documents, numbers of sets -> `sets`, `bands` -> `edges` -> `members`, `hot`, `documents`
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
@@ -63,8 +63,12 @@ class Arrival(Generic[Rows]):
     name: str
     content: str
     """Digest of their ids and shingle sets: see `digest_content`."""
+    register: Rows
+    """REGISTER of all documents."""
     documents: Rows
-    """SIGNATURES."""
+    """SIGNATURES of those that layers before have left."""
+    owners: Rows | None = None
+    """doc_id of those of the store in whose favour layers before have removed some; None of a store of near alone."""
     supply: Supply[Rows]
     id_column: str
     """Empty where an id is the digest of its row."""
@@ -91,6 +95,8 @@ class Grown(Generic[Rows]):
     decided: Decided[Rows]
     lost: Lost | None
     """None where the sample could not be counted."""
+    aside: int = 0
+    """Documents that layers before near have removed, and that were not in the store."""
     writing: Writing
 
     def finish(self, operation: str) -> State:
@@ -105,22 +111,26 @@ class Grown(Generic[Rows]):
             operation=operation,
             batch=self.arrival.name,
             content=self.arrival.content,
-            documents=self.arrived,
+            documents=self.arrived + self.aside,
             kept=self.arrived - self.decided.removed,
         )
         return self.writing.finish(self.state, label)
 
 
-def digest_content(engine: Engine[Rows], documents: Rows) -> str:
-    """Return the digest of ids and shingle sets of SIGNATURES that tells two batches apart, whatever their order."""
-    told = engine.collect(engine.map(engine.select(documents, "doc_id", *DIGESTS), _sum_content, CONTENT))
+def digest_content(engine: Engine[Rows], documents: Rows, names: Sequence[str] = DIGESTS) -> str:
+    """Return the digest that tells two batches apart, whatever their order: of ids and two columns of 64 bits.
+
+    By default it is of shingle sets, as in SIGNATURES.
+    """
+    rows = engine.select(documents, "doc_id", high=names[0], low=names[1])
+    told = engine.collect(engine.map(rows, _sum_content, CONTENT))
     high, low = (int(told[name].to_numpy().view(np.uint64).sum(dtype=np.uint64)) for name in CONTENT.names)
     return f"{high:016x}{low:016x}"
 
 
 def _sum_content(batches: Batches) -> Batches:
     for batch in batches:
-        doc_ids, high, low = (batch[name].to_numpy().view(np.uint64) for name in ("doc_id", *DIGESTS))
+        doc_ids, high, low = (batch[name].to_numpy().view(np.uint64) for name in ("doc_id", *CONTENT.names))
         rows = mix(doc_ids + mix(high + mix(low + GOLDEN)))
         sums = (np.array([each.sum(dtype=np.uint64)]).view(np.int64) for each in (rows, mix(rows + GOLDEN)))
         yield pa.RecordBatch.from_arrays([*map(pa.array, sums)], schema=CONTENT)
@@ -210,13 +220,18 @@ def grow(
         write_rows(engine, writing, "bands", numbered.bands, numbered.fresh_count * search.bands)
     hot = np.sort(snapshot.read("hot")["key"].to_numpy())
     came = engine.map(engine.select(documents, *OWNED.names), partial(to_places, state=COMES, gone=NONE), PLACES)
+    places, touched = engine.concat(read_places(engine, snapshot, NONE), came), engine.select(numbered.owned, "set")
+    if arrival.owners is not None:
+        touched = engine.concat(
+            touched, engine.select(engine.join(places, arrival.owners, "doc_id", how="semi"), "set")
+        )
     step = Step(
         snapshot=replace(snapshot, extra={"sets": written}),
         numbered=numbered,
         signatures=arrival.documents,
         documents=documents,
-        places=engine.concat(read_places(engine, snapshot, NONE), came),
-        touched=engine.select(numbered.owned, "set"),
+        places=places,
+        touched=touched,
         hot=hot,
         resting=hot,
         inform=inform,
@@ -254,12 +269,12 @@ def _find_known(engine: Engine[Rows], snapshot: Snapshot, arrival: Arrival[Rows]
         When there are some, though a column names the ids.
     """
     stored = read(engine, snapshot, "documents", OWNED.names)
-    held = engine.join(stored, engine.select(arrival.documents, "doc_id"), "doc_id", how="semi")
+    held = engine.join(stored, engine.select(arrival.register, "doc_id"), "doc_id", how="semi")
     known = engine.map(held, pass_on, OWNED, name="known")
     count = engine.tally(known)["rows"]
     if not arrival.id_column or not count:
         return known
-    places = engine.select(arrival.documents, "doc_id", "id", "split", "file", "row")
+    places = engine.select(arrival.register, "doc_id", "id", "split", "file", "row")
     schema = pa.schema([("id", engine.id_type), *arrow.PLACE])
     rows = engine.collect(
         engine.map(engine.join(places, known, "doc_id", how="semi"), partial(_begin, schema=schema), schema)

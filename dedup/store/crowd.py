@@ -16,7 +16,7 @@ from dedup.layers.near.signing import to_matrix
 from dedup.layers.near.tables import ShingleSets
 from dedup.store.arrays import distinct, is_in
 from dedup.store.numbering import BANDS, KEYS, OWNED
-from dedup.store.reading import find_bands, find_sets, read
+from dedup.store.reading import find_keys, find_sets, read
 from dedup.store.resigning import SIGNED_SETS, sign_sets
 from dedup.store.step import LINKS, PAIRED, Step
 
@@ -47,7 +47,7 @@ def find_crowd(engine: Engine[Rows], step: Step[Rows], keys: Integers) -> Rows |
     if not keys.size:
         return None
     wanted = engine.parallelise("hot_keys", pa.table({"wanted": keys}, schema=KEYS))
-    there = find_bands(engine, step.snapshot, "crowd", wanted, step.search.cap * keys.size)
+    there = find_keys(engine, step.snapshot, "bands", wanted, name="crowd", expected=step.search.cap * keys.size)
     stays = engine.map(there, partial(take_among, name="set", numbers=step.gone, among=False), BANDS)
     return engine.concat(stays, engine.join(step.numbered.bands, wanted, "key", key="wanted", how="semi"))
 

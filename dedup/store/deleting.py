@@ -17,7 +17,7 @@ from dedup.store.growth import settle
 from dedup.store.links import read_links
 from dedup.store.numbering import BANDS, Numbered
 from dedup.store.resigning import SIGNED_SETS
-from dedup.store.schemas import NO_SET
+from dedup.store.schemas import KEYED, NO_SET
 from dedup.store.snapshot import Snapshot
 from dedup.store.state import Label, State, read_state
 from dedup.store.step import Step, read_places
@@ -59,9 +59,11 @@ def delete(tables: Tables, state: State, ids: pa.Array, *, readmit: bool) -> Del
     writing = Writing(tables, state)
     snapshot = writing.snapshot
     named = snapshot.read("documents", ["doc_id", "id"])
-    gone = np.sort(named.filter(pc.is_in(named["id"], ids))["doc_id"].to_numpy())
-    if not gone.size:
+    asked = np.sort(named.filter(pc.is_in(named["id"], ids))["doc_id"].to_numpy())
+    if not asked.size:
         return Deleted(0, len(ids), _list_displaced(verdicts(state.kind).empty_table()))
+    aside = _list_aside(snapshot, asked)
+    gone = distinct(asked, aside["doc_id"].to_numpy())
     engine = open_without_files(state.kind, count_cores())
     places = snapshot.places()
     goes = is_in(places.doc_ids, gone)
@@ -95,7 +97,24 @@ def delete(tables: Tables, state: State, ids: pa.Array, *, readmit: bool) -> Del
     _rewrite(writing, gone, dead)
     write_changes(engine, writing, step, settled, decided)
     writing.finish(state, Label(operation="delete", documents=gone.size))
-    return Deleted(gone.size, len(ids) - gone.size, _list_displaced(decided.verdicts))
+    told = pa.concat_tables([_list_displaced(decided.verdicts), aside.drop_columns(["doc_id"])])
+    return Deleted(asked.size, len(ids) - asked.size, told)
+
+
+def _list_aside(snapshot: Snapshot, asked: Integers) -> pa.Table:
+    """Return the documents that layers before near have removed in favour of some that go: nothing else tells why."""
+    places, members = snapshot.places(), snapshot.members()
+    owners, removed = members["representative"].fill_null(0).to_numpy(), ~members["kept"].to_numpy()
+    doc_ids = members["doc_id"].to_numpy()
+    removed &= members["representative"].is_valid().to_numpy()
+    removed &= is_in(doc_ids, places.doc_ids[places.sets == NO_SET])
+    gone, count = asked, 0
+    # One that goes may have been kept for others.
+    while gone.size > count:
+        count = gone.size
+        gone = distinct(asked, doc_ids[removed & is_in(owners, gone)])
+    rows = snapshot.find("documents", np.setdiff1d(gone, asked), ["doc_id", "id", "batch"])
+    return rows.append_column("is_kept", pa.array(np.zeros(rows.num_rows, dtype=bool)))
 
 
 def _rewrite(writing: Writing, gone: Integers, dead: Integers) -> None:
@@ -114,6 +133,8 @@ def _rewrite(writing: Writing, gone: Integers, dead: Integers) -> None:
     writing.rewrite("sets", keep_set)
     writing.rewrite("bands", keep_set)
     writing.rewrite("members", keep_member)
+    if KEYED in writing.snapshot.state.segments:
+        writing.rewrite(KEYED, lambda rows: ~is_in(rows["doc_id"].to_numpy(), gone))
 
 
 def _list_displaced(verdicts: pa.Table) -> pa.Table:

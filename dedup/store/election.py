@@ -84,6 +84,8 @@ class Decided(NamedTuple, Generic[Rows]):
     voters: int
     removed: int
     """Documents of them that have come and are not kept."""
+    several: Rows
+    """COMPONENTS of the documents of those that have several."""
     components: Rows
     """COMPONENTS of all sets of the store, by their least set."""
     connected: Connected
@@ -138,6 +140,7 @@ def decide(
         verdicts=decided,
         voters=tally["rows"],
         removed=tally.get("removed", 0),
+        several=of_documents,
         components=components,
         connected=Connected(rows=engine.tally(components)["rows"], engine=engine.tally(components)["engine"]),
         elected=counts,

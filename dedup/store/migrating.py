@@ -106,10 +106,12 @@ def _to_arrival(old: Snapshot, past: Past, config: Config, signer: Signer) -> Ar
         "band_keys": blocks.rows(keys[places]),
         "signature": blocks.rows(signatures[places]),
     }
+    register = pa.table(columns)
     return Arrival(
         name=past.name,
         content=past.content,
-        documents=pa.table(columns),
+        register=register,
+        documents=register,
         supply=partial(_supply, old=old, sets=documents.select(OWNED.names)),
         id_column=config.input.id_column,
     )

@@ -12,7 +12,7 @@ from dedup.kernels.runs import blocks
 from dedup.kernels.runs.batches import conform
 from dedup.kernels.runs.bounds import find_bounds, mark_firsts
 from dedup.kernels.runs.groups import join_groups, rank_groups
-from dedup.store.reading import find_bands, find_digests
+from dedup.store.reading import find_digests, find_keys
 from dedup.store.schemas import NO_SET
 from dedup.store.snapshot import Snapshot
 from dedup.tables import arrow
@@ -64,7 +64,7 @@ def number(engine: Engine[Rows], snapshot: Snapshot, documents: Rows) -> Numbere
     """
     count, bands = engine.tally(documents)["rows"], snapshot.state.signer.bands
     keys = engine.map(engine.select(documents, "size", "band_keys"), partial(_list_keys, of=slice(None)), KEYS)
-    met = find_bands(engine, snapshot, "met", keys, count * bands)
+    met = find_keys(engine, snapshot, "bands", keys, name="met", expected=count * bands)
     met_count = engine.tally(met)["rows"]
     # Equal sets agree in every band.
     first = engine.map(engine.select(documents, "size", "band_keys"), partial(_list_keys, of=slice(1)), KEYS)

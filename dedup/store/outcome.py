@@ -22,6 +22,7 @@ from dedup.store.adding import Grown
 from dedup.store.growth import name_ends
 from dedup.store.reading import select
 from dedup.store.schemas import NO_SET
+from dedup.store.snapshot import Snapshot
 from dedup.tables import arrow
 from dedup.tables.counts import Collapsed, Elected, Near, Signed
 
@@ -34,8 +35,6 @@ class BatchOutcome(NamedTuple, Generic[Rows]):
 
     found: Found[Rows]
     counts: Near
-    named: Rows | None
-    """doc_id and id of all documents that pairs name; None where an integer is its own document id."""
     changes: Rows
     """Documents of earlier batches whose fate is another now."""
 
@@ -76,11 +75,9 @@ def tell(engine: Engine[Rows], grown: Grown[Rows], signed: Signed, threshold: fl
         sample=engine.map(engine.select(documents, *SAMPLE.names), take_sample, SAMPLE),
         counts=counts,
     )
-    is_named = pa.types.is_integer(engine.id_type)
     return BatchOutcome(
         found=found,
         counts=counts,
-        named=None if is_named else _name_ends(engine, grown, engine.concat(edges, near_misses)),
         changes=engine.map(verdicts, _take_changes, _changes(engine.id_type)),
     )
 
@@ -99,7 +96,8 @@ def _to_members(batches: Batches, *, schema: pa.Schema) -> Batches:
 def _list_empty(engine: Engine[Rows], grown: Grown[Rows]) -> Rows:
     """Return the documents without a token that were in the store, which are no voters, as copies of themselves."""
     take = partial(take_equal, schema=templates.MEMBERS, set=NO_SET)
-    empty = engine.map(grown.known, take, templates.MEMBERS, name="known_empty")
+    given = engine.join(grown.known, engine.select(grown.arrival.documents, "doc_id"), "doc_id", how="semi")
+    empty = engine.map(given, take, templates.MEMBERS, name="known_empty")
     count, schema = engine.tally(empty)["rows"], arrow.removals(engine.id_type)
     rows = select(engine, grown.snapshot, "documents", ["doc_id", "id"], wanted=empty, count=count)
     return engine.map(rows, partial(_to_copies, schema=schema), schema)
@@ -151,12 +149,20 @@ def _count(batches: Batches, *, threshold: float) -> Iterator[pa.RecordBatch]:
         yield pa.RecordBatch.from_arrays(columns, schema=DESCRIBED)
 
 
-def _name_ends(engine: Engine[Rows], grown: Grown[Rows], pairs: Rows) -> Rows:
-    """Return doc_id and id of all documents of pairs."""
+def name_documents(engine: Engine[Rows], snapshot: Snapshot, documents: Rows, pairs: Rows) -> Rows | None:
+    """Return doc_id and id of all documents of pairs; None where an integer is its own document id.
+
+    Parameters
+    ----------
+    documents
+        Documents of the batch.
+    """
+    if pa.types.is_integer(engine.id_type):
+        return None
     names = ["doc_id", "id"]
     ends = engine.map(engine.select(pairs, *comparison.PAIRS.names), comparison.list_ends, templates.MEMBERS)
     wanted = engine.group("pair_ends", ends, templates.DISTINCT)
-    own = engine.join(engine.select(grown.documents, *names), wanted, "doc_id", how="semi")
-    rest = engine.join(wanted, grown.documents, "doc_id", how="anti")
+    own = engine.join(engine.select(documents, *names), wanted, "doc_id", how="semi")
+    rest = engine.join(wanted, engine.select(documents, "doc_id"), "doc_id", how="anti")
     count = engine.tally(wanted)["rows"]
-    return engine.concat(own, select(engine, grown.snapshot, "documents", names, wanted=rest, count=count))
+    return engine.concat(own, select(engine, snapshot, "documents", names, wanted=rest, count=count))

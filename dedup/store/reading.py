@@ -57,10 +57,12 @@ def select(
     return engine.map(engine.range(len(snapshot.list_files(name))), work, snapshot.choose(name, columns))
 
 
-def find_bands(engine: Engine[Rows], snapshot: Snapshot, name: str, wanted: Rows, expected: float) -> Rows:
-    """Return, under a name, the rows (key, set) of `bands` whose keys are `wanted`, perhaps with repetitions."""
-    expected = max(expected, snapshot.count("bands") / 8)
-    shuffle = _find(snapshot, "bands", ["key", "set"], _place_key)
+def find_keys(
+    engine: Engine[Rows], snapshot: Snapshot, table: str, wanted: Rows, *, name: str, expected: float
+) -> Rows:
+    """Return, under a name, the rows of a table by key whose keys are `wanted`, which may be repeated."""
+    expected = max(expected, snapshot.count(table) / 8)
+    shuffle = _find(snapshot, table, snapshot.choose(table).names, _place_key)
     return engine.group(name, wanted, shuffle, expected=expected)
 
 

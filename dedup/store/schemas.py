@@ -9,6 +9,8 @@ import pyarrow as pa
 SEGMENT = "segment"
 """Column by which all tables but `batches` are partitioned: what one commit adds, and is never changed."""
 BATCHES = "batches"
+KEYED = "keys"
+"""Table of the layers before near, that a store of near alone has not."""
 NO_SET = -1
 """Number of the set of a document without a token, which resembles nothing."""
 
@@ -23,6 +25,9 @@ PACKED = MappingProxyType(
         "use_dictionary": False,
         "column_encoding": dict.fromkeys(("key", "set"), "DELTA_BINARY_PACKED"),
     }
+)
+DIGESTS = MappingProxyType(
+    {"compression": "none", "use_dictionary": False, "column_encoding": {"key": "DELTA_BINARY_PACKED"}}
 )
 
 
@@ -78,6 +83,8 @@ def list_layouts(id_type: pa.DataType) -> Mapping[str, Layout]:
         }
     )
     hot = pa.schema({"key": pa.int64()})  # keys of buckets over the cap
+    # Digests of a layer before near, the first half mixed with a number of the layer's.
+    keys = pa.schema({"key": pa.int64(), "low": pa.int64(), "doc_id": pa.int64()})
     return MappingProxyType(
         {
             "documents": Layout(documents, "doc_id", 1 << 16, 8, 1 << 20, ZSTD),
@@ -86,11 +93,13 @@ def list_layouts(id_type: pa.DataType) -> Mapping[str, Layout]:
             "edges": Layout(edges, "left", 1 << 16, 16, 1 << 22, ZSTD),
             "members": Layout(members, "doc_id", 1 << 16, 8, 1 << 21, ZSTD),
             "hot": Layout(hot, "key", 1 << 16, 16, 1 << 22, ZSTD),
+            KEYED: Layout(keys, "key", 1 << 12, 16, 1 << 22, DIGESTS),
         }
     )
 
 
-TABLES = tuple(list_layouts(pa.int64()))
+TABLES = tuple(name for name in list_layouts(pa.int64()) if name != KEYED)
+"""Tables of every store."""
 STATES = pa.schema(
     {
         "number": pa.int64(),

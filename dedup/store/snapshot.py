@@ -19,7 +19,7 @@ from dedup.kernels.sets.exact import take
 from dedup.layers.near.signing import to_sets
 from dedup.store.arrays import expand
 from dedup.store.folder import File
-from dedup.store.schemas import TABLES, Layout, list_layouts
+from dedup.store.schemas import Layout, list_layouts
 from dedup.store.state import State, read_state
 from dedup.store.tables import FIRSTS, Tables
 
@@ -71,7 +71,7 @@ class Snapshot:
 
     def send(self, threads: int) -> Self:
         """Return the snapshot for tasks anywhere, each of so many threads: all files are listed."""
-        for name in TABLES:
+        for name in self.state.segments:
             self.list_files(name)
         return replace(self, tables=replace(self.tables, path=absolute(self.tables.path)), threads=threads)
 

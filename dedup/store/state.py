@@ -10,12 +10,13 @@ import pyarrow as pa
 
 from dedup.errors import ConfigError, StorageError
 from dedup.files.systems import redact
+from dedup.layers import NEAR
 from dedup.settings.files import flatten, to_dict
 from dedup.settings.hashspec import HashSpec
 from dedup.settings.options import Config
 from dedup.store.folder import list_named
 from dedup.store.resigning import Signer
-from dedup.store.schemas import BATCHES, STATES, TABLES, list_layouts
+from dedup.store.schemas import BATCHES, KEYED, STATES, TABLES, list_layouts
 from dedup.store.search import Search
 from dedup.store.tables import Tables
 from dedup.version import __version__
@@ -23,7 +24,9 @@ from dedup.version import __version__
 KEY_FILE = "hash.key_file"
 FORMAT = 1
 """Version of the tables."""
-DECIDING = ("threshold", "mode", "lsh.", "buckets.", "cluster.", "keep.", "limits.", "input.id_column")
+SINGLE = {"layers": [NEAR]}
+"""Settings of stores that name no layers, which earlier releases made."""
+DECIDING = ("threshold", "mode", "layers", "lsh.", "buckets.", "cluster.", "keep.", "limits.", "input.id_column")
 """Settings, or beginnings of their names, that all batches share besides those of the hash specification."""
 
 ONE_KEPT: Mapping[str, int] = MappingProxyType({"keep.copies": 1, "keep.copies_per_source": 0})
@@ -46,7 +49,7 @@ class State:
     searched: Mapping[str, Any] = field(default_factory=dict)
     """Parameters of their search."""
     segments: Mapping[str, Sequence[str]] = field(default_factory=lambda: dict.fromkeys(TABLES, ()))
-    """Segments of every table."""
+    """Segments of every table that the store has."""
     versions: Mapping[str, int] = field(default_factory=lambda: dict.fromkeys(TABLES, 0))
     """Version of every table that has its segments."""
     sets: int = 0
@@ -104,7 +107,10 @@ class State:
             return self
         settings = {**choose_deciding(config), KEY_FILE: config.hash.key_file}
         searched = asdict(Search.of(config))
-        return replace(self, id_type=str(id_type), spec=spec.to_dict(), settings=settings, searched=searched)
+        begun = replace(self, id_type=str(id_type), spec=spec.to_dict(), settings=settings, searched=searched)
+        if config.layers == (NEAR,):
+            return begun
+        return replace(begun, segments={**self.segments, KEYED: ()}, versions={**self.versions, KEYED: 0})
 
     def check(self, config: Config, spec: HashSpec, id_type: pa.DataType) -> None:
         """Refuse settings other than those of the first batch.
@@ -121,7 +127,7 @@ class State:
         for name, (theirs, mine) in own.difference(spec).items():
             raise ConfigError(f"--store: hash specification: {name} must be {theirs!r}, as in the store (got {mine!r})")
         for name, mine in choose_deciding(config).items():
-            theirs = self.settings.get(name, mine)
+            theirs = {**SINGLE, **self.settings}.get(name, mine)
             if theirs != mine:
                 raise ConfigError(f"--store: {name} must be {theirs!r}, as in the store (got {mine!r})")
         if str(id_type) != self.id_type:
@@ -146,16 +152,20 @@ class State:
 def choose_deciding(config: Config) -> dict[str, Any]:
     """Return the settings that all batches of a store share, as JSON gives them back."""
     found: dict[str, Any] = json.loads(json.dumps(flatten(to_dict(config.settle()))))
-    return {name: value for name, value in found.items() if name.startswith(DECIDING)}
+    own = tuple(f"{layer}." for layer in config.layers)
+    return {name: value for name, value in found.items() if name.startswith((*DECIDING, *own))}
 
 
-def create(tables: Tables, id_type: pa.DataType) -> None:
-    """Make the tables that are missing."""
+def create(tables: Tables, id_type: pa.DataType, *, has_keys: bool = False) -> None:
+    """Make the tables that are missing, that of keys where layers before near have some."""
+    layouts = list_layouts(id_type)
+    if has_keys:
+        tables.create(KEYED, layouts[KEYED].schema)
     # The one that is made last.
     if tables.exists():
         return
-    for name, layout in list_layouts(id_type).items():
-        tables.create(name, layout.schema)
+    for name in TABLES:
+        tables.create(name, layouts[name].schema)
     tables.create(BATCHES, STATES)
 
 

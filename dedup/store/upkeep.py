@@ -16,7 +16,7 @@ from dedup.kernels.sets.shingles import digest
 from dedup.layers.near.signing import to_sets
 from dedup.store.arrays import distinct, is_in
 from dedup.store.folder import TRIES, Conflict, File
-from dedup.store.schemas import BATCHES, NO_SET, SEGMENT, TABLES
+from dedup.store.schemas import BATCHES, KEYED, NO_SET, SEGMENT
 from dedup.store.snapshot import Snapshot
 from dedup.store.state import Label, State, read_rows, read_state
 from dedup.store.tables import Tables
@@ -64,7 +64,7 @@ def list_history(tables: Tables) -> list[Commit]:
 def count_files(tables: Tables) -> int:
     """Return the files that a reader of everything opens."""
     snapshot = Snapshot(tables=tables, state=read_state(tables))
-    return sum(len(snapshot.list_files(name)) for name in TABLES)
+    return sum(len(snapshot.list_files(name)) for name in snapshot.state.segments)
 
 
 class Compacted(NamedTuple):
@@ -85,7 +85,7 @@ def compact(tables: Tables) -> Compacted:
 
     def work(state: State) -> State:
         writing = Writing(tables, state)
-        for name in TABLES:
+        for name in state.segments:
             writing.merge(name)
         return writing.finish(state, Label(operation="compact")) if writing.replaced else state
 
@@ -99,9 +99,9 @@ def vacuum(tables: Tables, hours: int) -> int:
 
     A writer at work has such files: the hours must be more than the longest takes.
     """
-    withdraw(tables, read_state(tables), find_orphans(tables, hours))
-    count = 0
-    for name in (*TABLES, BATCHES):
+    state, count = read_state(tables), 0
+    withdraw(tables, state, find_orphans(tables, hours))
+    for name in (*state.segments, BATCHES):
         count += len(
             tables.open(name).vacuum(retention_hours=hours, dry_run=False, enforce_retention_duration=False, full=True)
         )
@@ -124,7 +124,7 @@ def find_orphans(tables: Tables, hours: float) -> dict[str, list[str]]:
                 if file.segment not in state.segments[name] and file.changed <= before
             }
         )
-        for name in TABLES
+        for name in state.segments
     }
 
 
@@ -160,7 +160,7 @@ def _check_rows(tables: Tables, state: State, *, mend: bool) -> list[Finding]:
     snapshot = writing.snapshot
     missing = [
         Finding(name, f"file {file.path} is missing or damaged", file.rows, mended=False)
-        for name in TABLES
+        for name in state.segments
         for file in snapshot.list_files(name)
         if not _is_whole(tables, name, file)
     ]
@@ -182,8 +182,11 @@ def _check_rows(tables: Tables, state: State, *, mend: bool) -> list[Finding]:
         "bands": lambda rows: is_in(rows["set"].to_numpy(), used),
         "edges": lambda rows: is_in(rows["left"].to_numpy(), used) & is_in(rows["right"].to_numpy(), used),
         "members": lambda rows: is_in(rows["doc_id"].to_numpy(), places.doc_ids),
+        KEYED: lambda rows: is_in(rows["doc_id"].to_numpy(), places.doc_ids),
     }
     for name, keep in stray.items():
+        if name not in state.segments:
+            continue
         numbers = list_integers(snapshot.choose(name))
         parts = (part for file in snapshot.list_files(name) for part in snapshot.scan(name, file, numbers))
         count = sum(int(np.count_nonzero(~keep(part))) for part in parts)

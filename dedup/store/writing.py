@@ -20,7 +20,7 @@ from dedup.store.arrays import distinct, is_in
 from dedup.store.election import Decided
 from dedup.store.folder import Conflict, File
 from dedup.store.growth import Settled
-from dedup.store.schemas import STATES, TABLES, list_layouts
+from dedup.store.schemas import STATES, list_layouts
 from dedup.store.snapshot import Snapshot, read_firsts, take_newest
 from dedup.store.state import Label, State
 from dedup.store.step import Step
@@ -110,7 +110,7 @@ class Writing:
         """
         segments, versions = dict(state.segments), dict(state.versions)
         try:
-            for name in TABLES:
+            for name in state.segments:
                 added, gone = self.files.get(name, []), self.replaced.get(name, [])
                 if added or gone:
                     stays = [each for each in segments[name] if each not in gone]
@@ -121,7 +121,7 @@ class Writing:
             row = pa.Table.from_pylist([asdict(label) | told], STATES)
             self.tables.commit_state(state.log, after.number, row)
         except Conflict:
-            withdraw(self.tables, self.snapshot.state, {name: [self.segment] for name in TABLES})
+            withdraw(self.tables, self.snapshot.state, {name: [self.segment] for name in state.segments})
             raise
         after = replace(after, log=state.log + 1)
         withdraw(self.tables, after, self.replaced)
@@ -203,7 +203,7 @@ def list_integers(schema: pa.Schema) -> list[str]:
 def withdraw(tables: Tables, state: State, segments: Mapping[str, Sequence[str]]) -> None:
     """Take segments out of their tables that no state names, or only earlier ones do."""
     for name, gone in segments.items():
-        live = set(state.segments[name])
+        live = set(state.segments.get(name, ()))
         files = [file for file in tables.list_files(name) if file.segment in gone and file.segment not in live]
         if files:
             tables.commit(name, (), files)

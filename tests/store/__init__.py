@@ -49,6 +49,7 @@ def bring(
     arrival = Arrival(
         name=name,
         content=name,
+        register=documents,
         documents=documents,
         supply=partial(supply_texts, documents=documents, signing=layer.signing),
         id_column="id",

@@ -13,7 +13,6 @@ from dedup.run.growing import Growth
 from dedup.run.job import Job
 from dedup.run.start import start
 from dedup.settings.files import load_config
-from dedup.store.schemas import TABLES
 from dedup.store.snapshot import Snapshot
 from dedup.store.state import read_rows, read_state
 from dedup.store.tables import Tables
@@ -55,7 +54,7 @@ def list_rows(tables: Tables) -> dict[str, list]:
     """Return the rows of all tables of a store."""
     snapshot = Snapshot(tables=tables, state=read_state(tables))
     found = {}
-    for name in TABLES:
+    for name in snapshot.state.segments:
         rows = snapshot.read(name)
         if name == "sets":
             values, offsets = to_sets(rows["shingles"])
@@ -65,9 +64,10 @@ def list_rows(tables: Tables) -> dict[str, list]:
     return found
 
 
-def write(path: Path, rows: dict, *, column: str = "id") -> Path:
+def write(path: Path, rows: dict, *, column: str = "id", has_urls: bool = False) -> Path:
     columns = {"text": list(rows.values()), "site": [f"site{len(text) % 3}" for text in rows.values()]}
     columns |= {column: list(rows)} if column else {}
+    columns |= {"url": [f"https://host/{len(text) % 9}" for text in rows.values()]} if has_urls else {}
     pq.write_table(pa.table(columns), path, row_group_size=8)
     return path
 
@@ -76,7 +76,8 @@ def hold_together(tmp_path, spark, batches, settings, *, anew=(), engines=(True,
     """Add batches to two stores, by memory and by the engines told, and compare all that is written."""
     one, other = Side(tmp_path / "memory", settings), Side(tmp_path / "joined", settings)
     for number, (rows, is_spark) in enumerate(zip(batches, engines, strict=False)):
-        path = write(tmp_path / f"{number}.parquet", rows, column=settings.get("input.id_column", ""))
+        path = tmp_path / f"{number}.parquet"
+        write(path, rows, column=settings.get("input.id_column", ""), has_urls="url.column" in settings)
         name = f"batch{number}"
         memory = one.add(name, path, anew=number in anew)
         joined = other.add(name, path, spark if is_spark else None, anew=number in anew)

@@ -82,6 +82,7 @@ class NearLayer(Layer):
 
     name = NEAR
     copies_kind = election.IDENTICAL
+    is_incremental = True
     has_stages = True
     search: SearchSettings
     signing: Signing
@@ -188,25 +189,26 @@ class NearLayer(Layer):
         )
 
     def sign(self, engine: Engine[Rows]) -> tuple[Rows, Signed]:
-        """Return SIGNATURES of all documents, and their counts.
+        """Return SIGNATURES of all documents, and their counts; there may be none.
 
         Raises
         ------
-        NothingToSearchError
-            When there is no document.
         DataError
             When ids are null or repeated.
         """
         with self.stages.time("signatures"):
             schema = signing.signatures(engine.id_type, self.signing.hashed)
             documents = engine.scan("signatures", partial(signing.sign, signing=self.signing, schema=schema), schema)
-            signed = self._count_signed(engine, documents)
+            tally = engine.tally(documents)
+            signed = Signed(**{each.name: tally.get(each.name, 0) for each in fields(Signed)})
         self.stages.note("signatures", signed)
         return documents, signed
 
     def _sign(self, engine: Engine[Rows]) -> Signatures[Rows]:
         """Sign all documents, and find those of one shingle set."""
         documents, signed = self.sign(engine)
+        if not signed.rows:
+            raise NothingToSearchError
         with self.stages.time("identical"):
             identical = engine.group("identical", documents, buckets.COLLAPSE, expected=signed.rows)
             copies = engine.tally(identical)["rows"]
@@ -216,12 +218,6 @@ class NearLayer(Layer):
             documents = engine.select(documents, *(name for name in names if name not in SIGNED))
         self.stages.note("identical", Collapsed(rows=copies))
         return Signatures(documents, identical, copies, heads, signed)
-
-    def _count_signed(self, engine: Engine[Rows], documents: Rows) -> Signed:
-        tally = engine.tally(documents)
-        if not tally["rows"]:
-            raise NothingToSearchError
-        return Signed(**{each.name: tally.get(each.name, 0) for each in fields(Signed)})
 
     def _shingle(
         self, engine: Engine[Rows], documents: Rows, wanted: Rows, count: int, name: str = "sets"
