@@ -5,7 +5,6 @@ from random import Random
 import numpy as np
 import pyarrow as pa
 import pytest
-from pyspark.sql import types as T
 
 from dedup.engine import sorting
 from dedup.engine.engine import Shuffle
@@ -43,7 +42,7 @@ def test_rows_of_equal_keys_come_to_one_call(spark, monkeypatch):
         for batch in batches:
             yield batch.append_column("call", pa.array([call] * batch.num_rows, pa.int64()))
 
-    table = make_table(spark, rows, T.StructType([T.StructField(name, T.LongType()) for name in names]))
+    table = make_table(spark, rows, schema)
     shuffle = Shuffle(emitted=schema, by=["key", "part"], order=["number"], work=note, schema=told)
     found = shuffle_rows(table.repartition(3), shuffle, None, 2).toArrow()
     places = {}
