@@ -68,7 +68,7 @@ def watch(process: psutil.Popen, deadline: float) -> dict[str, Any]:
                     total += child.memory_full_info().pss
                 if child.name() == "java":
                     peaks["jvm_bytes"] = max(peaks["jvm_bytes"], child.memory_info().rss)
-                elif "pyspark.daemon" in child.cmdline():
+                elif "pyspark.worker" in child.cmdline():
                     peaks["worker_bytes"] = max(peaks["worker_bytes"], child.memory_info().rss)
                 if time.monotonic() > deadline:
                     finished = False

@@ -107,7 +107,10 @@ def record(runs: list[dict[str, Any]], run: dict[str, Any]) -> None:
     again = {_key(entry): set(entry) for entry in run["corpora"]}
     for earlier in runs:
         for entry in earlier["corpora"]:
-            for contender in again.get(_key(entry), set()) - {"corpus", "documents", "text_bytes", "rounds", "copy"}:
+            kept = {"corpus", "documents", "text_bytes", "rounds", "copy"}
+            # Libraries of others stand beside the job of their own run.
+            kept |= {"memory"} if entry.keys() & PEERS.keys() else set()
+            for contender in again.get(_key(entry), set()) - kept:
                 entry.pop(contender, None)
         kept = {*CONTENDERS, *PEERS, "memory", "planned"}
         earlier["corpora"] = [each for each in earlier["corpora"] if each.keys() & kept]

@@ -28,7 +28,7 @@ from dedup.run.session import ROOT
 from dedup.settings.files import load_config, to_dict
 from tests.bench import tell_command
 from tests.documented import PAGES
-from tests.measured import record, render
+from tests.measured import find_core_hours, record, render
 from tests.reports import LABELED, make_near, make_report
 
 README = (ROOT / "README.md").read_text("utf-8")
@@ -108,6 +108,14 @@ def test_a_run_of_the_bench_takes_the_place_of_earlier_ones():
         ("c", ["plain", "long"]),
     ]
     assert "spark" not in runs[0]["corpora"][0]
+
+
+def test_libraries_of_others_stay_beside_the_job_of_their_run():
+    entry = {"corpus": "plain", "documents": 1, "copy": {}, "memory": 1}
+    runs = [{"commit": "a", "corpora": [{**entry, "gaoya": 1}]}]
+    record(runs, {"commit": "b", "corpora": [{**entry, "spark": 2}]})
+
+    assert runs[0]["corpora"] == [{**entry, "gaoya": 1}]
 
 
 def test_the_curve_is_that_of_the_defaults():
@@ -245,6 +253,12 @@ def test_a_plan_prints_what_is_shown(command, capsys):
     printed = capsys.readouterr()
     assert (printed.out + printed.err).rstrip() == shown
     assert status == (2 if shown.startswith("dedup:") else 0)
+
+
+@pytest.mark.parametrize(("corpus", "documents"), [("plain", 1_000_000)])
+def test_the_core_hours_of_a_plan_are_those_of_a_run(corpus, documents):
+    planned, measured = find_core_hours(MEASURED, corpus, documents)
+    assert planned == pytest.approx(measured, rel=0.2)
 
 
 def test_plans_shown_in_part_are_parts_of_those_shown_whole():

@@ -156,15 +156,21 @@ def _plan_all(question: PlanQuestion, config: Config, corpus: CorpusProfile, rat
         # A stage of fewer tasks than cores leaves the others idle: the driver connects edges alone.
         seconds = sum(stage.core_seconds / min(cores, stage.partitions) for stage in found.stages)
         hours = (rates.fixed + seconds / question.efficiency) / 3600
-        price = question.price_per_core_hour
+        price, measured, start = question.price_per_core_hour, measure(found.stages), rates.start / 3600
+        core_hours, text_bytes = measured["core_hours"] + start, documents * corpus.text_bytes
         return {
             "documents": documents,
-            "text_bytes": documents * corpus.text_bytes,
+            "text_bytes": text_bytes,
             "removed": found.rows["removed"],
             "pairs": found.rows["pairs"],
-            **measure(found.stages),
+            **measured,
+            "core_hours": core_hours,
+            "start_core_hours": start,
+            "core_hours_per_terabyte": core_hours / text_bytes * 1e12,
             "hours": hours,
+            # What all cores cost for so long, idle ones as well, and what those cost that work.
             "price": None if price is None else hours * cores * price,
+            "price_of_work": None if price is None else core_hours * price,
             "engine": found.engine,
             "worker_bytes_per_executor": question.cores * WORKER_BYTES,
             "driver_bytes": found.driver_bytes,

@@ -125,16 +125,20 @@ def _list_capacity(answer: Mapping[str, Any]) -> list[str]:
         for item in stage[kind]
     ]
     cores = plan["executors"] * plan["cores"]
-    money = "" if plan["price"] is None else f"; {cores:,} cores for that time cost {plan['price']:,.2f}"
+    cost = f"cost: {_hours(plan['core_hours'])} core hours, {_hours(plan['core_hours_per_terabyte'])} for a TB of text"
+    if plan["price"] is not None:
+        cost += f"; in money {plan['price_of_work']:,.2f}, or {plan['price']:,.2f} for {cores:,} cores of the whole run"
+    working = plan["core_hours"] - plan["start_core_hours"]
     idle = [stage["name"] for stage in plan["stages"] if stage["partitions"] < cores and stage["core_hours"] > 0]
     few = f"; stages with fewer tasks than cores: {', '.join(idle)}" if idle else ""
     lines += [
         "",
         f"rates: {answer['rates']['source']}",
         (
-            f"hours: {_hours(plan['core_hours'])} core hours / {cores:,} cores / {plan['efficiency']:.0%} + "
-            f"{answer['rates']['fixed']:.0f} s = {_hours(plan['hours'])}{money}{few}"
+            f"hours: {_hours(working)} core hours / {cores:,} cores / {plan['efficiency']:.0%} + "
+            f"{answer['rates']['fixed']:.0f} s = {_hours(plan['hours'])}{few}"
         ),
+        cost,
         (
             f"memory: {size(plan['worker_bytes_per_executor'])} of Python workers in each executor, beside its heap; "
             f"{size(plan['driver_bytes'])} of the driver for edges ({plan['engine']} finds the components)"
@@ -177,6 +181,9 @@ def _list_stages(plan: Mapping[str, Any]) -> list[str]:
                 row.append(_range(stage["ranges"][measure], write))
         table.append([*row, f"{stage['partitions']:,}" if "partitions" in stage else ""])
     table[0].append("tasks")
+    begun = [""] * len(table[0])
+    begun[0], begun[table[0].index("core hours")] = "start", _hours(plan["start_core_hours"])
+    table.insert(-1, begun)
     if not has_ranges:
         return _align(table)
     low, high = plan["quantiles"]

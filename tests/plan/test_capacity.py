@@ -168,9 +168,13 @@ def test_the_arithmetic_adds_up():
         for stage in found["stages"]:
             assert stage[key] == pytest.approx(sum(item["count"] * item["each"] for item in stage[items]))
         assert found[key] == pytest.approx(sum(stage[key] for stage in found["stages"]))
-    assert found["core_hours"] == pytest.approx(sum(stage["core_hours"] for stage in found["stages"]))
-    assert found["hours"] == pytest.approx(found["core_hours"] / 160 / 0.4 + 20 / 3600)
+    working = sum(stage["core_hours"] for stage in found["stages"])
+    assert found["core_hours"] == pytest.approx(working + found["start_core_hours"])
+    assert found["start_core_hours"] == pytest.approx(Rates().start / 3600)
+    assert found["core_hours_per_terabyte"] == pytest.approx(found["core_hours"] / (found["text_bytes"] / 1e12))
+    assert found["hours"] == pytest.approx(working / 160 / 0.4 + Rates().fixed / 3600)
     assert found["price"] == pytest.approx(found["hours"] * 160 * 0.05)
+    assert found["price_of_work"] == pytest.approx(found["core_hours"] * 0.05)
 
 
 def test_a_row_weighs_what_the_schema_of_its_shuffle_says(monkeypatch):
@@ -202,7 +206,7 @@ def test_more_bands_and_longer_texts_cost_more():
 
     assert banded["stages"][2]["shuffle_bytes"] > 1.8 * plain["stages"][2]["shuffle_bytes"]
     assert longer["text_bytes"] == 2 * plain["text_bytes"]
-    assert longer["core_hours"] > 1.5 * plain["core_hours"]
+    assert longer["core_hours"] > 1.4 * plain["core_hours"]
 
 
 def test_cores_do_not_help_a_stage_that_has_one_task():
@@ -210,5 +214,5 @@ def test_cores_do_not_help_a_stage_that_has_one_task():
 
     [connected] = [stage for stage in many["stages"] if stage["name"] == "components"]
     assert (many["engine"], connected["partitions"]) == ("driver", 1)
-    assert many["hours"] > connected["core_hours"] + 20 / 3600
+    assert many["hours"] > connected["core_hours"] + Rates().fixed / 3600
     assert few["hours"] < few["core_hours"]

@@ -89,7 +89,7 @@ def test_a_mistake_is_answered_by_one_line(plan, wrong):
 @pytest.mark.parametrize(
     ("asked", "title", "words"),
     [
-        (("--recall", "0.99@0.8", "--documents", "1e7"), "12 bands of 5 rows at a threshold of 0.8", "hours of a core"),
+        (("--recall", "0.99@0.8", "--documents", "1e7"), "9 bands of 4 rows at a threshold of 0.8", "hours of a core"),
         (("--check", "20x5"), "20 bands of 5 rows at a threshold of 0.8", "microseconds of a core for each document"),
     ],
 )
