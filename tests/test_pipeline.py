@@ -485,7 +485,7 @@ def test_damaged_tables_and_records_are_made_again(spark, crashed, caplog):
     """How a table can be damaged: tests/test_storage.py."""
     job, kept = crashed
     stages = Path(f"{job.output}.partial") / "stages"
-    flip(max(stages.glob("near_signatures-*/part-*.parquet"), key=lambda path: path.stat().st_size))
+    flip(max(stages.glob("near_signatures-*/*.parquet"), key=lambda path: path.stat().st_size))
     record = stages / "near_candidates.json"
     record.write_text(record.read_text().replace("1", "2"))
     assert record.with_name(".near_candidates.json.crc").exists()

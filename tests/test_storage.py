@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import types as T
 
+from dedup.engine.table import end
 from dedup.errors import DataError, FinishedError, StorageError
 from dedup.files.storage import Storage, find_result
 from dedup.output.spark_tasks import save
@@ -179,25 +181,26 @@ def test_numbers_in_csv_stay_as_they_are_written(spark, tmp_path):
     assert load_table(spark, f"csv.`{tmp_path}/a.csv`").collect() == [("007", "x"), ("1e3", "y")]
 
 
+@pytest.mark.parametrize("by_workers", [False, True])
 @pytest.mark.parametrize("name", ["out", "out {a,b} [1]*?", "ü 100% a+b"])
-def test_a_table_is_there_once_finished_and_the_output_once_published(spark, enter, tmp_path, monkeypatch, name):
+def test_a_table_is_there_once_finished_and_the_output_once_published(spark, enter, tmp_path, name, by_workers):
     output = tmp_path / name
     numbers = spark.createDataFrame([(number,) for number in range(5)], NUMBERS)
     workspace = enter(f"{output}/")
     workspace.open(IDENTITY, overwrite=False)
-    keep = WorkspaceTables(spark, workspace)
+    keep = WorkspaceTables(spark, workspace, by_workers=by_workers)
 
     def crash(*_):
         raise RuntimeError("pulled the plug")
 
-    with monkeypatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch:
         patch.setattr(workspace, "finish", crash)
         with pytest.raises(RuntimeError, match="pulled"):
-            keep("numbers", NUMBERS, lambda _: numbers.limit(2))
+            keep("numbers", NUMBERS, partial(end, numbers.limit(2)))
     assert workspace.finished("numbers") is None
-    for build in (lambda _: numbers, crash):
+    for build in (partial(end, numbers), crash):
         table = keep("numbers", NUMBERS, build)
-        assert workspace.finished("numbers") == table.counts == {"rows": 5}
+        assert workspace.finished("numbers")["counts"] == table.counts == {"rows": 5}
         assert sorted(row.number for row in table.frame.collect()) == list(range(5))
 
     save(numbers.write, f"{workspace.result}/kept", "jsonl")
@@ -224,7 +227,7 @@ def rename_column(file):
 def without_checksum(harm):
     def both(file):
         harm(file)
-        file.with_name(f".{file.name}.crc").unlink()
+        file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
 
     return both
 
@@ -239,20 +242,21 @@ HARMS = {
 }
 
 
-def test_a_damaged_table_is_made_again(spark, enter, output, caplog):
+@pytest.mark.parametrize("by_workers", [False, True])
+def test_a_damaged_table_is_made_again(spark, enter, output, caplog, by_workers):
     numbers = spark.range(1000).withColumnRenamed("id", "number").coalesce(1)
     workspace = enter(output)
     workspace.open(IDENTITY, overwrite=False)
-    keep = WorkspaceTables(spark, workspace)
+    keep = WorkspaceTables(spark, workspace, by_workers=by_workers)
     made = []
 
-    def build(_):
+    def build(ending):
         made.append(True)
-        return numbers
+        return end(numbers, ending)
 
     for times, harm in enumerate([None, *HARMS.values()]):
         if harm:
-            [file] = Path(workspace.table("numbers")).glob("part-*.parquet")
+            [file] = Path(workspace.table("numbers")).glob("[!_]*.parquet")
             harm(file)
         for _ in range(2):
             table = keep("numbers", NUMBERS, build)

@@ -2,7 +2,7 @@
 
 import contextlib
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
 from typing import Any, NamedTuple, Protocol
 
@@ -11,7 +11,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from dedup.engine.exchange import Batches, Counters, gather
+from dedup.engine.engine import Batches
+from dedup.engine.exchange import gather
+from dedup.engine.table import Build, end
 from dedup.errors import ComponentError
 from dedup.kernels.components import DRIVER_EDGES, connect
 from dedup.tables import arrow
@@ -35,9 +37,7 @@ class Connecting(NamedTuple):
 class KeepComponents(Protocol):
     """Keeps COMPONENTS, with what is known of them besides."""
 
-    def __call__(
-        self, build: Callable[[Counters | None], DataFrame], /, *, tally: Mapping[str, Any] | None = None
-    ) -> DataFrame:
+    def __call__(self, build: Build, /, *, tally: Mapping[str, Any] | None = None) -> DataFrame:
         """Return the table."""
 
 
@@ -61,10 +61,12 @@ def connect_links(links: DataFrame, count: int, keep: KeepComponents, connecting
     if chosen != wanted:
         LOG.warning("GraphFrames' classes are missing (see scripts/jars): the driver connects %s edges", f"{count:,}")
     if chosen == "driver":
-        connected = keep(lambda _: connect_on_driver(forest), tally={"engine": chosen})
+        connected = keep(lambda ending: end(connect_on_driver(forest), ending), tally={"engine": chosen})
     else:
         with _graphframes_session(spark, checkpoints), contextlib.ExitStack() as cached:
-            connected = keep(lambda _: connect_with_graphframes(forest, cached), tally={"engine": chosen})
+            connected = keep(
+                lambda ending: end(connect_with_graphframes(forest, cached), ending), tally={"engine": chosen}
+            )
         check_components(links, connected)
     if is_contracted:
         forest.unpersist()

@@ -1,6 +1,6 @@
 """Input rows -> DOCUMENTS, and the check of their ids."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -11,7 +11,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from dedup.engine.exchange import Batches
+from dedup.engine.engine import Batches, Work
+from dedup.engine.table import Ending, Uncounted
 from dedup.errors import SchemaError, suggest
 from dedup.files.columns import to_source, to_text
 from dedup.files.delete_spans import Cuts, delete_from_texts
@@ -51,15 +52,15 @@ class Corpus(Protocol):
             When that is not possible.
         """
 
-    def scan(self, work: Callable[[Batches], Batches], schema: T.StructType) -> DataFrame:
+    def scan(self, work: Work, ending: Ending) -> DataFrame:
         """Return what the work makes of all documents, in one pass over the text."""
 
     def fetch(
         self,
         signatures: DataFrame,
         wanted: DataFrame,
-        work: Callable[[Batches], Batches],
-        schema: T.StructType,
+        work: Work,
+        ending: Ending,
         *,
         broadcast: bool,
     ) -> DataFrame:
@@ -115,17 +116,18 @@ class Rows:
         """See `Corpus.rename`; the ids of rows are hashed again by who writes them, so it is not possible."""
         raise refuse_collision(min(renamed))
 
-    def scan(self, work: Callable[[Batches], Batches], schema: T.StructType) -> DataFrame:
+    def scan(self, work: Work, ending: Ending) -> DataFrame:
         """See `Corpus.scan`."""
         order, noted, chosen = self.order, len(self.noted), self.chosen
-        return self._left().mapInArrow(lambda batches: work(read_rows(batches, order, noted, chosen)), schema)
+        read = ending(lambda batches: work(read_rows(batches, order, noted, chosen)))
+        return self._left().mapInArrow(read, ending.schema)
 
     def fetch(
         self,
         signatures: DataFrame,  # noqa: ARG002 - rows of a table have no place
         wanted: DataFrame,
-        work: Callable[[Batches], Batches],
-        schema: T.StructType,
+        work: Work,
+        ending: Ending,
         *,
         broadcast: bool,
     ) -> DataFrame:
@@ -134,7 +136,7 @@ class Rows:
         # Ids alone may come several times, as those of equal rows do.
         rows = self._left().join(ids, on="doc_id", how="inner" if wanted.columns[1:] else "left_semi")
         order, noted = self.order, len(self.noted)
-        return rows.mapInArrow(lambda batches: work(read_rows(batches, order, noted)), schema)
+        return rows.mapInArrow(ending(lambda batches: work(read_rows(batches, order, noted))), ending.schema)
 
     def leave(
         self,
@@ -304,7 +306,7 @@ def check_null(corpus: Corpus, nulls: int, *, id_column: str) -> None:
         Shows the texts of some.
     """
     if nulls:
-        begins = corpus.scan(_begin_nameless, T.StructType().add("text", T.StringType())).limit(SHOWN)
+        begins = corpus.scan(_begin_nameless, Uncounted(schema=T.StructType().add("text", T.StringType()))).limit(SHOWN)
         raise refuse_null(nulls, [row.text for row in begins.collect()], id_column=id_column)
 
 

@@ -1,59 +1,24 @@
 """Exchange of rows between tasks: pieces of text to the kernels, pairs and their documents to one place."""
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.accumulators import AccumulatorParam
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from dedup.engine.engine import Batches, Tally
 from dedup.engine.placement import Meeting
+from dedup.engine.table import Ending
 from dedup.kernels import Integers
 from dedup.kernels.hashing import mix
 from dedup.kernels.runs.blocks import routes, split, unpack
 from dedup.kernels.runs.bounds import mark_firsts
 
-Batches: TypeAlias = Iterable[pa.RecordBatch]
 Pairs: TypeAlias = tuple[Integers, Integers]
-
-
-class _Merged(AccumulatorParam[Counter[Any]]):
-    def zero(self, value: Counter[Any]) -> Counter[Any]:  # noqa: ARG002 - the interface's
-        return Counter()
-
-    def addInPlace(self, value1: Counter[Any], value2: Counter[Any]) -> Counter[Any]:  # noqa: N802 - the interface's
-        value1.update(value2)
-        return value1
-
-
-class Counters:
-    """Sums and histograms over the rows that Python workers see.
-
-    Spark applies an accumulator's update once per partition of the job's last stage, however often a task is tried,
-    so they are exact where the counting step is followed by nothing but the write.
-    """
-
-    def __init__(self, spark: SparkSession) -> None:
-        self._counts = spark.sparkContext.accumulator(Counter[Any](), _Merged())
-
-    def update(self, counts: Counter[Any]) -> None:
-        """Add sums and histograms, in a worker."""
-        self._counts.add(Counter(counts))
-
-    def values(self) -> dict[str, Any]:
-        """Return the sums and the histograms, on the driver, once the job is done; those of nothing are missing."""
-        counted: dict[str, Any] = {}
-        for key, count in sorted(self._counts.value.items(), key=repr):
-            if isinstance(key, tuple):
-                counted.setdefault(key[0], {})[str(key[1])] = count
-            else:
-                counted[key] = count
-        return counted
 
 
 def gather(batches: Batches) -> pa.Table | None:
@@ -77,8 +42,8 @@ def meet(
     source: DataFrame,
     pairs_of: Callable[[pa.RecordBatch], Iterator[Pairs]],
     payload: DataFrame,
-    compare: Callable[[pa.Table, Pairs, Pairs], pa.RecordBatch],
-    schema: T.StructType,
+    compare: Callable[[pa.Table, Pairs, Pairs], Iterable[pa.RecordBatch | Tally]],
+    ending: Ending,
     *,
     meeting: Meeting,
 ) -> DataFrame:
@@ -97,7 +62,7 @@ def meet(
         where they are.
     compare
         Given the payload of a cell's documents, the ids of its distinct pairs and the rows of both in the payload,
-        returns rows of `schema`.
+        yields rows, which `ending` takes.
     meeting
         To ask which documents have a pair takes a Spark job or two, which pays only for a payload of some size; where
         the list of (document, cell) is too large to be broadcast, the payload is shuffled once more to join it.
@@ -121,14 +86,14 @@ def meet(
                     schema=pa.schema({"target": pa.int32(), "block": pa.binary()}),
                 )
 
-    def receive(batches: Batches) -> Batches:
+    def receive(batches: Batches) -> Iterator[pa.RecordBatch | Tally]:
         table = gather(batches)
         if table is None:
             return
         left, right = distinct(*unpack(table["block"], 2))
         documents = table.filter(pc.is_valid(table["doc_id"])).drop_columns(["target", "block"])
         left_rows, right_rows = (_look_up(documents["doc_id"].to_numpy(), ends) for ends in (left, right))
-        yield compare(documents, (left, right), (left_rows, right_rows))
+        yield from compare(documents, (left, right), (left_rows, right_rows))
 
     if meeting.whole and groups == 1:
         addressed = payload.withColumn("target", F.lit(int(targets[0])))
@@ -141,7 +106,7 @@ def meet(
     return (
         pairs.unionByName(addressed, allowMissingColumns=True)
         .repartition(targets.size, "target")
-        .mapInArrow(receive, schema)
+        .mapInArrow(ending(receive), ending.schema)
     )
 
 

@@ -1,6 +1,6 @@
 """Documents of files, whose texts the workers read themselves, so that the JVM sees numbers only."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -13,7 +13,8 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from dedup.engine.exchange import Batches
+from dedup.engine.engine import Batches, Work
+from dedup.engine.table import Ending
 from dedup.files.documents import read_with, to_documents
 from dedup.files.profile_filter import ProfileFilter
 from dedup.files.remaining import Remaining
@@ -75,7 +76,7 @@ class Files:
         """Type of the user's own ids."""
         return T.LongType() if pa.types.is_integer(self.source.id_type) else T.StringType()
 
-    def scan(self, work: Callable[[Batches], Batches], schema: T.StructType) -> DataFrame:
+    def scan(self, work: Work, ending: Ending) -> DataFrame:
         """See `Corpus.scan`."""
         held, renamed, chosen, count = self.held, self.renamed, self.chosen, max(len(self.splits), 1)
 
@@ -91,14 +92,14 @@ class Files:
         numbers = self.spark.range(0, len(self.splits), 1, count).select(F.col("id").cast("int").alias("split"))
         if self.left is not None:
             numbers = spread(numbers.join(self.left, on="split", how="left"), "split", count)
-        return numbers.mapInArrow(lambda batches: work(read(batches)), schema)
+        return numbers.mapInArrow(ending(lambda batches: work(read(batches))), ending.schema)
 
     def fetch(
         self,
         signatures: DataFrame,
         wanted: DataFrame,
-        work: Callable[[Batches], Batches],
-        schema: T.StructType,
+        work: Work,
+        ending: Ending,
         *,
         broadcast: bool,
     ) -> DataFrame:
@@ -124,7 +125,8 @@ class Files:
         gathered = places.groupBy("split").agg(listed)
         if self.left is not None:
             gathered = gathered.join(self.left, on="split", how="left")
-        return spread(gathered, "split", len(self.splits)).mapInArrow(lambda batches: work(read(batches)), schema)
+        spreaded = spread(gathered, "split", len(self.splits))
+        return spreaded.mapInArrow(ending(lambda batches: work(read(batches))), ending.schema)
 
     def leave(self, documents: DataFrame, removals: DataFrame | None, spans: DataFrame | None) -> DataFrame:
         """See `Corpus.leave`: LEFT, by the splits that lose something."""
@@ -150,7 +152,7 @@ class Files:
         """See `Corpus.choose`."""
         return replace(self, chosen=chosen)
 
-    def list_rejected(self) -> DataFrame:
+    def list_rejected(self, ending: Ending) -> DataFrame:
         """Return the malformed records: REJECTED; one more pass over the files."""
         held, count = self.held, max(len(self.splits), 1)
 
@@ -167,7 +169,7 @@ class Files:
                         if rows:
                             yield pa.RecordBatch.from_pylist(rows, schema=REJECTED)
 
-        return self.spark.range(0, len(self.splits), 1, count).mapInArrow(read, from_arrow_schema(REJECTED))
+        return self.spark.range(0, len(self.splits), 1, count).mapInArrow(ending(read), ending.schema)
 
 
 def spread(rows: DataFrame, key: str, count: int) -> DataFrame:

@@ -19,8 +19,9 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from dedup.engine.engine import Batches, Shuffle
+from dedup.engine.engine import Batches, Shuffle, Tally
 from dedup.engine.placement import SENT_BYTES, place_rows
+from dedup.engine.table import Ending
 from dedup.kernels import Hashes, Integers
 from dedup.kernels.hashing import mix
 from dedup.kernels.runs.blocks import routes, split
@@ -33,22 +34,22 @@ RANGES = 32
 BATCH_ROWS = 1 << 16
 
 
-def shuffle_rows(rows: DataFrame, shuffle: Shuffle, expected: float | None, cores: int) -> DataFrame:
+def shuffle_rows(rows: DataFrame, shuffle: Shuffle, ending: Ending, expected: float | None, cores: int) -> DataFrame:
     """Return what a shuffle makes of rows, of which about `expected` travel; see `Engine.group`."""
     emit, emitted = shuffle.emit, shuffle.emitted
     given = rows.select(*emitted.names) if emit is None else rows
     of_numbers = all(field.type == pa.int64() for field in emitted)
     count = None if expected is None else place_rows(len(emitted) if of_numbers else None, expected, cores)
     if of_numbers:
-        return _shuffle_blocks(given, shuffle, count)
+        return _shuffle_blocks(given, shuffle, ending, count)
     sent = given if emit is None else given.mapInArrow(emit, from_arrow_schema(emitted))
     brought = _bring(sent, shuffle.by, count)
     if shuffle.in_order:
         brought = brought.sortWithinPartitions(*shuffle.by, *shuffle.order)
-    return brought.mapInArrow(shuffle.work, from_arrow_schema(shuffle.schema))
+    return brought.mapInArrow(ending(shuffle.work), ending.schema)
 
 
-def _shuffle_blocks(rows: DataFrame, shuffle: Shuffle, partitions: int | None) -> DataFrame:
+def _shuffle_blocks(rows: DataFrame, shuffle: Shuffle, ending: Ending, partitions: int | None) -> DataFrame:
     """Do so with rows of int64 columns, in blocks."""
     emit, work, emitted = shuffle.emit, shuffle.work, shuffle.emitted
     count = partitions or int(rows.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)
@@ -62,13 +63,13 @@ def _shuffle_blocks(rows: DataFrame, shuffle: Shuffle, partitions: int | None) -
             sent = list(split(targets[to.astype(np.int64)], *held))
             yield pa.record_batch([[target for target, _ in sent], [block for _, block in sent]], schema=SENT)
 
-    def receive(batches: Batches) -> Batches:
+    def receive(batches: Batches) -> Iterable[pa.RecordBatch | Tally]:
         cells = chain.from_iterable(batch["block"] for batch in batches)
         blocks = (np.frombuffer(cell.as_buffer(), dtype="<i8").reshape(len(emitted), -1) for cell in cells)
         return work(_write(put_in_order(blocks, keys) if shuffle.in_order else blocks, emitted))
 
     sent = _bring(rows.mapInArrow(send, from_arrow_schema(SENT)), ["target"], partitions)
-    return sent.mapInArrow(receive, from_arrow_schema(shuffle.schema))
+    return sent.mapInArrow(ending(receive), ending.schema)
 
 
 def _bring(rows: DataFrame, keys: Sequence[str], partitions: int | None) -> DataFrame:

@@ -1,7 +1,7 @@
 """The engine that layers search with on Spark: see `dedup.engine.engine.Engine`."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Self
@@ -17,20 +17,31 @@ from dedup.engine import corpus
 from dedup.engine.components import Connecting, connect_links
 from dedup.engine.corpus import Corpus
 from dedup.engine.engine import Batches, Comparison, How, Shuffle, Size, Tally, Work
-from dedup.engine.exchange import Counters, Pairs, meet
+from dedup.engine.exchange import Pairs, meet
 from dedup.engine.memory import take_documents
 from dedup.engine.pairing import list_pairs
 from dedup.engine.placement import COLLECTABLE_BYTES, fits_broadcast, place_cells
 from dedup.engine.sorting import shuffle_rows
-from dedup.engine.table import TableWriter
+from dedup.engine.table import Build, Ending, TableWriter, Uncounted, end
 from dedup.files.profile_filter import ProfileFilter
 from dedup.tables import arrow
 
 TALLY = "tally"
-
-
 REPEATED = arrow.integers("doc_id", "copies")
 """Document ids of more than one row."""
+
+
+def _count_copies(batches: Batches) -> Batches:
+    doc_ids = [batch["doc_id"].to_numpy() for batch in batches]
+    if doc_ids:
+        found, counts = np.unique(np.concatenate(doc_ids), return_counts=True)
+        yield pa.RecordBatch.from_arrays([pa.array(each[counts > 1]) for each in (found, counts)], schema=REPEATED)
+
+
+FIND_REPEATED = Shuffle(
+    emitted=arrow.integers("doc_id"), by=("doc_id",), work=_count_copies, schema=REPEATED, in_order=False
+)
+"""REGISTER -> REPEATED; 8 bytes a document travel."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -81,15 +92,10 @@ class SparkEngine:
 
     def scan(self, name: str, work: Work, schema: pa.Schema) -> DataFrame:
         """See `Engine.scan`."""
-        rows = self._keep(
-            name,
-            schema,
-            lambda counters: self._documents.scan(_count(counters, work), from_arrow_schema(schema)),
-            nulls="doc_id IS NULL",
-        )
+        rows = self._keep(name, schema, partial(self._documents.scan, partial(_count_nulls, work)))
         if self.known.register is not None:
             return rows
-        corpus.check_null(self.corpus, self.tally(rows)["nulls"], id_column=self.id_column)
+        corpus.check_null(self.corpus, self.tally(rows).get("nulls", 0), id_column=self.id_column)
         return self._begin(rows, schema)
 
     def _begin(self, rows: DataFrame, schema: pa.Schema) -> DataFrame:
@@ -100,7 +106,8 @@ class SparkEngine:
             renamed = corpus.find_renamed(rows, repeated)
             if renamed:
                 tally, before = self.tally(rows), rows
-                rows = self._keep("renamed", schema, lambda _: corpus.exchange_ids(before, renamed), tally=tally)
+                exchanged = corpus.exchange_ids(before, renamed)
+                rows = self._keep("renamed", schema, partial(end, exchanged), tally=tally)
                 repeated = self._find_repeated("repeated_renamed", rows)
         if self.tally(repeated)["rows"]:
             corpus.check_repeated(rows, repeated, id_column=self.id_column)
@@ -108,20 +115,18 @@ class SparkEngine:
         return rows
 
     def _find_repeated(self, name: str, rows: DataFrame) -> DataFrame:
-        """Keep REPEATED; 8 bytes a document travel."""
-        counted = rows.groupBy("doc_id").agg(F.count(F.lit(1)).alias("copies")).filter("copies > 1")
-        return self._keep(name, REPEATED, lambda _: counted)
+        return self.group(name, rows, FIND_REPEATED, expected=self.tally(rows)["rows"])
 
     def group(
         self, name: str, rows: DataFrame, shuffle: Shuffle, *, expected: float | None = None, once: bool = False
     ) -> DataFrame:
         """See `Engine.group`; unique hashes are dropped where they arrive."""
+        counted = replace(shuffle, work=partial(_count_emitted, shuffle.work))
 
-        def build(counters: Counters | None) -> DataFrame:
-            work = _count(counters, partial(_count_emitted, shuffle.work))
-            return shuffle_rows(rows, replace(shuffle, work=work), expected, self.cores)
+        def build(ending: Ending) -> DataFrame:
+            return shuffle_rows(rows, counted, ending, expected, self.cores)
 
-        return build(None) if once else self._keep(name, shuffle.schema, build)
+        return self._make(name, shuffle.schema, build, once=once)
 
     def compare(
         self,
@@ -137,17 +142,17 @@ class SparkEngine:
         schema = comparison.schema
         columns = ["left_id", "right_id"] if "left_id" in pairs.columns else ["key", "doc_ids"]
 
-        def build(counters: Counters | None) -> DataFrame:
+        def build(ending: Ending) -> DataFrame:
             return meet(
                 pairs.select(*columns),
                 partial(list_pairs, comparison=comparison),
                 documents.select(*comparison.columns),
-                partial(_compare_cell, counters, comparison),
-                from_arrow_schema(schema),
+                partial(_compare_cell, comparison),
+                ending,
                 meeting=place_cells(*size, self.cores),
             )
 
-        return build(None) if once else self._keep(name, schema, build)
+        return self._make(name, schema, build, once=once)
 
     def join(
         self, rows: DataFrame, others: DataFrame, on: str, *, key: str = "doc_id", how: How = "inner"
@@ -188,13 +193,11 @@ class SparkEngine:
             register = register.groupBy("doc_id").agg(place).select("doc_id", "place.*")
         few = _read_rows(wanted)
 
-        def build(counters: Counters | None) -> DataFrame:
+        def build(ending: Ending) -> DataFrame:
             broadcast = few is not None and fits_broadcast(few)
-            return self._documents.fetch(
-                register, wanted, _count(counters, work), from_arrow_schema(schema), broadcast=broadcast
-            )
+            return self._documents.fetch(register, wanted, work, ending, broadcast=broadcast)
 
-        return build(None) if once else self._keep(name, schema, build)
+        return self._make(name, schema, build, once=once)
 
     def name_documents(self, name: str, rows: DataFrame, *, of: str, to: str, schema: pa.Schema) -> DataFrame:
         """See `Engine.name_documents`."""
@@ -202,7 +205,7 @@ class SparkEngine:
         if self.known.repeated is not None:
             ids = ids.dropDuplicates([of])
         named = rows.drop(to).join(ids, on=of, how="left").select(*schema.names)
-        return self._keep(name, schema, lambda _: named)
+        return self._keep(name, schema, partial(end, named))
 
     def connect(self, name: str, links: DataFrame, count: int) -> DataFrame:
         """See `Engine.connect`; of the edges of a forest alone the driver has more than counts."""
@@ -210,11 +213,7 @@ class SparkEngine:
 
     def map(self, rows: DataFrame, work: Work, schema: pa.Schema, *, name: str = "") -> DataFrame:
         """See `Engine.map`."""
-        if not name:
-            return rows.mapInArrow(_count(None, work), from_arrow_schema(schema))
-        return self._keep(
-            name, schema, lambda counters: rows.mapInArrow(_count(counters, work), from_arrow_schema(schema))
-        )
+        return self._make(name, schema, lambda ending: rows.mapInArrow(ending(work), ending.schema), once=not name)
 
     def select(self, rows: DataFrame, *columns: str, **renamed: str) -> DataFrame:
         """See `Engine.select`."""
@@ -242,14 +241,16 @@ class SparkEngine:
     def sort(self, rows: DataFrame, by: str, work: Work, schema: pa.Schema, *, pieces: int = 1) -> DataFrame:
         """See `Engine.sort`."""
         ranged = rows.repartitionByRange(pieces, by) if pieces > 1 else rows.coalesce(1)
-        return ranged.sortWithinPartitions(by).mapInArrow(_count(None, work), from_arrow_schema(schema))
+        ending = Uncounted(schema=from_arrow_schema(schema))
+        return ranged.sortWithinPartitions(by).mapInArrow(ending(work), ending.schema)
 
     def parallelise(self, name: str, table: pa.Table) -> DataFrame:
         """See `Engine.parallelise`."""
         if not table.num_rows:
             none = self.known.documents.sparkSession.createDataFrame([], _to_spark(table.schema))
             return self.expect(none, 0)
-        return self._keep(name, table.schema, lambda _: self.known.documents.sparkSession.createDataFrame(table))
+        rows = self.known.documents.sparkSession.createDataFrame(table)
+        return self._keep(name, table.schema, partial(end, rows))
 
     def measure(self, rows: DataFrame, *columns: str) -> Mapping[str, int]:
         """See `Engine.measure`."""
@@ -266,29 +267,20 @@ class SparkEngine:
         if removals is None and spans is None:
             return replace(self, corpus=documents, layer=layer)
         left = documents.leave(self.known.documents, removals, spans)
-        kept = self.keep(f"{layer}_left", left.schema, lambda _: left)
+        kept = self.keep(f"{layer}_left", left.schema, partial(end, left))
         return replace(self, corpus=documents.without(kept.frame), layer=layer)
 
     def choose(self, chosen: ProfileFilter | None, part: str) -> Self:
         """See `Engine.choose`."""
         return replace(self, corpus=self.corpus.choose(chosen), keep=self.keep.of(part))
 
-    def _keep(
-        self,
-        name: str,
-        schema: pa.Schema,
-        build: Callable[[Counters | None], DataFrame],
-        *,
-        tally: Mapping[str, Any] | None = None,
-        **summed: str,
-    ) -> DataFrame:
+    def _make(self, name: str, schema: pa.Schema, build: Build, *, once: bool) -> DataFrame:
+        """Keep a table, or make it for the one step that reads it."""
+        return build(Uncounted(schema=from_arrow_schema(schema))) if once else self._keep(name, schema, build)
+
+    def _keep(self, name: str, schema: pa.Schema, build: Build, *, tally: Mapping[str, Any] | None = None) -> DataFrame:
         """Keep a table, with what its work has counted, or a tally that is known."""
-        table = self.keep(
-            f"{self.layer}_{name}".strip("_"),
-            _to_spark(schema),
-            build,
-            summed={key: f"int({expression})" for key, expression in summed.items()},
-        )
+        table = self.keep(f"{self.layer}_{name}".strip("_"), _to_spark(schema), build)
         return _tell(table.frame, {"emitted": 0, **table.counts, **(tally or {})})
 
 
@@ -307,17 +299,12 @@ def _to_spark(schema: pa.Schema) -> T.StructType:
     return converted
 
 
-def _count(counters: Counters | None, work: Work) -> Callable[[Batches], Batches]:
-    """Return work whose tallies are added up, or dropped."""
-
-    def run(batches: Batches) -> Batches:
-        for found in work(batches):
-            if not isinstance(found, Tally):
-                yield found
-            elif counters is not None:
-                counters.update(found)
-
-    return run
+def _count_nulls(work: Work, batches: Batches) -> Iterator[pa.RecordBatch | Tally]:
+    """Do the work of a scan, and count the documents without an id."""
+    for found in work(batches):
+        if not isinstance(found, Tally) and found["doc_id"].null_count:
+            yield Tally(nulls=found["doc_id"].null_count)
+        yield found
 
 
 def _count_emitted(work: Work, batches: Batches) -> Iterator[pa.RecordBatch | Tally]:
@@ -340,14 +327,13 @@ def _read_rows(table: DataFrame) -> int | None:
 
 
 def _compare_cell(
-    counters: Counters | None, comparison: Comparison[Any], documents: pa.Table, pairs: Pairs, _: Pairs
-) -> pa.RecordBatch:
+    comparison: Comparison[Any], documents: pa.Table, pairs: Pairs, _: Pairs
+) -> Iterator[pa.RecordBatch | Tally]:
     """Compare the pairs of a cell."""
     wanted = np.unique(np.concatenate(pairs))
     prepared = comparison.prepare(take_documents(documents, wanted))
     left, right = (np.searchsorted(wanted, side) for side in pairs)
     found = comparison.work(prepared, left, right)
-    if counters is not None:
-        counters.update(found.tally)
+    yield found.tally
     ends = [pa.array(side[found.chosen]) for side in pairs]
-    return pa.RecordBatch.from_arrays([*ends, *found.columns.values()], schema=comparison.schema)
+    yield pa.RecordBatch.from_arrays([*ends, *found.columns.values()], schema=comparison.schema)

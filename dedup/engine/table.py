@@ -1,16 +1,95 @@
-"""Tables that stay, with the counts made as they were written."""
+"""Tables that stay, with the counts made as they were written, and the last step of each in Spark's workers."""
 
-from collections.abc import Callable, Mapping
+import json
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol, TypeAlias
 
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 from pyspark.sql import types as T
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
-from dedup.engine.exchange import Counters
+from dedup.engine.engine import Batches, Tally, Work
+from dedup.files.storage import Storage
 
 Seen: TypeAlias = Mapping[str, Any]
-"""Counts made as a table was written: `rows`, sums of columns, and the counters of workers."""
+"""Counts made as a table was written: `rows`, and what its work has counted."""
+TALLY = "tally"
+"""Column with the counts of a task as JSON, in a row of its own."""
+WRITTEN = pa.schema([("file", pa.string()), ("rows", pa.int64()), (TALLY, pa.string())])
+"""Files that tasks have written, each in the table's folder."""
+GROUP_BYTES = 32 << 20
+"""Rows of a row group, as Arrow holds them: a worker gathers so many before it writes."""
+SPARK_SCHEMA = "org.apache.spark.sql.parquet.row.metadata"
+"""Key under which Spark looks for the schema in a file of parquet."""
+
+
+class Ending(Protocol):
+    """Last step of a table, in the workers that make its rows: `frame.mapInArrow(ending(work), ending.schema)`."""
+
+    @property
+    def schema(self) -> T.StructType:
+        """Columns of what the step gives to Spark."""
+
+    def __call__(self, work: Work) -> Callable[[Batches], Batches]:
+        """Return the step, given the work that makes the rows."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Uncounted:
+    """Ending of rows that are read once by another step: they go there as they are, and tallies nowhere."""
+
+    schema: T.StructType
+
+    def __call__(self, work: Work) -> Callable[[Batches], Batches]:
+        """See `Ending`."""
+        return partial(_drop_tallies, work=work)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counted:
+    """Ending of rows that Spark takes: those of the table, of which the column TALLY is null, and those of tallies."""
+
+    rows: T.StructType
+
+    @property
+    def schema(self) -> T.StructType:
+        """See `Ending`."""
+        return T.StructType([*self.rows.fields, T.StructField(TALLY, T.StringType())])
+
+    def __call__(self, work: Work) -> Callable[[Batches], Batches]:
+        """See `Ending`."""
+        return partial(_add_tallies, work=work, schema=to_arrow_schema(self.schema))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrittenFiles:
+    """Ending of rows that workers write themselves, of which Spark has WRITTEN only.
+
+    A row of Spark costs it microseconds. A task writes a file of a unique name, so of a task that was tried twice the
+    file counts whose name came back.
+    """
+
+    folder: str
+    rows: T.StructType
+
+    @property
+    def schema(self) -> T.StructType:
+        """See `Ending`."""
+        return from_arrow_schema(WRITTEN)
+
+    def __call__(self, work: Work) -> Callable[[Batches], Batches]:
+        """See `Ending`."""
+        return partial(_write, work=work, folder=self.folder, rows=self.rows)
+
+
+Build: TypeAlias = Callable[[Ending], DataFrame]
+"""Makes a table, whose last step is the ending given."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -27,22 +106,89 @@ class TableWriter(Protocol):
     def of(self, part: str) -> "TableWriter":
         """Return a writer of the tables of a part, whose names begin so."""
 
-    def __call__(
-        self,
-        name: str,
-        schema: T.StructType,
-        build: Callable[[Counters], DataFrame],
-        *,
-        summed: Mapping[str, str] | None = None,
-    ) -> KeptTable:
-        """Make a table and read it again.
+    def __call__(self, name: str, schema: T.StructType, build: Build) -> KeptTable:
+        """Make a table of a name that is unique in a run, and read it again."""
 
-        Parameters
-        ----------
-        name
-            Name of the table, unique in a run.
-        build
-            Returns the rows; what its workers count goes to the counters.
-        summed
-            SQL expressions over the table whose sums are seen under these names.
-        """
+
+def end(frame: DataFrame, ending: Ending) -> DataFrame:
+    """Return rows that Spark itself has made, with their last step."""
+    return frame.mapInArrow(ending(iter), ending.schema)
+
+
+def read_tallies(tallies: Iterable[str]) -> Tally:
+    """Return the sum of tallies that come as JSON."""
+    found = Tally()
+    for each in tallies:
+        found.update({tuple(key) if isinstance(key, list) else key: count for key, count in json.loads(each)})
+    return found
+
+
+def collect_counted(rows: T.StructType, build: Build) -> tuple[pa.Table, Tally]:
+    """Return the rows of a table that is small, and what its work has counted."""
+    found = build(Counted(rows=rows)).toArrow()
+    told = found[TALLY]
+    tallies = read_tallies(told.drop_null().to_pylist())
+    return found.filter(pc.is_null(told)).drop_columns([TALLY]), tallies
+
+
+def _to_json(tally: Tally) -> str | None:
+    return json.dumps([*tally.items()]) if tally else None
+
+
+def _drop_tallies(batches: Batches, *, work: Work) -> Batches:
+    for found in work(batches):
+        if not isinstance(found, Tally):
+            yield found
+
+
+def _take_rows(found: Iterable[pa.RecordBatch | Tally], tally: Tally) -> Iterator[pa.RecordBatch]:
+    """Yield the rows among what work yields, and add up its tallies."""
+    for each in found:
+        if isinstance(each, Tally):
+            tally.update(each)
+        elif each.num_rows:
+            yield each
+
+
+def _add_tallies(batches: Batches, *, work: Work, schema: pa.Schema) -> Batches:
+    tally = Tally()
+    for rows in _take_rows(work(batches), tally):
+        columns = [*rows.columns, pa.nulls(rows.num_rows, pa.string())]
+        yield pa.RecordBatch.from_arrays(columns, names=schema.names)
+    if tally:
+        yield pa.RecordBatch.from_pylist([{TALLY: _to_json(tally)}], schema)
+
+
+def _write(batches: Batches, *, work: Work, folder: str, rows: T.StructType) -> Batches:
+    schema = to_arrow_schema(rows)
+    tally, count, name = Tally(), 0, None
+    groups = _gather(_take_rows(work(batches), tally), schema)
+    first = next(groups, None)
+    if first is not None:
+        name = f"{uuid.uuid4().hex}.parquet"
+        # Hashes do not compress, so it is not tried.
+        options = {"compression": "none", "use_dictionary": False, "write_statistics": False, "store_schema": False}
+        with (
+            Storage().create(f"{folder}/{name}") as stream,
+            pq.ParquetWriter(stream, schema, write_page_checksum=True, **options) as writer,
+        ):
+            writer.add_key_value_metadata({SPARK_SCHEMA: rows.json()})
+            while first is not None:
+                writer.write_table(first)
+                count += first.num_rows
+                first = next(groups, None)
+    if count or tally:
+        yield pa.RecordBatch.from_pylist([{"file": name, "rows": count, TALLY: _to_json(tally)}], WRITTEN)
+
+
+def _gather(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.Table]:
+    """Yield the rows of batches in tables of GROUP_BYTES or more; the last may have fewer."""
+    held, size = list[pa.RecordBatch](), 0
+    for batch in batches:
+        held.append(batch.select(schema.names).cast(schema))
+        size += batch.nbytes
+        if size >= GROUP_BYTES:
+            yield pa.Table.from_batches(held)
+            held, size = [], 0
+    if held:
+        yield pa.Table.from_batches(held)

@@ -1,6 +1,6 @@
 """Corpus that a sample is drawn from, in rows of a table that Spark reads."""
 
-from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Self
 
@@ -13,7 +13,8 @@ from pyspark.sql import types as T
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from dedup.engine.corpus import read_documents
-from dedup.engine.exchange import Batches, Counters
+from dedup.engine.engine import Batches, Tally
+from dedup.engine.table import collect_counted
 from dedup.evaluate.corpus import NAMES, Labelled, Neighbours, find_labelled
 from dedup.files.columns import PIECE_BYTES, slice_by_bytes
 from dedup.kernels import Integers, neighbours
@@ -67,11 +68,10 @@ class RowCorpus:
 
     def find_neighbours(self, seeds: Seeds, *, most: int, config: Config) -> Neighbours:
         """See `SampledCorpus.find_neighbours`: one pass over the text, no shuffle."""
-        counters = Counters(self.rows.sparkSession)
         tokenizer, shingle_size = load_tokenizer(config), config.shingles.shingle_size
 
-        def search(batches: Batches) -> Batches:
-            counts = Counter[str]()
+        def search(batches: Batches) -> Iterator[pa.RecordBatch | Tally]:
+            tally = Tally()
             named = (batch.filter(pc.is_valid(batch["doc_id"])) for batch in batches)
             pieces = (
                 (piece["doc_id"].to_numpy(), piece["text"])
@@ -79,13 +79,16 @@ class RowCorpus:
                 for piece in slice_by_bytes(batch, PIECE_BYTES)
             )
             near, others = neighbours.find_neighbours(
-                pieces, seeds, most=most, tokenizer=tokenizer, shingle_size=shingle_size, counts=counts
+                pieces, seeds, most=most, tokenizer=tokenizer, shingle_size=shingle_size, counts=tally
             )
-            counters.update(counts)
+            yield tally
             yield pa.record_batch([pa.array(near), pa.array(others)], FOUND)
 
-        found = self.rows.select("doc_id", "text").mapInArrow(search, from_arrow_schema(FOUND)).toArrow()
-        return Neighbours(found["seed"].to_numpy(), found["doc_id"].to_numpy(), counters.values())
+        texts = self.rows.select("doc_id", "text")
+        found, tally = collect_counted(
+            from_arrow_schema(FOUND), lambda ending: texts.mapInArrow(ending(search), ending.schema)
+        )
+        return Neighbours(found["seed"].to_numpy(), found["doc_id"].to_numpy(), tally.to_dict())
 
     def _choose(self, doc_ids: Integers) -> DataFrame:
         wanted = self.rows.sparkSession.createDataFrame(pa.table({"doc_id": doc_ids}))

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, DataFrameWriter, Observation
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from dedup.engine.exchange import Batches
+from dedup.engine.engine import Batches
 from dedup.engine.file_corpus import REJECTED, Files, spread
 from dedup.engine.table import TableWriter
 from dedup.files.formats.format import FileCounts
@@ -61,7 +61,7 @@ class SparkOutput(FileOutput[DataFrame]):
         """See `FileOutput.list_rejected`; one more pass over files that may have some."""
         if self.source.on_bad_record != "quarantine" or not self.source.listing.format.can_reject:
             return None
-        rejected = self.keep("rejected", from_arrow_schema(REJECTED), lambda _: self.corpus.list_rejected())
+        rejected = self.keep("rejected", from_arrow_schema(REJECTED), self.corpus.list_rejected)
         return rejected.frame if rejected.counts["rows"] else None
 
     def write_units(self, edits: DataFrame, units: Sequence[Unit], work: WriteUnit) -> Mapping[int, FileCounts]:

@@ -209,7 +209,7 @@ def open_rows(spark: SparkSession, job: Job, table: DataFrame, workspace: Worksp
 def _make_engine(spark: SparkSession, job: Job, workspace: Workspace, corpus: Corpus, id_column: str) -> SparkEngine:
     return SparkEngine(
         corpus=corpus,
-        keep=WorkspaceTables(spark, workspace),
+        keep=WorkspaceTables(spark, workspace, by_workers=isinstance(corpus, Files)),
         id_column=id_column,
         connecting=Connecting(job.config.components.engine, workspace.checkpoints),
         cores=spark.sparkContext.defaultParallelism,

@@ -3,7 +3,8 @@
 import json
 import logging
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Sequence
+from typing import Any
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
@@ -11,69 +12,94 @@ from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from dedup.engine.exchange import Counters
-from dedup.engine.table import KeptTable
+from dedup.engine.engine import Tally
+from dedup.engine.table import TALLY, Build, Counted, KeptTable, WrittenFiles, read_tallies
+from dedup.files.systems import absolute
 from dedup.run.workspace import Workspace
 
 LOG = logging.getLogger("dedup")
 
 
 class WorkspaceTables:
-    """Writer of tables into a workspace, each under a name that begins as those of a part; see `TableWriter`."""
+    """Writer of tables into a workspace, each under a name that begins as those of a part; see `TableWriter`.
 
-    def __init__(self, spark: SparkSession, workspace: Workspace, part: str = "") -> None:
+    Parameters
+    ----------
+    by_workers
+        Whether Spark's workers reach the workspace themselves, and write the tables; otherwise Spark does.
+    """
+
+    def __init__(self, spark: SparkSession, workspace: Workspace, part: str = "", *, by_workers: bool) -> None:
         self._spark = spark
         self._workspace = workspace
         self._part = part
+        self._by_workers = by_workers
 
     def of(self, part: str) -> "WorkspaceTables":
         """Return a writer of the tables of a part, whose names begin so."""
-        return WorkspaceTables(self._spark, self._workspace, part)
+        return WorkspaceTables(self._spark, self._workspace, part, by_workers=self._by_workers)
 
-    def __call__(
-        self,
-        name: str,
-        schema: T.StructType,
-        build: Callable[[Counters], DataFrame],
-        *,
-        summed: Mapping[str, str] | None = None,
-    ) -> KeptTable:
+    def __call__(self, name: str, schema: T.StructType, build: Build) -> KeptTable:
         """Make a table, unless an earlier try has finished it, and read it again."""
         name = self._part + name
-        seen = self._workspace.finished(name)
-        if seen is not None and not self._is_whole(name, schema, seen["rows"]):
+        record = self._workspace.finished(name)
+        if record is not None and not self._is_whole(name, schema, record):
             LOG.warning("%s: the table of an earlier try is damaged; it is made again", name)
-            seen = None
-        if seen is None:
-            counters = Counters(self._spark)
-            observation = Observation()
-            sums = [F.sum(F.expr(expression)).alias(key) for key, expression in (summed or {}).items()]
-            # What a column is said to be elsewhere is not true of this table.
-            own = [F.col(each.name).alias(each.name, metadata=each.metadata) for each in schema.fields]
-            rows = build(counters).select(*own).observe(observation, F.count(F.lit(1)).alias("rows"), *sums)
-            # Hashes do not compress, so it is not tried.
-            options = {"compression": "none", "parquet.enable.dictionary": "false"}
-            rows.write.mode("overwrite").options(**options).parquet(self._workspace.new_table(name))
+            self._workspace.storage.delete(self._workspace.table(name))
+            record = None
+        if record is None:
+            write = self._let_write if self._by_workers else self._write
             # Through JSON, so that a table made and one found again are seen alike.
-            found = {key: value or 0 for key, value in observation.get.items()} | counters.values()
-            seen = json.loads(json.dumps(found))
-            self._workspace.finish(name, seen)
-        return KeptTable(frame=self._read(name, schema), counts=seen)
+            record = json.loads(json.dumps(write(self._workspace.new_table(name), schema, build)))
+            self._workspace.finish(name, record)
+        return KeptTable(frame=self._read(name, record["files"], schema), counts=record["counts"])
 
-    def _read(self, name: str, schema: T.StructType | None = None) -> DataFrame:
-        # Spark takes a path for a glob, whose own characters stand behind backslashes.
-        folder = re.sub(r"([\[\]{}*?\\])", r"\\\1", self._workspace.table(name))
-        reader = self._spark.read.option("parquet.page.verify-checksum.enabled", "true")
-        return (reader.schema(schema) if schema else reader).parquet(folder)
+    def _let_write(self, folder: str, schema: T.StructType, build: Build) -> dict[str, Any]:
+        """Make a table whose files workers write, and return its record."""
+        ending = WrittenFiles(folder=absolute(folder), rows=schema)
+        told = build(ending).toArrow()
+        files = told["file"].drop_null().to_pylist()
+        return _record(sum(told["rows"].to_pylist()), read_tallies(told[TALLY].drop_null().to_pylist()), files)
 
-    def _is_whole(self, name: str, schema: T.StructType, rows: int) -> bool:
-        """Tell whether the table of a finished stage has this schema, can be read to its end, and has so many rows."""
+    def _write(self, folder: str, schema: T.StructType, build: Build) -> dict[str, Any]:
+        """Make a table that Spark writes, and return its record."""
         observation = Observation()
+        counts = F.count(F.lit(1)).alias("rows"), F.collect_list(TALLY).alias("tallies")
+        found = build(Counted(rows=schema)).observe(observation, *counts).filter(F.col(TALLY).isNull())
+        # What a column is said to be elsewhere is not true of this table.
+        own = [F.col(each.name).alias(each.name, metadata=each.metadata) for each in schema.fields]
+        # Hashes do not compress, so it is not tried.
+        options = {"compression": "none", "parquet.enable.dictionary": "false"}
+        found.select(*own).write.mode("overwrite").options(**options).parquet(folder)
+        seen = observation.get
+        return _record(seen["rows"] - len(seen["tallies"]), read_tallies(seen["tallies"]), None)
+
+    def _read(self, name: str, files: Sequence[str] | None, schema: T.StructType | None = None) -> DataFrame:
+        if files == [] and schema is not None:
+            return self._spark.createDataFrame([], schema)
+        folder = self._workspace.table(name)
+        paths = [folder] if files is None else [f"{folder}/{file}" for file in files]
+        # Spark takes a path for a glob, whose own characters stand behind backslashes.
+        exact = [re.sub(r"([\[\]{}*?\\])", r"\\\1", path) for path in paths]
+        reader = self._spark.read.option("parquet.page.verify-checksum.enabled", "true")
+        return (reader.schema(schema) if schema else reader).parquet(*exact)
+
+    def _is_whole(self, name: str, schema: T.StructType, record: dict[str, Any]) -> bool:
+        """Tell whether the table of a finished stage has this schema, can be read to its end, and has all rows."""
+        observation = Observation()
+        files, rows = record["files"], int(record["counts"]["rows"])
+        if files == []:
+            return True
         try:
-            if self._read(name).schema != schema:
+            if self._read(name, files).schema != schema:
                 return False
-            table = self._read(name, schema).observe(observation, F.count(F.lit(1)).alias("rows"))
+            table = self._read(name, files, schema).observe(observation, F.count(F.lit(1)).alias("rows"))
             table.write.format("noop").mode("overwrite").save()
         except (PySparkException, Py4JError):
             return False
         return int(observation.get["rows"]) == rows
+
+
+def _record(rows: int, tally: Tally, files: Sequence[str] | None) -> dict[str, Any]:
+    """Return what is known of a table; no files where all of its folder are."""
+    return {"counts": {"rows": rows, **tally.to_dict()}, "files": files}

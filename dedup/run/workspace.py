@@ -240,7 +240,7 @@ class Workspace:
         return record if isinstance(record, dict) else None
 
     def finished(self, name: str) -> dict[str, Any] | None:
-        """Return the measurements of a finished stage; None for any other."""
+        """Return what was recorded of a finished stage; None for any other."""
         record = self._read_stage(name)
         return None if record is None else record["seen"]
 

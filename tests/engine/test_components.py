@@ -9,6 +9,7 @@ import itertools
 import random
 
 import pytest
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from dedup.engine import components
 from dedup.engine.components import (
@@ -22,6 +23,7 @@ from dedup.engine.components import (
     contract,
     graphframes_is_present,
 )
+from dedup.engine.table import Uncounted
 from dedup.errors import ComponentError
 from dedup.tables import arrow
 from tests import oracles
@@ -64,7 +66,9 @@ def connect(links, count, connecting):
 
     def keep(build, *, tally):
         made.append(tally["engine"])
-        return make_table(links.sparkSession, rows(build(None)), arrow.COMPONENTS)
+        return make_table(
+            links.sparkSession, rows(build(Uncounted(schema=from_arrow_schema(arrow.COMPONENTS)))), arrow.COMPONENTS
+        )
 
     return connect_links(links, count, keep, connecting), made[0]
 

@@ -13,6 +13,7 @@ from pyspark.sql import types as T
 
 from dedup.engine.exchange import meet
 from dedup.engine.placement import Meeting
+from dedup.engine.table import Uncounted
 from dedup.kernels.runs.blocks import routes
 from tests.engine.tables import draw_ids, rows, settings
 
@@ -34,16 +35,18 @@ def list_pairs(batch):
 
 
 def name_both(documents, pairs, numbers):
-    """Return pairs with the names of both documents."""
+    """Yield pairs with the names of both documents."""
     names = [documents["name"].take(pa.array(places)).combine_chunks() for places in numbers]
-    return pa.RecordBatch.from_arrays([*map(pa.array, pairs), *names], names=MET.names)
+    yield pa.RecordBatch.from_arrays([*map(pa.array, pairs), *names], names=MET.names)
 
 
 def bring(spark, pairs, ids, meeting):
     documents = spark.createDataFrame([(each, f"name {each}") for each in ids], "doc_id long, name string")
     source = spark.createDataFrame(pairs, "left_id long, right_id long").repartition(3)
     # A document that comes twice counts once.
-    return meet(source, list_pairs, documents.unionByName(documents.limit(5)), name_both, MET, meeting=meeting)
+    return meet(
+        source, list_pairs, documents.unionByName(documents.limit(5)), name_both, Uncounted(schema=MET), meeting=meeting
+    )
 
 
 @pytest.mark.parametrize(("groups", "broadcast"), [(1, False), (2, True), (5, False)])
@@ -75,14 +78,14 @@ def test_a_document_travels_once_to_each_cell_of_its_group(spark, groups):
         for ends, places in zip(pairs, numbers, strict=True):
             assert [loads[place] for place in places] == [f"payload {doc_id}" for doc_id in ends]
         arrived = np.concatenate((documents["doc_id"].to_numpy(), np.full(1, -pairs[0].size)))
-        return pa.record_batch({"arrived": arrived})
+        yield pa.record_batch({"arrived": arrived})
 
     met = meet(
         source,
         pairs_of,
         payload,
         compare,
-        T.StructType().add("arrived", "long"),
+        Uncounted(schema=T.StructType().add("arrived", "long")),
         meeting=Meeting(groups=groups, broadcast=False, whole=False),
     )
     found = [row.arrived for row in met.collect()]
@@ -104,4 +107,4 @@ def test_no_pair_meets_nobody(spark):
     documents = spark.createDataFrame([(1, "name")], "doc_id long, name string")
     meeting = Meeting(groups=3, broadcast=True, whole=True)
 
-    assert rows(meet(source, list_pairs, documents, name_both, MET, meeting=meeting)) == []
+    assert rows(meet(source, list_pairs, documents, name_both, Uncounted(schema=MET), meeting=meeting)) == []

@@ -210,7 +210,8 @@ class NearLayer(Layer):
         if not signed.rows:
             raise NothingToSearchError
         with self.stages.time("identical"):
-            identical = engine.group("identical", documents, buckets.COLLAPSE, expected=signed.rows)
+            digests = engine.select(documents, "size", *buckets.DIGESTS.names)
+            identical = engine.group("identical", digests, buckets.COLLAPSE, expected=signed.rows)
             copies = engine.tally(identical)["rows"]
             heads = engine.join(engine.select(documents, *HEADS), identical, "doc_id", how="anti")
             names = signing.signatures(engine.id_type).names
