@@ -4,7 +4,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from dedup.run.session import LOCAL_CONF, ROOT, _has_package, read_conf
+from dedup.run.session import COMPILED, LOCAL_CONF, ROOT, _has_package, read_conf, suit_session
+from tests.engine.tables import settings
 
 CONFS = sorted((ROOT / "conf").glob("*.conf"))
 # Objects whose loading enters the keys they define into Spark's register.
@@ -34,13 +35,24 @@ def test_spark_knows_every_key_and_takes_every_value(spark, conf):
 
     # Spark reads its master before it has settings, and hands on what is Hadoop's.
     unknown = {key for key, entry in entries.items() if entry is None and not key.startswith("spark.hadoop.")}
-    assert unknown <= {"spark.master"}
+    assert unknown <= {"spark.master", COMPILED}
     settings = jvm.org.apache.spark.SparkConf(False)
     for key, value in read_conf(conf).items():
         settings.set(key, value)
     for entry in filter(None, entries.values()):
         # Fails where a size, a number or a choice is none.
         settings.get(entry)
+
+
+@pytest.mark.parametrize(
+    ("least", "before", "after"), [(None, "false", "false"), ("10", "false", "true"), ("11", "true", "false")]
+)
+def test_plans_are_compiled_for_large_inputs_in_sessions_of_the_job(spark, least, before, after):
+    compiled = "spark.sql.codegen.wholeStage"
+    given = {compiled: before, **({} if least is None else {COMPILED: least})}
+    with settings(spark, **given):
+        suit_session(spark, 10)
+        assert spark.conf.get(compiled) == after
 
 
 @pytest.mark.parametrize(

@@ -44,7 +44,7 @@ from dedup.run.opening import (
 )
 from dedup.run.overlap import check_apart
 from dedup.run.reach import check_sight
-from dedup.run.session import find_heap
+from dedup.run.session import find_heap, suit_session
 from dedup.run.storage import HadoopStorage
 from dedup.run.tables import WorkspaceTables
 from dedup.run.workspace import Workspace, locate
@@ -131,6 +131,7 @@ def _run(spark: SparkSession, job: Job, workspace: Workspace, work: Work | None)
 def open_files(spark: SparkSession, job: Job, listing: Listing, workspace: Workspace) -> Given[DataFrame]:
     """Return the input as files that the workers read themselves."""
     config = job.config
+    suit_session(spark, listing.size)
     source = open_input(config, listing)
     check_output(config, source)
     tasks = WAVES * spark.sparkContext.defaultParallelism
@@ -161,6 +162,7 @@ def open_rows(spark: SparkSession, job: Job, table: DataFrame, workspace: Worksp
     """Return the input as rows of a table, which Spark reads."""
     config, chosen, tables = job.config, job.config.input, CatalogTables.open(spark, job)
     read = take_table(table, chosen.table)
+    suit_session(spark, read.size)
     order, noted = list_columns(config.keep.order), list_noted(config)
     rows = read_documents(
         table,

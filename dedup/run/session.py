@@ -37,6 +37,8 @@ SHORTCUTS = "dedup.run.shortcuts"
 PACKAGE, ENVIRONMENT = "dedup.zip", "environment.tar.gz"
 """Package archives made by scripts/package; either brings the package to executors."""
 UMASK = "fs.permissions.umask-mode"
+COMPILED = "spark.dedup.compiledBytes"
+"""Setting in conf/spark-local.conf: least bytes of an input for which Spark compiles its plans."""
 OLDEST_JAVA = 17
 NEWEST_JAVA = 21 if pyspark.__version__.startswith(("4.0.", "4.1.")) else 25
 """Newest release of Java for Spark; 25 starts Spark 4.1 too, but fails on anything that goes through Arrow."""
@@ -102,6 +104,13 @@ def open_session(*, with_delta: bool = False) -> SparkSession:
     counting: Any = spark.sparkContext._accumulatorServer  # noqa: SLF001 - its only door
     counting.handle_error = lambda *_: None
     return spark
+
+
+def suit_session(spark: SparkSession, size: int) -> None:
+    """Let Spark compile its plans for a large input, in a session with the settings of conf/spark-local.conf."""
+    least = spark.conf.get(COMPILED, None)
+    if least is not None:
+        spark.conf.set("spark.sql.codegen.wholeStage", str(size >= int(least)).lower())
 
 
 def close_session(spark: SparkSession) -> None:
