@@ -203,6 +203,9 @@ class Engine(Protocol[Rows]):
         Those of `renamed` come last, each under the name before its own.
         """
 
+    def drop_null(self, rows: Rows, column: str) -> Rows:
+        """Return the rows whose value in a column is not null, few of many."""
+
     def expect(self, rows: Rows, count: int) -> Rows:
         """Return rows of which there are about so many, by which an engine plans joins."""
 

@@ -321,6 +321,10 @@ class MemoryEngine:
         chosen = rows.select([*columns, *renamed.values()])
         return chosen.rename_columns([*columns, *renamed]) if renamed else chosen
 
+    def drop_null(self, rows: pa.Table, column: str) -> pa.Table:
+        """See `Engine.drop_null`."""
+        return rows.filter(rows[column].is_valid())
+
     def expect(self, rows: pa.Table, count: int) -> pa.Table:
         """See `Engine.expect`."""
         del count

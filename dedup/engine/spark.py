@@ -219,6 +219,10 @@ class SparkEngine:
         """See `Engine.select`."""
         return rows.select(*columns, *(F.col(column).alias(name) for name, column in renamed.items()))
 
+    def drop_null(self, rows: DataFrame, column: str) -> DataFrame:
+        """See `Engine.drop_null`."""
+        return _tell(rows.filter(F.col(column).isNotNull()), None)
+
     def expect(self, rows: DataFrame, count: int) -> DataFrame:
         """See `Engine.expect`."""
         return _tell(rows, {"rows": count})

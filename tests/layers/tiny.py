@@ -195,6 +195,10 @@ class TinyEngine:
         self._read(rows)
         return rows.select([*columns, *renamed.values()]).rename_columns([*columns, *renamed])
 
+    def drop_null(self, rows, column):
+        self._read(rows)
+        return rows.filter(rows[column].is_valid())
+
     def expect(self, rows, count):
         assert count >= 0
         return rows

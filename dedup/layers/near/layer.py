@@ -55,7 +55,8 @@ from dedup.tables.counts import (
 SIGNED = ("band_keys", "signature")
 HEADS = ("doc_id", "size", *SIGNED)
 """Columns of SIGNATURES by which documents are searched."""
-SAMPLE = pa.schema([("doc_id", pa.int64()), ("tokens", pa.binary())])
+SAMPLE = ("doc_id", "tokens")
+"""Columns of SIGNATURES; tokens are null but of the documents of the sample."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,7 +185,7 @@ class NearLayer(Layer):
             kept=engine.map(chosen, partial(take, kept=True), removals),
             edges=engine.concat(edges, same),
             near_misses=near_misses,
-            sample=engine.map(engine.select(documents, *SAMPLE.names), take_sample, SAMPLE),
+            sample=engine.drop_null(engine.select(documents, *SAMPLE), "tokens"),
             counts=counts,
         )
 
@@ -412,12 +413,6 @@ class NearLayer(Layer):
 def _take_full(batches: Batches) -> Batches:
     for batch in batches:
         yield batch.filter(pc.greater(batch["size"], 0)).select(templates.MEMBERS.names)
-
-
-def take_sample(batches: Batches) -> Batches:
-    """Take the documents whose tokens were noted."""
-    for batch in batches:
-        yield batch.filter(batch["tokens"].is_valid())
 
 
 def to_edges(batches: Batches) -> Batches:
