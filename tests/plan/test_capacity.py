@@ -73,7 +73,7 @@ def measure(spark, monkeypatch, source, output, config):
     finish = Workspace.finish
 
     def record(workspace, name, measured):
-        found = [path.stat().st_size for path in Path(workspace.table(name)).glob("part-*")]
+        found = [path.stat().st_size for path in Path(workspace.table(name)).glob("[!._]*.parquet")]
         # Rounds of the election are numbered.
         table = name.removeprefix("near_").rstrip("0123456789")
         stage = STAGES.get(table, table)
