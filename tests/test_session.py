@@ -45,7 +45,8 @@ def test_spark_knows_every_key_and_takes_every_value(spark, conf):
 
 
 @pytest.mark.parametrize(
-    ("least", "before", "after"), [(None, "false", "false"), ("10", "false", "true"), ("11", "true", "false")]
+    ("least", "before", "after"),
+    [(None, "false", "false"), ("10", "false", "true"), ("11", "false", "false"), ("11", "true", "true")],
 )
 def test_plans_are_compiled_for_large_inputs_in_sessions_of_the_job(spark, least, before, after):
     compiled = "spark.sql.codegen.wholeStage"

@@ -1,4 +1,4 @@
-"""Exchange of rows between tasks: pieces of text to the kernels, pairs and their documents to one place."""
+"""Exchange of rows between tasks: pairs and their documents to one place."""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeAlias

@@ -109,8 +109,8 @@ def open_session(*, with_delta: bool = False) -> SparkSession:
 def suit_session(spark: SparkSession, size: int) -> None:
     """Let Spark compile its plans for a large input, in a session with the settings of conf/spark-local.conf."""
     least = spark.conf.get(COMPILED, None)
-    if least is not None:
-        spark.conf.set("spark.sql.codegen.wholeStage", str(size >= int(least)).lower())
+    if least is not None and size >= int(least):
+        spark.conf.set("spark.sql.codegen.wholeStage", "true")
 
 
 def close_session(spark: SparkSession) -> None:
