@@ -265,6 +265,17 @@ def test_a_damaged_table_is_made_again(spark, enter, output, caplog, by_workers)
     assert caplog.messages == ["numbers: the table of an earlier try is damaged; it is made again"] * len(HARMS)
 
 
+def test_a_table_whose_record_is_of_an_earlier_release_is_made_again(spark, enter, output):
+    workspace = enter(output)
+    workspace.open(IDENTITY, overwrite=False)
+    keep = WorkspaceTables(spark, workspace, by_workers=True)
+    workspace.finish("numbers", {"rows": 2})
+
+    table = keep("numbers", NUMBERS, partial(end, spark.range(3).withColumnRenamed("id", "number")))
+
+    assert (table.counts["rows"], table.frame.count()) == (3, 3)
+
+
 def test_an_existing_output_is_refused_and_stays(enter, output):
     place(Path(output), "precious")
 

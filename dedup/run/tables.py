@@ -86,6 +86,9 @@ class WorkspaceTables:
 
     def _is_whole(self, name: str, schema: T.StructType, record: dict[str, Any]) -> bool:
         """Tell whether the table of a finished stage has this schema, can be read to its end, and has all rows."""
+        if record.keys() != {"counts", "files"}:
+            # An earlier release left it.
+            return False
         observation = Observation()
         files, rows = record["files"], int(record["counts"]["rows"])
         if files == []:
