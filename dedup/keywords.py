@@ -5,7 +5,7 @@ from os import PathLike
 from typing import Any, Literal, TypedDict
 
 from dedup.settings.options import Config
-from dedup.settings.rules import Count, Limit
+from dedup.settings.rules import Copies, Count, Limit
 
 
 class Keywords(TypedDict, total=False):
@@ -41,8 +41,9 @@ class Keywords(TypedDict, total=False):
     max_component: int
     order: Sequence[str]
     merge: Sequence[str]
+    copies: Copies
     per_source: int
-    output__mode: Literal["filter", "annotate", "ids"]
+    output__mode: Literal["filter", "annotate", "ids", "weights"]
     output__format: str
     files: int
     output__table: str

@@ -93,13 +93,18 @@ class Result(Generic[Rows]):
 
     @property
     def kept(self) -> Rows:
-        """Kept rows of the input; with `output.mode` "ids" their ids."""
+        """Kept rows of the input; with `output.mode` "ids" their ids, `StorageError` with "weights"."""
         return self.read("kept")
 
     @property
     def removed(self) -> Rows:
-        """Removed rows of the input; `StorageError` with `output.mode` "ids", which writes none."""
+        """Removed rows of the input; `StorageError` with `output.mode` "ids" and "weights", which write none."""
         return self.read("removed")
+
+    @property
+    def weights(self) -> Rows:
+        """Weight of each row with `output.mode` "weights": id, representative_id, documents, sources, weight."""
+        return self.read("weights")
 
     @property
     def duplicates(self) -> Rows:

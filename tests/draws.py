@@ -182,7 +182,7 @@ def draw_settings(chance: Random, *, is_text: bool) -> dict[str, Any]:  # noqa: 
         _rarely(chance, settings, output__files=(1, 3), output__mode=("ids",))
         settings["output.format"] = chance.choice(("input", "parquet", "jsonl", "csv"))
     elif kind < 0.3:
-        settings["output.mode"] = chance.choice(("annotate", "ids"))
+        settings["output.mode"] = chance.choice(("annotate", "ids", "weights"))
     elif kind < 0.4 and not is_text:
         settings["keep.merge"] = chance.sample(["count", "first:date", "urls:url", "sites:site"], chance.randint(1, 4))
     if chance.random() < 0.2:
@@ -205,6 +205,8 @@ def draw_settings(chance: Random, *, is_text: bool) -> dict[str, Any]:  # noqa: 
         passages__min_tokens_left=(0, 1),
         passages__ends=("sentence",),
     )
+    if "near" in settings["layers"]:
+        _rarely(chance, settings, keep__copies=(2, "log2", "sqrt"))
     settings["lines.documents"], settings["lines.min_characters"] = chance.choice((1, 3)), chance.choice((1, 20))
     settings["containment.min_shingles"] = chance.choice((1, 20))
     settings["contamination.match_tokens"] = chance.choice((1, 3, 13))
@@ -276,8 +278,8 @@ class Draw:
             rows += chance.choices(rows, k=chance.choice((0, 1, 4)))
         batches = chance.choice((1, 2, 3)) if chance.random() < 0.1 else 0
         if batches:
-            unknown = ("mode", "layers", "profile", "limits.per_source", "keep.merge")
-            settings = {name: value for name, value in settings.items() if name not in unknown}
+            unknown = ("mode", "layers", "profile", "limits.per_source", "keep.merge", "keep.copies")
+            settings = {name: value for name, value in settings.items() if name not in unknown and value != "weights"}
         elif "input.id_column" in settings and "profile" not in settings and chance.random() < 0.1:
             settings["evaluation.labeled_pairs"] = "pairs.jsonl"
         if "json" in kind and chance.random() < 0.3:
@@ -409,6 +411,12 @@ class Draw:
         if settings.get("output.mode") == "annotate":
             marked = {name: strip(each) for name, (_, each) in read(output / "annotated").items()}
             assert marked == {name: strip(each) for name, (_, each) in before.items()}
+            return
+        if settings.get("output.mode") == "weights":
+            weights = ds.dataset(output / "weights").to_table().to_pylist()
+            assert len(weights) == len(rows)
+            known = Counter(each["representative_id"] for each in weights)
+            assert all(each["documents"] == known[each["representative_id"]] for each in weights if each["weight"])
             return
         kept, removed = (read(output / name) for name in ("kept", "removed"))
         if settings.get("output.mode") == "ids" or {"output.files", "output.format"} & settings.keys():

@@ -9,6 +9,7 @@ import tomllib
 from dataclasses import FrozenInstanceError, fields, is_dataclass, replace
 from functools import cache
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from hypothesis import given
@@ -20,7 +21,7 @@ from dedup.settings import files as config_module
 from dedup.settings.alerts import Alerts
 from dedup.settings.files import GONE, load_config, name_setting, to_dict, to_toml
 from dedup.settings.options import Buckets, Components, Config, Input, Keep, Lsh, Output, Shingles
-from dedup.settings.rules import Count, Limit, Records, Tables, Texts, list_choices
+from dedup.settings.rules import Copies, Count, Limit, Records, Tables, Texts, list_choices
 
 ROOT = Path(__file__).resolve().parent.parent
 DEFAULTS = ROOT / "conf" / "dedup.toml"
@@ -302,8 +303,8 @@ def test_fault_in_a_preset_names_the_preset(tmp_path, monkeypatch):
         ),
         ("input.text_column = 3", "input.text_column must be a Unicode string (got 3)"),
         ("input.text_column = 2026-11-21", 'input.text_column must be a Unicode string (got "2026-11-21")'),
-        ("output.mode = 'a\\nb'", 'output.mode must be one of "filter", "annotate", "ids" (got "a\\\\nb")'),
-        ('output.mode = "a\\nb"', 'output.mode must be one of "filter", "annotate", "ids" (got "a\\nb")'),
+        ("output.mode = 'a\\nb'", 'output.mode must be one of "filter", "annotate", "ids", "weights" (got "a\\\\nb")'),
+        ('output.mode = "a\\nb"', 'output.mode must be one of "filter", "annotate", "ids", "weights" (got "a\\nb")'),
         (
             "alerts.removal_rate_above = 30",
             "alerts.removal_rate_above must be a number of at least 0 and at most 1, or empty (got 30)",
@@ -451,8 +452,8 @@ def test_a_setting_of_an_earlier_release_is_refused_with_what_takes_its_place(tm
 
 
 def test_a_keyword_of_an_earlier_release_is_refused_with_what_takes_its_place():
-    with pytest.raises(ConfigError, match=r"settings: keep\.copies is no setting any more: set keep\.merge"):
-        load_config(settings={name_setting("copies"): 3})
+    with pytest.raises(ConfigError, match=r"settings: keep\.copies_per_source is no setting any more"):
+        load_config(settings={name_setting("copies_per_source"): 3})
 
 
 def test_each_setting_that_is_gone_is_unknown_and_in_the_changelog():
@@ -613,14 +614,17 @@ def strategy_of(owner):
         bounds = entry.metadata.get("range")
         if choices := list_choices(entry):
             several = st.lists(st.sampled_from(choices), min_size=1, unique=True).map(tuple)
-            values[entry.name] = several if entry.type == Texts else st.sampled_from(choices)
+            # Weights take no other format and number of files.
+            single = st.sampled_from([each for each in choices if each != "weights"])
+            values[entry.name] = several if entry.type == Texts else single
         elif entry.type is str:
             values[entry.name] = st.text()
         elif entry.type is bool:
             values[entry.name] = st.booleans()
-        elif entry.type in (int, Count):
+        elif entry.type in (int, Count, Copies):
             numbers = st.integers(bounds.low, bounds.high or INT64_MAX)
-            values[entry.name] = numbers if entry.type is int else st.one_of(st.just("auto"), numbers)
+            words = () if entry.type is int else get_args(get_args(entry.type)[1])
+            values[entry.name] = st.one_of(*map(st.just, words), numbers)
         elif entry.type == Texts:
             known = {"merge": MERGES, "sets": SETS}.get(entry.name, RULES)
             least = 1 if entry.name == "layers" else 0

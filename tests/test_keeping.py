@@ -15,6 +15,8 @@ from pyarrow import feather
 
 from dedup.api import deduplicate
 from dedup.errors import ConfigError, DataError, SchemaError
+from dedup.explain.explanation import explain
+from dedup.explain.result import PublishedOutput
 from dedup.files.orders import join_keys, join_texts, to_keys
 from dedup.run.job import Job
 from dedup.run.local import run_in_memory
@@ -50,8 +52,8 @@ def write(folder, kind, rows=ROWS):
     return str(path)
 
 
-def keep(tmp_path, *, kind="parquet", rows=ROWS, **settings):
-    chosen = {f"keep.{name}": value for name, value in settings.items()}
+def keep(tmp_path, *, kind="parquet", rows=ROWS, mode="filter", **settings):
+    chosen = {f"keep.{name}": value for name, value in settings.items()} | {"output.mode": mode}
     config = load_config(
         settings={"input.id_column": "id", "input.source_column": "site", "engine": "memory", **chosen}
     )
@@ -85,6 +87,52 @@ def test_the_first_by_the_order_stays_and_the_report_says_by_which_rule(tmp_path
 
     assert kept_of(output, format={"jsonl": "json"}.get(kind, kind)) == kept
     assert report["decided"] == decided
+
+
+SIZED = {2: lambda size: min(size, 2), "log2": int.bit_length, "sqrt": math.isqrt}
+"""Documents that stay of a cluster, by `keep.copies`."""
+
+
+@pytest.mark.parametrize(
+    ("settings", "kept", "first"),
+    [
+        ({"copies": 2}, [1, 2, 5, 6, 7], [1]),
+        ({"copies": "log2"}, [1, 2, 3, 5, 6, 7], [1]),
+        ({"copies": "sqrt"}, [1, 2, 5, 7], [1, 5]),
+        ({"copies": 2, "order": ["longest"]}, [2, 3, 5, 6, 7], [3]),
+    ],
+)
+def test_the_first_of_a_cluster_stay_and_the_others_go_in_favour_of_the_very_first(tmp_path, settings, kept, first):
+    report, output = keep(tmp_path, **settings)
+    duplicates = ds.dataset(output / "duplicates").to_table()
+
+    assert kept_of(output) == kept
+    assert report["kept"] == len(kept) == 7 - duplicates.num_rows
+    assert sorted({*duplicates["representative_id"].to_pylist()}) == first
+
+
+@pytest.mark.parametrize("copies", [1, *SIZED])
+def test_weights_of_a_cluster_add_up_to_what_would_stay_of_it(tmp_path, copies):
+    counted = SIZED.get(copies, lambda _: 1)
+    report, output = keep(tmp_path, copies=copies, mode="weights")
+
+    found = ds.dataset(output / "weights").to_table().sort_by("id").to_pylist()
+    clusters = {1: ([1, 2, 3, 4], 4), 5: ([5, 6], 1), 7: ([7], 1)}
+    assert found == [
+        {
+            "id": one,
+            "representative_id": first,
+            "documents": len(members),
+            "sources": sources,
+            "weight": counted(len(members)) / len(members),
+        }
+        for first, (members, sources) in clusters.items()
+        for one in members
+    ]
+    assert (report["documents"], report["kept"]) == (7, 3)
+    assert not (output / "kept").exists()
+    told = explain(PublishedOutput(str(output)), "7")
+    assert (told.fate, told.notes) == ("kept", ('texts are not compared: they are not in an output of mode "weights"',))
 
 
 CHAIN = [
@@ -175,6 +223,8 @@ def test_equal_rows_that_all_stay_are_told_of_what_goes_for_them(tmp_path):
         ("csv", {"keep.merge": ["count"]}, ConfigError, "must be empty where the output is csv"),
         ("parquet", {"keep.merge": ["count"], "output.mode": "ids"}, ConfigError, 'needs output.mode = "filter"'),
         ("parquet", {"keep.merge": ["count"], "output.files": 2}, ConfigError, "keeps the input's files"),
+        ("parquet", {"keep.merge": ["count"], "output.mode": "weights"}, ConfigError, 'needs output.mode = "filter"'),
+        ("parquet", {"keep.copies": 2, "layers": ["exact"]}, ConfigError, "keep.copies: needs the layer near"),
         ("parquet", {"keep.merge": ["urls:link"]}, SchemaError, "keep.merge: must be the name of one column"),
     ],
 )
@@ -282,7 +332,8 @@ def test_both_engines_order_and_merge_alike(spark, tmp_path):
         day = chance.choice(["2024-01-01", "2025-05-05T10:00:00Z", None])
         rows.append({"id": number, "text": " ".join(words), "date": day, "site": chance.choice("ab")})
     (tmp_path / "in").mkdir()
-    settings = {"keep.order": ["latest:date", "longest"], "keep.merge": ["count", "sites:site", "last:date"]}
+    merge = ["count", "sites:site", "last:date"]
+    settings = {"keep.order": ["latest:date", "longest"], "keep.merge": merge, "keep.copies": "log2"}
     config = load_config(settings={"input.id_column": "id", "input.source_column": "site", **settings})
     source = write(tmp_path / "in", "parquet", rows)
     job = [Job(inputs=[source], output=str(tmp_path / name), config=config) for name in ("memory", "spark")]

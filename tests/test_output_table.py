@@ -27,6 +27,7 @@ TEXTS = make_texts(5, originals=6, copies=2)
 ROWS = [{"id": n, "text": text, "size": len(text)} for n, text in enumerate([*TEXTS, *TEXTS[:4]])]
 SEARCH = {"layers": ["exact"]}
 """A search of 14 jobs of Spark, where that of the layer near takes 35: tables hold what any has left."""
+FOLDERS = {"annotate": "annotated", "weights": "weights"}
 NAME, EARLIER = "clean_corpus", "earlier_corpus"
 
 
@@ -69,7 +70,7 @@ def read(spark, name):
     return sorted(map(tuple, spark.table(name).collect()))
 
 
-@pytest.mark.parametrize("mode", ["filter", "annotate", "ids"])
+@pytest.mark.parametrize("mode", ["filter", "annotate", "ids", "weights"])
 def test_tables_hold_what_the_folders_of_files_hold(mode, rows, earlier, spark, tmp_path):
     found = earlier if mode == "filter" else run(rows, tmp_path / "out", **{"output.mode": mode})
     pq.write_table(pa.table({name: [row[name] for row in ROWS] for name in rows.columns}), tmp_path / "in.parquet")
@@ -77,15 +78,18 @@ def test_tables_hold_what_the_folders_of_files_hold(mode, rows, earlier, spark, 
     files = deduplicate(tmp_path / "in.parquet", tmp_path / "files", id_column="id", settings=settings)
 
     table = EARLIER if mode == "filter" else NAME
-    parts = {"duplicates": f"{table}_duplicates", "annotated" if mode == "annotate" else "kept": table}
+    parts = {"duplicates": f"{table}_duplicates", FOLDERS.get(mode, "kept"): table}
     parts |= {"removed": f"{table}_removed"} if mode == "filter" else {}
     for folder, name in parts.items():
         frame = spark.read.parquet(f"{tmp_path}/files/{folder}")
         assert read(spark, name) == sorted(map(tuple, frame.collect()))
         assert spark.table(name).schema == frame.schema
     written = {path.name for path in Path(found.output).iterdir()}
-    assert not written & {"kept", "removed", "annotated"}
-    assert found.kept.count() == files.report.kept
+    assert not written & {"kept", "removed", "annotated", "weights"}
+    if mode == "weights":
+        assert found.weights.count() == files.report.documents == files.weights.count_rows()
+    else:
+        assert found.kept.count() == files.report.kept
     assert spark.catalog.tableExists(f"{table}_removed") == (mode == "filter")
 
 

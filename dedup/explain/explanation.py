@@ -255,7 +255,7 @@ def _notes(
     """Return notes on the limits of the explanation."""
     notes = []
     if not result.has_texts:
-        notes.append('texts are not compared: they are not in an output of mode "ids"')
+        notes.append(f'texts are not compared: they are not in an output of mode "{result.config.output.mode}"')
     elif not result.is_searchable:
         notes.append(
             "texts are not compared: ids are digests of rows with other values than strings, integers and booleans, "

@@ -29,7 +29,7 @@ from dedup.settings.options import Config
 from dedup.settings.profiles import list_conditioned
 from dedup.settings.rules import require_text
 
-ROWS = {"filter": ("kept", "removed"), "annotate": ("annotated",), "ids": ("kept",)}
+ROWS = {"filter": ("kept", "removed"), "annotate": ("annotated",), "ids": ("kept",), "weights": ("weights",)}
 """Folders with the input's rows, or their ids, by output.mode."""
 ANNOTATIONS = ("dedup_kept", "dedup_representative_id", "dedup_component_id", "dedup_kind", "dedup_jaccard")
 """Columns added by mode annotate."""
@@ -85,9 +85,11 @@ class PublishedOutput:
         is_mirrored = self.report.get("reader") == "files" and not self.config.output.files
         own = own if own.can_create or is_mirrored else load_format("parquet")
         self._format = own if chosen == "input" else load_format(chosen)
+        if self.config.output.mode == "weights":
+            self._format = load_format("parquet")
         self.id_column = self.config.input.id_column or (load_format(read).id_column if read in FORMATS else "")
         """Empty where an id is the digest of its row."""
-        self.has_texts = self.config.output.mode != "ids"
+        self.has_texts = self.config.writes_texts
         self.profiles: dict[Any, str] = {}
         """Profiles of the documents whose texts were found, by id; empty without profiles."""
 
@@ -147,7 +149,7 @@ class PublishedOutput:
         return self._table(name).to_table(filter=condition)
 
     def find(self, ids: Collection[Any]) -> dict[Any, str]:
-        """Return the texts of the ids that are documents here; "" in place of texts in mode ids.
+        """Return the texts of the ids that are documents here; "" where ids alone are written.
 
         Texts are those that the layer near saw, without the spans cut by earlier layers.
 
@@ -211,10 +213,11 @@ class PublishedOutput:
         return [[Condition(columns.index(name), of) for name, of in each.when] for each in self.config.profile]
 
     def _find_ids(self, ids: Collection[Any]) -> dict[Any, str]:
-        """Return the ids that mode ids has written among those asked for."""
-        name, wanted = self.id_column or "id", pa.array(set(ids), self.id_type)
+        """Return the ids that are written among those asked for."""
+        mode, wanted = self.config.output.mode, pa.array(set(ids), self.id_type)
+        name = (self.id_column if mode == "ids" else "") or "id"
         found: dict[Any, str] = {}
-        for file in list_files([f"{self.path}/kept"], format=self._format.name).files:
+        for file in list_files([f"{self.path}/{ROWS[mode][0]}"], format=self._format.name).files:
             for _, rows in self._format.read_rows(file):
                 kept = rows[name].cast(self.id_type)
                 found |= dict.fromkeys(kept.filter(pc.is_in(kept, wanted)).to_pylist(), "")

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dedup.kernels import Flags, Floats, Integers
-from dedup.kernels.representatives import elect
+from dedup.kernels.representatives import count_copies, elect
 from dedup.kernels.runs.bounds import find_bounds, rank
 from dedup.kernels.sets import filters, pairs
 
@@ -28,6 +28,8 @@ class ElectionPolicy(NamedTuple):
     by_representative: bool = False
     max_component: int = 0
     """Most members of a component without linkage by representative; 0 for no limit."""
+    copies: int | str = 1
+    """Setting `keep.copies`."""
 
 
 class Electorate(NamedTuple):
@@ -76,7 +78,8 @@ def choose(members: Electorate, known: KnownPairs, policy: ElectionPolicy) -> Ke
     With linkage by component the first member in the order stays. With linkage by representative members are taken in
     their order: one that is similar to an earlier kept member is removed in favour of the first such, any other stays.
     A pair that was no candidate has no known similarity; it is asked for if both would stay and both are similar to a
-    removed member, unless their sizes rule it out.
+    removed member, unless their sizes rule it out. Of a document that stays and those removed in its favour the first
+    stay, as many as `count_copies` says.
     """
     order = np.lexsort((*members.ranks.T[::-1], members.component_ids))
     places = np.empty_like(order)
@@ -96,7 +99,20 @@ def choose(members: Electorate, known: KnownPairs, policy: ElectionPolicy) -> Ke
         owned, left, right = _link(taken, places[rows], known, policy.threshold)
         owners = first.copy()
         owners[rows] = rows[owned]
-    return Kept(owners, _count_decided(owners, places, members.ranks), relinked, left, right)
+    decided = _count_decided(owners, places, members.ranks)
+    if policy.copies != 1:
+        owners = _keep_copies(owners, places, policy.copies)
+    return Kept(owners, decided, relinked, left, right)
+
+
+def _keep_copies(owners: Integers, places: Integers, copies: int | str) -> Integers:
+    """Let the first of each group own themselves, as many as the rule says; the very first does already."""
+    order = np.lexsort((places, owners))
+    sizes = np.diff(find_bounds(owners[order]))
+    further = order[rank(owners[order]) < np.repeat(count_copies(copies, sizes), sizes)]
+    kept = owners.copy()
+    kept[further] = further
+    return kept
 
 
 def count_parted(
@@ -249,9 +265,9 @@ def _rank_sources(sources: pa.Array, listed: list[str]) -> Integers:
     return places
 
 
-def number_sources(sources: pa.Array) -> Integers:
-    """Return the number of each source; null is one of them."""
-    numbers: Integers = pc.dictionary_encode(sources, null_encoding="encode").indices.to_numpy().astype(np.int64)
+def number_values(values: pa.Array) -> Integers:
+    """Return the number of each value; null is one of them."""
+    numbers: Integers = pc.dictionary_encode(values, null_encoding="encode").indices.to_numpy().astype(np.int64)
     return numbers
 
 

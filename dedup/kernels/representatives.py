@@ -34,6 +34,31 @@ def elect(component_ids: Integers, ranks: Integers) -> Integers:
     return elected
 
 
+def count_copies(rule: int | str, sizes: Integers) -> Integers:
+    """Return how many documents stay of clusters of these sizes, by a rule of `keep.copies`.
+
+    Parameters
+    ----------
+    rule
+        A number, of which no more stay; "log2" for 1 + log2(size), or "sqrt" for the root of size, both rounded down.
+    sizes : int64 [n]
+        From 1 to 2^52.
+
+    Returns
+    -------
+    int64 [n]
+        From 1 to the size.
+
+    Examples
+    --------
+    >>> [count_copies(rule, np.array([1, 3, 9, 1000])).tolist() for rule in (2, "log2", "sqrt")]
+    [[1, 2, 2, 2], [1, 2, 4, 10], [1, 1, 3, 31]]
+    """
+    if rule == "log2":
+        return np.frexp(sizes)[1].astype(np.int64)
+    return np.sqrt(sizes).astype(np.int64) if rule == "sqrt" else np.minimum(sizes, rule)
+
+
 def look_up(
     left: Integers, right: Integers, edges: tuple[Integers, Integers, npt.NDArray[np.float64]]
 ) -> npt.NDArray[np.float64]:

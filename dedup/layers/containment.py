@@ -263,7 +263,7 @@ def elect(edges: pa.RecordBatch, choice: Choice, schema: pa.Schema) -> pa.Record
     elected = containment.elect(left, right, members["size"].to_numpy(), places)
     gone = np.flatnonzero(elected.edges >= 0)
     owners = elected.owners[gone]
-    sources = election.number_sources(members["source"])
+    sources = election.number_values(members["source"])
     least = np.arange(doc_ids.size)
     np.minimum.at(least, owners, gone)
     taken = elected.edges[gone]

@@ -165,7 +165,7 @@ def _choose(
         if PRECEDENCE in identity:
             precedence = batch[PRECEDENCE].to_numpy()
             ranks, is_new = np.column_stack((precedence, ranks)), precedence == NEW
-        sources = election.number_sources(batch["source"])
+        sources = election.number_values(batch["source"])
         order = np.lexsort((*ranks.T[::-1], groups))
         places = np.empty_like(order)
         places[order] = np.arange(order.size)

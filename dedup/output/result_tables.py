@@ -15,6 +15,7 @@ from dedup.errors import DedupError
 from dedup.informing import NEAR_MISSES, SOURCES, TEXTS, Inform
 from dedup.output.row_decisions import REASON, Findings, count_sources, decide, read_profiles, read_removed
 from dedup.output.spans import write_spans
+from dedup.output.weights import weigh
 from dedup.settings.options import Config
 from dedup.tables import arrow
 from dedup.tables.counts import Written
@@ -138,7 +139,11 @@ def write_result(
         sources = begin(inform, SOURCES, count_sources, engine, found.documents, decisions) if has_sources else None
         texts = begin(read_texts) if output.reads_beside else None
         with stage():
-            rows = output.write_rows(engine, found, decisions, spans=spans, rejected=rejected)
+            if output.config.output.mode == "weights":
+                weights = weigh(engine, found, output.config.keep.copies)
+                rows = WrittenRows(kept=output.save("weights", weights) - tally["rows"])
+            else:
+                rows = output.write_rows(engine, found, decisions, spans=spans, rejected=rejected)
     removed = tally["rows"]
     expected = found.rows - removed
     if rows.kept != expected or rows.removed not in {removed, None} or duplicates.result() != removed:

@@ -81,7 +81,7 @@ class RowOutput:
         return read_notes(self.noted) if self._list_shown(found) else {}
 
     def _list_shown(self, found: Findings[DataFrame]) -> Sequence[int]:
-        return () if self.config.output.mode == "ids" else found.shown
+        return found.shown if self.config.writes_texts else ()
 
     def write_rows(
         self,

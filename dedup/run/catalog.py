@@ -1,6 +1,6 @@
 """The output as tables of a catalog, which Spark's own writers commit once all else is done.
 
-    NAME             rows that stay; all rows with mode annotate, ids with mode ids
+    NAME             rows that stay; all rows with mode annotate, ids with mode ids, weights with mode weights
     NAME_removed     rows that go, with mode filter
     NAME_duplicates  the reason for each row that goes
 
@@ -33,6 +33,7 @@ FOLDERS = {
     "filter": {"removed": "_removed", "duplicates": "_duplicates", "kept": ""},
     "annotate": {"duplicates": "_duplicates", "annotated": ""},
     "ids": {"duplicates": "_duplicates", "kept": ""},
+    "weights": {"duplicates": "_duplicates", "weights": ""},
 }
 """Ends of the names of tables by the folders that their rows are in before, by output.mode, in the order of commits."""
 

@@ -245,6 +245,8 @@ def check_settings(config: Config, growth: Growth) -> None:
         "contamination.common": config.of(Contamination).common if "contamination" in before else 0,
         "limits.per_source": config.limits.per_source,
         "keep.merge": config.keep.merge,
+        "keep.copies": config.keep.copies if config.keep.copies != 1 else 0,
+        "output.mode": config.output.mode if config.output.mode == "weights" else 0,
         "output.table": config.output.table,
         "evaluation.labeled_pairs": config.evaluation.labeled_pairs,
     }

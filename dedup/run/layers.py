@@ -1,7 +1,8 @@
 """Layers that the settings ask for: the columns and files that they read, and the settings that they lack."""
 
+from dedup.errors import ConfigError
 from dedup.files.profile_filter import Condition
-from dedup.layers import load_layer
+from dedup.layers import NEAR, load_layer
 from dedup.layers.layer import Layer
 from dedup.layers.references import Reference
 from dedup.settings.keeping import list_merged
@@ -57,6 +58,8 @@ def check_layers(config: Config) -> None:
     """
     for layer in load_layers(config):
         layer.check(config)
+    if config.keep.copies != 1 and config.output.mode != "weights" and NEAR not in config.layers:
+        raise ConfigError('keep.copies: needs the layer near, whose documents it keeps, or output.mode = "weights"')
 
 
 def name_repeated(config: Config) -> tuple[str, str]:

@@ -24,7 +24,7 @@ def open_dataset(output: str, name: str, mode: str, table: str = "") -> "ds.Data
     Parameters
     ----------
     name
-        kept, removed, duplicates, edges or near_misses.
+        kept, removed, weights, duplicates, edges or near_misses.
     mode
         `output.mode` of the run.
     table
@@ -35,7 +35,7 @@ def open_dataset(output: str, name: str, mode: str, table: str = "") -> "ds.Data
     StorageError
         When the mode does not write it, only Spark reads it, or the output has gone.
     """
-    if table and name in ROWS:
+    if table and name in {*ROWS, "weights"}:
         raise StorageError(f"{name}: is read by Spark from the table {table}; pass spark to get it as a DataFrame")
     # It imports pandas where that is installed, which takes a third of a second.
     import pyarrow.dataset as ds  # noqa: PLC0415
@@ -98,5 +98,6 @@ def open_frame(
 
 
 def _check_written(name: str, mode: str) -> None:
-    if name == "removed" and mode == "ids":
-        raise StorageError('removed: is not written with output.mode = "ids"; the ids are those of duplicates')
+    if (name == "removed" and mode == "ids") or (name in ROWS and mode == "weights"):
+        ids = "duplicates" if mode == "ids" else "weights"
+        raise StorageError(f'{name}: is not written with output.mode = "{mode}"; the ids are those of {ids}')

@@ -42,8 +42,7 @@ GONE: Mapping[str, str] = MappingProxyType(
         "containment.max_larger": "set buckets.max_bucket, one cap for all",
         "alerts.chained_share_above": 'set cluster.linkage = "representative", which removes none such',
         "alerts.least_similarity_below": 'set cluster.linkage = "representative", where it is the threshold',
-        "keep.copies": 'set keep.merge = ["count"], which tells how many documents each stands for',
-        "keep.copies_per_source": 'set keep.merge = ["count"], which tells how many documents each stands for',
+        "keep.copies_per_source": "set keep.copies, which counts the documents of all sources",
         'input.format = "delta"': "name the folder as a table: --table 'delta.`PATH`'",
     }
 )

@@ -14,7 +14,7 @@ from dedup.settings.alerts import Alerts
 from dedup.settings.banding import MAX_SIGNATURE_SIZE, SIGMAS, Banding, choose
 from dedup.settings.keeping import parse_merge, parse_order
 from dedup.settings.profiles import DEFAULT, Profile
-from dedup.settings.rules import Count, Range, Records, Table, Tables, Texts
+from dedup.settings.rules import Copies, Count, Range, Records, Table, Tables, Texts
 
 Own = TypeVar("Own", bound=Table)
 
@@ -185,6 +185,12 @@ class Keep(Table):
     its row: "count" the documents that it stands for, "NAME:COLUMN" the distinct values of a column as a list
     `dedup_NAME`, "first:COLUMN" and "last:COLUMN" the least and greatest value, as texts."""
 
+    copies: Copies = field(default=1, metadata={"range": Range(1)})
+    """Documents that stay of a cluster of the layer near, the first by the order; the others go in favour of the very
+    first: a 64-bit integer of at least 1, or "log2" or "sqrt", for no more than a number, for 1 + log2 of the cluster's
+    size, or for its root, rounded down. With output.mode "weights" one stays, and the weights of a cluster add up to
+    this."""
+
     def __post_init__(self) -> None:
         """Check the fields, then the entries of the order."""
         Table.__post_init__(self)
@@ -206,9 +212,10 @@ class Limits(Table):
 class Output(Table):
     """Rows and files to write."""
 
-    mode: Literal["filter", "annotate", "ids"] = "filter"
+    mode: Literal["filter", "annotate", "ids", "weights"] = "filter"
     """Result: "filter" writes the surviving rows, "annotate" all rows with columns that say what became of them, "ids"
-    only the ids of the surviving rows."""
+    only the ids of the surviving rows, "weights" the ids of all rows with the size of their cluster, its sources and a
+    weight for sampling."""
 
     format: str = field(default="input", metadata={"choices": lambda: ["input", *list_creatable()]})
     """Format of the rows written: with "input" every file of the input has its like in the output, of the same name,
@@ -221,6 +228,12 @@ class Output(Table):
     """Table of Spark's catalog that the surviving rows are written to, in Delta Lake or Iceberg, such as "db.clean"
     or "delta.`/data/clean`", instead of files; db.clean_removed and db.clean_duplicates come with it. When empty, rows
     are files."""
+
+    def __post_init__(self) -> None:
+        """Check the fields, then those that have no use together."""
+        Table.__post_init__(self)
+        if self.mode == "weights" and (self.format != "input" or self.files):
+            raise ConfigError('Output: mode "weights" writes one table, and takes no format and no files')
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -342,6 +355,11 @@ class Config(Table):
         own = changed.pop("", {})
         tables = {table: replace(getattr(self, table), **values) for table, values in changed.items()}
         return replace(self, profile=(), **own, **tables)
+
+    @property
+    def writes_texts(self) -> bool:
+        """Whether rows of the input are written, and not ids alone."""
+        return self.output.mode not in {"ids", "weights"}
 
     @property
     def banding(self) -> Banding:

@@ -13,6 +13,8 @@ Limit: TypeAlias = float | Literal[""]
 """Number, or empty for none."""
 Count: TypeAlias = int | Literal["auto"]
 """Integer, or "auto" for one that the job chooses."""
+Copies: TypeAlias = int | Literal["log2", "sqrt"]
+"""Integer, or the name of a function of a size."""
 Texts: TypeAlias = tuple[str, ...]
 Records: TypeAlias = tuple[Any, ...]
 """Tables of TOML, or values parsed from them."""
@@ -88,9 +90,12 @@ def check(where: str, name: str, value: object, entry: Field[Any]) -> None:
     elif kind == Limit:
         bounds = entry.metadata["range"]
         rule, holds = f"{bounds.rule(float)}, or empty", value == "" or bounds.holds(value, float)
-    elif kind == Count:
-        bounds = entry.metadata["range"]
-        rule, holds = f'{bounds.rule(int)}, or "auto"', value == "auto" or bounds.holds(value, int)
+    elif kind in {Count, Copies}:
+        bounds, words = entry.metadata["range"], get_args(get_args(kind)[1])
+        rule, holds = (
+            f"{bounds.rule(int)}, or {' or '.join(map(literal, words))}",
+            value in words or bounds.holds(value, int),
+        )
     elif kind in _OF_LISTS:
         rule, accepts = _OF_LISTS[kind]
         holds = isinstance(value, list | tuple) and all(map(accepts, value))

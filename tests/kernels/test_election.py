@@ -1,8 +1,13 @@
 """How members are ranked, and who stays of a component of which not all pairs are known."""
 
+import math
+from itertools import combinations
+
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dedup.kernels.election import ElectionPolicy, Electorate, KnownPairs, choose, count_parted, rank_members
 
@@ -52,6 +57,25 @@ def test_near_copies_that_a_full_bucket_compares_in_a_circle_are_asked_for_until
 
     assert kept.owners.tolist() == [0] * count
     assert asked < 4 * count
+
+
+@given(st.lists(st.integers(0, 3), min_size=1, max_size=30), st.randoms(use_true_random=False), st.booleans())
+def test_the_first_of_each_cluster_stay_as_many_as_its_size_allows(components, chance, by_representative):
+    members = make_copies(len(components))
+    ranks = chance.sample(range(len(components)), len(components))
+    members = members._replace(component_ids=np.array(components), ranks=np.array(ranks)[:, None])
+    within = [pair for pair in combinations(range(len(components)), 2) if len({components[one] for one in pair}) == 1]
+    similar = [pair for pair in within if chance.random() < 0.5]
+    known = KnownPairs(*np.array(similar, np.int64).reshape(-1, 2).T, np.full(len(similar), 0.9))
+    policy = ElectionPolicy(0.8, by_representative=by_representative)
+    first = choose(members, known, policy).owners.tolist()
+    for copies, count in ((2, lambda size: min(size, 2)), ("log2", int.bit_length), ("sqrt", math.isqrt)):
+        expected = list(first)
+        for owner in {*first}:
+            cluster = sorted((one for one in range(len(first)) if first[one] == owner), key=ranks.__getitem__)
+            for one in cluster[: count(len(cluster))]:
+                expected[one] = one
+        assert choose(members, known, policy._replace(copies=copies)).owners.tolist() == expected
 
 
 def test_what_was_asked_for_and_is_unlike_stays():

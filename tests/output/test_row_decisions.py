@@ -7,7 +7,7 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
-from dedup.kernels.ids import SEED, hash_id
+from dedup.kernels.ids import SEED, hash_id, to_doc_ids
 from dedup.output.merging import merge_values
 from dedup.output.result_tables import name_pairs
 from dedup.output.row_decisions import (
@@ -20,6 +20,7 @@ from dedup.output.row_decisions import (
     read_removed,
 )
 from dedup.output.text_cuts import LOST, place_cuts
+from dedup.output.weights import weigh
 from dedup.tables import arrow
 from dedup.tables.counts import Layered
 from tests.layers.tiny import TinyEngine
@@ -85,6 +86,35 @@ def test_further_copies_share_the_decision_of_the_first(seed):
     assert tally["text_bytes"] == 70
     assert read_removed(tally) == {"exact": 3, "near": 2, "url": 2}
     assert read_profiles(tally) == {}
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_weights_are_those_of_counting(seed, monkeypatch):
+    chance, engine = random.Random(seed), TinyEngine([], seed=seed)
+    if seed % 2:
+        monkeypatch.setattr("dedup.output.weights.to_doc_ids", lambda ids: to_doc_ids(ids) % 3)
+    gone = {each: chance.choice((0, 1, 2, None)) for each in range(3, 20) if chance.random() < 0.6}
+    ids = [*range(20), 1, 1, *gone]
+    rows = [{"doc_id": each, "id": each, "source": chance.choice((None, "a", "b"))} for each in ids]
+    removed = [
+        {"doc_id": each, "id": each, "layer": "near", "representative_id": owner} for each, owner in gone.items()
+    ]
+    removals = pa.Table.from_pylist(removed, arrow.removals(LONG)) if seed else None
+    documents = make_register(rows)
+
+    found = weigh(engine, make_findings(documents, removals=removals), "log2")
+
+    owners = [gone.get(each, each) if seed else each for each in ids]
+    sizes = Counter(owners)
+    named = {(owner, row["source"]) for owner, row in zip(owners, rows, strict=True)}
+    sources = Counter(owner for owner, _ in named)
+    expected = [
+        (each, owner, sizes[owner], sources[owner], sizes[owner].bit_length() / sizes[owner])
+        if owner is not None
+        else (each, None, 1, 1, 0.0)
+        for each, owner in zip(ids, owners, strict=True)
+    ]
+    assert to_rows(found, *found.column_names) == sorted(expected, key=repr)
 
 
 def test_equal_rows_stay_where_no_layer_removes_copies():

@@ -74,6 +74,7 @@ class Election:
             config.threshold,
             config.cluster.linkage == "representative",
             config.cluster.max_component,
+            config.keep.copies if config.output.mode != "weights" else 1,
         )
         return cls(rules=parse_order(config.keep.order, "keep"), policy=policy, per_source=config.limits.per_source)
 
