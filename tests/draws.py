@@ -158,7 +158,9 @@ def draw_settings(chance: Random, *, is_text: bool) -> dict[str, Any]:  # noqa: 
         settings["input.source_column"] = "site"
     layers = chance.choice((["near"], ["exact", "near"]))
     if chance.random() < 0.6:
-        layers = chance.sample([*LAYERS], chance.choice((1, 1, 2, 3, len(LAYERS))))
+        layers = chance.sample(
+            [each for each in LAYERS if each != "semantic"], chance.choice((1, 1, 2, 3, len(LAYERS) - 1))
+        )
     settings["layers"] = layers if named else [each for each in layers if each != "url"] or ["near"]
     _rarely(
         chance,

@@ -14,7 +14,7 @@ from pyspark.sql import types as T
 from dedup.engine.engine import Batches, Work
 from dedup.engine.table import Ending, Uncounted
 from dedup.errors import SchemaError, suggest
-from dedup.files.columns import to_source, to_text
+from dedup.files.columns import VECTOR_RULE, VECTOR_SETTING, to_source, to_text, to_vectors
 from dedup.files.delete_spans import Cuts, delete_from_texts
 from dedup.files.orders import join_keys, join_texts, to_keys
 from dedup.files.profile_filter import ProfileFilter
@@ -193,6 +193,7 @@ def read_rows(
         columns["text_bytes"] = pc.binary_length(columns["text"]).fill_null(0).cast(pa.int64())
         columns["order_keys"] = join_keys(keys, count)
         columns["merged"] = join_texts(merged, count)
+        columns["vector"] = to_vectors(columns["vector"]) if "vector" in columns else pa.nulls(count, pa.binary())
         found = pa.RecordBatch.from_arrays([*columns.values()], names=[*columns])
         found = found if chosen is None else chosen.apply(found)
         if found.num_rows:
@@ -250,8 +251,11 @@ def read_documents(
     max_text_bytes: int | None = None,
     order: tuple[tuple[str, str], ...] = (),
     noted: tuple[tuple[str, str], ...] = (),
+    vector: str = "",
 ) -> DataFrame:
-    """Input -> DOCUMENTS (doc_id, id, text, source, order0, ..., merge0, ...), one row per input row; no shuffle.
+    """Input -> DOCUMENTS (doc_id, id, text, source, order0, ..., merge0, ..., vector); no shuffle.
+
+    It has one row per input row, and a vector where a column is named.
 
     The text is as it is, a string or bytes, null or not: a cast would copy the whole corpus twice more.
 
@@ -277,6 +281,11 @@ def read_documents(
     columns = {"doc_id": doc_id, "id": user_id, "text": text, "source": source.cast("string")}
     columns |= {f"order{number}": _order(corpus, *rule) for number, rule in enumerate(order)}
     columns |= {f"merge{number}": _note(corpus, *each) for number, each in enumerate(noted)}
+    if vector:
+        held = _kind(corpus, vector, VECTOR_SETTING, (T.ArrayType, T.BinaryType), VECTOR_RULE)
+        if isinstance(held, T.ArrayType) and not isinstance(held.elementType, T.NumericType):
+            raise SchemaError(f"{VECTOR_SETTING}: column {vector!r} must be {VECTOR_RULE} (got {held.simpleString()})")
+        columns["vector"] = column(vector)
     return corpus.select(*[expression.alias(name) for name, expression in columns.items()])
 
 

@@ -147,7 +147,9 @@ def _explain_removed(result: PublishedOutput, found: Explanation) -> Explanation
     row = result.duplicates.filter(pc.field("id") == found.id).slice(0, 1)
     direct = _pair(result, texts, ends, row["jaccard"][0].as_py(), is_edge=ends in known)
     if found.layer != NEAR:
-        direct = replace(direct, verdict=f"layer {found.layer}: {found.kind}")
+        cosine = result.find_cosine(*ends)
+        told = found.kind if cosine is None else f"cosine {cosine:.4f}"
+        direct = replace(direct, verdict=f"layer {found.layer}: {told}")
     notes = _notes(result, texts, [found.id, *ids], [*chain, direct])
     return replace(found, chain=tuple(chain), direct=direct, notes=notes)
 

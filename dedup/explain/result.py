@@ -145,8 +145,17 @@ class PublishedOutput:
             raise ConfigError(f"{option}: id must be an integer, as in {self.path} (got {given!r})") from error
 
     def pairs(self, name: str, condition: ds.Expression | None = None) -> pa.Table:
-        """Return rows (left_id, right_id, jaccard) of `edges` or `near_misses`."""
+        """Return rows of `edges`, `near_misses` or `cosines`, left_id and right_id first."""
         return self._table(name).to_table(filter=condition)
+
+    def find_cosine(self, one: Any, other: Any) -> float | None:  # noqa: ANN401 - as above
+        """Return the cosine of two documents that are an edge by their vectors; None of others."""
+        if not self._is_there("cosines"):
+            return None
+        least, greatest = sorted((one, other))
+        condition = (ds.field("left_id") == least) & (ds.field("right_id") == greatest)
+        found = self.pairs("cosines", condition)
+        return found["cosine"][0].as_py() if found.num_rows else None
 
     def find(self, ids: Collection[Any]) -> dict[Any, str]:
         """Return the texts of the ids that are documents here; "" where ids alone are written.

@@ -14,6 +14,8 @@ from dedup.files.systems import redact
 
 PIECE_BYTES = 1 << 19
 """Bytes of text given at a time; fits the caches of a core."""
+VECTOR_SETTING = "semantic.column"
+VECTOR_RULE = "a list of numbers, or the bytes of 32-bit floats"
 OFFSET_LIMIT = 1 << 31
 """Most bytes that a string column with 32-bit offsets holds."""
 
@@ -31,12 +33,14 @@ class Columns:
     """Rules of `keep.order` that ask for columns, each with its column."""
     noted: tuple[tuple[str, str], ...] = ()
     """Columns whose values are read along, each after the setting that names it."""
+    vector: str = ""
 
     def list_named(self) -> dict[str, tuple[str, str]]:
         """Return the columns that are set, with the settings that name them, by role."""
         named = {role: (getattr(self, role), f"input.{role}_column") for role in ("id", "text", "source")}
         named |= {f"order{number}": (name, f"keep.order {rule}") for number, (rule, name) in enumerate(self.order)}
         named |= {f"merge{number}": (name, setting) for number, (setting, name) in enumerate(self.noted)}
+        named["vector"] = (self.vector, VECTOR_SETTING)
         return {role: (name, setting) for role, (name, setting) in named.items() if name}
 
 
@@ -119,6 +123,7 @@ def check(schema: pa.Schema, columns: Columns, path: str) -> tuple[pa.DataType |
         "id": (lambda kind: pa.types.is_integer(kind) or is_string(kind), "an integer or a string"),
         "text": (is_text, "a string"),
         "source": (_is_source, "an integer, a string, a date or a boolean"),
+        "vector": (_is_vector, VECTOR_RULE),
     }
     of_order = (is_ordered, "a number, a date, a time or a string")
     paths = {}
@@ -164,6 +169,13 @@ def require_free(names: Sequence[str], added: Sequence[str], path: str, setting:
 def _is_source(kind: pa.DataType) -> bool:
     others = (pa.types.is_integer, pa.types.is_boolean, pa.types.is_date, pa.types.is_null)
     return is_string(kind) or any(accepts(kind) for accepts in others)
+
+
+def _is_vector(kind: pa.DataType) -> bool:
+    checks = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
+    if any(check(kind) for check in checks):
+        return bool(pa.types.is_floating(kind.value_type) or pa.types.is_integer(kind.value_type))
+    return is_binary(kind) or bool(pa.types.is_null(kind))
 
 
 def is_ordered(kind: pa.DataType) -> bool:
@@ -238,6 +250,20 @@ def to_source(values: pa.Array) -> pa.Array:
     return to_text(_plain(values).cast(pa.string())).cast(pa.string())
 
 
+def to_vectors(values: pa.Array) -> pa.Array:
+    """Return vectors as the bytes of 32-bit floats, little-endian; a null within one becomes NaN."""
+    if pa.types.is_null(values.type) or is_binary(values.type):
+        return values.cast(pa.large_binary()).cast(pa.binary())
+    sizes = pc.list_value_length(values).fill_null(0).to_numpy().astype(np.int64)
+    # Without what stands in the places of nulls.
+    flat = values.flatten().cast(pa.float32(), safe=False)
+    numbers = np.ascontiguousarray(flat.to_numpy(zero_copy_only=False), "<f4")
+    offsets = np.concatenate(([0], np.cumsum(sizes * numbers.itemsize)))
+    whole = [None, pa.py_buffer(offsets), pa.py_buffer(numbers)]
+    found = pa.Array.from_buffers(pa.large_binary(), len(values), whole).cast(pa.binary())
+    return pc.if_else(values.is_valid(), found, pa.scalar(None, pa.binary())) if values.null_count else found
+
+
 def _plain(values: pa.Array) -> pa.Array:
     """Return the values of a dictionary array; other arrays as they are."""
     if not pa.types.is_dictionary(values.type):
@@ -270,17 +296,19 @@ def gather(
     sources: pa.Array | None,
     rows: Sequence[int] | np.ndarray,
     *further: Sequence[pa.Array],
+    vectors: pa.Array | None = None,
 ) -> pa.RecordBatch:
     """Put the columns of a piece together.
 
-    They are id, text, source, row, `order_keys` of keys as from `orders.to_keys`, and `merged` of strings; `further`
-    has the arrays of both.
+    They are id, text, source, row, `order_keys` of keys as from `orders.to_keys`, `merged` of strings, and `vector`;
+    `further` has the arrays of keys and strings.
     """
     keys, merged = further
     sources = pa.nulls(len(ids), pa.string()) if sources is None else sources
     numbers = pa.array(rows, pa.int64())
     columns = {"id": ids, "text": texts, "source": sources, "row": numbers, "order_keys": join_keys(keys, len(ids))}
     columns["merged"] = join_texts(merged, len(ids))
+    columns["vector"] = pa.nulls(len(ids), pa.binary()) if vectors is None else to_vectors(vectors)
     return pa.RecordBatch.from_arrays([*columns.values()], [*columns])
 
 
@@ -314,4 +342,5 @@ def select_documents(
         rows,
         to_keys((take(batch, paths[f"order{number}"]) for number, _ in enumerate(columns.order)), columns.order),
         [to_source(take(batch, paths[f"merge{number}"])) for number, _ in enumerate(columns.noted)],
+        vectors=take(batch, paths["vector"]) if "vector" in paths else None,
     )

@@ -14,7 +14,7 @@ from dedup.files.splits import Split
 from dedup.kernels.ids import apply_renamed, to_doc_ids
 from dedup.kernels.runs.bounds import find_bounds
 
-NAMES = ["doc_id", "id", "source", "split", "file", "row", "text_bytes", "order_keys", "merged", "text"]
+NAMES = ["doc_id", "id", "source", "split", "file", "row", "text_bytes", "order_keys", "merged", "vector", "text"]
 """Columns of the documents, see `dedup.tables.arrow.documents`."""
 
 
@@ -41,6 +41,7 @@ def to_documents(piece: Piece, split: int, renamed: Mapping[str, int]) -> pa.Rec
         pc.binary_length(batch["text"]).fill_null(0).cast(pa.int64()),
         batch["order_keys"],
         batch["merged"],
+        batch["vector"],
         batch["text"],
     ]
     return pa.RecordBatch.from_arrays(columns, names=NAMES)

@@ -107,11 +107,12 @@ def open_source(
     aside: tuple[str, ...] = (),
     order: tuple[tuple[str, str], ...] = (),
     noted: tuple[tuple[str, str], ...] = (),
+    vector: str = "",
 ) -> FileSource:
     """Check the columns of every file and return the source of all.
 
-    `aside` names top-level columns that do not count where the id is the digest of a row; `order` and `noted` are as of
-    `Columns`.
+    `aside` names top-level columns that do not count where the id is the digest of a row; `order`, `noted` and `vector`
+    are as of `Columns`.
 
     Of parquet, IPC, ORC and CSV the schema is read, of lines of JSON the first records; texts have the columns `path`
     and `text`. Without an id column, the id of a text is its path, any other the digest of its row.
@@ -124,7 +125,9 @@ def open_source(
     DataError
         When a file is damaged.
     """
-    columns = Columns(id=id_column, text=text_column, source=source_column, aside=aside, order=order, noted=noted)
+    columns = Columns(
+        id=id_column, text=text_column, source=source_column, aside=aside, order=order, noted=noted, vector=vector
+    )
     return FileSource(
         listing=listing,
         columns=columns,

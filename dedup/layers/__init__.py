@@ -11,6 +11,7 @@ LAYERS: dict[str, str] = {
     "exact": "dedup.layers.exact:ExactLayer",
     "lines": "dedup.layers.lines:LinesLayer",
     NEAR: "dedup.layers.near.layer:NearLayer",
+    "semantic": "dedup.layers.semantic.semantic:SemanticLayer",
     "containment": "dedup.layers.containment:ContainmentLayer",
     "contamination": "dedup.layers.contamination:ContaminationLayer",
     "passages": "dedup.layers.passages:PassagesLayer",

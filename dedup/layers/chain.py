@@ -42,6 +42,8 @@ class Chain(Generic[Rows]):
     """EDGES of pairs of known similarity."""
     near_misses: Rows | None = None
     """EDGES a little below a threshold."""
+    cosines: Rows | None = None
+    """COSINES of pairs that are edges by their vectors."""
     sample: Rows | None = None
     """doc_id and tokens of a sample of documents."""
     kept: Rows | None = None
@@ -73,6 +75,7 @@ class Chain(Generic[Rows]):
             spans=self._add_spans(layer, found),
             edges=self._add(self.edges, found.edges),
             near_misses=self._add(self.near_misses, found.near_misses),
+            cosines=self._add(self.cosines, found.cosines),
             kept=self._add(self.kept, found.kept),
             sample=self._add(self.sample, found.sample),
             steps=(*self.steps, step),
@@ -110,6 +113,7 @@ class Chain(Generic[Rows]):
             removals=join(chain.removals for chain in chains),
             edges=join(chain.edges for chain in chains),
             near_misses=join(chain.near_misses for chain in chains),
+            cosines=join(chain.cosines for chain in chains),
             kept=join(chain.kept for chain in chains),
             sample=join(chain.sample for chain in chains),
             spans=join(chain.spans for chain in chains),

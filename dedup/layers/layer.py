@@ -36,6 +36,8 @@ class Found(Generic[Rows]):
     """EDGES: pairs of known similarity, which `explain` goes along."""
     near_misses: Rows | None = None
     """EDGES a little below the threshold."""
+    cosines: Rows | None = None
+    """COSINES: pairs that are edges by their vectors."""
     sample: Rows | None = None
     """doc_id and tokens of a sample of documents, by which tokens are counted."""
     spans: Rows | None = None
@@ -143,6 +145,12 @@ class Layer(ABC):
         """Return the columns whose values the layer needs, each after the setting that names it."""
         del config
         return ()
+
+    @classmethod
+    def name_vector(cls, config: Config) -> str:
+        """Return the column of the vectors that the layer needs; empty for none."""
+        del config
+        return ""
 
     @classmethod
     def list_references(cls, config: Config) -> Sequence[Reference]:

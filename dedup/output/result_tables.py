@@ -129,10 +129,14 @@ def write_result(
                 "near_misses", name_pairs(engine, "near_misses", None, found) if named is None else named
             )
 
+        def save_cosines() -> int:
+            return output.save("cosines", name_pairs(engine, "cosines", found.cosines, found, arrow.COSINES))
+
         read_texts = partial(inform, TEXTS, output.read_texts, engine, found)
         duplicates = begin(save, "duplicates", decisions, ("id", *REASON))
         edges = begin(lambda: output.save("edges", name_pairs(engine, "edges", found.edges, found)))
         near_misses = begin(save_near_misses)
+        cosines = None if found.cosines is None else begin(save_cosines)
         spans_written = begin(save, "spans", spans, arrow.spans_written(engine.id_type).names)
         quarantined = begin(save, "quarantine", rejected, QUARANTINE)
         has_sources = bool(output.config.input.source_column)
@@ -144,6 +148,8 @@ def write_result(
                 rows = WrittenRows(kept=output.save("weights", weights) - tally["rows"])
             else:
                 rows = output.write_rows(engine, found, decisions, spans=spans, rejected=rejected)
+    if cosines is not None:
+        cosines.result()
     removed = tally["rows"]
     expected = found.rows - removed
     if rows.kept != expected or rows.removed not in {removed, None} or duplicates.result() != removed:
@@ -172,12 +178,15 @@ def _name_misses(engine: Engine[Rows], found: Findings[Rows]) -> Rows:
     return name_pairs(engine, "near_misses", found.near_misses, found)
 
 
-def name_pairs(engine: Engine[Rows], name: str, pairs: Rows | None, found: Findings[Rows]) -> Rows:
-    """EDGES -> (left_id, right_id, jaccard) in the user's ids, left_id < right_id; none of None."""
-    schema = pa.schema([("left_id", engine.id_type), ("right_id", engine.id_type), arrow.EDGES.field("jaccard")])
+def name_pairs(
+    engine: Engine[Rows], name: str, pairs: Rows | None, found: Findings[Rows], columns: pa.Schema = arrow.EDGES
+) -> Rows:
+    """EDGES, or pairs of other columns -> the same in the user's ids, left_id < right_id; none of None."""
+    ends = [(end, engine.id_type) for end in ("left_id", "right_id")]
+    schema = pa.schema([*ends, *(each for each in columns if each.name not in dict(ends))])
     if pairs is None:
         return engine.parallelise(f"no_{name}", schema.empty_table())
-    named = engine.expect(engine.select(pairs, *arrow.EDGES.names), found.pairs)
+    named = engine.expect(engine.select(pairs, *columns.names), found.pairs)
     # Integers are their own document ids.
     if not pa.types.is_integer(engine.id_type):
         for end in ("left", "right"):
@@ -201,4 +210,4 @@ def _order(batches: Batches, *, schema: pa.Schema) -> Batches:
         one, other = (batch[end if end in batch.schema.names else f"{end}_id"] for end in ("left", "right"))
         is_less = pc.less(one, other)
         ends = pc.if_else(is_less, one, other), pc.if_else(is_less, other, one)
-        yield pa.RecordBatch.from_arrays([*ends, batch["jaccard"]], schema=schema)
+        yield pa.RecordBatch.from_arrays([*ends, *(batch[name] for name in schema.names[2:])], schema=schema)

@@ -53,6 +53,8 @@ class Findings(Generic[Rows]):
     """EDGES; None where no layer has any."""
     near_misses: Rows | None
     """EDGES of near misses; None where no layer has any."""
+    cosines: Rows | None = None
+    """COSINES; None where no layer has any."""
     spans: Rows | None = None
     """SPANS in characters of the whole texts, with their EFFECT; None where no layer has any."""
     pairs: int

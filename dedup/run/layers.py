@@ -26,6 +26,11 @@ def list_noted(config: Config) -> tuple[tuple[str, str], ...]:
     return (*merged, *conditioned, *own)
 
 
+def find_vector(config: Config) -> str:
+    """Return the column of vectors that a layer reads; empty without any."""
+    return next(filter(None, (layer.name_vector(config) for layer in load_layers(config))), "")
+
+
 def list_places(config: Config) -> dict[str, range]:
     """Return the places of the columns of each layer among those of `list_noted`, by its name."""
     places = {}

@@ -12,7 +12,7 @@ from dedup.files.listing import Listing, list_files
 from dedup.files.source import FileSource, open_source
 from dedup.files.systems import can_fork
 from dedup.run.job import Job
-from dedup.run.layers import list_noted
+from dedup.run.layers import find_vector, list_noted
 from dedup.settings.keeping import list_columns
 from dedup.settings.options import Config
 
@@ -64,6 +64,7 @@ def open_input(config: Config, listing: Listing) -> FileSource:
         on_bad_record=chosen.on_bad_record,
         order=list_columns(config.keep.order),
         noted=list_noted(config),
+        vector=find_vector(config),
         max_text_bytes=chosen.max_text_bytes,
     )
 

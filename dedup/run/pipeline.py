@@ -32,7 +32,7 @@ from dedup.run.execution import Given, Work, execute
 from dedup.run.faults import recognise
 from dedup.run.input import fingerprint, is_lasting, list_roots, load_table, take_table
 from dedup.run.job import Job
-from dedup.run.layers import list_noted
+from dedup.run.layers import find_vector, list_noted
 from dedup.run.opening import (
     SPLIT_BYTES,
     assume,
@@ -171,6 +171,7 @@ def open_rows(spark: SparkSession, job: Job, table: DataFrame, workspace: Worksp
         source_column=chosen.source_column,
         order=order,
         noted=noted,
+        vector=find_vector(config),
         # Whoever reads a text has it several times.
         max_text_bytes=min(chosen.max_text_bytes, find_heap(spark) // HEAP_PER_TEXT),
     )

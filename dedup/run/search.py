@@ -60,6 +60,7 @@ class Searched(Generic[Rows]):
             kept=chain.kept,
             edges=chain.edges,
             near_misses=chain.near_misses,
+            cosines=chain.cosines,
             spans=chain.spans,
             pairs=max(counts.verified.compared, counts.verified.rows + counts.collapsed.rows) + gone,
             named=self.named,

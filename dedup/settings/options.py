@@ -265,8 +265,8 @@ class Config(Table):
     layers: Texts = field(default=(NEAR,), metadata={"choices": lambda: [*LAYERS]})
     """Layers that search one after another, each what the ones before have left, a list of Unicode strings: "url" for
     documents of one address, "exact" for equal texts, "lines" for lines of many documents, "near" for near duplicates,
-    "containment" for documents that others include, "contamination" for texts that models are tested by, "passages" for
-    spans that occur twice."""
+    "semantic" for the same in other words, "containment" for documents that others include, "contamination" for texts
+    that models are tested by, "passages" for spans that occur twice."""
 
     seed: int = field(default=1, metadata={"range": Range(0)})
     """Seed of the hashes of tokens, of the MinHash functions and of the band keys, a 64-bit integer of at least 0;

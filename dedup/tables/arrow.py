@@ -22,8 +22,9 @@ def register(id_type: pa.DataType) -> pa.Schema:
 
 
 def documents(id_type: pa.DataType) -> pa.Schema:
-    """Return the schema of DOCUMENTS: REGISTER with the text, a string or large_string."""
-    return register(id_type).append(pa.field("text", pa.string()))
+    """Return the schema of DOCUMENTS: REGISTER with the text, a string or large_string, and the vector."""
+    vector = pa.field("vector", pa.binary())  # float32, little-endian; null where no column is read
+    return register(id_type).append(vector).append(pa.field("text", pa.string()))
 
 
 def removals(id_type: pa.DataType) -> pa.Schema:
@@ -62,6 +63,8 @@ EFFECT = pa.field("effect", pa.string())
 EDGES = pa.schema([("left_id", pa.int64()), ("right_id", pa.int64()), ("jaccard", pa.float64())])
 """Pairs of doc_ids, left_id < right_id, with their exact Jaccard."""
 
+COSINES = pa.schema([*EDGES.remove(2), ("kind", pa.string()), ("cosine", pa.float64())])
+"""Pairs of doc_ids, left_id < right_id, whose vectors make them an edge."""
 
 COMPONENTS = pa.schema([("doc_id", pa.int64()), ("component_id", pa.int64())])
 """Documents that resemble another, each with the least doc_id of its component."""

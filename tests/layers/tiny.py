@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from dedup.engine.engine import Tally
 from dedup.engine.pairing import list_pairs
+from dedup.files.columns import to_vectors
 from dedup.kernels.ids import to_doc_ids
 from dedup.tables import arrow
 
@@ -32,6 +33,8 @@ class TinyEngine:
     sources: list | None = None
     merged: list | None = None
     """Values of the columns that are read along."""
+    vectors: list | None = None
+    """Values of the column of vectors."""
     passing: list = field(default_factory=list)
     """Tables that may be read once."""
     spent: list = field(default_factory=list)
@@ -57,6 +60,7 @@ class TinyEngine:
             "text_bytes": [len(text.encode()) for _, text in self.rows],
             "order_keys": [self.keys.get(each, []) for each, _ in self.rows],
             "merged": self.merged,
+            "vector": None if self.vectors is None else to_vectors(pa.array(self.vectors)).to_pylist(),
             "text": [text for _, text in self.rows],
         }
         if self.is_placed:

@@ -16,7 +16,7 @@ import orjson
 import pyarrow as pa
 
 from dedup.errors import DataError, SchemaError, suggest
-from dedup.files.columns import OFFSET_LIMIT, Columns, gather, require_free
+from dedup.files.columns import OFFSET_LIMIT, VECTOR_RULE, VECTOR_SETTING, Columns, gather, require_free
 from dedup.files.delete_spans import delete_spans
 from dedup.files.digest import digest_object
 from dedup.files.formats import records
@@ -246,7 +246,14 @@ def _select(file: InputFile, part: FilePart, query: Query, objects: _Objects) ->
         found = pluck("source", {str, int, bool, NONE}, "a string, an integer or a boolean")
         sources = _to_array([_write(value) for value in found], pa.string())
     kind = pa.string() if len(objects.block.data) < OFFSET_LIMIT // 3 else pa.large_string()
-    return gather(ids, _to_array(texts, kind), sources, objects.rows, *_pluck_more(columns, values, pluck))
+    more = _pluck_more(columns, values, pluck)
+    vectors = None
+    if columns.vector:
+        try:
+            vectors = pa.array(pluck("vector", {list, NONE}, VECTOR_RULE), pa.list_(pa.float64()))
+        except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+            raise DataError(f"{VECTOR_SETTING}: {columns.vector!r} must be {VECTOR_RULE} ({error})") from error
+    return gather(ids, _to_array(texts, kind), sources, objects.rows, *more, vectors=vectors)
 
 
 def _pluck_more(

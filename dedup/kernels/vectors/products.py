@@ -1,0 +1,138 @@
+"""Products of vectors: the cosine of a pair to the last bit, and approximate ones of many pairs, exact integers all.
+
+Sums of floats depend on their order, and so on how BLAS cuts a matrix and on how rows are parted. A vector is therefore
+searched by its *steps*: its direction in whole numbers, STEPS long. Every product and every partial sum of two such
+vectors is an integer below 2^24 by the inequality of Cauchy and Schwarz, which float32 holds exactly: in any order,
+on any machine, the result is the same.
+"""
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from dedup.kernels import Flags, Floats, Integers
+from dedup.kernels.runs.blocks import lists, unlists
+from dedup.kernels.runs.bounds import rank
+
+STEPS = 4000
+"""Length of a vector of steps; with the rounding of up to 36,000 dimensions its square is below 2^24."""
+VALUE_BYTES = 4
+ROWS = 1 << 10
+"""Vectors multiplied with others at a time: their products fit the caches."""
+PAIRS = 1 << 14
+"""Pairs of which the cosines are computed at a time."""
+
+Matrix = npt.NDArray[np.float32]
+
+
+def to_matrix(vectors: pa.Array | pa.ChunkedArray, kind: str = "<f4") -> npt.NDArray[Any]:
+    """Return vectors of one length, each the bytes of its values, as a matrix [n, dimensions]; none may be null."""
+    chunks = vectors.chunks if isinstance(vectors, pa.ChunkedArray) else [vectors]
+    parts = [unlists(each, kind)[0].reshape(len(each), -1) for each in chunks if len(each)]
+    return np.concatenate(parts) if len(parts) > 1 else parts[0] if parts else np.empty((0, 0), kind)
+
+
+def to_bytes(matrix: npt.NDArray[Any]) -> pa.Array:
+    """Return the rows of a matrix as bytes, as `to_matrix` reads them."""
+    return lists(matrix.reshape(-1), np.arange(len(matrix) + 1) * matrix.shape[1])
+
+
+def find_bad(matrix: Matrix) -> tuple[Flags, Flags]:
+    """Flag the vectors that have NaN or infinity, and those of zeros alone."""
+    return ~np.asarray(np.isfinite(matrix).all(axis=1)), ~np.asarray(matrix.any(axis=1))
+
+
+def to_steps(matrix: Matrix) -> npt.NDArray[np.int16]:
+    """Return the directions of vectors in whole numbers, STEPS long."""
+    values = matrix.astype(np.float64)
+    # Values near the ends of float32 have squares that float64 holds.
+    lengths = np.sqrt((values * values).sum(axis=1, keepdims=True))
+    found: npt.NDArray[np.int16] = np.rint(values / lengths * STEPS).astype(np.int16)
+    return found
+
+
+def least_product(cosine: float, dimensions: int) -> float:
+    """Return the least product of the steps of two vectors with at least this cosine.
+
+    A value of steps is half a step off at most, so a vector is sqrt(dimensions) / 2.
+    """
+    return STEPS * STEPS * cosine - STEPS * math.sqrt(dimensions) - dimensions / 4
+
+
+def find_nearest(
+    steps: Matrix, others: Matrix, count: int, excluded: Integers | None = None
+) -> tuple[Integers, Matrix]:
+    """Find the nearest others of each vector of steps, those of equal products by their order.
+
+    Parameters
+    ----------
+    steps, others : float32 [n, dimensions], [m, dimensions]
+    count
+        Others of each, at most m.
+    excluded : int64 [n]
+        Other that is left out of each; -1 for none.
+
+    Returns
+    -------
+    places : int64 [n, count]
+    products : float32 [n, count]
+        Minus infinity where there is no other.
+    """
+    places = np.empty((len(steps), count), np.int64)
+    found = np.empty((len(steps), count), np.float32)
+    for begin in range(0, len(steps), ROWS):
+        products = steps[begin : begin + ROWS] @ others.T
+        rows = np.arange(len(products))
+        if excluded is not None:
+            own = excluded[begin : begin + ROWS]
+            products[rows[own >= 0], own[own >= 0]] = -np.inf
+        for turn in range(count):
+            best = products.argmax(axis=1)
+            places[begin : begin + ROWS, turn] = best
+            found[begin : begin + ROWS, turn] = products[rows, best]
+            products[rows, best] = -np.inf
+    return places, found
+
+
+def find_pairs(steps: Matrix, least: float, most: int) -> Iterator[tuple[Integers, Integers, int]]:
+    """Yield the pairs left < right of vectors of steps whose product is at least so much.
+
+    Of a vector with many such that come later, the `most` nearest are its pairs, those of equal products in their
+    order.
+
+    Yields
+    ------
+    left, right : int64 [pairs]
+    dropped
+        Pairs left out.
+    """
+    for begin in range(0, len(steps), ROWS):
+        products = steps[begin : begin + ROWS] @ steps[begin:].T
+        left, right = np.nonzero(np.triu(products >= least, 1))
+        nearness = products[left, right]
+        if left.size and np.bincount(left).max() > most:
+            order = np.lexsort((right, -nearness, left))
+            chosen = np.sort(order[rank(left[order]) < most])
+            dropped = left.size - chosen.size
+            left, right = left[chosen], right[chosen]
+        else:
+            dropped = 0
+        yield left + begin, right + begin, dropped
+
+
+def find_cosines(vectors: Matrix, left: Integers, right: Integers) -> Floats:
+    """Return the cosines of pairs of vectors, each by itself: float64, summed in the order of the dimensions.
+
+    Vectors of one direction have 1 exactly.
+    """
+    found = np.empty(left.size)
+    for begin in range(0, left.size, PAIRS):
+        some = slice(begin, begin + PAIRS)
+        one, other = (vectors[ends[some]].astype(np.float64) for ends in (left, right))
+        products, *squares = ((a * b).cumsum(axis=1)[:, -1] for a, b in ((one, other), (one, one), (other, other)))
+        found[some] = np.where((one == other).all(axis=1), 1.0, products / np.sqrt(squares[0] * squares[1]))
+    return np.clip(found, -1.0, 1.0)

@@ -1,0 +1,283 @@
+"""The layer of documents that say the same in other words, held against comparing all with all."""
+
+import json
+import math
+from dataclasses import replace
+from random import Random
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from dedup.cli import explain as explain_cli
+from dedup.errors import ConfigError, DataError, SchemaError
+from dedup.kernels.election import ElectionPolicy
+from dedup.kernels.text.facts import read_facts
+from dedup.kernels.text.unicode_words import UnicodeWords
+from dedup.layers.near.election import Election
+from dedup.layers.semantic import cells
+from dedup.layers.semantic.semantic import Semantic, SemanticLayer
+from dedup.layers.semantic.verification import GUARDS
+from dedup.run.job import Job
+from dedup.run.local import run_in_memory
+from dedup.run.pipeline import run
+from dedup.settings.files import load_config
+from tests.layers.tiny import TinyEngine
+from tests.test_pipeline import rows
+
+THRESHOLD = 0.9
+
+
+def make_layer(threshold=THRESHOLD, most=150, rules=(("smallest_id", ""),), per_source=0, **settings):
+    policy = ElectionPolicy(threshold, by_representative=settings.get("linkage") != "component")
+    return SemanticLayer(
+        settings=Semantic(threshold=threshold, column="v", **settings),
+        tokenizer=UnicodeWords(),
+        most=most,
+        election=Election(rules=rules, policy=policy, per_source=per_source),
+    )
+
+
+def draw(seed, count=40, dimensions=8, families=12):
+    """Return vectors around a few directions, null of some, and texts of few facts."""
+    chance = Random(seed)
+    centres = [[chance.gauss(0, 1) for _ in range(dimensions)] for _ in range(families)]
+    vectors = []
+    for _ in range(count):
+        centre, spread, scale = chance.choice(centres), chance.choice((0.0, 0.1, 0.3)), 10 ** chance.uniform(-3, 3)
+        vectors.append([scale * (each + chance.gauss(0, spread)) for each in centre] if chance.random() < 0.9 else None)
+    words = [["to", "run", "is", "walking", "green", "houses"][: chance.randint(3, 6)] for _ in range(count)]
+    texts = [
+        " ".join([*chance.sample(each, len(each)), *chance.choice(([], ["not"], ["3"], ["4", "km"]))]) for each in words
+    ]
+    return vectors, texts
+
+
+def cosine(one, other):
+    one, other = (np.array(each, np.float32).astype(float).tolist() for each in (one, other))
+    if one == other:
+        return 1.0
+    lengths = math.sqrt(math.fsum(a * a for a in one) * math.fsum(a * a for a in other))
+    return math.fsum(a * b for a, b in zip(one, other, strict=True)) / lengths
+
+
+def is_edge(one, other, threshold=THRESHOLD, guards=GUARDS):
+    """Tell whether two documents are an edge, and which guards part them if their cosine says so."""
+    if one[0] is None or other[0] is None or cosine(one[0], other[0]) < threshold:
+        return False, set()
+    facts, tokens = [read_facts(each[1]) for each in (one, other)], [each[1].split() for each in (one, other)]
+    parting = {guard for guard in guards if guard != "wording" and facts[0][guard] != facts[1][guard]}
+    differing = sum(a != b for a, b in zip(*tokens, strict=False))
+    if "wording" in guards and len(tokens[0]) == len(tokens[1]) and differing:
+        parting |= {"wording"} if differing <= 2 or sorted(tokens[0]) == sorted(tokens[1]) else set()
+    return not parting, parting
+
+
+def elect(count, edges):
+    """Return what goes, in favour of what, with linkage by representative: the first of each."""
+    owners = {}
+    for doc_id in range(count):
+        if doc_id in owners:
+            continue
+        owners |= {
+            other: doc_id for other in range(doc_id + 1, count) if (doc_id, other) in edges and other not in owners
+        }
+    return owners
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_it_finds_what_comparing_all_with_all_finds(seed):
+    vectors, texts = draw(seed)
+    documents = [*zip(vectors, texts, strict=True)]
+    judged = {(a, b): is_edge(documents[a], documents[b]) for b in range(len(texts)) for a in range(b)}
+
+    engine = TinyEngine([*enumerate(texts)], seed=seed, partitions=1 + seed % 3, vectors=vectors)
+    found = make_layer().find(engine)
+
+    edges = {pair for pair, (holds, _) in judged.items() if holds}
+    told = {(row["left_id"], row["right_id"]): row["cosine"] for row in found.cosines.to_pylist()}
+    assert {*told} == edges
+    for (a, b), value in told.items():
+        assert value == pytest.approx(cosine(vectors[a], vectors[b]), abs=1e-12)
+    gone = {row["id"]: row["representative_id"] for row in found.removals.to_pylist()}
+    assert gone == elect(len(texts), edges)
+    assert found.details["guards"] == {
+        guard: sum(guard in parting for _, parting in judged.values()) for guard in GUARDS
+    }
+    assert found.details["parted_by_guards"] == sum(bool(parting) for _, parting in judged.values())
+    assert {row["jaccard"] for row in found.removals.to_pylist()} <= {None}
+
+
+def make_families(seed, count, dimensions, spread):
+    chance = np.random.default_rng(seed)
+    centres = chance.normal(size=(count // 3, dimensions))
+    return (
+        centres[chance.integers(0, len(centres), count)] + spread * chance.normal(size=(count, dimensions))
+    ).tolist()
+
+
+def test_cells_find_near_neighbours_and_say_how_many(monkeypatch):
+    monkeypatch.setattr(cells, "ONE_CELL", 100)
+    monkeypatch.setattr(cells, "PART_BYTES", 1 << 15)
+    vectors = make_families(1, 900, 16, 0.15)
+    documents = [*enumerate("to be" for _ in vectors)]
+
+    found = [
+        make_layer().find(TinyEngine(documents, seed=seed, size=500, partitions=1 + seed, vectors=vectors))
+        for seed in range(2)
+    ]
+
+    told = [
+        sorted((row["left_id"], row["right_id"], row["cosine"]) for row in each.cosines.to_pylist()) for each in found
+    ]
+    assert told[0] == told[1]
+    assert found[0].details == found[1].details
+    matrix = np.array(vectors, np.float32).astype(float)
+    matrix /= np.linalg.norm(matrix, axis=1, keepdims=True)
+    near = np.argwhere(np.triu(matrix @ matrix.T >= THRESHOLD, 1))
+    assert len(near) > 300
+    assert len({pair[:2] for pair in told[0]} & {*map(tuple, near.tolist())}) >= 0.99 * len(near)
+    search = found[0].details["search"]
+    assert search["cells"] > 1
+    assert search["recall"] >= 0.99
+    assert search["pairs"] > 20
+
+
+def test_many_copies_of_a_vector_are_no_square_of_edges():
+    documents = [*enumerate("to be" for _ in range(60))]
+
+    found = make_layer(most=5).find(TinyEngine(documents, size=100, vectors=[[1.0, 2.0]] * 60))
+
+    assert found.cosines.num_rows == sum(min(5, 59 - place) for place in range(60))
+    assert found.details["uncompared"] == {"pairs_at_most": 60 * 59 // 2 - found.cosines.num_rows}
+
+
+FAULTS = [
+    (
+        [[1.0, 2.0], [math.nan, 1.0], None, [math.inf, 2.0]],
+        "NaN or infinity in document 1, NaN or infinity in document 3",
+    ),
+    ([[1.0, 2.0], [0.0, 0.0]], "zeros alone in document 1"),
+    ([[1.0, 2.0], [1.0, 2.0], [1.0]], "length 1 in document 2"),
+    ([[1.0, None]], "NaN or infinity in document 0"),
+]
+
+
+@pytest.mark.parametrize(("vectors", "said"), FAULTS)
+def test_vectors_that_are_none_are_named_before_any_search(vectors, said):
+    engine = TinyEngine([*enumerate("abcd"[: len(vectors)])], vectors=vectors)
+
+    with pytest.raises(DataError, match=r"semantic\.column: vectors must have one length") as raised:
+        make_layer().find(engine)
+
+    assert f"(got {said})" in str(raised.value)
+    assert [*engine.counted] == ["vectors"]
+
+
+@pytest.mark.parametrize("vectors", [[None, None], [[1.0], None]])
+def test_documents_without_a_vector_match_nothing(vectors):
+    found = make_layer().find(TinyEngine([(0, "a"), (1, "a")], vectors=vectors))
+
+    assert found.documents.num_rows == 2
+    assert found.removals.num_rows == 0
+
+
+TEXTS = {
+    "a": "The council of Bern approved the plan for the bridge.",
+    "b": "For the bridge, approval of the plan came from the council of Bern.",
+    "c": "The council of Bern did not approve the plan for the bridge.",
+    "d": "The council of Bern approved the plan for the tunnel.",
+    "e": "Cheese is made from milk.",
+}
+VECTORS = {"a": [3, 1, 0], "b": [3, 1.1, 0], "c": [3, 1, 0], "d": [3, 0.9, 0], "e": [0, 0, 1]}
+
+
+def make_job(folder, output, kind="parquet", **settings):
+    source = folder / kind
+    source.mkdir(exist_ok=True)
+    listed = [{"id": each, "text": TEXTS[each], "v": [float(value) for value in VECTORS[each]]} for each in TEXTS]
+    for number in range(2):
+        some = listed[number::2]
+        if kind == "jsonl":
+            (source / f"{number}.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in some))
+            continue
+        values = pa.array([row["v"] for row in some], pa.list_(pa.float64()))
+        if kind == "fixed":
+            values = values.cast(pa.list_(pa.float32(), 3))
+        elif kind == "binary":
+            values = pa.array([np.array(row["v"], "<f4").tobytes() for row in some], pa.binary())
+        columns = {name: [row[name] for row in some] for name in ("id", "text")}
+        pq.write_table(pa.table(columns | {"v": values}), source / f"{number}.parquet")
+    given = {
+        "input.id_column": "id",
+        "layers": ["near", "semantic"],
+        "semantic.column": "v",
+        "semantic.threshold": 0.95,
+    }
+    return Job(inputs=[str(source)], output=str(folder / output), config=load_config(settings=given | settings))
+
+
+@pytest.mark.parametrize("kind", ["parquet", "jsonl", "fixed", "binary"])
+def test_vectors_are_read_in_every_form(tmp_path, kind):
+    report = run_in_memory(make_job(tmp_path, "out", kind))
+
+    gone = pq.read_table(tmp_path / "out" / "duplicates").select(
+        ["id", "layer", "kind", "representative_id", "jaccard"]
+    )
+    assert gone.to_pylist() == [
+        {"id": "b", "layer": "semantic", "kind": "semantic", "representative_id": "a", "jaccard": None}
+    ]
+    cosines = pq.read_table(tmp_path / "out" / "cosines").sort_by("left_id").to_pylist()
+    # Of the two bridges and the tunnel b is as near to either, but goes in favour of the first alone.
+    assert [(row["left_id"], row["right_id"], row["kind"]) for row in cosines] == [
+        ("a", "b", "semantic"),
+        ("b", "d", "semantic"),
+    ]
+    assert cosines[0]["cosine"] == pytest.approx(10.1 / math.sqrt(10 * 10.21))
+    assert report["layers"][1]["removed"] == 1
+    details = report["layers"][1]["details"]
+    assert details["guards"] | {"negations": 3, "wording": 1} == details["guards"]
+    assert "parted by guards" in (tmp_path / "out" / "report.html").read_text()
+
+
+def test_spark_writes_the_same_and_goes_on_where_it_stopped(spark, tmp_path, monkeypatch):
+    run_in_memory(make_job(tmp_path, "memory"))
+    job = make_job(tmp_path, "spark", **{"driver.search_bytes": 0})
+    with monkeypatch.context() as patch:
+        patch.setattr("dedup.layers.semantic.semantic.find_members", lambda *_, **__: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            run(spark, job)
+    report = run(spark, job)
+    table = spark.read.parquet(str(tmp_path / "parquet"))
+    run(spark, replace(make_job(tmp_path, "rows"), table=table, inputs=[]))
+
+    assert report["search"] == "tasks"
+    for name in ("duplicates", "cosines", "kept"):
+        assert rows(str(tmp_path / "spark"), name) == rows(str(tmp_path / "memory"), name)
+    for name in ("duplicates", "cosines"):
+        assert rows(str(tmp_path / "rows"), name) == rows(str(tmp_path / "memory"), name)
+
+
+def test_a_removal_is_explained_by_its_cosine(tmp_path, capsys):
+    run_in_memory(make_job(tmp_path, "out"))
+
+    assert explain_cli.main([str(tmp_path / "out"), "--id", "b"]) == 0
+
+    said = capsys.readouterr().out
+    assert "layer semantic: cosine 0.9996" in said
+    assert "Bern" in said
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "said"),
+    [
+        ({"semantic.column": ""}, ConfigError, "semantic.column: must name a column of vectors"),
+        ({"semantic.threshold": ""}, ConfigError, "semantic.threshold: must be a cosine"),
+        ({"semantic.column": "text"}, SchemaError, "semantic.column: column 'text' must be a list of numbers"),
+        ({"semantic.column": "w"}, SchemaError, "semantic.column: must be the name of one column"),
+    ],
+)
+def test_settings_that_do_not_serve_are_refused(tmp_path, settings, error, said):
+    with pytest.raises(error, match=said):
+        run_in_memory(make_job(tmp_path, "out", **settings))
