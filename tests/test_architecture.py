@@ -89,7 +89,7 @@ PARTS = {
     # What a plan says must be known before Spark is.
     "dedup/plan": {
         *("numpy", "scipy", "pyarrow"),
-        *("dedup.plan", "dedup.files", "dedup.kernels", "dedup.engine.placement"),
+        *("dedup.plan", "dedup.files", "dedup.kernels", "dedup.engine.pairing", "dedup.engine.placement"),
         *("dedup.layers", "dedup.tables"),
         *("dedup.settings", "dedup.display", "dedup.errors"),
     },

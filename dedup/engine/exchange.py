@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from dedup.engine.engine import Batches, Tally
+from dedup.engine.pairing import ADDRESSED
 from dedup.engine.placement import Meeting
 from dedup.engine.table import Ending
 from dedup.kernels import Integers
@@ -38,6 +39,24 @@ def _cells(left: Integers, right: Integers, groups: int) -> Integers:
     return cells
 
 
+def list_cells(batches: Batches, *, pairs_of: Callable[[pa.RecordBatch], Iterator[Pairs]], meeting: Meeting) -> Batches:
+    """Yield ADDRESSED: the cells of each document in the pairs that batches name, once a batch."""
+    targets = routes(meeting.cells)
+    for batch in batches:
+        for left, right in pairs_of(batch):
+            cells = _cells(left, right, meeting.groups)
+            doc_ids, cells = distinct(np.concatenate((left, right)), np.concatenate((cells, cells)))
+            yield pa.RecordBatch.from_arrays([pa.array(doc_ids), pa.array(targets[cells])], schema=ADDRESSED)
+
+
+def drop_repeated(batches: Batches) -> Batches:
+    """Yield the distinct rows of ADDRESSED."""
+    parts = [[column.to_numpy() for column in batch.columns] for batch in batches]
+    if parts:
+        found = distinct(*(np.concatenate(each) for each in zip(*parts, strict=True)))
+        yield pa.RecordBatch.from_arrays([*map(pa.array, found)], schema=ADDRESSED)
+
+
 def meet(
     source: DataFrame,
     pairs_of: Callable[[pa.RecordBatch], Iterator[Pairs]],
@@ -58,24 +77,14 @@ def meet(
     source
         Rows that `pairs_of` turns into pairs left_id < right_id, with repetitions.
     payload
-        `doc_id` and what the comparison needs of a document, of every document that has a pair; rows of others stay
-        where they are.
+        `doc_id` and what the comparison needs of a document, of every document that has a pair, and its `target`:
+        ADDRESSED; all go to the one cell of `meeting.whole`.
     compare
         Given the payload of a cell's documents, the ids of its distinct pairs and the rows of both in the payload,
         yields rows, which `ending` takes.
-    meeting
-        To ask which documents have a pair takes a Spark job or two, which pays only for a payload of some size; where
-        the list of (document, cell) is too large to be broadcast, the payload is shuffled once more to join it.
     """
     groups = meeting.groups
     targets = routes(meeting.cells)
-
-    def list_members(batches: Batches) -> Batches:
-        for batch in batches:
-            for left, right in pairs_of(batch):
-                cells = _cells(left, right, groups)
-                doc_ids, cells = distinct(np.concatenate((left, right)), np.concatenate((cells, cells)))
-                yield pa.record_batch({"doc_id": doc_ids, "target": targets[cells].astype(np.int32)})
 
     def send_pairs(batches: Batches) -> Batches:
         for batch in batches:
@@ -95,16 +104,10 @@ def meet(
         left_rows, right_rows = (_look_up(documents["doc_id"].to_numpy(), ends) for ends in (left, right))
         yield from compare(documents, (left, right), (left_rows, right_rows))
 
-    if meeting.whole and groups == 1:
-        addressed = payload.withColumn("target", F.lit(int(targets[0])))
-    else:
-        members = source.mapInArrow(
-            list_members, T.StructType().add("doc_id", T.LongType()).add("target", T.IntegerType())
-        ).distinct()
-        addressed = payload.join(F.broadcast(members) if meeting.broadcast else members, on="doc_id", how="inner")
+    target = F.lit(int(targets[0])) if meeting.whole else F.col("target")
     pairs = source.mapInArrow(send_pairs, T.StructType().add("target", T.IntegerType()).add("block", T.BinaryType()))
     return (
-        pairs.unionByName(addressed, allowMissingColumns=True)
+        pairs.unionByName(payload.withColumn("target", target.cast("int")), allowMissingColumns=True)
         .repartition(targets.size, "target")
         .mapInArrow(ending(receive), ending.schema)
     )

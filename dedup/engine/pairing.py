@@ -10,8 +10,11 @@ from dedup.engine.engine import Comparison
 from dedup.kernels import Hashes, Integers
 from dedup.kernels.runs.blocks import unlists
 from dedup.kernels.sets import filters, lsh, pairs
+from dedup.tables import arrow
 
 PAIRED = ("left_id", "right_id")
+ADDRESSED = arrow.integers("doc_id", "target")
+"""Documents, and the number that brings them to a cell in which they have a pair."""
 
 
 def list_pairs(batch: pa.RecordBatch, comparison: Comparison[Any]) -> Iterator[tuple[Integers, Integers]]:

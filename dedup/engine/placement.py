@@ -31,10 +31,8 @@ class Meeting:
 
     groups: int
     """Groups of documents; a cell holds the pairs of two."""
-    broadcast: bool
-    """Whether the list of (document, cell) fits into every executor's memory."""
     whole: bool
-    """Whether all documents are sent where there is one cell, without asking which have a pair."""
+    """Whether all documents are sent to the one cell, without asking which have a pair."""
 
     @property
     def cells(self) -> int:
@@ -95,4 +93,4 @@ def place_cells(pairs: float, ends: float, documents: float, size: float, cores:
     # To ask which documents have a pair, so that several tasks compare, takes longer than they save.
     least = 1 if whole else tasks(moved, CELL_BYTES, cores)
     groups = cell_groups(max(least, ceil_div(math.ceil(pairs), CELL_PAIRS)))
-    return Meeting(groups=groups, broadcast=fits_broadcast(min(ends, groups * documents)), whole=whole)
+    return Meeting(groups=groups, whole=whole and groups == 1)

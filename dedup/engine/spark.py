@@ -17,9 +17,9 @@ from dedup.engine import corpus
 from dedup.engine.components import Connecting, connect_links
 from dedup.engine.corpus import Corpus
 from dedup.engine.engine import Batches, Comparison, How, Shuffle, Size, Tally, Work
-from dedup.engine.exchange import Pairs, meet
+from dedup.engine.exchange import Pairs, drop_repeated, list_cells, meet
 from dedup.engine.memory import take_documents
-from dedup.engine.pairing import list_pairs
+from dedup.engine.pairing import ADDRESSED, list_pairs
 from dedup.engine.placement import COLLECTABLE_BYTES, fits_broadcast, place_cells
 from dedup.engine.sorting import shuffle_rows
 from dedup.engine.table import Build, Ending, TableWriter, Uncounted, end
@@ -42,6 +42,8 @@ FIND_REPEATED = Shuffle(
     emitted=arrow.integers("doc_id"), by=("doc_id",), work=_count_copies, schema=REPEATED, in_order=False
 )
 """REGISTER -> REPEATED; 8 bytes a document travel."""
+ADDRESS = Shuffle(emitted=ADDRESSED, by=("doc_id", "target"), work=drop_repeated, schema=ADDRESSED, in_order=False)
+"""Pairs -> the cells of their documents, each once; `emit` lists them."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -139,20 +141,22 @@ class SparkEngine:
         once: bool = False,
     ) -> DataFrame:
         """See `Engine.compare`: `dedup.engine.exchange.meet` in cells of two groups of documents."""
-        schema = comparison.schema
-        columns = ["left_id", "right_id"] if "left_id" in pairs.columns else ["key", "doc_ids"]
+        source = pairs.select(*(["left_id", "right_id"] if "left_id" in pairs.columns else ["key", "doc_ids"]))
+        pairs_of = partial(list_pairs, comparison=comparison)
+        meeting = place_cells(*size, self.cores)
+        payload = documents.select(*comparison.columns)
+        if not meeting.whole:
+            address = replace(ADDRESS, emit=partial(list_cells, pairs_of=pairs_of, meeting=meeting))
+            cells = self.group(f"{name}_cells", source, address, expected=size.ends)
+            # The count, which an estimate often far exceeds, decides whether the payload is shuffled to find them.
+            listed = F.broadcast(cells) if fits_broadcast(self.tally(cells)["rows"]) else cells
+            payload = payload.join(listed, on="doc_id")
 
         def build(ending: Ending) -> DataFrame:
-            return meet(
-                pairs.select(*columns),
-                partial(list_pairs, comparison=comparison),
-                documents.select(*comparison.columns),
-                partial(_compare_cell, comparison),
-                ending,
-                meeting=place_cells(*size, self.cores),
-            )
+            compare = partial(_compare_cell, comparison)
+            return meet(source, pairs_of, payload, compare, ending, meeting=meeting)
 
-        return self._make(name, schema, build, once=once)
+        return self._make(name, comparison.schema, build, once=once)
 
     def join(
         self, rows: DataFrame, others: DataFrame, on: str, *, key: str = "doc_id", how: How = "inner"

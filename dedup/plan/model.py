@@ -22,7 +22,19 @@ from dedup.layers.near import buckets, comparison, election, signing, templates
 from dedup.plan.profile import CorpusProfile, Counts, Trial
 from dedup.plan.rates import Rates
 from dedup.plan.rows import count_rows
-from dedup.plan.shuffles import ID_BYTES, PLACE_BYTES, ROW_BYTES, Item, compare, fetch, group, ids, join, width
+from dedup.plan.shuffles import (
+    ID_BYTES,
+    PLACE_BYTES,
+    ROW_BYTES,
+    Item,
+    compare,
+    count_visits,
+    fetch,
+    group,
+    ids,
+    join,
+    width,
+)
 from dedup.settings.options import Config
 from dedup.tables import arrow
 
@@ -247,14 +259,15 @@ class Model:
             pairs.number + members, members, documents, documents * (8 + bands * size), self.cores
         )
         named, heads = (Item("documents", each, rows["signature_bytes"]) for each in (among, rows["heads"]))
-        return compare(pairs, distinct, named, heads, meeting), meeting
+        return compare(pairs, distinct, named, heads, meeting, cores=self.cores), meeting
 
     def _pair(self) -> StageCost:
         rows, (bands, size) = self.rows, self.config.banding
         pairs = Item("pairs", rows["pairs"] + rows["linked"], rows["pair_bytes"])
         moved, meeting = self._estimate(pairs, rows["distinct"], rows["bucketed"])
         # Documents that are found by their id are in place where identical ones are left out.
-        if meeting.broadcast or (meeting.whole and meeting.groups == 1):
+        visits = count_visits(rows["distinct"], rows["bucketed"], meeting.groups)
+        if meeting.whole or placement.fits_broadcast(visits):
             heads = self._row(SIGNATURES, "doc_id", "signature", signature=bands * size)
             moved = [*self._leave_out_identical(heads), *moved]
         return StageCost(
@@ -269,7 +282,8 @@ class Model:
         """Return what travels where pairs meet the shingle sets of the documents named, and how these are placed."""
         rows, sets = self.rows, self.rows["sets"]
         meeting = placement.place_cells(pairs.number, 2 * pairs.number, sets, 8 * rows["set_shingles"], self.cores)
-        return compare(pairs, pairs.number, named, Item("documents", sets, rows["set_bytes"]), meeting), meeting
+        given = Item("documents", sets, rows["set_bytes"])
+        return compare(pairs, pairs.number, named, given, meeting, cores=self.cores), meeting
 
     def _verify(self) -> StageCost:
         rows, rates, cores = self.rows, self.rates, self.cores

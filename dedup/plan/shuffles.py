@@ -9,6 +9,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from dedup.engine import placement
+from dedup.engine.pairing import ADDRESSED
 from dedup.tables import arrow
 
 PLACED = pa.schema([*arrow.PLACE, ("text_bytes", pa.int64())])
@@ -77,7 +78,15 @@ def fetch(what: str, wanted: float, documents: float) -> list[Item]:
     return [*sides, Item(f"places of {what}, twice", 2 * wanted, place)]
 
 
-def compare(pairs: Item, distinct: float, named: Item, documents: Item, meeting: placement.Meeting) -> list[Item]:
+def count_visits(distinct: float, among: float, groups: int) -> float:
+    """Return how often documents travel to a cell of two of so many groups, given the distinct pairs among them."""
+    of_each = 2 * distinct / among if among else 0.0
+    return among * groups * (1 - (1 - 1 / groups) ** of_each) if groups > 1 else among
+
+
+def compare(
+    pairs: Item, distinct: float, named: Item, documents: Item, meeting: placement.Meeting, *, cores: int
+) -> list[Item]:
     """Return what travels for `Engine.compare`.
 
     Parameters
@@ -87,19 +96,17 @@ def compare(pairs: Item, distinct: float, named: Item, documents: Item, meeting:
     documents
         All that are given.
     """
-    groups, row = meeting.groups, ROW_BYTES + ID_BYTES
-    if meeting.whole and groups == 1:
+    row = ROW_BYTES + ID_BYTES
+    if meeting.whole:
         return [pairs, Item("documents, all of them", documents.number, row + documents.each)]
-    among = named.number
-    of_each = 2 * distinct / among if among else 0.0
-    visits = among * groups * (1 - (1 - 1 / groups) ** of_each) if groups > 1 else among
+    visits = count_visits(distinct, named.number, meeting.groups)
     found = [
         Item("documents, to find those", documents.number, row + documents.each),
         Item("documents with pairs, to be found", visits, row),
     ]
     return [
         pairs,
-        Item("documents with pairs, listed", visits, row),
-        *([] if meeting.broadcast else found),
+        *group("documents with pairs, listed", ADDRESSED, visits, cores),
+        *join(visits, *found),
         Item("documents with pairs", visits, row + named.each),
     ]

@@ -2,6 +2,7 @@
 
 import random
 from collections import Counter
+from functools import partial
 from itertools import combinations
 
 import numpy as np
@@ -11,7 +12,7 @@ from pyspark.errors import PythonException
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from dedup.engine.exchange import meet
+from dedup.engine.exchange import drop_repeated, list_cells, meet
 from dedup.engine.placement import Meeting
 from dedup.engine.table import Uncounted
 from dedup.kernels.runs.blocks import routes
@@ -44,20 +45,28 @@ def bring(spark, pairs, ids, meeting):
     documents = spark.createDataFrame([(each, f"name {each}") for each in ids], "doc_id long, name string")
     source = spark.createDataFrame(pairs, "left_id long, right_id long").repartition(3)
     # A document that comes twice counts once.
-    return meet(
-        source, list_pairs, documents.unionByName(documents.limit(5)), name_both, Uncounted(schema=MET), meeting=meeting
-    )
+    payload = address(source, documents.unionByName(documents.limit(5)), meeting)
+    return meet(source, list_pairs, payload, name_both, Uncounted(schema=MET), meeting=meeting)
 
 
-@pytest.mark.parametrize(("groups", "broadcast"), [(1, False), (2, True), (5, False)])
-def test_every_pair_comes_once_with_both_documents_wherever_it_meets(spark, groups, broadcast):
+def address(source, payload, meeting):
+    """Name the cells of documents, as the engine does."""
+    if meeting.whole:
+        return payload
+    listed = source.mapInArrow(partial(list_cells, pairs_of=list_pairs, meeting=meeting), "doc_id long, target long")
+    cells = listed.repartition(1).mapInArrow(drop_repeated, listed.schema)
+    return payload.join(cells, on="doc_id")
+
+
+@pytest.mark.parametrize(("groups", "whole"), [(1, False), (1, True), (2, False), (5, False)])
+def test_every_pair_comes_once_with_both_documents_wherever_it_meets(spark, groups, whole):
     chance = random.Random(3)
     ids = draw_ids(chance, 16)
     pairs = chance.sample(list(combinations(sorted(ids), 2)), 60)
 
     # Batches of two rows: some hold only pairs, some only documents.
     with settings(spark, **{"spark.sql.execution.arrow.maxRecordsPerBatch": 2}):
-        meeting = Meeting(groups=groups, broadcast=broadcast, whole=broadcast)
+        meeting = Meeting(groups=groups, whole=whole)
         found = rows(bring(spark, [*pairs, *pairs[:20]], ids, meeting))
 
     assert found == sorted(((*pair, *(f"name {each}" for each in pair)) for pair in pairs), key=repr)
@@ -80,14 +89,9 @@ def test_a_document_travels_once_to_each_cell_of_its_group(spark, groups):
         arrived = np.concatenate((documents["doc_id"].to_numpy(), np.full(1, -pairs[0].size)))
         yield pa.record_batch({"arrived": arrived})
 
-    met = meet(
-        source,
-        pairs_of,
-        payload,
-        compare,
-        Uncounted(schema=T.StructType().add("arrived", "long")),
-        meeting=Meeting(groups=groups, broadcast=False, whole=False),
-    )
+    meeting = Meeting(groups=groups, whole=False)
+    schema = T.StructType().add("arrived", "long")
+    met = meet(source, pairs_of, address(source, payload, meeting), compare, Uncounted(schema=schema), meeting=meeting)
     found = [row.arrived for row in met.collect()]
 
     # Everyone meets everyone, so a document goes to all cells of its group; one without a pair goes nowhere.
@@ -99,12 +103,24 @@ def test_a_document_travels_once_to_each_cell_of_its_group(spark, groups):
 
 def test_a_document_that_is_missing_is_no_other(spark):
     with pytest.raises(PythonException, match=r"must have a payload \(got none of 2\)"):
-        bring(spark, [(1, 2)], [1, 3], Meeting(groups=1, broadcast=True, whole=True)).collect()
+        bring(spark, [(1, 2)], [1, 3], Meeting(groups=1, whole=True)).collect()
 
 
 def test_no_pair_meets_nobody(spark):
     source = spark.createDataFrame([], "left_id long, right_id long")
     documents = spark.createDataFrame([(1, "name")], "doc_id long, name string")
-    meeting = Meeting(groups=3, broadcast=True, whole=True)
+    meeting = Meeting(groups=3, whole=False)
 
-    assert rows(meet(source, list_pairs, documents, name_both, Uncounted(schema=MET), meeting=meeting)) == []
+    assert (
+        rows(
+            meet(
+                source,
+                list_pairs,
+                address(source, documents, meeting),
+                name_both,
+                Uncounted(schema=MET),
+                meeting=meeting,
+            )
+        )
+        == []
+    )
