@@ -24,6 +24,8 @@ class Keywords(TypedDict, total=False):
     source_column: str
     name_filter: str
     max_text_bytes: int
+    without: Sequence[str]
+    without_batches: Sequence[str]
     on_bad_record: Literal["fail", "quarantine"]
     case: Literal["lower", "keep"]
     accents: Literal["keep", "drop"]
@@ -40,6 +42,7 @@ class Keywords(TypedDict, total=False):
     linkage: Literal["component", "representative"]
     max_component: int
     order: Sequence[str]
+    drop: Literal["others", "all", "without"]
     merge: Sequence[str]
     copies: Copies
     per_source: int

@@ -37,6 +37,8 @@ OPTIONS = {
     "--id-column": Option("input.id_column", "NAME", "integers or strings; by default the digest of the row"),
     "--text-column": Option("input.text_column", "NAME", "texts that are compared"),
     "--layers": Option("layers", "NAME[,NAME ...]", "kinds of duplicates, one after another: {layers}"),
+    "--without": Option("input.without", "PATH[,PATH ...]", "documents that the input is to lose: files, or a store"),
+    "--drop": Option("keep.drop", "NAME", "documents that go of those found alike"),
     "--threshold": Option("threshold", "J", "least Jaccard similarity of two near duplicates"),
     "--shingle-size": Option("shingles.shingle_size", "N", "consecutive tokens compared as one"),
     "--engine": Option("engine", "NAME", "where the search is made"),

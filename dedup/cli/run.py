@@ -47,7 +47,7 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     add_options(source, "--table")
     add_options(reading, *READING)
     search = cli.add_argument_group("search")
-    add_options(search, *SEARCH, "--engine")
+    add_options(search, *SEARCH, "--without", "--drop", "--engine")
     add_settings(search)
     writing = cli.add_argument_group("output")
     writing.add_argument("--output", required=True, metavar="DIR", help="folder that must not exist yet")

@@ -14,7 +14,7 @@ from pyspark.sql import types as T
 from dedup.engine.engine import Batches, Work
 from dedup.engine.table import Ending, Uncounted
 from dedup.errors import SchemaError, suggest
-from dedup.files.columns import VECTOR_RULE, VECTOR_SETTING, to_source, to_text, to_vectors
+from dedup.files.columns import FOREIGN_PREFIX, VECTOR_RULE, VECTOR_SETTING, to_source, to_text, to_vectors
 from dedup.files.delete_spans import Cuts, delete_from_texts
 from dedup.files.orders import join_keys, join_texts, to_keys
 from dedup.files.profile_filter import ProfileFilter
@@ -23,6 +23,8 @@ from dedup.tables.arrow import PLACE
 from dedup.tables.ids import SHOWN, SHOWN_LENGTH, refuse_collision, refuse_null, refuse_repeated
 
 TOO_LONG = "take it out, or raise the limit and the memory of Spark: 8 bytes for each byte of a text"
+LEADS = "leads"
+"""Column of the rank before the keys of the order, where some documents are none of the input."""
 INTEGRAL = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)
 AS_JSON = {
     "ignoreNullFields": "false",
@@ -179,8 +181,10 @@ def read_rows(
     """Give batches of rows the columns that those of files have, and take those of a profile."""
     for batch in batches:
         keys = to_keys((batch[f"order{number}"] for number, _ in enumerate(order)), order)
+        keys = [batch[LEADS], *keys] if LEADS in batch.schema.names else keys
         merged = [to_source(batch[f"merge{number}"]) for number in range(noted)]
         columns = dict(zip(batch.schema.names, batch.columns, strict=True))
+        columns.pop(LEADS, None)
         if "cuts" in columns:
             lists = columns.pop("cuts")
             spans = lists.flatten()
@@ -287,6 +291,30 @@ def read_documents(
             raise SchemaError(f"{VECTOR_SETTING}: column {vector!r} must be {VECTOR_RULE} (got {held.simpleString()})")
         columns["vector"] = column(vector)
     return corpus.select(*[expression.alias(name) for name, expression in columns.items()])
+
+
+def add_foreign(documents: DataFrame, others: Sequence[DataFrame]) -> DataFrame:
+    """Add DOCUMENTS that are none of the input, as those of files are: see `dedup.files.columns.to_ranked`.
+
+    Raises
+    ------
+    SchemaError
+        When their ids are of another kind.
+    """
+    kind = documents.schema["id"].dataType
+    whole = documents.withColumn(LEADS, F.lit(1.0))
+    for rows in others:
+        found = rows.schema["id"].dataType
+        if isinstance(found, T.StringType) != isinstance(kind, T.StringType):
+            raise SchemaError(
+                f"input.without: ids must be of the kind of the input's (got {found.simpleString()}, "
+                f"{kind.simpleString()} in the input)"
+            )
+        is_text = isinstance(kind, T.StringType)
+        named = F.concat(F.lit(FOREIGN_PREFIX), "id") if is_text else F.bitwise_not(F.col("id").cast(kind))
+        renamed = rows.withColumn("id", named).withColumn("doc_id", to_doc_id(F.col("id"), kind))
+        whole = whole.unionByName(renamed.withColumn(LEADS, F.lit(0.0)), allowMissingColumns=True)
+    return whole
 
 
 def _order(corpus: DataFrame, rule: str, of: str) -> Column:

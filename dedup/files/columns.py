@@ -11,6 +11,7 @@ from dedup.errors import DataError, SchemaError, suggest
 from dedup.files.digest import digest_rows
 from dedup.files.orders import join_keys, join_texts, to_keys
 from dedup.files.systems import redact
+from dedup.kernels.election import OF_TIME
 
 PIECE_BYTES = 1 << 19
 """Bytes of text given at a time; fits the caches of a core."""
@@ -18,6 +19,10 @@ VECTOR_SETTING = "semantic.column"
 VECTOR_RULE = "a list of numbers, or the bytes of 32-bit floats"
 OFFSET_LIMIT = 1 << 31
 """Most bytes that a string column with 32-bit offsets holds."""
+
+
+FOREIGN_PREFIX = "without:"
+"""Beginning of the ids of documents that are none of the input."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -273,6 +278,34 @@ def _plain(values: pa.Array) -> pa.Array:
         # pyarrow decodes no dictionary of them, which is how polars writes one.
         values = pa.DictionaryArray.from_arrays(values.indices, distinct.cast(pa.large_string()))
     return values.dictionary_decode()
+
+
+def to_ranked(batch: pa.RecordBatch, columns: Columns, read: Columns) -> pa.RecordBatch:
+    """Put a rank before the keys of the order: 1, and 0 for documents that are none of the input.
+
+    The ids of these are named apart from the input's, by `name_foreign`; keys that are not read of them are NaN.
+    """
+    width = len(columns.order) + sum(rule in OF_TIME for rule, _ in columns.order)
+    keys = np.full((batch.num_rows, 1 + width), np.nan)
+    is_own = read is columns
+    keys[:, 0] = is_own
+    if is_own:
+        keys[:, 1:] = batch["order_keys"].flatten().to_numpy(zero_copy_only=False).reshape(batch.num_rows, width)
+    else:
+        batch = batch.set_column(batch.schema.get_field_index("id"), "id", name_foreign(batch["id"]))
+    place = batch.schema.get_field_index("order_keys")
+    return batch.set_column(place, "order_keys", join_keys([pa.array(each) for each in keys.T], batch.num_rows))
+
+
+def name_foreign(ids: pa.Array) -> pa.Array:
+    """Return the ids by which a run calls documents that are none of the input: -1 - ID, or without:ID of strings.
+
+    >>> name_foreign(pa.array([0, 5])).to_pylist(), name_foreign(pa.array(["5"])).to_pylist()
+    ([-1, -6], ['without:5'])
+    """
+    if pa.types.is_integer(ids.type):
+        return pc.bit_wise_not(ids)
+    return pc.binary_join_element_wise(pa.scalar(FOREIGN_PREFIX, ids.type), ids, "")
 
 
 def slice_by_bytes(batch: pa.RecordBatch, limit: int) -> Iterator[pa.RecordBatch]:

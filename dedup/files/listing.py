@@ -2,8 +2,9 @@
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 
 from dedup.errors import StorageError
 from dedup.files.formats import FORMATS, load_format
@@ -23,6 +24,13 @@ class Listing:
     """Files of a corpus, in the order of their relative paths; a file's place in it is its number."""
 
     files: tuple[InputFile, ...]
+    foreign: tuple[InputFile, ...] = ()
+    """Files with documents that take part in the search and are not written, whose numbers follow."""
+
+    @property
+    def every(self) -> tuple[InputFile, ...]:
+        """All files, by their numbers."""
+        return self.files + self.foreign
 
     @property
     def format(self) -> Format:
@@ -32,17 +40,27 @@ class Listing:
     @property
     def size(self) -> int:
         """Bytes of all files as stored."""
-        return sum(file.size for file in self.files)
+        return sum(file.size for file in self.every)
 
     def absolute(self) -> "Listing":
         """Return the same files by absolute paths, which are valid in any folder."""
-        return Listing(files=tuple(replace(file, path=absolute(file.path)) for file in self.files))
+        own, others = (
+            tuple(replace(file, path=absolute(file.path)) for file in files) for files in (self.files, self.foreign)
+        )
+        return Listing(files=own, foreign=others)
 
     @property
     def fingerprint(self) -> str:
         """Fingerprint that changes when a file is added, removed or rewritten."""
-        listed = [(file.path, file.size, file.changed) for file in self.files]
+        listed = [(file.path, file.size, file.changed) for file in self.every]
         return f"{len(listed):,} files, SHA-256 {hashlib.sha256(repr(listed).encode('utf-8', 'replace')).hexdigest()}"
+
+
+def part_formats(files: Iterable[InputFile]) -> Iterator[tuple[Format, list[InputFile]]]:
+    """Yield runs of files of one format."""
+    for _, found in groupby(files, key=lambda file: file.format.name):
+        named = [*found]
+        yield named[0].format, named
 
 
 def list_files(

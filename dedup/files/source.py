@@ -1,16 +1,16 @@
 """The source: splits -> ids, texts, sources and places, for the kernels."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from dedup.errors import DataError
-from dedup.files.columns import PIECE_BYTES, Columns, slice_by_bytes
+from dedup.files.columns import PIECE_BYTES, Columns, require_type, slice_by_bytes, to_ranked
 from dedup.files.formats.format import FilePart, Query, Rejected, Rows
-from dedup.files.listing import Listing
+from dedup.files.listing import Listing, part_formats
 from dedup.files.splits import Split
 from dedup.files.systems import redact
 
@@ -44,6 +44,8 @@ class FileSource:
     """Treatment of malformed records: "fail" or "quarantine"."""
     max_text_bytes: int
     """Most bytes of a text."""
+    foreign: Columns | None = None
+    """Columns to read of files whose documents are none of the input; None where there are none."""
 
     def read(self, split: Split, rows: Mapping[int, Rows] | None = None) -> Iterator[Piece]:
         """Read the documents of a split in their order.
@@ -73,7 +75,7 @@ class FileSource:
 
     def whole(self, file: int) -> FilePart:
         """Return a file, by its number, as a part."""
-        return FilePart(file=file, size=self.listing.files[file].size)
+        return FilePart(file=file, size=self.listing.every[file].size)
 
     def _check_sizes(self, piece: Piece) -> None:
         sizes = pc.binary_length(piece.batch["text"])
@@ -82,16 +84,20 @@ class FileSource:
             found = piece.batch["id"][pc.index(sizes, longest).as_py()].as_py()
             raise DataError(
                 f"input.max_text_bytes: a text must be of at most {self.max_text_bytes:,} bytes (got {longest:,} of id "
-                f"{found!r} in {redact(self.listing.files[piece.file].path)}); take it out, or raise the limit where "
+                f"{found!r} in {redact(self.listing.every[piece.file].path)}); take it out, or raise the limit where "
                 "each worker has 8 bytes of memory for a byte of text"
             )
 
     def _read_part(self, part: FilePart, rows: Rows | None) -> Iterator[Piece]:
-        file = self.listing.files[part.file]
-        query = Query(columns=self.columns, id_type=self.id_type, on_bad_record=self.on_bad_record)
+        file, columns, on_bad_record = self.listing.every[part.file], self.columns, self.on_bad_record
+        if self.foreign is not None and part.file >= len(self.listing.files):
+            # Nothing of them is written, so that nothing can be set aside.
+            columns, on_bad_record = self.foreign, "fail"
+        query = Query(columns=columns, id_type=self.id_type, on_bad_record=on_bad_record)
         for whole, rejected in file.format.read(file, part, query, rows):
             aside = tuple(rejected)
-            for batch in slice_by_bytes(whole, 2 * PIECE_BYTES):
+            for piece in slice_by_bytes(whole, 2 * PIECE_BYTES):
+                batch = piece if self.foreign is None else to_ranked(piece, self.columns, columns)
                 yield Piece(file=part.file, batch=batch, rejected=aside)
                 aside = ()
 
@@ -128,10 +134,16 @@ def open_source(
     columns = Columns(
         id=id_column, text=text_column, source=source_column, aside=aside, order=order, noted=noted, vector=vector
     )
+    id_type, foreign = listing.format.check(listing.files, columns), None
+    if listing.foreign:
+        foreign = replace(columns, source="", order=())
+        for kind, files in part_formats(listing.foreign):
+            require_type(kind.check(files, foreign), id_type, files[0].path)
     return FileSource(
         listing=listing,
         columns=columns,
-        id_type=listing.format.check(listing.files, columns),
+        id_type=id_type,
         on_bad_record=on_bad_record,
         max_text_bytes=max_text_bytes,
+        foreign=foreign,
     )

@@ -21,8 +21,8 @@ class Split:
 def split_files(listing: Listing, split_bytes: int) -> list[Split]:
     """Cut the files into splits of about so many bytes, each row in exactly one.
 
-    Only files larger than that are opened. Row groups, record batches and stripes, lines of compressed files, and CSV
-    (whose quotes may hide line ends) stay whole.
+    Splits of the input come first, as files do. Only files larger than that are opened. Row groups, record batches and
+    stripes, lines of compressed files, and CSV (whose quotes may hide line ends) stay whole.
 
     Raises
     ------
@@ -32,12 +32,12 @@ def split_files(listing: Listing, split_bytes: int) -> list[Split]:
     splits: list[Split] = []
     small: list[FilePart] = []
     gathered = 0
-    for number, file in enumerate(listing.files):
+    for number, file in enumerate(listing.every):
         parts = list(file.format.split(number, file, split_bytes)) if file.size > split_bytes else []
         if len(parts) > 1:
             splits.extend(Split(parts=(part,)) for part in parts)
             continue
-        if small and gathered + file.size > split_bytes:
+        if small and (gathered + file.size > split_bytes or number == len(listing.files)):
             splits.append(Split(parts=tuple(small)))
             small, gathered = [], 0
         small.append(FilePart(file=number, size=file.size))

@@ -1,7 +1,7 @@
 """Election of the documents that stay of each component: order of its members, and linkage."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from dedup.kernels import Flags, Floats, Integers
 from dedup.kernels.representatives import count_copies, elect
-from dedup.kernels.runs.bounds import find_bounds, rank
+from dedup.kernels.runs.bounds import find_bounds, mark_firsts, rank
 from dedup.kernels.sets import filters, pairs
 
 FIRST = 100
@@ -30,6 +30,8 @@ class ElectionPolicy(NamedTuple):
     """Most members of a component without linkage by representative; 0 for no limit."""
     copies: int | str = 1
     """Setting `keep.copies`."""
+    for_fixed: bool = False
+    """Whether members go in favour of fixed ones alone."""
 
 
 class Electorate(NamedTuple):
@@ -42,6 +44,12 @@ class Electorate(NamedTuple):
     """Shingles."""
     ranks: Integers
     """Rank by each rule, less is better, the last rule by distinct ids; int64 [n, rules]."""
+    fixed: Flags
+    """Flags of the members that stay whatever they resemble, first in rank."""
+
+    def take(self, rows: Integers) -> Self:
+        """Return some members."""
+        return self._replace(**{name: column[rows] for name, column in self._asdict().items()})
 
 
 class KnownPairs(NamedTuple):
@@ -75,16 +83,21 @@ class Kept(NamedTuple):
 def choose(members: Electorate, known: KnownPairs, policy: ElectionPolicy) -> Kept:
     """Choose the documents that stay.
 
-    With linkage by component the first member in the order stays. With linkage by representative members are taken in
+    With linkage by component the first member in the order stays; where some are fixed, others go for the nearest of
+    these along similar pairs, the first in the order of several. With linkage by representative members are taken in
     their order: one that is similar to an earlier kept member is removed in favour of the first such, any other stays.
     A pair that was no candidate has no known similarity; it is asked for if both would stay and both are similar to a
-    removed member, unless their sizes rule it out. Of a document that stays and those removed in its favour the first
-    stay, as many as `count_copies` says.
+    removed member, unless their sizes rule it out; of fixed members, which stay, none are. Of a document that stays and
+    those removed in its favour the first stay, as many as `count_copies` says.
     """
     order = np.lexsort((*members.ranks.T[::-1], members.component_ids))
     places = np.empty_like(order)
     places[order] = np.arange(order.size)
     first = elect(members.component_ids, places)
+    if members.fixed.any():
+        nearest = _find_nearest(_link_sets(members, places, known, policy.threshold), members.fixed, places)
+        first = np.where(nearest < 0, first, nearest)
+    first = _hold_fixed(first, members.fixed, policy)
     by_star = np.full(order.size, policy.by_representative)
     relinked = 0
     if policy.max_component and not policy.by_representative:
@@ -95,8 +108,8 @@ def choose(members: Electorate, known: KnownPairs, policy: ElectionPolicy) -> Ke
     owners = first
     if by_star.any():
         rows = np.flatnonzero(by_star)
-        taken = Electorate(*(column[rows] for column in members))
-        owned, left, right = _link(taken, places[rows], known, policy.threshold)
+        taken = members.take(rows)
+        owned, left, right = _link(taken, places[rows], known, policy)
         owners = first.copy()
         owners[rows] = rows[owned]
     decided = _count_decided(owners, places, members.ranks)
@@ -113,6 +126,12 @@ def _keep_copies(owners: Integers, places: Integers, copies: int | str) -> Integ
     kept = owners.copy()
     kept[further] = further
     return kept
+
+
+def _hold_fixed(owners: Integers, fixed: Flags, policy: ElectionPolicy) -> Integers:
+    """Return owners of which fixed members are their own, and so are those that do not go for others."""
+    stays = fixed | ~fixed[owners] if policy.for_fixed else fixed
+    return np.where(stays, np.arange(owners.size), owners)
 
 
 def count_parted(
@@ -133,31 +152,74 @@ def count_parted(
     if policy.by_representative or not chained.size:
         return 0
     rows = np.flatnonzero(np.isin(members.component_ids, chained))
-    taken = Electorate(*(column[rows] for column in members))
+    taken = members.take(rows)
     strict = choose(taken, known, policy._replace(by_representative=True))
     return int(np.count_nonzero(strict.stays) - np.count_nonzero(kept.stays[rows]))
 
 
 def _link(
-    members: Electorate, places: Integers, known: KnownPairs, threshold: float
+    members: Electorate, places: Integers, known: KnownPairs, policy: ElectionPolicy
 ) -> tuple[Integers, Integers, Integers]:
     """Return the position of the document kept for each, and the pairs of sets whose similarity is missing."""
+    set_ids, numbers, firsts, one, other, similar = _link_sets(members, places, known, policy.threshold)
+    fixed = members.fixed[firsts]
+    owners = _capture(
+        np.argsort(places[firsts]), one[similar], other[similar], fixed, fixed if policy.for_fixed else None
+    )
+    asked = _pair_staying(owners, one[similar], other[similar], places[firsts])
+    left, right = pairs.decode(asked[~pairs.find_known(asked, pairs.encode(one, other))])
+    possible = filters.select_possible(members.sizes[firsts[left]], members.sizes[firsts[right]], policy.threshold)
+    left, right = left[possible], right[possible]
+    is_open = ~(fixed[left] & fixed[right])
+    owned = _hold_fixed(firsts[owners][numbers], members.fixed, policy)
+    return owned, set_ids[left[is_open]], set_ids[right[is_open]]
+
+
+class _LinkedSets(NamedTuple):
+    """Shingle sets of members, and known pairs of their positions."""
+
+    set_ids: Integers
+    """Ascending."""
+    numbers: Integers
+    """Position of the set of each member."""
+    firsts: Integers
+    """Position of the first member of each set; later ones share its fate."""
+    one: Integers
+    other: Integers
+    similar: Flags
+    """Flags of the pairs that reach the threshold."""
+
+
+def _link_sets(members: Electorate, places: Integers, known: KnownPairs, threshold: float) -> _LinkedSets:
     set_ids, numbers = np.unique(members.set_ids, return_inverse=True)
-    # The first document of each set; a set's later ones share its fate.
     firsts = np.lexsort((places, numbers))[find_bounds(np.sort(numbers))[:-1]]
     ends = [np.minimum(np.searchsorted(set_ids, each), set_ids.size - 1) for each in known[:2]]
     here = (set_ids[ends[0]] == known.left) & (set_ids[ends[1]] == known.right)
-    one, other, exact = ends[0][here], ends[1][here], known.jaccard[here]
-    similar = exact >= threshold
-    owners = _capture(np.argsort(places[firsts]), one[similar], other[similar])
-    asked = _pair_staying(owners, one[similar], other[similar], places[firsts])
-    left, right = pairs.decode(asked[~pairs.find_known(asked, pairs.encode(one, other))])
-    possible = filters.select_possible(members.sizes[firsts[left]], members.sizes[firsts[right]], threshold)
-    return firsts[owners][numbers], set_ids[left[possible]], set_ids[right[possible]]
+    return _LinkedSets(set_ids, numbers, firsts, ends[0][here], ends[1][here], known.jaccard[here] >= threshold)
 
 
-def _capture(order: Integers, left: Integers, right: Integers) -> Integers:
+def _find_nearest(linked: _LinkedSets, fixed: Flags, places: Integers) -> Integers:
+    """Return the position of the nearest fixed member of each, at as few pairs as there can be; -1 without one."""
+    one, other = linked.one[linked.similar], linked.other[linked.similar]
+    tails, heads = np.concatenate((one, other)), np.concatenate((other, one))
+    owners = np.where(fixed[linked.firsts], linked.firsts, -1)
+    while (reached := np.flatnonzero((owners[tails] < 0) & (owners[heads] >= 0))).size:
+        found, own = tails[reached], owners[heads[reached]]
+        order = np.lexsort((places[own], found))
+        nearest = order[mark_firsts(found[order])]
+        owners[found[nearest]] = own[nearest]
+    return owners[linked.numbers]
+
+
+def _capture(order: Integers, left: Integers, right: Integers, fixed: Flags, captors: Flags | None = None) -> Integers:
     """Assign owners in the order of vertices: one without an owner owns itself and all neighbours without one.
+
+    Parameters
+    ----------
+    fixed : bool [vertices]
+        Vertices that own themselves, first in the order.
+    captors : bool [vertices]
+        Vertices that own others; by default all may.
 
     Returns
     -------
@@ -167,10 +229,12 @@ def _capture(order: Integers, left: Integers, right: Integers) -> Integers:
     tails, heads = np.concatenate((left, right)), np.concatenate((right, left))
     heads = heads[np.argsort(tails, kind="stable")]
     bounds = np.concatenate(([0], np.cumsum(np.bincount(tails, minlength=order.size)))).tolist()
-    owners = np.full(order.size, -1)
+    owners = np.where(fixed, np.arange(order.size), -1)
     for vertex in order.tolist():
-        if owners[vertex] < 0:
+        if owners[vertex] < 0 or fixed[vertex]:
             owners[vertex] = vertex
+            if captors is not None and not captors[vertex]:
+                continue
             around = heads[bounds[vertex] : bounds[vertex + 1]]
             owners[around[owners[around] < 0]] = vertex
     return owners

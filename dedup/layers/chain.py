@@ -51,6 +51,8 @@ class Chain(Generic[Rows]):
     spans: Rows | None = None
     """SPANS in characters of the whole texts, with their EFFECT."""
     steps: tuple[Layered, ...] = ()
+    named: Rows | None = None
+    """doc_id and id of all documents that took part, where `documents` are not all of them."""
 
     def rest(self, layer: str) -> Engine[Rows]:
         """Return the engine for the next layer, which this is."""

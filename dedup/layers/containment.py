@@ -15,6 +15,7 @@ from dedup.kernels.sets.jaccard import BINS
 from dedup.kernels.text.tokenizer import Tokenizer
 from dedup.layers import inclusion
 from dedup.layers.copies import OWNER, Choice, name_owners, spare
+from dedup.layers.foreign import has_foreign, list_foreign, mark_foreign
 from dedup.layers.holders import SHARED
 from dedup.layers.inclusion import LARGER
 from dedup.layers.layer import Found, Layer, Setup, to_edges
@@ -90,6 +91,8 @@ class ContainmentLayer(Layer):
             engine.map(edges, inclusion.note_contained, inclusion.CONTAINED),
         )
         gone = engine.group("gone", contained, inclusion.FIND_GONE)
+        if has_foreign(self.choice.rules):
+            gone = engine.join(gone, list_foreign(engine, documents), "doc_id", how="anti")
         paired = engine.concat(
             self._pair(engine, claims, gone), engine.map(claims, inclusion.note_done, inclusion.PAIRED)
         )
@@ -260,7 +263,8 @@ def elect(edges: pa.RecordBatch, choice: Choice, schema: pa.Schema) -> pa.Record
     places = np.empty(doc_ids.size, dtype=np.int64)
     places[np.lexsort(ranks.T[::-1])] = np.arange(doc_ids.size)
     left, right = numbers[: edges.num_rows], numbers[edges.num_rows :]
-    elected = containment.elect(left, right, members["size"].to_numpy(), places)
+    fixed = mark_foreign(members, choice.rules)
+    elected = containment.elect(left, right, members["size"].to_numpy(), places, fixed)
     gone = np.flatnonzero(elected.edges >= 0)
     owners = elected.owners[gone]
     sources = election.number_values(members["source"])

@@ -18,7 +18,6 @@ from dedup.kernels.runs.bounds import mark_firsts
 from dedup.kernels.runs.groups import bound_groups, join_groups, rank_groups
 from dedup.layers.layer import EarlierKeys, Layer
 from dedup.layers.ordering import ordered
-from dedup.settings.keeping import parse_order
 from dedup.settings.options import Config
 from dedup.tables import arrow
 
@@ -44,7 +43,7 @@ class Choice:
     def of(cls, config: Config) -> Self:
         """Return what the settings say."""
         return cls(
-            rules=parse_order(config.keep.order, "keep"),
+            rules=config.rules,
             per_source=config.limits.per_source,
         )
 

@@ -23,7 +23,6 @@ from dedup.layers import cutting, repeats, tallies
 from dedup.layers.cutting import Fate
 from dedup.layers.layer import Found, Layer, Setup
 from dedup.layers.ordering import Rules, ordered, rank_documents
-from dedup.settings.keeping import parse_order
 from dedup.settings.rules import Range, Table
 from dedup.tables import arrow
 
@@ -75,7 +74,7 @@ class PassagesLayer(Layer):
     def make(cls, setup: Setup) -> Self:
         """See `Layer.make`."""
         config = setup.config
-        rules = parse_order(config.keep.order, "keep")
+        rules = config.rules
         return cls(settings=config.of(Passages), tokenizer=setup.tokenizer, rules=rules)
 
     def find(self, engine: Engine[Rows]) -> Found[Rows]:

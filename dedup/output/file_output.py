@@ -173,8 +173,11 @@ class FileOutput(ABC, Generic[Rows]):
         """Return the output files, and the one that each split goes to; None where they are the input's."""
         if not self._packs:
             return [Unit((), file.size) for file in self.source.listing.files], None
-        count = self.config.output.files or max(1, min(len(self.source.listing.files), len(self.splits)))
-        groups = repack.group(self.splits, count)
+        files = len(self.source.listing.files)
+        # Those of files that are none of the input come last.
+        own = [split for split in self.splits if split.parts[0].file < files]
+        count = self.config.output.files or max(1, min(files, len(own)))
+        groups = repack.group(own, count)
         of_split = np.repeat(np.arange(len(groups)), [len(group) for group in groups])
         units = [
             Unit(np.flatnonzero(of_split == number).tolist(), sum(split.size for split in group))

@@ -190,14 +190,14 @@ def name_pairs(
     # Integers are their own document ids.
     if not pa.types.is_integer(engine.id_type):
         for end in ("left", "right"):
-            ids = _list_ids(engine, f"{name}_{end}", found) if found.named is None else found.named
+            ids = _list_ids(engine, f"{name}_{end}", found)
             named = engine.join(named, engine.select(ids, "doc_id", **{end: "id"}), f"{end}_id", key="doc_id")
     return engine.map(named, partial(_order, schema=schema), schema)
 
 
 def _list_ids(engine: Engine[Rows], name: str, found: Findings[Rows]) -> Rows:
     """Return doc_id and id of all documents, one row each."""
-    ids = engine.select(found.documents, "doc_id", "id")
+    ids = engine.select(found.documents if found.named is None else found.named, "doc_id", "id")
     if found.repeated is None:
         return ids
     schema = pa.schema([("doc_id", pa.int64()), ("id", engine.id_type)])

@@ -63,6 +63,8 @@ class Findings(Generic[Rows]):
     """doc_id and id of all that edges and near misses name, where `documents` are not all of them."""
     changes: Rows | None = None
     """Documents of earlier batches of a store whose fate is another now; None without a store."""
+    drops_all: bool = False
+    """Whether of equal rows none stays."""
     shown: Sequence[int] = ()
     """Documents whose texts the report shows."""
     has_profiles: bool = False
@@ -94,11 +96,14 @@ def decide(engine: Engine[Rows], found: Findings[Rows]) -> Rows:
     decided = engine.join(documents, reasons, "doc_id")
     if found.repeated is not None and found.copies[0]:
         equal = engine.join(documents, engine.select(found.repeated, "doc_id"), "doc_id", how="semi")
-        further = Shuffle(emitted=given, by=["doc_id"], order=["file", "row"], work=_skip_firsts, schema=given)
-        copies = engine.join(engine.group("further", equal, further, once=True), reasons, "doc_id", how="anti")
+        copies = equal
+        if not found.drops_all:
+            further = Shuffle(emitted=given, by=["doc_id"], order=["file", "row"], work=_skip_firsts, schema=given)
+            copies = engine.group("further", equal, further, once=True)
+        copies = engine.join(copies, reasons, "doc_id", how="anti")
         if found.kept is not None:
             copies = engine.join(copies, engine.select(found.kept, "doc_id", "component_id"), "doc_id", how="left")
-        name = partial(_name_copies, copies=found.copies, schema=whole)
+        name = partial(_name_copies, copies=found.copies, schema=whole, alone=found.drops_all)
         decided = engine.map(decided, partial(_number, schema=whole), whole)
         decided = engine.concat(decided, engine.map(copies, name, whole))
     return engine.map(decided, partial(_count, schema=schema), schema, name="decisions")
@@ -128,14 +133,16 @@ def _number(batches: Batches, *, schema: pa.Schema) -> Batches:
         yield conform(batch, schema, number=1)
 
 
-def _name_copies(batches: Batches, *, copies: tuple[str, str], schema: pa.Schema) -> Batches:
-    """Give the columns of DECISIONS to copies of rows that stay."""
+def _name_copies(batches: Batches, *, copies: tuple[str, str], schema: pa.Schema, alone: bool) -> Batches:
+    """Give the columns of DECISIONS to copies of rows that stay, or to all equal ones."""
     layer, kind = copies
     for batch in batches:
         own = batch["id"]
         component = pc.coalesce(batch["component_id"], own) if "component_id" in batch.schema.names else own
         reason = {"layer": layer, "kind": kind, "representative_id": own, "component_id": component, "jaccard": 1.0}
-        yield conform(batch, schema, **reason, number=2)
+        if alone:
+            reason |= {"representative_id": pa.nulls(len(own), own.type), "jaccard": pa.nulls(len(own), pa.float64())}
+        yield conform(batch, schema, **reason, number=1 if alone else 2)
 
 
 def _skip_firsts(batches: Batches) -> Batches:

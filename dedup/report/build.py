@@ -83,6 +83,8 @@ class Outcome:
     signature_bytes: int
     baseline: Mapping[str, Any] | None
     """The result of `parse_baseline`; None without a baseline."""
+    without: Mapping[str, int] | None = None
+    """Counts of documents that are none of the input; None where there are none."""
     engine: str
     """The engine that made the passes over the texts: spark or memory."""
     search: str
@@ -150,6 +152,7 @@ def _measure(*, config: Config, inputs: Sequence[str], output: str, outcome: Out
         "identical": removed - elected.near - by_others,
         "near": elected.near,
         "spared": elected.spared,
+        "without": outcome.without,
         "linkage": config.cluster.linkage,
         "relinked": elected.relinked,
         "chained": elected.chained,
@@ -158,7 +161,9 @@ def _measure(*, config: Config, inputs: Sequence[str], output: str, outcome: Out
         "removal_similarities": list(elected.similarities),
         "doubtful": inform("the most doubtful removals", show_doubtful, config, elected.doubtful, outcome.texts) or [],
         "kept_by_representative": written.kept + elected.parted,
-        "dial": inform("other thresholds", turn_dial, config, near, written) or [],
+        "dial": inform("other thresholds", turn_dial, config, near, written) or []
+        if outcome.without is None and config.keep.drop == "others"
+        else [],
         "decided": dict(elected.rules),
         "quarantined": written.quarantined,
         "documents_empty": signed.documents_empty,
@@ -188,7 +193,7 @@ def _measure(*, config: Config, inputs: Sequence[str], output: str, outcome: Out
         "reader": outcome.reader,
         "components_engine": near.connected.engine,
         "pairs": {
-            "all": signed.rows * (signed.rows - 1) // 2,
+            "all": (signed.rows + signed.foreign) * (signed.rows + signed.foreign - 1) // 2,
             "in_buckets": paired.pairs_in_buckets,
             "uncompared": paired.pairs_uncompared,
             "settled": paired.pairs_settled,

@@ -34,6 +34,8 @@ def to_table(report: Mapping[str, Any], seconds: float | None = None) -> str:
         *_list_removed(report),
         *((f"removed of {each['name']}", f"{each['removed']:,}") for each in report["profiles"]),
     ]
+    if report["without"]:
+        rows.append(("removed for --without", f"{report['without']['removed']:,}"))
     if report["spared"]:
         rows.append(("spared by the limit", f"{report['spared']:,}"))
     if report["chained"]:

@@ -176,6 +176,7 @@ class Run(Generic[Rows]):
             signature_bytes=found.count_signature_bytes(self.parts),
             spec=self.parts[-1].spec.to_dict(),
             baseline=baseline,
+            without=found.without,
             engine="memory" if given.spark is None else "spark",
             search=given.search,
             reader="spark" if given.format == "table" else "files",

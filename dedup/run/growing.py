@@ -13,13 +13,14 @@ from dedup.engine.engine import Engine, Rows, describe
 from dedup.engine.workers import count_cores
 from dedup.errors import ConfigError, DataError, StorageError
 from dedup.extras import check_extra
-from dedup.files.systems import redact
+from dedup.files.systems import absolute, redact
 from dedup.informing import BASELINE
 from dedup.kernels.digests import digest_each
 from dedup.layers import LAYERS, NEAR, load_layer
 from dedup.layers.chain import Chain
 from dedup.layers.contamination import Contamination
 from dedup.layers.copies import KEYS, to_keys
+from dedup.layers.foreign import count_for_foreign
 from dedup.layers.layer import NothingToSearchError
 from dedup.layers.near.layer import NearLayer
 from dedup.run.clock import Clock
@@ -56,19 +57,26 @@ class Growth:
     batch: str
     anew: bool = False
     """Whether components that the batch touches elect anew."""
+    keeps: bool = True
+    """Whether the store gets the batch; else the batch only loses what the store has."""
+    batches: tuple[str, ...] = ()
+    """Batches whose documents count for a store that gets nothing; empty for all."""
 
     @property
     def identity(self) -> dict[str, Any]:
         """See `Work.identity`."""
-        return {"store": self.store, "batch": self.batch, "reelect": self.anew}
+        added = {} if self.keeps else {"keeps": False, "batches": [*self.batches]}
+        return {"store": self.store, "batch": self.batch, "reelect": self.anew} | added
 
     def prepare(self, job: Job) -> None:
         """See `Work.prepare`."""
-        check_extra("--store", "store")
+        option = "--store" if self.keeps else "--without"
+        check_extra(option, "store")
         if job.has_table:
-            raise ConfigError("--store: needs files or rows in memory (got rows of Spark); write them to files first")
+            raise ConfigError(f"{option}: needs files or rows in memory (got rows of Spark); write them to files first")
         check_apart([*job.inputs, self.store], job.output)
-        check_store(job.inputs, self.store)
+        if self.keeps:
+            check_store(job.inputs, self.store)
         check_settings(job.config, self)
 
     def count_known(self) -> int:
@@ -90,7 +98,8 @@ class Growth:
         StorageError
             When others have been first each time, or the output of a batch of before vacuum is to be made again.
         """
-        engine, config, clock, tables = run.engine, run.job.config, run.clock, Tables(self.store)
+        engine, config, clock = run.engine, run.job.config, run.clock
+        tables = Tables(self.store, scratch="" if self.keeps else absolute(run.workspace.scratch))
         [part] = run.parts
         *before, _ = load_layers(config)
         near = NearLayer.make(set_up(NEAR, part, run.context, clock))
@@ -100,12 +109,15 @@ class Growth:
         else:
             register, signed = near.sign(engine)
         content = digest_content(engine, register, KEYS.names if before else DIGESTS)
-        create(tables, engine.id_type, has_keys=bool(before))
+        if self.keeps:
+            create(tables, engine.id_type, has_keys=bool(before))
         for _ in range(TRIES):
             state, operation = _find_base(tables, content, self)
             # Its tables are of this try alone: the store may be another in the next.
             own = engine.without(None, None, "store").choose(None, f"{secrets.token_hex(4)}_")
-            arriving = Arriving(run=run, growth=self, near=near, content=content, register=register, signed=signed)
+            arriving = Arriving(
+                run=run, growth=self, tables=tables, near=near, content=content, register=register, signed=signed
+            )
             try:
                 found, grown = arriving.grow(own, state.begin(config, part.spec, engine.id_type))
             except StorageError as error:
@@ -132,6 +144,7 @@ class Arriving(Generic[Rows]):
 
     run: Run[Rows]
     growth: Growth
+    tables: Tables
     near: NearLayer
     content: str
     """Digest of the documents, see `adding.digest_content`."""
@@ -144,8 +157,11 @@ class Arriving(Generic[Rows]):
         """Run the layers on the documents and what a store has, and write what the store will have."""
         run, growth = self.run, self.growth
         clock, config, [part] = run.clock, run.job.config, run.parts
-        tables, threads = Tables(growth.store), count_cores() if run.given.search == "process" else 1
-        snapshot = Snapshot(tables=tables, state=state).send(threads)
+        tables, threads = self.tables, count_cores() if run.given.search == "process" else 1
+        snapshot = Snapshot(tables=tables, state=state)
+        if growth.batches:
+            snapshot = snapshot.choose_batches(growth.batches)
+        snapshot = snapshot.send(threads)
         chain: Chain[Rows] = Chain(engine=engine)
         removals: list[Rows] = []
         keys: dict[str, Rows] = {}
@@ -182,6 +198,9 @@ class Arriving(Generic[Rows]):
             state,
             arrival,
             anew=growth.anew,
+            chosen=snapshot.chosen,
+            all_lead=not growth.keeps,
+            for_led=config.keep.drop == "without",
             threads=threads,
             has_sources=bool(config.input.source_column),
             stage=clock.time,
@@ -192,7 +211,7 @@ class Arriving(Generic[Rows]):
         note(clock, grown, told.counts)
         earlier = None if owned is None else follow(rest, grown, owned)
         chain = chain.add(NEAR, replace(told.found, earlier=earlier))
-        if before:
+        if before and growth.keeps:
             with clock.time("aside"):
                 aside = write_aside(rest, grown, removals, keys)
             grown = replace(grown, aside=aside)
@@ -203,10 +222,18 @@ class Arriving(Generic[Rows]):
             near={part.name: told.counts},
             by_profile={},
             named=name_documents(rest, snapshot, chain.documents, _list_pairs(chain)),
-            changes=told.changes,
-            earlier=clock.inform(BASELINE, remember, tables, state, growth, config),
+            changes=told.changes if growth.keeps else None,
+            earlier=clock.inform(BASELINE, remember, tables, state, growth, config) if growth.keeps else None,
+            without=None if growth.keeps else _count_without(chain, snapshot),
         )
         return searched, grown
+
+
+def _count_without(chain: Chain[Rows], snapshot: Snapshot) -> dict[str, int]:
+    assert chain.documents is not None
+    chosen = snapshot.chosen
+    documents = snapshot.count("documents") if chosen is None else chosen.doc_ids.size
+    return {"documents": documents, "removed": count_for_foreign(chain.engine, chain.documents, chain.removals)}
 
 
 def _digest_texts(batch: pa.RecordBatch) -> dict[str, pa.Array]:
@@ -226,9 +253,10 @@ def check_settings(config: Config, growth: Growth) -> None:
     ------
     ConfigError
     """
-    if not growth.batch:
+    if growth.keeps and not growth.batch:
         raise ConfigError("--batch: must name the batch where --store is given, such as 2026-11")
-    require_text("--batch", growth.batch)
+    if growth.batch:
+        require_text("--batch", growth.batch)
     if config.mode != "lsh":
         raise ConfigError(f'--store: needs mode = "lsh" (got {config.mode!r})')
     *before, last = config.layers
@@ -241,6 +269,7 @@ def check_settings(config: Config, growth: Growth) -> None:
     if growth.anew and before:
         raise ConfigError(f'--reelect: needs layers = ["near"] (got {list(config.layers)}), as others decide for good')
     refuse_profiles(config.profile, "in a store, whose features are of one specification")
+    allowed = {"others"} if growth.keeps else {"others", "without"}
     unset = {
         "contamination.common": config.of(Contamination).common if "contamination" in before else 0,
         "limits.per_source": config.limits.per_source,
@@ -248,6 +277,8 @@ def check_settings(config: Config, growth: Growth) -> None:
         "keep.copies": config.keep.copies if config.keep.copies != 1 else 0,
         "output.mode": config.output.mode if config.output.mode == "weights" else 0,
         "output.table": config.output.table,
+        "input.without": config.input.without,
+        "keep.drop": "" if config.keep.drop in allowed else config.keep.drop,
         "evaluation.labeled_pairs": config.evaluation.labeled_pairs,
     }
     for name, value in unset.items():
@@ -277,6 +308,8 @@ def _find_base(tables: Tables, content: str, growth: Growth) -> tuple[State, str
     DataError
         When other documents are in the store under the batch's name.
     """
+    if not growth.keeps:
+        return Snapshot.open(tables).state, ""
     operation = "reelect" if growth.anew else "add"
     rows, log = read_rows(tables)
     for place, row in enumerate(rows.select(["operation", "batch", "content"]).to_pylist()):

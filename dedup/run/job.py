@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Self
 
@@ -31,6 +31,8 @@ class Job:
     baseline: str | None = None
     table: "DataFrame | None" = None
     """The input, where it is rows of Spark and no files; an unfinished run of it is not resumed."""
+    foreign_tables: "Mapping[str, DataFrame]" = field(default_factory=dict)
+    """Rows that such an input is to lose, by the names of their tables."""
     preset: str = ""
     """Name of the preset of its settings, for the report; empty without one."""
     begun: float = field(default_factory=time.time)
@@ -45,7 +47,12 @@ class Job:
     def read(self) -> list[str]:
         """Paths of all that a run reads."""
         labels = filter(None, [self.config.evaluation.labeled_pairs])
-        return [*self.inputs, *labels, *(each.path for each in list_references(self.config))]
+        return [*self.inputs, *self.foreign, *labels, *(each.path for each in list_references(self.config))]
+
+    @property
+    def foreign(self) -> list[str]:
+        """Paths of documents that the input is to lose, where they are files."""
+        return [] if self.has_table else [*self.config.input.without]
 
     def settle(self) -> Self:
         """Return the job with numbers for what the settings leave to it; a warning tells if they find too little.
@@ -68,6 +75,25 @@ class Job:
         for name, own in config.by_profile.items():
             _warn_of_recall(own, f'profile "{name}": lsh' if config.profile else "lsh")
         return replace(self, config=config.settle())
+
+    def check_foreign(self) -> None:
+        """Refuse settings that have no meaning where documents lead that are none of the input, or where nobody stays.
+
+        Raises
+        ------
+        ConfigError
+        """
+        config = self.config
+        if config.keep.drop == "without" and not config.input.without:
+            raise ConfigError('keep.drop: "without" needs input.without, which is empty')
+        if not config.input.without and config.keep.drop == "others":
+            return
+        wants = {"limits.per_source": (config.limits.per_source, 0), "keep.copies": (config.keep.copies, 1)}
+        for name, (value, one) in wants.items():
+            if value != one:
+                raise ConfigError(f"{name}: must be {one} where input.without or keep.drop decides (got {value!r})")
+        if config.output.mode == "weights":
+            raise ConfigError('output.mode: "weights" removes nothing, so input.without and keep.drop must not be set')
 
     def check_rows(self) -> None:
         """Refuse files where the settings ask for what is done with rows that Spark reads.

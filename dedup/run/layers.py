@@ -68,5 +68,7 @@ def check_layers(config: Config) -> None:
 
 
 def name_repeated(config: Config) -> tuple[str, str]:
-    """Return the first layer that removes copies, and its word for wholly equal rows; empty without one."""
+    """Return the first layer that removes copies, and its word for wholly equal rows; empty where these stay."""
+    if config.keep.drop == "without":
+        return "", ""
     return next(((layer.name, layer.copies_kind) for layer in load_layers(config) if layer.copies_kind), ("", ""))

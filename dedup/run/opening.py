@@ -1,14 +1,16 @@
 """Opening of a job's files as the source of a run on any engine, and estimates of their size."""
 
+import re
 from collections.abc import Sequence
+from dataclasses import replace
 from math import prod
 from typing import TYPE_CHECKING
 
 from dedup.engine.capacity import MOST, USUAL, Assumed, estimate_bytes
 from dedup.engine.machine import free_bytes
 from dedup.engine.workers import count_cores
-from dedup.errors import DataError
-from dedup.files.listing import Listing, list_files
+from dedup.errors import DataError, StorageError
+from dedup.files.listing import Listing, list_files, part_formats
 from dedup.files.source import FileSource, open_source
 from dedup.files.systems import can_fork
 from dedup.run.job import Job
@@ -43,7 +45,13 @@ def list_input(job: Job) -> Listing:
         When there are none, or their names do not tell one format.
     """
     chosen = job.config.input
-    return list_files(job.inputs, format=chosen.format, name_filter=chosen.name_filter)
+    found = list_files(job.inputs, format=chosen.format, name_filter=chosen.name_filter)
+    if not job.foreign:
+        return found
+    try:
+        return replace(found, foreign=tuple(file for path in job.foreign for file in list_files([path]).files))
+    except StorageError as error:
+        raise StorageError(re.sub("^--input", "--without", str(error))) from None
 
 
 def open_input(config: Config, listing: Listing) -> FileSource:
@@ -115,15 +123,15 @@ def estimate_need(listing: Listing, config: Config, known: int = 0, *, assumed: 
     DataError
         When one of these is damaged.
     """
-    found = listing.format.guess(listing.files, config.input.text_column)
+    guessed = [kind.guess(files, config.input.text_column) for kind, files in part_formats(listing.every)]
     # Nothing tells how many documents are of each profile: all could be of that which needs most.
     bands, rows = max((own.banding for own in config.by_profile.values()), key=prod)
     own = estimate_bytes(
-        documents=found.documents,
+        documents=sum(each.documents for each in guessed),
         bands=bands,
         rows=rows,
         mode=config.mode,
-        text_bytes=found.text_bytes,
+        text_bytes=sum(each.text_bytes for each in guessed),
         assumed=assumed,
     )
     return own + known * KNOWN_BYTES

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from dedup.display import size
 from dedup.engine.components import Connecting
-from dedup.engine.corpus import Corpus, Rows, read_documents
+from dedup.engine.corpus import Corpus, Rows, add_foreign, read_documents
 from dedup.engine.file_corpus import WAVES, Files
 from dedup.engine.spark import SparkEngine
 from dedup.engine.tasks import Tasks
@@ -84,6 +84,10 @@ def run(spark: SparkSession, job: Job, work: Work | None = None) -> dict[str, An
     if job.config.input.table:
         table = load_table(spark, job.config.input.table)
         job = replace(job, table=table, inputs=list_roots(table))
+    if job.table is not None and job.config.input.without:
+        foreign = {name: load_table(spark, name) for name in job.config.input.without}
+        roots = (root for each in foreign.values() for root in list_roots(each))
+        job = replace(job, foreign_tables=foreign, inputs=[*job.inputs, *roots])
     check_apart(job.read, job.output)
     job, storage = job.settle(), HadoopStorage(spark)
     on_disk = storage.is_on_disk(job.output)
@@ -102,7 +106,7 @@ def run(spark: SparkSession, job: Job, work: Work | None = None) -> dict[str, An
             known = error if isinstance(error, DedupError) else recognise(error)
             # What the user mends may be what the finished stages were made of.
             is_lost = isinstance(known, DataError | SchemaError)
-            is_last = job.table is not None and not is_lasting(job.config.input.table)
+            is_last = job.table is not None and not all(map(is_lasting, [job.config.input.table, *job.foreign_tables]))
             if is_lost or (is_last and not isinstance(known, AlertError)):
                 workspace.abandon()
             if known is None or known is error:
@@ -161,20 +165,23 @@ def open_files(spark: SparkSession, job: Job, listing: Listing, workspace: Works
 def open_rows(spark: SparkSession, job: Job, table: DataFrame, workspace: Workspace) -> Given[DataFrame]:
     """Return the input as rows of a table, which Spark reads."""
     config, chosen, tables = job.config, job.config.input, CatalogTables.open(spark, job)
-    read = take_table(table, chosen.table)
-    suit_session(spark, read.size)
+    named = [(chosen.table, table), *job.foreign_tables.items()]
+    taken = [take_table(rows, name) for name, rows in named]
+    size = sum(each.size for each in taken)
+    suit_session(spark, size)
     order, noted = list_columns(config.keep.order), list_noted(config)
-    rows = read_documents(
-        table,
+    reading = partial(
+        read_documents,
         id_column=chosen.id_column,
         text_column=chosen.text_column,
-        source_column=chosen.source_column,
-        order=order,
         noted=noted,
         vector=find_vector(config),
         # Whoever reads a text has it several times.
         max_text_bytes=min(chosen.max_text_bytes, find_heap(spark) // HEAP_PER_TEXT),
     )
+    rows = reading(table, source_column=chosen.source_column, order=order)
+    if job.foreign_tables:
+        rows = add_foreign(rows, [reading(each) for each in job.foreign_tables.values()])
     if tables is not None:
         tables.check_columns(table.schema)
     output = RowOutput(
@@ -191,13 +198,14 @@ def open_rows(spark: SparkSession, job: Job, table: DataFrame, workspace: Worksp
 
     def check_unchanged() -> None:
         """See `opening.check_unchanged`."""
-        if is_lasting(chosen.table) and fingerprint(load_table(spark, chosen.table), chosen.table) != read.fingerprint:
-            raise DataError("--table: must not change while the job reads it (it did): repeat the command")
+        for (name, _), before in zip(named, taken, strict=True):
+            if is_lasting(name) and fingerprint(load_table(spark, name), name) != before.fingerprint:
+                raise DataError("--table: must not change while the job reads it (it did): repeat the command")
 
     return Given(
-        fingerprint=read.fingerprint,
+        fingerprint=", ".join(each.fingerprint for each in taken),
         id_type=engine.id_type,
-        size=read.size,
+        size=size,
         search="tasks",
         format="table",
         spark=spark.version,

@@ -2,11 +2,12 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Generic
 
 from dedup.engine.engine import Engine, Rows, read_histogram
 from dedup.layers.chain import Chain
+from dedup.layers.foreign import count_for_foreign, drop_all, leave_foreign, list_foreign
 from dedup.layers.layer import Context, EarlierKeys, Found, Layer, NothingToSearchError, Setup, Stages
 from dedup.output.row_decisions import Findings
 from dedup.report.profiles import unite
@@ -40,6 +41,8 @@ class Searched(Generic[Rows]):
     """Report of earlier batches, against which a run without another baseline is held."""
     finish: Callable[[], object] | None = None
     """Commit that comes before the output is published."""
+    without: Mapping[str, int] | None = None
+    """Counts of `documents` that are none of the input, and of those `removed` for such; None without any."""
 
     def to_findings(self, config: Config, repeated: Rows | None) -> Findings[Rows]:
         """Return it as the output applies it.
@@ -63,10 +66,11 @@ class Searched(Generic[Rows]):
             cosines=chain.cosines,
             spans=chain.spans,
             pairs=max(counts.verified.compared, counts.verified.rows + counts.collapsed.rows) + gone,
-            named=self.named,
+            named=chain.named if self.named is None else self.named,
             changes=self.changes,
             shown=counts.elected.shown if self.near else (),
             has_profiles=bool(config.profile),
+            drops_all=config.keep.drop == "all",
         )
 
     def count_signature_bytes(self, parts: Sequence[Part]) -> int:
@@ -87,7 +91,8 @@ def search(
         chain, near = _search(engine, part, context, clock)
         assert chain.documents is not None
         counts = {} if near is None else {part.name: near}
-        return Searched(chain=chain, documents=chain.documents, near=counts, by_profile={})
+        without = _count_without(chain)
+        return Searched(chain=chain, documents=chain.documents, near=counts, by_profile={}, without=without)
     with clock.time(PROFILES):
         documents = scan(engine, config)
         tally = engine.tally(documents)
@@ -99,13 +104,27 @@ def search(
         chains[part.name], near = _search(own, part, context, stages)
         if near is not None:
             nears[part.name] = near
+    named = None
+    if config.input.without:
+        named = engine.select(documents, "doc_id", "id")
+        documents = engine.join(documents, list_foreign(engine, documents), "doc_id", how="anti")
     register = engine.select(documents, *arrow.register(engine.id_type).names)
+    chain = Chain(engine=engine, documents=register, named=named).unite(chains)
     return Searched(
-        chain=Chain(engine=engine, documents=register).unite(chains),
+        chain=chain,
         documents=documents,
         near=nears,
         by_profile={name: chain.steps for name, chain in chains.items()},
+        without=_count_without(chain),
     )
+
+
+def _count_without(chain: Chain[Rows]) -> dict[str, int] | None:
+    if chain.named is None or chain.documents is None:
+        return None
+    measure = chain.engine.measure
+    documents = measure(chain.named)["rows"] - measure(chain.documents)["rows"]
+    return {"documents": documents, "removed": count_for_foreign(chain.engine, chain.documents, chain.removals)}
 
 
 def search_layer(
@@ -128,6 +147,11 @@ def search_layer(
     rest = chain.rest(own.name)
     with nullcontext() if own.has_stages else clock.time(own.name):
         found = own.find(rest) if past is None else own.find_since(rest, past)
+        if part.config.input.without and chain.named is None:
+            chain = replace(chain, named=rest.select(found.documents, "doc_id", "id"))
+        found = leave_foreign(rest, found, part.config)
+        if part.config.keep.drop == "all":
+            found = drop_all(rest, found, own)
         chain = chain.add(own.name, found)
     if not own.has_stages:
         clock.note(own.name, chain.steps[-1])

@@ -2,6 +2,7 @@
 
 import logging
 import os
+from dataclasses import replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -9,9 +10,11 @@ from dedup.display import size
 from dedup.engine.machine import free_bytes
 from dedup.errors import ConfigError
 from dedup.extras import check_extra
+from dedup.files.systems import redact
 from dedup.run.job import Job
 from dedup.run.opening import SHARE, estimate_need, list_input
 from dedup.run.reach import check_reach, check_schemes, find_session
+from dedup.store.tables import Tables
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -41,6 +44,8 @@ def start(job: Job, *, spark: "SparkSession | None" = None, work: "Work | None" 
     DedupError
         As `run.local.run_in_memory` and `run.pipeline.run`.
     """
+    job.check_foreign()
+    job, work = choose_work(job, work)
     check_schemes(job, *([] if work is None else [work.store]))
     if job.config.engine != "memory" and not job.has_table:
         check_reach(job)
@@ -70,6 +75,30 @@ def start(job: Job, *, spark: "SparkSession | None" = None, work: "Work | None" 
         return _run_on(spark, job, work)
     finally:
         close_session(spark)
+
+
+def choose_work(job: Job, work: "Work | None") -> tuple[Job, "Work | None"]:
+    """Return a job and its task, which compares with a store where the input is to lose what that has.
+
+    Raises
+    ------
+    ConfigError
+        When the input is to lose what a store has, and other things besides, or is to be added to another.
+    """
+    without, batches = job.config.input.without, job.config.input.without_batches
+    if without and work is not None:
+        raise ConfigError("--without: must not be given with --store, which compares with what it has")
+    stores = [] if job.has_table else [path for path in without if Tables(path).exists()]
+    if batches and not stores:
+        raise ConfigError("input.without_batches: needs a store as input.without")
+    if not stores:
+        return job, work
+    if len(without) > 1:
+        raise ConfigError(f"--without: must be files, or one store (got {', '.join(map(redact, without))})")
+    from dedup.run.growing import Growth  # noqa: PLC0415 - only a store needs its modules
+
+    plain = replace(job.config, input=replace(job.config.input, without=(), without_batches=()))
+    return replace(job, config=plain), Growth(store=stores[0], batch="", keeps=False, batches=batches)
 
 
 def _run_on(spark: "SparkSession", job: Job, work: "Work | None") -> dict[str, Any]:

@@ -7,6 +7,7 @@ An output folder OUT is whole once OUT/_SUCCESS is there. Until then all is in O
     OUT.partial/stages/NAME-RUN   the table of a stage, finished once NAME.json names it with its measurements
     OUT.partial/checkpoints-RUN   GraphFrames' own
     OUT.partial/committing        tables of a catalog may have been committed
+    OUT.partial/scratch-RUN       files that a store would get, if the run added to it
     OUT.partial/parts-RUN         rows of the result that still are to be moved to folders of their own
     OUT.partial/result-RUN        becomes OUT
     OUT.replaced                  an output that is being replaced
@@ -77,6 +78,7 @@ class Workspace:
         self.partial = f"{self.output}.partial"
         self.checkpoints = f"{self.partial}/checkpoints-{self._run}"
         self.parts = f"{self.partial}/parts-{self._run}"
+        self.scratch = f"{self.partial}/scratch-{self._run}"
         self.result = f"{self.partial}/result-{self._run}" if self._can_rename else f"{self.output}/version-{self._run}"
         self._replaced = f"{self.output}.replaced"
         self._before = ""
@@ -179,7 +181,7 @@ class Workspace:
     def _drop_results(self) -> None:
         """Delete results of earlier tries: rows of an interrupted result must not be published."""
         for entry in self.storage.list(self.partial):
-            if entry.path.startswith(("result-", "parts-", "checkpoints-")):
+            if entry.path.startswith(("result-", "parts-", "checkpoints-", "scratch-")):
                 self.storage.delete(f"{self.partial}/{entry.path}")
 
     @property

@@ -285,7 +285,8 @@ def _parse_value(key: str, text: str, *, quoted: bool = False) -> Any:  # noqa: 
         with contextlib.suppress(ValueError, RecursionError):
             parsed = tomllib.loads(f"value = {text}")
             # A line break can smuggle in further keys: such a text is no single value. A column may be called 1.
-            if parsed.keys() == {"value"} and (kind is not str or isinstance(parsed["value"], str)):
+            known = str if kind is str else str | list if kind == Texts else object
+            if parsed.keys() == {"value"} and isinstance(parsed["value"], known):
                 value = parsed["value"]
     if kind == Texts and isinstance(value, str):
         return [value] if ":" in value else [part.strip() for part in value.split(",") if part.strip()]

@@ -23,6 +23,10 @@ class Rule(NamedTuple):
         return f"{self.name}:{self.of}" if self.of else self.name
 
 
+FOREIGN = Rule("without")
+"""Rule before all others where documents that the input is to lose take part: they are always preferred."""
+
+
 def parse_order(entries: Sequence[str], where: str) -> tuple[Rule, ...]:
     """Return the rules of `keep.order`.
 

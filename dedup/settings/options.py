@@ -12,7 +12,7 @@ from dedup.files.formats import FORMATS, list_creatable
 from dedup.layers import LAYERS, NEAR
 from dedup.settings.alerts import Alerts
 from dedup.settings.banding import MAX_SIGNATURE_SIZE, SIGMAS, Banding, choose
-from dedup.settings.keeping import parse_merge, parse_order
+from dedup.settings.keeping import FOREIGN, Rule, parse_merge, parse_order
 from dedup.settings.profiles import DEFAULT, Profile
 from dedup.settings.rules import Copies, Count, Range, Records, Table, Tables, Texts
 
@@ -57,6 +57,14 @@ class Input(Table):
     max_text_bytes: int = field(default=1 << 28, metadata={"range": Range(1)})
     """Longest text in bytes of UTF-8, a 64-bit integer of at least 1; a longer one ends the job by its id, since the
     worker that reads it needs 8 bytes of memory for each of its bytes."""
+
+    without: Texts = ()
+    """Documents that the input is to lose, a list of Unicode strings: files, folders or globs of any format, with the
+    columns of the input, or one store; tables where the input is one. They take part in the search, are preferred to
+    all of the input, and are not written; when empty, there are none."""
+
+    without_batches: Texts = ()
+    """Batches of the store in input.without whose documents count, a list of Unicode strings; when empty, all."""
 
     on_bad_record: Literal["fail", "quarantine"] = "fail"
     """A line of "jsonl" that is no JSON object, or a row of "csv" with more or fewer cells than the header: "fail" ends
@@ -179,6 +187,10 @@ class Keep(Table):
     numbers or ISO 8601 in strings; "highest:COLUMN" and "lowest:COLUMN" numbers; "source:A,B" prefers sources in the
     order named; "sql:EXPRESSION" takes the highest value of an expression of Spark, where the input is a table. Nulls
     come last."""
+
+    drop: Literal["others", "all", "without"] = "others"
+    """Documents that go of those that the layers url, exact and near find alike: "others" all but one, "all" every one,
+    and "without" those alone that input.without has too, so that further duplicates stay, whatever the layer."""
 
     merge: Texts = ()
     """Values that the documents removed pass on to the one kept, a list of Unicode strings, each a further column of
@@ -341,6 +353,12 @@ class Config(Table):
     def of(self, kind: type[Own]) -> Own:
         """Return the settings of a layer, by their class."""
         return next((each for each in self.tables if isinstance(each, kind)), kind())
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        """Rules by which the document that stays is chosen."""
+        own = parse_order(self.keep.order, "keep")
+        return (FOREIGN, *own) if self.input.without else own
 
     @property
     def by_profile(self) -> dict[str, Self]:

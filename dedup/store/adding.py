@@ -29,7 +29,7 @@ from dedup.store.election import Decided, decide
 from dedup.store.growth import SearchedSets, Settled, settle, size_pairs
 from dedup.store.numbering import DIGESTS, OWNED, Numbered, number
 from dedup.store.reading import read
-from dedup.store.snapshot import Snapshot
+from dedup.store.snapshot import Chosen, Snapshot
 from dedup.store.state import Label, State
 from dedup.store.step import COMES, PLACES, Step, read_places, to_places
 from dedup.store.tables import Tables
@@ -181,6 +181,9 @@ def grow(
     arrival: Arrival[Rows],
     *,
     anew: bool,
+    chosen: Chosen | None = None,
+    all_lead: bool = False,
+    for_led: bool = False,
     threads: int = 1,
     has_sources: bool = False,
     stage: Stage = nullcontext,
@@ -194,6 +197,10 @@ def grow(
         Before the batch, begun.
     anew
         Whether components that the batch touches, or that wait for it, elect anew.
+    chosen
+        Documents of the store that count; None for all.
+    all_lead, for_led
+        As of `Step`.
     threads
         Threads of a task that looks for keys.
     inform
@@ -206,7 +213,7 @@ def grow(
     """
     inform, search = inform or Inform(), state.search
     writing = Writing(tables, state)
-    snapshot = writing.snapshot.send(threads)
+    snapshot = replace(writing.snapshot.send(threads), chosen=chosen)
     with stage("identical"):
         known = _find_known(engine, snapshot, arrival)
         numbered = number(engine, snapshot, arrival.documents)
@@ -234,6 +241,8 @@ def grow(
         touched=touched,
         hot=hot,
         resting=hot,
+        all_lead=all_lead,
+        for_led=for_led,
         inform=inform,
     )
     with stage("edges"):

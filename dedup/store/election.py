@@ -18,6 +18,7 @@ from dedup.kernels.sets.pairs import decode
 from dedup.layers.near import comparison, election, templates
 from dedup.layers.near.members import find_members
 from dedup.layers.near.tables import Connection, sets_size
+from dedup.settings.keeping import FOREIGN
 from dedup.store.arrays import look_up
 from dedup.store.growth import Settled, list_ends, list_links, name_ends
 from dedup.store.numbering import OWNED
@@ -120,9 +121,11 @@ def decide(
     none = engine.parallelise("no_near_misses_elected", arrow.EDGES.empty_table())
     schema = election.voters(engine.id_type)
     rules = tuple(step.search.rules)
+    leading = (FOREIGN if step.all_lead else KEPT_BEFORE, *rules)
+    policy = step.search.policy._replace(for_fixed=step.for_led)
     found, counts = find_members(
         engine,
-        election.Election(rules=rules if anew else (KEPT_BEFORE, *rules), policy=step.search.policy, per_source=0),
+        election.Election(rules=rules if anew else leading, policy=policy, per_source=0),
         engine.map(listed, partial(_to_voters, schema=schema), schema),
         Connection(edges, none, of_documents),
         partial(_answer, engine=engine, step=step, heads=heads),
@@ -223,12 +226,25 @@ def _list_ballots(engine: Engine[Rows], step: Step[Rows], voters: Rows, *, anew:
     latest = engine.group("earlier", told, list_newest(snapshot.choose("members", names)))
     earlier = engine.select(latest, "doc_id", **{f"was_{name}": name for name in EARLIER})
     schema = ballots(engine.id_type)
-    work = partial(_to_ballots, schema=schema, rules=tuple(step.search.rules), anew=anew, readmit=readmit)
+    work = partial(
+        _to_ballots,
+        schema=schema,
+        rules=tuple(step.search.rules),
+        anew=anew,
+        readmit=readmit,
+        all_lead=step.all_lead,
+    )
     return engine.map(engine.join(records, earlier, "doc_id", how="left"), work, schema, name="ballots")
 
 
 def _to_ballots(
-    batches: Batches, *, schema: pa.Schema, rules: Sequence[tuple[str, str]], anew: bool, readmit: bool
+    batches: Batches,
+    *,
+    schema: pa.Schema,
+    rules: Sequence[tuple[str, str]],
+    anew: bool,
+    readmit: bool,
+    all_lead: bool,
 ) -> Batches:
     keyed = [name for name, _ in rules if name not in UNKEYED]
     width = len(keyed) + sum(name in OF_TIME for name in keyed)
@@ -238,7 +254,8 @@ def _to_ballots(
         was_kept = ~is_new & batch["was_kept"].fill_null(pa.scalar(value=True)).to_numpy(zero_copy_only=False)
         keys = _pad(batch["order_keys"], width)
         if not anew:
-            precedence = np.where(was_kept, 0.0, np.where(is_new | readmit, 1.0, 2.0))
+            others = np.where(is_new | readmit, 1.0, 0.0 if all_lead else 2.0)
+            precedence = np.where(was_kept, 0.0, others)
             keys = np.column_stack((precedence, keys))
         offsets = pa.array(np.arange(batch.num_rows + 1) * keys.shape[1], pa.int32())
         order_keys = pa.ListArray.from_arrays(offsets, pa.array(keys.reshape(-1), pa.float64()))

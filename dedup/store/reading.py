@@ -155,7 +155,8 @@ def _read(
                     for first in range(begin, end, together):
                         groups = list(range(first, min(first + together, end)))
                         # Threads that share out the columns of small groups spend more than they save.
-                        yield from _send(found.read_row_groups(groups, schema.names, use_threads=False), schema)
+                        rows = found.read_row_groups(groups, schema.names, use_threads=False)
+                        yield from _send(snapshot.pick(name, rows), schema)
 
 
 def _select(batches: Batches, *, snapshot: Snapshot, name: str, columns: Sequence[str], wanted: Integers) -> Batches:

@@ -8,6 +8,7 @@ from typing import NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from dedup.engine.workers import count_cores
@@ -17,9 +18,9 @@ from dedup.kernels import Hashes, Integers
 from dedup.kernels.runs.bounds import find_bounds
 from dedup.kernels.sets.exact import take
 from dedup.layers.near.signing import to_sets
-from dedup.store.arrays import expand
+from dedup.store.arrays import distinct, expand, is_in
 from dedup.store.folder import File
-from dedup.store.schemas import Layout, list_layouts
+from dedup.store.schemas import KEYED, Layout, list_layouts
 from dedup.store.state import State, read_state
 from dedup.store.tables import FIRSTS, Tables
 
@@ -29,6 +30,26 @@ SCANNED = 1 << 14
 """Rows of a file that are read at a time: bounds memory."""
 SHARE = 512
 """Keys that one thread looks for at least."""
+
+
+class Chosen(NamedTuple):
+    """Documents of a store that count, and their shingle sets; ascending."""
+
+    doc_ids: Integers
+    sets: Integers
+    first: int
+    """Number of the first set that the store has not, and that counts."""
+
+    def select(self, name: str, rows: pa.Table) -> pa.Table:
+        """Return the rows of a table that belong to them."""
+        columns = {"documents": ("doc_id",), "sets": ("set",), "bands": ("set",), "edges": ("left", "right")}
+        columns |= {"members": ("doc_id",), KEYED: ("doc_id",)}
+        for column in columns.get(name, ()):
+            values = rows[column].to_numpy()
+            is_document = column == "doc_id"
+            held = is_in(values, self.doc_ids) if is_document else is_in(values, self.sets) | (values >= self.first)
+            rows = rows.filter(pa.array(held))
+        return rows
 
 
 class Places(NamedTuple):
@@ -49,6 +70,8 @@ class Snapshot:
     """Files that are not committed yet, to be read with the others."""
     threads: int = field(default_factory=count_cores)
     """Threads that look for keys."""
+    chosen: Chosen | None = None
+    """Documents that are read, with what belongs to them; None for all."""
     _listed: dict[str, list[File]] = field(default_factory=dict)
     _footers: dict[str, pq.FileMetaData] = field(default_factory=dict)
     """Footers of files that were open before, by their paths."""
@@ -74,6 +97,29 @@ class Snapshot:
         for name in self.state.segments:
             self.list_files(name)
         return replace(self, tables=replace(self.tables, path=absolute(self.tables.path)), threads=threads)
+
+    def choose_batches(self, batches: Sequence[str]) -> Self:
+        """Return the snapshot of the documents of some batches.
+
+        Raises
+        ------
+        ConfigError
+            When a batch has none.
+        """
+        rows = self.read("documents", ["doc_id", "set", "batch"])
+        for batch in batches:
+            if not pc.any(pc.equal(rows["batch"], batch)).as_py():
+                known = ", ".join(sorted(rows["batch"].unique().to_pylist()))
+                raise ConfigError(
+                    f"input.without_batches: must be batches of the store (got {batch!r}, it has {known})"
+                )
+        found = rows.filter(pc.is_in(rows["batch"], pa.array(batches)))
+        doc_ids, sets = (distinct(found[name].to_numpy()) for name in ("doc_id", "set"))
+        return replace(self, chosen=Chosen(doc_ids, sets, self.state.sets))
+
+    def pick(self, name: str, rows: pa.Table) -> pa.Table:
+        """Return the rows of a table that belong to documents that are read."""
+        return rows if self.chosen is None else self.chosen.select(name, rows)
 
     def layout(self, name: str) -> Layout:
         """Return how a table lies in its files."""
@@ -103,7 +149,7 @@ class Snapshot:
         for file in self.list_files(name):
             with self.open_file(name, file) as found:
                 # Threads that share out the columns of small groups spend more than they save.
-                parts.append(found.read(schema.names, use_threads=False).cast(schema))
+                parts.append(self.pick(name, found.read(schema.names, use_threads=False).cast(schema)))
         return pa.concat_tables(parts)
 
     def scan(
@@ -161,7 +207,7 @@ class Snapshot:
         with ThreadPoolExecutor(len(shares)) as readers:
             found = [*readers.map(read, shares)]
         of_files = (part for parts in zip(*found, strict=True) for each in parts for part in each)
-        return pa.concat_tables([schema.empty_table(), *of_files])
+        return self.pick(name, pa.concat_tables([schema.empty_table(), *of_files]))
 
     def find_sets(self, numbers: Integers) -> tuple[Hashes, Integers]:
         """Return the shingle sets of these numbers, distinct and ascending, as from `shingles.shingle`."""

@@ -153,7 +153,8 @@ def choose_deciding(config: Config) -> dict[str, Any]:
     """Return the settings that all batches of a store share, as JSON gives them back."""
     found: dict[str, Any] = json.loads(json.dumps(flatten(to_dict(config.settle()))))
     own = tuple(f"{layer}." for layer in config.layers)
-    return {name: value for name, value in found.items() if name.startswith((*DECIDING, *own))}
+    # What goes of those alike is always others: check_settings.
+    return {name: value for name, value in found.items() if name.startswith((*DECIDING, *own)) and name != "keep.drop"}
 
 
 def create(tables: Tables, id_type: pa.DataType, *, has_keys: bool = False) -> None:

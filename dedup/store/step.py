@@ -58,6 +58,10 @@ class Step(Generic[Rows]):
     """Sets that have gone, ascending."""
     cut: Integers = field(default_factory=lambda: NONE)
     """Edges of these, as `pairs.encode` has them; ascending."""
+    all_lead: bool = False
+    """Whether all documents that were there lead those that have come, kept or not, and stay."""
+    for_led: bool = False
+    """Whether such go for those that lead alone."""
     inform: Inform = field(default_factory=Inform)
 
     @property

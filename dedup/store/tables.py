@@ -32,6 +32,8 @@ class Tables:
 
     path: str
     storage: Storage = field(default_factory=Storage)
+    scratch: str = ""
+    """Folder, by its absolute path, that files are written to which no commit will name; empty where they may be."""
 
     @property
     def log(self) -> "Log":
@@ -82,12 +84,13 @@ class Tables:
             Rows of the whole file in the order of the key, in parts of any size.
         """
         path = f"{SEGMENT}={segment}/part-{secrets.token_hex(4)}.parquet"
+        path = f"{self.scratch}/{name}/{path}" if self.scratch else path
         firsts, rows = [], 0
         with narrow(self.path), contextlib.ExitStack() as stack:
             writer = None
             for taken in _fill_groups(parts, layout):
                 if writer is None:
-                    stream = stack.enter_context(self.storage.create(f"{self.path}/{name}/{path}"))
+                    stream = stack.enter_context(self.storage.create(self._locate(name, path)))
                     writer = pq.ParquetWriter(stream, layout.schema, **layout.encoding)
                 firsts.append(taken[layout.key].to_numpy()[:: layout.group])
                 writer.write_table(taken, row_group_size=layout.group)
@@ -96,7 +99,7 @@ class Tables:
                 return []
             writer.add_key_value_metadata({FIRSTS: np.concatenate(firsts).astype(np.int64).tobytes().hex()})
             writer.close()
-        size = self.storage.size(f"{self.path}/{name}/{path}")
+        size = self.storage.size(self._locate(name, path))
         return [File(path=path, size=size, segment=segment, rows=rows)]
 
     def commit(self, name: str, added: Sequence[File], removed: Sequence[File] = ()) -> int:
@@ -133,10 +136,14 @@ class Tables:
     def read(self, name: str, file: File, footer: pq.FileMetaData | None = None) -> Iterator[pq.ParquetFile]:
         """Open a file; one of many groups has a long footer, which need not be read again."""
         with (
-            self.storage.open(f"{self.path}/{name}/{file.path}") as stream,
+            self.storage.open(self._locate(name, file.path)) as stream,
             pq.ParquetFile(stream, metadata=footer) as found,
         ):
             yield found
+
+    def _locate(self, name: str, path: str) -> str:
+        is_scratch = bool(self.scratch) and path.startswith(f"{self.scratch}/")
+        return path if is_scratch else f"{self.path}/{name}/{path}"
 
 
 def _fill_groups(parts: Iterable[pa.Table], layout: Layout) -> Iterator[pa.Table]:

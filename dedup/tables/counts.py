@@ -22,6 +22,8 @@ class Signed:
     ids_null: int = 0
     sample_bytes: int = 0
     """Bytes of the token sample."""
+    foreign: int = 0
+    """Documents of `input.without`; the other counts are of those of the input, once the layer has ended."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -38,7 +38,7 @@ def test_members_come_in_the_order_of_a_rule_and_null_last(rule, order):
 
 def make_copies(count: int) -> Electorate:
     numbers = np.arange(count)
-    return Electorate(np.zeros(count, np.int64), numbers, np.full(count, 9), numbers[:, None])
+    return Electorate(np.zeros(count, np.int64), numbers, np.full(count, 9), numbers[:, None], np.zeros(count, bool))
 
 
 def test_near_copies_that_a_full_bucket_compares_in_a_circle_are_asked_for_until_one_stays():
@@ -97,6 +97,19 @@ def test_components_with_a_member_whose_pair_nobody_told_are_parted_too():
 
     for similarity, more in ((np.nan, 1), (0.75, 1), (0.8, 0)):
         assert count_parted(members, known, kept, np.array([1, 0.9, similarity]), policy) == more
+
+
+@pytest.mark.parametrize("by_representative", [False, True])
+def test_members_go_for_fixed_ones_that_they_resemble_and_these_stay(by_representative):
+    # 0 and 1 are fixed and alike, 2 resembles 1, 3 resembles 2 alone, 4 and 5 each other.
+    known = KnownPairs(np.array([0, 1, 2, 0, 4]), np.array([1, 2, 3, 3, 5]), np.array([0.9, 0.9, 0.9, 0.7, 0.9]))
+    members = make_copies(6)._replace(
+        component_ids=np.array([0, 0, 0, 0, 4, 4]), fixed=np.array([True, True, False, False, False, False])
+    )
+    last = 3 if by_representative else 1
+    for for_fixed, partner in ((False, 4), (True, 5)):
+        kept = choose(members, known, ElectionPolicy(0.8, by_representative=by_representative, for_fixed=for_fixed))
+        assert kept.owners.tolist() == [0, 1, 1, last, 4, partner]
 
 
 def test_what_is_asked_for_grows_as_the_edges_do(monkeypatch):

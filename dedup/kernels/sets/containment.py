@@ -82,7 +82,7 @@ class Containers(NamedTuple):
     """Edge to the representative; -1 for kept sets."""
 
 
-def elect(left: Integers, right: Integers, sizes: Integers, ranks: Integers) -> Containers:
+def elect(left: Integers, right: Integers, sizes: Integers, ranks: Integers, fixed: Flags) -> Containers:
     """Choose the sets that go, each in favour of one that stays and contains it.
 
     Larger sets decide first, of equal sizes the first in rank: a set that one of those before it that stay contains
@@ -96,6 +96,8 @@ def elect(left: Integers, right: Integers, sizes: Integers, ranks: Integers) -> 
     sizes : int64 [n]
     ranks : int64 [n]
         Less is better; distinct.
+    fixed : bool [n]
+        Sets that stay whatever contains them.
     """
     order = np.lexsort((ranks, -sizes))
     turns = np.empty_like(order)
@@ -104,11 +106,11 @@ def elect(left: Integers, right: Integers, sizes: Integers, ranks: Integers) -> 
     earlier = left + right - later
     by_turn = np.lexsort((ranks[earlier], turns[later]))
     owners, edges = np.arange(sizes.size), np.full(sizes.size, -1)
-    stays = [True] * sizes.size
+    stays, stay = [True] * sizes.size, fixed.tolist()
     columns = (column[by_turn].tolist() for column in (later, earlier))
     for edge, one, other in zip(by_turn.tolist(), *columns, strict=True):
         # The first edge of a set to one that stays decides, and all of those have had their turn.
-        if stays[one] and stays[other]:
+        if stays[one] and stays[other] and not stay[one]:
             stays[one] = False
             owners[one], edges[one] = other, edge
     return Containers(owners, edges)

@@ -36,7 +36,7 @@ from dedup.kernels.removal_statistics import (
 from dedup.kernels.representatives import LARGEST, describe_largest, look_up
 from dedup.kernels.runs.bounds import mark_firsts
 from dedup.kernels.source_limits import charge
-from dedup.settings.keeping import parse_order
+from dedup.layers.foreign import mark_foreign
 from dedup.settings.options import Config
 from dedup.tables import arrow
 from dedup.tables.counts import Elected
@@ -75,8 +75,9 @@ class Election:
             config.cluster.linkage == "representative",
             config.cluster.max_component,
             config.keep.copies if config.output.mode != "weights" else 1,
+            for_fixed=config.keep.drop == "without",
         )
-        return cls(rules=parse_order(config.keep.order, "keep"), policy=policy, per_source=config.limits.per_source)
+        return cls(rules=config.rules, policy=policy, per_source=config.limits.per_source)
 
 
 def voters(id_type: pa.DataType) -> pa.Schema:
@@ -266,7 +267,8 @@ def _to_known(pairs: pa.RecordBatch) -> KnownPairs:
 
 def _rank(voting: pa.RecordBatch, election: Election) -> Electorate:
     component_ids, set_ids, sizes = (voting[name].to_numpy() for name in ("component_id", "set_id", "size"))
-    return Electorate(component_ids, set_ids, sizes, rank_rows(election.rules, voting))
+    fixed = mark_foreign(voting, election.rules)
+    return Electorate(component_ids, set_ids, sizes, rank_rows(election.rules, voting), fixed)
 
 
 def _charge(voting: pa.RecordBatch, kept: Kept, known: KnownPairs, election: Election) -> pa.Array:

@@ -169,7 +169,7 @@ class NearLayer(Layer):
         take = partial(election.to_removals, layer=self.name, schema=removals)
         chosen = engine.select(members, *election.DECIDED)
         counts = Near(
-            signed=signed,
+            signed=replace(signed, rows=signed.rows - signed.foreign),
             collapsed=Collapsed(rows=signatures.copies),
             bucketed=bucketing.counts,
             paired=paired,

@@ -2,7 +2,7 @@
 
 import json
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Literal, Self
@@ -19,6 +19,7 @@ from dedup.kernels.runs.bounds import mark_repeated
 from dedup.kernels.runs.groups import drop_repeated
 from dedup.kernels.sets.shingles import shingle
 from dedup.kernels.text.tokenizer import Tokenizer
+from dedup.layers.foreign import mark_foreign
 from dedup.layers.layer import Setup
 from dedup.tables import arrow
 
@@ -58,6 +59,8 @@ class Signing:
     signature_seed: int
     sample_share: float
     """Share of the documents whose tokens are noted."""
+    rules: Sequence[tuple[str, str]] = ()
+    """Rules of the order, by which documents that are none of the input are known."""
     hashed: Mapping[str, Any] = field(default_factory=dict)
     """All that signatures depend on, for the metadata of tables."""
     holds: Literal["none", "crowds", "all"] = "none"
@@ -77,6 +80,7 @@ class Signing:
             rows=spec.rows,
             signature_seed=spec.signature_seed,
             sample_share=sample_share(context.size),
+            rules=setup.config.rules,
             hashed=spec.to_dict(),
             holds=holds if context.held_bytes and context.size <= HELD_BYTES else "none",
             held_bytes=context.held_bytes,
@@ -86,8 +90,8 @@ class Signing:
 def sign(batches: Batches, *, signing: Signing, schema: pa.Schema) -> Iterator[pa.RecordBatch | Tally]:
     """Sign documents; all sets of a call are held, or none.
 
-    The tally has sums over its documents: text_bytes, tokens, shingles, documents_empty, documents_short, ids_null and
-    sample_bytes.
+    The tally has sums over its documents of the input: text_bytes, tokens, shingles, documents_empty, documents_short;
+    and ids_null, sample_bytes and `foreign`, documents that are none of the input.
     """
     signed, room = [], None if signing.holds == "none" else _Room()
     for batch in slice_texts(batches):
@@ -161,7 +165,8 @@ def warm(signing: Signing) -> None:
 def _to_rows(
     batch: pa.RecordBatch, found: features.TextFeatures, signing: Signing, schema: pa.Schema
 ) -> tuple[pa.RecordBatch, Tally]:
-    counts = found.token_counts
+    own = ~mark_foreign(batch, signing.rules)
+    counts = found.token_counts[own]
     doc_ids = batch["doc_id"].fill_null(0).to_numpy(zero_copy_only=False)
     sample = frequencies.sample(doc_ids, found.tokens, found.token_bounds, signing.sample_share)
     columns = {
@@ -174,13 +179,14 @@ def _to_rows(
         "shingles": pa.nulls(batch.num_rows, pa.binary()),
     }
     tally = Tally(
-        text_bytes=pc.sum(batch["text_bytes"]).as_py() or 0,
-        tokens=found.tokens.size,
-        shingles=int(found.shingle_counts.sum()),
+        text_bytes=int(batch["text_bytes"].to_numpy()[own].sum()),
+        tokens=int(counts.sum()),
+        shingles=int(found.shingle_counts[own].sum()),
         documents_empty=int(np.count_nonzero(counts == 0)),
         documents_short=int(np.count_nonzero((counts > 0) & (counts < signing.shingle_size))),
         ids_null=batch["doc_id"].null_count,
         sample_bytes=pc.sum(pc.binary_length(sample)).as_py() or 0,
+        foreign=own.size - int(np.count_nonzero(own)),
     )
     known = [columns[name] if name in columns else batch[name] for name in schema.names]
     return pa.RecordBatch.from_arrays(known, schema=schema), tally

@@ -25,10 +25,11 @@ def test_the_order_of_the_edges_does_not_matter():
     sizes, ranks = rng.integers(1, 5, 30), rng.permutation(30)
     left, right = rng.integers(0, 30, (2, 80))
     left, right = left[left != right], right[left != right]
-    shuffled = rng.permutation(left.size)
-    first = elect(left, right, sizes, ranks)
-    second = elect(right[shuffled], left[shuffled], sizes, ranks)
+    shuffled, fixed = rng.permutation(left.size), rng.random(30) < 0.2
+    first = elect(left, right, sizes, ranks, fixed)
+    second = elect(right[shuffled], left[shuffled], sizes, ranks, fixed)
     assert first.owners.tolist() == second.owners.tolist()
     gone = first.edges >= 0
     assert (first.owners[~gone] == np.flatnonzero(~gone)).all()
     assert not gone[first.owners[gone]].any()
+    assert not gone[fixed].any()

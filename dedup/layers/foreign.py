@@ -1,0 +1,171 @@
+"""Documents of `input.without`, which take part in a search and stay; and the documents that go, as `keep.drop` says.
+
+The first of their `order_keys` is 0 where that of others is 1, as the first rule of an order then asks for.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dedup.engine.engine import Batches, Engine, Rows, once
+from dedup.kernels import Flags
+from dedup.kernels.ids import to_doc_ids
+from dedup.kernels.runs.batches import conform
+from dedup.layers.layer import Found, Layer
+from dedup.settings.keeping import FOREIGN
+from dedup.settings.options import Config
+from dedup.tables import arrow
+
+DROPPED = "dropped"
+"""Kind of documents that would stay for others, if any did."""
+OWNER = pa.field("owner", pa.int64())
+"""Document in whose favour another goes; null where there is none."""
+LISTED = arrow.integers("doc_id")
+
+
+def has_foreign(rules: Sequence[tuple[str, str]]) -> bool:
+    """Tell whether there are such documents, by the rules of the order."""
+    return FOREIGN in rules
+
+
+def mark_foreign(rows: pa.RecordBatch, rules: Sequence[tuple[str, str]]) -> Flags:
+    """Tell which documents are such, by their `order_keys`."""
+    if not has_foreign(rules):
+        return np.zeros(rows.num_rows, dtype=bool)
+    found: Flags = pc.equal(pc.list_element(rows["order_keys"], 0), 0.0).to_numpy(zero_copy_only=False)
+    return found
+
+
+def list_foreign(engine: Engine[Rows], documents: Rows) -> Rows:
+    """Return their doc_id; `documents` is REGISTER with further columns."""
+    return engine.map(engine.select(documents, "doc_id", "order_keys"), partial(_take, foreign=True), LISTED)
+
+
+def list_own(engine: Engine[Rows], documents: Rows) -> Rows:
+    """Return REGISTER of the others."""
+    register = arrow.register(engine.id_type)
+    return engine.map(engine.select(documents, *register.names), partial(_take, foreign=False), register)
+
+
+def _take(batches: Batches, *, foreign: bool) -> Batches:
+    for batch in batches:
+        chosen = batch.filter(pa.array(mark_foreign(batch, (FOREIGN,)) == foreign))
+        yield chosen.select(LISTED.names) if foreign else chosen
+
+
+def leave_foreign(engine: Engine[Rows], found: Found[Rows], config: Config) -> Found[Rows]:
+    """Return the result of a layer for the documents of the input alone."""
+    if config.input.without:
+        foreign = list_foreign(engine, found.documents)
+
+        def leave(rows: Rows | None) -> Rows | None:
+            return None if rows is None else engine.join(rows, foreign, "doc_id", how="anti")
+
+        found = replace(
+            found,
+            documents=list_own(engine, found.documents),
+            removals=leave(found.removals),
+            spans=leave(found.spans),
+            kept=leave(found.kept),
+            sample=leave(found.sample),
+        )
+    return _leave_own(engine, found) if config.keep.drop == "without" else found
+
+
+def _leave_own(engine: Engine[Rows], found: Found[Rows]) -> Found[Rows]:
+    """Let all documents and spans stay but those that go for documents that are none of the input, or for nobody."""
+    removals, spans = found.removals, found.spans
+    if removals is not None:
+        left = _select_foreign(engine, removals, found.documents)
+        removals = engine.select(left, *arrow.removals(engine.id_type).names)
+    if spans is not None:
+        spans = engine.join(spans, found.documents, "kept_doc_id", how="anti")
+    return replace(found, removals=removals, spans=spans)
+
+
+def drop_all(engine: Engine[Rows], found: Found[Rows], layer: Layer) -> Found[Rows]:
+    """Let the documents of the input go too in whose favour a layer has removed copies: nobody stays for these then.
+
+    Parameters
+    ----------
+    found
+        As from `leave_foreign`.
+    """
+    if found.removals is None or not layer.copies_kind:
+        return found
+    schema = arrow.removals(engine.id_type)
+    removals = _name_owners(engine, found.removals)
+    others = engine.join(removals, found.documents, OWNER.name, how="anti")
+    alone = engine.join(removals, found.documents, OWNER.name, how="semi")
+    if found.kept is None:
+        named = engine.map(alone, partial(_name_dropped, schema=schema), schema)
+        heads = engine.group("dropped", named, once(schema))
+    else:
+        heads = engine.map(found.kept, partial(_let_go, schema=schema, kind=DROPPED), schema, name="dropped")
+    counts = found.counts
+    if counts is not None:
+        near = counts.elected.near + engine.tally(heads)["rows"]
+        counts = replace(counts, elected=replace(counts.elected, near=near))
+    gone = engine.map(alone, partial(_let_go, schema=schema), schema)
+    return replace(
+        found,
+        removals=engine.concat(engine.select(others, *schema.names), gone, heads),
+        kept=None,
+        counts=counts,
+    )
+
+
+def count_for_foreign(engine: Engine[Rows], own: Rows, removals: Rows | None) -> int:
+    """Count the removals in favour of documents that are none of the input, of which `own` is REGISTER."""
+    if removals is None:
+        return 0
+    return engine.measure(engine.drop_null(_select_foreign(engine, removals, own), OWNER.name))["rows"]
+
+
+def _select_foreign(engine: Engine[Rows], removals: Rows, own: Rows) -> Rows:
+    """Return the removals in favour of nobody, or of documents that are none of the input, with these.
+
+    A document that goes for its own id goes for that of a store.
+    """
+    named = _name_owners(engine, removals)
+    whole = arrow.removals(engine.id_type).append(OWNER)
+    itself, others = (engine.map(named, partial(_take_same, same=same), whole) for same in (True, False))
+    return engine.concat(itself, engine.join(others, own, OWNER.name, how="anti"))
+
+
+def _take_same(batches: Batches, *, same: bool) -> Batches:
+    for batch in batches:
+        is_same = pc.equal(batch["doc_id"], batch[OWNER.name]).fill_null(pa.scalar(value=False))
+        yield batch.filter(is_same if same else pc.invert(is_same))
+
+
+def _name_owners(engine: Engine[Rows], removals: Rows) -> Rows:
+    whole = arrow.removals(engine.id_type).append(OWNER)
+    return engine.map(removals, partial(_add_owners, schema=whole), whole)
+
+
+def _add_owners(batches: Batches, *, schema: pa.Schema) -> Batches:
+    for batch in batches:
+        named = batch["representative_id"]
+        owners = pc.if_else(named.is_valid(), pa.array(to_doc_ids(named)), pa.scalar(None, pa.int64()))
+        yield conform(batch, schema, owner=owners)
+
+
+def _name_dropped(batches: Batches, *, schema: pa.Schema) -> Batches:
+    """Return a row of those in whose favour some go, as they go themselves."""
+    for batch in batches:
+        own = {"doc_id": batch[OWNER.name], "id": batch["representative_id"], "kind": DROPPED}
+        yield conform(batch, schema, **own, **_name_nobody(schema, batch.num_rows))
+
+
+def _let_go(batches: Batches, *, schema: pa.Schema, kind: str | None = None) -> Batches:
+    for batch in batches:
+        yield conform(batch, schema, **({"kind": kind} if kind else {}), **_name_nobody(schema, batch.num_rows))
+
+
+def _name_nobody(schema: pa.Schema, count: int) -> dict[str, pa.Array]:
+    return {name: pa.nulls(count, schema.field(name).type) for name in ("representative_id", "jaccard")}
