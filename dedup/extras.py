@@ -10,8 +10,9 @@ WHEEL = f"corpus_dedup-{__version__}-py3-none-any.whl"
 SETUP = {
     "spark": "scripts/setup adds them to a checkout, and a Java 17 or 21 where it can",
     "store": "scripts/setup adds it to a checkout",
+    "ids": ".venv/bin/pip install tokenizers adds it to a checkout",
 }
-PACKAGES = {"spark": ("pyspark", "pandas"), "store": ("deltalake",)}
+PACKAGES = {"spark": ("pyspark", "pandas"), "store": ("deltalake",), "ids": ("tokenizers",)}
 
 
 def check_extra(where: str, extra: str) -> None:

@@ -33,6 +33,8 @@ class Keywords(TypedDict, total=False):
     text__tokens: Literal["words", "punctuation", "whitespace"]
     key_file: str
     shingle_size: int
+    shingles__unit: Literal["tokens", "char", "ids"]
+    tokenizer_file: str
     bands: Count
     rows: Count
     recall: float
@@ -72,7 +74,7 @@ class Keywords(TypedDict, total=False):
     column: str
     tracking: Sequence[str]
     exact__compare: Literal["bytes", "text"]
-    unit: Literal["line", "paragraph"]
+    lines__unit: Literal["line", "paragraph"]
     lines__compare: Literal["bytes", "text"]
     documents: int
     min_characters: int

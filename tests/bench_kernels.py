@@ -1,4 +1,4 @@
-"""Microseconds that the kernels take for a document, language by language: python -m tests.bench_kernels.
+"""Microseconds that the kernels take for a document, by language and unit: python -m tests.bench_kernels.
 
 One process and one core; every figure is the least of several rounds, which take turns so that a busy machine slows
 all alike. Only ratios within one run say anything.
@@ -9,12 +9,17 @@ import argparse
 import random
 import time
 from itertools import pairwise
+from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from dedup.kernels import features
 from dedup.kernels.sets import lsh, minhash, shingles
+from dedup.kernels.text.single_characters import SingleCharacters
+from dedup.kernels.text.token_ids import TokenIds
 from dedup.kernels.text.unicode_words import UnicodeWords
+from tests.truth import DATA
 
 BYTES, DOCUMENTS, ROUNDS = 1400, 300, 7
 BANDS, ROWS, SHINGLE_SIZE = 21, 6, 5
@@ -70,13 +75,21 @@ def run_chain(texts, tokenizer):
 def main():
     """Print a table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.parse_args()
-    tokenizer = UnicodeWords()
+    parser.add_argument("--tokenizer-file", type=Path, help="measure token ids of this tokenizer as well")
+    options = parser.parse_args()
     texts = {name: write(sample) for name, sample in LANGUAGES.items()}
+    tokenizers = dict.fromkeys(texts, UnicodeWords())
+    units = {"words": UnicodeWords(), "char": SingleCharacters()}
+    if options.tokenizer_file:
+        units["ids"] = TokenIds(content=options.tokenizer_file.read_bytes())
+    # Real text, each of whose shingles is another: what signatures cost depends on how many there are.
+    real = pq.read_table(DATA / "history.parquet")["text"].slice(0, DOCUMENTS).combine_chunks().cast(pa.large_string())
+    texts |= {f"real, {unit}": real for unit in units}
+    tokenizers |= {f"real, {unit}": tokenizer for unit, tokenizer in units.items()}
     measured = {name: [] for name in texts}
     for _ in range(ROUNDS):
         for name, documents in texts.items():
-            measured[name].append(run_chain(documents, tokenizer))
+            measured[name].append(run_chain(documents, tokenizers[name]))
     steps = "tokens", "shingles", "digest", "sign", "keys", "low bytes", "at once"
     print(f"{'us a document':13} {'bytes':>6}", *(f"{step:>9}" for step in (*steps, "ns a byte")))
     plain = None

@@ -33,9 +33,7 @@ def decode(text: str | bytes | None) -> str:
     return text.decode("utf-8", "replace") if isinstance(text, bytes) else text
 
 
-def tokens(
-    text: str | bytes | None, case: str = "lower", accents: str = "keep", digits: str = "keep", tokens: str = "words"
-) -> list[str]:
+def normalise(text: str | bytes | None, case: str = "lower", accents: str = "keep", digits: str = "keep") -> str:
     normal = unicodedata.normalize("NFKC", decode(text))
     if case == "lower":
         normal = normal.lower()
@@ -44,12 +42,18 @@ def tokens(
         normal = unicodedata.normalize("NFC", "".join(bare))
     if digits == "zero":
         normal = "".join("0" if unicodedata.category(char) == "Nd" else char for char in normal)
+    return normal
+
+
+def is_other(char: str) -> bool:
+    """Tell whether a character can be seen and is of no word."""
+    return char.isprintable() and char != " " and not TOKEN.fullmatch(char)
+
+
+def tokens(text: str | bytes | None, tokens: str = "words", **settings: str) -> list[str]:
+    normal = normalise(text, **settings)
     if tokens == "words":
         return TOKEN.findall(normal)
-
-    def is_other(char: str) -> bool:
-        return char.isprintable() and char != " " and not TOKEN.fullmatch(char)
-
     if tokens == "whitespace":
         apart = "".join(char if is_other(char) or TOKEN.fullmatch(char) else " " for char in normal)
         return [token for token in apart.split(" ") if token]
@@ -63,8 +67,21 @@ def tokens(
     return found
 
 
-def shingle_set(text: str | bytes | None, size: int) -> frozenset[tuple[str, ...]]:
-    words = tokens(text)
+def characters(text: str | bytes | None, tokens: str = "words", **settings: str) -> list[str]:
+    """Return the code points of the normalised text, each run of separators between two others as one space."""
+    spaced = ""
+    for char in normalise(text, **settings):
+        if is_other(char):
+            spaced += {"words": " ", "punctuation": f" {char} ", "whitespace": char}[tokens]
+        else:
+            spaced += char if TOKEN.fullmatch(char) else " "
+    return [*" ".join(filter(None, spaced.split(" ")))]
+
+
+def shingle_set(
+    text: str | bytes | None, size: int, cut: Callable[[str | bytes | None], Sequence] = tokens
+) -> frozenset[tuple]:
+    words = cut(text)
     if not words:
         return frozenset()
     return frozenset(tuple(words[start : start + size]) for start in range(max(len(words) - size + 1, 1)))
@@ -109,8 +126,8 @@ def expand(seed: int, count: int) -> list[int]:
     return [mix((seed + step * 0x9E3779B97F4A7C15) & MASK) for step in range(1, count + 1)]
 
 
-def token_hash(token: str, seed: int) -> int:
-    content = token.encode()
+def token_hash(token: str | bytes, seed: int) -> int:
+    content = token.encode() if isinstance(token, str) else token
     total = 0
     for number, start in enumerate(range(0, len(content), 8)):
         block = int.from_bytes(content[start : start + 8], "little")

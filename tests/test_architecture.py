@@ -43,7 +43,7 @@ PARTS = {
     "dedup/version.py": set(),
     "dedup/display.py": set(),
     "dedup/informing.py": {"dedup.display"},
-    "dedup/kernels": {"llvmlite", "numba", "numpy", "scipy", "pyarrow", "xxhash", "dedup.kernels"},
+    "dedup/kernels": {"llvmlite", "numba", "numpy", "scipy", "pyarrow", "tokenizers", "xxhash", "dedup.kernels"},
     "dedup/tables": {"pyarrow", "dedup.errors"},
     "dedup/tables/counts.py": set(),
     "dedup/settings": {
@@ -53,6 +53,7 @@ PARTS = {
         "dedup.files.formats",
         *("dedup.layers.LAYERS", "dedup.layers.NEAR", "dedup.layers.load_table"),
         "dedup.errors",
+        "dedup.extras",
     },
     "dedup/settings/rules.py": {"dedup.errors"},
     "dedup/settings/options.py": {

@@ -11,6 +11,7 @@ import pytest
 
 from dedup import deduplicate
 from dedup.kernels.text.tokenizer import TokenPlaces
+from dedup.settings.contract import UNITS
 
 LAYERS = ["exact", "lines", "contamination", "containment", "near", "passages"]
 
@@ -21,6 +22,7 @@ class Characters:
 
     seed: int = 1
     key: bytes = b""
+    basis: str = ""
 
     def hash(self, texts):
         tokens = [[char for char in text or "" if not char.isspace()] for text in texts.to_pylist()]
@@ -88,7 +90,7 @@ def test_characters_find_in_texts_what_words_find_where_each_character_is_one(tm
     texts, prompts = make_texts()
     spaced = [[" ".join(text) for text in each] for each in (texts, prompts)]
     expected = run(tmp_path / "words", *spaced, settings)
-    monkeypatch.setattr("dedup.settings.contract.UnicodeWords", lambda seed, key, **_: Characters(seed, key))
+    monkeypatch.setitem(UNITS, "tokens", lambda seed, key, **_: Characters(seed, key))
 
     found = run(tmp_path / "characters", texts, prompts, settings)
 

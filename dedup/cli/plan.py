@@ -55,9 +55,14 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
         "--documents", type=whole(1), metavar="N", help="plan the capacity for a corpus of this size, as in 1e9"
     )
     corpus.add_argument(
-        "--mean-tokens", type=number, metavar="N", help="tokens of a document, without a sample; default: 200"
+        "--mean-tokens",
+        type=number,
+        metavar="N",
+        help="tokens of a document, without a sample; default: 200, or 1400 characters, or 350 ids",
     )
-    corpus.add_argument("--mean-bytes", type=number, metavar="N", help="bytes of a text; default: 7 for each token")
+    corpus.add_argument(
+        "--mean-bytes", type=number, metavar="N", help="bytes of a text; default: 7 a token, 1 a character, 4 an id"
+    )
     corpus.add_argument(
         "--id-bytes", type=number, metavar="N", help="bytes of an id: 8 for integers (default), 4 + length for strings"
     )

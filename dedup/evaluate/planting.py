@@ -16,7 +16,7 @@ def split_words(content: str) -> tuple[list[str], str]:
 
 
 def edit(
-    number: int, chance: random.Random, words: list[str], *, foreign: list[str], target: float, size: int
+    number: int, chance: random.Random, words: list[str], *, foreign: list[str], target: float, size: float
 ) -> list[str]:
     """Return the words of a copy about `target` similar: exchanged, with a passage dropped or inserted, in turn."""
     match number % 3:

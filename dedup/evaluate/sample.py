@@ -8,6 +8,7 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from types import MappingProxyType
 
 import numpy as np
 import pyarrow as pa
@@ -32,6 +33,8 @@ GROWTH = 20
 """Most documents per drawn document, so that a component of half a corpus does not come whole."""
 PLANTED = (0.4, 1.0)
 """Similarities of planted copies to their originals, approximate and evenly spread."""
+WORDS: Mapping[str, float] = MappingProxyType({"tokens": 1.0, "char": 1 / 7, "ids": 4 / 7})
+"""Words of a token, by shingles.unit, in English."""
 LEAST_UNITS = 3
 """Least words of a text to be copied with edits, as a multiple of the shingle size."""
 
@@ -204,13 +207,14 @@ def plant(sample: Sample, count: int) -> Sample:
         When no document is long enough.
     """
     chance = random.Random(1)  # noqa: S311 - a spread that comes again needs a seed, no secrecy
-    size = sample.config.shingles.shingle_size
+    chosen = sample.config.shingles
+    size = 1 + (chosen.shingle_size - 1) * WORDS[chosen.unit]
     order = np.argsort(mix(sample.doc_ids.view(np.uint64)))
     originals = [position for position in order.tolist() if sample.drawn[position]]
     units = {position: split_words(sample.read(position)) for position in originals}
     originals = [position for position in originals if len(units[position][0]) >= LEAST_UNITS * size]
     if not originals:
-        raise DataError(f"--planted: must find texts of {LEAST_UNITS * size} words and more to copy (it found none)")
+        raise DataError(f"--planted: must find texts of {LEAST_UNITS * size:g} words and more to copy (it found none)")
     copies, sources = [], []
     for number in range(count):
         source = originals[number % len(originals)]

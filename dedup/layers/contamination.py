@@ -15,7 +15,7 @@ from dedup.kernels.text.matches import KnownGrams
 from dedup.kernels.text.tokenizer import Tokenizer
 from dedup.layers import gram_hits
 from dedup.layers.gram_hits import NAME
-from dedup.layers.layer import Found, Layer, Setup
+from dedup.layers.layer import Found, Layer, Setup, check_length
 from dedup.layers.prompts import Prompts, choose, parse_sets, read_prompts, tell_common, tell_sets
 from dedup.layers.references import Reference
 from dedup.settings.options import Config
@@ -24,6 +24,9 @@ from dedup.tables import arrow
 
 BROADCAST_GRAMS = 1 << 21
 """Grams of the largest index that goes whole to every worker: about 40 MB; of a larger one only its filter, 8 MB."""
+
+CHARACTERS = 40
+"""Least match where tokens are characters: texts that do not know each other share 30 of a common phrase."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +76,8 @@ class ContaminationLayer(Layer):
         """See `Layer.check`."""
         if not config.of(Contamination).sets:
             raise ConfigError('contamination.sets: must name sets of texts for the layer "contamination" (got none)')
+        settings = config.of(Contamination)
+        check_length(config, "contamination.match_tokens", settings.match_tokens, CHARACTERS, settings.action)
 
     @classmethod
     def list_references(cls, config: Config) -> list[Reference]:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dedup.engine.engine import Batches, Engine, Rows
-from dedup.errors import DataError
+from dedup.errors import ConfigError, DataError
 from dedup.informing import Inform
 from dedup.kernels.ids import to_doc_ids
 from dedup.kernels.text.tokenizer import Tokenizer
@@ -176,6 +176,30 @@ class Layer(ABC):
         """Search the documents of a batch, and those of earlier ones for copies of them; see `find`."""
         del past
         return self.find(engine)
+
+
+def check_length(config: Config, setting: str, length: int, least: int, action: str) -> None:
+    """Refuse lengths in words, and cuts, where tokens are single characters.
+
+    Parameters
+    ----------
+    setting
+        Name of the setting that the length is of, in the layer's table.
+
+    Raises
+    ------
+    ConfigError
+    """
+    for own in config.by_profile.values():
+        if own.shingles.unit != "char":
+            continue
+        if length < least:
+            raise ConfigError(
+                f'{setting}: must be at least {least} with shingles.unit = "char", in characters (got {length})'
+            )
+        if action == "cut":
+            table = setting.partition(".")[0]
+            raise ConfigError(f'{table}.action: must not be "cut" with shingles.unit = "char", as it would part words')
 
 
 def to_edges(engine: Engine[Rows], removals: Rows) -> Rows:

@@ -21,14 +21,17 @@ from dedup.engine.engine import Engine, Rows, Shuffle, describe
 from dedup.kernels.text.tokenizer import Tokenizer
 from dedup.layers import cutting, repeats, tallies
 from dedup.layers.cutting import Fate
-from dedup.layers.layer import Found, Layer, Setup
+from dedup.layers.layer import Found, Layer, Setup, check_length
 from dedup.layers.ordering import Rules, ordered, rank_documents
+from dedup.settings.options import Config
 from dedup.settings.rules import Range, Table
 from dedup.tables import arrow
 
 NAME = "passages"
 NEAR = 5
 """To meet a sentence's end a span gives up to one in so many of a window's tokens at either side."""
+CHARACTERS = 100
+"""Least length where tokens are characters, some 15 words."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +72,12 @@ class PassagesLayer(Layer):
     tokenizer: Tokenizer
     rules: Rules
     """By which the first of several occurrences is chosen; in one document it is the first from its beginning."""
+
+    @classmethod
+    def check(cls, config: Config) -> None:
+        """See `Layer.check`."""
+        settings = config.of(Passages)
+        check_length(config, "passages.tokens", settings.tokens, CHARACTERS, settings.action)
 
     @classmethod
     def make(cls, setup: Setup) -> Self:

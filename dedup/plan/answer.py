@@ -13,10 +13,10 @@ from dedup.plan.calibrate import calibrate
 from dedup.plan.choice import BandingChoice, check, cost, list_shown, solve
 from dedup.plan.curve import integral_optimum
 from dedup.plan.model import Plan, StageCost, measure, plan
-from dedup.plan.profile import CorpusProfile, Trial, assume_corpus
+from dedup.plan.profile import TEXT_BYTES, UNIT_BYTES, CorpusProfile, Trial, assume_corpus
 from dedup.plan.question import PlanQuestion, check_numbers, parse_choice, parse_target
 from dedup.plan.rates import Rates
-from dedup.plan.sample import measure_corpus
+from dedup.plan.sample import CHANCE, CHARACTER_CHANCE, measure_corpus
 from dedup.plan.trial import search_drawn
 from dedup.plan.wishes import Target, Wishes, crossings
 from dedup.settings.banding import SIGMAS, Banding
@@ -80,6 +80,7 @@ def answer(question: PlanQuestion) -> dict[str, Any]:
             "threshold": config.threshold,
             "estimate_sigmas": SIGMAS,
             "shingle_size": config.shingles.shingle_size,
+            "unit": config.shingles.unit,
         },
         "targets": [str(target) for target in targets],
         "corpus": _list_corpus(corpus),
@@ -122,16 +123,18 @@ def _know_corpus(question: PlanQuestion, config: Config) -> CorpusProfile:
             tokenizer=load_tokenizer(config),
             id_bytes=question.id_bytes,
             sample_of=question.sample_of,
+            chance=CHARACTER_CHANCE if config.shingles.unit == "char" else CHANCE,
         )
         return corpus.resize(question.documents or corpus.documents)
     return assume_corpus(
         documents=question.documents or DECADES[0],
-        tokens=question.mean_tokens,
+        tokens=question.mean_tokens or TEXT_BYTES / UNIT_BYTES[config.shingles.unit],
         text_bytes=question.mean_bytes,
         id_bytes=question.id_bytes,
         duplication=question.duplication,
         threshold=config.threshold,
         shingle_size=config.shingles.shingle_size,
+        unit=config.shingles.unit,
     )
 
 
@@ -141,6 +144,7 @@ def _list_corpus(corpus: CorpusProfile) -> dict[str, Any]:
     return {
         **found,
         "identical": corpus.identical,
+        "mean_jaccard": float(corpus.similarities.jaccard @ partners) / max(corpus.documents - 1, 1),
         "partners": [
             {"jaccard": jaccard, "partners": count}
             for jaccard, count in zip(corpus.similarities.jaccard.tolist(), partners.tolist(), strict=True)

@@ -3,11 +3,13 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import NamedTuple, Self, TypeAlias
 
 import numpy as np
 
 from dedup.kernels import Floats, Hashes, Integers
+from dedup.plan.chance import estimate_chance
 
 RELATED = ((0.2, 0.3, 2.47), (0.3, 0.4, 1.26), (0.4, 0.5, 0.45), (0.5, 0.6, 0.31), (0.6, 0.7, 0.17), (0.7, 0.8, 0.14))
 """Partners of a document (from, to, number) besides its copies, where no sample says better.
@@ -21,8 +23,10 @@ Counts: TypeAlias = Mapping[str, float]
 """Counts per document; names that end in `_bytes` hold the bytes of one item in a shuffle after LZ4."""
 NODES = 40
 """Nodes of the quadrature in `CorpusProfile.firsts`."""
-BYTES_PER_TOKEN = 7.0
-"""Assumption for English text with its white space; 7.02 in the corpora of tests/corpora.py."""
+UNIT_BYTES: Mapping[str, float] = MappingProxyType({"tokens": 7.0, "char": 1.0, "ids": 4.0})
+"""Assumption for English text with its white space, by shingles.unit; 7.02 in the corpora of tests/corpora.py."""
+TEXT_BYTES = 1400.0
+"""Assumption of the bytes of a text: 200 tokens."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,12 +132,13 @@ def assume_corpus(
     duplication: float,
     threshold: float,
     shingle_size: int,
+    unit: str = "tokens",
 ) -> CorpusProfile:
     """Return a corpus from a few known numbers.
 
     A sixth of the duplicates are exact. The others are edited copies of another document; there are copies less similar
     than the threshold too, and from half of it up to 1 every similarity is as frequent. Besides, documents are related
-    as RELATED says.
+    as RELATED says, and with characters for tokens, of `unit` "char", all resemble each other as `chance` says.
 
     Parameters
     ----------
@@ -146,14 +151,18 @@ def assume_corpus(
     copies = np.diff(edges) * 2 * near / max(1 - threshold, 0.02)
     jaccard = np.concatenate([(edges[1:] + edges[:-1]) / 2, [(low + high) / 2 for low, high, _ in RELATED]])
     fixed = np.concatenate([copies, [partners for *_, partners in RELATED]])
+    share = np.zeros_like(fixed)
+    if unit == "char":
+        jaccard = np.append(jaccard, estimate_chance(tokens, shingle_size))
+        fixed, share = np.append(fixed, 0.0), np.append(share, 1.0)
     return CorpusProfile(
         source=f"assumed, with {duplication:.0%} of documents removed (--sample PATH measures yours)",
         documents=documents,
-        text_bytes=text_bytes if text_bytes is not None else tokens * BYTES_PER_TOKEN,
+        text_bytes=text_bytes if text_bytes is not None else tokens * UNIT_BYTES[unit],
         text_ratio=TEXT_RATIO,
         tokens=tokens,
         shingles=max(tokens - shingle_size + 1, 1.0),
         id_bytes=id_bytes,
         identical=identical,
-        similarities=Similarities(jaccard=jaccard, fixed=fixed, share=np.zeros_like(fixed)),
+        similarities=Similarities(jaccard=jaccard, fixed=fixed, share=share),
     )

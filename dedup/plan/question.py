@@ -37,7 +37,7 @@ class PlanQuestion:
     sample_documents: int = 40_000
     sample_of: int | None = None
     documents: int | None = None
-    mean_tokens: float = 200.0
+    mean_tokens: float | None = None
     mean_bytes: float | None = None
     id_bytes: float = 8.0
     duplication: float = 0.1

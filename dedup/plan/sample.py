@@ -24,6 +24,8 @@ from dedup.plan.profile import CorpusProfile, DrawnDocuments, Similarities
 CHANCE = 0.1
 """Similarity below which documents resemble each other by chance, so in larger numbers in a larger corpus; from it on
 they are related, and a larger corpus has more families rather than larger ones."""
+CHARACTER_CHANCE = 0.4
+"""The same with shingles of characters: see `chance`."""
 EDGES = (0.0, 0.001, 0.003, 0.01, 0.02, 0.05, *(number / 20 for number in range(2, 21)))
 """Bounds of the bins of similarity; narrow near 0, where most pairs are."""
 COMPARED = 4000
@@ -49,6 +51,7 @@ def measure_corpus(
     id_bytes: float,
     sample_of: int | None = None,
     compared: int = COMPARED,
+    chance: float = CHANCE,
 ) -> CorpusProfile:
     """Measure the user's own documents, with every pair of some of them compared exactly.
 
@@ -63,6 +66,8 @@ def measure_corpus(
         Documents of the corpus from which the file was drawn at random; None: the file is a corpus of its own.
     compared
         Most documents of these to compare all pairs of.
+    chance
+        Similarity below which documents resemble each other by chance.
 
     Raises
     ------
@@ -86,7 +91,7 @@ def measure_corpus(
     counts, means, relatives = _count_pairs(values, offsets, some)
     size, whole = len(texts), sample_of or total
     share = counts / (some.size * (some.size - 1) / 2)
-    related = means >= CHANCE
+    related = means >= chance
     found = CorpusProfile(
         source=f"measured on {size:,} of {total:,} documents, {counts[means >= 0.5].sum():,.0f} pairs of .5 and more",
         documents=whole,

@@ -6,8 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from dedup.display import size
+from dedup.plan.chance import LENGTHS, estimate_chance
 
 WIDTH = 110
+NAMES = {"tokens": "tokens", "char": "characters", "ids": "token ids"}
 
 
 def to_text(answer: Mapping[str, Any]) -> str:
@@ -15,11 +17,13 @@ def to_text(answer: Mapping[str, Any]) -> str:
     settings, corpus = answer["settings"], answer["corpus"]
     lines = [
         (
-            f"threshold {settings['threshold']:g}, shingles of {settings['shingle_size']}, "
-            f"{corpus['documents']:,} documents of {corpus['tokens']:.0f} tokens and {corpus['text_bytes']:,.0f} bytes"
+            f"threshold {settings['threshold']:g}, shingles of {settings['shingle_size']}, {corpus['documents']:,} "
+            f"documents of {corpus['tokens']:.0f} {NAMES[settings['unit']]} and {corpus['text_bytes']:,.0f} bytes"
         ),
         f"similarities: {corpus['source']}",
     ]
+    if settings["unit"] == "char":
+        lines += ["", *_warn(settings, corpus)]
     if answer["check"] and answer["targets"]:
         lines += ["", *_list_targets(answer["check"])]
     lines += ["", *_list_choices(answer)]
@@ -32,6 +36,15 @@ def to_text(answer: Mapping[str, Any]) -> str:
     if answer["capacity"]:
         lines += ["", *_list_capacity(answer)]
     return "\n".join(lines)
+
+
+def _warn(settings: Mapping[str, Any], corpus: Mapping[str, Any]) -> list[str]:
+    size, long = settings["shingle_size"], LENGTHS[-1]
+    return _wrap(
+        f"Unrelated texts share character shingles, long ones many: two of these documents have a similarity of "
+        f"{corpus['mean_jaccard']:.4f} on average, two of {long:,} characters {estimate_chance(long, size):.4f}, where "
+        "5 words a shingle leave .0004. Take longer shingles for longer texts: docs/choosing.md."
+    )
 
 
 def _list_targets(check: Mapping[str, Any]) -> list[str]:

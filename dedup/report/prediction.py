@@ -43,6 +43,7 @@ def predict(config: Config, signed: Signed, removed: int) -> dict[str, Any] | No
         duplication=duplication,
         threshold=config.threshold,
         shingle_size=config.shingles.shingle_size,
+        unit=config.shingles.unit,
     )
     planned = plan(config, corpus, CORES, Rates())
     rows = planned.rows

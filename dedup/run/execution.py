@@ -103,7 +103,7 @@ def execute(
     baseline = read_baseline(workspace.storage, job.baseline)
     labels = read_duplicates(config, given.id_type)
     parts = list_parts(config)
-    identity = {**identify(job, parts[-1].spec, given.fingerprint)}
+    identity = {**identify(job, [part.spec for part in parts], given.fingerprint)}
     if work is not None:
         work.check(config, parts[-1].spec, given.id_type)
         identity |= work.identity

@@ -125,7 +125,10 @@ def estimate_need(listing: Listing, config: Config, known: int = 0, *, assumed: 
     """
     guessed = [kind.guess(files, config.input.text_column) for kind, files in part_formats(listing.every)]
     # Nothing tells how many documents are of each profile: all could be of that which needs most.
-    bands, rows = max((own.banding for own in config.by_profile.values()), key=prod)
+    profiles = config.by_profile.values()
+    bands, rows = max((own.banding for own in profiles), key=prod)
+    if any(own.shingles.unit == "char" for own in profiles):
+        assumed = assumed._replace(text_bytes=1)
     own = estimate_bytes(
         documents=sum(each.documents for each in guessed),
         bands=bands,

@@ -1,7 +1,7 @@
 """Identity and end of a run, the same on every engine."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from typing import Any
 
@@ -20,7 +20,7 @@ from dedup.settings.files import flatten, to_dict, to_toml
 from dedup.settings.hashspec import HashSpec
 from dedup.version import __version__
 
-KEY_FILE = "hash.key_file"
+KEY_FILE, TOKENIZER_FILE = "hash.key_file", "shingles.tokenizer_file"
 """Setting that may change between tries, since the file's content is part of the identity."""
 
 
@@ -42,15 +42,17 @@ def read_baseline(storage: OutputStorage, path: str | None) -> dict[str, Any] | 
     return parse_baseline(path, content)
 
 
-def identify(job: Job, spec: HashSpec, fingerprint: str) -> Mapping[str, Any]:
+def identify(job: Job, specs: Sequence[HashSpec], fingerprint: str) -> Mapping[str, Any]:
     """Return the keys by which an unfinished run is recognised and resumed."""
     # What only judges the result may change in between.
     settings = {
         f"setting {name}": value
         for name, value in flatten(to_dict(job.config)).items()
-        if name != KEY_FILE and not name.startswith("alerts.")
+        if name not in (KEY_FILE, TOKENIZER_FILE) and not name.startswith("alerts.")
     }
+    spec = specs[-1]
     hashed = {"hash version": spec.version, "hash key": spec.key, "unicode": spec.unicode}
+    hashed |= {"hash basis": [each.basis for each in specs]} if any(each.basis for each in specs) else {}
     others = {f"{each.setting} {each.name}": each.list_files().fingerprint for each in list_references(job.config)}
     return {"version": __version__, **hashed, **settings, **others, "input": fingerprint}
 

@@ -6,10 +6,15 @@ from hashlib import blake2b
 from pathlib import Path
 
 from dedup.errors import ConfigError
+from dedup.extras import check_extra
+from dedup.kernels.text.single_characters import SingleCharacters
+from dedup.kernels.text.token_ids import TokenIds, load
 from dedup.kernels.text.tokenizer import Tokenizer
 from dedup.kernels.text.unicode_words import UnicodeWords
-from dedup.settings.options import Config
+from dedup.settings.options import Config, Text
 
+UNITS = {"tokens": UnicodeWords, "char": SingleCharacters}
+"""Tokenizers that normalise as [text] says, by shingles.unit."""
 KEY_BYTES = 16
 """Least length of a key: 128 random bits are out of reach of guessing."""
 
@@ -21,14 +26,43 @@ def load_tokenizer(config: Config) -> Tokenizer:
     ------
     ConfigError
         When the file of the key cannot be read or is too short, or others may read it; no message has its content.
+        As `make_tokenizer`.
     """
     path = config.hash.key_file
     return make_tokenizer(config, _read_key(path) if path else b"")
 
 
 def make_tokenizer(config: Config, key: bytes) -> Tokenizer:
-    """Return the tokenizer of the settings with a key that has been read; empty for none."""
-    return UnicodeWords(seed=config.seed, key=key, **asdict(config.text))
+    """Return the tokenizer of the settings with a key that has been read; empty for none.
+
+    Raises
+    ------
+    ConfigError
+        When the settings of "ids" are at odds, or its file is no tokenizer.
+    DedupError
+        When its library is not installed.
+    """
+    unit, file = config.shingles.unit, config.shingles.tokenizer_file
+    if unit != "ids":
+        if file:
+            raise ConfigError(f'shingles.tokenizer_file: must be empty unless unit is "ids" (got {file})')
+        return UNITS[unit](seed=config.seed, key=key, **asdict(config.text))
+    if config.text != Text():
+        raise ConfigError('text: must be as by default with shingles.unit = "ids", whose file says how texts are read')
+    check_extra("shingles.unit", unit)
+    return TokenIds(content=_read_tokenizer(file), seed=config.seed, key=key)
+
+
+def _read_tokenizer(path: str) -> bytes:
+    try:
+        content = Path(path).read_bytes()
+        load(content)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise ConfigError(
+            f"shingles.tokenizer_file: {path or 'it'} must be the JSON of a Hugging Face tokenizer (got {reason})"
+        ) from error
+    return content
 
 
 def _read_key(path: str) -> bytes:

@@ -29,6 +29,9 @@ class HashSpec:
     """Bands of a signature; 0 without signatures."""
     rows: int
     signature_seed: int
+    unit: str = "tokens"
+    basis: str = ""
+    """Digest of the tokenizer's file and versions of libraries, where tokens depend on any."""
 
     @classmethod
     def of(cls, config: Config, tokenizer: Tokenizer) -> Self:
@@ -43,6 +46,8 @@ class HashSpec:
             bands=config.banding.bands if config.mode == "lsh" else 0,
             rows=config.banding.rows,
             signature_seed=config.seed,
+            unit=config.shingles.unit,
+            basis=tokenizer.basis,
         )
 
     def difference(self, other: Self) -> dict[str, tuple[Any, Any]]:

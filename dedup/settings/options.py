@@ -109,6 +109,15 @@ class Shingles(Table):
     """Consecutive tokens in a shingle, an integer from 1 to 64: a larger one makes long copies stand out from common
     phrases, a smaller one forgives more edits; a document with fewer tokens has one shingle of all its tokens."""
 
+    unit: Literal["tokens", "char", "ids"] = "tokens"
+    """Tokens of every layer: "tokens" are those of [text]; "char" makes each character of the normalised text one, and
+    one space of what separates words, so that shingles are character n-grams, for which 5 to 9 is usual, the longer the
+    texts the more; "ids" are the token ids that tokenizer_file gives to the text as it is."""
+
+    tokenizer_file: str = ""
+    """Local file of a tokenizer for "ids", JSON of Hugging Face's library tokenizers, which the extra ids installs;
+    signatures made with different files are never compared."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lsh(Table):

@@ -11,7 +11,7 @@ from dedup.settings.rules import literal
 DEFAULT = "default"
 """Name of the profile of documents that meet no condition."""
 OWN = (
-    *("threshold", "shingles.shingle_size"),
+    *("threshold", "shingles.shingle_size", "shingles.unit", "shingles.tokenizer_file"),
     *("text.case", "text.accents", "text.digits", "text.tokens"),
     *("lsh.bands", "lsh.rows", "lsh.recall"),
 )

@@ -1,6 +1,6 @@
 """Texts looked up in a store: which of its documents they resemble."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import NamedTuple
@@ -18,7 +18,7 @@ from dedup.store.arrays import distinct, expand
 from dedup.store.links import Links, find_links
 from dedup.store.schemas import NO_SET
 from dedup.store.snapshot import Snapshot
-from dedup.store.state import KEY_FILE
+from dedup.store.state import KEY_FILE, TOKENIZER_FILE
 from dedup.store.tables import Tables
 
 TOGETHER = 10_000
@@ -66,7 +66,9 @@ class View:
         snapshot = Snapshot.open(Tables(path))
         state = snapshot.state
         held = HashSpec(**state.spec)
-        config = load_config(settings=_to_settings(held, key_file or state.settings.get(KEY_FILE, "")))
+        files = {name: state.settings.get(name, "") for name in (KEY_FILE, TOKENIZER_FILE)}
+        files |= {KEY_FILE: key_file} if key_file else {}
+        config = load_config(settings=_to_settings(held, files))
         tokenizer = load_tokenizer(config)
         for name, (theirs, mine) in held.difference(HashSpec.of(config, tokenizer)).items():
             raise ConfigError(f"{path}: hash specification: {name} must be {theirs!r}, as in the store (got {mine!r})")
@@ -120,15 +122,17 @@ class View:
         return found
 
 
-def _to_settings(spec: HashSpec, key_file: str) -> dict[str, object]:
+def _to_settings(spec: HashSpec, files: Mapping[str, str]) -> dict[str, object]:
     """Return the settings that make a specification like the store's."""
     return {
         **{f"text.{name}": getattr(spec, name) for name in ("case", "accents", "digits", "tokens")},
         "shingles.shingle_size": spec.shingle_size,
+        "shingles.unit": spec.unit,
         "seed": spec.shingle_seed,
         "lsh.bands": spec.bands,
         "lsh.rows": spec.rows,
-        KEY_FILE: key_file if spec.key else "",
+        **files,
+        KEY_FILE: files[KEY_FILE] if spec.key else "",
     }
 
 

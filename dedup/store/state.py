@@ -21,7 +21,7 @@ from dedup.store.search import Search
 from dedup.store.tables import Tables
 from dedup.version import __version__
 
-KEY_FILE = "hash.key_file"
+KEY_FILE, TOKENIZER_FILE = "hash.key_file", "shingles.tokenizer_file"
 FORMAT = 1
 """Version of the tables."""
 SINGLE = {"layers": [NEAR]}
@@ -105,7 +105,8 @@ class State:
         self.check(config, spec, id_type)
         if self.number:
             return self
-        settings = {**choose_deciding(config), KEY_FILE: config.hash.key_file}
+        files = {KEY_FILE: config.hash.key_file, TOKENIZER_FILE: config.shingles.tokenizer_file}
+        settings = choose_deciding(config) | files
         searched = asdict(Search.of(config))
         begun = replace(self, id_type=str(id_type), spec=spec.to_dict(), settings=settings, searched=searched)
         if config.layers == (NEAR,):

@@ -27,41 +27,57 @@ CASES: list[dict[str, Any]] = [
     {"text": "f(x) = x**2  # squared、全角", "settings": {"tokens": "whitespace"}},
     {"text": "The quick brown fox jumps over the lazy dog.", "key": KEY.hex()},
     {"text": LONG, "key": KEY.hex(), "shingles": {"shingle_size": 64, "seed": 7}},
+    {"unit": "char", "text": " The quick\n— brown  fox! "},
+    {"unit": "char", "text": "漢字かな kana, Été½ q\u0301 \U0001d11e\U00020000"},
+    {"unit": "char", "text": "f(x) = 1 、全角", "settings": {"tokens": "punctuation"}, "key": KEY.hex()},
+    {"unit": "char", "text": "f(x) =  1 、全角", "settings": {"tokens": "whitespace", "case": "keep"}},
+    {"unit": "char", "text": "!abc"},
+    {"unit": "ids", "ids": [0, 255, 15496, 11, 995, 0, 50256, 199997]},
+    {"unit": "ids", "ids": [15496, 11], "key": KEY.hex()},
 ]
 
 
+def to_bytes(value: int) -> bytes:
+    return value.to_bytes(8, "little")
+
+
 def make(
-    text: str,
+    *,
+    text: str = "",
     settings: dict[str, str] | None = None,
     key: str = "",
     shingles: dict[str, int] | None = None,
     lsh: dict[str, int] | None = None,
+    unit: str = "tokens",
+    ids: list[int] | None = None,
 ) -> dict[str, Any]:
-    """Return all that comes of one text; 64-bit values as 16 hexadecimal digits."""
+    """Return all that comes of one text, or of token ids; 64-bit values as 16 hexadecimal digits."""
     settings, shingles, lsh = (
         settings or {},
         shingles or {"shingle_size": 5, "seed": 1},
         lsh or {"bands": 4, "rows": 3, "seed": 1},
     )
-    tokens = oracles.tokens(text, **settings)
+    cut = oracles.characters if unit == "char" else oracles.tokens
+    tokens = [token.encode() for token in cut(text, **settings)] if ids is None else [to_bytes(each) for each in ids]
     hashes = [oracles.token_hash(token, shingles["seed"]) for token in tokens]
     if key:
         salt = shingles["seed"].to_bytes(16, "little")
-        digests = [blake2b(token.encode(), digest_size=8, key=bytes.fromhex(key), salt=salt) for token in tokens]
+        digests = [blake2b(token, digest_size=8, key=bytes.fromhex(key), salt=salt) for token in tokens]
         hashes = [int.from_bytes(each.digest(), "little") for each in digests]
     found = oracles.shingle_hashes(hashes, shingles["shingle_size"], shingles["seed"], bytes.fromhex(key))
     signature = oracles.signature(found, lsh["bands"] * lsh["rows"], lsh["seed"])
     low = [value & 0xFFFFFFFF for value in signature]
     return {
-        "text": text,
+        **({} if unit == "tokens" else {"unit": unit}),
+        **({"text": text} if ids is None else {"ids": ids}),
         "settings": settings,
         "key": key,
         "shingles": shingles,
         "lsh": lsh,
-        "tokens": tokens,
+        **({"tokens": [token.decode() for token in tokens]} if ids is None else {}),
         "token_hashes": [f"{value:016x}" for value in hashes],
         "shingle_set": [f"{value:016x}" for value in found],
-        "digest": xxhash.xxh3_128_hexdigest(b"".join(value.to_bytes(8, "little") for value in found)),
+        "digest": xxhash.xxh3_128_hexdigest(b"".join(map(to_bytes, found))),
         "signature": [f"{value:016x}" for value in signature],
         "low_bytes": bytes(value & 0xFF for value in signature).hex(),
         "band_keys": [f"{value:016x}" for value in oracles.band_keys(low, lsh["bands"], lsh["rows"])],

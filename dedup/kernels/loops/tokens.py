@@ -19,6 +19,7 @@ ONES = np.uint64(0x0101010101010101)
 TOPS = np.uint64(0x8080808080808080)
 CONTINUED, SIX = np.uint64(0x3F), np.uint64(6)
 ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
+SPACE = np.uint8(0x20)
 
 
 def _load(_context: Any, array: Any, index: Any) -> Any:  # noqa: ANN401 - Numba's types
@@ -195,6 +196,44 @@ def cut_documents(
             count += 1
         bounds[document + 1] = count
     return count
+
+
+@compiled
+def cut_characters(
+    folded: Bytes, offsets: Integers, classes: Bytes, starts: Integers, ends: Integers, bounds: Integers
+) -> int:
+    """Find the characters of folded documents, as `cut_documents` finds tokens.
+
+    Separators between two others count as one space, which is written in place of the first byte of the first of them.
+    """
+    count = 0
+    for document in range(offsets.size - 1):
+        position, end = offsets[document], offsets[document + 1] - 1
+        first, gap = count, position
+        while position < end:
+            point: Any = np.int64(folded[position])
+            width = 1
+            if point >= 0x80:
+                point, width = read_point(folded, position, end)
+            if classes[point] != SEPARATOR if point >= 0x80 else point:
+                if gap < position and count > first:
+                    folded[gap] = SPACE
+                    starts[count], ends[count] = gap, gap + 1
+                    count += 1
+                starts[count], ends[count] = position, position + width
+                count += 1
+                gap = position + width
+            position += width
+        bounds[document + 1] = count
+    return count
+
+
+@compiled
+def hash_characters(folded: Bytes, starts: Integers, ends: Integers, key: np.uint64, hashes: Hashes) -> None:
+    """Hash tokens of at most eight bytes each; behind the last come eight more."""
+    for token in range(starts.size):
+        width = np.uint64(8 * (ends[token] - starts[token]))
+        hashes[token] = mix(_load_word(folded, starts[token]) & ~(ALL << width) ^ key)
 
 
 @compiled

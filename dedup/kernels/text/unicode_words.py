@@ -12,8 +12,7 @@ import re
 import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cache, partial
-from hashlib import blake2b
+from functools import cache
 
 import numpy as np
 import pyarrow as pa
@@ -34,7 +33,7 @@ from dedup.kernels.text.folding import (
     tabulate,
 )
 from dedup.kernels.text.marks import to_nfkc
-from dedup.kernels.text.tokenizer import TokenPlaces, read_buffers
+from dedup.kernels.text.tokenizer import TokenPlaces, hash_keyed, read_buffers
 
 PADDING = 8
 """Zero bytes behind the folded text, so that eight can be read from anywhere in it."""
@@ -69,6 +68,11 @@ class UnicodeWords:
     digits: str = "keep"
     tokens: str = "words"
 
+    @property
+    def basis(self) -> str:
+        """See `Tokenizer.basis`."""
+        return ""
+
     def hash(self, texts: pa.Array) -> tuple[Hashes, Integers]:
         """Hash the tokens of every text.
 
@@ -88,12 +92,18 @@ class UnicodeWords:
         """
         folded, offsets = fold(*read_buffers(texts), self)
         if self.key:
-            starts, ends, bounds = _cut(folded, offsets, self)
-            return _hash_keyed(_take(folded, starts, ends), ends - starts, self), bounds
+            starts, ends, bounds = self._cut(folded, offsets)
+            return hash_keyed(_take(folded, starts, ends), ends - starts, self), bounds
+        return self._hash(folded, offsets)
+
+    def _hash(self, folded: Bytes, offsets: Integers) -> tuple[Hashes, Integers]:
         hashes, bounds = np.empty(folded.size, dtype=np.uint64), np.zeros_like(offsets)
         start = expand(self.seed, 1)[0]
         count = loops.tokens.hash_documents(folded, offsets, classes_of(self), start, hashes, bounds)
         return hashes[:count], bounds
+
+    def _cut(self, folded: Bytes, offsets: Integers) -> tuple[Integers, Integers, Integers]:
+        return cut(loops.tokens.cut_documents, folded, offsets, self)
 
     def locate(self, texts: pa.Array) -> TokenPlaces:
         """Find the tokens in the texts, which normalising may lengthen, shorten and reorder.
@@ -102,7 +112,7 @@ class UnicodeWords:
         """
         raw, positions = read_buffers(texts)
         folded, bounds = fold(raw, positions, self)
-        starts, stops, offsets = _cut(folded, bounds, self)
+        starts, stops, offsets = self._cut(folded, bounds)
         begins, ends = (each - np.repeat(bounds[:-1], np.diff(offsets)) for each in (starts, stops))
         beyond = np.concatenate(([0], np.cumsum(raw >= 0x80)))[positions]
         # Punctuation is set apart by spaces, so that not even ASCII stays where it was.
@@ -219,8 +229,15 @@ def fold(raw: Bytes, offsets: Integers, words: UnicodeWords) -> tuple[Bytes, Int
     return folded[: bounds[-1] + PADDING], bounds
 
 
-def _cut(folded: Bytes, offsets: Integers, words: UnicodeWords) -> tuple[Integers, Integers, Integers]:
+def cut(
+    loop: Callable[..., int], folded: Bytes, offsets: Integers, words: UnicodeWords
+) -> tuple[Integers, Integers, Integers]:
     """Cut documents into tokens, folded as by `fold`.
+
+    Parameters
+    ----------
+    loop
+        `loops.tokens.cut_documents`, or another of its parameters.
 
     Returns
     -------
@@ -231,7 +248,7 @@ def _cut(folded: Bytes, offsets: Integers, words: UnicodeWords) -> tuple[Integer
     """
     starts, ends = (np.empty(folded.size, dtype=np.int64) for _ in range(2))
     bounds = np.zeros_like(offsets)
-    count = loops.tokens.cut_documents(folded, offsets, classes_of(words), starts, ends, bounds)
+    count = loop(folded, offsets, classes_of(words), starts, ends, bounds)
     return starts[:count].copy(), ends[:count].copy(), bounds
 
 
@@ -242,17 +259,6 @@ def _take(folded: Bytes, starts: Integers, ends: Integers) -> Bytes:
     steps[ends] -= 1
     taken: Bytes = folded[np.cumsum(steps, dtype=np.int8).view(bool)]
     return taken
-
-
-def _hash_keyed(tokens: Bytes, lengths: Integers, words: UnicodeWords) -> Hashes:
-    """Hash tokens that lie end to end with the key, equal ones once."""
-    offsets = np.concatenate(([0], np.cumsum(lengths)))
-    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(tokens)]
-    encoded = pa.LargeBinaryArray.from_buffers(pa.large_binary(), lengths.size, buffers).dictionary_encode()
-    keyed = partial(blake2b, digest_size=8, key=words.key, salt=words.seed.to_bytes(16, "little"))
-    digests = [keyed(token).digest() for token in encoded.dictionary.to_pylist()]
-    hashes: Hashes = np.frombuffer(b"".join(digests), dtype="<u8").astype(np.uint64)[encoded.indices.to_numpy()]
-    return hashes
 
 
 def _locate(text: str, size: int, starts: Integers, stops: Integers, words: UnicodeWords) -> tuple[Integers, Integers]:
