@@ -165,6 +165,7 @@ class Corpus:
                 "row": pa.array(range(len(self.rows)), pa.int64()),
                 "order_keys": pa.array(keys.tolist(), pa.list_(pa.float64())),
                 "merged": pa.array([[]] * len(self.rows), pa.list_(pa.string())),
+                "vector": pa.nulls(len(self.rows), pa.binary()),
             }
         )
         workers = Processes(1, Source(batch))
