@@ -91,7 +91,7 @@ class Context:
     size: int
     """Bytes of the input."""
     labels: pa.Table | None
-    """left_id and right_id of the duplicates among labelled pairs; None without any."""
+    """left_id, right_id and duplicate of labelled pairs; None without any."""
     held_bytes: int = 0
     """Bytes of shingle sets that the first pass may give back for each split; 0 where that does not lie in memory."""
     asks_all: bool = False

@@ -20,7 +20,7 @@ from dedup.report.summary import FIGURES, Drawing, draw
 from dedup.run.clock import Clock
 from dedup.run.job import Job
 from dedup.run.layers import load_layers
-from dedup.run.pairs import read_duplicates
+from dedup.run.pairs import read_labels
 from dedup.run.profiles import Part, list_parts, tell_parts
 from dedup.run.publication import conclude, identify, read_baseline
 from dedup.run.search import Searched, search, set_up
@@ -101,7 +101,7 @@ def execute(
     """
     config, asks_all = job.config, work is not None
     baseline = read_baseline(workspace.storage, job.baseline)
-    labels = read_duplicates(config, given.id_type)
+    labels = read_labels(config, given.id_type)
     parts = list_parts(config)
     identity = {**identify(job, [part.spec for part in parts], given.fingerprint)}
     if work is not None:

@@ -70,13 +70,10 @@ def read_pairs(path: str, *, id_type: pa.DataType, where: str) -> pa.Table:
     return pa.Table.from_pylist([dict(zip(schema.names, row, strict=True)) for row in listed], schema)
 
 
-def read_duplicates(config: Config, id_type: pa.DataType) -> pa.Table | None:
-    """Return the duplicates among the labelled pairs of the settings, as `read_pairs`; None where none are given."""
+def read_labels(config: Config, id_type: pa.DataType) -> pa.Table | None:
+    """Return the labelled pairs of the settings, as `read_pairs`; None where none are given."""
     path = config.evaluation.labeled_pairs
-    if not path:
-        return None
-    pairs = read_pairs(path, id_type=id_type, where="evaluation.labeled_pairs")
-    return pairs.filter(pairs["duplicate"])
+    return read_pairs(path, id_type=id_type, where="evaluation.labeled_pairs") if path else None
 
 
 def _join(pieces: Sequence[Mapping[str, Sequence[Any]]], name: str) -> list[Any]:

@@ -12,11 +12,12 @@ import pytest
 
 from dedup.cli import explain as explain_cli
 from dedup.errors import ConfigError, DataError, SchemaError
+from dedup.informing import Inform
 from dedup.kernels.election import ElectionPolicy
 from dedup.kernels.text.facts import read_facts
 from dedup.kernels.text.unicode_words import UnicodeWords
 from dedup.layers.near.election import Election
-from dedup.layers.semantic import cells
+from dedup.layers.semantic import cells, encoding
 from dedup.layers.semantic.semantic import Semantic, SemanticLayer
 from dedup.layers.semantic.verification import GUARDS
 from dedup.run.job import Job
@@ -24,6 +25,7 @@ from dedup.run.local import run_in_memory
 from dedup.run.pipeline import run
 from dedup.settings.files import load_config
 from tests.layers.tiny import TinyEngine
+from tests.paraphrases import draw as draw_triples
 from tests.test_pipeline import rows
 
 THRESHOLD = 0.9
@@ -36,6 +38,7 @@ def make_layer(threshold=THRESHOLD, most=150, rules=(("smallest_id", ""),), per_
         tokenizer=UnicodeWords(),
         most=most,
         election=Election(rules=rules, policy=policy, per_source=per_source),
+        inform=Inform(),
     )
 
 
@@ -62,15 +65,36 @@ def cosine(one, other):
     return math.fsum(a * b for a, b in zip(one, other, strict=True)) / lengths
 
 
+def find_parting(one, other, guards=GUARDS):
+    """Return the guards that part two texts."""
+    facts, tokens = [read_facts(each) for each in (one, other)], [each.split() for each in (one, other)]
+    parting = {guard for guard in guards if guard != "wording" and sorted(facts[0][guard]) != sorted(facts[1][guard])}
+    differing = sum(a != b for a, b in zip(*tokens, strict=False))
+    if "wording" in guards and len(tokens[0]) == len(tokens[1]) and differing:
+        parting |= {"wording"} if differing * 2 <= len(tokens[0]) or sorted(tokens[0]) == sorted(tokens[1]) else set()
+    return parting
+
+
+def settle(documents, edges):
+    """Return the edges but those of which an end has another neighbour, as near, that differs from the other end."""
+    near = {frozenset(pair): cosine(*(documents[each][0] for each in pair)) for pair in edges}
+
+    def holds(one, other):
+        rivals = [each for pair in near if one in pair for each in pair - {one, other}]
+        return not any(
+            round(near[frozenset((one, each))], 9) >= round(near[frozenset((one, other))], 9)
+            and find_parting(documents[each][1], documents[other][1], ("names", "wording"))
+            for each in rivals
+        )
+
+    return {(a, b) for a, b in edges if holds(a, b) and holds(b, a)}
+
+
 def is_edge(one, other, threshold=THRESHOLD, guards=GUARDS):
     """Tell whether two documents are an edge, and which guards part them if their cosine says so."""
     if one[0] is None or other[0] is None or cosine(one[0], other[0]) < threshold:
         return False, set()
-    facts, tokens = [read_facts(each[1]) for each in (one, other)], [each[1].split() for each in (one, other)]
-    parting = {guard for guard in guards if guard != "wording" and facts[0][guard] != facts[1][guard]}
-    differing = sum(a != b for a, b in zip(*tokens, strict=False))
-    if "wording" in guards and len(tokens[0]) == len(tokens[1]) and differing:
-        parting |= {"wording"} if differing <= 2 or sorted(tokens[0]) == sorted(tokens[1]) else set()
+    parting = find_parting(one[1], other[1], guards)
     return not parting, parting
 
 
@@ -95,7 +119,7 @@ def test_it_finds_what_comparing_all_with_all_finds(seed):
     engine = TinyEngine([*enumerate(texts)], seed=seed, partitions=1 + seed % 3, vectors=vectors)
     found = make_layer().find(engine)
 
-    edges = {pair for pair, (holds, _) in judged.items() if holds}
+    edges = settle(documents, {pair for pair, (holds, _) in judged.items() if holds})
     told = {(row["left_id"], row["right_id"]): row["cosine"] for row in found.cosines.to_pylist()}
     assert {*told} == edges
     for (a, b), value in told.items():
@@ -183,6 +207,49 @@ def test_documents_without_a_vector_match_nothing(vectors):
     assert found.removals.num_rows == 0
 
 
+calls = []
+
+
+def encode(texts):
+    """Return vectors of texts by their vowels."""
+    calls.append(texts)
+    return [[text.count(each) + 0.1 for each in "aeiou"] for text in texts]
+
+
+def encode_wrongly(texts):
+    return [[1.0]] * (len(texts) + 1)
+
+
+def test_a_function_encodes_texts_and_empty_ones_have_no_vector():
+    calls.clear()
+    layer = replace(make_layer(), settings=Semantic(encoder=f"{__name__}:encode", threshold=THRESHOLD))
+    texts = ["banana is in a van", "a van is in banana", "you do", "", " ", None]
+
+    found = layer.find(TinyEngine([*enumerate(texts)], size=4))
+
+    assert "" not in {text for each in calls for text in each}
+    assert found.details["vectors"] == 3
+    assert found.details["dimensions"] == 5
+    assert found.details["guards"]["wording"] == 1
+    with pytest.raises(DataError, match="must return a row for each text"):
+        replace(layer, settings=Semantic(encoder=f"{__name__}:encode_wrongly", threshold=1.0)).find(
+            TinyEngine([(0, "a")])
+        )
+
+
+def test_vectors_learned_from_the_corpus_are_those_of_any_partitioning(monkeypatch):
+    monkeypatch.setattr(encoding, "SAMPLE", 40)
+    texts = [text for triple in draw_triples(5, 25) for text in (triple.text, triple.paraphrase)]
+    layer = replace(make_layer(), settings=Semantic(threshold=0.4), labels=None)
+
+    found = [layer.find(TinyEngine([*enumerate(texts)], seed=seed, partitions=1 + seed)) for seed in range(3)]
+
+    told = [sorted(tuple(row.values()) for row in each.cosines.to_pylist()) for each in found]
+    assert told[0] == told[1] == told[2]
+    assert len(told[0]) > 10
+    assert [each.details for each in found] == [found[0].details] * 3
+
+
 TEXTS = {
     "a": "The council of Bern approved the plan for the bridge.",
     "b": "For the bridge, approval of the plan came from the council of Bern.",
@@ -228,15 +295,13 @@ def test_vectors_are_read_in_every_form(tmp_path, kind):
     assert gone.to_pylist() == [
         {"id": "b", "layer": "semantic", "kind": "semantic", "representative_id": "a", "jaccard": None}
     ]
-    cosines = pq.read_table(tmp_path / "out" / "cosines").sort_by("left_id").to_pylist()
-    # Of the two bridges and the tunnel b is as near to either, but goes in favour of the first alone.
-    assert [(row["left_id"], row["right_id"], row["kind"]) for row in cosines] == [
-        ("a", "b", "semantic"),
-        ("b", "d", "semantic"),
-    ]
-    assert cosines[0]["cosine"] == pytest.approx(10.1 / math.sqrt(10 * 10.21))
+    # Of the bridge and the tunnel b is nearer to the first, so it is no edge of the second.
+    [row] = pq.read_table(tmp_path / "out" / "cosines").to_pylist()
+    assert [*row.values()][:3] == ["a", "b", "semantic"]
+    assert row["cosine"] == pytest.approx(10.1 / math.sqrt(10 * 10.21))
     assert report["layers"][1]["removed"] == 1
     details = report["layers"][1]["details"]
+    assert details["parted_by_neighbours"] == 1
     assert details["guards"] | {"negations": 3, "wording": 1} == details["guards"]
     assert "parted by guards" in (tmp_path / "out" / "report.html").read_text()
 
@@ -272,8 +337,8 @@ def test_a_removal_is_explained_by_its_cosine(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("settings", "error", "said"),
     [
-        ({"semantic.column": ""}, ConfigError, "semantic.column: must name a column of vectors"),
-        ({"semantic.threshold": ""}, ConfigError, "semantic.threshold: must be a cosine"),
+        ({"semantic.column": "", "semantic.encoder": "none"}, ConfigError, 'must be "corpus" or a function'),
+        ({"semantic.column": "", "semantic.encoder": "math:nothing"}, ConfigError, "math:nothing.*no attribute"),
         ({"semantic.column": "text"}, SchemaError, "semantic.column: column 'text' must be a list of numbers"),
         ({"semantic.column": "w"}, SchemaError, "semantic.column: must be the name of one column"),
     ],

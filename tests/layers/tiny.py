@@ -57,7 +57,7 @@ class TinyEngine:
             "doc_id": to_doc_ids(ids).tolist(),
             "id": ids.to_pylist(),
             "source": self.sources,
-            "text_bytes": [len(text.encode()) for _, text in self.rows],
+            "text_bytes": [len((text or "").encode()) for _, text in self.rows],
             "order_keys": [self.keys.get(each, []) for each, _ in self.rows],
             "merged": self.merged,
             "vector": None if self.vectors is None else to_vectors(pa.array(self.vectors)).to_pylist(),

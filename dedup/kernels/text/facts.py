@@ -1,21 +1,22 @@
 """Facts of texts that two must share to say the same: vectors tell "approved" from "rejected" worse than a list does.
 
 A fact is a word of `facts.txt`, by the name that the file gives it, or a number, name or quote as it stands. Those of a
-kind are compared in their order, so "from 3 to 5" is not "from 5 to 3". The lists are of English, German and French
-together, since a text is not asked for its language: a word that one of them has and another uses otherwise counts as
-a fact in both texts, or parts two that say the same, never the reverse.
+kind are compared in any order, as often as they occur. The words are of English, German and French together, since a
+text is not asked for its language: a word that one of them has and another uses otherwise counts as a fact in both
+texts, or parts two that say the same, never the reverse.
 """
 
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cache
 from hashlib import blake2b
 from importlib.resources import files
+from typing import NamedTuple
 
 import numpy as np
 
-from dedup.kernels import Flags, Hashes
+from dedup.kernels import Hashes
 
 
 def _read_words() -> dict[str, dict[str, str]]:
@@ -33,14 +34,15 @@ def _read_words() -> dict[str, dict[str, str]]:
 
 
 _LEXICON = _read_words()
-_FUNCTION, _ABBREVIATED = (_LEXICON.pop(name) for name in ("function", "abbreviations"))
-KINDS = (*_LEXICON, "names", "quotes")
-"""Kinds of facts, in the order of their digests."""
+_FUNCTION, _ABBREVIATED, _DETERMINERS = (_LEXICON.pop(name) for name in ("function", "abbreviations", "determiners"))
+KINDS = (*_LEXICON, "quotes")
+"""Kinds of facts that are compared by digests, in their order."""
+NAMES = "names"
 FACT_BYTES = 16
 WORDING = "wording"
 """Guard of pairs whose texts are alike but for words exchanged."""
-EXCHANGED = 2
-"""Tokens in other places, or other ones in their places, up to which texts of equal length are alike."""
+EXCHANGED = 0.5
+"""Share of the places of two texts of one length with other tokens, up to which words were exchanged."""
 CAPITALISED_ONLY = frozenset({"may", "march", "august"})
 """Months that are other words too, unless a capital begins them."""
 
@@ -53,12 +55,13 @@ _PARTS = re.compile(
     r"|(?P<stop>[.!?:;…\n\"“”„«»()\[\]\u2013\u2014])"
 )
 _QUOTED = re.compile(r"“([^“”]+)”|„([^„“”]+)[“”]|«([^«»]+)»|\"([^\"\n]+)\"|`([^`\n]+)`")
+_ELIDED = re.compile(r"(?:[ldjmtscn]|qu)'\w", re.IGNORECASE)
 _COMPOUND = re.compile(r"(ein|zwei|drei|vier|fünf|sechs|sieben|acht|neun)und(\w+)")
 _UNIT_NAMES = {"%": "percent", "‰": "permille", "lbs": "lb"}
 
 
 def read_facts(text: str) -> dict[str, list[str]]:
-    """Return the facts of a text of each of KINDS, in their order.
+    """Return the facts of a text of each of KINDS; names, and apart words with a capital that begin a sentence.
 
     Examples
     --------
@@ -68,9 +71,9 @@ def read_facts(text: str) -> dict[str, list[str]]:
     """
     plain = unicodedata.normalize("NFKC", text).translate(_PLAIN)
     parts, end = [*_PARTS.finditer(plain)], -2
-    found: dict[str, list[str]] = {kind: [] for kind in KINDS}
+    found = {kind: list[str]() for kind in KINDS}
     found["quotes"] = [" ".join(next(filter(None, each.groups())).lower().split()) for each in _QUOTED.finditer(plain)]
-    found["names"] = [*_find_names(parts)]
+    found["names"], found["openers"] = _find_names(parts)
     for part in parts:
         kind, value = part.lastgroup, part.group()
         if kind == "number":
@@ -85,15 +88,22 @@ def read_facts(text: str) -> dict[str, list[str]]:
     return found
 
 
-def _find_names(parts: Sequence[re.Match[str]]) -> Iterator[str]:
-    """Yield the words with a capital that neither the beginning of a sentence nor a list explains."""
+def _find_names(parts: Sequence[re.Match[str]]) -> tuple[list[str], list[str]]:
+    """Return the words with a capital that no list explains, and apart those that begin a sentence."""
     words = {part.group() for part in parts}
+    names, openers = list[str](), list[str]()
     for before, part in zip((None, *parts), parts, strict=False):
-        value, own = part.group(), part.group().lower()
-        if part.lastgroup == "word" and value[0].isupper() and not _is_listed(own):
-            begins = before is None or before.lastgroup == "stop"
-            if not begins or (own not in _FUNCTION and own not in words):
-                yield own.removesuffix("'s").removesuffix("'")
+        elided, _, whole = part.group().rpartition("'") if _ELIDED.match(part.group()) else ("", "", part.group())
+        own = whole.lower().removesuffix("'s").removesuffix("'")
+        if part.lastgroup != "word" or not whole[:1].isupper() or _is_listed(own):
+            continue
+        if elided or (before is not None and before.lastgroup != "stop"):
+            # A noun of German has a capital like a name, which an article tells.
+            if before is None or before.group().lower() not in _DETERMINERS:
+                names.append(own)
+        elif own not in _FUNCTION and own not in words:
+            openers.append(own)
+    return names, openers
 
 
 @cache
@@ -137,24 +147,48 @@ def _normalise(number: str) -> str:
     return sign + digits.replace(",", ".")
 
 
-def digest_facts(text: str) -> bytes:
-    """Return a digest of the facts of each of KINDS, of FACT_BYTES each."""
+class Facts(NamedTuple):
+    """Facts of a text, to be compared."""
+
+    digests: bytes
+    """Digest of the facts of each of KINDS, of FACT_BYTES each."""
+    names: bytes
+    """Hashes of names, 8 bytes each, distinct."""
+    openers: bytes
+    """Hashes of words with a capital that begin a sentence."""
+
+
+def digest_facts(text: str) -> Facts:
+    """Return the digests of the facts of a text."""
     facts = read_facts(text)
-    return b"".join(blake2b("\n".join(facts[kind]).encode(), digest_size=FACT_BYTES).digest() for kind in KINDS)
+    digests = (_digest("\n".join(sorted(facts[kind])), FACT_BYTES) for kind in KINDS)
+    names, openers = (b"".join(_digest(each, 8) for each in sorted({*facts[kind]})) for kind in (NAMES, "openers"))
+    return Facts(b"".join(digests), names, openers)
+
+
+def _digest(text: str, size: int) -> bytes:
+    return blake2b(text.encode(), digest_size=size).digest()
+
+
+def share_names(one: Sequence[Hashes], other: Sequence[Hashes]) -> bool:
+    """Tell whether texts have the same names, given the names and the openers of each.
+
+    A word that begins a sentence may be a name or not: it is one if the other text has it as a name, and if both texts
+    have such words that the other has nowhere, they may be different names.
+    """
+    every = [np.concatenate(each) for each in (one, other)]
+    if not (np.isin(one[0], every[1]).all() and np.isin(other[0], every[0]).all()):
+        return False
+    return bool(np.isin(one[1], every[1]).all() or np.isin(other[1], every[0]).all())
 
 
 def are_exchanged(one: Hashes, other: Hashes) -> bool:
-    """Tell whether texts have the same tokens but for one or two in place of others, or all in another order.
+    """Tell whether texts of one length agree in at least half of their places, or are of the same tokens in all.
 
-    A synonym and its opposite stand in the same place, and who does what to whom is their order: no count of words
-    tells which of them it is.
+    A synonym and its opposite stand in the same place, and who does what to whom is an order: no vector tells which of
+    them it is. Of one text said anew hardly a word stays in its place. Equal texts are not exchanged.
     """
     if one.size != other.size:
         return False
     differing = np.count_nonzero(one != other)
-    return bool(differing) and bool(differing <= EXCHANGED or np.array_equal(np.sort(one), np.sort(other)))
-
-
-def find_exchanged(tokens: Sequence[Hashes], left: Sequence[int], right: Sequence[int]) -> Flags:
-    """Flag the pairs of texts that are alike but for words exchanged."""
-    return np.array([are_exchanged(tokens[a], tokens[b]) for a, b in zip(left, right, strict=True)], dtype=bool)
+    return bool(differing) and bool(differing <= EXCHANGED * one.size or np.array_equal(np.sort(one), np.sort(other)))

@@ -102,12 +102,13 @@ class NearLayer(Layer):
     @classmethod
     def make(cls, setup: Setup) -> Self:
         """See `Layer.make`."""
+        labels = setup.context.labels
         return cls(
             search=SearchSettings.of(setup.config),
             signing=Signing.of(setup),
             election=Election.of(setup.config),
             has_sources=bool(setup.config.input.source_column),
-            labels=setup.context.labels,
+            labels=None if labels is None else labels.filter(labels["duplicate"]),
             stages=setup.stages,
         )
 

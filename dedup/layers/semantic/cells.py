@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from dedup.engine.engine import Batches, Engine, Rows, Shuffle, Tally
-from dedup.kernels import Floats, Integers
+from dedup.kernels import Flags, Floats, Integers
 from dedup.kernels.hashing import mix
 from dedup.kernels.runs.bounds import mark_firsts
 from dedup.kernels.runs.groups import bound_groups, drop_repeated, join_groups, rank_groups
@@ -80,6 +80,8 @@ class Neighbourhood:
     """Probe of each pair, by its place in the sample; int64 [k]."""
     others: Integers
     """The other document."""
+    firsts: Flags
+    """Whether it is the nearest of all to the probe."""
     cosines: Floats
     steps: Matrix
     """Steps of the other; float32 [k, dimensions]."""
@@ -119,6 +121,7 @@ def probe(engine: Engine[Rows], vectors: Rows, count: int) -> Neighbourhood:
         sample=sample,
         turns=turns,
         others=others,
+        firsts=mark_firsts(turns),
         cosines=find_cosines(matrix, *ends),
         steps=steps,
     )

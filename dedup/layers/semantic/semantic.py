@@ -13,12 +13,12 @@ from typing import Any, Literal, Self
 import pyarrow as pa
 
 from dedup.engine.engine import Batches, Engine, Rows, Size, read_histogram
-from dedup.errors import ConfigError
+from dedup.informing import Inform
 from dedup.kernels.election import RANKED
 from dedup.kernels.runs.batches import conform
 from dedup.kernels.sets.jaccard import BINS
 from dedup.kernels.text.tokenizer import Tokenizer
-from dedup.kernels.vectors.products import least_product
+from dedup.kernels.vectors.products import VALUE_BYTES, least_product
 from dedup.layers.layer import Found, Layer, Setup
 from dedup.layers.near import election
 from dedup.layers.near.election import Election
@@ -26,12 +26,15 @@ from dedup.layers.near.members import find_members
 from dedup.layers.near.tables import Connection
 from dedup.layers.semantic import vectors
 from dedup.layers.semantic.cells import VECTOR_BYTES, Reach, choose_cells, find_candidates, probe
-from dedup.layers.semantic.verification import GUARDS, read_texts, verify
+from dedup.layers.semantic.encoding import CORPUS, choose_encoder, load_function
+from dedup.layers.semantic.judging import choose_threshold, judge, show_pairs, tell_curve
+from dedup.layers.semantic.verification import GUARDS, read_texts, settle, verify
 from dedup.settings.options import Config
 from dedup.settings.rules import Limit, Range, Table, Texts
 from dedup.tables import arrow
 
 NAME = KIND = "semantic"
+PAIRS_SHOWN = "the pairs near the threshold"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,16 +43,21 @@ class Semantic(Table):
 
     column: str = ""
     """Column of the vectors, dots leading to fields of structs: lists of numbers or the bytes of 32-bit floats, all of
-    one length; a document with null matches no other."""
+    one length, a document with null matching no other; when empty, the encoder makes them."""
+
+    encoder: str = CORPUS
+    """Encoder of the texts where no column is named: "corpus" is learned from a sample of them, "package:function" is
+    called in the workers with lists of texts and returns a matrix with a row for each."""
 
     threshold: Limit = field(default="", metadata={"range": Range(0, 1, above=True)})
-    """Least cosine of two documents of which one goes, a number above 0 and at most 1, or empty, which ends the job:
-    one encoder has .95 for what another has .6 for, so no number is right without looking."""
+    """Least cosine of two documents of which one goes, a number above 0 and at most 1, or empty for one that the job
+    chooses, by evaluation.labeled_pairs or else by the nearest neighbours of a sample, and tells: one encoder has .95
+    for what another has .6 for, so no number is right without looking."""
 
     guards: Texts = field(default=GUARDS, metadata={"choices": lambda: GUARDS})
     """Facts in which both texts must be equal, whatever their cosine, a list of some of "numbers", "dates", "units",
-    "negations", "comparisons", "quantities", "names", "quotes", each in the order of the text, and "wording": texts of
-    the same words but for one or two in place of others, or in another order, are parted."""
+    "negations", "comparisons", "quantities", "quotes" and "names", and "wording", which parts texts of one length that
+    agree in at least half of their places, or have the same words in another order."""
 
     linkage: Literal["representative", "component"] = "representative"
     """Linkage: with "representative" every document removed has an edge to the one kept for it; with "component" one
@@ -67,18 +75,16 @@ class SemanticLayer(Layer):
     most: int
     """Pairs of a document with those after it in a cell, the nearest."""
     election: Election
+    labels: pa.Table | None = None
+    """left_id, right_id and duplicate of labelled pairs."""
+    inform: Inform
 
     @classmethod
     def check(cls, config: Config) -> None:
         """See `Layer.check`."""
         settings = config.of(Semantic)
-        if not settings.column:
-            raise ConfigError('semantic.column: must name a column of vectors for the layer "semantic" (got "")')
-        if settings.threshold == "":
-            raise ConfigError(
-                'semantic.threshold: must be a cosine for the layer "semantic" (got ""); no number is right for all '
-                "encoders: look at the pairs of yours"
-            )
+        if not settings.column and settings.encoder != CORPUS:
+            load_function(settings.encoder)
 
     @classmethod
     def name_vector(cls, config: Config) -> str:
@@ -90,14 +96,14 @@ class SemanticLayer(Layer):
         """See `Layer.make`."""
         config, settings = setup.config, setup.config.of(Semantic)
         given = Election.of(config)
-        policy = given.policy._replace(
-            threshold=float(settings.threshold), by_representative=settings.linkage == "representative"
-        )
+        policy = given.policy._replace(by_representative=settings.linkage == "representative")
         return cls(
             settings=settings,
             tokenizer=setup.tokenizer,
             most=config.buckets.max_bucket,
             election=replace(given, policy=policy),
+            labels=setup.context.labels,
+            inform=setup.stages.inform,
         )
 
     def find(self, engine: Engine[Rows]) -> Found[Rows]:
@@ -111,33 +117,32 @@ class SemanticLayer(Layer):
         DataError
             When vectors are none, or of other lengths.
         """
-        threshold = self.election.policy.threshold
-        documents, count, dimensions = vectors.read_vectors(engine, vectors.take_column)
+        settings = self.settings
+        encode = choose_encoder(engine, settings.column, settings.encoder, self.tokenizer)
+        documents, count, dimensions = vectors.read_vectors(engine, encode)
         held = engine.map(engine.select(documents, *vectors.VECTORS.names), vectors.take_vectors, vectors.VECTORS)
         known = probe(engine, held, count)
+        judged = judge(engine, known, self.labels, held, tokenizer=self.tokenizer, guards=settings.guards)
+        threshold, chosen_by = choose_threshold(judged, None if settings.threshold == "" else float(settings.threshold))
         cells = choose_cells(known, threshold)
         reach = Reach(
             least=least_product(threshold, dimensions), most=self.most, vector_bytes=VECTOR_BYTES + 2 * dimensions
         )
         candidates, pairs, dropped = find_candidates(engine, held, count, cells, reach)
         read = read_texts(engine, candidates, held, pairs, self.tokenizer)
-        size = partial(Size, documents=count, bytes=count * 4.0 * dimensions)
-        guards = self.settings.guards
-        edges = engine.compare("edges", candidates, read, verify(threshold, guards), size(pairs=pairs, ends=2 * pairs))
-        told = engine.tally(edges)
-        components = engine.connect("components", engine.select(edges, "left_id", "right_id"), told["rows"])
-
-        def answer(name: str, asked: Rows, asked_count: int, *, once: bool) -> Rows:
-            every = verify(threshold, guards, every=True)
-            return engine.compare(name, asked, read, every, size(pairs=asked_count, ends=2 * asked_count), once=once)
-
-        none = engine.parallelise("no_near_misses", arrow.EDGES.empty_table())
+        documents_bytes = VALUE_BYTES * count * dimensions
+        size = Size(pairs, 2 * pairs, count, documents_bytes)
+        compared = engine.compare("edges", candidates, read, verify(threshold, settings.guards), size)
+        told = engine.tally(compared)
+        edges = settle(engine, compared, read, settings.guards, told["rows"])
+        count_edges = engine.tally(edges)["rows"]
+        components = engine.connect("components", engine.select(edges, "left_id", "right_id"), count_edges)
         members, elected = find_members(
             engine,
-            self.election,
+            replace(self.election, policy=self.election.policy._replace(threshold=threshold)),
             _list_voters(engine, documents, components),
-            Connection(edges, none, components),
-            answer,
+            Connection(edges, engine.parallelise("no_near_misses", arrow.EDGES.empty_table()), components),
+            partial(_answer, engine=engine),
             has_sources=False,
         )
         schema = arrow.removals(engine.id_type)
@@ -148,17 +153,21 @@ class SemanticLayer(Layer):
         cosines = read_histogram(told, "cosines")
         details: dict[str, Any] = {
             "threshold": threshold,
+            "threshold_chosen_by": chosen_by,
             "dimensions": dimensions,
             "vectors": count,
             "candidates": sum(cosines.values()),
             "near": told.get("near", 0),
             "parted_by_guards": told.get("parted", 0),
-            "edges": told["rows"],
+            "parted_by_neighbours": told["rows"] - count_edges,
+            "edges": count_edges,
             "uncompared": {"pairs_at_most": dropped},
             "spared": elected.spared,
             "search": cells.tell(),
-            "guards": {guard: told.get(guard, 0) for guard in guards},
+            "guards": {guard: told.get(guard, 0) for guard in settings.guards},
             "cosines": [cosines.get(number, 0) for number in range(BINS)],
+            "curve": tell_curve(judged),
+            "pairs_near_the_threshold": self.inform(PAIRS_SHOWN, show_pairs, engine, judged, threshold) or [],
         }
         return Found(
             documents=engine.select(documents, *arrow.register(engine.id_type).names),
@@ -167,6 +176,17 @@ class SemanticLayer(Layer):
             cosines=engine.map(edges, _to_cosines, arrow.COSINES),
             details=details,
         )
+
+
+def _answer(name: str, asked: Rows, count: int, *, once: bool, engine: Engine[Rows]) -> Rows:
+    """Return EDGES of pairs that an election asks for: see `members.Answer`; one that is no edge stays none."""
+    del count, once
+    return engine.map(asked, _tell_apart, arrow.EDGES, name=name)
+
+
+def _tell_apart(batches: Batches) -> Batches:
+    for batch in batches:
+        yield conform(batch, arrow.EDGES, jaccard=0.0)
 
 
 def _list_voters(engine: Engine[Rows], documents: Rows, components: Rows) -> Rows:

@@ -90,11 +90,6 @@ def _select_faulty(batches: Batches, *, length: int) -> Batches:
         yield batch.filter(pa.array(wrong)).sort_by("id").slice(0, SHOWN)
 
 
-def take_column(batches: Batches) -> Batches:
-    """Encode documents by the column that was read along."""
-    yield from batches
-
-
 def take_vectors(batches: Batches) -> Batches:
     """REGISTER with HELD -> VECTORS."""
     for batch in batches:

@@ -3,14 +3,15 @@
 import numpy as np
 import pytest
 
-from dedup.kernels.text.facts import FACT_BYTES, KINDS, are_exchanged, digest_facts, read_facts
+from dedup.kernels.text.facts import FACT_BYTES, KINDS, are_exchanged, digest_facts, read_facts, share_names
 
 PAIRS = [
     ("numbers", "It costs 1,234.5 of them.", "It costs 1.234,5 of them.", True),
     ("numbers", "1 000 000 people", "1,000,000 people", True),
     ("numbers", "twenty-one ships", "20 ships", False),
     ("numbers", "three ships", "3 ships", True),
-    ("numbers", "from 3 to 5", "from 5 to 3", False),
+    ("numbers", "from 3 to 5", "5 from 3", True),
+    ("numbers", "3 and 3", "3", False),
     ("numbers", "-5 degrees", "5 degrees", False),
     ("numbers", "\u22125 degrees", "-5 degrees", True),
     ("numbers", "a 1.500 b", "a 1500 b", False),
@@ -40,11 +41,6 @@ PAIRS = [
     ("quantities", "All members came.", "Some members came.", False),
     ("quantities", "Alle kamen.", "Einige kamen.", False),
     ("quantities", "toujours ouvert", "souvent ouvert", False),
-    ("names", "Then Anna met Ben.", "Then Ben met Anna.", False),
-    ("names", "Then Anna's boat sank.", "Then the boat of Anna sank.", True),
-    ("names", "Paris lies on a river.", "London lies on a river.", False),
-    ("names", "The river is long.", "A river is long.", True),
-    ("names", "Rivers are long. All rivers are.", "These rivers are long.", True),
     ("quotes", "She said \u201cyes\u201d.", 'She said "yes".', True),
     ("quotes", "She said \u201cyes\u201d.", "She said \u201cno\u201d.", False),
     ("quotes", "Sie sagte \u201eja\u201c.", "Sie sagte \u00abja\u00bb.", True),
@@ -53,9 +49,36 @@ PAIRS = [
 
 @pytest.mark.parametrize(("kind", "one", "other", "same"), PAIRS)
 def test_texts_share_a_fact_or_not(kind, one, other, same):
-    assert (read_facts(one)[kind] == read_facts(other)[kind]) == same
+    assert (sorted(read_facts(one)[kind]) == sorted(read_facts(other)[kind])) == same
     place = slice(KINDS.index(kind) * FACT_BYTES, (KINDS.index(kind) + 1) * FACT_BYTES)
-    assert (digest_facts(one)[place] == digest_facts(other)[place]) == same
+    assert (digest_facts(one).digests[place] == digest_facts(other).digests[place]) == same
+
+
+NAMED = [
+    ("then Anna met Ben", "then Ben was met by Anna", True),
+    ("then Anna met Ben", "then Anna met Emma", False),
+    ("then Anna met Ben", "then Anna met him", False),
+    ("then Anna's boat sank", "then the boat of Anna sank", True),
+    ("Paris lies on a river.", "London lies on a river.", False),
+    ("Paris lies on a river.", "It is a river on which Paris lies.", True),
+    ("The river is long.", "A river is long.", True),
+    ("Rivers are long.", "These rivers are long.", True),
+    ("Rivers are long. All rivers are.", "Boats are long. All boats are.", True),
+    ("Der Rat von Wien tagt.", "In Wien tagt der Senat.", True),
+    ("Der Rat von Wien tagt.", "In Bern tagt der Rat.", False),
+    ("l'Italie est belle", "d'Italie", True),
+    ("l'Italie est belle", "l'Espagne est belle", False),
+    ("C'est ici.", "C'est là.", True),
+    ("the US left NATO", "the UK left NATO", False),
+]
+
+
+@pytest.mark.parametrize(("one", "other", "same"), NAMED)
+def test_texts_have_the_same_names_or_not(one, other, same):
+    found = [[np.frombuffer(each, "<u8") for each in digest_facts(text)[1:]] for text in (one, other)]
+
+    assert share_names(*found) == same
+    assert share_names(*found[::-1]) == same
 
 
 def test_a_text_without_a_fact_has_none():
@@ -68,9 +91,10 @@ def test_a_text_without_a_fact_has_none():
     [
         ("the plan was approved", "the plan was rejected", True),
         ("the plan was approved", "the plan was approved", False),
-        ("dog bites man here", "man bites dog here", True),
+        ("dog bites man", "man bites dog", True),
         ("a b c d e f", "f e d c b a", True),
-        ("a b c d e f", "a x y z e f", False),
+        ("a b c d e f", "a x y z e f", True),
+        ("a b c d e f", "a w x y z f", False),
         ("the plan was approved", "approved was the plan at last", False),
     ],
 )

@@ -1,0 +1,130 @@
+"""DOCUMENTS -> the same with a `vector` each: of a column, of a function, or by directions learned from the texts."""
+
+from collections.abc import Callable, Sequence
+from functools import cache, partial
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dedup.engine.engine import Batches, Engine, Rows, Work, once
+from dedup.errors import ConfigError, DataError
+from dedup.kernels.hashing import mix
+from dedup.kernels.runs import blocks
+from dedup.kernels.runs.batches import conform
+from dedup.kernels.text.tokenizer import Tokenizer
+from dedup.kernels.vectors import latent
+from dedup.kernels.vectors.products import Matrix, to_bytes
+from dedup.layers.near.templates import MEMBERS
+from dedup.tables import arrow
+
+CORPUS = "corpus"
+"""Encoder that is learned from a sample of the texts."""
+SETTING = "semantic.encoder"
+SAMPLE = 10_000
+"""Documents that it is learned from, about."""
+FEATURES = pa.schema([("doc_id", pa.int64()), ("columns", pa.binary()), ("counts", pa.binary())])
+
+
+def load_function(name: str) -> Callable[[Sequence[str]], Any]:
+    """Return the function of a setting "package:function".
+
+    Raises
+    ------
+    ConfigError
+        When there is none.
+    """
+    module, _, function = name.partition(":")
+    try:
+        found: Callable[[Sequence[str]], Any] = getattr(import_module(module), function)
+    except (ImportError, AttributeError, ValueError) as error:
+        rule = f'must be "{CORPUS}" or a function "package:function"'
+        raise ConfigError(f'{SETTING}: {rule} (got "{name}": {error})') from error
+    return found
+
+
+_load_once = cache(load_function)
+
+
+def choose_encoder(engine: Engine[Rows], column: str, encoder: str, tokenizer: Tokenizer) -> Work:
+    """Return the work that gives documents their vectors."""
+    if column:
+        return take_column
+    if encoder != CORPUS:
+        return partial(_call, name=encoder)
+    return partial(_encode, tokenizer=tokenizer, directions=_learn(engine, tokenizer))
+
+
+def take_column(batches: Batches) -> Batches:
+    """Leave documents as they are, with the column that was read along."""
+    yield from batches
+
+
+def _add(batch: pa.RecordBatch, rows: np.ndarray, vectors: Matrix) -> pa.RecordBatch:
+    """Give some rows their vectors, and others null."""
+    places = np.full(batch.num_rows, -1)
+    places[rows] = np.arange(rows.size)
+    held = to_bytes(vectors).take(pa.array(places, mask=places < 0)) if rows.size else pa.nulls(batch.num_rows)
+    return batch.set_column(batch.schema.get_field_index("vector"), "vector", held.cast(pa.binary()))
+
+
+def _call(batches: Batches, *, name: str) -> Batches:
+    encode = _load_once(name)
+    for batch in batches:
+        texts = batch["text"].fill_null("")
+        rows = np.flatnonzero(pc.utf8_length(pc.utf8_trim_whitespace(texts)).to_numpy(zero_copy_only=False))
+        found = np.asarray(encode(texts.take(pa.array(rows)).to_pylist()) if rows.size else np.empty((0, 1)), "<f4")
+        if found.ndim != 2 or len(found) != rows.size:
+            raise DataError(f"{SETTING}: {name} must return a row for each text (got {found.shape} for {rows.size:,})")
+        yield _add(batch, rows, found)
+
+
+def _encode(batches: Batches, *, tokenizer: Tokenizer, directions: np.ndarray) -> Batches:
+    matrix = directions.astype(np.float32)
+    for batch in batches:
+        found = latent.encode(batch["text"], tokenizer, matrix)
+        rows = np.flatnonzero(found.any(axis=1))
+        yield _add(batch, rows, found[rows])
+
+
+def _learn(engine: Engine[Rows], tokenizer: Tokenizer) -> np.ndarray:
+    """Return the directions of a sample, drawn by the hashes of documents; one more pass over all."""
+    schema = arrow.register(engine.id_type)
+    listed = engine.scan("listed", partial(_list, schema=schema), schema)
+    bound = int(min(SAMPLE / max(engine.tally(listed)["rows"], 1), 1) * (1 << 63))
+    drawn = engine.map(engine.select(listed, "doc_id"), partial(_draw, bound=bound), MEMBERS)
+    wanted = engine.group("learned", drawn, once(MEMBERS))
+    rows = engine.collect(engine.fetch("features", wanted, partial(_count, tokenizer=tokenizer), FEATURES))
+    return latent.fit(*_read(rows.sort_by("doc_id").combine_chunks()))
+
+
+def _list(batches: Batches, *, schema: pa.Schema) -> Batches:
+    for batch in batches:
+        yield conform(batch, schema)
+
+
+def _draw(batches: Batches, *, bound: int) -> Batches:
+    for batch in batches:
+        hashes = mix(batch["doc_id"].to_numpy().view(np.uint64)) >> np.uint64(1)
+        yield batch.filter(pa.array(hashes < np.uint64(bound)))
+
+
+def _count(batches: Batches, *, tokenizer: Tokenizer) -> Batches:
+    for batch in batches:
+        found = latent.count_features(batch["text"], tokenizer)
+        bounds = found.indptr.astype(np.int64)
+        cells = [
+            blocks.lists(np.asarray(each, kind), bounds) for each, kind in ((found.indices, "<u2"), (found.data, "<f4"))
+        ]
+        yield pa.RecordBatch.from_arrays([batch["doc_id"], *cells], schema=FEATURES)
+
+
+def _read(rows: pa.Table) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    columns, counts = (
+        np.concatenate([np.empty(0, kind), *(np.frombuffer(each.as_buffer(), kind) for each in rows[name])])
+        for name, kind in (("columns", "<u2"), ("counts", "<f4"))
+    )
+    sizes = np.array([len(each.as_buffer()) // 2 for each in rows["columns"]], np.int64)
+    return counts.astype(np.float64), columns.astype(np.int32), np.concatenate(([0], np.cumsum(sizes)))
