@@ -172,6 +172,11 @@ class Layer(ABC):
     def find(self, engine: Engine[Rows]) -> Found[Rows]:
         """Search the documents: those that are left in; what is removed or cut out of them out."""
 
+    def review(self, engine: Engine[Rows], removals: Rows) -> Found[Rows] | None:
+        """Look at what earlier layers remove, in an engine for all documents; None of a layer that searches instead."""
+        del engine, removals
+        return None
+
     def find_since(self, engine: Engine[Rows], past: EarlierKeys) -> Found[Rows]:
         """Search the documents of a batch, and those of earlier ones for copies of them; see `find`."""
         del past

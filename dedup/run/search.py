@@ -146,7 +146,11 @@ def search_layer(
     own = kind.make(set_up(kind.name, part, context, clock))
     rest = chain.rest(own.name)
     with nullcontext() if own.has_stages else clock.time(own.name):
-        found = own.find(rest) if past is None else own.find_since(rest, past)
+        found = None
+        if chain.removals is not None:
+            found = own.review(chain.engine.without(None, None, own.name), chain.removals)
+        if found is None:
+            found = own.find(rest) if past is None else own.find_since(rest, past)
         if part.config.input.without and chain.named is None:
             chain = replace(chain, named=rest.select(found.documents, "doc_id", "id"))
         found = leave_foreign(rest, found, part.config)

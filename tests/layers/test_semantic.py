@@ -24,6 +24,7 @@ from dedup.run.job import Job
 from dedup.run.local import run_in_memory
 from dedup.run.pipeline import run
 from dedup.settings.files import load_config
+from dedup.tables import arrow
 from tests.layers.tiny import TinyEngine
 from tests.paraphrases import draw as draw_triples
 from tests.test_pipeline import rows
@@ -250,6 +251,24 @@ def test_vectors_learned_from_the_corpus_are_those_of_any_partitioning(monkeypat
     assert [each.details for each in found] == [found[0].details] * 3
 
 
+def test_a_check_lists_removals_of_earlier_layers_whose_vectors_disagree():
+    texts = ["a b c d"] * 4 + [f"text {n}" for n in range(40)]
+    vectors = [[1.0, 0.0, 0.0], [0.9, 0.1, 0.0], [0.0, 1.0, 0.0], None, *draw(3, 40, 3)[0]]
+    removals = pa.table(
+        [[1, 2, 3], [1, 2, 3], *([["near"] * 3] * 2), [0] * 3, [0] * 3, [1.0] * 3], schema=arrow.removals(pa.int64())
+    )
+    layer = replace(make_layer(), settings=Semantic(column="v", action="check", threshold=0.8))
+
+    for seed in range(3):
+        engine = TinyEngine([*enumerate(texts)], seed=seed, partitions=1 + seed, vectors=vectors)
+        found = layer.review(engine, removals)
+
+        assert [*map(tuple, (row.values() for row in found.cosines.to_pylist()))] == [(0, 2, "disagreeing", 0.0)]
+        assert found.removals is None
+        told = {name: found.details[name] for name in ("removals", "removals_compared", "disagreeing")}
+        assert told == {"removals": 3, "removals_compared": 2, "disagreeing": 1}
+
+
 TEXTS = {
     "a": "The council of Bern approved the plan for the bridge.",
     "b": "For the bridge, approval of the plan came from the council of Bern.",
@@ -334,11 +353,26 @@ def test_a_removal_is_explained_by_its_cosine(tmp_path, capsys):
     assert "Bern" in said
 
 
+def test_a_run_with_a_check_removes_what_one_without_the_layer_does(tmp_path):
+    settings = {"threshold": 0.2, "shingles.shingle_size": 1, "semantic.threshold": 0.9, "semantic.action": "check"}
+    report = run_in_memory(make_job(tmp_path, "out", **settings))
+    run_in_memory(make_job(tmp_path, "near", **settings | {"layers": ["near"], "semantic.action": "remove"}))
+
+    assert rows(str(tmp_path / "out"), "duplicates") == rows(str(tmp_path / "near"), "duplicates")
+    assert report["layers"][1]["removed"] == 0
+    assert report["layers"][1]["details"]["removals"] >= 3
+    # The cheese, if it is another's copy at so low a threshold, is none by its vector.
+    disagreeing = pq.read_table(tmp_path / "out" / "cosines").to_pylist()
+    assert {row["kind"] for row in disagreeing} <= {"disagreeing"}
+    assert len(disagreeing) == report["layers"][1]["details"]["disagreeing"]
+
+
 @pytest.mark.parametrize(
     ("settings", "error", "said"),
     [
         ({"semantic.column": "", "semantic.encoder": "none"}, ConfigError, 'must be "corpus" or a function'),
         ({"semantic.column": "", "semantic.encoder": "math:nothing"}, ConfigError, "math:nothing.*no attribute"),
+        ({"semantic.action": "check", "layers": ["semantic"]}, ConfigError, '"check" needs a layer before'),
         ({"semantic.column": "text"}, SchemaError, "semantic.column: column 'text' must be a list of numbers"),
         ({"semantic.column": "w"}, SchemaError, "semantic.column: must be the name of one column"),
     ],

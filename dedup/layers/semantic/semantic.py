@@ -6,35 +6,38 @@ A vector tells what a text is about, hardly what it says of it: "approved" and "
 an edge if its cosine reaches the threshold and its texts share the facts that guards ask for, compared exactly.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Literal, Self
 
 import pyarrow as pa
 
-from dedup.engine.engine import Batches, Engine, Rows, Size, read_histogram
+from dedup.engine.engine import Batches, Engine, Rows, Size, once, read_histogram
+from dedup.errors import ConfigError
 from dedup.informing import Inform
 from dedup.kernels.election import RANKED
 from dedup.kernels.runs.batches import conform
 from dedup.kernels.sets.jaccard import BINS
 from dedup.kernels.text.tokenizer import Tokenizer
+from dedup.kernels.vectors.forecast import SHARES, forecast
 from dedup.kernels.vectors.products import VALUE_BYTES, least_product
 from dedup.layers.layer import Found, Layer, Setup
-from dedup.layers.near import election
+from dedup.layers.near import comparison, election, templates
 from dedup.layers.near.election import Election
 from dedup.layers.near.members import find_members
 from dedup.layers.near.tables import Connection
 from dedup.layers.semantic import vectors
-from dedup.layers.semantic.cells import VECTOR_BYTES, Reach, choose_cells, find_candidates, probe
+from dedup.layers.semantic.cells import PAIRS, VECTOR_BYTES, Neighbourhood, Reach, choose_cells, find_candidates, probe
 from dedup.layers.semantic.encoding import CORPUS, choose_encoder, load_function
-from dedup.layers.semantic.judging import choose_threshold, judge, show_pairs, tell_curve
-from dedup.layers.semantic.verification import GUARDS, read_texts, settle, verify
+from dedup.layers.semantic.judging import JudgedPairs, Threshold, choose_threshold, judge, show_pairs, tell_curve
+from dedup.layers.semantic.verification import GUARDS, disagree, list_pairs, read_texts, select_held, settle, verify
 from dedup.settings.options import Config
 from dedup.settings.rules import Limit, Range, Table, Texts
 from dedup.tables import arrow
 
 NAME = KIND = "semantic"
-PAIRS_SHOWN = "the pairs near the threshold"
+PAIRS_SHOWN, FORECAST = "the pairs near the threshold", "the forecast of duplicates"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +56,10 @@ class Semantic(Table):
     """Least cosine of two documents of which one goes, a number above 0 and at most 1, or empty for one that the job
     chooses, by evaluation.labeled_pairs or else by the nearest neighbours of a sample, and tells: one encoder has .95
     for what another has .6 for, so no number is right without looking."""
+
+    action: Literal["remove", "check"] = "remove"
+    """Action: "remove" documents that say the same, or "check" what earlier layers remove: a pair of a document and the
+    one kept for it whose cosine is below the threshold is listed in OUT/cosines, and nothing else is removed."""
 
     guards: Texts = field(default=GUARDS, metadata={"choices": lambda: GUARDS})
     """Facts in which both texts must be equal, whatever their cosine, a list of some of "numbers", "dates", "units",
@@ -85,6 +92,8 @@ class SemanticLayer(Layer):
         settings = config.of(Semantic)
         if not settings.column and settings.encoder != CORPUS:
             load_function(settings.encoder)
+        if settings.action == "check" and config.layers[0] == NAME:
+            raise ConfigError('semantic.action: "check" needs a layer before "semantic" whose removals it looks at')
 
     @classmethod
     def name_vector(cls, config: Config) -> str:
@@ -106,6 +115,50 @@ class SemanticLayer(Layer):
             inform=setup.stages.inform,
         )
 
+    def _read(self, engine: Engine[Rows]) -> tuple[Rows, int, int]:
+        """Return the documents with their vectors, the number of these, and their dimensions."""
+        settings = self.settings
+        return vectors.read_vectors(engine, choose_encoder(engine, settings.column, settings.encoder, self.tokenizer))
+
+    def _judge(self, engine: Engine[Rows], held: Rows, known: Neighbourhood) -> tuple[JudgedPairs, Threshold]:
+        """Return the pairs of the sample, and the threshold that they or the settings say."""
+        settings = self.settings
+        judged = judge(engine, known, self.labels, held, tokenizer=self.tokenizer, guards=settings.guards)
+        return judged, choose_threshold(judged, None if settings.threshold == "" else float(settings.threshold))
+
+    def review(self, engine: Engine[Rows], removals: Rows) -> Found[Rows] | None:
+        """Compare the vectors of documents that earlier layers remove with those of the ones kept for them.
+
+        The threshold is by the neighbours among what is kept: of copies the nearest neighbour is no usual one.
+        """
+        if self.settings.action != "check":
+            return None
+        documents, _, _ = self._read(engine)
+        held = _take_vectors(engine, documents)
+        kept = engine.join(held, removals, "doc_id", how="anti")
+        known = probe(engine, kept, engine.measure(kept)["rows"])
+        _, threshold = self._judge(engine, kept, known)
+        pairs = engine.map(removals, list_pairs, PAIRS, name="removed_pairs")
+        count = engine.tally(pairs)["rows"]
+        named = engine.map(pairs, comparison.list_ends, templates.MEMBERS)
+        ends = engine.join(held, engine.group("removed_ends", named, templates.DISTINCT), "doc_id", how="semi")
+        distinct = engine.group("removed_vectors", ends, once(vectors.VECTORS))
+        both = select_held(engine, pairs, distinct)
+        size = Size(count, 2 * count, 2 * count, 0)
+        compared = engine.compare("disagreeing", both, distinct, disagree(threshold.cosine), size)
+        told = engine.tally(compared)
+        return Found(
+            documents=engine.select(documents, *arrow.register(engine.id_type).names),
+            cosines=engine.map(compared, partial(_to_cosines, kind="disagreeing"), arrow.COSINES),
+            details={
+                "threshold": threshold.cosine,
+                "threshold_chosen_by": threshold.chosen_by,
+                "removals": count,
+                "removals_compared": told.get("compared", 0),
+                "disagreeing": told["rows"],
+            },
+        )
+
     def find(self, engine: Engine[Rows]) -> Found[Rows]:
         """Search the documents.
 
@@ -118,12 +171,10 @@ class SemanticLayer(Layer):
             When vectors are none, or of other lengths.
         """
         settings = self.settings
-        encode = choose_encoder(engine, settings.column, settings.encoder, self.tokenizer)
-        documents, count, dimensions = vectors.read_vectors(engine, encode)
-        held = engine.map(engine.select(documents, *vectors.VECTORS.names), vectors.take_vectors, vectors.VECTORS)
+        documents, count, dimensions = self._read(engine)
+        held = _take_vectors(engine, documents)
         known = probe(engine, held, count)
-        judged = judge(engine, known, self.labels, held, tokenizer=self.tokenizer, guards=settings.guards)
-        threshold, chosen_by = choose_threshold(judged, None if settings.threshold == "" else float(settings.threshold))
+        judged, (threshold, chosen_by) = self._judge(engine, held, known)
         cells = choose_cells(known, threshold)
         reach = Reach(
             least=least_product(threshold, dimensions), most=self.most, vector_bytes=VECTOR_BYTES + 2 * dimensions
@@ -163,6 +214,7 @@ class SemanticLayer(Layer):
             "edges": count_edges,
             "uncompared": {"pairs_at_most": dropped},
             "spared": elected.spared,
+            "forecast": self.inform(FORECAST, _forecast, elected.sizes, count) or [],
             "search": cells.tell(),
             "guards": {guard: told.get(guard, 0) for guard in settings.guards},
             "cosines": [cosines.get(number, 0) for number in range(BINS)],
@@ -189,6 +241,16 @@ def _tell_apart(batches: Batches) -> Batches:
         yield conform(batch, arrow.EDGES, jaccard=0.0)
 
 
+def _take_vectors(engine: Engine[Rows], documents: Rows) -> Rows:
+    return engine.map(engine.select(documents, *vectors.VECTORS.names), vectors.take_vectors, vectors.VECTORS)
+
+
+def _forecast(sizes: Mapping[int, int], count: int) -> list[dict[str, float]]:
+    """Return how many documents are to go of parts of the corpus, and of twice it."""
+    told = zip(SHARES, forecast(sizes, count), strict=True)
+    return [{"share": share, "documents": share * count, "duplicates": round(gone, 1)} for share, gone in told]
+
+
 def _list_voters(engine: Engine[Rows], documents: Rows, components: Rows) -> Rows:
     """Return the documents that have edges, as an election looks at them: each is a set of its own, of one size."""
     schema = election.voters(engine.id_type)
@@ -208,7 +270,7 @@ def _to_removals(batches: Batches, *, schema: pa.Schema, kept: bool) -> Batches:
         yield conform(batch, schema, kind=kind, jaccard=pa.nulls(batch.num_rows, pa.float64()))
 
 
-def _to_cosines(batches: Batches) -> Batches:
+def _to_cosines(batches: Batches, *, kind: str = KIND) -> Batches:
     """EDGES -> COSINES."""
     for batch in batches:
-        yield conform(batch, arrow.COSINES, kind=KIND, cosine=batch["jaccard"])
+        yield conform(batch, arrow.COSINES, kind=kind, cosine=batch["jaccard"])

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from dedup.engine.engine import Batches, Compared, Comparison, Engine, Rows, Shuffle, Tally, once
 from dedup.kernels import Bytes, Flags, Hashes, Integers
+from dedup.kernels.ids import to_doc_ids
 from dedup.kernels.runs import blocks
 from dedup.kernels.runs.batches import conform
 from dedup.kernels.runs.groups import bound_groups, join_groups
@@ -217,3 +218,35 @@ def _agree(batches: Batches) -> Batches:
 
 AGREE = Shuffle(emitted=arrow.EDGES, by=("left_id", "right_id"), work=_agree, schema=arrow.EDGES)
 """EDGES, each by one end or by both -> those by both."""
+
+
+def list_pairs(batches: Batches) -> Batches:
+    """Pair the documents removed with those kept for them."""
+    for batch in batches:
+        named = batch.filter(batch["representative_id"].is_valid())
+        own, others = named["doc_id"].to_numpy(), to_doc_ids(named["representative_id"])
+        ends = [pa.array(each[own != others]) for each in (np.minimum(own, others), np.maximum(own, others))]
+        yield pa.RecordBatch.from_arrays(ends, schema=comparison.PAIRS)
+
+
+def select_held(engine: Engine[Rows], pairs: Rows, vectors: Rows) -> Rows:
+    """Return the pairs whose documents both have a vector."""
+    for end in ("left_id", "right_id"):
+        pairs = engine.join(pairs, engine.select(vectors, **{end: "doc_id"}), end, key=end, how="semi")
+    return pairs
+
+
+def disagree(threshold: float) -> Comparison[Matrix]:
+    """Return the comparison that keeps pairs whose cosine is below the threshold: EDGES; the tally has `compared`."""
+    work = partial(_disagree, threshold=threshold)
+    return Comparison(columns=VECTORS.names, prepare=_read_vectors, work=work, schema=arrow.EDGES)
+
+
+def _read_vectors(documents: pa.Table) -> Matrix:
+    return to_matrix(documents["values"])
+
+
+def _disagree(vectors: Matrix, left: Integers, right: Integers, *, threshold: float) -> Compared:
+    cosines = find_cosines(vectors, left, right)
+    far = np.flatnonzero(cosines < threshold)
+    return Compared(far, {"jaccard": pa.array(cosines[far])}, Tally(compared=left.size))
