@@ -207,7 +207,7 @@ def deduplicate(
     else:
         if chosen.engine == "memory":
             raise ConfigError('engine: must be "spark" or "auto" where the input is a DataFrame (got "memory")')
-        from dedup.run.input import list_roots  # noqa: PLC0415 - needs Spark, which is there where a DataFrame is
+        from dedup.engine.sessions import list_roots  # noqa: PLC0415 - needs Spark, which is there where a DataFrame is
 
         # Only for the check that the output lies apart from them.
         paths = list_roots(table)
@@ -228,7 +228,7 @@ def deduplicate(
     if frame is not None:
         read = partial(_read_frame, read, frame)
     if spark is not None:
-        read = partial(open_frame, spark, target, mode=mode, tables=_name_tables(spark, chosen))
+        read = partial(open_frame, spark, target, mode=mode, tables=_name_tables(chosen))
     result: Result[Any] = Result(output=target, report=Report.of(report), read=read)
     if folder is not None:
         weakref.finalize(result, _delete, folder)
@@ -266,12 +266,12 @@ def _read_frame(read: "Callable[[str], ds.Dataset]", frame: Frame, name: str) ->
     return frame.restore(read(name).to_table())
 
 
-def _name_tables(spark: "SparkSession", config: Config) -> dict[str, str]:
+def _name_tables(config: Config) -> dict[str, str]:
     if not config.output.table:
         return {}
     from dedup.run.catalog import name_tables  # noqa: PLC0415 - Spark's modules take a second to import
 
-    return name_tables(spark, config.output)
+    return name_tables(config.output)
 
 
 def _take_table(given: object) -> "DataFrame | None":
@@ -279,8 +279,6 @@ def _take_table(given: object) -> "DataFrame | None":
     spark = sys.modules.get("pyspark.sql")
     if spark is None or not isinstance(given, spark.DataFrame):
         return None
-    if not hasattr(given, "_jdf"):
-        raise ConfigError("input: must be a DataFrame of a classic Spark session (got one of Spark Connect)")
     table: DataFrame = given
     return table
 
@@ -297,8 +295,10 @@ def _make_folder(spark: "SparkSession | None", config: Config) -> str:
     """Make a temporary folder, which executors on other machines would not see."""
     session = spark or find_session()
     if session is not None and config.engine != "memory":
-        master = str(session.sparkContext.master)
-        if not master.startswith("local"):
+        from dedup.engine.sessions import find_master  # noqa: PLC0415 - needs Spark, which is there
+
+        master = find_master(session)
+        if master and not master.startswith("local"):
             raise ConfigError(f"output: must be given where Spark runs on a cluster (master {master})")
     return tempfile.mkdtemp(prefix="dedup-")
 

@@ -1,6 +1,7 @@
 """Which part of the project may know which, and what lies where."""
 
 import ast
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -32,7 +33,16 @@ PARTS = {
         *("dedup.settings.options", "dedup.store"),
     },
     "dedup/api.py": {
-        *("pyarrow", "pyspark", "dedup.run", "dedup.frames", "dedup.keywords", "dedup.result", "dedup.settings"),
+        *(
+            "pyarrow",
+            "pyspark",
+            "dedup.engine.sessions",
+            "dedup.run",
+            "dedup.frames",
+            "dedup.keywords",
+            "dedup.result",
+            "dedup.settings",
+        ),
         "dedup.errors",
     },
     "dedup/frames.py": {"pyarrow", "polars", "duckdb", "dedup.errors"},
@@ -182,6 +192,12 @@ FILES = {
 """Names of files that stand in more than one folder of the package, and in how many: none may be added."""
 
 
+CLASSIC = r"\b(sparkContext|_jvm|_jsc|_jdf|_jsparkSession|_gateway|rdd|persist|accumulator)\b"
+"""What a session of Spark Connect lacks, and serverless forbids."""
+CLASSIC_USERS = {"dedup/engine/sessions.py", "dedup/run/session.py", "dedup/run/storage.py"}
+"""The door to sessions, what starts a classic one, and Hadoop's file systems, which are a classic one's."""
+
+
 def sources_of(part):
     found = [path for path in SOURCES if path.is_relative_to(part)]
     assert found, f"{part} has no source"
@@ -202,6 +218,12 @@ def test_a_part_imports_only_what_it_may(part):
     }
 
     assert foreign == set()
+
+
+def test_what_spark_connect_lacks_is_asked_for_behind_one_door():
+    users = {str(path) for path in sources_of("dedup") if re.search(CLASSIC, (ROOT / path).read_text("utf-8"))}
+
+    assert users == CLASSIC_USERS
 
 
 @pytest.mark.parametrize("part", PARTS)

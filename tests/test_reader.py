@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
 
+from dedup.engine.sessions import find_heap
 from dedup.errors import ConfigError, DataError, StorageError
 from dedup.evaluate import dispatch
 from dedup.evaluate.evaluation import EvaluationQuestion
@@ -22,7 +23,6 @@ from dedup.run.job import Job
 from dedup.run.local import run_in_memory
 from dedup.run.pipeline import run
 from dedup.run.reach import check_reach, check_schemes
-from dedup.run.session import find_heap
 from dedup.run.start import choose_engine, start
 from dedup.settings.files import load_config
 from tests.stores import KEYS, serve_bucket
@@ -236,7 +236,7 @@ def test_a_table_that_spark_cannot_read_is_refused_by_name(spark, tmp_path, sett
 
 
 def test_sparks_readers_refuse_a_text_by_its_id_before_it_fills_the_heap(spark, tmp_path, monkeypatch):
-    monkeypatch.setattr("dedup.run.pipeline.find_heap", lambda _: 800)
+    monkeypatch.setattr("dedup.engine.sessions.find_heap", lambda _: 800)
     table = spark.createDataFrame([("a", "short"), ("b", "x" * 101)], "id string, text string")
     job = Job(
         inputs=[], output=str(tmp_path / "out"), config=load_config(None, None, ["input.id_column=id"]), table=table

@@ -2,26 +2,28 @@
 
 import contextlib
 import logging
-from collections.abc import Iterator, Mapping
-from importlib.util import find_spec
+from collections.abc import Mapping
+from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import from_arrow_schema
 
+from dedup.display import size
+from dedup.engine import sessions
 from dedup.engine.engine import Batches
 from dedup.engine.exchange import gather
-from dedup.engine.table import Build, end
+from dedup.engine.machine import free_bytes
+from dedup.engine.table import Build, Ending, end
 from dedup.errors import ComponentError
 from dedup.kernels.components import DRIVER_EDGES, connect
 from dedup.tables import arrow
 
 LOG = logging.getLogger("dedup")
 
-GRAPHFRAME = "org/graphframes/GraphFrame.class"
-ADAPTIVE = "spark.sql.adaptive.enabled"
+EDGE_BYTES = 128
+"""Memory of an edge while the driver connects a forest: 98 measured, beside the 16 that it is."""
 PAIRS = arrow.integers("left_id", "right_id")
 
 
@@ -34,62 +36,61 @@ class Connecting(NamedTuple):
     """Folder for GraphFrames' own."""
 
 
-class KeepComponents(Protocol):
-    """Keeps COMPONENTS, with what is known of them besides."""
+class KeepTable(Protocol):
+    """Keeps a table, with what is known of it besides."""
 
-    def __call__(self, build: Build, /, *, tally: Mapping[str, Any] | None = None) -> DataFrame:
+    def __call__(
+        self, name: str, schema: pa.Schema, build: Build, /, *, tally: Mapping[str, Any] | None = None
+    ) -> DataFrame:
         """Return the table."""
 
 
-def connect_links(links: DataFrame, count: int, keep: KeepComponents, connecting: Connecting) -> DataFrame:
-    """Keep COMPONENTS of so many links; their tally says which engine made them.
+def connect_links(name: str, links: DataFrame, count: int, keep: KeepTable, connecting: Connecting) -> DataFrame:
+    """Keep COMPONENTS of so many links under a name; their tally says which engine made them.
 
     Raises
     ------
     ComponentError
-        When GraphFrames is required and missing, or its result contradicts the links.
+        When GraphFrames is required and missing, or missing where the driver lacks memory, or its result contradicts
+        the links.
     """
     engine, checkpoints = connecting
     spark = links.sparkSession
     forest = links
     is_contracted = engine == "graphframes" or count > DRIVER_EDGES
     if is_contracted:
-        forest = contract(links).persist()
+        forest = keep(f"{name}_forest", PAIRS, partial(contract, links))
         count = forest.count()
     wanted = choose_engine(engine, count)
     chosen = available_engine(spark, wanted, required=engine == "graphframes")
     if chosen != wanted:
+        check_memory(count, free_bytes())
         LOG.warning("GraphFrames' classes are missing (see scripts/jars): the driver connects %s edges", f"{count:,}")
+    own = partial(keep, name, arrow.COMPONENTS, tally={"engine": chosen})
     if chosen == "driver":
-        connected = keep(lambda ending: end(connect_on_driver(forest), ending), tally={"engine": chosen})
-    else:
-        with _graphframes_session(spark, checkpoints), contextlib.ExitStack() as cached:
-            connected = keep(
-                lambda ending: end(connect_with_graphframes(forest, cached), ending), tally={"engine": chosen}
-            )
-        check_components(links, connected)
-    if is_contracted:
-        forest.unpersist()
+        return own(lambda ending: end(connect_on_driver(forest), ending))
+    with sessions.checkpointed(spark, checkpoints), contextlib.ExitStack() as cached:
+        connected = own(lambda ending: end(connect_with_graphframes(forest, cached), ending))
+    check_components(links, connected)
     return connected
 
 
-@contextlib.contextmanager
-def _graphframes_session(spark: SparkSession, checkpoints: str) -> Iterator[None]:
-    """Give GraphFrames a checkpoint folder, and the session its own folder and adaptive execution back afterwards."""
-    context: Any = spark.sparkContext._jsc.sc()  # noqa: SLF001 - the folder of before has no other door
-    adaptive, before = spark.conf.getAll.get(ADAPTIVE), context.checkpointDir()
-    spark.sparkContext.setCheckpointDir(checkpoints)
-    try:
-        yield
-    finally:
-        getattr(context, "checkpointDir_$eq")(before)
-        if adaptive is None:
-            spark.conf.unset(ADAPTIVE)
-        else:
-            spark.conf.set(ADAPTIVE, adaptive)
+def check_memory(edge_count: int, free: int) -> None:
+    """Refuse a forest that is too large for the driver, which is to connect it for want of GraphFrames.
+
+    Raises
+    ------
+    ComponentError
+    """
+    needed = edge_count * EDGE_BYTES
+    if needed > free:
+        raise ComponentError(
+            f"components: {edge_count:,} edges must have {size(needed)} of the driver free (got {size(free)}); "
+            "GraphFrames takes any number: run scripts/jars, or give a server of Spark Connect its plugin"
+        )
 
 
-def contract(links: DataFrame) -> DataFrame:
+def contract(links: DataFrame, ending: Ending) -> DataFrame:
     """Links -> the edges of a forest with the same components as those of each partition; no shuffle.
 
     In a cluster of n copies n^2 / 2 edges say no more than n - 1.
@@ -103,7 +104,7 @@ def contract(links: DataFrame) -> DataFrame:
         inner = ids != component_ids
         yield pa.record_batch({"left_id": component_ids[inner], "right_id": ids[inner]})
 
-    return links.select("left_id", "right_id").mapInArrow(shrink, from_arrow_schema(PAIRS))
+    return links.select("left_id", "right_id").mapInArrow(ending(shrink), ending.schema)
 
 
 def choose_engine(engine: str, edge_count: int) -> str:
@@ -121,21 +122,15 @@ def available_engine(spark: SparkSession, engine: str, *, required: bool) -> str
     ComponentError
         When it is.
     """
-    if engine == "driver" or graphframes_is_present(spark):
+    if engine == "driver" or sessions.has_graphframes(spark):
         return engine
     if not required:
         return "driver"
     raise ComponentError(
         'components.engine: "graphframes" must find its classes in Spark and be installed as graphframes-py (it does '
-        'or is not); run scripts/jars, pass its jar with --jars, or set components.engine = "driver"'
+        "or is not); run scripts/jars, pass its jar with --jars, give a server of Spark Connect its plugin, or set "
+        'components.engine = "driver"'
     )
-
-
-def graphframes_is_present(spark: SparkSession) -> bool:
-    """Tell whether its Python package is installed and Spark can load its classes."""
-    jvm: Any = spark.sparkContext._jvm  # noqa: SLF001 - class loaders have no other door from Python
-    loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
-    return find_spec("graphframes") is not None and loader.getResource(GRAPHFRAME) is not None
 
 
 def connect_on_driver(links: DataFrame) -> DataFrame:
@@ -143,7 +138,7 @@ def connect_on_driver(links: DataFrame) -> DataFrame:
     table = links.select("left_id", "right_id").toArrow()
     ids, component_ids = connect(table["left_id"].to_numpy(), table["right_id"].to_numpy())
     components = pa.table({"doc_id": ids, "component_id": component_ids})
-    return links.sparkSession.createDataFrame(components)
+    return sessions.to_frame(links.sparkSession, components)
 
 
 def connect_with_graphframes(forest: DataFrame, cached: contextlib.ExitStack) -> DataFrame:

@@ -7,14 +7,15 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyspark import Broadcast
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from dedup.engine import sessions
 from dedup.engine.engine import Batches, Work
 from dedup.engine.table import Ending
+from dedup.engine.tasks import Held
 from dedup.files.documents import read_with, to_documents
 from dedup.files.profile_filter import ProfileFilter
 from dedup.files.remaining import Remaining
@@ -67,9 +68,9 @@ class Files:
         return replace(self, renamed=renamed)
 
     @cached_property
-    def held(self) -> Broadcast[tuple[FileSource, Sequence[Split]]]:
-        """Source and splits as workers have them: sent to each once, since of a million files they are large."""
-        return self.spark.sparkContext.broadcast((self.source, self.splits))
+    def held(self) -> Held[tuple[FileSource, Sequence[Split]]]:
+        """Source and splits as workers have them."""
+        return Held((self.source, self.splits))
 
     @property
     def id_type(self) -> T.DataType:
@@ -174,8 +175,7 @@ class Files:
 
 def spread(rows: DataFrame, key: str, count: int) -> DataFrame:
     """Bring the keys from 0 to `count - 1` to tasks, as many to each."""
-    cores = rows.sparkSession.sparkContext.defaultParallelism
-    tasks = max(min(count, WAVES * cores), 1)
+    tasks = max(min(count, WAVES * sessions.count_cores(rows.sparkSession)), 1)
     targets = F.array(*[F.lit(int(target)) for target in routes(tasks)])
     placed = rows.withColumn("target", targets[(F.col(key) % tasks).cast("int")])
     return placed.repartition(tasks, "target").drop("target")

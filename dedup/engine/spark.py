@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from dedup.engine import corpus
+from dedup.engine import corpus, sessions
 from dedup.engine.components import Connecting, connect_links
 from dedup.engine.corpus import Corpus
 from dedup.engine.engine import Batches, Comparison, How, Shuffle, Size, Tally, Work
@@ -176,7 +176,7 @@ class SparkEngine:
 
     def lookup(self, rows: DataFrame, keys: pa.Array, on: str = "doc_id") -> pa.Table:
         """See `Engine.lookup`."""
-        wanted = rows.sparkSession.createDataFrame(pa.table({on: keys.unique()}))
+        wanted = sessions.to_frame(rows.sparkSession, pa.table({on: keys.unique()}))
         return rows.join(F.broadcast(wanted), on=on, how="left_semi").toArrow()
 
     def tally(self, rows: DataFrame) -> Mapping[str, Any]:
@@ -213,7 +213,7 @@ class SparkEngine:
 
     def connect(self, name: str, links: DataFrame, count: int) -> DataFrame:
         """See `Engine.connect`; of the edges of a forest alone the driver has more than counts."""
-        return connect_links(links, count, partial(self._keep, name, arrow.COMPONENTS), self.connecting)
+        return connect_links(name, links, count, self._keep, self.connecting)
 
     def map(self, rows: DataFrame, work: Work, schema: pa.Schema, *, name: str = "") -> DataFrame:
         """See `Engine.map`."""

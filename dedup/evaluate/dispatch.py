@@ -39,12 +39,13 @@ def _evaluate_on_spark(spark: "SparkSession", question: EvaluationQuestion) -> d
     from py4j.protocol import Py4JError  # noqa: PLC0415 - what needs no Spark starts without it
     from pyspark.errors import PySparkException  # noqa: PLC0415 - as above
 
+    from dedup.engine.sessions import is_stopped  # noqa: PLC0415 - as above
     from dedup.engine.tasks import Tasks  # noqa: PLC0415 - as above
     from dedup.evaluate.rows import RowCorpus  # noqa: PLC0415 - as above
-    from dedup.run import storage as hadoop  # noqa: PLC0415 - as above
     from dedup.run.faults import recognise  # noqa: PLC0415 - as above
+    from dedup.run.storage import open_storage  # noqa: PLC0415 - as above
 
-    storage, job = hadoop.HadoopStorage(spark), _ask(question)
+    storage, job = open_storage(spark), _ask(question)
     target = check_target(storage, question)
     try:
         corpus: SampledCorpus = (
@@ -53,7 +54,7 @@ def _evaluate_on_spark(spark: "SparkSession", question: EvaluationQuestion) -> d
         return answer(corpus, storage, question, target)
     except (PySparkException, Py4JError) as error:
         known = recognise(error)
-        if known is None or spark.sparkContext._jsc is None:  # noqa: SLF001 - stopped: what fails then has no cause
+        if known is None or is_stopped(spark):
             raise
         raise known from error
 

@@ -14,6 +14,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from dedup.engine.corpus import read_documents
 from dedup.engine.engine import Batches, Tally
+from dedup.engine.sessions import to_frame
 from dedup.engine.table import collect_counted
 from dedup.evaluate.corpus import NAMES, Labelled, Neighbours, find_labelled
 from dedup.files.columns import PIECE_BYTES, slice_by_bytes
@@ -91,5 +92,5 @@ class RowCorpus:
         return Neighbours(found["seed"].to_numpy(), found["doc_id"].to_numpy(), tally.to_dict())
 
     def _choose(self, doc_ids: Integers) -> DataFrame:
-        wanted = self.rows.sparkSession.createDataFrame(pa.table({"doc_id": doc_ids}))
+        wanted = to_frame(self.rows.sparkSession, pa.table({"doc_id": doc_ids}))
         return self.rows.join(F.broadcast(wanted), on="doc_id", how="left_semi")

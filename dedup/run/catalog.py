@@ -7,10 +7,11 @@
 Until then rows are files beside the output, as those of any run. Each table is one commit, and NAME is the last.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException, PySparkException
@@ -38,6 +39,8 @@ FOLDERS = {
 """Ends of the names of tables by the folders that their rows are in before, by output.mode, in the order of commits."""
 
 
+PART = r"`(?:[^`]|``)+`|\w+"
+"""Pattern of a part of a name."""
 UNNAMED = {*" ,;{}()\n\t="}
 """Characters that names of columns in Delta Lake have not."""
 
@@ -71,7 +74,7 @@ class CatalogTables:
         if config.output.format != "input" or config.output.files:
             raise ConfigError("output.table: takes no output.format and no output.files, which apply to files only")
         with _told(config.output.table):
-            parts, names = _parse(spark, config.output.table), name_tables(spark, config.output)
+            parts, names = _parse(config.output.table), name_tables(config.output)
             catalog = parts[0] if _find_class(spark, parts[0]) else str(spark.catalog.currentCatalog())
             kind = _find_class(spark, catalog)
             provider = next((each for each in PROVIDERS if each in kind.lower()), "")
@@ -87,7 +90,7 @@ class CatalogTables:
                 check_apart([*job.read, job.output], parts[-1], option="output.table", suffixes=suffixes)
             elif place and place != [catalog] and not spark.catalog.databaseExists(_quote(place)):
                 raise StorageError(f"output.table: {config.output.table} must be in a database that exists; create it")
-            if config.input.table and parts == _parse(spark, config.input.table):
+            if config.input.table and parts == _parse(config.input.table):
                 raise ConfigError(f"output.table: must not be the input (got {config.output.table})")
         return cls(spark=spark, names=names, provider=provider, is_path=is_path, output=absolute(job.output))
 
@@ -120,7 +123,7 @@ class CatalogTables:
         for name in self.names.values():
             owner, is_free = self._find_owner(name), True
             if owner is None and self.is_path:
-                [*_, path] = _parse(self.spark, name)
+                [*_, path] = _parse(name)
                 is_free = not workspace.storage.exists(path)
             if owner == "" or not is_free:
                 raise StorageError(
@@ -167,9 +170,9 @@ class CatalogTables:
             return str(properties.get(OWNER, ""))
 
 
-def name_tables(spark: SparkSession, chosen: Output) -> dict[str, str]:
+def name_tables(chosen: Output) -> dict[str, str]:
     """Return the names of the tables of an output, by the folders that their rows are in before."""
-    parts = _parse(spark, chosen.table)
+    parts = _parse(chosen.table)
     return {folder: _quote([*parts[:-1], parts[-1] + end]) for folder, end in FOLDERS[chosen.mode].items()}
 
 
@@ -186,11 +189,19 @@ def _list_names(kind: T.DataType) -> Iterator[str]:
         yield from _list_names(kind.valueType)
 
 
-def _parse(spark: SparkSession, name: str) -> list[str]:
-    """Return the parts of a name."""
-    parser: Any = spark._jsparkSession.sessionState().sqlParser()  # noqa: SLF001 - its only door
-    parts = parser.parseMultipartIdentifier(name)
-    return [str(parts.apply(place)) for place in range(parts.length())]
+def _parse(name: str) -> list[str]:
+    """Return the parts of a name.
+
+    Raises
+    ------
+    StorageError
+        When Spark would take it for no name.
+    """
+    if re.fullmatch(rf"({PART})(\.({PART}))*", name) is None:
+        raise StorageError(
+            f"output.table: {name} must be a table that Spark can write (parts of other signs need `...`)"
+        )
+    return [part[1:-1].replace("``", "`") if part[0] == "`" else part for part in re.findall(PART, name)]
 
 
 def _find_class(spark: SparkSession, catalog: str) -> str:

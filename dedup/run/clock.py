@@ -9,16 +9,13 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from py4j.protocol import Py4JError, Py4JJavaError
-
 from dedup.informing import Inform
 from dedup.run.progress import Progress, is_watched
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from dedup.engine.sessions import Jobs
 
 LOG = logging.getLogger("dedup")
-GROUP = "spark.jobGroup.id"
 
 
 class Clock:
@@ -30,11 +27,11 @@ class Clock:
         Start of the run, in seconds since 1970; by default now.
     """
 
-    def __init__(self, spark: "SparkSession | None" = None, *, begun: float | None = None) -> None:
+    def __init__(self, jobs: "Jobs | None" = None, *, begun: float | None = None) -> None:
         self.inform = Inform()
         self.begun = time.time() if begun is None else begun
         self._starts: list[float] = []
-        self._spark = spark
+        self._jobs = jobs
         # Other runs in the session have stages of the same names.
         self._run = uuid.uuid4().hex
         self._seconds: dict[str, float] = {}
@@ -81,58 +78,28 @@ class Clock:
     @contextlib.contextmanager
     def group(self, name: str) -> Iterator[None]:
         """Name the Spark jobs of this thread after a stage."""
-        if self._spark is None:
+        if self._jobs is None:
             yield
             return
-        context = self._spark.sparkContext
-        before = context.getLocalProperty(GROUP)
-        context.setLocalProperty(GROUP, self._key(name))
-        try:
+        with self._jobs.group(self._key(name)):
             yield
-        finally:
-            with contextlib.suppress(Py4JError):  # stopped amid the stage: that error is the one to see
-                context.setLocalProperty(GROUP, before)  # type: ignore[arg-type] # null takes it away
 
     def _count_tasks(self, name: str) -> tuple[int, int] | None:
         """Return the finished tasks of a stage, and all that Spark has planned so far."""
-        if self._spark is None:
+        if self._jobs is None:
             return self._tasks[0] if self._tasks else None
-        try:
-            tracker = self._spark.sparkContext.statusTracker()
-            jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(self._key(name))]
-            stages = [tracker.getStageInfo(stage) for job in jobs if job is not None for stage in job.stageIds]
-        except (Py4JError, OSError):
-            return None
-        known = [stage for stage in stages if stage is not None]
-        return sum(stage.numCompletedTasks for stage in known), sum(stage.numTasks for stage in known)
+        return self._jobs.count_tasks(self._key(name))
 
     def _key(self, name: str) -> str:
         return f"{name} {self._run}"
 
     def count_shuffles(self) -> dict[str, int] | None:
-        """Return the bytes that each stage of this run wrote to shuffles, from Spark's status store.
-
-        The store exists without Spark's UI too. It forgets the oldest jobs beyond spark.ui.retainedJobs (1,000).
-        None without Spark, or where it has no such store.
-        """
-        if self._spark is None:
+        """Return the bytes that each stage of this run wrote to shuffles; None where nobody counts them."""
+        if self._jobs is None:
             return None
-        written = dict.fromkeys(self._counts, 0)
-        try:
-            context: Any = self._spark.sparkContext._jsc.sc()  # noqa: SLF001 - its only door
-            context.listenerBus().waitUntilEmpty()
-            store, tracker = context.statusStore(), self._spark.sparkContext.statusTracker()
-            jobs = {job: name for name in written for job in tracker.getJobIdsForGroup(self._key(name))}
-            known: set[int] = set()
-            # A stage that several jobs share was run by the first.
-            for job in sorted(jobs):
-                found = tracker.getJobInfo(job)
-                stages = set(found.stageIds) - known if found else set()
-                written[jobs[job]] += sum(_read_shuffled(store, stage) for stage in stages)
-                known |= stages
-        except Py4JError:
-            return None
-        return written
+        names = {self._key(name): name for name in self._counts}
+        written = self._jobs.count_shuffled(names)
+        return None if written is None else {names[key]: count for key, count in written.items()}
 
     @property
     def start_seconds(self) -> float:
@@ -147,14 +114,6 @@ class Clock:
             | ({"shuffle_bytes": shuffled[name]} if shuffled is not None else {})
             for name, counts in self._counts.items()
         }
-
-
-def _read_shuffled(store: Any, stage: int) -> int:  # noqa: ANN401 - of the JVM
-    """Return the bytes that a stage wrote to its shuffle; 0 for one that Spark has forgotten."""
-    try:
-        return int(store.lastStageAttempt(stage).shuffleWriteBytes())
-    except Py4JJavaError:
-        return 0
 
 
 def _numbers(counts: Any) -> dict[str, int]:  # noqa: ANN401 - any of `tables.counts`

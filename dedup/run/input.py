@@ -1,20 +1,19 @@
 """Input of a run in rows that Spark reads: a table of its catalog, files as such a table, or a DataFrame."""
 
-import contextlib
 import hashlib
 import re
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from py4j.protocol import Py4JError, Py4JJavaError
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from dedup.engine import sessions
 from dedup.errors import DataError, StorageError
 from dedup.run.faults import find_cause
-from dedup.run.storage import HadoopStorage
+from dedup.run.storage import SparkStorage, open_storage
 
 READERS: Mapping[str, tuple[str, Mapping[str, str | bool]]] = {
     "parquet": ("parquet", {"mergeSchema": True}),
@@ -30,10 +29,6 @@ READERS: Mapping[str, tuple[str, Mapping[str, str | bool]]] = {
 """Spark's readers of files, with their options, by the names of formats."""
 FILES = re.compile(rf"({'|'.join(kind for kind, _ in READERS.values())})\.`([^`]*/[^`]*)`", re.IGNORECASE)
 """Name by which Spark takes files for a table: a reader and a path."""
-FILE_STATUS = re.compile(
-    r"\{path=(?P<path>.*?); isDirectory=false; length=(?P<length>\d+);.*?modification_time=(?P<changed>\d+)", re.DOTALL
-)
-"""Words in which Hadoop's FileStatus describes a file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -61,12 +56,12 @@ def load_table(spark: SparkSession, name: str) -> DataFrame:
         if found is None:
             return spark.read.table(name)
         kind = next(each for each, (reader, _) in READERS.items() if reader == found[1].lower())
-        return read_files(spark, HadoopStorage(spark), found[2], kind)
+        return read_files(spark, open_storage(spark), found[2], kind)
     except (PySparkException, Py4JJavaError) as error:
         raise StorageError(f"--table {name}: must be a table of Spark's catalog ({find_cause(error)})") from error
 
 
-def read_files(spark: SparkSession, storage: HadoopStorage, path: str, kind: str) -> DataFrame:
+def read_files(spark: SparkSession, storage: SparkStorage, path: str, kind: str) -> DataFrame:
     """Read files, with every column, in a format of READERS.
 
     As everywhere in Hadoop, files and folders whose names begin with `_` or `.` are no data. Folders in folders are
@@ -77,28 +72,6 @@ def read_files(spark: SparkSession, storage: HadoopStorage, path: str, kind: str
     first = storage.first_file(path)
     is_partitioned = first is not None and "=" in first[1]
     return spark.read.options(**options, recursiveFileLookup=not is_partitioned).format(reader).load(path)
-
-
-_ROOTS: Sequence[Callable[[Any], Any]] = (
-    lambda leaf: leaf.relation().location().rootPaths(),
-    lambda leaf: leaf.table().fileIndex().rootPaths(),
-    lambda leaf: leaf.tableMeta().storage().locationUri().toList(),
-)
-"""Functions that return the paths of a plan's leaf: in Spark's readers, their second version, and Hive's tables."""
-
-
-def list_roots(table: DataFrame) -> list[str]:
-    """Return the files and folders that a table is read from, if Spark knows them.
-
-    A file that was read by its name stands for itself alone, and not for its folder.
-    """
-    plan: Any = table._jdf.queryExecution().analyzed()  # noqa: SLF001 - the plan has no other door
-    leaves, found = plan.collectLeaves(), set[str]()
-    for number in range(leaves.size()):
-        for roots in _ROOTS:
-            with contextlib.suppress(Py4JError):  # a leaf of another kind has no such method
-                found |= {*roots(leaves.apply(number)).mkString("\0").split("\0")} - {""}
-    return sorted(found)
 
 
 def take_table(rows: DataFrame, name: str) -> RowInput:
@@ -115,15 +88,12 @@ def take_table(rows: DataFrame, name: str) -> RowInput:
         When it is a stream, or its plan has an expression that gives another value each time: a run reads it more than
         once.
     """
-    plan: Any = rows._jdf.queryExecution()  # noqa: SLF001 - the plan has no other door
-    if rows.isStreaming or not plan.analyzed().deterministic():
+    if not sessions.is_repeatable(rows):
         raise DataError(
             "input: must give the same rows each time it is read (got a stream, or an expression such as rand()); "
             "write it to a table first, and read that"
         )
-    return RowInput(
-        rows=rows, fingerprint=fingerprint(rows, name), size=int(plan.optimizedPlan().stats().sizeInBytes())
-    )
+    return RowInput(rows=rows, fingerprint=fingerprint(rows, name), size=sessions.estimate_size(rows))
 
 
 def is_lasting(name: str) -> bool:
@@ -138,13 +108,5 @@ def fingerprint(rows: DataFrame, name: str) -> str:
     """
     if not is_lasting(name):
         return f"DataFrame {uuid.uuid4()}"
-    # One call for all files: their FileStatus objects one by one would cost a millisecond each.
-    plan: Any = rows._jdf.queryExecution().analyzed()  # noqa: SLF001 - as above
-    statuses = plan.collectLeaves().apply(0).relation().location().allFiles()
-    files = sorted(
-        (match["path"], int(match["length"]), int(match["changed"]))
-        for match in FILE_STATUS.finditer(statuses.mkString("\n"))
-    )
-    if len(files) != statuses.size():
-        raise StorageError(f"--table: must be on a file system whose file statuses can be read (got {statuses.head()})")
+    files = sessions.list_files(rows)
     return f"{len(files):,} files, SHA-256 {hashlib.sha256(repr(files).encode()).hexdigest()}"

@@ -148,13 +148,13 @@ def fits_driver(spark: "SparkSession", config: Config, need: int) -> bool:
 
 def choose_bytes(spark: "SparkSession") -> int:
     """Return the memory for Spark's driver where the settings leave it open."""
-    return free_bytes() // SHARE if _is_local(spark) else CLUSTER_BYTES
+    from dedup.engine.sessions import has_memory  # noqa: PLC0415 - as below
+
+    return free_bytes() // SHARE if has_memory(spark) else CLUSTER_BYTES
 
 
 def assume(spark: "SparkSession", config: Config) -> Assumed:
     """Return the assumptions about a driver's search: the usual ones where tasks take over if memory runs out."""
-    return USUAL if config.driver.search_bytes == "auto" and _is_local(spark) else MOST
+    from dedup.engine.sessions import has_memory  # noqa: PLC0415 - a run in memory has no Spark
 
-
-def _is_local(spark: "SparkSession") -> bool:
-    return str(spark.sparkContext.master).startswith("local")
+    return USUAL if config.driver.search_bytes == "auto" and has_memory(spark) else MOST

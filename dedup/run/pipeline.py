@@ -11,6 +11,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from dedup.display import size
+from dedup.engine import sessions
 from dedup.engine.components import Connecting
 from dedup.engine.corpus import Corpus, Rows, add_foreign, read_documents
 from dedup.engine.file_corpus import WAVES, Files
@@ -30,7 +31,7 @@ from dedup.run.catalog import CatalogTables
 from dedup.run.clock import Clock
 from dedup.run.execution import Given, Work, execute
 from dedup.run.faults import recognise
-from dedup.run.input import fingerprint, is_lasting, list_roots, load_table, take_table
+from dedup.run.input import fingerprint, is_lasting, load_table, take_table
 from dedup.run.job import Job
 from dedup.run.layers import find_vector, list_noted
 from dedup.run.opening import (
@@ -43,9 +44,9 @@ from dedup.run.opening import (
     open_input,
 )
 from dedup.run.overlap import check_apart
-from dedup.run.reach import check_sight
-from dedup.run.session import find_heap, suit_session
-from dedup.run.storage import HadoopStorage
+from dedup.run.reach import advise, check_sight
+from dedup.run.session import suit_session
+from dedup.run.storage import open_storage
 from dedup.run.tables import WorkspaceTables
 from dedup.run.workspace import Workspace, locate
 from dedup.settings.keeping import list_columns
@@ -83,17 +84,17 @@ def run(spark: SparkSession, job: Job, work: Work | None = None) -> dict[str, An
             return local.run_in_memory(job, work)
     if job.config.input.table:
         table = load_table(spark, job.config.input.table)
-        job = replace(job, table=table, inputs=list_roots(table))
+        job = replace(job, table=table, inputs=sessions.list_roots(table))
     if job.table is not None and job.config.input.without:
         foreign = {name: load_table(spark, name) for name in job.config.input.without}
-        roots = (root for each in foreign.values() for root in list_roots(each))
+        roots = (root for each in foreign.values() for root in sessions.list_roots(each))
         job = replace(job, foreign_tables=foreign, inputs=[*job.inputs, *roots])
     check_apart(job.read, job.output)
-    job, storage = job.settle(), HadoopStorage(spark)
+    job, storage = job.settle(), open_storage(spark)
     on_disk = storage.is_on_disk(job.output)
     output = locate(job.output) if on_disk else job.output
-    if on_disk and ":" in output:
-        # Hadoop takes what stands before a colon for a scheme.
+    if on_disk and (":" in output or sessions.is_connect(spark)):
+        # Hadoop takes what stands before a colon for a scheme, and a server works in a folder of its own.
         output = absolute(output)
     # A lock on a disk is given up even where Spark has died.
     locks = Storage() if on_disk else storage.without_checksums()
@@ -101,7 +102,7 @@ def run(spark: SparkSession, job: Job, work: Work | None = None) -> dict[str, An
         try:
             return _run(spark, job, workspace, work)
         except (DedupError, PySparkException, Py4JError, ConnectionError) as error:
-            if spark.sparkContext._jsc is None:  # noqa: SLF001 - stopped: what fails then has no cause of its own
+            if sessions.is_stopped(spark):
                 raise
             known = error if isinstance(error, DedupError) else recognise(error)
             # What the user mends may be what the finished stages were made of.
@@ -115,11 +116,13 @@ def run(spark: SparkSession, job: Job, work: Work | None = None) -> dict[str, An
 
 
 def _run(spark: SparkSession, job: Job, workspace: Workspace, work: Work | None) -> dict[str, Any]:
-    clock = Clock(spark, begun=job.begun)
+    clock = Clock(sessions.Jobs(spark), begun=job.begun)
+    check_sight(spark, job, f"{workspace.output}.lock")
     if job.table is not None:
         return execute(job, workspace, open_rows(spark, job, job.table, workspace), clock)
-    check_sight(job, f"{workspace.output}.lock")
     listing = list_input(job)
+    if sessions.is_connect(spark) and not sessions.sees(spark, listing.absolute().files[0].path):
+        raise advise(job, "--input: must be files that the Python workers of the server reach (they do not)")
     if work is None and fits_driver(
         spark, job.config, estimate_need(listing, job.config, assumed=assume(spark, job.config))
     ):
@@ -138,7 +141,7 @@ def open_files(spark: SparkSession, job: Job, listing: Listing, workspace: Works
     suit_session(spark, listing.size)
     source = open_input(config, listing)
     check_output(config, source)
-    tasks = WAVES * spark.sparkContext.defaultParallelism
+    tasks = WAVES * sessions.count_cores(spark)
     splits = split_files(listing, min(max(listing.size // tasks, SPLIT_BYTES), MOST_SPLIT_BYTES))
     corpus = Files(spark=spark, source=source, splits=splits)
     id_column = config.input.id_column or listing.format.id_column
@@ -177,7 +180,7 @@ def open_rows(spark: SparkSession, job: Job, table: DataFrame, workspace: Worksp
         noted=noted,
         vector=find_vector(config),
         # Whoever reads a text has it several times.
-        max_text_bytes=min(chosen.max_text_bytes, find_heap(spark) // HEAP_PER_TEXT),
+        max_text_bytes=min(chosen.max_text_bytes, sessions.find_heap(spark) // HEAP_PER_TEXT),
     )
     rows = reading(table, source_column=chosen.source_column, order=order)
     if job.foreign_tables:
@@ -223,7 +226,7 @@ def _make_engine(spark: SparkSession, job: Job, workspace: Workspace, corpus: Co
         keep=WorkspaceTables(spark, workspace, by_workers=isinstance(corpus, Files)),
         id_column=id_column,
         connecting=Connecting(job.config.components.engine, workspace.checkpoints),
-        cores=spark.sparkContext.defaultParallelism,
+        cores=sessions.count_cores(spark),
     )
 
 

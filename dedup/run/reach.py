@@ -23,11 +23,16 @@ UNLISTED = {"http", "https", "hf"}
 
 def find_session() -> "SparkSession | None":
     """Return the session of this process; None without one."""
-    pyspark = sys.modules.get("pyspark")
-    if pyspark is None or pyspark.SparkContext._active_spark_context is None:  # noqa: SLF001 - to start none
+    if "pyspark.sql" not in sys.modules:
         return None
-    from pyspark.sql import SparkSession  # noqa: PLC0415 - imported by now
+    from pyspark import SparkContext  # noqa: PLC0415 - imported by now
+    from pyspark.sql import SparkSession  # noqa: PLC0415 - as above
+    from pyspark.sql.utils import is_remote  # noqa: PLC0415 - as above
 
+    if is_remote():
+        return SparkSession.getActiveSession()
+    if SparkContext._active_spark_context is None:  # noqa: SLF001 - to start none
+        return None
     return SparkSession.builder.getOrCreate()
 
 
@@ -100,7 +105,7 @@ def _fixed(path: str) -> str:
     return "/".join(parts[:first])
 
 
-def check_sight(job: Job, lock: str) -> None:
+def check_sight(spark: "SparkSession", job: Job, lock: str) -> None:
     """Refuse an output that Spark takes to be elsewhere than its Python workers, which must see the lock there.
 
     Raises
@@ -108,7 +113,15 @@ def check_sight(job: Job, lock: str) -> None:
     StorageError
         As `check_reach`.
     """
-    if not Storage().exists(lock):
+    from dedup.engine.sessions import is_connect, sees  # noqa: PLC0415 - a run in memory has no Spark
+
+    if is_connect(spark):
+        if not sees(spark, lock):
+            raise StorageError(
+                f"--output {redact(job.output)}: must be one place for this process, the server of Spark Connect and "
+                "its Python workers (these do not see what is written there); choose one that all reach, as of a store"
+            )
+    elif not job.has_table and not Storage().exists(lock):
         rule = "must be one place for Spark and for its Python workers (these do not see what it writes)"
         raise advise(job, f"--output {redact(job.output)}: {rule}; give both the same credentials and a whole URL")
 

@@ -74,7 +74,7 @@ def open_frame(
     from pyspark.sql import functions as F  # noqa: PLC0415 - Spark's modules take a second to import
 
     from dedup.run.input import READERS, read_files  # noqa: PLC0415 - as above
-    from dedup.run.storage import HadoopStorage  # noqa: PLC0415 - as above
+    from dedup.run.storage import open_storage  # noqa: PLC0415 - as above
 
     if name in ROWS and mode == "annotate":
         is_kept = F.col(IS_KEPT)
@@ -82,7 +82,7 @@ def open_frame(
     _check_written(name, mode)
     if name in tables:
         return spark.table(tables[name])
-    storage = HadoopStorage(spark)
+    storage = open_storage(spark)
     output = find_result(storage, output)
     # Spark takes a path for a glob, whose own characters stand behind backslashes.
     folder = re.sub(r"([\[\]{}*?\\])", r"\\\1", f"{output}/{name}")

@@ -19,10 +19,12 @@ from typing import IO, Any, NamedTuple
 import pyspark
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark import SparkConf, SparkContext
-from pyspark.errors import PySparkException
+from pyspark.errors import PySparkException, PythonException
 from pyspark.sql import SparkSession
 
+from dedup.engine import sessions
 from dedup.errors import DedupError
+from dedup.version import __version__
 
 ROOT = Path(__file__).resolve().parents[2]
 _INSTALLED = Path(__file__).resolve().parents[1] / "conf"
@@ -58,7 +60,7 @@ DYING_SECONDS = 5
 """Seconds given to an unresponsive JVM to end."""
 
 _checked: set[str] = set()
-"""Applications whose workers were found to have the packages."""
+"""Applications, and sessions of Spark Connect, whose workers were found to have the packages."""
 _said: list[IO[bytes]] = []
 """Files with the JVM's messages on stderr that the user did not see."""
 
@@ -73,9 +75,9 @@ class End(NamedTuple):
 def open_session(*, with_delta: bool = False) -> SparkSession:
     """Return the Spark session to work in.
 
-    Under spark-submit the session has the settings given there, and the package is sent to the executors unless it is
-    among --py-files, in --archives or installed. Otherwise Spark starts on this machine with conf/spark-local.conf and
-    the jar that scripts/jars fetched.
+    That is one of Spark Connect where SPARK_REMOTE names its server. Under spark-submit the session has the settings
+    given there, and the package is sent to the executors unless it is among --py-files, in --archives or installed.
+    Otherwise Spark starts on this machine with conf/spark-local.conf and the jar that scripts/jars fetched.
 
     Parameters
     ----------
@@ -87,6 +89,10 @@ def open_session(*, with_delta: bool = False) -> SparkSession:
     DedupError
         When Spark does not start; with what it said. When its Python workers lack what tasks import.
     """
+    if "SPARK_REMOTE" in os.environ:
+        spark = SparkSession.builder.getOrCreate()
+        check_workers(spark)
+        return spark
     if "PYSPARK_GATEWAY_PORT" in os.environ:
         spark = SparkSession.builder.appName("dedup").getOrCreate()
         if "site-packages" not in __file__ and not _has_package(spark):
@@ -108,6 +114,9 @@ def open_session(*, with_delta: bool = False) -> SparkSession:
 
 def suit_session(spark: SparkSession, size: int) -> None:
     """Let Spark compile its plans for a large input, in a session with the settings of conf/spark-local.conf."""
+    if sessions.is_connect(spark):
+        # Its settings are the server's.
+        return
     least = spark.conf.get(COMPILED, None)
     if least is not None and size >= int(least):
         spark.conf.set("spark.sql.codegen.wholeStage", "true")
@@ -127,33 +136,52 @@ def check_workers(spark: SparkSession) -> None:
     DedupError
         When they have not, or do not start.
     """
-    context, names = spark.sparkContext, WORKERS
-    if context.applicationId in _checked:
+    name, names = sessions.identify(spark), WORKERS
+    if name in _checked:
         return
 
-    def list_missing(_: int) -> list[str]:
-        from importlib.util import find_spec  # noqa: PLC0415 - sent to the worker as it is, which may not have the module
+    def list_missing(version: str) -> list[str]:
+        # Sent to the worker as it is, which may not have the modules.
+        from importlib import import_module  # noqa: PLC0415
+        from importlib.util import find_spec  # noqa: PLC0415
 
-        return [name for name in names if find_spec(name) is None]
+        missing = [name for name in names if find_spec(name) is None]
+        is_other = "dedup" not in missing and import_module("dedup.version").__version__ != version
+        return [*missing, "dedup"] if is_other else missing
+
+    def ask() -> list[str]:
+        return sessions.run_tasks(spark, list_missing, [__version__], 1)[0]
 
     try:
         with _silenced_log(spark):
-            missing = context.parallelize([0], 1).flatMap(list_missing).collect()
+            missing = ask()
+            if missing == ["dedup"] and sessions.is_connect(spark):
+                _send_package(spark)
+                missing = ask()
         lacks = f"no {', no '.join(missing)}" if missing else ""
-    except Py4JJavaError as error:
+    except (Py4JJavaError, PythonException) as error:
         lacks = re.findall(r".*(?:Error|Exception): (.+)", str(error).partition("\n\tat ")[0])[-1]
-    if lacks:
+    if lacks and sessions.is_connect(spark):
         raise DedupError(
-            f"engine spark: Python workers must have the packages of this Python ({context.pythonExec}: {lacks}); set "
+            f"engine spark: Python workers of the server must have the packages of this Python ({lacks}); install them "
+            'there (docs/operations.md, "Spark Connect")'
+        )
+    if lacks:
+        python = spark.sparkContext.pythonExec
+        raise DedupError(
+            f"engine spark: Python workers must have the packages of this Python ({python}: {lacks}); set "
             f"PYSPARK_PYTHON={sys.executable} before Spark starts, or give executors on other machines what they need "
             '(docs/operations.md, "Spark as you have it")'
         )
-    _checked.add(context.applicationId)
+    _checked.add(name)
 
 
 @contextlib.contextmanager
 def _silenced_log(spark: SparkSession) -> Iterator[None]:
-    """Silence the log of Spark's JVM, such as the hundred lines of a failing task."""
+    """Silence the log of Spark's JVM, such as the hundred lines of a failing task; a server's is its own."""
+    if sessions.is_connect(spark):
+        yield
+        return
     logging: Any = spark.sparkContext._jvm.org.apache.logging.log4j  # type: ignore[union-attr]  # noqa: SLF001 - its only door
     context = logging.LogManager.getContext(False)  # noqa: FBT003 - Java's own
     own = context.getConfiguration().getLoggers().get(LOGGER)
@@ -167,14 +195,6 @@ def _silenced_log(spark: SparkSession) -> Iterator[None]:
         else:
             context.getConfiguration().removeLogger(LOGGER)
             context.updateLoggers()
-
-
-def find_heap(spark: SparkSession) -> int:
-    """Return the heap that Spark's readers work in: an executor's, or the driver's in local mode; in bytes."""
-    context: Any = spark.sparkContext
-    if context.master.startswith("local"):
-        return int(context._jvm.java.lang.Runtime.getRuntime().maxMemory())  # noqa: SLF001 - its only door
-    return int(context._jsc.sc().executorMemory()) << 20  # noqa: SLF001 - as above
 
 
 def read_end() -> End | None:
@@ -323,4 +343,7 @@ def _send_package(spark: SparkSession) -> None:
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     target = folder / PACKAGE
     target.write_bytes(content.getvalue())
-    spark.sparkContext.addPyFile(str(target))
+    if sessions.is_connect(spark):
+        spark.addArtifacts(str(target), pyfile=True)
+    else:
+        spark.sparkContext.addPyFile(str(target))

@@ -1,15 +1,63 @@
-"""The file systems of the input and the output, all of them through Hadoop's API."""
+"""The file systems of the input and the output: through Hadoop's API, or from a client of Spark Connect its own."""
 
-from typing import Any, Self
+import re
+from typing import Any, Protocol, Self
 
 from py4j.java_gateway import is_instance_of
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
+from dedup.engine.sessions import is_connect
 from dedup.errors import StorageError
-from dedup.files.globs import is_hidden
-from dedup.files.storage import Entry
+from dedup.files.globs import find_paths, is_hidden
+from dedup.files.storage import Entry, OutputStorage, Storage
 from dedup.files.systems import can_rename, is_local
+
+
+class SparkStorage(OutputStorage, Protocol):
+    """The file systems of a run on Spark."""
+
+    def without_checksums(self) -> OutputStorage:
+        """Return the same file systems, for files that are read while they are written."""
+
+    def is_on_disk(self, path: str, /) -> bool:
+        """Tell whether a path is one on the machines' own disks: a path without a scheme is of Spark's default."""
+
+    def first_file(self, pattern: str, /) -> tuple[str, str] | None:
+        """Return the first data file that a file, folder or glob leads to; None if there is none.
+
+        Returns
+        -------
+        root, path
+            The file or folder that the pattern names, and the file's path below it, empty if it is that file.
+        """
+
+
+def open_storage(spark: SparkSession) -> SparkStorage:
+    """Return the file systems of a session."""
+    return ClientStorage() if is_connect(spark) else HadoopStorage(spark)
+
+
+class ClientStorage(Storage):
+    """The file systems as a client of Spark Connect sees them, which must be as its server does."""
+
+    def without_checksums(self) -> Self:
+        """See `SparkStorage.without_checksums`."""
+        return self
+
+    def is_on_disk(self, path: str, /) -> bool:
+        """See `SparkStorage.is_on_disk`."""
+        return is_local(path)
+
+    def first_file(self, pattern: str, /) -> tuple[str, str] | None:
+        """See `SparkStorage.first_file`."""
+        for _, root in find_paths(self, re.sub(r"\\(.)", r"\1", pattern)):
+            if not self.is_folder(root):
+                return root, ""
+            for entry in self.list(root, recursive=True):
+                if not entry.is_folder and not any(map(is_hidden, entry.path.split("/"))):
+                    return root, entry.path
+        return None
 
 
 class HadoopStorage:
@@ -29,11 +77,11 @@ class HadoopStorage:
         self._hadoop_conf = spark.sparkContext._jsc.hadoopConfiguration()  # noqa: SLF001 - as above
 
     def without_checksums(self) -> Self:
-        """Return the same file systems, for files that are read while they are written."""
+        """See `SparkStorage.without_checksums`."""
         return type(self)(self._spark, checksums=False)
 
     def is_on_disk(self, path: str) -> bool:
-        """Tell whether a path is one on the machines' own disks: a path without a scheme is of Spark's default."""
+        """See `SparkStorage.is_on_disk`."""
         default = str(self._hadoop_conf.get("fs.defaultFS", "file:///"))
         return is_local(path) and (default.startswith("file:") or path.startswith("file:"))
 
@@ -112,13 +160,7 @@ class HadoopStorage:
             stream.close()
 
     def first_file(self, pattern: str) -> tuple[str, str] | None:
-        """Return the first data file that a file, folder or glob leads to; None if there is none.
-
-        Returns
-        -------
-        root, path
-            The file or folder that the pattern names, and the file's path below it, empty if it is that file.
-        """
+        """See `SparkStorage.first_file`."""
         for status in self._system(pattern).globStatus(self._path(pattern)) or ():
             root = str(status.getPath())
             if is_hidden(root.rsplit("/", 1)[-1]):

@@ -11,17 +11,17 @@ import random
 import pytest
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from dedup.engine import components
+from dedup.engine import components, sessions
 from dedup.engine.components import (
     Connecting,
     available_engine,
     check_components,
+    check_memory,
     choose_engine,
     connect_links,
     connect_on_driver,
     connect_with_graphframes,
     contract,
-    graphframes_is_present,
 )
 from dedup.engine.table import Uncounted
 from dedup.errors import ComponentError
@@ -64,13 +64,17 @@ def connect(links, count, connecting):
     """Return COMPONENTS, held in memory, and the engine that made them."""
     made = []
 
-    def keep(build, *, tally):
-        made.append(tally["engine"])
-        return make_table(
-            links.sparkSession, rows(build(Uncounted(schema=from_arrow_schema(arrow.COMPONENTS)))), arrow.COMPONENTS
-        )
+    def keep(name, schema, build, *, tally=None):
+        made.append((name, tally and tally["engine"]))
+        return make_table(links.sparkSession, rows(build(Uncounted(schema=from_arrow_schema(schema)))), schema)
 
-    return connect_links(links, count, keep, connecting), made[0]
+    found = connect_links("components", links, count, keep, connecting)
+    assert [name for name, _ in made] == ["components_forest", "components"]
+    return found, made[-1][1]
+
+
+def shrink(links):
+    return contract(links, Uncounted(schema=from_arrow_schema(components.PAIRS)))
 
 
 def as_components(spark, places):
@@ -82,7 +86,7 @@ def test_contraction_keeps_the_components_and_no_cycle_of_a_partition(spark, par
     edges = draw_edges(1)
     expected = oracles.components(edges)
 
-    forest = rows(contract(as_edges(spark, edges, partitions)))
+    forest = rows(shrink(as_edges(spark, edges, partitions)))
 
     assert oracles.components(forest) == expected
     if partitions == 1:
@@ -93,7 +97,7 @@ def test_every_vertex_gets_the_least_id_of_its_component(spark):
     """By GraphFrames: below, where it leaves the session as it was."""
     edges = draw_edges(2)
 
-    found = connect_on_driver(contract(as_edges(spark, edges)))
+    found = connect_on_driver(shrink(as_edges(spark, edges)))
 
     assert found.columns == ["doc_id", "component_id"]
     assert rows(found) == sorted(oracles.components(edges).items(), key=repr)
@@ -101,7 +105,7 @@ def test_every_vertex_gets_the_least_id_of_its_component(spark):
 
 @pytest.mark.parametrize("connect", ENGINES)
 def test_no_edge_makes_no_component(spark, connect):
-    assert rows(connect(contract(as_edges(spark, [])))) == []
+    assert rows(connect(shrink(as_edges(spark, [])))) == []
 
 
 @pytest.mark.full
@@ -149,19 +153,25 @@ def test_auto_counts_the_edges_of_the_forest(spark, tmp_path, monkeypatch, drive
 
 @pytest.mark.parametrize("required", [True, False])
 def test_graphframes_is_found_where_its_classes_are(spark, required):
-    assert graphframes_is_present(spark)
+    assert sessions.has_graphframes(spark)
     assert available_engine(spark, "graphframes", required=required) == "graphframes"
     assert available_engine(spark, "driver", required=required) == "driver"
 
 
 def test_without_the_classes_the_driver_stands_in_unless_graphframes_is_required(spark, monkeypatch):
-    monkeypatch.setattr(components, "GRAPHFRAME", "org/graphframes/Missing.class")
+    monkeypatch.setattr(sessions, "GRAPHFRAME", "org/graphframes/Missing.class")
 
-    assert not graphframes_is_present(spark)
+    assert not sessions.has_graphframes(spark)
     assert available_engine(spark, "graphframes", required=False) == "driver"
     assert available_engine(spark, "driver", required=True) == "driver"
     with pytest.raises(ComponentError, match=r'"graphframes" must find its classes .*; run scripts/jars, .*"driver"'):
         available_engine(spark, "graphframes", required=True)
+
+
+def test_the_driver_stands_in_for_graphframes_where_it_has_the_memory():
+    check_memory(1 << 20, 128 << 20)
+    with pytest.raises(ComponentError, match=r"1,048,577 edges must have .* free \(got .*\); GraphFrames"):
+        check_memory((1 << 20) + 1, 128 << 20)
 
 
 EDGES = [(1, 2), (2, 3), (8, 9)]
