@@ -17,7 +17,6 @@ import numpy as np
 import pyarrow as pa
 
 from dedup.engine.engine import Batches, Engine, Rows, Size, Tally, read_histogram
-from dedup.informing import NEAR_MISSES
 from dedup.kernels import Integers
 from dedup.kernels.runs import blocks
 from dedup.kernels.runs.batches import conform
@@ -25,7 +24,7 @@ from dedup.kernels.sets import filters, lsh
 from dedup.kernels.sets.pairs import decode, encode, select_distinct
 from dedup.layers.near import comparison, templates
 from dedup.layers.near.buckets import BUCKET_KEYED
-from dedup.layers.near.tables import ShingleSets, join_sets, sets_size
+from dedup.layers.near.tables import ShingleSets, join_sets
 from dedup.store.arrays import NONE, distinct, is_in
 from dedup.store.crowd import Crowd, differ, find_crowd, link_anew, moves
 from dedup.store.numbering import KEYS, OWNED
@@ -99,12 +98,9 @@ def settle(engine: Engine[Rows], step: Step[Rows]) -> tuple[Settled[Rows], Searc
     counts = {"compared": compared, "uncompared": uncompared, "settled": connected}
     paired = comparison.count_candidates(engine.tally(candidates), **counts)
     sets = join_sets(engine, sets, _read_fresh(engine, step, candidates, heads, crowd))
-    verify = comparison.verify(threshold, near_misses=True)
-    verified = engine.compare("edges", candidates, sets.rows, verify, sets_size(sets, paired.rows))
-    edges = engine.map(verified, partial(comparison.select_edges, threshold=threshold), arrow.EDGES)
-    near_misses = step.inform(NEAR_MISSES, comparison.select_near_misses, engine, verified, threshold)
-    if near_misses is None:
-        near_misses = engine.parallelise("no_near_misses", arrow.EDGES.empty_table())
+    edges, near_misses, verified = comparison.find_edges(
+        engine, candidates, paired.rows, sets, threshold=threshold, inform=step.inform
+    )
     found, withdrawn = name_ends(engine, edges, heads, LINKS, name="found"), NONE
     if crowd is not None:
         found, withdrawn = differ(engine, step, found, crowd, heads=heads, hot=hot)
@@ -122,7 +118,7 @@ def settle(engine: Engine[Rows], step: Step[Rows]) -> tuple[Settled[Rows], Searc
             sizes=sizes,
         ),
         paired=paired,
-        verified=comparison.count_edges(engine.tally(verified), engine.tally(near_misses)["rows"]),
+        verified=verified,
     )
     return changed, SearchedSets(payload, sets, crowd)
 

@@ -2,18 +2,20 @@
 
 from collections.abc import Iterator, Mapping
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from dedup.engine.engine import Batches, Compared, Comparison, Engine, Rows, Shuffle, Tally, read_histogram
+from dedup.informing import NEAR_MISSES, Inform
 from dedup.kernels import Bytes, Hashes, Integers
 from dedup.kernels.runs.bounds import mark_firsts
 from dedup.kernels.runs.groups import rank_groups
 from dedup.kernels.sets import filters
 from dedup.kernels.sets.jaccard import BINS, CLOSEST, bin_similarities, find_near_misses, jaccard
 from dedup.layers.near.signing import to_matrix, to_sets
+from dedup.layers.near.tables import ShingleSets, sets_size
 from dedup.tables import arrow
 from dedup.tables.counts import Paired, Verified
 
@@ -116,11 +118,34 @@ def _verify(
     return Compared(kept, {"jaccard": pa.array(exact[kept])}, tally)
 
 
-def count_edges(tally: Mapping[str, Any], near_misses: int = 0) -> Verified:
+def count_edges(tally: Mapping[str, Any], near_misses: int) -> Verified:
     """Return the counts of EDGES that come with near misses, of which so many are told."""
     edges, similarities = tally.get("edges", 0), read_histogram(tally, "similarities")
     listed = [similarities.get(number, 0) for number in range(BINS)]
     return Verified(rows=edges, compared=edges + near_misses, similarities=listed)
+
+
+class Verification(NamedTuple, Generic[Rows]):
+    """Candidates that were compared exactly."""
+
+    edges: Rows
+    near_misses: Rows
+    """EDGES of pairs below the threshold, the closest of each document."""
+    counts: Verified
+
+
+def find_edges(
+    engine: Engine[Rows], candidates: Rows, count: int, sets: ShingleSets[Rows], *, threshold: float, inform: Inform
+) -> Verification[Rows]:
+    """CANDIDATES, SETS -> EDGES, near misses; so many candidates."""
+    compared = engine.compare(
+        "edges", candidates, sets.rows, verify(threshold, near_misses=True), sets_size(sets, count)
+    )
+    near_misses = inform(NEAR_MISSES, select_near_misses, engine, compared, threshold)
+    if near_misses is None:
+        near_misses = engine.parallelise("no_near_misses", arrow.EDGES.empty_table())
+    edges = engine.map(compared, partial(select_edges, threshold=threshold), arrow.EDGES)
+    return Verification(edges, near_misses, count_edges(engine.tally(compared), engine.tally(near_misses)["rows"]))
 
 
 def list_ends(batches: Batches) -> Batches:

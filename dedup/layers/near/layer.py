@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dedup.engine.engine import Batches, Engine, Rows, Size, read_histogram
-from dedup.informing import LOSS, NEAR_MISSES, RECALL
+from dedup.informing import LOSS, RECALL
 from dedup.kernels.curve import least_estimate
 from dedup.kernels.sets import lsh
 from dedup.kernels.sets.templates import choose_cap
@@ -49,7 +49,6 @@ from dedup.tables.counts import (
     Paired,
     Signed,
     Templates,
-    Verified,
 )
 
 SIGNED = ("band_keys", "signature")
@@ -142,13 +141,10 @@ class NearLayer(Layer):
         with time("edges"):
             if sets is None:
                 sets = self._shingle_ends(engine, documents, bucketing.sets, candidates, labels)
-            compared, verified = self._verify(engine, candidates, paired, sets)
-            select_edges = partial(comparison.select_edges, threshold=self.search.threshold)
-            edges = engine.map(compared, select_edges, arrow.EDGES)
-            near_misses = inform(NEAR_MISSES, comparison.select_near_misses, engine, compared, self.search.threshold)
-            if near_misses is None:
-                near_misses = engine.parallelise("no_near_misses", arrow.EDGES.empty_table())
-            verified = replace(verified, compared=verified.rows + engine.tally(near_misses)["rows"])
+            threshold = self.search.threshold
+            edges, near_misses, verified = comparison.find_edges(
+                engine, candidates, paired.rows, sets, threshold=threshold, inform=inform
+            )
         note("edges", verified)
         with time("components"):
             same = engine.map(identical, to_edges, arrow.EDGES)
@@ -343,13 +339,6 @@ class NearLayer(Layer):
             count = engine.measure(wanted)["rows"]
         sets = self._shingle(engine, documents, wanted, count)
         return sets if known is None else join_sets(engine, known, sets)
-
-    def _verify(
-        self, engine: Engine[Rows], candidates: Rows, paired: Paired, sets: ShingleSets[Rows]
-    ) -> tuple[Rows, Verified]:
-        compare = comparison.verify(self.search.threshold, near_misses=True)
-        compared = engine.compare("edges", candidates, sets.rows, compare, sets_size(sets, paired.rows))
-        return compared, comparison.count_edges(engine.tally(compared))
 
     def _estimate_loss(
         self,
