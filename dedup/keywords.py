@@ -30,10 +30,10 @@ class Keywords(TypedDict, total=False):
     case: Literal["lower", "keep"]
     accents: Literal["keep", "drop"]
     digits: Literal["keep", "zero"]
-    text__tokens: Literal["words", "punctuation", "whitespace"]
+    tokens: Literal["words", "punctuation", "whitespace"]
     key_file: str
     shingle_size: int
-    shingles__unit: Literal["tokens", "char", "ids"]
+    unit: Literal["tokens", "char", "ids"]
     tokenizer_file: str
     bands: Count
     rows: Count
@@ -79,6 +79,12 @@ class Keywords(TypedDict, total=False):
     documents: int
     min_characters: int
     lines__action: Literal["cut", "ignore", "mark"]
+    vector_column: str
+    encoder: str
+    semantic__threshold: float | Literal[""]
+    semantic__action: Literal["remove", "check"]
+    guards: Sequence[str]
+    semantic__linkage: Literal["representative", "component"]
     containment__threshold: float
     min_shingles: int
     sets: Sequence[str]

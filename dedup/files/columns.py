@@ -15,7 +15,7 @@ from dedup.kernels.election import OF_TIME
 
 PIECE_BYTES = 1 << 19
 """Bytes of text given at a time; fits the caches of a core."""
-VECTOR_SETTING = "semantic.column"
+VECTOR_SETTING = "semantic.vector_column"
 VECTOR_RULE = "a list of numbers, or the bytes of 32-bit floats"
 OFFSET_LIMIT = 1 << 31
 """Most bytes that a string column with 32-bit offsets holds."""

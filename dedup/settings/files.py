@@ -111,7 +111,8 @@ def load_config(
 def name_setting(keyword: str) -> str:
     """Return the dotted key that a Python keyword means: `__` stands for the dot, and a table may be left out.
 
-    A key without its table is the setting of no table, or the only one of that name; any other is returned as it is.
+    A key without its table is the setting of no table, the only one of that name, or the only one that is no layer's
+    own; any other is returned as it is.
 
     >>> name_setting("lsh__bands"), name_setting("shingle_size"), name_setting("mode"), name_setting("seed")
     ('lsh.bands', 'shingles.shingle_size', 'mode', 'seed')
@@ -121,7 +122,9 @@ def name_setting(keyword: str) -> str:
         return key
     # What is gone is found too, so that its replacement is told.
     same_last = _list_like(key, [*list_settings(), *GONE])
-    return same_last[0] if len(same_last) == 1 else key
+    of_all = [each for each in same_last if each.rpartition(".")[0] in _TABLES]
+    found = next((each for each in (same_last, of_all) if len(each) == 1), [key])
+    return found[0]
 
 
 def parse_config(where: str, text: str) -> Config:

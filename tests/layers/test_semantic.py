@@ -35,7 +35,7 @@ THRESHOLD = 0.9
 def make_layer(threshold=THRESHOLD, most=150, rules=(("smallest_id", ""),), per_source=0, **settings):
     policy = ElectionPolicy(threshold, by_representative=settings.get("linkage") != "component")
     return SemanticLayer(
-        settings=Semantic(threshold=threshold, column="v", **settings),
+        settings=Semantic(threshold=threshold, vector_column="v", **settings),
         tokenizer=UnicodeWords(),
         most=most,
         election=Election(rules=rules, policy=policy, per_source=per_source),
@@ -193,7 +193,7 @@ FAULTS = [
 def test_vectors_that_are_none_are_named_before_any_search(vectors, said):
     engine = TinyEngine([*enumerate("abcd"[: len(vectors)])], vectors=vectors)
 
-    with pytest.raises(DataError, match=r"semantic\.column: vectors must have one length") as raised:
+    with pytest.raises(DataError, match=r"semantic\.vector_column: vectors must have one length") as raised:
         make_layer().find(engine)
 
     assert f"(got {said})" in str(raised.value)
@@ -257,7 +257,7 @@ def test_a_check_lists_removals_of_earlier_layers_whose_vectors_disagree():
     removals = pa.table(
         [[1, 2, 3], [1, 2, 3], *([["near"] * 3] * 2), [0] * 3, [0] * 3, [1.0] * 3], schema=arrow.removals(pa.int64())
     )
-    layer = replace(make_layer(), settings=Semantic(column="v", action="check", threshold=0.8))
+    layer = replace(make_layer(), settings=Semantic(vector_column="v", action="check", threshold=0.8))
 
     for seed in range(3):
         engine = TinyEngine([*enumerate(texts)], seed=seed, partitions=1 + seed, vectors=vectors)
@@ -298,7 +298,7 @@ def make_job(folder, output, kind="parquet", **settings):
     given = {
         "input.id_column": "id",
         "layers": ["near", "semantic"],
-        "semantic.column": "v",
+        "semantic.vector_column": "v",
         "semantic.threshold": 0.95,
     }
     return Job(inputs=[str(source)], output=str(folder / output), config=load_config(settings=given | settings))
@@ -370,11 +370,15 @@ def test_a_run_with_a_check_removes_what_one_without_the_layer_does(tmp_path):
 @pytest.mark.parametrize(
     ("settings", "error", "said"),
     [
-        ({"semantic.column": "", "semantic.encoder": "none"}, ConfigError, 'must be "corpus" or a function'),
-        ({"semantic.column": "", "semantic.encoder": "math:nothing"}, ConfigError, "math:nothing.*no attribute"),
+        ({"semantic.vector_column": "", "semantic.encoder": "none"}, ConfigError, 'must be "corpus" or a function'),
+        ({"semantic.vector_column": "", "semantic.encoder": "math:nothing"}, ConfigError, "math:nothing.*no attribute"),
         ({"semantic.action": "check", "layers": ["semantic"]}, ConfigError, '"check" needs a layer before'),
-        ({"semantic.column": "text"}, SchemaError, "semantic.column: column 'text' must be a list of numbers"),
-        ({"semantic.column": "w"}, SchemaError, "semantic.column: must be the name of one column"),
+        (
+            {"semantic.vector_column": "text"},
+            SchemaError,
+            "semantic.vector_column: column 'text' must be a list of numbers",
+        ),
+        ({"semantic.vector_column": "w"}, SchemaError, "semantic.vector_column: must be the name of one column"),
     ],
 )
 def test_settings_that_do_not_serve_are_refused(tmp_path, settings, error, said):

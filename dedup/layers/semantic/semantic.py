@@ -44,7 +44,7 @@ PAIRS_SHOWN, FORECAST = "the pairs near the threshold", "the forecast of duplica
 class Semantic(Table):
     """Layer "semantic": documents that say the same in other words, by vectors and by facts that both must share."""
 
-    column: str = ""
+    vector_column: str = ""
     """Column of the vectors, dots leading to fields of structs: lists of numbers or the bytes of 32-bit floats, all of
     one length, a document with null matching no other; when empty, the encoder makes them."""
 
@@ -90,7 +90,7 @@ class SemanticLayer(Layer):
     def check(cls, config: Config) -> None:
         """See `Layer.check`."""
         settings = config.of(Semantic)
-        if not settings.column and settings.encoder != CORPUS:
+        if not settings.vector_column and settings.encoder != CORPUS:
             load_function(settings.encoder)
         if settings.action == "check" and config.layers[0] == NAME:
             raise ConfigError('semantic.action: "check" needs a layer before "semantic" whose removals it looks at')
@@ -98,7 +98,7 @@ class SemanticLayer(Layer):
     @classmethod
     def name_vector(cls, config: Config) -> str:
         """See `Layer.name_vector`."""
-        return config.of(Semantic).column
+        return config.of(Semantic).vector_column
 
     @classmethod
     def make(cls, setup: Setup) -> Self:
@@ -118,7 +118,9 @@ class SemanticLayer(Layer):
     def _read(self, engine: Engine[Rows]) -> tuple[Rows, int, int]:
         """Return the documents with their vectors, the number of these, and their dimensions."""
         settings = self.settings
-        return vectors.read_vectors(engine, choose_encoder(engine, settings.column, settings.encoder, self.tokenizer))
+        return vectors.read_vectors(
+            engine, choose_encoder(engine, settings.vector_column, settings.encoder, self.tokenizer)
+        )
 
     def _judge(self, engine: Engine[Rows], held: Rows, known: Neighbourhood) -> tuple[JudgedPairs, Threshold]:
         """Return the pairs of the sample, and the threshold that they or the settings say."""
