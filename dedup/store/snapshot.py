@@ -75,6 +75,8 @@ class Snapshot:
     _listed: dict[str, list[File]] = field(default_factory=dict)
     _footers: dict[str, pq.FileMetaData] = field(default_factory=dict)
     """Footers of files that were open before, by their paths."""
+    _bounds: dict[str, Integers] = field(default_factory=dict)
+    """First key of each group and last key of files that were looked into before, by their paths."""
 
     @classmethod
     def open(cls, tables: Tables) -> Self:
@@ -192,22 +194,35 @@ class Snapshot:
 
         def read(own: Integers) -> list[list[pa.Table]]:
             parts = []
-            for file in files:
-                with self.open_file(name, file) as found:
-                    parts.append([*find_rows(found, layout, own, schema.names)])
+            for file, keys in zip(files, bounds, strict=True):
+                groups = choose_groups(keys, own)
+                found: list[pa.Table] = []
+                if groups.size:
+                    with self.open_file(name, file) as opened:
+                        found = [*find_rows(opened, layout, groups, own, schema.names)]
+                parts.append(found)
             return parts
 
         if not wanted.size:
             return schema.empty_table()
-        for file in files:
-            # Once, and not by every thread.
-            with self.open_file(name, file):
-                pass
+        # Once, and not by every thread.
+        bounds = [self._read_bounds(name, file) for file in files]
         shares = np.array_split(wanted, min(self.threads, -(-wanted.size // SHARE)))
-        with ThreadPoolExecutor(len(shares)) as readers:
-            found = [*readers.map(read, shares)]
+        if len(shares) == 1:
+            found = [read(wanted)]
+        else:
+            with ThreadPoolExecutor(len(shares)) as readers:
+                found = [*readers.map(read, shares)]
         of_files = (part for parts in zip(*found, strict=True) for each in parts for part in each)
         return self.pick(name, pa.concat_tables([schema.empty_table(), *of_files]))
+
+    def _read_bounds(self, name: str, file: File) -> Integers:
+        path = f"{name}/{file.path}"
+        if path not in self._bounds:
+            with self.open_file(name, file) as opened:
+                last = opened.read_row_group(opened.num_row_groups - 1, [self.layout(name).key])
+                self._bounds[path] = np.append(read_firsts(opened), last[0][-1].as_py())
+        return self._bounds[path]
 
     def find_sets(self, numbers: Integers) -> tuple[Hashes, Integers]:
         """Return the shingle sets of these numbers, distinct and ascending, as from `shingles.shingle`."""
@@ -242,15 +257,28 @@ def read_firsts(found: pq.ParquetFile) -> Integers:
     return firsts
 
 
-def find_rows(found: pq.ParquetFile, layout: Layout, wanted: Integers, names: Sequence[str]) -> Iterator[pa.Table]:
-    """Yield the rows of a file whose key is one of those wanted; see `Snapshot.find`."""
-    firsts = read_firsts(found)
+def choose_groups(keys: Integers, wanted: Integers) -> Integers:
+    """Return the groups of a file that can hold keys wanted, and those between if these are most of them.
+
+    Parameters
+    ----------
+    keys
+        First key of each group, and the last of all.
+    wanted
+        Distinct, ascending.
+    """
     # Equal keys can begin at the end of the group before.
-    begins = np.searchsorted(wanted, firsts)
-    ends = np.append(np.searchsorted(wanted, firsts[1:], side="right"), wanted.size)
+    begins, ends = np.searchsorted(wanted, keys[:-1]), np.searchsorted(wanted, keys[1:], side="right")
     groups = np.flatnonzero(ends > begins)
     if groups.size and groups.size * WHOLE > groups[-1] - groups[0]:
         groups = np.arange(groups[0], groups[-1] + 1)
+    return groups
+
+
+def find_rows(
+    found: pq.ParquetFile, layout: Layout, groups: Integers, wanted: Integers, names: Sequence[str]
+) -> Iterator[pa.Table]:
+    """Yield the rows of groups of a file whose key is one of those wanted; see `Snapshot.find`."""
     if layout.key not in names:
         names = [*names, layout.key]
     for begin in range(0, groups.size, layout.together):
