@@ -11,8 +11,14 @@ SETUP = {
     "spark": "scripts/setup adds them to a checkout, and a Java 17 or 21 where it can",
     "store": "scripts/setup adds it to a checkout",
     "ids": ".venv/bin/pip install tokenizers adds it to a checkout",
+    "serve": ".venv/bin/pip install uvicorn httptools uvloop adds them to a checkout",
 }
-PACKAGES = {"spark": ("pyspark", "pandas"), "store": ("deltalake",), "ids": ("tokenizers",)}
+PACKAGES = {
+    "spark": ("pyspark", "pandas"),
+    "store": ("deltalake",),
+    "ids": ("tokenizers",),
+    "serve": ("uvicorn", "httptools", "uvloop"),
+}
 
 
 def check_extra(where: str, extra: str) -> None:

@@ -1,7 +1,8 @@
 """The Python interface of a corpus that grows, which is the command line's too."""
 
+import contextlib
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Unpack
@@ -9,11 +10,18 @@ from typing import TYPE_CHECKING, Any, Unpack
 import pyarrow as pa
 
 from dedup.api import Location, deduplicate, load_given
+from dedup.errors import DataError, StorageError
+from dedup.files.storage import Storage
 from dedup.result import Result
+from dedup.run.lock import Lock
 from dedup.settings.options import Config
 from dedup.store import upkeep
+from dedup.store.admission import Admission, Request, Verdict
+from dedup.store.admitted import take_admitted
 from dedup.store.deleting import Deleted, delete_ids
+from dedup.store.journal import FOLDER, list_segments
 from dedup.store.lookup import Match, View
+from dedup.store.state import read_state
 from dedup.store.tables import Tables
 from dedup.store.upkeep import Commit, Finding
 
@@ -49,6 +57,8 @@ class Store:
     [[Match(id=3, jaccard=1.0, batch='november', kept=True)]]
     >>> store.delete([3]).documents, store.lookup(["Another text!"])
     (1, [[]])
+    >>> store.admit([words, "A new text."], ids=[4, 5])
+    [Verdict(id=4, of=1, jaccard=1.0, unsure=False), Verdict(id=5, of=None, jaccard=None, unsure=False)]
     >>> [(commit.operation, commit.batch, commit.kept) for commit in store.history()]
     [('add', 'october', 1), ('add', 'november', 1), ('delete', '', 0)]
     """
@@ -59,6 +69,20 @@ class Store:
     @property
     def _tables(self) -> Tables:
         return Tables(os.fspath(self.path))
+
+    def _take(self) -> Tables:
+        """Return the tables, with all that was admitted."""
+        take_admitted(self._tables)
+        return self._tables
+
+    @contextlib.contextmanager
+    def _admit_alone(self) -> Iterator[Lock]:
+        lock = Lock(Storage(), f"{os.fspath(self.path)}/{FOLDER}/lock", of="store")
+        lock.acquire()
+        try:
+            yield lock
+        finally:
+            lock.release()
 
     def add(
         self,
@@ -107,6 +131,46 @@ class Store:
         """Return for each text the documents that resemble it: see `dedup.lookup`."""
         return list(self.open().look_up(texts, threshold=threshold))
 
+    @contextlib.contextmanager
+    def admission(self) -> Iterator[Admission]:
+        """Open it to take documents one by one, which one process at a time does.
+
+        Raises
+        ------
+        StorageError
+            When there is none, or another process does.
+        ConfigError
+            When it has other layers than near, its `keep.order` asks for columns, or the key or Unicode's data are
+            others than the store's.
+        """
+        read_state(self._tables)
+        with self._admit_alone() as lock, contextlib.closing(Admission(self.open(), lock.check)) as admission:
+            yield admission
+
+    def admit(self, texts: Iterable[str], ids: Sequence[int | str] | None = None) -> list[Verdict]:
+        """Take in documents at once, and tell which are duplicates of others of the store or of those admitted before.
+
+        Opening takes a second for a million documents: for many calls use `admission`. The next batch, `delete` and
+        `compact` take what was admitted into the tables.
+
+        Parameters
+        ----------
+        ids
+            The user's own; by default digests of the texts.
+
+        Raises
+        ------
+        DedupError
+            As `admission`; a DataError where an id is another document's, and nothing was admitted.
+        """
+        request = Request([*texts], ids)
+        with self.admission() as admission:
+            admission.check(request)
+            [answers] = admission.admit([request])
+        if isinstance(answers, DataError):
+            raise answers
+        return answers
+
     def delete(self, ids: Iterable[int | str], *, readmit: bool = False) -> Deleted:
         """Take documents out of all tables; `vacuum` makes it final.
 
@@ -122,7 +186,7 @@ class Store:
         DedupError
             As `store.deleting.delete_ids`.
         """
-        return delete_ids(self._tables, [str(each) for each in ids], readmit=readmit)
+        return delete_ids(self._take(), [str(each) for each in ids], readmit=readmit)
 
     def history(self) -> Sequence[Commit]:
         """Return what was done, oldest first.
@@ -148,7 +212,7 @@ class Store:
 
     def compact(self) -> upkeep.Compacted:
         """Write many small files as few large ones."""
-        return upkeep.compact(self._tables)
+        return upkeep.compact(self._take())
 
     def vacuum(self, *, hours: int = 168) -> int:
         """Delete files that have been no part of it for so many hours; return their number.
@@ -158,7 +222,12 @@ class Store:
         hours
             More than any writer takes.
         """
-        return upkeep.vacuum(self._tables, hours)
+        tables = self._take()
+        if list_segments(tables):
+            # A process that admits documents has the last segment of the journal, and begins another after this state.
+            with contextlib.suppress(StorageError), self._admit_alone():
+                take_admitted(tables, idle=True)
+        return upkeep.vacuum(tables, hours)
 
     def migrate(
         self,
@@ -194,4 +263,5 @@ class Store:
         from dedup.run.migrating import migrate  # noqa: PLC0415 - it needs what a run does
 
         chosen = load_given(config, preset, settings, keywords)
+        self._take()
         return migrate(os.fspath(self.path), os.fspath(to), inputs, chosen)

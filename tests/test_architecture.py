@@ -30,7 +30,11 @@ PARTS = {
     },
     "dedup/stores.py": {
         *("pyarrow", "pyspark", "dedup.api", "dedup.keywords", "dedup.result", "dedup.run.migrating"),
-        *("dedup.settings.options", "dedup.store"),
+        *("dedup.run.lock", "dedup.files.storage", "dedup.settings.options", "dedup.store", "dedup.errors"),
+    },
+    "dedup/serving.py": {
+        *("jinja2", "orjson", "prometheus_client", "uvicorn"),
+        *("dedup.store.admission", "dedup.stores", "dedup.errors", "dedup.extras", "dedup.version"),
     },
     "dedup/api.py": {
         *(
@@ -127,7 +131,7 @@ PARTS = {
     },
     # The tables are Delta Lake's.
     "dedup/store": {
-        *("numpy", "pyarrow", "deltalake", "dedup.engine", "dedup.layers"),
+        *("numpy", "pyarrow", "deltalake", "xxhash", "dedup.engine", "dedup.layers"),
         *("dedup.store", "dedup.engine", "dedup.files", "dedup.settings", "dedup.tables"),
         *("dedup.kernels", "dedup.errors", "dedup.informing", "dedup.extras", "dedup.version"),
     },

@@ -3,7 +3,9 @@
 import argparse
 import json
 import logging
+import secrets
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from dedup.cli.common import (
@@ -21,10 +23,12 @@ from dedup.cli.common import (
     whole,
 )
 from dedup.display import log_to_stderr
-from dedup.errors import DataError
+from dedup.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     from dedup.stores import Store
+
+TOKEN_LENGTH = 16
 
 
 def pair(text: str) -> tuple[str, str]:
@@ -70,6 +74,17 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     delete.add_argument(
         "--readmit", action="store_true", help="keep one of the documents that were removed in favour of a deleted one"
     )
+    serve = add("serve", "take documents one by one over HTTP, and say at once which are duplicates")
+    serve.add_argument(
+        "--host", default="127.0.0.1", help="address to listen on; default: %(default)s, this machine alone"
+    )
+    serve.add_argument("--port", type=whole(0), default=8080, help="default: %(default)s; 0 for any that is free")
+    serve.add_argument(
+        "--token-file",
+        metavar="FILE",
+        help="file with the token that requests must bring; default: one that is made and printed",
+    )
+    serve.add_argument("--key-file", default="", metavar="FILE", help="key of the store's hashes, if it has one")
     migrate = add("migrate", "make a new store of its batches with other settings; the store itself stays as it is")
     migrate.add_argument("--to", required=True, metavar="NEW", help="the new store; batches that it already has stay")
     migrate.add_argument(
@@ -160,6 +175,25 @@ def _migrate(options: argparse.Namespace, store: "Store") -> int:
     return 0
 
 
+def _serve(options: argparse.Namespace, store: "Store") -> int:
+    from dedup.serving import serve  # noqa: PLC0415 - as above
+
+    made = "" if options.token_file else secrets.token_urlsafe()
+    token = made or next(read_lines("--token-file", options.token_file), "").strip()
+    if len(token) < TOKEN_LENGTH:
+        raise ConfigError(f"--token-file: must hold a token of at least {TOKEN_LENGTH} characters (got {len(token)})")
+
+    def tell(address: str) -> None:
+        told = {"address": address, "token": made} if made else {"address": address}
+        print(
+            json.dumps(told) if options.json else "\n".join(f"{name:<9}{word}" for name, word in told.items()),
+            flush=True,
+        )
+
+    serve(replace(store, key_file=options.key_file), token, host=options.host, port=options.port, tell=tell)
+    return 0
+
+
 def _tell(options: argparse.Namespace, numbers: Mapping[str, int]) -> None:
     if options.json:
         print(json.dumps(numbers))
@@ -183,4 +217,5 @@ _VERBS: "dict[str, Callable[[argparse.Namespace, Store], int]]" = {
     "vacuum": _vacuum,
     "delete": _delete,
     "migrate": _migrate,
+    "serve": _serve,
 }

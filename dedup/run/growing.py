@@ -35,6 +35,7 @@ from dedup.settings.options import Config
 from dedup.settings.profiles import refuse_profiles
 from dedup.settings.rules import require_text
 from dedup.store.adding import Arrival, Grown, digest_content, grow, supply_texts
+from dedup.store.admitted import NAME, take_admitted
 from dedup.store.earlier import StoredKeys, find_owners, follow, write_aside
 from dedup.store.folder import TRIES, Conflict
 from dedup.store.numbering import DIGESTS
@@ -111,6 +112,7 @@ class Growth:
         content = digest_content(engine, register, KEYS.names if before else DIGESTS)
         if self.keeps:
             create(tables, engine.id_type, has_keys=bool(before))
+            take_admitted(tables)
         for _ in range(TRIES):
             state, operation = _find_base(tables, content, self)
             # Its tables are of this try alone: the store may be another in the next.
@@ -257,6 +259,10 @@ def check_settings(config: Config, growth: Growth) -> None:
         raise ConfigError("--batch: must name the batch where --store is given, such as 2026-11")
     if growth.batch:
         require_text("--batch", growth.batch)
+        if growth.batch.startswith(NAME):
+            raise ConfigError(
+                f"--batch: must not begin with {NAME!r}, as admitted documents have it (got {growth.batch!r})"
+            )
     if config.mode != "lsh":
         raise ConfigError(f'--store: needs mode = "lsh" (got {config.mode!r})')
     *before, last = config.layers

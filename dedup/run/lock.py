@@ -40,9 +40,10 @@ the place free, and the last writer wins, as with two that take a dead run's loc
 class Lock:
     """Lock file that its holder rewrites every few seconds to show that it is alive; no clocks are compared."""
 
-    def __init__(self, storage: OutputStorage, path: str) -> None:
+    def __init__(self, storage: OutputStorage, path: str, *, of: str = "output") -> None:
         self._storage = storage
         self._path = path
+        self._of = of
         self._holder = {"run": uuid.uuid4().hex, "host": _host(), "pid": os.getpid()}
         self._taken = 0.0
         self._ended = threading.Event()
@@ -79,7 +80,8 @@ class Lock:
         StorageError
             When another run took it, or somebody removed it.
         """
-        time.sleep(max(self._taken + SETTLE_SECONDS - time.monotonic(), 0))
+        if (left := self._taken + SETTLE_SECONDS - time.monotonic()) > 0:
+            time.sleep(left)
         if not self._is_held():
             holder = _describe(self._read())
             raise StorageError(f"{self._path}: must stay this run's until it ends ({holder} has it now)")
@@ -148,7 +150,9 @@ class Lock:
             if now is None:
                 return
             if now and found and now != found:
-                raise StorageError(f"{self._path}: no other run must be at work on this output ({_describe(now)} is)")
+                raise StorageError(
+                    f"{self._path}: no other run must be at work on this {self._of} ({_describe(now)} is)"
+                )
             found = now or found
 
     def _beat(self) -> None:

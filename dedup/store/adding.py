@@ -5,7 +5,7 @@ SIGNATURES -> known documents, numbers of sets -> `sets`, `bands` -> `edges` -> 
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Generic, Protocol, TypeAlias
 
@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from dedup.engine.engine import Batches, Engine, Rows, Tally, Work, once, pass_on
 from dedup.errors import DataError
 from dedup.informing import LOSS, Inform
+from dedup.kernels import Bytes, Hashes, Integers
 from dedup.kernels.hashing import GOLDEN, mix
 from dedup.kernels.runs import blocks
 from dedup.kernels.runs.batches import conform
@@ -72,6 +73,8 @@ class Arrival(Generic[Rows]):
     supply: Supply[Rows]
     id_column: str
     """Empty where an id is the digest of its row."""
+    kept: Integers = field(default_factory=lambda: NONE)
+    """Documents that were kept when they were admitted, ascending."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -117,6 +120,22 @@ class Grown(Generic[Rows]):
         return self.writing.finish(self.state, label)
 
 
+def to_signatures(rows: pa.Table, low: Bytes, keys: Bytes | Hashes) -> pa.Table:
+    """Return documents in the order in which they come as SIGNATURES, as far as `grow` looks at these.
+
+    Parameters
+    ----------
+    rows
+        Columns of REGISTER but for the place, `size` and the digest of the shingle set.
+    low, keys
+        As from `Signer.sign`.
+    """
+    none = pa.array(np.zeros(rows.num_rows, np.int64))
+    places = {"split": none, "file": none, "row": pa.array(np.arange(rows.num_rows))}
+    signed = {"band_keys": blocks.rows(keys.view(np.uint8)), "signature": blocks.rows(low)}
+    return pa.table({**dict(zip(rows.schema.names, rows.columns, strict=True)), **places, **signed})
+
+
 def digest_content(engine: Engine[Rows], documents: Rows, names: Sequence[str] = DIGESTS) -> str:
     """Return the digest that tells two batches apart, whatever their order: of ids and two columns of 64 bits.
 
@@ -141,11 +160,24 @@ def supply_texts(engine: Engine[Rows], fresh: Rows, work: Work, *, documents: Ro
     wanted, shingling = engine.select(fresh, *HELD.names[:-1]), partial(_shingle, work=work, signing=signing)
     if signing.holds == "none":
         return engine.fetch("sets", wanted, shingling, FILES)
-    rows = engine.select(documents, "doc_id", "shingles", here_file="file", here_row="row")
-    joined = engine.join(rows, fresh, "doc_id")
-    saved = engine.map(joined, partial(_save_held, work=work), FILES, name="sets_held")
+    joined = _join_held(engine, fresh, documents)
     rest = engine.join(wanted, engine.map(joined, _list_held, MEMBERS), "doc_id", how="anti")
-    return engine.concat(saved, engine.fetch("sets", rest, shingling, FILES))
+    return engine.concat(_save(engine, joined, work), engine.fetch("sets", rest, shingling, FILES))
+
+
+def supply_held(engine: Engine[Rows], fresh: Rows, work: Work, *, documents: Rows) -> Rows:
+    """Give the shingle sets that all documents hold to some work: see `Supply`."""
+    return _save(engine, _join_held(engine, fresh, documents), work)
+
+
+def _join_held(engine: Engine[Rows], fresh: Rows, documents: Rows) -> Rows:
+    return engine.join(
+        engine.select(documents, "doc_id", "shingles", here_file="file", here_row="row"), fresh, "doc_id"
+    )
+
+
+def _save(engine: Engine[Rows], joined: Rows, work: Work) -> Rows:
+    return engine.map(joined, partial(_save_held, work=work), FILES, name="sets_held")
 
 
 def _list_held(batches: Batches) -> Batches:
@@ -226,7 +258,8 @@ def grow(
         writing.files["sets"] = written
         write_rows(engine, writing, "bands", numbered.bands, numbered.fresh_count * search.bands)
     hot = np.sort(snapshot.read("hot")["key"].to_numpy())
-    came = engine.map(engine.select(documents, *OWNED.names), partial(to_places, state=COMES, gone=NONE), PLACES)
+    placed = partial(to_places, state=COMES, gone=NONE, kept=arrival.kept, first=state.sets)
+    came = engine.map(engine.select(documents, *OWNED.names), placed, PLACES)
     places, touched = engine.concat(read_places(engine, snapshot, NONE), came), engine.select(numbered.owned, "set")
     if arrival.owners is not None:
         touched = engine.concat(

@@ -16,7 +16,7 @@ from dedup.kernels.runs import blocks
 from dedup.kernels.runs.batches import conform
 from dedup.settings.hashspec import HashSpec
 from dedup.settings.options import Config
-from dedup.store.adding import HELD, Arrival, grow
+from dedup.store.adding import HELD, Arrival, grow, to_signatures
 from dedup.store.arrays import distinct, is_in, look_up
 from dedup.store.numbering import DIGESTS, OWNED
 from dedup.store.resigning import SIGNED, Signer
@@ -95,18 +95,12 @@ def _to_arrival(old: Snapshot, past: Past, config: Config, signer: Signer) -> Ar
         keys[begin:end], signatures[begin:end] = found.view(np.uint8), low
     # Documents without a token have the row that is left.
     places = look_up(own, sets)
-    none = pa.array(np.zeros(sets.size, np.int64))
     columns = {
         **{name: documents[name] for name in ("doc_id", "id", "source", "text_bytes", "order_keys")},
         "size": documents["shingle_count"].cast(pa.int64()),
         **{name: np.append(digests[name].to_numpy(), 0)[places] for name in DIGESTS},
-        "split": none,
-        "file": none,
-        "row": np.arange(sets.size),
-        "band_keys": blocks.rows(keys[places]),
-        "signature": blocks.rows(signatures[places]),
     }
-    register = pa.table(columns)
+    register = to_signatures(pa.table(columns), signatures[places], keys[places])
     return Arrival(
         name=past.name,
         content=past.content,

@@ -1,6 +1,7 @@
 """The tables of a store, as docs/growing.md tells them."""
 
 from collections.abc import Mapping
+from functools import cache
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -47,6 +48,7 @@ class Layout(NamedTuple):
     """Encoding in parquet, as pyarrow is told."""
 
 
+@cache
 def list_layouts(id_type: pa.DataType) -> Mapping[str, Layout]:
     """Return the tables whose segments a row of `batches` names, for the type of the user's ids."""
     documents = pa.schema(

@@ -22,8 +22,8 @@ from dedup.store.tables import Tables
 from dedup.version import __version__
 
 KEY_FILE, TOKENIZER_FILE = "hash.key_file", "shingles.tokenizer_file"
-FORMAT = 1
-"""Version of the tables."""
+FORMAT = 2
+"""Version of the tables; 1 where no document was admitted, which earlier releases know."""
 SINGLE = {"layers": [NEAR]}
 """Settings of stores that name no layers, which earlier releases made."""
 DECIDING = ("threshold", "mode", "layers", "lsh.", "buckets.", "cluster.", "keep.", "limits.", "input.id_column")
@@ -54,6 +54,8 @@ class State:
     """Version of every table that has its segments."""
     sets: int = 0
     """Number that the next shingle set gets."""
+    admitted: Sequence[int] = (0, 0)
+    """`journal.Position` up to which documents that were admitted are in the tables."""
 
     @property
     def kind(self) -> pa.DataType:
@@ -77,7 +79,9 @@ class State:
         """Return what the row of `batches` holds besides its own columns."""
         held = asdict(self)
         del held["number"], held["log"]
-        return json.dumps(held | {"format": FORMAT, "version": __version__})
+        if not any(self.admitted):
+            del held["admitted"]
+        return json.dumps(held | {"format": FORMAT if "admitted" in held else 1, "version": __version__})
 
     @classmethod
     def parse(cls, number: int, log: int, text: str, where: str) -> Self:

@@ -92,11 +92,13 @@ def read_places(engine: Engine[Rows], snapshot: Snapshot, gone: Integers) -> Row
     )
 
 
-def to_places(batches: Batches, *, state: int, gone: Integers) -> Batches:
-    """OWNED -> PLACES."""
+def to_places(batches: Batches, *, state: int, gone: Integers, kept: Integers = NONE, first: int = 0) -> Batches:
+    """OWNED -> PLACES; documents kept before they come, whose sets are numbered from `first` on, count as there."""
     for batch in batches:
         full = batch.filter(pa.array(batch["set"].to_numpy() != NO_SET))
-        yield conform(full, PLACES, state=np.where(is_in(full["doc_id"].to_numpy(), gone), GOES, state))
+        doc_ids, sets = full["doc_id"].to_numpy(), full["set"].to_numpy()
+        states = np.where(is_in(doc_ids, kept) & (sets >= first), STAYS, state)
+        yield conform(full, PLACES, state=np.where(is_in(doc_ids, gone), GOES, states))
 
 
 def _lead(batches: Batches) -> Batches:

@@ -137,7 +137,8 @@ class Tables:
         """Open a file; one of many groups has a long footer, which need not be read again."""
         with (
             self.storage.open(self._locate(name, file.path)) as stream,
-            pq.ParquetFile(stream, metadata=footer) as found,
+            # Ahead of time, by other threads, is worth it where each request takes long.
+            pq.ParquetFile(stream, metadata=footer, pre_buffer=not is_local(self.path)) as found,
         ):
             yield found
 
