@@ -9,7 +9,7 @@ texts, or parts two that say the same, never the reverse.
 import re
 import unicodedata
 from collections.abc import Sequence
-from functools import cache
+from functools import lru_cache
 from hashlib import blake2b
 from importlib.resources import files
 from typing import NamedTuple
@@ -70,70 +70,66 @@ def read_facts(text: str) -> dict[str, list[str]]:
     (['3', '20'], ['m5'], ['percent'], ['may', 'anna', 'weber'], ['no'])
     """
     plain = unicodedata.normalize("NFKC", text).translate(_PLAIN)
-    parts, end = [*_PARTS.finditer(plain)], -2
+    parts, end = [(part.lastgroup, part.group(), part.span()) for part in _PARTS.finditer(plain)], -2
     found = {kind: list[str]() for kind in KINDS}
     found["quotes"] = [" ".join(next(filter(None, each.groups())).lower().split()) for each in _QUOTED.finditer(plain)]
     found["names"], found["openers"] = _find_names(parts)
-    for part in parts:
-        kind, value = part.lastgroup, part.group()
-        if kind == "number":
+    for kind, value, (begin, stop) in parts:
+        if kind == "word":
+            for fact_kind, fact in _list_facts(value):
+                found[fact_kind].append(fact)
+            if begin - end < 2 and value.lower() in _ABBREVIATED:
+                found["units"].append(_UNIT_NAMES.get(value.lower(), value.lower()))
+        elif kind == "number":
             found["numbers"].append(_normalise(value))
         elif kind == "symbol":
             found["units"].append(_UNIT_NAMES.get(value, value))
-        elif kind == "word":
-            for word in _divide(value):
-                _add_word(found, word, follows_number=part.start() - end < 2)
         if kind == "number" or value == "°":
-            end = part.end()
+            end = stop
     return found
 
 
-def _find_names(parts: Sequence[re.Match[str]]) -> tuple[list[str], list[str]]:
+def _find_names(parts: Sequence[tuple[str | None, str, tuple[int, int]]]) -> tuple[list[str], list[str]]:
     """Return the words with a capital that no list explains, and apart those that begin a sentence."""
-    words = {part.group() for part in parts}
-    names, openers = list[str](), list[str]()
-    for before, part in zip((None, *parts), parts, strict=False):
-        elided, _, whole = part.group().rpartition("'") if _ELIDED.match(part.group()) else ("", "", part.group())
-        own = whole.lower().removesuffix("'s").removesuffix("'")
-        if part.lastgroup != "word" or not whole[:1].isupper() or _is_listed(own):
-            continue
-        if elided or (before is not None and before.lastgroup != "stop"):
-            # A noun of German has a capital like a name, which an article tells.
-            if before is None or before.group().lower() not in _DETERMINERS:
-                names.append(own)
-        elif own not in _FUNCTION and own not in words:
-            openers.append(own)
+    names, openers, words = list[str](), list[str](), {value for _, value, _ in parts}
+    before, begins = "", True
+    for kind, value, _ in parts:
+        if kind == "word" and (name := _to_name(value)):
+            if value[0].islower() or not begins:
+                # A noun of German has a capital like a name, which an article tells.
+                if before.lower() not in _DETERMINERS:
+                    names.append(name)
+            elif name not in _FUNCTION and name not in words:
+                openers.append(name)
+        before, begins = value, kind == "stop"
     return names, openers
 
 
-@cache
-def _is_listed(word: str) -> bool:
-    return word not in CAPITALISED_ONLY and any(word in lexicon for lexicon in _LEXICON.values())
+@lru_cache(1 << 16)
+def _to_name(word: str) -> str:
+    """Return what a word with a capital may name, without elided articles and genitives; empty of other words."""
+    whole = word.rpartition("'")[2] if _ELIDED.match(word) else word
+    own = whole.lower().removesuffix("'s").removesuffix("'")
+    is_listed = own not in CAPITALISED_ONLY and any(own in lexicon for lexicon in _LEXICON.values())
+    return "" if not whole[:1].isupper() or is_listed else own
 
 
-def _divide(word: str) -> list[str]:
-    """Return the words that hyphens and apostrophes join; a listed one stays whole."""
+@lru_cache(1 << 16)
+def _list_facts(word: str) -> tuple[tuple[str, str], ...]:
+    """Return the facts of a word, or of the words that hyphens and apostrophes join, each after its kind."""
     own = word.lower()
-    if ("'" not in word and "-" not in word) or any(own in lexicon for lexicon in _LEXICON.values()):
-        return [word]
-    if own.endswith("n't"):
-        return [word[:-3], "not"]
-    return [each for part in word.split("-") for each in re.findall(r"[^']+'?", part)]
-
-
-def _add_word(found: dict[str, list[str]], word: str, *, follows_number: bool) -> None:
-    own = word.lower()
-    if compound := _COMPOUND.fullmatch(own):
-        tens = _LEXICON["numbers"].get(compound[2])
-        if tens:
-            ones = _LEXICON["numbers"].get(compound[1], "1")
-            found["numbers"] += [tens, ones]
-            return
-    for kind, lexicon in _LEXICON.items():
-        if (fact := lexicon.get(own)) and (own not in CAPITALISED_ONLY or word[0].isupper() or kind != "dates"):
-            found[kind].append(fact)
-    if follows_number and own in _ABBREVIATED:
-        found["units"].append(_UNIT_NAMES.get(own, own))
+    if ("'" in word or "-" in word) and not any(own in lexicon for lexicon in _LEXICON.values()):
+        if own.endswith("n't"):
+            return (*_list_facts(word[:-3]), *_list_facts("not"))
+        joined = [each for part in word.split("-") for each in re.findall(r"[^']+'?", part)]
+        return tuple(fact for each in joined if each != word for fact in _list_facts(each))
+    if (compound := _COMPOUND.fullmatch(own)) and (tens := _LEXICON["numbers"].get(compound[2])):
+        return ("numbers", tens), ("numbers", _LEXICON["numbers"].get(compound[1], "1"))
+    return tuple(
+        (kind, lexicon[own])
+        for kind, lexicon in _LEXICON.items()
+        if own in lexicon and (own not in CAPITALISED_ONLY or word[0].isupper() or kind != "dates")
+    )
 
 
 def _normalise(number: str) -> str:

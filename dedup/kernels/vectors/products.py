@@ -48,10 +48,12 @@ def find_bad(matrix: Matrix) -> tuple[Flags, Flags]:
 
 def to_steps(matrix: Matrix) -> npt.NDArray[np.int16]:
     """Return the directions of vectors in whole numbers, STEPS long."""
-    values = matrix.astype(np.float64)
-    # Values near the ends of float32 have squares that float64 holds.
-    lengths = np.sqrt((values * values).sum(axis=1, keepdims=True))
-    found: npt.NDArray[np.int16] = np.rint(values / lengths * STEPS).astype(np.int16)
+    found = np.empty(matrix.shape, np.int16)
+    for begin in range(0, len(matrix), ROWS):
+        # In 64 bits, which hold the squares of all that 32 do; a row is summed by itself.
+        values = matrix[begin : begin + ROWS].astype(np.float64)
+        values *= (STEPS / np.sqrt(np.einsum("ij,ij->i", values, values)))[:, None]
+        found[begin : begin + ROWS] = np.rint(values, out=values)
     return found
 
 
