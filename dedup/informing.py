@@ -12,6 +12,7 @@ LONGEST = 200
 LOSS, NEAR_MISSES, RECALL = "the estimate of pairs lost", "the near misses", "the recall of labelled pairs"
 """Names of the steps that every engine has."""
 BASELINE, PLOTS, SOURCES, TEXTS = "the earlier batches", "the plots", "the survival by source", "the texts of examples"
+SKETCH = "the sketch of the corpus"
 Given = ParamSpec("Given")
 Value = TypeVar("Value")
 

@@ -496,18 +496,18 @@ MUTATIONS = (
     Mutation(
         "apart",
         "The lock, too, lies apart from every input.",
-        "run/overlap.py",
+        "run/apart.py",
         '("", ".partial", ".lock", ".replaced")',
         '("", ".partial", ".replaced")',
-        ("test_overlap.py",),
+        ("test_apart.py",),
     ),
     Mutation(
         "store-apart",
         "A store lies apart from what is read.",
-        "run/overlap.py",
+        "run/apart.py",
         '    check_apart(inputs, store, option=option, suffixes=("",))\n',
         "",
-        ("test_overlap.py",),
+        ("test_apart.py",),
     ),
     Mutation(
         "store-outside",

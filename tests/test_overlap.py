@@ -1,148 +1,147 @@
-"""Inputs, outputs and stores that share a place, by whatever name."""
+"""How much of each corpus is in each other by their sketches, beside exact counts."""
 
+import json
+import shutil
+from itertools import product
 from pathlib import Path
+from random import Random
 
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 import pytest
 
-from dedup.errors import StorageError
-from dedup.files.storage import Storage
-from dedup.run.overlap import check_apart, check_outside, check_store
+from dedup.cli import overlap as cli
+from dedup.cli import run as run_cli
+from dedup.cli import store as store_cli
+from dedup.errors import ConfigError, StorageError
+from dedup.kernels.sets import sketch
+from dedup.run.local import run_in_memory
+from dedup.run.pipeline import run
+from dedup.run.sketches import estimate_overlaps
+from tests.oracles import shingle_set
+from tests.test_pipeline import make_job, make_texts
+
+TEXTS = [*make_texts(11, originals=8, copies=4), "", "short one"]
 
 
-@pytest.fixture(autouse=True)
-def _here(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    for folder in ("outer/data", "same", "real/below", "linking"):
-        (tmp_path / folder).mkdir(parents=True)
-    (tmp_path / "link").symlink_to("real")
-    (tmp_path / "linking" / "inner").symlink_to(tmp_path / "real" / "below")
+def write(folder: Path, name: str, texts: list[str], first: int = 0) -> str:
+    """Write texts of three sources, None among them."""
+    table = {
+        "id": [*range(first, first + len(texts))],
+        "text": texts,
+        "site": [(None, "a", "b")[len(text) % 3] for text in texts],
+    }
+    pq.write_table(pa.table(table), folder / f"{name}.parquet")
+    return str(folder / f"{name}.parquet")
 
 
-@pytest.mark.parametrize(
-    ("source", "output"),
-    [
-        ("same", "same"),
-        ("./outer/../same/", "same/"),
-        ("outer/data", "outer"),
-        ("outer", "outer/clean"),
-        ("real/below", "link"),
-        ("link/below", "real"),
-        ("linking", "real"),
-        ("file:{here}/same", "same"),
-        ("same", "file://{here}/link/../same"),
-        ("o*r/data", "outer"),
-        ("*", "clean"),
-        ("data/*", "data/clean"),
-        ("cle[a-m]?", "clean"),
-        ("{{raw,clean}}/x", "clean"),
-        ("{{raw/x,clean}}", "clean"),
-        ("clean.partial/result/kept", "clean"),
-        ("clean.replaced/kept", "clean"),
-        ("clean.lock", "clean"),
-        ("s3a://bucket/corpus/part", "s3://bucket/corpus"),
-        ("s3a://user:pass@bucket/corpus", "s3a://bucket/corpus/clean"),
-        ("hdfs://name/corpus", "/corpus/clean"),
-        ("abfs://c@account.dfs.core.windows.net/corpus", "abfss://C@account/corpus/clean"),
-        ("wasbs://c@account.blob.core.windows.net/corpus", "abfs://c@account.dfs.core.windows.net/corpus/clean"),
-    ],
-)
-def test_an_output_that_overlaps_an_input_is_refused_and_both_are_named(tmp_path, source, output):
-    source, output = (path.format(here=tmp_path) for path in (source, output))
-
-    with pytest.raises(StorageError, match="must lie apart from every input") as refused:
-        check_apart(["elsewhere", source], output)
-
-    assert source in str(refused.value)
-    assert output in str(refused.value)
+def make(folder: Path, name: str, texts: list[str], *overrides: str) -> dict[str | None, set]:
+    """Run, and return the shingles of each source."""
+    job = make_job(write(folder, name, texts), str(folder / name), "input.source_column=site", *overrides)
+    run_in_memory(job)
+    found: dict[str | None, set] = {}
+    for text in texts:
+        found.setdefault((None, "a", "b")[len(text) % 3], set()).update(shingle_set(text, 5))
+    return found
 
 
-@pytest.mark.parametrize(
-    ("source", "output"),
-    [
-        ("same", "same2"),
-        ("data/part.parquet", "data/clean"),
-        ("data/*.parquet", "data/clean"),
-        ("data/*/raw", "data/part.d/clean"),
-        ("s3a://bucket/corpus", "s3a://other/corpus"),
-        ("s3a://bucket/corpus", "corpus"),
-        ("/corpus/raw", "hdfs://name/corpus/clean"),
-        ("abfs://raw@account.dfs.core.windows.net/corpus", "abfs://clean@account.dfs.core.windows.net/corpus"),
-    ],
-)
-def test_an_output_beside_the_input_is_allowed(source, output):
-    check_apart([source], output)
+def assert_counted(matrix: list[dict], sets: dict[str, set]) -> None:
+    """Compare with exact counts, which have no error."""
+    assert [(cell["snapshot"], cell["of"]) for cell in matrix] == [*product(sets, repeat=2)]
+    for cell in matrix:
+        one, other = sets[cell["snapshot"]], sets[cell["of"]]
+        told = [cell[name] for name in ("shingles", "union", "jaccard", "share")]
+        assert told == [len(one), len(one | other), len(one & other) / len(one | other), len(one & other) / len(one)]
+        assert [cell[f"{name}_error"] for name in ("shingles", "union", "jaccard", "share")] == [0] * 4
 
 
-@pytest.mark.parametrize(
-    ("source", "store"),
-    [
-        ("same", "same"),
-        ("same", "./outer/../same/store"),
-        ("real/below", "link/below/store"),
-        ("linking", "real/below/store"),
-        ("outer/*", "outer/store"),
-        ("file://{here}/same", "same/store"),
-        ("store/a.jsonl", "store"),
-    ],
-)
-def test_a_store_that_overlaps_an_input_is_refused_and_both_are_named(tmp_path, source, store):
-    source = source.format(here=tmp_path)
+def test_small_corpora_and_their_sources_are_counted_exactly(tmp_path, capsys):
+    sides = {name: make(tmp_path, name, TEXTS[begin:]) for name, begin in (("one", 0), ("other", 10))}
+    paths = [str(tmp_path / name) for name in sides]
+    sets = {name: set().union(*own.values()) for name, own in sides.items()}
 
-    with pytest.raises(StorageError, match=f"^--store {store}: must lie apart from every input") as refused:
-        check_store(["elsewhere", source], store)
-
-    assert source in str(refused.value)
-
-
-def test_a_store_may_have_the_name_of_an_input_and_more():
-    check_store(["same", "clean"], "same.partial")
-
-
-@pytest.mark.parametrize(
-    ("mark", "path", "words"),
-    [
-        ("real/batches/_delta_log/0.json", "real/new", "outside of every store"),
-        ("real/batches/_delta_log/0.json", "link/below/deeper/new", "outside of every store"),
-        ("real/batches/_delta_log/0.json", "linking/inner/new", "outside of every store"),
-        ("real/batches/_delta_log/0.json", "file:{here}/linking/../link/new", "outside of every store"),
-        ("real/_DEDUP", "link/new", "outside of every output"),
-        ("new/_DEDUP", "new", "missing or empty"),
-        ("new/a.jsonl", "new", r"missing or empty \(it holds a.jsonl\)"),
-        ("new/stores/batches/_delta_log/0.json", "new", r"missing or empty \(it holds stores\)"),
-    ],
-)
-def test_a_new_store_has_a_place_of_its_own(tmp_path, mark, path, words):
-    Path(mark).parent.mkdir(parents=True, exist_ok=True)
-    Path(mark).touch()
-
-    with pytest.raises(StorageError, match=words):
-        check_store([], path.format(here=tmp_path))
+    assert cli.main([*paths, "--json", "--output", str(tmp_path / "page")]) == 0
+    matrix = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert_counted(matrix, sets)
+    assert json.loads((tmp_path / "page/matrix.json").read_text()) == matrix
+    share = f"{len(sets['one'] & sets['other']) / len(sets['one']):.2%}"
+    assert f">{share}</td>" in (tmp_path / "page/matrix.html").read_text()
+    by_source = {
+        f"{name}/{source or '(none)'}": own for name, found in sides.items() for source, own in found.items() if own
+    }
+    found = estimate_overlaps(paths, by_source=True)
+    assert_counted(
+        sorted(found, key=lambda cell: [[*by_source].index(cell[end]) for end in ("snapshot", "of")]), by_source
+    )
+    # Sketches that lie together are one, which is that of all documents.
+    (tmp_path / "both").mkdir()
+    for name in sides:
+        [file] = (tmp_path / name / "sketch").glob("*.parquet")
+        shutil.copy(file, tmp_path / "both" / f"{name}.parquet")
+    assert_counted(estimate_overlaps([str(tmp_path / "both")]), {"both": sets["one"] | sets["other"]})
+    assert cli.main(paths) == 0
+    assert f"{len(sets['one'] | sets['other']):,}" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("found", ["bands/_delta_log/0.json", "batches/_delta_log/0.json", "batches/part", ".keep"])
-def test_a_store_goes_on_where_it_was_begun(found):
-    Path("new", found).parent.mkdir(parents=True)
-    Path("new", found).touch()
+def test_both_engines_leave_one_sketch(spark, tmp_path):
+    chance = Random(3)
+    source = write(tmp_path, "in", [" ".join(f"{chance.random()}" for _ in range(100)) for _ in range(100)])
+    options = ["input.source_column=site", "driver.search_bytes=0"]
+    run_in_memory(make_job(source, str(tmp_path / "memory"), *options))
+    run(spark, make_job(source, str(tmp_path / "spark"), *options))
 
-    check_store([], "new")
-
-
-def test_folders_around_a_url_are_told():
-    asked = []
-
-    class Silent:
-        def exists(self, path):
-            asked.append(path)
-            return False
-
-    check_outside(Silent(), "s3://bucket/a//b/../c/out")
-
-    assert asked == [f"s3://bucket{folder}/batches/_delta_log" for folder in ("", "/a", "/a/c")]
+    tables = [ds.dataset(tmp_path / name / "sketch").to_table().to_pylist() for name in ("memory", "spark")]
+    assert sorted(map(repr, tables[0])) == sorted(map(repr, tables[1]))
+    assert len(tables[0]) == sketch.KEPT
 
 
-def test_a_link_to_a_place_in_a_store_is_in_the_store(tmp_path):
-    (tmp_path / "real/batches/_delta_log").mkdir(parents=True)
-    (tmp_path / "out").symlink_to("real/out")
+def test_a_sample_of_a_corpus_is_near_its_counts(tmp_path, monkeypatch):
+    monkeypatch.setattr(sketch, "KEPT", 256)
+    sides = {name: make(tmp_path, name, TEXTS[begin:]) for name, begin in (("one", 0), ("other", 10))}
+    one, other = (set().union(*own.values()) for own in sides.values())
 
-    with pytest.raises(StorageError, match=f"{tmp_path}/real is one"):
-        check_outside(Storage(), "out")
+    cell = estimate_overlaps([str(tmp_path / name) for name in sides])[1]
+
+    exact = {"shingles": len(one), "union": len(one | other), "jaccard": len(one & other) / len(one | other)}
+    for name, count in exact.items():
+        assert 0 < abs(cell[name] - count) < 4 * cell[f"{name}_error"]
+
+
+def test_a_store_is_sketched_from_its_sets_batch_by_batch(tmp_path):
+    chance = Random(1)
+    batches = {name: chance.sample(TEXTS, 15) for name in ("x", "y")}
+    for place, (name, texts) in enumerate(batches.items()):
+        source = write(tmp_path, name, texts, 100 * place)
+        arguments = ["--input", source, "--output", str(tmp_path / name), "--store", str(tmp_path / "store")]
+        assert run_cli.main([*arguments, "--batch", name, "--id-column", "id"]) == 0
+    (tmp_path / "gone").write_text("0\n1\n")
+    assert store_cli.main(["delete", str(tmp_path / "store"), "--ids", str(tmp_path / "gone")]) == 0
+
+    left = {"x": batches["x"][2:], "y": batches["y"]}
+    sets = {name: set().union(*(shingle_set(text, 5) for text in texts)) for name, texts in left.items()}
+    store = str(tmp_path / "store")
+    assert_counted(estimate_overlaps([store]), {"store": sets["x"] | sets["y"]})
+    by_batch = {f"s/{name}": own for name, own in sets.items()}
+    found = sorted(estimate_overlaps([f"s={store}"], by_source=True), key=lambda cell: (cell["snapshot"], cell["of"]))
+    assert_counted(found, by_batch)
+
+
+def test_what_cannot_be_compared_is_refused(tmp_path):
+    make(tmp_path, "one", TEXTS)
+    make(tmp_path, "other", TEXTS, "shingles.shingle_size=3", "lsh.bands=5")
+    make(tmp_path, "same", TEXTS, "lsh.bands=5", "seed=1")
+    make(tmp_path, "exact", TEXTS, "layers=['exact']")
+    one = str(tmp_path / "one")
+
+    assert estimate_overlaps([one, str(tmp_path / "same")])[1]["jaccard"] == 1
+    with pytest.raises(ConfigError, match=r"shingle_size of other must be 5, as in the first corpus .got 3"):
+        estimate_overlaps([one, str(tmp_path / "other")])
+    with pytest.raises(StorageError, match=r"exact must be an output, a store, or a sketch .it has no sketch"):
+        estimate_overlaps([str(tmp_path / "exact")])
+    with pytest.raises(StorageError, match=r"one.parquet must be .*it has columns of others"):
+        estimate_overlaps([f"{one}.parquet"])
+    with pytest.raises(StorageError, match="must not exist yet"):
+        estimate_overlaps([one], output=one)
+    with pytest.raises(ConfigError, match="overlap: snapshots must have names of their own"):
+        estimate_overlaps([one, one])

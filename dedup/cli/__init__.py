@@ -16,6 +16,7 @@ VERBS = {
     "evaluate": "measure how well settings find the duplicates of a corpus",
     "store": "look after a store of earlier batches",
     "compare": "say how much of each snapshot of a corpus is in each other",
+    "overlap": "estimate from sketches, without texts, how much of each corpus is in each other",
     "lookup": "say of documents whether a store has them already",
 }
 

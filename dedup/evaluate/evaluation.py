@@ -22,7 +22,7 @@ from dedup.files.storage import OutputStorage
 from dedup.kernels import sample_search
 from dedup.kernels.representatives import elect
 from dedup.report.answers import show_evaluation
-from dedup.run.overlap import check_apart, check_outside
+from dedup.run.apart import check_apart, check_outside
 from dedup.settings.banding import SIGMAS
 from dedup.settings.files import flatten, to_dict
 from dedup.settings.options import Config

@@ -46,6 +46,8 @@ class Chain(Generic[Rows]):
     """COSINES of pairs that are edges by their vectors."""
     sample: Rows | None = None
     """doc_id and tokens of a sample of documents."""
+    sketches: Rows | None = None
+    """Parts of the sketch of the documents."""
     kept: Rows | None = None
     """Documents that stay for others, in the form of REMOVALS."""
     spans: Rows | None = None
@@ -80,6 +82,7 @@ class Chain(Generic[Rows]):
             cosines=self._add(self.cosines, found.cosines),
             kept=self._add(self.kept, found.kept),
             sample=self._add(self.sample, found.sample),
+            sketches=self._add(self.sketches, found.sketches),
             steps=(*self.steps, step),
         )
 
@@ -118,6 +121,7 @@ class Chain(Generic[Rows]):
             cosines=join(chain.cosines for chain in chains),
             kept=join(chain.kept for chain in chains),
             sample=join(chain.sample for chain in chains),
+            sketches=join(chain.sketches for chain in chains),
             spans=join(chain.spans for chain in chains),
             steps=tuple(
                 _add_up(dict(zip(parts, steps, strict=True)))

@@ -40,6 +40,8 @@ class Found(Generic[Rows]):
     """COSINES: pairs that are edges by their vectors."""
     sample: Rows | None = None
     """doc_id and tokens of a sample of documents, by which tokens are counted."""
+    sketches: Rows | None = None
+    """Column sketch: parts of the sketch of the documents, see `dedup.layers.near.sketching`."""
     spans: Rows | None = None
     """SPANS: parts of texts, none of a document overlapping, in characters of the text that the layer was given."""
     effect: Literal["cut", "ignore", "mark"] = "cut"

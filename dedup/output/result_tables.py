@@ -12,7 +12,8 @@ import pyarrow.compute as pc
 
 from dedup.engine.engine import Batches, Engine, Rows, once
 from dedup.errors import DedupError
-from dedup.informing import NEAR_MISSES, SOURCES, TEXTS, Inform
+from dedup.informing import NEAR_MISSES, SKETCH, SOURCES, TEXTS, Inform
+from dedup.layers.near.sketching import merge_cells
 from dedup.output.row_decisions import REASON, Findings, count_sources, decide, read_profiles, read_removed
 from dedup.output.spans import write_spans
 from dedup.output.weights import weigh
@@ -137,6 +138,7 @@ def write_result(
         edges = begin(lambda: output.save("edges", name_pairs(engine, "edges", found.edges, found)))
         near_misses = begin(save_near_misses)
         cosines = None if found.cosines is None else begin(save_cosines)
+        sketch = begin(inform, SKETCH, _save_sketch, engine, output, found.sketches)
         spans_written = begin(save, "spans", spans, arrow.spans_written(engine.id_type).names)
         quarantined = begin(save, "quarantine", rejected, QUARANTINE)
         has_sources = bool(output.config.input.source_column)
@@ -150,6 +152,7 @@ def write_result(
                 rows = output.write_rows(engine, found, decisions, spans=spans, rejected=rejected)
     if cosines is not None:
         cosines.result()
+    sketch.result()
     removed = tally["rows"]
     expected = found.rows - removed
     if rows.kept != expected or rows.removed not in {removed, None} or duplicates.result() != removed:
@@ -172,6 +175,11 @@ def write_result(
         sources=None if sources is None else sources.result(),
         by_profile=read_profiles(tally),
     )
+
+
+def _save_sketch(engine: Engine[Rows], output: ResultWriter[Rows], cells: Rows | None) -> None:
+    if cells is not None:
+        output.save("sketch", merge_cells(engine, cells))
 
 
 def _name_misses(engine: Engine[Rows], found: Findings[Rows]) -> Rows:

@@ -57,6 +57,8 @@ class Findings(Generic[Rows]):
     """COSINES; None where no layer has any."""
     spans: Rows | None = None
     """SPANS in characters of the whole texts, with their EFFECT; None where no layer has any."""
+    sketches: Rows | None = None
+    """Parts of the sketch of the documents; None where no layer has any."""
     pairs: int
     """Edges and near misses at most, each."""
     named: Rows | None = None

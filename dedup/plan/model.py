@@ -16,6 +16,7 @@ import pyarrow as pa
 from dedup.engine import placement
 from dedup.errors import ConfigError
 from dedup.kernels.components import DRIVER_EDGES
+from dedup.kernels.sets import sketch
 from dedup.kernels.sets.lsh import DRAWN_PAIRS, SAMPLED_PAIRS
 from dedup.layers import cutting, repeats
 from dedup.layers.near import buckets, comparison, election, signing, templates
@@ -175,6 +176,14 @@ class Model:
         """Tasks that read all texts."""
         return math.ceil(self.text_bytes / INPUT_SPLIT_BYTES)
 
+    @property
+    def _sketches(self) -> Item:
+        """Parts of the sketch of the corpus, one of each task that signs."""
+        tasks = self._tasks
+        share = sketch.choose_bound(self.text_bytes) / sketch.ALL
+        pairs = self.rows["documents"] * self.corpus.shingles * share / tasks
+        return Item("sketches", tasks, 8 * min(sketch.KEPT, pairs))
+
     def _row(self, schema: pa.Schema, *names: str, **varying: float) -> float:
         """Return the bytes of a shuffled row of Spark with these columns of a schema."""
         return ROW_BYTES + width(pa.schema([schema.field(name) for name in names]), id=self.corpus.id_bytes, **varying)
@@ -186,7 +195,11 @@ class Model:
         return StageCost(
             "signatures",
             group("document ids", arrow.integers("doc_id"), documents, self.cores),
-            [Item("documents", documents, each), Item("tokens of a sample", sampled, 4 * corpus.tokens)],
+            [
+                Item("documents", documents, each),
+                Item("tokens of a sample", sampled, 4 * corpus.tokens),
+                self._sketches,
+            ],
             max(self.cores, self._tasks),
             self.text_bytes * rates.text_byte + documents * bands * size * rates.row,
         )
@@ -423,7 +436,7 @@ class Model:
         each = width(REGISTER, id=id_bytes) + width(REMOVALS, id=0, representative_id=id_bytes, component_id=id_bytes)
         return StageCost(
             "output",
-            [*moved, Item("rows that go, to their files", removed, GONE_BYTES)],
+            [*moved, Item("rows that go, to their files", removed, GONE_BYTES), self._sketches],
             [Item("rows that go", removed, each)],
             max(1, self._tasks),
             self.text_bytes * self.rates.written_byte + moved_bytes * self.rates.shuffled_byte,

@@ -20,9 +20,9 @@ from pyspark.sql import types as T
 
 from dedup.errors import ConfigError, SchemaError, StorageError
 from dedup.files.systems import absolute
+from dedup.run.apart import check_apart
 from dedup.run.faults import find_cause
 from dedup.run.job import Job
-from dedup.run.overlap import check_apart
 from dedup.run.workspace import Workspace
 from dedup.settings.options import Output
 

@@ -15,12 +15,12 @@ from dedup.layers import NEAR
 from dedup.layers.layer import Context, NothingToSearchError
 from dedup.layers.near.layer import NearLayer
 from dedup.report.matrix import to_page
+from dedup.run.apart import check_apart, check_outside
 from dedup.run.clock import Clock
 from dedup.run.growing import Growth, check_settings
 from dedup.run.job import Job
 from dedup.run.local import choose_held_bytes, list_splits, open_engine
 from dedup.run.opening import check_unchanged, choose_cores, list_input, open_input
-from dedup.run.overlap import check_apart, check_outside
 from dedup.run.profiles import list_parts
 from dedup.run.search import set_up
 from dedup.settings.alerts import Alerts
@@ -34,7 +34,7 @@ from dedup.store.state import State
 from dedup.store.tables import Tables
 
 
-def name_snapshots(given: Sequence[str]) -> dict[str, str]:
+def name_snapshots(given: Sequence[str], option: str = "--against") -> dict[str, str]:
     """Return paths by the names of their snapshots.
 
     >>> name_snapshots(["crawls/2026-10", "held-out=eval/*.jsonl"])
@@ -57,8 +57,8 @@ def name_snapshots(given: Sequence[str]) -> dict[str, str]:
         if not path or "/" in name or Path(each).exists():
             name, path = Path(each).name or each, each
         if name in found:
-            raise ConfigError(f"--against: snapshots must have names of their own (got {name!r} twice): give NAME=PATH")
-        found[require_text("--against", name)] = path
+            raise ConfigError(f"{option}: snapshots must have names of their own (got {name!r} twice): give NAME=PATH")
+        found[require_text(option, name)] = path
     return found
 
 
@@ -163,5 +163,9 @@ def _write(found: SnapshotComparison, threshold: float, storage: Storage, output
     """Write what was found, the last file last."""
     with storage.create(f"{output}/duplicates/part-00000.parquet") as stream:
         pq.write_table(found.duplicates, stream)
-    storage.write_text(f"{output}/matrix.html", to_page(found.matrix, threshold))
+    told = (
+        "that have a duplicate in the column's snapshot, another document of an exact Jaccard similarity of at least "
+        f"{threshold}"
+    )
+    storage.write_text(f"{output}/matrix.html", to_page(found.matrix, of="documents", told=told))
     storage.write_text(f"{output}/matrix.json", json.dumps(found.matrix, indent=1, ensure_ascii=False) + "\n")

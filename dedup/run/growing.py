@@ -23,11 +23,11 @@ from dedup.layers.copies import KEYS, to_keys
 from dedup.layers.foreign import count_for_foreign
 from dedup.layers.layer import NothingToSearchError
 from dedup.layers.near.layer import NearLayer
+from dedup.run.apart import check_apart, check_store
 from dedup.run.clock import Clock
 from dedup.run.execution import Run
 from dedup.run.job import Job
 from dedup.run.layers import load_layers
-from dedup.run.overlap import check_apart, check_store
 from dedup.run.search import Searched, search_layer, set_up
 from dedup.settings.files import to_dict
 from dedup.settings.hashspec import HashSpec

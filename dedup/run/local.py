@@ -20,6 +20,7 @@ from dedup.kernels.sets.identical import find_repeated
 from dedup.output.file_output import check_output
 from dedup.output.processes import MemoryOutput
 from dedup.output.result_tables import ResultWriter
+from dedup.run.apart import check_apart
 from dedup.run.clock import Clock
 from dedup.run.execution import Given, Work, execute
 from dedup.run.job import Job
@@ -32,7 +33,6 @@ from dedup.run.opening import (
     list_input,
     open_input,
 )
-from dedup.run.overlap import check_apart
 from dedup.run.workspace import Workspace, locate
 
 HELD_SHARE = 4

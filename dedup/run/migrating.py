@@ -9,9 +9,9 @@ import pyarrow as pa
 from dedup.errors import ConfigError, DataError
 from dedup.files.systems import redact
 from dedup.layers import NEAR
+from dedup.run.apart import check_store
 from dedup.run.growing import Growth, check_settings
 from dedup.run.job import Job
-from dedup.run.overlap import check_store
 from dedup.run.start import start
 from dedup.settings.alerts import Alerts
 from dedup.settings.contract import load_tokenizer

@@ -27,6 +27,7 @@ from dedup.output.result_tables import ResultWriter
 from dedup.output.row_output import RowOutput
 from dedup.output.spark_tasks import SparkOutput
 from dedup.run import local
+from dedup.run.apart import check_apart
 from dedup.run.catalog import CatalogTables
 from dedup.run.clock import Clock
 from dedup.run.execution import Given, Work, execute
@@ -43,7 +44,6 @@ from dedup.run.opening import (
     list_input,
     open_input,
 )
-from dedup.run.overlap import check_apart
 from dedup.run.reach import advise, check_sight
 from dedup.run.session import suit_session
 from dedup.run.storage import open_storage

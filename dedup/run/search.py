@@ -65,6 +65,7 @@ class Searched(Generic[Rows]):
             near_misses=chain.near_misses,
             cosines=chain.cosines,
             spans=chain.spans,
+            sketches=chain.sketches,
             pairs=max(counts.verified.compared, counts.verified.rows + counts.collapsed.rows) + gone,
             named=chain.named if self.named is None else self.named,
             changes=self.changes,

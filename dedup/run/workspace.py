@@ -34,8 +34,8 @@ from typing import Any, Self
 from dedup.errors import FinishedError, StorageError
 from dedup.files.storage import CURRENT, MARK, OutputStorage, find_result
 from dedup.files.systems import follow, is_mount
+from dedup.run.apart import check_outside
 from dedup.run.lock import UNREACHABLE, Lock
-from dedup.run.overlap import check_outside
 
 LOG = logging.getLogger("dedup")
 

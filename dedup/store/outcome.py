@@ -17,7 +17,7 @@ from dedup.layers.near.buckets import IDENTICAL
 from dedup.layers.near.election import IDENTICAL as IS_IDENTICAL
 from dedup.layers.near.election import KEPT
 from dedup.layers.near.election import NEAR as IS_NEAR
-from dedup.layers.near.layer import SAMPLE, to_edges
+from dedup.layers.near.layer import SAMPLE, SKETCHED, to_edges
 from dedup.store.adding import Grown
 from dedup.store.growth import name_ends
 from dedup.store.reading import select
@@ -73,6 +73,7 @@ def tell(engine: Engine[Rows], grown: Grown[Rows], signed: Signed, threshold: fl
         edges=edges,
         near_misses=near_misses,
         sample=engine.drop_null(engine.select(documents, *SAMPLE), "tokens"),
+        sketches=engine.drop_null(engine.select(documents, SKETCHED), SKETCHED),
         counts=counts,
     )
     return BatchOutcome(

@@ -54,6 +54,8 @@ from dedup.tables.counts import (
 SIGNED = ("band_keys", "signature")
 HEADS = ("doc_id", "size", *SIGNED)
 """Columns of SIGNATURES by which documents are searched."""
+SKETCHED = "sketch"
+"""Column of SIGNATURES; null but of the last document of a task."""
 SAMPLE = ("doc_id", "tokens")
 """Columns of SIGNATURES; tokens are null but of the documents of the sample."""
 
@@ -183,6 +185,7 @@ class NearLayer(Layer):
             edges=engine.concat(edges, same),
             near_misses=near_misses,
             sample=engine.drop_null(engine.select(documents, *SAMPLE), "tokens"),
+            sketches=engine.drop_null(engine.select(documents, SKETCHED), SKETCHED),
             counts=counts,
         )
 

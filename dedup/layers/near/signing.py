@@ -13,14 +13,16 @@ import pyarrow.compute as pc
 
 from dedup.engine.engine import Batches, Shuffle, Tally
 from dedup.engine.placement import sample_share
-from dedup.kernels import Bytes, Hashes, Integers, features, frequencies
+from dedup.kernels import Bytes, Flags, Hashes, Integers, features, frequencies
 from dedup.kernels.runs import blocks
 from dedup.kernels.runs.bounds import mark_repeated
 from dedup.kernels.runs.groups import drop_repeated
 from dedup.kernels.sets.shingles import shingle
+from dedup.kernels.sets.sketch import Sketcher, choose_bound
 from dedup.kernels.text.tokenizer import Tokenizer
 from dedup.layers.foreign import mark_foreign
 from dedup.layers.layer import Setup
+from dedup.layers.near.sketching import name_spec, to_cell, to_rows
 from dedup.tables import arrow
 
 HELD_BYTES = 256 << 20
@@ -38,6 +40,7 @@ SIGNED = pa.schema(
         ("band_keys", pa.binary()),  # uint64, one a band
         ("signature", pa.binary()),  # the low byte of every row
         ("tokens", pa.binary()),  # uint32, the first of a document of the sample; null in others
+        ("sketch", pa.binary()),  # SKETCH of the documents of a task, at its last one; null in others
         ("shingles", pa.binary()),  # the shingle set, where it is held so that its text is not read again; else null
     ]
 )
@@ -61,6 +64,8 @@ class Signing:
     """Share of the documents whose tokens are noted."""
     rules: Sequence[tuple[str, str]] = ()
     """Rules of the order, by which documents that are none of the input are known."""
+    sketched: int = 0
+    """Bound of a sketch; 0 for none."""
     hashed: Mapping[str, Any] = field(default_factory=dict)
     """All that signatures depend on, for the metadata of tables."""
     holds: Literal["none", "crowds", "all"] = "none"
@@ -81,6 +86,7 @@ class Signing:
             signature_seed=spec.signature_seed,
             sample_share=sample_share(context.size),
             rules=setup.config.rules,
+            sketched=choose_bound(context.size),
             hashed=spec.to_dict(),
             holds=holds if context.held_bytes and context.size <= HELD_BYTES else "none",
             held_bytes=context.held_bytes,
@@ -93,7 +99,8 @@ def sign(batches: Batches, *, signing: Signing, schema: pa.Schema) -> Iterator[p
     The tally has sums over its documents of the input: text_bytes, tokens, shingles, documents_empty, documents_short;
     and ids_null, sample_bytes and `foreign`, documents that are none of the input.
     """
-    signed, room = [], None if signing.holds == "none" else _Room()
+    signed, room = list[pa.RecordBatch](), None if signing.holds == "none" else _Room()
+    sketcher = Sketcher(signing.sketched)
     for batch in slice_texts(batches):
         found = features.compute(
             batch["text"],
@@ -105,14 +112,20 @@ def sign(batches: Batches, *, signing: Signing, schema: pa.Schema) -> Iterator[p
         )
         rows, tally = _to_rows(batch, found, signing, schema)
         yield tally
-        if room is None:
-            yield rows
-        else:
+        if signing.sketched:
+            _sketch(sketcher, batch, found, ~mark_foreign(batch, signing.rules))
+        signed.append(rows)
+        if room is not None:
             room.put(found.shingles, found.shingle_counts)
-            signed.append(rows)
-    if room is not None and signed:
-        is_held = room.nbytes <= signing.held_bytes and (signing.holds == "all" or _is_crowded(signed))
-        yield from room.hold(signed) if is_held else signed
+        elif len(signed) > 1:
+            yield signed.pop(0)
+    if signed and signing.sketched:
+        signed[-1] = _add_sketch(signed[-1], sketcher, signing)
+    is_held = room is not None and room.nbytes <= signing.held_bytes
+    if room is not None and is_held and signed and (signing.holds == "all" or _is_crowded(signed)):
+        yield from room.hold(signed)
+    else:
+        yield from signed
 
 
 def slice_texts(batches: Batches) -> Batches:
@@ -176,6 +189,7 @@ def _to_rows(
         "band_keys": blocks.rows(found.keys.view(np.uint8)),
         "signature": blocks.rows(found.low),
         "tokens": sample,
+        "sketch": pa.nulls(batch.num_rows, pa.binary()),
         "shingles": pa.nulls(batch.num_rows, pa.binary()),
     }
     tally = Tally(
@@ -190,6 +204,22 @@ def _to_rows(
     )
     known = [columns[name] if name in columns else batch[name] for name in schema.names]
     return pa.RecordBatch.from_arrays(known, schema=schema), tally
+
+
+def _sketch(sketcher: Sketcher, batch: pa.RecordBatch, found: features.TextFeatures, own: Flags) -> None:
+    """Add the documents of the input."""
+    if own.all():
+        sketcher.add(found.shingles, found.shingle_counts, batch["source"])
+    else:
+        hashes = found.shingles[np.repeat(own, found.shingle_counts)]
+        sketcher.add(hashes, found.shingle_counts[own], batch["source"].filter(pa.array(own)))
+
+
+def _add_sketch(rows: pa.RecordBatch, sketcher: Sketcher, signing: Signing) -> pa.RecordBatch:
+    """Return the rows, the last with the sketch of all documents of a call."""
+    sketch = to_cell(to_rows(sketcher.finish(), name_spec(signing.hashed)))
+    cells = pa.array([None] * (rows.num_rows - 1) + [sketch], pa.binary())
+    return rows.set_column(rows.schema.get_field_index("sketch"), rows.schema.field("sketch"), cells)
 
 
 def _is_crowded(signed: list[pa.RecordBatch]) -> bool:

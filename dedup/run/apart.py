@@ -1,4 +1,4 @@
-"""Overlaps of inputs, outputs and stores, whatever links, globs or schemes name them."""
+"""Places of inputs, outputs and stores, which must lie apart, whatever links, globs or schemes name them."""
 
 import os
 import re
