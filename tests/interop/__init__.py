@@ -1,0 +1,1 @@
+"""The hash specification in another language."""
