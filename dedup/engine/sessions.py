@@ -149,14 +149,13 @@ def find_heap(spark: SparkSession) -> int:
 
 
 def _find_heap_of_server(spark: SparkSession) -> int:
-    given = ""
+    given = "1g"
     # Serverless ones tell nothing.
     with contextlib.suppress(AnalysisException):
         is_local = (spark.conf.get("spark.master", None) or "").startswith("local")
-        given = spark.conf.get(f"spark.{'driver' if is_local else 'executor'}.memory", None) or ""
-    found = re.fullmatch(r"(\d+)([kmgt]?)b?", given.lower()) or re.fullmatch("(1)(g)", "1g")
-    assert found is not None
-    return int(found[1]) << UNITS[found[2]]
+        given = spark.conf.get(f"spark.{'driver' if is_local else 'executor'}.memory", None) or given
+    number, unit = re.fullmatch(r"(\d+)([kmgt]?)b?", given.lower()).groups()  # type: ignore[union-attr]
+    return int(number) << UNITS[unit]
 
 
 class Jobs:
