@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Unpack
 
-import pyarrow as pa
-
 from dedup.api import Location, deduplicate, load_given
 from dedup.errors import DataError, StorageError
 from dedup.files.storage import Storage
@@ -29,6 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from dedup.keywords import BatchOptions, Keywords
+    from dedup.run.migrating import Migrated
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,11 +234,12 @@ class Store:
         inputs: Mapping[str, str] = MappingProxyType({}),
         *,
         config: Location | Config | None = None,
+        cut_over: bool = False,
         preset: str | None = None,
         settings: Mapping[str, object] = MappingProxyType({}),
         **keywords: "Unpack[Keywords]",
-    ) -> pa.Table:
-        """Make another store of its batches, of other settings; this one stays as it is.
+    ) -> "Migrated":
+        """Make another store of its batches, of other settings, beside this one, or let this one become it.
 
         Parameters
         ----------
@@ -247,21 +247,26 @@ class Store:
             The other store; what it has already stays.
         inputs
             Files of batches by name, where texts must be read again.
+        cut_over
+            Whether this store then has the tables and settings of the other, in one commit; else it stays as it is.
         config, preset, settings, **keywords
             As for `deduplicate`.
 
         Returns
         -------
-        Table
-            Documents whose lot is another there: id, batch, was_kept, is_kept.
+        Migrated
+            Documents whose decision is another there, `changes`, and `edges` that one of both has alone.
 
         Raises
         ------
         DedupError
-            When the settings, an input or a store do not allow it.
+            When the settings, an input or a store do not allow it; a StorageError where another process admits
+            documents while it cuts over.
         """
         from dedup.run.migrating import migrate  # noqa: PLC0415 - it needs what a run does
 
         chosen = load_given(config, preset, settings, keywords)
-        self._take()
-        return migrate(os.fspath(self.path), os.fspath(to), inputs, chosen)
+        # What is admitted meanwhile would be of the earlier settings.
+        with self._admit_alone() if cut_over else contextlib.nullcontext():
+            self._take()
+            return migrate(os.fspath(self.path), os.fspath(to), inputs, chosen, cuts_over=cut_over)

@@ -12,6 +12,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections import deque
 from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
@@ -95,14 +96,14 @@ class Connection:
 
 def drive(address: tuple[str, int], bodies: Sequence[bytes], connections: int, rate: float | None) -> list[float]:
     """Send requests, and return the seconds until each was answered, or had been since it was due."""
-    idle = [Connection(address) for _ in range(connections)]
+    idle = deque(Connection(address) for _ in range(connections))
     waiting, seconds, sent, begin = selectors.DefaultSelector(), [], 0, time.perf_counter()
     for each in idle:
         waiting.register(each.socket, selectors.EVENT_READ, each)
     while len(seconds) < len(bodies):
         now = time.perf_counter()
         while sent < len(bodies) and idle and (rate is None or (due := begin + sent / rate) <= now):
-            idle.pop().ask(bodies[sent], now if rate is None else due)
+            idle.popleft().ask(bodies[sent], now if rate is None else due)
             sent += 1
         is_early = rate is not None and sent < len(bodies) and idle
         for key, _ in waiting.select(max(begin + sent / rate - now, 0) if is_early else None):

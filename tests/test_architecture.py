@@ -29,7 +29,7 @@ PARTS = {
         "dedup.version",
     },
     "dedup/stores.py": {
-        *("pyarrow", "pyspark", "dedup.api", "dedup.keywords", "dedup.result", "dedup.run.migrating"),
+        *("pyspark", "dedup.api", "dedup.keywords", "dedup.result", "dedup.run.migrating"),
         *("dedup.run.lock", "dedup.files.storage", "dedup.settings.options", "dedup.store", "dedup.errors"),
     },
     "dedup/serving.py": {

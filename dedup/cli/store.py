@@ -85,7 +85,9 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
         help="file with the token that requests must bring; default: one that is made and printed",
     )
     serve.add_argument("--key-file", default="", metavar="FILE", help="key of the store's hashes, if it has one")
-    migrate = add("migrate", "make a new store of its batches with other settings; the store itself stays as it is")
+    migrate = add(
+        "migrate", "make a new store of its batches with other settings, beside it or, with --cut-over, in its place"
+    )
     migrate.add_argument("--to", required=True, metavar="NEW", help="the new store; batches that it already has stay")
     migrate.add_argument(
         "--input",
@@ -95,6 +97,11 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
         type=typed("BATCH=PATH", pair),
         metavar="BATCH=PATH",
         help="files of a batch, where texts must be read again; repeatable",
+    )
+    migrate.add_argument(
+        "--cut-over",
+        action="store_true",
+        help="give the store the tables and settings of the new one, in one commit",
     )
     add_options(migrate, *READING, "--threshold", "--shingle-size")
     add_settings(migrate)
@@ -169,9 +176,11 @@ def _read_id(line: str, number: int) -> str:
 
 
 def _migrate(options: argparse.Namespace, store: "Store") -> int:
-    found = store.migrate(options.to, dict(options.input), config=read_settings(options))
-    _tell(options, {"changed": found.num_rows})
-    _show(options, found.to_pylist(), ("id", "batch", "was_kept", "is_kept"))
+    inputs, config = dict(options.input), read_settings(options)
+    changes, edges = store.migrate(options.to, inputs, config=config, cut_over=options.cut_over)
+    fresh = sum(edges["is_new"].to_pylist())
+    _tell(options, {"changed": changes.num_rows, "edges_gone": edges.num_rows - fresh, "edges_new": fresh})
+    _show(options, changes.to_pylist(), ("id", "batch", "was_kept", "is_kept"))
     return 0
 
 

@@ -1,8 +1,10 @@
 """A store made anew with other settings: from its own tables where they hold what these need, else from the texts."""
 
+import contextlib
 import tempfile
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -18,14 +20,32 @@ from dedup.settings.contract import load_tokenizer
 from dedup.settings.hashspec import HashSpec
 from dedup.settings.options import Config, Output
 from dedup.store.deleting import delete_ids
-from dedup.store.migrating import find_changes, find_needs, find_strays, list_batches, take_over
+from dedup.store.folder import Conflict
+from dedup.store.migrating import (
+    cut_over,
+    find_changes,
+    find_disagreements,
+    find_needs,
+    find_strays,
+    list_batches,
+    take_over,
+)
 from dedup.store.schemas import KEYED
 from dedup.store.snapshot import Snapshot
 from dedup.store.state import State, create, read_state
 from dedup.store.tables import Tables
 
 
-def migrate(store: str, target: str, inputs: Mapping[str, str], config: Config) -> pa.Table:
+class Migrated(NamedTuple):
+    """Differences between a store and another of its batches."""
+
+    changes: pa.Table
+    """Documents whose decision is another: id, batch, was_kept, is_kept."""
+    edges: pa.Table
+    """Edges that one of both has alone: left_id, right_id, jaccard, is_new; of identical documents that of least id."""
+
+
+def migrate(store: str, target: str, inputs: Mapping[str, str], config: Config, *, cuts_over: bool = False) -> Migrated:
     """Add the batches of a store, as they are now, to another of other settings, those that it lacks.
 
     The store stays as it is, and may be written to: what has come or gone in it meanwhile is taken over as well, now or
@@ -37,11 +57,13 @@ def migrate(store: str, target: str, inputs: Mapping[str, str], config: Config) 
         Files of batches, by name; only looked at where texts must be read again.
     config
         The settings that the target is to have.
+    cuts_over
+        Whether the store then gets the target's tables and settings, in one commit.
 
     Returns
     -------
-    Table
-        Documents whose lot is another in the target: id, batch, was_kept, is_kept.
+    Migrated
+        Differences of the target.
 
     Raises
     ------
@@ -65,12 +87,19 @@ def migrate(store: str, target: str, inputs: Mapping[str, str], config: Config) 
             if past.name in done:
                 continue
             if needs:
-                _add(inputs[past.name], config, Growth(store=target, batch=past.name, anew=past.operation == "reelect"))
+                growth = Growth(store=target, batch=past.name, anew=past.operation == "reelect", past=True)
+                _add(inputs[past.name], config, growth)
             else:
                 take_over(before, new, past, config, spec)
         _match(before, new, inputs)
-        if read_state(old).number == state.number:
-            return find_changes(before, Snapshot(tables=new, state=read_state(new)))
+        after = Snapshot(tables=new, state=read_state(new))
+        found = Migrated(find_changes(before, after), find_disagreements(before, after))
+        with contextlib.suppress(Conflict):
+            if cuts_over:
+                cut_over(old, new, state)
+                return found
+            if read_state(old).number == state.number:
+                return found
 
 
 def _check(state: State, config: Config, spec: HashSpec, where: str) -> list[str]:

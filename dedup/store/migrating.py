@@ -1,6 +1,7 @@
 """Batches of a store taken over into another, of other settings: from its shingle sets, without their texts."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
@@ -14,18 +15,21 @@ from dedup.engine.workers import count_cores
 from dedup.kernels import Hashes, Integers
 from dedup.kernels.runs import blocks
 from dedup.kernels.runs.batches import conform
+from dedup.kernels.runs.bounds import mark_firsts
 from dedup.settings.hashspec import HashSpec
 from dedup.settings.options import Config
 from dedup.store.adding import HELD, Arrival, grow, to_signatures
 from dedup.store.arrays import distinct, is_in, look_up
+from dedup.store.folder import narrow
+from dedup.store.links import read_links
 from dedup.store.numbering import DIGESTS, OWNED
 from dedup.store.resigning import SIGNED, Signer
-from dedup.store.schemas import NO_SET
+from dedup.store.schemas import NO_SET, SEGMENT
 from dedup.store.snapshot import Snapshot
-from dedup.store.state import State, choose_deciding, read_rows
+from dedup.store.state import Label, State, choose_deciding, read_rows, read_state
 from dedup.store.tables import Tables
 from dedup.store.upkeep import repeat
-from dedup.store.writing import FILES
+from dedup.store.writing import FILES, Writing
 
 SIGNATURE = ("bands", "rows", "signature_seed")
 """Entries of a hash specification that only decide how shingle sets are signed."""
@@ -152,6 +156,63 @@ def find_changes(old: Snapshot, new: Snapshot) -> pa.Table:
         .append_column("is_kept", pa.array(lots[1]))
     )
     return found.filter(pa.array(lots[0] != lots[1]))
+
+
+def find_disagreements(old: Snapshot, new: Snapshot) -> pa.Table:
+    """Return the edges that one of two stores of the same documents has alone: left_id, right_id, jaccard, is_new."""
+    edges = [_name_edges(each) for each in (old, new)]
+    found = [
+        mine.join(theirs.select(["left_id", "right_id"]), ["left_id", "right_id"], join_type="left anti")
+        for mine, theirs in (edges, edges[::-1])
+    ]
+    flags = [pa.array(np.full(rows.num_rows, bool(place))) for place, rows in enumerate(found)]
+    flagged = [rows.append_column("is_new", each) for rows, each in zip(found, flags, strict=True)]
+    return pa.concat_tables(flagged).sort_by([("left_id", "ascending"), ("right_id", "ascending")])
+
+
+def _name_edges(snapshot: Snapshot) -> pa.Table:
+    """Return the edges by documents, identical ones with the first of them, as an output has them."""
+    documents = snapshot.read("documents", ["doc_id", "id", "set"])
+    documents = documents.filter(pc.not_equal(documents["set"], NO_SET))
+    documents = documents.sort_by([("set", "ascending"), ("doc_id", "ascending")])
+    sets, doc_ids = documents["set"].to_numpy(), documents["doc_id"].to_numpy()
+    firsts = np.flatnonzero(mark_firsts(sets))
+    copies = np.setdiff1d(np.arange(sets.size), firsts)
+    links = read_links(snapshot)
+    ends = [firsts[look_up(sets[firsts], each)] for each in (links.left, links.right)]
+    left, right = np.where(doc_ids[ends[0]] > doc_ids[ends[1]], ends[::-1], ends)
+    left = np.concatenate((left, firsts[look_up(sets[firsts], sets[copies])]))
+    ids = [documents["id"].take(pa.array(each)) for each in (left, np.concatenate((right, copies)))]
+    exact = np.concatenate((links.jaccard, np.ones(copies.size)))
+    return pa.table({"left_id": ids[0], "right_id": ids[1], "jaccard": exact})
+
+
+def cut_over(old: Tables, new: Tables, state: State) -> None:
+    """Let a store have the tables and settings of another of its batches, in one commit; its history goes on.
+
+    Parameters
+    ----------
+    state
+        Content of the store that the other one was made of.
+
+    Raises
+    ------
+    Conflict
+        When the store has changed since.
+    """
+    other = Snapshot(tables=new, state=read_state(new))
+    # Of two rows of a document the one of the later state counts.
+    state = replace(state, number=max(state.number, other.state.number))
+    writing = Writing(old, state)
+    for name in other.state.segments:
+        for file in other.list_files(name):
+            path = f"{SEGMENT}={writing.segment}/{file.segment}-{file.path.rpartition('/')[2]}"
+            with narrow(old.path):
+                old.storage.copy(f"{new.path}/{name}/{file.path}", f"{old.path}/{name}/{path}")
+            writing.files.setdefault(name, []).append(replace(file, path=path, segment=writing.segment))
+        writing.replaced[name] = [*state.segments[name]]
+    taken = {name: getattr(other.state, name) for name in ("spec", "settings", "searched", "sets")}
+    writing.finish(replace(state, **taken), Label(operation="cut over"))
 
 
 def _list_removed(snapshot: Snapshot) -> Integers:

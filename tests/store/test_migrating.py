@@ -4,8 +4,11 @@ import json
 
 import pytest
 
+import dedup
 from dedup.cli import store as cli
+from dedup.files.source import FileSource
 from dedup.report.summary import Drawing
+from dedup.store.lookup import View
 from dedup.store.state import read_state
 from dedup.store.tables import Tables
 from dedup.store.upkeep import check
@@ -72,7 +75,9 @@ def test_a_store_of_other_settings_is_what_its_batches_make_with_them(place, cap
     assert place.content() == before
     lots = [{doc_id: row[1] for doc_id, row in list_members(each).items()} for each in (old, new)]
     other = {each for each in {**lots[0], **lots[1]} if lots[0].get(each, True) != lots[1].get(each, True)}
-    assert told[0] == {"changed": len(other)}
+    edges = [{each[:2] for each in list_edges(each)} for each in (old, new)]
+    alone = {"edges_gone": len(edges[0] - edges[1]), "edges_new": len(edges[1] - edges[0])}
+    assert told[0] == {"changed": len(other), **alone}
     assert {row["id"]: row["is_kept"] for row in told[1:]} == {each: lots[1].get(each, True) for each in other}
     # The batches are the ones that they were.
     state = read_state(new).number
@@ -102,6 +107,52 @@ def test_what_was_deleted_stays_deleted_and_what_comes_meanwhile_is_taken_over(p
     take_down(place, whole.path, [200, 7])
     assert list_edges(new) == list_edges(whole)
     assert check(new, mend=False) == []
+
+
+@pytest.mark.parametrize("way", OTHER)
+def test_a_store_that_cuts_over_is_the_other_from_one_commit_on_and_goes_on_from_there(place, way, capsys):
+    opened = View.open(str(place.store))
+    before = next(opened.look_up(TEXTS[:1]))
+    take_down(place, place.store, [3])
+    dedup.Store(str(place.store)).admit(["a text of its own"], [900])
+    admitted = place.write("admitted-5", {900: "a text of its own"})
+    assert migrate(place, *OTHER[way], f"--input=admitted-5={admitted}", "--cut-over") == 0
+    new, now = Tables(str(place.folder / "new")), Tables(str(place.store))
+    assert (list_edges(now), list_members(now)) == (list_edges(new), list_members(new))
+    assert check(now, mend=False) == []
+    assert [*dedup.Store(now.path).history()][-1].operation == "cut over"
+    assert next(opened.look_up(TEXTS[:1])) == before
+    assert dedup.lookup(now.path, ["a text of its own"])[0][0].id == 900
+    # What it has is settled by the new settings, and what comes is held against it.
+    assert place.add("late", numbered(TEXTS[:4], 950)) == 2
+    assert "must be" in capsys.readouterr().err
+    state = read_state(now).number
+    for each in (place.store, place.folder / "new"):
+        place.store = each
+        assert place.add("late", numbered(TEXTS[:4], 950), *OTHER[way], output=f"late-{each.name}") == 0
+    assert (list_edges(now), list_members(now)) == (list_edges(new), list_members(new))
+    assert read_state(now).number == state + 1
+
+
+def test_a_key_is_rotated_by_reading_each_text_once(place, monkeypatch):
+    reads, inner = place.folder / "reads", FileSource.read
+
+    def read(self, split, rows=None):
+        with reads.open("a") as file:
+            file.write(f"{split.parts[0].size}\n")
+        return inner(self, split, rows)
+
+    key = place.folder / "key"
+    key.write_bytes(bytes(range(32)))
+    key.chmod(0o600)
+    monkeypatch.setattr(FileSource, "read", read)
+    assert migrate(place, "--set", f"hash.key_file={key}", "--cut-over") == 0
+    assert sorted(map(int, reads.read_text().split())) == sorted(
+        (place.folder / f"{name}.parquet").stat().st_size for name in PARTS
+    )
+    user_id, text = [*PARTS["c"].items()][-1]
+    assert user_id in {each.id for each in dedup.lookup(str(place.store), [text])[0]}
+    assert check(Tables(str(place.store)), mend=False) == []
 
 
 def test_texts_that_are_needed_and_not_given_are_asked_for(place, capsys):

@@ -79,8 +79,10 @@ def call_history(side, paths) -> list:
     bring("december", reelect=True)
     told.append([each._asdict() for each in store.check()])
     told.append([each._asdict() for each in store.history()])
-    other = store.migrate(f"{store.path}2", id_column="id", threshold=0.6)
-    told.append([{"changed": other.num_rows}, *other.to_pylist()])
+    other, edges = store.migrate(f"{store.path}2", id_column="id", threshold=0.6)
+    fresh = sum(edges["is_new"].to_pylist())
+    counts = {"changed": other.num_rows, "edges_gone": edges.num_rows - fresh, "edges_new": fresh}
+    told.append([counts, *other.to_pylist()])
     return told
 
 
