@@ -187,7 +187,7 @@ def deduplicate(
     dedup.errors.ConfigError: settings: unknown key treshold (did you mean threshold?)
     """
     chosen = load_given(config, preset, settings, keywords)
-    work = _choose_work(store, batch, reelect=reelect)
+    work = _choose_work(store, batch, reelect=reelect, is_temporary=output is None)
     if chosen.input.table:
         raise ConfigError("input.table: must be empty here, where input may be a DataFrame: spark.table(NAME)")
     table = _take_table(input)
@@ -250,15 +250,15 @@ def load_given(
     return load_config(settings=flatten(to_dict(config)) | given)
 
 
-def _choose_work(store: Location | None, batch: str, *, reelect: bool) -> "Growth | None":
-    """Return the task of a run; None to remove duplicates alone."""
+def _choose_work(store: Location | None, batch: str, *, reelect: bool, is_temporary: bool) -> "Growth | None":
+    """Return the task of a run, perhaps of one whose output will be gone; None to remove duplicates alone."""
     if store is None:
         if batch or reelect:
             raise ConfigError(f"store: must be given where batch or reelect is (got {batch or reelect!r})")
         return None
     from dedup.run.growing import Growth  # noqa: PLC0415 - only a store needs its modules
 
-    return Growth(store=os.fspath(store), batch=batch, anew=reelect)
+    return Growth(store=os.fspath(store), batch=batch, anew=reelect, outputs=() if is_temporary else None)
 
 
 def _read_frame(read: "Callable[[str], ds.Dataset]", frame: Frame, name: str) -> object:

@@ -8,17 +8,19 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Unpack
 
 from dedup.api import Location, deduplicate, load_given
-from dedup.errors import DataError, StorageError
+from dedup.errors import ConfigError, DataError, StorageError
 from dedup.files.storage import Storage
 from dedup.result import Result
 from dedup.run.lock import Lock
+from dedup.settings.contract import read_key
 from dedup.settings.options import Config
 from dedup.store import upkeep
 from dedup.store.admission import Admission, Request, Verdict
 from dedup.store.admitted import take_admitted
-from dedup.store.deleting import Deleted, delete_ids
+from dedup.store.deleting import Deleted, delete_ids, find_where
 from dedup.store.journal import FOLDER, list_segments
 from dedup.store.lookup import Match, View
+from dedup.store.snapshot import Snapshot
 from dedup.store.state import read_state
 from dedup.store.tables import Tables
 from dedup.store.upkeep import Commit, Finding
@@ -186,6 +188,60 @@ class Store:
             As `store.deleting.delete_ids`.
         """
         return delete_ids(self._take(), [str(each) for each in ids], readmit=readmit)
+
+    def erase(
+        self,
+        ids: Iterable[int | str] | None = None,
+        *,
+        where: Mapping[str, str] | None = None,
+        texts: Iterable[str] | None = None,
+        outputs: Sequence[Location] = (),
+        sign_with: str = "",
+    ) -> dict[str, Any]:
+        """Take documents out of it and out of the outputs of its batches, at once and for good.
+
+        Nobody may write to it or to these meanwhile. After a crash the same call finishes.
+
+        Parameters
+        ----------
+        ids, where, texts
+            Documents, by one of the three: ids; `source` or `batch`, and its value; texts of the same shingles.
+        outputs
+            Further outputs of its batches, such as those that were moved.
+        sign_with
+            Path of the key of the receipt's signature.
+
+        Returns
+        -------
+        dict
+            The receipt, which names no document: see docs/growing.md.
+
+        Raises
+        ------
+        DedupError
+            When there is no store, or an output cannot be changed.
+        """
+        from dedup.run import erasing  # noqa: PLC0415 - it needs what a run does
+
+        given = [name for name, each in (("ids", ids), ("where", where), ("texts", texts)) if each is not None]
+        if len(given) != 1:
+            raise ConfigError(f"erase: needs one of ids, where and texts (got {', '.join(given) or 'none'})")
+
+        def choose(snapshot: Snapshot) -> Iterable[int | str]:
+            if ids is not None:
+                return ids
+            if where is not None:
+                return find_where(snapshot, where)
+            return [each.id for found in self.open().look_up(texts or (), threshold=1.0) for each in found]
+
+        key = read_key(sign_with, "--sign-with") if sign_with else b""
+        told = " ".join([*given, *(where or {})])
+        paths = [os.fspath(each) for each in outputs]
+        with contextlib.ExitStack() as alone:
+            if list_segments(self._tables):
+                alone.enter_context(self._admit_alone())
+                take_admitted(self._tables, idle=True)
+            return erasing.erase(os.fspath(self.path), told, choose, outputs=paths, key=key)
 
     def history(self) -> Sequence[Commit]:
         """Return what was done, oldest first.

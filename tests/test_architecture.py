@@ -30,7 +30,8 @@ PARTS = {
     },
     "dedup/stores.py": {
         *("pyspark", "dedup.api", "dedup.keywords", "dedup.result", "dedup.run.migrating"),
-        *("dedup.run.lock", "dedup.files.storage", "dedup.settings.options", "dedup.store", "dedup.errors"),
+        *("dedup.run.lock", "dedup.run.erasing", "dedup.files.storage", "dedup.settings.contract"),
+        *("dedup.settings.options", "dedup.store", "dedup.errors"),
     },
     "dedup/serving.py": {
         *("jinja2", "orjson", "prometheus_client", "uvicorn"),
@@ -138,7 +139,7 @@ PARTS = {
     "dedup/run": {
         *("numpy", "pyarrow", "pyspark", "py4j", "dedup.engine"),
         *("dedup.run", "dedup.report", "dedup.output", "dedup.store", "dedup.layers", "dedup.engine"),
-        *("dedup.engine", "dedup.files"),
+        *("dedup.engine", "dedup.files", "dedup.explain.result"),
         *(
             "dedup.settings",
             "dedup.tables",

@@ -17,6 +17,7 @@ VERBS = {
     "store": "look after a store of earlier batches",
     "compare": "say how much of each snapshot of a corpus is in each other",
     "overlap": "estimate from sketches, without texts, how much of each corpus is in each other",
+    "erase": "take documents out of a store and out of the outputs of its batches",
     "lookup": "say of documents whether a store has them already",
 }
 

@@ -252,6 +252,77 @@ def read_entry(line: str, number: int, *, option: str, name: str) -> dict[str, A
     return entry
 
 
+def read_entries(option: str, path: str, name: str) -> Iterator[dict[str, Any]]:
+    """Yield the rows of files, folders and globs of a format by its name, else the entries of lines.
+
+    Parameters
+    ----------
+    name
+        Column, or member of objects, that each must have.
+
+    Raises
+    ------
+    DedupError
+        When a file cannot be read, or has no such column.
+    """
+    if not _has_rows(path):
+        for number, line in enumerate(read_lines(option, path), 1):
+            yield read_entry(line, number, option=option, name=name)
+        return
+    from dedup.files.listing import list_files  # noqa: PLC0415 - --help need not wait for pyarrow
+
+    for file in list_files([path]).files:
+        for _, rows in file.format.read_rows(file, on_bad_record="fail"):
+            if name not in rows.column_names:
+                raise DataError(f"{option} {path}: must have a column {name!r} (got {', '.join(rows.column_names)})")
+            yield from rows.select([each for each in ("id", name) if each in {*rows.column_names}]).to_pylist()
+
+
+def _has_rows(path: str) -> bool:
+    """Tell whether a path is of files with rows of columns, and not of a file of lines or standard input."""
+    from dedup.files.globs import find_paths  # noqa: PLC0415 - as above
+    from dedup.files.listing import COMPRESSIONS, find_format  # noqa: PLC0415 - as above
+    from dedup.files.storage import Storage  # noqa: PLC0415 - as above
+
+    if path == "-":
+        return False
+    kind, entry = find_format(path), Storage().look(path)
+    if entry is None:
+        return any(True for _ in find_paths(Storage(), path))
+    is_packed = path.rpartition(".")[2].lower() in COMPRESSIONS
+    return entry.is_folder or is_packed or (kind is not None and kind.name not in {"jsonl", "text"})
+
+
+def read_ids(option: str, path: str, store: str) -> list[str]:
+    """Return the ids of a file: an id a line, JSON objects with `id`, or rows with a column of this name.
+
+    Raises
+    ------
+    DedupError
+        When one is no string or integer, or lines spell an id of the store that no line can be.
+    """
+    from dedup.files.formats.jsonl import mend  # noqa: PLC0415 - as above
+    from dedup.store.deleting import find_spelled  # noqa: PLC0415 - as above
+    from dedup.store.tables import Tables  # noqa: PLC0415 - as above
+
+    if _has_rows(path):
+        entries = [*enumerate((entry["id"] for entry in read_entries(option, path, "id")), 1)]
+    else:
+        lines = [*read_lines(option, path)]
+        spelled = find_spelled(Tables(store), "".join(lines))
+        if spelled is not None:
+            raise DataError(
+                f"{option}: must hold an id a line (got lines that spell {spelled!r}, an id of {store} that no line "
+                f"can be); write {json.dumps({'id': spelled})} for it, or such an object for each id that they are"
+            )
+        numbered = [(number, line) for number, line in enumerate(lines, 1) if cut_end(line)]
+        entries = [(number, read_entry(line, number, option=option, name="id").get("id")) for number, line in numbered]
+    for number, found in entries:
+        if type(found) not in {str, int}:
+            raise DataError(f'{option}: line {number:,} must have a string or an integer as "id" (got {found!r})')
+    return [mend(str(found)) for _, found in entries]
+
+
 def tell_error(error: BaseException) -> int:
     """Print one line for an error that a user can mend, a traceback for any other; return the exit status, 2 or 1."""
     if isinstance(error, DedupError):

@@ -14,16 +14,15 @@ from dedup.cli.common import (
     add_options,
     add_settings,
     command,
-    cut_end,
     print_table,
-    read_entry,
+    read_ids,
     read_lines,
     read_settings,
     typed,
     whole,
 )
 from dedup.display import log_to_stderr
-from dedup.errors import ConfigError, DataError
+from dedup.errors import ConfigError
 
 if TYPE_CHECKING:
     from dedup.stores import Store
@@ -69,7 +68,10 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     )
     delete = add("delete", "delete documents from all tables; vacuum makes it final")
     delete.add_argument(
-        "--ids", required=True, metavar="FILE", help='an id a line, or a JSON object with "id"; - for standard input'
+        "--ids",
+        required=True,
+        metavar="FILE",
+        help='an id a line, JSON lines or parquet with "id"; - for standard input',
     )
     delete.add_argument(
         "--readmit", action="store_true", help="keep one of the documents that were removed in favour of a deleted one"
@@ -145,34 +147,10 @@ def _vacuum(options: argparse.Namespace, store: "Store") -> int:
 
 
 def _delete(options: argparse.Namespace, store: "Store") -> int:
-    found = store.delete(_read_ids(options), readmit=options.readmit)
+    found = store.delete(read_ids("--ids", options.ids, options.store), readmit=options.readmit)
     _tell(options, {"deleted": found.documents, "not_there": found.absent, "displaced": found.displaced.num_rows})
     _show(options, found.displaced.to_pylist(), ("id", "batch", "is_kept"))
     return 0
-
-
-def _read_ids(options: argparse.Namespace) -> list[str]:
-    from dedup.store.deleting import find_spelled  # noqa: PLC0415 - as above
-    from dedup.store.tables import Tables  # noqa: PLC0415 - as above
-
-    lines = [*read_lines("--ids", options.ids)]
-    ids = [_read_id(line, number) for number, line in enumerate(lines, 1) if cut_end(line)]
-    spelled = find_spelled(Tables(options.store), "".join(lines))
-    if spelled is not None:
-        raise DataError(
-            f"--ids: must hold an id a line (got lines that spell {spelled!r}, an id of {options.store} that no line "
-            f"can be); write {json.dumps({'id': spelled})} for it, or such an object for each id that they are"
-        )
-    return ids
-
-
-def _read_id(line: str, number: int) -> str:
-    from dedup.files.formats.jsonl import mend  # noqa: PLC0415 - as above
-
-    found = read_entry(line, number, option="--ids", name="id").get("id")
-    if type(found) not in {str, int}:
-        raise DataError(f'--ids: line {number:,} must have a string or an integer as "id" (got {found!r})')
-    return mend(str(found))
 
 
 def _migrate(options: argparse.Namespace, store: "Store") -> int:

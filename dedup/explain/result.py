@@ -1,19 +1,21 @@
 """A published output, read without Spark."""
 
 import json
-from collections.abc import Collection
+from collections import defaultdict
+from collections.abc import Collection, Iterator
 from functools import cached_property
 from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 from pyarrow import fs
 
-from dedup.errors import ConfigError, StorageError
+from dedup.errors import ConfigError, DataError, StorageError
 from dedup.explain.spans import take_as_searched
 from dedup.files.formats import FORMATS, load_format
-from dedup.files.formats.format import Rows
+from dedup.files.formats.format import InputFile, Rows
 from dedup.files.listing import list_files
 from dedup.files.profile_filter import Condition, number_profiles
 from dedup.files.source import FileSource, Piece, open_source
@@ -196,6 +198,42 @@ class PublishedOutput:
         is_cut = is_kept and self.config.output.mode == "filter"
         return take_as_searched(text, self.list_spans(doc_id), before=before, is_cut=is_cut)
 
+    def locate_rows(self, ids: pa.Array) -> Iterator[tuple[InputFile, Rows]]:
+        """Yield the files of rows, or of their ids, that have some of these, and the numbers of their rows.
+
+        Raises
+        ------
+        StorageError
+            When only Spark reads the rows, or knows their ids.
+        """
+        if not self.is_searchable:
+            raise StorageError(f"{self.path}: must have rows that can be found by id without Spark")
+        for source in self._sources if self.has_texts else ():
+            wanted, found = ids.cast(source.id_type), defaultdict[int, list[Rows]](list)
+            for split in split_files(source.listing, SPLIT_BYTES):
+                known = self._locate(source, split, wanted)
+                for piece in source.read(split) if known is None else ():
+                    held = pc.is_in(self._name(source, piece, wanted), wanted).to_numpy(zero_copy_only=False)
+                    found[piece.file].append(piece.batch["row"].to_numpy()[held])
+                for file, rows in (known or {}).items():
+                    found[file].append(rows)
+            for file, parts in found.items():
+                yield source.listing.files[file], np.concatenate(parts)
+        listed: dict[str, tuple[InputFile, list[Rows]]] = {}
+        for each, numbers, own in () if self.has_texts else self._list_ids():
+            held = pc.is_in(own, ids).to_numpy(zero_copy_only=False)
+            listed.setdefault(each.path, (each, []))[1].append(numbers[held])
+        for each, parts in listed.values():
+            yield each, np.concatenate(parts)
+
+    def _list_ids(self) -> Iterator[tuple[InputFile, Rows, pa.Array]]:
+        """Yield the ids that are written in place of rows, and their numbers, part by part."""
+        mode = self.config.output.mode
+        name = (self.id_column if mode == "ids" else "") or "id"
+        for file in list_files([f"{self.path}/{ROWS[mode][0]}"], format=self._format.name).files:
+            for numbers, rows in self._format.read_rows(file):
+                yield file, numbers, rows[name].cast(self.id_type).combine_chunks()
+
     def _find_texts(self, ids: Collection[Any]) -> dict[Any, str]:
         found: dict[Any, str] = {}
         for source in self._sources if self.is_searchable else ():
@@ -223,31 +261,35 @@ class PublishedOutput:
 
     def _find_ids(self, ids: Collection[Any]) -> dict[Any, str]:
         """Return the ids that are written among those asked for."""
-        mode, wanted = self.config.output.mode, pa.array(set(ids), self.id_type)
-        name = (self.id_column if mode == "ids" else "") or "id"
+        wanted = pa.array(set(ids), self.id_type)
         found: dict[Any, str] = {}
-        for file in list_files([f"{self.path}/{ROWS[mode][0]}"], format=self._format.name).files:
-            for _, rows in self._format.read_rows(file):
-                kept = rows[name].cast(self.id_type)
-                found |= dict.fromkeys(kept.filter(pc.is_in(kept, wanted)).to_pylist(), "")
+        for _, _, own in self._list_ids():
+            found |= dict.fromkeys(own.filter(pc.is_in(own, wanted)).to_pylist(), "")
         return found
 
     @cached_property
     def _sources(self) -> list[FileSource]:
         """Files of the input's rows, folder by folder, with the columns that mode annotate added left out."""
-        folders = [f"{self.path}/{name}" for name in ROWS[self.config.output.mode] if self._is_there(name)]
-        chosen = self.config.input
-        return [
-            open_source(
-                list_files([folder], format=self._format.name),
+        names = [name for name in ROWS[self.config.output.mode] if self._is_there(name) and self._list(name)]
+        found = [self._open(f"{self.path}/{name}") for name in names]
+        return [source for source in found if source is not None]
+
+    def _open(self, folder: str) -> FileSource | None:
+        """Return the rows of a folder; None where there are none."""
+        chosen, listing = self.config.input, list_files([folder], format=self._format.name)
+        try:
+            return open_source(
+                listing,
                 id_column="" if self._format.id_column else self.id_column,
                 text_column=chosen.text_column,
                 aside=ANNOTATIONS if self.config.output.mode == "annotate" else (),
                 noted=tuple(("profile.when", name) for name in list_conditioned(self.config.profile)),
             )
-            for folder in folders
-            if self._list(folder.rpartition("/")[2])
-        ]
+        except DataError:
+            # Lines without a record tell no column.
+            if any(rows.num_rows for file in listing.files for _, rows in file.format.read_rows(file)):
+                raise
+            return None
 
     def _locate(self, source: FileSource, split: Split, wanted: pa.Array) -> dict[int, Rows] | None:
         """Return the rows with one of the ids, if the id column can be read alone; else None, for all rows."""

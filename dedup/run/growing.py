@@ -2,6 +2,7 @@
 
 import logging
 import secrets
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Generic
@@ -43,6 +44,7 @@ from dedup.store.outcome import name_documents, tell
 from dedup.store.snapshot import Snapshot
 from dedup.store.state import State, create, find_state, read_rows, read_state
 from dedup.store.tables import Tables
+from dedup.store.upkeep import note_outputs
 from dedup.tables.counts import Near, Signed, Stored
 
 LOG = logging.getLogger("dedup")
@@ -60,6 +62,8 @@ class Growth:
     """Whether components that the batch touches elect anew."""
     past: bool = False
     """Whether the batch is another store's, with the name that it has there."""
+    outputs: tuple[str, ...] | None = None
+    """Folders that the store notes as those of the batch; by default the output of the job."""
     keeps: bool = True
     """Whether the store gets the batch; else the batch only loses what the store has."""
     batches: tuple[str, ...] = ()
@@ -109,6 +113,7 @@ class Growth:
         if self.past:
             # As far as memory holds their sets, which is bounded, texts are read once.
             near = replace(near, signing=replace(near.signing, holds="all"))
+        outputs = self.outputs if self.outputs is not None else (redact(absolute(run.job.output)),)
         if before:
             with clock.time("content"):
                 register, signed = describe(engine, "content", _digest_texts, KEYS), None
@@ -126,7 +131,8 @@ class Growth:
                 run=run, growth=self, tables=tables, near=near, content=content, register=register, signed=signed
             )
             try:
-                found, grown = arriving.grow(own, state.begin(config, part.spec, engine.id_type))
+                begun = state.begin(config, part.spec, engine.id_type)
+                found, grown = arriving.grow(own, begun.note_outputs(self.batch, outputs))
             except StorageError as error:
                 if operation:
                     raise
@@ -136,7 +142,7 @@ class Growth:
                 ) from error
             # What Arrow holds for later tables is of use to the processes that write the output.
             pa.default_memory_pool().release_unused()
-            finish = partial(grown.finish, operation) if operation else grown.writing.drop
+            finish = partial(grown.finish, operation) if operation else partial(self._repeat, tables, grown, outputs)
             try:
                 if self.past:
                     # Its output was written when the other store got it.
@@ -148,6 +154,12 @@ class Growth:
                 LOG.info("%s: another writer was first; starting over with what it has added", redact(self.store))
                 run.start_over()
         raise StorageError(f"{redact(self.store)}: {TRIES} other writers were first; repeat the command")
+
+    def _repeat(self, tables: Tables, grown: Grown[Rows], outputs: Sequence[str]) -> None:
+        """Leave a store as it is that has the batch already, but for its note of another output."""
+        grown.writing.drop()
+        if self.keeps and outputs:
+            note_outputs(tables, self.batch, outputs)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

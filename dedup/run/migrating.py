@@ -87,7 +87,9 @@ def migrate(store: str, target: str, inputs: Mapping[str, str], config: Config, 
             if past.name in done:
                 continue
             if needs:
-                growth = Growth(store=target, batch=past.name, anew=past.operation == "reelect", past=True)
+                outputs = tuple(state.outputs.get(past.name, ()))
+                is_anew = past.operation == "reelect"
+                growth = Growth(store=target, batch=past.name, anew=is_anew, past=True, outputs=outputs)
                 _add(inputs[past.name], config, growth)
             else:
                 take_over(before, new, past, config, spec)

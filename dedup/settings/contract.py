@@ -29,7 +29,7 @@ def load_tokenizer(config: Config) -> Tokenizer:
         As `make_tokenizer`.
     """
     path = config.hash.key_file
-    return make_tokenizer(config, _read_key(path) if path else b"")
+    return make_tokenizer(config, read_key(path) if path else b"")
 
 
 def make_tokenizer(config: Config, key: bytes) -> Tokenizer:
@@ -65,15 +65,21 @@ def _read_tokenizer(path: str) -> bytes:
     return content
 
 
-def _read_key(path: str) -> bytes:
-    """Read a key of 16 to 64 bytes; a longer secret stands for its BLAKE2b digest."""
+def read_key(path: str, where: str = "hash.key_file") -> bytes:
+    """Read a key of 16 to 64 bytes; a longer secret stands for its BLAKE2b digest.
+
+    Raises
+    ------
+    ConfigError
+        As `load_tokenizer`; names the setting or option that gave the path.
+    """
     try:
         rights = stat.S_IMODE(Path(path).stat().st_mode)
         key = Path(path).read_bytes().strip()
     except OSError as error:
-        raise ConfigError(f"hash.key_file: {path} must be a readable file (got {error.strerror})") from error
+        raise ConfigError(f"{where}: {path} must be a readable file (got {error.strerror})") from error
     if rights & 0o077:
-        raise ConfigError(f"hash.key_file: {path} must be its owner's alone (got mode {rights:04o}); chmod 600 {path}")
+        raise ConfigError(f"{where}: {path} must be its owner's alone (got mode {rights:04o}); chmod 600 {path}")
     if len(key) < KEY_BYTES:
-        raise ConfigError(f"hash.key_file: {path} must hold at least {KEY_BYTES} bytes (got {len(key)})")
+        raise ConfigError(f"{where}: {path} must hold at least {KEY_BYTES} bytes (got {len(key)})")
     return key if len(key) <= blake2b.MAX_KEY_SIZE else blake2b(key).digest()

@@ -1,6 +1,6 @@
 """Documents taken out of a store."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from dedup.engine.memory import open_without_files
 from dedup.engine.workers import count_cores
-from dedup.errors import DataError
+from dedup.errors import ConfigError, DataError
 from dedup.kernels import Flags, Integers
 from dedup.store.arrays import distinct, is_in
 from dedup.store.election import DISPLACED, decide, verdicts
@@ -164,6 +164,23 @@ def find_spelled(tables: Tables, content: str) -> str | None:
         (each for each in odd if each.partition("\n")[0] in begins and any(f"\n{each}\n" in form for form in forms)),
         None,
     )
+
+
+def find_where(snapshot: Snapshot, where: Mapping[str, str]) -> list[int | str]:
+    """Return the ids of the documents with these values in `source` and `batch`.
+
+    Raises
+    ------
+    ConfigError
+        When it asks for another column.
+    """
+    if not where or not {*where} <= {"source", "batch"}:
+        raise ConfigError(f"where: must ask for source or batch (got {', '.join(where) or 'nothing'})")
+    rows = snapshot.read("documents", ["id", *where])
+    for name, value in where.items():
+        rows = rows.filter(pc.equal(rows[name], value))
+    found: list[int | str] = rows["id"].to_pylist()
+    return found
 
 
 def delete_ids(tables: Tables, ids: Sequence[str], *, readmit: bool) -> Deleted:

@@ -77,6 +77,7 @@ def take_over(old: Snapshot, new: Tables, past: Past, config: Config, spec: Hash
     def work(state: State) -> None:
         if past.name not in {each.name for each in list_batches(new)}:
             begun = state.begin(config, spec, old.state.kind)
+            begun = begun.note_outputs(past.name, old.state.outputs.get(past.name, ()))
             grown = grow(engine, new, begun, arrival, anew=past.operation == "reelect", threads=engine.threads)
             grown.finish(past.operation)
 

@@ -23,7 +23,7 @@ from dedup.version import __version__
 
 KEY_FILE, TOKENIZER_FILE = "hash.key_file", "shingles.tokenizer_file"
 FORMAT = 2
-"""Version of the tables; 1 where no document was admitted, which earlier releases know."""
+"""Version of the tables; 1 where no document was admitted and no output is noted, which earlier releases know."""
 SINGLE = {"layers": [NEAR]}
 """Settings of stores that name no layers, which earlier releases made."""
 DECIDING = ("threshold", "mode", "layers", "lsh.", "buckets.", "cluster.", "keep.", "limits.", "input.id_column")
@@ -56,6 +56,13 @@ class State:
     """Number that the next shingle set gets."""
     admitted: Sequence[int] = (0, 0)
     """`journal.Position` up to which documents that were admitted are in the tables."""
+    outputs: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Folders that what became of a batch was written to, by its name; earlier releases have noted none."""
+
+    def note_outputs(self, batch: str, outputs: Sequence[str]) -> Self:
+        """Return the state that knows these of a batch too."""
+        known = self.outputs.get(batch, ())
+        return replace(self, outputs={**self.outputs, batch: [*dict.fromkeys([*known, *outputs])]})
 
     @property
     def kind(self) -> pa.DataType:
@@ -81,7 +88,10 @@ class State:
         del held["number"], held["log"]
         if not any(self.admitted):
             del held["admitted"]
-        return json.dumps(held | {"format": FORMAT if "admitted" in held else 1, "version": __version__})
+        if not any(self.outputs.values()):
+            del held["outputs"]
+        is_known = held.keys() & {"admitted", "outputs"}
+        return json.dumps(held | {"format": FORMAT if is_known else 1, "version": __version__})
 
     @classmethod
     def parse(cls, number: int, log: int, text: str, where: str) -> Self:

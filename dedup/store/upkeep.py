@@ -1,7 +1,7 @@
 """Upkeep of a store: its history, a check, fewer and larger files, and the deletion of what is no longer used."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple, TypeVar
@@ -41,12 +41,28 @@ def repeat(tables: Tables, work: Callable[[State], Value]) -> Value:
     raise StorageError(f"{redact(tables.path)}: {TRIES} other writers were first; repeat the command")
 
 
+def note_outputs(tables: Tables, batch: str, outputs: Sequence[str]) -> State:
+    """Note that what became of a batch was written to these folders too.
+
+    Raises
+    ------
+    StorageError
+        As `repeat`.
+    """
+
+    def work(state: State) -> State:
+        noted = state.note_outputs(batch, outputs)
+        return state if noted == state else Writing(tables, state).finish(noted, Label(operation="output"))
+
+    return repeat(tables, work)
+
+
 class Commit(NamedTuple):
     """Change of a store."""
 
     number: int
     operation: str
-    """Change: add, reelect, delete, compact, check, or migrate's copy of one."""
+    """Change: add, reelect, delete, compact, check, output, or migrate's copy of one."""
     batch: str
     """Name of the batch that was added; empty where none was."""
     time: datetime

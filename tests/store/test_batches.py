@@ -98,8 +98,15 @@ def test_the_same_batch_twice_changes_nothing(place, capsys):
 
     assert place.add("a", numbered(TEXTS[:20])) == 0
     assert "is finished" in capsys.readouterr().err
-    assert place.add("a", numbered(TEXTS[:20]), output="out-again") == 0
     assert place.content() == before
+    # But for the note of where its documents are now too.
+    assert place.add("a", numbered(TEXTS[:20]), output="out-again") == 0
+    after = place.content()
+    assert {path: after[path] for path in before} == before
+    assert all("/batches/" in path for path in after.keys() - before.keys())
+    assert [row["operation"] for row in place.history()] == ["add", "add", "output"]
+    assert place.add("a", numbered(TEXTS[:20]), output="out-again") == 0
+    assert place.content() == after
     for table in ("kept", "removed", "duplicates", "edges", "near_misses"):
         assert place.read("again", table) == place.read("a", table)
 

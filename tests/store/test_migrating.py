@@ -83,7 +83,9 @@ def test_a_store_of_other_settings_is_what_its_batches_make_with_them(place, cap
     state = read_state(new).number
     place.store = place.folder / "new"
     assert place.add("b", PARTS["b"], "--reelect", *OTHER[way], output="again") == 0
-    assert read_state(new).number == state
+    # But for the note of one more output.
+    assert read_state(new).number == state + 1
+    assert read_state(new).outputs["a"] == read_state(old).outputs["a"] != []
 
 
 @pytest.mark.parametrize("way", OTHER)

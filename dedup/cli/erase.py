@@ -1,0 +1,88 @@
+"""Take documents out of a store and out of the outputs of its batches, and write a receipt."""
+
+import argparse
+import json
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+
+from dedup.cli.common import Parser, command, read_entries, read_ids, typed
+from dedup.display import log_to_stderr
+
+
+def pair(text: str) -> tuple[str, str]:
+    """Read COLUMN=VALUE."""
+    name, sign, value = text.partition("=")
+    if name not in {"source", "batch"} or not sign:
+        raise ValueError
+    return name, value
+
+
+def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
+    """Parse the command line."""
+    cli = Parser(prog="dedup erase", description=__doc__, epilog="More: docs/growing.md")
+    cli.add_argument("store", metavar="S", help="store, as made by dedup run --store; nobody may write to it meanwhile")
+    chosen = cli.add_mutually_exclusive_group(required=True)
+    chosen.add_argument(
+        "--ids", metavar="FILE", help='an id a line, JSON lines or parquet with "id"; - for standard input'
+    )
+    chosen.add_argument(
+        "--where", type=typed("source=VALUE or batch=NAME", pair), metavar="NAME=VALUE", help="a source or a batch"
+    )
+    chosen.add_argument(
+        "--texts", metavar="FILE", help="documents of the same shingles as these texts, as for dedup lookup"
+    )
+    cli.add_argument(
+        "--output",
+        action="extend",
+        nargs="+",
+        default=[],
+        metavar="DIR",
+        help="further outputs of its batches, such as moved ones",
+    )
+    cli.add_argument("--receipt", metavar="FILE", help="file of the receipt; by default S.erased-NUMBER.json")
+    cli.add_argument(
+        "--sign-with",
+        default="",
+        metavar="FILE",
+        help="key of the receipt's signature, of at least 16 bytes (chmod 600)",
+    )
+    cli.add_argument(
+        "--key-file", default="", metavar="FILE", help="key of the store's hashes, if it has one, for --texts"
+    )
+    cli.add_argument("--json", action="store_true", help="print the receipt")
+    return cli.parse_args(arguments)
+
+
+@command
+def main(arguments: Sequence[str]) -> int:
+    """Erase; return 0, 2 after a user's mistake, 1 after a fault."""
+    options = parse_arguments(arguments)
+    log_to_stderr()
+    logging.getLogger("dedup").setLevel("WARNING")
+    # NumPy and pyarrow take a third of a second to import, which --help need not wait for.
+    from dedup.files.storage import Storage  # noqa: PLC0415
+    from dedup.stores import Store  # noqa: PLC0415
+
+    store = Store(options.store, options.key_file)
+    receipt = store.erase(
+        ids=None if options.ids is None else read_ids("--ids", options.ids, options.store),
+        where=None if options.where is None else dict([options.where]),
+        texts=None
+        if options.texts is None
+        else (str(entry.get("text") or "") for entry in read_entries("--texts", options.texts, "text")),
+        outputs=options.output,
+        sign_with=options.sign_with,
+    )
+    path = options.receipt or f"{options.store.rstrip('/')}.erased-{receipt['state_after']}.json"
+    Storage().write_text(path if "://" in path else str(Path(path).absolute()), json.dumps(receipt, indent=1) + "\n")
+    if options.json:
+        print(json.dumps(receipt))
+        return 0
+    told = {name: f"{receipt[name]:,}" for name in ("documents", "absent", "displaced")}
+    told |= {"outputs": f"{len(receipt['outputs']):,}", "files changed": f"{len(receipt['files']):,}"}
+    print("\n".join(f"{name:<16}{value:>12}" for name, value in told.items()))
+    for each in receipt["outputs_missing"]:
+        print(f"{'output missing':<16}{each}")
+    print(f"{'receipt':<16}{path}")
+    return 0

@@ -1,0 +1,216 @@
+"""Erasure: what is left of documents in the files of a store and of the outputs of its batches."""
+
+import bz2
+import gzip
+import json
+from pathlib import Path
+from random import Random
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from dedup import Store, deduplicate
+from dedup.cli import erase as cli
+from dedup.errors import ConfigError
+from dedup.explain.result import PublishedOutput
+from dedup.run import erasing
+from dedup.store.snapshot import Snapshot
+from dedup.store.state import read_state
+from dedup.store.tables import Tables
+from tests.engine import Corpus, Row
+
+FIRST = 7_000_000_001
+
+
+def make_rows(named):
+    """Return documents of which most have near copies, whose words are no other's."""
+    rng, rows = Random(3), []
+    for number in range(48):
+        family, version = divmod(number, 4)
+        words = [f"word{family}x{place}" for place in range(30)]
+        for _ in range(version):
+            words[rng.randrange(30)] = f"only{number}y{rng.randrange(100)}"
+        rows.append({"id": named(number), "source": f"s{family % 3}", "text": " ".join(words)})
+    return rows
+
+
+def write(path, rows, form):
+    if form == "parquet":
+        pq.write_table(pa.Table.from_pylist(rows), path.with_suffix(".parquet"))
+    else:
+        content = "".join(json.dumps(row) + "\n" for row in rows).encode()
+        path.with_suffix(".jsonl.gz").write_bytes(gzip.compress(content))
+
+
+def fill(folder, form="parquet", named=lambda number: FIRST + number, mode="filter"):
+    """Make a store of three batches, of which the last has copies of documents of the first."""
+    rows, store = make_rows(named), Store(folder / "store")
+    for number in range(3):
+        (folder / f"in{number}").mkdir()
+        write(folder / f"in{number}" / "rows", rows[number::3], form)
+        chosen = {"id_column": "id", "source_column": "source", "settings": {"output.mode": mode}, "engine": "memory"}
+        store.add(f"{folder}/in{number}", f"b{number}", f"{folder}/out{number}", **chosen)
+    return rows, store
+
+
+def read_all(folder):
+    """Return the bytes of all files, as they are and decompressed."""
+    found = {}
+    for path in folder.rglob("*"):
+        if path.is_file() and not path.relative_to(folder).parts[0].startswith("in"):
+            content = path.read_bytes()
+            parts = [content]
+            if path.suffix == ".parquet":
+                table = pq.read_table(path)
+                sink = pa.BufferOutputStream()
+                with pa.ipc.new_stream(sink, table.schema) as writer:
+                    writer.write_table(table)
+                parts.append(sink.getvalue().to_pybytes())
+            elif path.suffix in {".gz", ".bz2"}:
+                parts.append({".gz": gzip, ".bz2": bz2}[path.suffix].decompress(content))
+            found[path] = b"\0".join(parts)
+    return found
+
+
+def list_traces(row):
+    """Return what must not be found of a document: its id as text and number, its text, and shingles of its own."""
+    own = [f'"{row["id"]}"'.encode(), row["text"].encode()]
+    if isinstance(row["id"], int):
+        own = [str(row["id"]).encode(), row["id"].to_bytes(8, "little"), row["text"].encode()]
+    shingles, _ = Corpus([Row(1, row["text"])]).sets([row["text"]])
+    return own, [np.uint64(each).tobytes() for each in shingles]
+
+
+def find(folder, traces):
+    contents = read_all(folder)
+    return {trace: [path.name for path, content in contents.items() if trace in content] for trace in traces}
+
+
+def size_page(output):
+    return (output / "report.html").stat().st_size
+
+
+@pytest.mark.parametrize(
+    ("form", "named", "mode"),
+    [
+        ("parquet", lambda number: FIRST + number, "filter"),
+        pytest.param("jsonl", lambda number: f"name{number}z", "filter", marks=pytest.mark.full),
+        ("jsonl", lambda number: FIRST + number, "annotate"),
+        pytest.param("parquet", lambda number: f"name{number}z", "annotate", marks=pytest.mark.full),
+        pytest.param("jsonl", lambda number: FIRST + number, "ids", marks=pytest.mark.full),
+    ],
+)
+def test_no_byte_is_left_of_what_is_erased_and_all_else_is(tmp_path, form, named, mode):
+    rows, store = fill(tmp_path, form, named, mode)
+    # One that others went for, one that went for another, and one family whole.
+    gone = [rows[0], rows[6], *rows[20:24]]
+    others = [row for row in rows if row not in gone]
+    kept_shingles = {each for row in others for each in list_traces(row)[1]}
+    traces = [
+        (own, [each for each in shingles if each not in kept_shingles]) for own, shingles in map(list_traces, gone)
+    ]
+    before = find(tmp_path, [trace for own, shingles in traces for trace in (*own[:2], *shingles[:3])])
+    assert sum(map(bool, before.values())) > len(gone)
+    left = {name: PublishedOutput(f"{tmp_path}/{name}") for name in ("out0", "out1", "out2")}
+    texts = {name: each.find([row["id"] for row in others]) for name, each in left.items()}
+
+    sizes = {name: size_page(tmp_path / name) for name in left}
+    receipt = store.erase([row["id"] for row in gone])
+
+    assert (receipt["documents"], receipt["absent"], receipt["outputs_missing"]) == (6, 0, [])
+    found = find(tmp_path, [trace for own, shingles in traces for trace in (*own, *shingles)])
+    assert {trace: names for trace, names in found.items() if names} == {}
+    after = {name: PublishedOutput(f"{tmp_path}/{name}") for name in left}
+    assert {name: each.find([row["id"] for row in rows]) for name, each in after.items()} == texts
+    ids = Snapshot(tables=Tables(str(store.path)), state=read_state(Tables(str(store.path)))).read("documents", ["id"])
+    assert {*ids["id"].to_pylist()} == {row["id"] for row in others}
+    assert store.check(hours=0) == []
+    assert all(size_page(tmp_path / name) > 0.9 * sizes[name] for name in left)
+    # The same again, as after a crash, finds nothing to do.
+    again = store.erase([row["id"] for row in gone])
+    assert (again["documents"], again["absent"], again["files"]) == (0, 6, [])
+
+
+def test_documents_are_chosen_by_source_and_by_text_too(tmp_path):
+    rows, store = fill(tmp_path)
+    assert store.erase(where={"source": "s1"})["documents"] == 16
+    assert store.erase(where={"batch": "b0", "source": "s2"})["documents"] == 4
+    receipt = store.erase(texts=[rows[2]["text"].upper() + "!", "nothing like it"])
+
+    assert (receipt["documents"], receipt["selection"]) == (1, "texts")
+    kept = (
+        pq.read_table(tmp_path / "out2/kept")["id"].to_pylist()
+        + pq.read_table(tmp_path / "out2/removed")["id"].to_pylist()
+    )
+    assert rows[2]["id"] not in kept
+    assert rows[5]["id"] not in kept
+    assert rows[14]["id"] in kept
+    with pytest.raises(ConfigError, match="needs one of ids, where and texts"):
+        store.erase()
+
+
+def test_a_receipt_tells_a_change_and_names_nobody(tmp_path, capsys):
+    rows, store = fill(tmp_path)
+    key = tmp_path / "key"
+    key.write_text("a secret of more than 16 bytes")
+    key.chmod(0o600)
+    pq.write_table(pa.table({"id": [rows[4]["id"], rows[7]["id"]]}), tmp_path / "gone.parquet")
+    arguments = [str(store.path), "--ids", f"{tmp_path}/gone.parquet", "--sign-with", str(key)]
+    assert cli.main([*arguments, "--receipt", f"{tmp_path}/receipt.json"]) == 0
+    assert "documents                  2" in capsys.readouterr().out
+    content = (tmp_path / "receipt.json").read_text()
+    receipt = json.loads(content)
+
+    assert erasing.is_signed(receipt, key.read_bytes().strip())
+    assert not erasing.is_signed({**receipt, "documents": 3}, key.read_bytes().strip())
+    assert not erasing.is_signed(receipt, b"another key of 16 bytes")
+    assert not any(str(row["id"]) in content for row in rows)
+    changed = {entry["file"]: entry for entry in receipt["files"]}
+    assert all(not Path(name).exists() for name, entry in changed.items() if entry["after"] is None)
+    present = {name: entry["after"] for name, entry in changed.items() if entry["after"]}
+    assert present
+    assert all(erasing.digest_file(erasing.Storage(), name) == digest for name, digest in present.items())
+
+
+def test_outputs_that_were_moved_are_told_and_can_be_given(tmp_path):
+    rows, store = fill(tmp_path)
+    (tmp_path / "out1").rename(tmp_path / "moved")
+    receipt = store.erase([rows[1]["id"]])
+    assert receipt["outputs_missing"] == [f"{tmp_path}/out1"]
+    assert rows[1]["id"] in PublishedOutput(f"{tmp_path}/moved").find([rows[1]["id"]])
+
+    store.erase([rows[1]["id"]], outputs=[tmp_path / "moved"])
+    assert not PublishedOutput(f"{tmp_path}/moved").find([rows[1]["id"]])
+
+
+def test_a_batch_written_once_more_is_known_by_both_outputs(tmp_path):
+    rows, store = fill(tmp_path)
+    deduplicate(
+        f"{tmp_path}/in2", f"{tmp_path}/more", store=store.path, batch="b2", id_column="id", source_column="source"
+    )
+
+    assert store.erase([rows[2]["id"]])["outputs"].count(f"{tmp_path}/more") == 1
+    assert not PublishedOutput(f"{tmp_path}/more").find([rows[2]["id"]])
+
+
+def test_annotations_that_cannot_be_changed_are_refused_before_any_work(tmp_path):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in/a.csv").write_text("id,text\n1,one two three four five\n2,one two three four five\n")
+    store = Store(tmp_path / "store")
+    store.add(f"{tmp_path}/in", "a", f"{tmp_path}/out", id_column="id", output__mode="annotate")
+    with pytest.raises(ConfigError, match="annotations can be changed in parquet and jsonl only"):
+        store.erase(["1"])
+    assert store.history()[-1].operation == "add"
+
+
+def test_what_was_admitted_is_erased_too(tmp_path):
+    _, store = fill(tmp_path)
+    row = {"id": 8_000_000_001, "text": " ".join(f"admitted{place}" for place in range(30))}
+    store.admit([row["text"]], ids=[row["id"]])
+    own, shingles = list_traces(row)
+    assert any(find(tmp_path, shingles).values())
+
+    assert store.erase([row["id"]])["documents"] == 1
+    assert not any(find(tmp_path, [*own, *shingles]).values())
