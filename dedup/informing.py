@@ -1,4 +1,4 @@
-"""Steps that only inform, such as a prediction or a plot: a run goes on without those that fail."""
+"""Steps that only inform, such as a plot or a drift: a run goes on without those that fail."""
 
 import logging
 from collections.abc import Callable

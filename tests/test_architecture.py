@@ -114,7 +114,7 @@ PARTS = {
         *("numpy", "scipy", "matplotlib", "jinja2", "markupsafe", "prometheus_client"),
         *("dedup.report", "dedup.settings", "dedup.tables.counts", "dedup.kernels"),
         *("dedup.explain.comparison", "dedup.explain.differ"),
-        *("dedup.plan", "dedup.layers.NEAR"),
+        "dedup.layers.NEAR",
         *("dedup.display", "dedup.errors", "dedup.informing", "dedup.version"),
     },
     # An output is explained where Spark is not installed.

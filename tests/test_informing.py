@@ -14,19 +14,16 @@ import pytest
 from dedup.engine.workers import _CONTEXT, _Beside
 from dedup.informing import BASELINE, LONGEST, LOSS, NEAR_MISSES, PLOTS, RECALL, SOURCES, TEXTS, Inform
 from dedup.report.page import to_html
-from dedup.report.prediction import predict
 from dedup.run.job import Job
 from dedup.run.local import run_in_memory
 from dedup.run.pipeline import run
 from dedup.settings.files import load_config
-from dedup.tables.counts import Signed
 from tests.reports import make_report
 from tests.store.sides import Side
 from tests.templates import make_family
 
 REPORT = {
     "dedup.run.execution.read_sample": "the sample of tokens",
-    "dedup.report.build.predict": "the prediction",
     "dedup.report.build.turn_dial": "other thresholds",
     "dedup.report.build.show_doubtful": "the most doubtful removals",
     "dedup.report.build._count_missed": "pairs missed by the bands",
@@ -116,7 +113,6 @@ def test_a_run_of_which_all_that_informs_fails_has_the_same_result(corpus, distu
     spark = None if engine == "memory" else request.getfixturevalue("spark")
     whole = deduplicate(corpus, "whole")
     assert whole["left_out"] == {}
-    assert whole["planned"]
     assert whole["uncompared"]["lost_at_most"] < whole["pairs"]["uncompared"]
     caplog.clear()
     works = REPORT | NEAR | OUTPUT
@@ -127,7 +123,7 @@ def test_a_run_of_which_all_that_informs_fails_has_the_same_result(corpus, distu
     assert 3 < whole["removed"] == report["removed"]
     assert read(corpus / "less") == read(corpus / "whole")
     check(corpus / "less", report, works, caplog)
-    assert (report["planned"], report["survival_by_source"], report["recall_on_labeled_set"]) == (None, None, None)
+    assert (report["survival_by_source"], report["recall_on_labeled_set"]) == (None, None)
     assert ds.dataset(corpus / "less" / "near_misses").schema == ds.dataset(corpus / "whole" / "near_misses").schema
 
 
@@ -182,34 +178,6 @@ def test_one_plot_that_fails_costs_no_other(disturb):
     assert inform.left_out == {"the plot of dial": "OverflowError: math range error"}
     assert [name for name, svg in drawn.items() if not svg] == ["dial"]
     assert to_html(make_report(), drawn).count("(not drawn)") == 1
-
-
-@pytest.mark.parametrize("layers", [["exact", "near"], ["url", "near"]])
-def test_a_prediction_is_of_what_the_layer_near_has_read(tmp_path, layers):
-    """Whoever posts many copies must not be able to end the job."""
-    texts = [f"text {n % 24} " + " ".join(f"word{n % 24}x{place}" for place in range(30)) for n in range(400)]
-    table = pa.table({"id": range(400), "text": texts, "url": [f"https://example.org/{n % 24}" for n in range(400)]})
-    pq.write_table(table, tmp_path / "in.parquet")
-    config = load_config(settings={"input.id_column": "id", "layers": layers, "url.column": "url"})
-
-    report = run_in_memory(Job(inputs=[f"{tmp_path}/in.parquet"], output=f"{tmp_path}/out", config=config))
-
-    assert (report["removed"], report["left_out"]) == (376, {})
-    assert report["planned"]["options"].startswith("--documents 24 ")
-    assert report["planned"]["options"].endswith(" --duplication 0")
-    assert report["planned"]["removed"] == 0
-
-
-def test_the_share_that_a_prediction_tells_is_one_that_a_plan_takes():
-    signed = Signed(rows=100_000, tokens=10**7, text_bytes=10**8)
-
-    assert "--duplication 0.9999" in predict(load_config().settle(), signed, 99_999)["options"]
-
-
-def test_bands_that_find_nothing_are_planned_too():
-    config = load_config(settings={"threshold": 0.001, "lsh.bands": 1, "lsh.rows": 128})
-
-    assert predict(config.settle(), Signed(rows=3, tokens=60, text_bytes=300), 0)["pairs"]["candidates"] == 0
 
 
 def test_bands_that_find_nothing_of_low_similarity_are_told():

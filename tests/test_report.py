@@ -27,8 +27,6 @@ from dedup.errors import StorageError
 from dedup.explain.comparison import compare
 from dedup.kernels import frequencies
 from dedup.kernels.curve import probability
-from dedup.plan.answer import answer
-from dedup.plan.question import PlanQuestion
 from dedup.report.baseline import DRIFT, parse_baseline
 from dedup.report.build import rank_tokens, to_json
 from dedup.report.decisions import show_doubtful
@@ -438,13 +436,6 @@ def test_sections_without_numbers_say_why():
     assert "stage rows seconds signatures 12,000 4.1 identical" in text
 
 
-def test_sections_of_a_run_without_a_plan_say_why():
-    _, text = show(make_report("mode=exact"))
-
-    assert 'Not compared with a plan, which is made for mode = "lsh" and one profile.' in text
-    assert "As planned, and as measured" not in text
-
-
 def test_hostile_texts_stay_texts():
     page, text = show(make_hostile_report())
 
@@ -743,36 +734,6 @@ def test_a_pair_shows_the_rows_that_agree_where_its_texts_are_all_there():
     assert shown["rows"] is None
     _, text = show(make_report(near=near, texts={**texts, 10: texts[10][:100]}))
     assert "Rows and bands are not shown" in text
-
-
-# Plans
-
-
-def test_what_was_planned_is_what_scripts_plan_says():
-    report = make_report("lsh.bands=30", "lsh.rows=6")
-    options = iter(report["planned"]["options"].removeprefix("--").split(" --"))
-    asked = {name.replace("-", "_"): float(value) for name, value in map(str.split, options)}
-    asked["documents"] = int(asked["documents"])
-    config = load_config(None, None, ["lsh.bands=30", "lsh.rows=6"])
-    capacity = answer(PlanQuestion(config=config, **asked))["capacity"]
-
-    assert report["planned"]["removed"] == round(capacity["removed"])
-    shuffled = {stage["name"]: round(stage["shuffle_bytes"]) for stage in capacity["stages"]}
-    assert report["planned"]["shuffle_bytes"] == shuffled
-    _, text = show(report)
-    assert f"planned measured documents removed {report['planned']['removed']:,} 1,900" in text
-    assert "edges: exact Jaccard at or above the threshold" in text
-    assert re.search(r"shuffled by buckets [\d.]+ MB 1.23 MB", text)
-    report["stages"]["templates"] = {"rows": 3, "seconds": 1.0, "shuffle_bytes": 4_560_000}
-    _, text = show(report)
-    assert "shuffled by templates not planned 4.56 MB" in text
-    both = sum(stage.get("shuffle_bytes") or 0 for stage in report["stages"].values()), sum(shuffled.values())
-    assert f"shuffled by all stages {size(both[1])} {size(both[0])}" in text
-
-
-def test_a_run_that_no_plan_can_know_has_none():
-    assert make_report("mode=exact")["planned"] is None
-    assert make_report(near=make_near(signed={"rows": 3, "documents_empty": 2}))["planned"] is None
 
 
 def test_a_run_that_removes_nothing_has_a_page():

@@ -252,30 +252,41 @@ def read_entry(line: str, number: int, *, option: str, name: str) -> dict[str, A
     return entry
 
 
-def read_entries(option: str, path: str, name: str) -> Iterator[dict[str, Any]]:
-    """Yield the rows of files, folders and globs of a format by its name, else the entries of lines.
+def read_texts(option: str, path: str) -> Iterator[tuple[object, str]]:
+    """Yield the name and the text of each line of a file, or of each row where its format has columns.
 
-    Parameters
-    ----------
-    name
-        Column, or member of objects, that each must have.
+    A name is the `id`, or else the number, from 1. Folders and globs of formats are read too.
 
     Raises
     ------
     DedupError
-        When a file cannot be read, or has no such column.
+        When a file cannot be read, or has no column `text`.
     """
-    if not _has_rows(path):
-        for number, line in enumerate(read_lines(option, path), 1):
-            yield read_entry(line, number, option=option, name=name)
-        return
-    from dedup.files.listing import list_files  # noqa: PLC0415 - --help need not wait for pyarrow
+    from dedup.files.formats.jsonl import mend  # noqa: PLC0415 - --help need not wait for pyarrow
+
+    if _has_rows(path):
+        entries: Iterator[Mapping[str, Any]] = _read_rows(option, path, "text")
+    else:
+        lines = enumerate(read_lines(option, path), 1)
+        entries = (read_entry(line, number, option=option, name="text") for number, line in lines)
+    for number, entry in enumerate(entries, 1):
+        yield entry.get("id", number), mend(str(entry.get("text") or ""))
+
+
+def _read_rows(option: str, path: str, name: str) -> Iterator[dict[str, Any]]:
+    """Yield the column of this name of files, which must have it, and `id`."""
+    from dedup.files.columns import is_text, to_text  # noqa: PLC0415 - as above
+    from dedup.files.listing import list_files  # noqa: PLC0415 - as above
 
     for file in list_files([path]).files:
         for _, rows in file.format.read_rows(file, on_bad_record="fail"):
             if name not in rows.column_names:
                 raise DataError(f"{option} {path}: must have a column {name!r} (got {', '.join(rows.column_names)})")
-            yield from rows.select([each for each in ("id", name) if each in {*rows.column_names}]).to_pylist()
+            found = rows.select([each for each in dict.fromkeys(("id", name)) if each in rows.column_names])
+            if name == "text" and is_text(found[name].type):
+                chunks = [to_text(chunk) for chunk in found[name].chunks]
+                found = found.drop_columns([name]).append_column(name, chunks) if chunks else found
+            yield from found.to_pylist()
 
 
 def _has_rows(path: str) -> bool:
@@ -306,7 +317,7 @@ def read_ids(option: str, path: str, store: str) -> list[str]:
     from dedup.store.tables import Tables  # noqa: PLC0415 - as above
 
     if _has_rows(path):
-        entries = [*enumerate((entry["id"] for entry in read_entries(option, path, "id")), 1)]
+        entries = [*enumerate((entry["id"] for entry in _read_rows(option, path, "id")), 1)]
     else:
         lines = [*read_lines(option, path)]
         spelled = find_spelled(Tables(store), "".join(lines))

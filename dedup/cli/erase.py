@@ -6,7 +6,7 @@ import logging
 from collections.abc import Sequence
 from pathlib import Path
 
-from dedup.cli.common import Parser, command, read_entries, read_ids, typed
+from dedup.cli.common import Parser, command, read_ids, read_texts, typed
 from dedup.display import log_to_stderr
 
 
@@ -68,9 +68,7 @@ def main(arguments: Sequence[str]) -> int:
     receipt = store.erase(
         ids=None if options.ids is None else read_ids("--ids", options.ids, options.store),
         where=None if options.where is None else dict([options.where]),
-        texts=None
-        if options.texts is None
-        else (str(entry.get("text") or "") for entry in read_entries("--texts", options.texts, "text")),
+        texts=None if options.texts is None else (text for _, text in read_texts("--texts", options.texts)),
         outputs=options.output,
         sign_with=options.sign_with,
     )

@@ -4,10 +4,10 @@ import argparse
 import json
 import sys
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from dedup.cli.common import Parser, command, read_entry, read_lines, typed
+from dedup.cli.common import Parser, command, read_texts, typed
 from dedup.display import printable
 
 if TYPE_CHECKING:
@@ -27,10 +27,13 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     cli = Parser(
         prog="dedup lookup",
         description=__doc__,
-        epilog='A line of the input is a text, or a JSON object with "text" and perhaps "id". More: docs/growing.md',
+        epilog='A line of the input is a text, or a JSON object with "text" and perhaps "id"; other formats have such '
+        "columns. More: docs/growing.md",
     )
     cli.add_argument("store", metavar="S", help="store, as made by dedup run --store")
-    cli.add_argument("--input", required=True, metavar="FILE", help="a document a line; - for standard input")
+    cli.add_argument(
+        "--input", required=True, metavar="FILE", help="documents, a line or a row each; - for standard input"
+    )
     cli.add_argument(
         "--threshold",
         type=typed("a number above 0 and at most 1", share),
@@ -51,7 +54,7 @@ def main(arguments: Sequence[str]) -> int:
     names: deque[object] = deque()
 
     def read() -> Iterator[str]:
-        for name, text in _read(read_lines("--input", options.input)):
+        for name, text in read_texts("--input", options.input):
             names.append(name)
             yield text
 
@@ -64,17 +67,8 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _read(lines: Iterable[str]) -> Iterator[tuple[object, str]]:
-    """Yield the name and the text of each line."""
-    from dedup.files.formats.jsonl import mend  # noqa: PLC0415 - as above
-
-    for number, line in enumerate(lines, 1):
-        entry = read_entry(line, number, option="--input", name="text")
-        yield entry.get("id", number), mend(str(entry.get("text") or ""))
-
-
 def _to_json(name: object, matches: "Sequence[Match]") -> str:
-    return json.dumps({"id": name, "matches": [each._asdict() for each in matches]}, ensure_ascii=False)
+    return json.dumps({"id": name, "matches": [each._asdict() for each in matches]}, ensure_ascii=False, default=str)
 
 
 def _to_line(name: object, matches: "Sequence[Match]") -> str:

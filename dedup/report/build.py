@@ -25,7 +25,6 @@ from dedup.layers import NEAR
 from dedup.report.alerts import find_breaches
 from dedup.report.baseline import DRIFT, hold_against, measure_drift
 from dedup.report.decisions import show_doubtful, turn_dial
-from dedup.report.prediction import predict
 from dedup.report.profiles import Profiled
 from dedup.settings.files import to_dict
 from dedup.settings.options import Config
@@ -118,9 +117,6 @@ def build_report(
     report = _measure(config=config, inputs=inputs, output=output, outcome=outcome, inform=inform)
     if outcome.profiles:
         report |= _tell_profiles(outcome, inform)
-    else:
-        removed = outcome.written.removed_by.get(NEAR, 0)
-        report["planned"] = inform("the prediction", predict, config, outcome.near.signed, removed)
     if baseline is not None:
         held = inform("the comparison with the baseline", hold_against, report, baseline)
         report |= {} if held is None else {"baseline": held}
@@ -226,7 +222,6 @@ def _measure(*, config: Config, inputs: Sequence[str], output: str, outcome: Out
         "seconds": round(time.time() - outcome.begun, 3),
         "start_seconds": round(outcome.start_seconds, 3),
         "stages": outcome.stages,
-        "planned": None,
         "settings": (settings := to_dict(hide_passwords(config.settle()))),
         "settings_digest": sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:12],
         "hash": outcome.spec,
@@ -274,7 +269,6 @@ def _tell_profiles(outcome: Outcome, inform: Inform) -> dict[str, Any]:
         "recall_at_threshold": min(each["recall_at_threshold"] for each in told if each["documents"]),
         "recall_expected": [],
         "dial": [],
-        "planned": None,
     }
 
 

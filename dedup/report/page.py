@@ -61,7 +61,6 @@ def to_html(report: Mapping[str, Any], plots: Mapping[str, str]) -> str:
         earlier={"survival": {}, "seconds": {}} | ((report.get("baseline") or {}).get("plotted") or {}),
         funnel=list_pairs(report),
         sources=list_sources(report),
-        planned=list_planned(report),
     )
 
 
@@ -208,28 +207,6 @@ def list_sources(report: Mapping[str, Any]) -> list[dict[str, Any]]:
         for name, counts in (report["survival_by_source"] or {}).items()
     ]
     return sorted(listed, key=lambda one: (one["name"] == "(others)", -one["removed"], one["name"]))
-
-
-def list_planned(report: Mapping[str, Any]) -> list[dict[str, str]]:
-    """Return the plan's numbers beside the measured ones, as texts: `name`, `planned` and `measured`."""
-    planned = report["planned"]
-    if planned is None:
-        return []
-    removed = report["identical"] + report["near"]
-    rows = [("documents removed", count(planned["removed"]), count(removed))]
-    rows += [
-        (f"pairs {PAIRS[name]}" if name != "edges" else PAIRS[name], count(pairs), count(report["pairs"][name]))
-        for name, pairs in planned["pairs"].items()
-    ]
-    measured = {name: stage.get("shuffle_bytes") for name, stage in report["stages"].items()}
-    # Without a sample a plan knows of no bucket over the cap, nor of what layers besides near find.
-    told = {name: (planned["shuffle_bytes"].get(name), each) for name, each in measured.items() if each is not None}
-    if told:
-        told["all stages"] = sum(planned["shuffle_bytes"].values()), sum(each for _, each in told.values())
-    for name, (shuffled, each) in told.items():
-        if shuffled or each:
-            rows.append((f"shuffled by {name}", "not planned" if shuffled is None else size(shuffled), size(each)))
-    return [dict(zip(("name", "planned", "measured"), row, strict=True)) for row in rows]
 
 
 def group_by_power_of_two(counts: Mapping[int, int]) -> dict[str, int]:

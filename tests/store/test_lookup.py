@@ -1,12 +1,16 @@
 """Texts looked up in a store."""
 
+import gzip
 import json
 from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pyarrow import csv
 
 import dedup
 from dedup.cli import lookup as cli
@@ -71,6 +75,31 @@ def test_texts_pass_in_parts_of_bounded_memory(tables, monkeypatch):
 
     assert sizes == [2, 2, 1]
     assert [[match.id for match in matches] for matches in found] == [[0, 2], [1], [0, 2], [], [1]]
+
+
+@pytest.mark.parametrize("form", ["parquet", "csv", "jsonl.gz", "arrow", "folder"])
+def test_documents_of_every_format_are_looked_up_by_their_columns(tables, tmp_path, capsys, form):
+    table = pa.table({"id": ["x", "y"], "text": [TEXTS[0].upper(), "no such text"]})
+    (tmp_path / "in").mkdir()
+    path = tmp_path / "in" / f"a.{'parquet' if form == 'folder' else form}"
+    if form in {"parquet", "folder"}:
+        pq.write_table(table.cast(pa.schema({"id": pa.string(), "text": pa.binary()})), path)
+    elif form == "csv":
+        csv.write_csv(table, path)
+    elif form == "arrow":
+        with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+            writer.write_table(table)
+    else:
+        path.write_bytes(gzip.compress("".join(json.dumps(row) + "\n" for row in table.to_pylist()).encode()))
+
+    assert cli.main([tables.path, "--input", str(path.parent if form == "folder" else path)]) == 0
+    assert capsys.readouterr().out == "x\t0 (1.0000, first, kept), 2 (1.0000, first, removed)\ny\t-\n"
+
+
+def test_rows_without_a_column_of_texts_are_refused_by_name(tables, tmp_path, capsys):
+    pq.write_table(pa.table({"id": [1], "body": ["x"]}), tmp_path / "a.parquet")
+    assert cli.main([tables.path, "--input", f"{tmp_path}/a.parquet"]) == 2
+    assert "must have a column 'text' (got id, body)" in capsys.readouterr().err
 
 
 def test_what_is_deleted_is_not_found(tables):

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from pyarrow import csv
 
 from dedup.cli import store as cli
 from dedup.store.deleting import delete_ids
@@ -209,6 +211,17 @@ def test_a_line_deletes_the_id_that_it_is_and_no_other(named, content, gone):
 def test_an_id_that_no_line_can_be_is_refused_by_name_with_the_way_that_can(named, content, way, tmp_path, capsys):
     assert named(content) == (2, set())
     assert way.format(store=tmp_path / "store") in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("named")
+@pytest.mark.parametrize("form", ["parquet", "csv"])
+def test_ids_are_a_column_of_files_with_rows(tmp_path, form):
+    table = pa.table({"id": ["a\nb", "{d}"]})
+    path = tmp_path / f"ids.{form}"
+    (pq.write_table if form == "parquet" else csv.write_csv)(table, path)
+    assert cli.main(["delete", f"{tmp_path}/store", "--ids", str(path)]) == 0
+    left = Snapshot(tables=(tables := Tables(f"{tmp_path}/store")), state=read_state(tables)).read("documents", ["id"])
+    assert {*NAMES} - {*left["id"].to_pylist()} == {"a\nb", "{d}"}
 
 
 def test_a_file_of_ids_that_is_not_there_is_one_line(tables, capsys):
