@@ -53,6 +53,9 @@ class Keywords(TypedDict, total=False):
     files: int
     output__table: str
     labeled_pairs: str
+    endpoint: str
+    namespace: str
+    job: str
     on_breach: Literal["warn", "fail"]
     removal_rate_above: Limit
     removal_rate_below: Limit

@@ -350,8 +350,9 @@ def _percentile(counts: Mapping[int, int], percent: int) -> int:
 
 def hide_passwords(config: Config) -> Config:
     """Return the settings without users and passwords in URLs."""
-    path = hide_secrets(config.evaluation.labeled_pairs)
-    return replace(config, evaluation=replace(config.evaluation, labeled_pairs=path))
+    path, endpoint = (hide_secrets(each) for each in (config.evaluation.labeled_pairs, config.lineage.endpoint))
+    evaluation, lineage = replace(config.evaluation, labeled_pairs=path), replace(config.lineage, endpoint=endpoint)
+    return replace(config, evaluation=evaluation, lineage=lineage)
 
 
 def _share(part: int, whole: int) -> float:

@@ -48,7 +48,7 @@ def identify(job: Job, specs: Sequence[HashSpec], fingerprint: str) -> Mapping[s
     settings = {
         f"setting {name}": value
         for name, value in flatten(to_dict(job.config)).items()
-        if name not in (KEY_FILE, TOKENIZER_FILE) and not name.startswith("alerts.")
+        if name not in (KEY_FILE, TOKENIZER_FILE) and not name.startswith(("alerts.", "lineage."))
     }
     spec = specs[-1]
     hashed = {"hash version": spec.version, "hash key": spec.key, "unicode": spec.unicode}

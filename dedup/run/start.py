@@ -12,6 +12,7 @@ from dedup.errors import ConfigError
 from dedup.extras import check_extra
 from dedup.files.systems import redact
 from dedup.run.job import Job
+from dedup.run.lineage import follow
 from dedup.run.opening import SHARE, estimate_need, list_input
 from dedup.run.reach import check_reach, check_schemes, find_session
 from dedup.store.tables import Tables
@@ -44,6 +45,13 @@ def start(job: Job, *, spark: "SparkSession | None" = None, work: "Work | None" 
     DedupError
         As `run.local.run_in_memory` and `run.pipeline.run`.
     """
+    with follow(job, work) as tell:
+        report = _start(job, spark, work)
+        tell(report)
+    return report
+
+
+def _start(job: Job, spark: "SparkSession | None", work: "Work | None") -> dict[str, Any]:
     job.check_foreign()
     job, work = choose_work(job, work)
     check_schemes(job, *([] if work is None else [work.store]))

@@ -268,6 +268,21 @@ class Evaluation(Table):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Lineage(Table):
+    """Events of what runs read and write, as OpenLineage has them."""
+
+    endpoint: str = ""
+    """Local file that events are appended to as JSON lines, or http:// or https:// address that they are posted to,
+    such as "http://marquez:5000/api/v1/lineage"; when empty, none are made."""
+
+    namespace: str = "dedup"
+    """Namespace of the job in these events."""
+
+    job: str = ""
+    """Name of the job in these events; when empty, "dedup." and the name of the output's folder."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Config(Table):
     """Definition of a near duplicate, and the search for pairs."""
 
@@ -336,6 +351,9 @@ class Config(Table):
 
     evaluation: Evaluation = field(default_factory=Evaluation)
     """Table [evaluation]."""
+
+    lineage: Lineage = field(default_factory=Lineage)
+    """Table [lineage]."""
 
     tables: Tables = ()
     """Tables of layers, as [url], by their classes; a default one is left out, since the layers there are decide."""
