@@ -10,15 +10,22 @@ WHEEL = f"corpus_dedup-{__version__}-py3-none-any.whl"
 SETUP = {
     "spark": "scripts/setup adds them to a checkout, and a Java 17 or 21 where it can",
     "store": "scripts/setup adds it to a checkout",
-    "ids": ".venv/bin/pip install tokenizers adds it to a checkout",
     "serve": ".venv/bin/pip install uvicorn httptools uvloop adds them to a checkout",
 }
+ADDED = {
+    "ids": ("tokenizers", "tokenizers"),
+    "stemming": ("PyStemmer", "Stemmer"),
+    "html": ("resiliparse", "resiliparse"),
+    "markdown": ("markdown-it-py", "markdown_it"),
+    "chinese": ("opencc", "opencc"),
+}
+"""Extras of one package each, which a checkout has not by itself: its name, and that of its module."""
+SETUP |= {extra: f".venv/bin/pip install {name} adds it to a checkout" for extra, (name, _) in ADDED.items()}
 PACKAGES = {
     "spark": ("pyspark", "pandas"),
     "store": ("deltalake",),
-    "ids": ("tokenizers",),
     "serve": ("uvicorn", "httptools", "uvloop"),
-}
+} | {extra: (module,) for extra, (_, module) in ADDED.items()}
 
 
 def check_extra(where: str, extra: str) -> None:

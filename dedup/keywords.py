@@ -31,6 +31,10 @@ class Keywords(TypedDict, total=False):
     accents: Literal["keep", "drop"]
     digits: Literal["keep", "zero"]
     tokens: Literal["words", "punctuation", "whitespace"]
+    markup: Literal["keep", "html", "markdown"]
+    stemming: str
+    arabic: Literal["keep", "drop"]
+    han: Literal["keep", "simplified"]
     key_file: str
     shingle_size: int
     unit: Literal["tokens", "char", "ids"]

@@ -1,4 +1,4 @@
-"""Microseconds that the kernels take for a document, by language and unit: python -m tests.bench_kernels.
+"""Microseconds that the kernels take for a document, by language, unit and step: python -m tests.bench_kernels.
 
 One process and one core; every figure is the least of several rounds, which take turns so that a busy machine slows
 all alike. Only ratios within one run say anything.
@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 
 from dedup.kernels import features
 from dedup.kernels.sets import lsh, minhash, shingles
+from dedup.kernels.text.markup import Unmarked
 from dedup.kernels.text.single_characters import SingleCharacters
 from dedup.kernels.text.token_ids import TokenIds
 from dedup.kernels.text.unicode_words import UnicodeWords
@@ -79,7 +80,8 @@ def main():
     options = parser.parse_args()
     texts = {name: write(sample) for name, sample in LANGUAGES.items()}
     tokenizers = dict.fromkeys(texts, UnicodeWords())
-    units = {"words": UnicodeWords(), "char": SingleCharacters()}
+    units = {"words": UnicodeWords(), "char": SingleCharacters(), "stems": UnicodeWords(stemming="english")}
+    units |= {markup: Unmarked(tokenizer=UnicodeWords(), markup=markup) for markup in ("html", "markdown")}
     if options.tokenizer_file:
         units["ids"] = TokenIds(content=options.tokenizer_file.read_bytes())
     # Real text, each of whose shingles is another: what signatures cost depends on how many there are.

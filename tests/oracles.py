@@ -6,10 +6,13 @@ Every constant stands here a second time on purpose: a kernel that changes one n
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
+from functools import cache
 from hashlib import blake2b
 from itertools import combinations
 
 import regex
+from opencc import OpenCC
+from Stemmer import Stemmer
 
 MASK = (1 << 64) - 1
 EMPTY = MASK
@@ -33,7 +36,15 @@ def decode(text: str | bytes | None) -> str:
     return text.decode("utf-8", "replace") if isinstance(text, bytes) else text
 
 
-def normalise(text: str | bytes | None, case: str = "lower", accents: str = "keep", digits: str = "keep") -> str:
+def normalise(
+    text: str | bytes | None,
+    *,
+    case: str = "lower",
+    accents: str = "keep",
+    digits: str = "keep",
+    arabic: str = "keep",
+    han: str = "keep",
+) -> str:
     normal = unicodedata.normalize("NFKC", decode(text))
     if case == "lower":
         normal = normal.lower()
@@ -42,7 +53,17 @@ def normalise(text: str | bytes | None, case: str = "lower", accents: str = "kee
         normal = unicodedata.normalize("NFC", "".join(bare))
     if digits == "zero":
         normal = "".join("0" if unicodedata.category(char) == "Nd" else char for char in normal)
+    if arabic == "drop":
+        normal = regex.sub(r"[\u0640\u064b-\u0652\u0670]", "", normal)
+    if han == "simplified":
+        normal = "".join(map(simplify, normal))
     return normal
+
+
+@cache
+def simplify(char: str) -> str:
+    """Return the simplified form of a traditional character."""
+    return OpenCC("t2s").convert(char) if TOKEN.fullmatch(char) else char
 
 
 def is_other(char: str) -> bool:
@@ -50,7 +71,10 @@ def is_other(char: str) -> bool:
     return char.isprintable() and char != " " and not TOKEN.fullmatch(char)
 
 
-def tokens(text: str | bytes | None, tokens: str = "words", **settings: str) -> list[str]:
+def tokens(text: str | bytes | None, tokens: str = "words", stemming: str = "", **settings: str) -> list[str]:
+    if stemming:
+        stemmer = Stemmer(stemming)
+        return [stemmer.stemWord(each) or each for each in globals()["tokens"](text, tokens, **settings)]
     normal = normalise(text, **settings)
     if tokens == "words":
         return TOKEN.findall(normal)

@@ -82,14 +82,18 @@ def runs(count: int) -> settings:
     )
 
 
-word_settings = st.fixed_dictionaries(
-    {},
-    optional={
-        "case": st.just("keep"),
-        "accents": st.just("drop"),
-        "digits": st.just("zero"),
-        "tokens": st.sampled_from(["punctuation", "whitespace"]),
-    },
+word_settings = st.one_of(
+    st.fixed_dictionaries(
+        {},
+        optional={
+            "case": st.just("keep"),
+            "accents": st.just("drop"),
+            "digits": st.just("zero"),
+            "tokens": st.sampled_from(["punctuation", "whitespace"]),
+        },
+    ),
+    # Few, as the tables of each take a second.
+    st.sampled_from([{"arabic": "drop"}, {"arabic": "drop", "han": "simplified", "accents": "drop"}]),
 )
 """Settings of `UnicodeWords`."""
 words = word_settings.map(lambda chosen: UnicodeWords(**chosen))

@@ -58,7 +58,10 @@ PARTS = {
     "dedup/version.py": set(),
     "dedup/display.py": set(),
     "dedup/informing.py": {"dedup.display"},
-    "dedup/kernels": {"llvmlite", "numba", "numpy", "scipy", "pyarrow", "tokenizers", "xxhash", "dedup.kernels"},
+    "dedup/kernels": {
+        *("llvmlite", "numba", "numpy", "scipy", "pyarrow", "xxhash", "dedup.kernels"),
+        *("Stemmer", "markdown_it", "opencc", "resiliparse", "tokenizers"),
+    },
     "dedup/tables": {"pyarrow", "dedup.errors"},
     "dedup/tables/counts.py": set(),
     "dedup/settings": {

@@ -102,9 +102,9 @@ def test_the_edges_are_the_pairs_that_the_oracle_finds_among_all(tmp_path, corpu
     assert edges == {pair: pytest.approx(float(jaccard), abs=1e-12) for pair, jaccard in expected.items()}
 
 
-@pytest.mark.parametrize("unit", ["char", "ids"])
+@pytest.mark.parametrize("unit", [pytest.param("char", marks=pytest.mark.full), "ids"])
 def test_tasks_of_spark_give_what_memory_gives(tmp_path, spark, corpus, file, unit):
-    settings = choose(unit, file, **{"driver.search_bytes": 0, "layers": ["containment", "near"]})
+    settings = choose(unit, file, **{"driver.search_bytes": 0})
     expected = deduplicate(corpus, str(tmp_path / "memory"), engine="memory", settings=settings)
 
     run(spark, Job(inputs=[corpus], output=str(tmp_path / "spark"), config=load_config(settings=settings)))
@@ -226,7 +226,7 @@ def test_passages_of_characters_remove_what_repeats(tmp_path):
     [
         ({"shingles.tokenizer_file": ""}, "shingles.tokenizer_file: it must be the JSON of a Hugging Face tokenizer"),
         ({"shingles.unit": "char"}, 'shingles.tokenizer_file: must be empty unless unit is "ids"'),
-        ({"text.case": "keep"}, 'text: must be as by default with shingles.unit = "ids"'),
+        ({"text.case": "keep"}, 'text: only markup may be set with shingles.unit = "ids"'),
     ],
 )
 def test_settings_at_odds_are_refused(file, change, message):

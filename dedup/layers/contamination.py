@@ -15,7 +15,7 @@ from dedup.kernels.text.matches import KnownGrams
 from dedup.kernels.text.tokenizer import Tokenizer
 from dedup.layers import gram_hits
 from dedup.layers.gram_hits import NAME
-from dedup.layers.layer import Found, Layer, Setup, check_length
+from dedup.layers.layer import Found, Layer, Setup, check_places
 from dedup.layers.prompts import Prompts, choose, parse_sets, read_prompts, tell_common, tell_sets
 from dedup.layers.references import Reference
 from dedup.settings.options import Config
@@ -77,7 +77,7 @@ class ContaminationLayer(Layer):
         if not config.of(Contamination).sets:
             raise ConfigError('contamination.sets: must name sets of texts for the layer "contamination" (got none)')
         settings = config.of(Contamination)
-        check_length(config, "contamination.match_tokens", settings.match_tokens, CHARACTERS, settings.action)
+        check_places(config, "contamination.match_tokens", settings.match_tokens, CHARACTERS, settings.action)
 
     @classmethod
     def list_references(cls, config: Config) -> list[Reference]:

@@ -185,8 +185,8 @@ class Layer(ABC):
         return self.find(engine)
 
 
-def check_length(config: Config, setting: str, length: int, least: int, action: str) -> None:
-    """Refuse lengths in words, and cuts, where tokens are single characters.
+def check_places(config: Config, setting: str, length: int, least: int, action: str) -> None:
+    """Refuse markup, in which tokens have no places, and lengths in words, and cuts, where tokens are characters.
 
     Parameters
     ----------
@@ -197,7 +197,13 @@ def check_length(config: Config, setting: str, length: int, least: int, action: 
     ------
     ConfigError
     """
+    table = setting.partition(".")[0]
     for own in config.by_profile.values():
+        if own.text.markup != "keep":
+            raise ConfigError(
+                f'text.markup: must be "keep" with the layer "{table}", whose spans are places in the text itself '
+                f'(got "{own.text.markup}")'
+            )
         if own.shingles.unit != "char":
             continue
         if length < least:
@@ -205,7 +211,6 @@ def check_length(config: Config, setting: str, length: int, least: int, action: 
                 f'{setting}: must be at least {least} with shingles.unit = "char", in characters (got {length})'
             )
         if action == "cut":
-            table = setting.partition(".")[0]
             raise ConfigError(f'{table}.action: must not be "cut" with shingles.unit = "char", as it would part words')
 
 

@@ -21,7 +21,7 @@ from dedup.engine.engine import Engine, Rows, Shuffle, describe
 from dedup.kernels.text.tokenizer import Tokenizer
 from dedup.layers import cutting, repeats, tallies
 from dedup.layers.cutting import Fate
-from dedup.layers.layer import Found, Layer, Setup, check_length
+from dedup.layers.layer import Found, Layer, Setup, check_places
 from dedup.layers.ordering import Rules, ordered, rank_documents
 from dedup.settings.options import Config
 from dedup.settings.rules import Range, Table
@@ -77,7 +77,7 @@ class PassagesLayer(Layer):
     def check(cls, config: Config) -> None:
         """See `Layer.check`."""
         settings = config.of(Passages)
-        check_length(config, "passages.tokens", settings.tokens, CHARACTERS, settings.action)
+        check_places(config, "passages.tokens", settings.tokens, CHARACTERS, settings.action)
 
     @classmethod
     def make(cls, setup: Setup) -> Self:

@@ -7,14 +7,17 @@ from pathlib import Path
 
 from dedup.errors import ConfigError
 from dedup.extras import check_extra
+from dedup.kernels.text.markup import Unmarked
 from dedup.kernels.text.single_characters import SingleCharacters
 from dedup.kernels.text.token_ids import TokenIds, load
 from dedup.kernels.text.tokenizer import Tokenizer
-from dedup.kernels.text.unicode_words import UnicodeWords
+from dedup.kernels.text.unicode_words import UnicodeWords, list_languages
 from dedup.settings.options import Config, Text
 
 UNITS = {"tokens": UnicodeWords, "char": SingleCharacters}
 """Tokenizers that normalise as [text] says, by shingles.unit."""
+EXTRAS = {"stemming": "stemming", "han": "chinese"}
+"""Extras that settings of [text] need."""
 KEY_BYTES = 16
 """Least length of a key: 128 random bits are out of reach of guessing."""
 
@@ -42,13 +45,32 @@ def make_tokenizer(config: Config, key: bytes) -> Tokenizer:
     DedupError
         When its library is not installed.
     """
+    markup = config.text.markup
+    if markup == "keep":
+        return _make_unmarked(config, key)
+    check_extra("text.markup", markup)
+    return Unmarked(tokenizer=_make_unmarked(config, key), markup=markup)
+
+
+def _make_unmarked(config: Config, key: bytes) -> Tokenizer:
+    """Return the tokenizer of texts without markup."""
+    settings = asdict(config.text)
+    del settings["markup"]
+    for name, extra in EXTRAS.items():
+        if settings[name] != getattr(Text(), name):
+            check_extra(f"text.{name}", extra)
+    language = config.text.stemming
+    if language and config.shingles.unit == "char":
+        raise ConfigError(f'text.stemming: must be empty with shingles.unit = "char" (got {language!r})')
+    if language and language not in list_languages():
+        raise ConfigError(f"text.stemming: must be one of {', '.join(list_languages())}, or empty (got {language!r})")
     unit, file = config.shingles.unit, config.shingles.tokenizer_file
     if unit != "ids":
         if file:
             raise ConfigError(f'shingles.tokenizer_file: must be empty unless unit is "ids" (got {file})')
-        return UNITS[unit](seed=config.seed, key=key, **asdict(config.text))
-    if config.text != Text():
-        raise ConfigError('text: must be as by default with shingles.unit = "ids", whose file says how texts are read')
+        return UNITS[unit](seed=config.seed, key=key, **settings)
+    if config.text != Text(markup=config.text.markup):
+        raise ConfigError('text: only markup may be set with shingles.unit = "ids", whose file says how texts are read')
     check_extra("shingles.unit", unit)
     return TokenIds(content=_read_tokenizer(file), seed=config.seed, key=key)
 

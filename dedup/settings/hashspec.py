@@ -29,6 +29,10 @@ class HashSpec:
     """Bands of a signature; 0 without signatures."""
     rows: int
     signature_seed: int
+    markup: str = "keep"
+    stemming: str = ""
+    arabic: str = "keep"
+    han: str = "keep"
     unit: str = "tokens"
     basis: str = ""
     """Digest of the tokenizer's file and versions of libraries, where tokens depend on any."""

@@ -90,6 +90,21 @@ class Text(Table):
     without spaces; "punctuation" adds every other visible character as a token of its own; with "whitespace" a token
     is whatever stands between white space."""
 
+    markup: Literal["keep", "html", "markdown"] = "keep"
+    """Markup: "html" and "markdown" compare what stands between tags or marks alone, by the extra of this name; "keep"
+    compares all. The layers passages and contamination, whose spans are places in the text, need "keep"."""
+
+    stemming: str = ""
+    """Language whose words are compared by their stems, as "english", by Snowball's rules and the extra stemming; when
+    empty, words are compared whole."""
+
+    arabic: Literal["keep", "drop"] = "keep"
+    """Arabic vowel signs (harakat, dagger alif) and tatweel: "keep" lets them count, "drop" takes them off."""
+
+    han: Literal["keep", "simplified"] = "keep"
+    """Chinese characters: "simplified" compares each traditional one as the simplified one that OpenCC makes of it by
+    itself, by the extra chinese; "keep" compares them as they are."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hash(Table):

@@ -13,6 +13,7 @@ DEFAULT = "default"
 OWN = (
     *("threshold", "shingles.shingle_size", "shingles.unit", "shingles.tokenizer_file"),
     *("text.case", "text.accents", "text.digits", "text.tokens"),
+    *("text.markup", "text.stemming", "text.arabic", "text.han"),
     *("lsh.bands", "lsh.rows", "lsh.recall"),
 )
 """Settings that a profile may change."""

@@ -1,7 +1,7 @@
 """Texts looked up in a store: which of its documents they resemble."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import islice
 from typing import NamedTuple
 
@@ -14,6 +14,7 @@ from dedup.kernels.text.tokenizer import Tokenizer
 from dedup.settings.contract import load_tokenizer
 from dedup.settings.files import load_config
 from dedup.settings.hashspec import HashSpec
+from dedup.settings.options import Text
 from dedup.store.arrays import distinct, expand
 from dedup.store.links import Links, find_links
 from dedup.store.schemas import NO_SET
@@ -125,7 +126,7 @@ class View:
 def _to_settings(spec: HashSpec, files: Mapping[str, str]) -> dict[str, object]:
     """Return the settings that make a specification like the store's."""
     return {
-        **{f"text.{name}": getattr(spec, name) for name in ("case", "accents", "digits", "tokens")},
+        **{f"text.{name}": getattr(spec, name) for name in asdict(Text())},
         "shingles.shingle_size": spec.shingle_size,
         "shingles.unit": spec.unit,
         "seed": spec.shingle_seed,

@@ -11,6 +11,7 @@ from dedup.kernels.hashing import VERSION
 from dedup.kernels.sets.lsh import band_keys
 from dedup.kernels.sets.minhash import low_bytes, sign
 from dedup.kernels.sets.shingles import digest, shingle
+from dedup.kernels.text.markup import Unmarked
 from dedup.kernels.text.single_characters import SingleCharacters
 from dedup.kernels.text.token_ids import TokenIds, hash_ids
 from dedup.kernels.text.unicode_words import UnicodeWords
@@ -32,7 +33,10 @@ def test_the_file_is_of_this_version():
 def test_kernels_give_the_vectors(vector):
     kinds = {"tokens": UnicodeWords, "char": SingleCharacters, "ids": partial(TokenIds, content=b"")}
     kind = kinds[vector.get("unit", "tokens")]
-    tokenizer = kind(seed=vector["shingles"]["seed"], key=bytes.fromhex(vector["key"]), **vector["settings"])
+    settings = {**vector["settings"]}
+    markup = settings.pop("markup", None)
+    tokenizer = kind(seed=vector["shingles"]["seed"], key=bytes.fromhex(vector["key"]), **settings)
+    tokenizer = Unmarked(tokenizer=tokenizer, markup=markup) if markup else tokenizer
     if "ids" in vector:
         hashes, bounds = hash_ids(np.array(vector["ids"], np.uint64), tokenizer), np.array([0, len(vector["ids"])])
     else:

@@ -7,6 +7,7 @@ from typing import Any
 
 import xxhash
 
+from dedup.kernels.text.markup import READERS
 from tests import oracles
 
 FILE = Path(__file__).parent / "version-2.json"
@@ -27,6 +28,19 @@ CASES: list[dict[str, Any]] = [
     {"text": "f(x) = x**2  # squared、全角", "settings": {"tokens": "whitespace"}},
     {"text": "The quick brown fox jumps over the lazy dog.", "key": KEY.hex()},
     {"text": LONG, "key": KEY.hex(), "shingles": {"shingle_size": 64, "seed": 7}},
+    {"text": "Running runners ran; the flies' wings' wing '", "settings": {"stemming": "english"}},
+    {"text": "Häuser 漢字 Hauses", "settings": {"stemming": "german"}, "key": KEY.hex()},
+    {"text": "كِتَـــابٌ ـ قُرْآن ٱلرَّحْمَـٰن a\u064eb", "settings": {"arabic": "drop"}},
+    {"text": "漢語與國際 乾坤 頭髮 カナ", "settings": {"han": "simplified"}},
+    {
+        "text": "<title>T</title><p>A<b>bc</b> d&eacute;<br>e</p><script>no</script><ul><li>f<li>g</ul>",
+        "settings": {"markup": "html"},
+    },
+    {
+        "text": "# A *b*c\n\nd `e` [f](http://x) ![no](y)\ng &amp; <i>h</i>\n\n| i | j |\n|---|---|\n| k | l |\n",
+        "settings": {"markup": "markdown"},
+    },
+    {"unit": "char", "text": "<p>The</p>\n<p>fox</p>", "settings": {"markup": "html"}},
     {"unit": "char", "text": " The quick\n— brown  fox! "},
     {"unit": "char", "text": "漢字かな kana, Été½ q\u0301 \U0001d11e\U00020000"},
     {"unit": "char", "text": "f(x) = 1 、全角", "settings": {"tokens": "punctuation"}, "key": KEY.hex()},
@@ -57,8 +71,10 @@ def make(
         shingles or {"shingle_size": 5, "seed": 1},
         lsh or {"bands": 4, "rows": 3, "seed": 1},
     )
+    chosen = {**settings}
+    seen = READERS[chosen.pop("markup")]()(text) if "markup" in settings else text
     cut = oracles.characters if unit == "char" else oracles.tokens
-    tokens = [token.encode() for token in cut(text, **settings)] if ids is None else [to_bytes(each) for each in ids]
+    tokens = [token.encode() for token in cut(seen, **chosen)] if ids is None else [to_bytes(each) for each in ids]
     hashes = [oracles.token_hash(token, shingles["seed"]) for token in tokens]
     if key:
         salt = shingles["seed"].to_bytes(16, "little")

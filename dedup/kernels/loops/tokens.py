@@ -229,11 +229,16 @@ def cut_characters(
 
 
 @compiled
-def hash_characters(folded: Bytes, starts: Integers, ends: Integers, key: np.uint64, hashes: Hashes) -> None:
-    """Hash tokens of at most eight bytes each; behind the last come eight more."""
+def hash_spans(folded: Bytes, starts: Integers, ends: Integers, key: np.uint64, hashes: Hashes) -> None:
+    """Hash tokens of known places; behind the last come eight bytes more."""
     for token in range(starts.size):
-        width = np.uint64(8 * (ends[token] - starts[token]))
-        hashes[token] = mix(_load_word(folded, starts[token]) & ~(ALL << width) ^ key)
+        hashed, number, place = np.uint64(0), key, starts[token]
+        while ends[token] - place >= 8:
+            hashed += mix(_load_word(folded, place) ^ number)
+            number += GOLDEN
+            place += 8
+        width = np.uint64(8 * (ends[token] - place))
+        hashes[token] = hashed + mix(_load_word(folded, place) & ~(ALL << width) ^ number) if width else hashed
 
 
 @compiled

@@ -20,7 +20,7 @@ class SingleCharacters(UnicodeWords):
     def _hash(self, folded: Bytes, offsets: Integers) -> tuple[Hashes, Integers]:
         starts, ends, bounds = self._cut(folded, offsets)
         hashes = np.empty(starts.size, dtype=np.uint64)
-        loops.tokens.hash_characters(folded, starts, ends, expand(self.seed, 1)[0], hashes)
+        loops.tokens.hash_spans(folded, starts, ends, expand(self.seed, 1)[0], hashes)
         return hashes, bounds
 
     def _cut(self, folded: Bytes, offsets: Integers) -> tuple[Integers, Integers, Integers]:

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from dedup.kernels import Bytes, Hashes, Integers
 from dedup.kernels.hashing import expand, mix
-from dedup.kernels.text.tokenizer import TokenPlaces, hash_keyed
+from dedup.kernels.text.tokenizer import TokenPlaces, hash_keyed, read_texts
 
 ID_BYTES = 8
 
@@ -88,8 +88,7 @@ def load(content: bytes) -> Any:  # noqa: ANN401 - a tokenizer of the library, w
 
 
 def _encode(encode: Callable[..., Sequence[Any]], texts: pa.Array) -> Sequence[Any]:
-    read = [(each or b"").decode("utf-8", "replace") for each in texts.cast(pa.large_binary()).to_pylist()]
-    return encode(read, add_special_tokens=False)
+    return encode(read_texts(texts), add_special_tokens=False)
 
 
 def _read_ids(encodings: Sequence[Any]) -> tuple[Hashes, Integers]:

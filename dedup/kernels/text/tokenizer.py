@@ -105,6 +105,11 @@ def hash_keyed(tokens: Bytes, lengths: Integers, tokenizer: Tokenizer) -> Hashes
     return hashes
 
 
+def read_texts(texts: pa.Array) -> list[str]:
+    """Return texts as Python's, null as empty and bytes that are not UTF-8 as U+FFFD."""
+    return [(each or b"").decode("utf-8", "replace") for each in texts.cast(pa.large_binary()).to_pylist()]
+
+
 def read_buffers(texts: pa.Array) -> tuple[Bytes, Integers]:
     """Return the bytes of all texts and the offsets of each text; the bytes are not copied."""
     texts = texts.cast(pa.large_binary())

@@ -10,16 +10,17 @@ Work is done on whole batches of UTF-8 bytes, which compiled loops fold by table
 
 import re
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
+from importlib.metadata import version
 
 import numpy as np
 import pyarrow as pa
 
 from dedup.kernels import Bytes, Flags, Hashes, Integers, loops
 from dedup.kernels.hashing import expand
-from dedup.kernels.text.characters import MARK, SEPARATOR, UNSPACED_MARK, WORD, unicode_classes
+from dedup.kernels.text.characters import MARK, SEPARATOR, UNSPACED, UNSPACED_MARK, WORD, unicode_classes
 from dedup.kernels.text.folding import (
     GROWTH,
     KIND,
@@ -35,6 +36,8 @@ from dedup.kernels.text.folding import (
 from dedup.kernels.text.marks import to_nfkc
 from dedup.kernels.text.tokenizer import TokenPlaces, hash_keyed, read_buffers
 
+ARABIC_MARKS = {"\u0640", *map(chr, range(0x64B, 0x653)), "\u0670"}
+"""Tatweel, harakat from fathatan to sukun, and the dagger alif."""
 PADDING = 8
 """Zero bytes behind the folded text, so that eight can be read from anywhere in it."""
 JOINER = 0x200D
@@ -59,6 +62,12 @@ class UnicodeWords:
     tokens
         "words", or "punctuation": every other character that is not white space is a token as well, or "whitespace":
         a token is a run between white space.
+    arabic
+        "keep", or "drop": harakat, the dagger alif and tatweel do not count.
+    han
+        "keep", or "simplified": each traditional character counts as the one that OpenCC makes of it by itself.
+    stemming
+        A language, for whose words their stems count, as Snowball has them; empty for none.
     """
 
     seed: int = 1
@@ -67,11 +76,15 @@ class UnicodeWords:
     accents: str = "keep"
     digits: str = "keep"
     tokens: str = "words"
+    arabic: str = "keep"
+    han: str = "keep"
+    stemming: str = ""
 
     @property
     def basis(self) -> str:
         """See `Tokenizer.basis`."""
-        return ""
+        asked = {"opencc": self.han == "simplified", "PyStemmer": self.stemming != ""}
+        return ", ".join(f"{name} {version(name)}" for name, is_asked in asked.items() if is_asked)
 
     def hash(self, texts: pa.Array) -> tuple[Hashes, Integers]:
         """Hash the tokens of every text.
@@ -91,10 +104,16 @@ class UnicodeWords:
         offsets : int64 [n + 1]
         """
         folded, offsets = fold(*read_buffers(texts), self)
+        if not self.key and not self.stemming:
+            return self._hash(folded, offsets)
+        starts, ends, bounds = self._cut(folded, offsets)
+        tokens, widths = self._take(folded, starts, ends)
         if self.key:
-            starts, ends, bounds = self._cut(folded, offsets)
-            return hash_keyed(_take(folded, starts, ends), ends - starts, self), bounds
-        return self._hash(folded, offsets)
+            return hash_keyed(tokens, np.diff(widths), self), bounds
+        hashes = np.empty(starts.size, dtype=np.uint64)
+        padded = np.append(tokens, np.zeros(PADDING, np.uint8))
+        loops.tokens.hash_spans(padded, widths[:-1], widths[1:], expand(self.seed, 1)[0], hashes)
+        return hashes, bounds
 
     def _hash(self, folded: Bytes, offsets: Integers) -> tuple[Hashes, Integers]:
         hashes, bounds = np.empty(folded.size, dtype=np.uint64), np.zeros_like(offsets)
@@ -104,6 +123,11 @@ class UnicodeWords:
 
     def _cut(self, folded: Bytes, offsets: Integers) -> tuple[Integers, Integers, Integers]:
         return cut(loops.tokens.cut_documents, folded, offsets, self)
+
+    def _take(self, folded: Bytes, starts: Integers, ends: Integers) -> tuple[Bytes, Integers]:
+        """Return the bytes of tokens, or of their stems, end to end, and where each begins and the last ends."""
+        tokens, widths = _take(folded, starts, ends), np.concatenate(([0], np.cumsum(ends - starts)))
+        return stem(tokens, widths, self.stemming) if self.stemming else (tokens, widths)
 
     def locate(self, texts: pa.Array) -> TokenPlaces:
         """Find the tokens in the texts, which normalising may lengthen, shorten and reorder.
@@ -122,8 +146,7 @@ class UnicodeWords:
             text = raw[positions[number] : positions[number + 1]].tobytes().decode("utf-8", "replace")
             size = int(bounds[number + 1] - bounds[number]) - 1
             begins[own], ends[own] = _locate(text, size, begins[own], ends[own], self)
-        widths = np.concatenate(([0], np.cumsum(stops - starts)))
-        return TokenPlaces(begins, ends, offsets, _take(folded, starts, stops), widths)
+        return TokenPlaces(begins, ends, offsets, *self._take(folded, starts, stops))
 
 
 @cache
@@ -166,12 +189,48 @@ class _Translation(dict[int, str]):
 
     def __missing__(self, point: int) -> str:
         char = chr(point)
-        if self._words.digits == "zero" and unicodedata.category(char) == "Nd":
+        if self._words.arabic == "drop" and char in ARABIC_MARKS:
+            char = ""
+        elif self._words.han == "simplified" and point in simplified():
+            char = simplified()[point]
+        elif self._words.digits == "zero" and unicodedata.category(char) == "Nd":
             char = "0"
         elif self._words.tokens == "punctuation" and _is_visible(char) and unicode_classes()[point] == SEPARATOR:
             char = f" {char} "
         self[point] = char
         return char
+
+
+@cache
+def simplified() -> Mapping[int, str]:
+    """Return the traditional characters that have a simplified one, each by itself, as OpenCC has them."""
+    from opencc import OpenCC
+
+    classes = unicode_classes()
+    chars = [chr(point) for point in np.flatnonzero(classes == UNSPACED).tolist()]
+    turned = OpenCC("t2s").convert("\n".join(chars)).split("\n")
+    return {ord(char): other for char, other in zip(chars, turned, strict=True) if char != other}
+
+
+def list_languages() -> list[str]:
+    """Return the languages whose words have stems."""
+    from Stemmer import algorithms
+
+    found: list[str] = algorithms()
+    return found
+
+
+def stem(tokens: Bytes, widths: Integers, language: str) -> tuple[Bytes, Integers]:
+    """Return the stems of tokens that lie end to end, as they do; a token without a stem stays as it is."""
+    from Stemmer import Stemmer
+
+    buffers = [None, pa.py_buffer(widths), pa.py_buffer(tokens)]
+    encoded = pa.LargeBinaryArray.from_buffers(pa.large_binary(), widths.size - 1, buffers).dictionary_encode()
+    words = encoded.dictionary.to_pylist()
+    # Equal words are one here, so that its own cache has nothing to remember.
+    stems = Stemmer(language, 0).stemWords(words)
+    kept = pa.array([each or word for each, word in zip(stems, words, strict=True)], pa.large_binary())
+    return read_buffers(kept.take(encoded.indices))
 
 
 @cache
@@ -185,7 +244,7 @@ def normaliser(words: UnicodeWords) -> Callable[[str], str]:
             text = text.lower()
         if words.accents == "drop":
             text = unicodedata.normalize("NFC", re.sub("[\u0300-\u036f]", "", unicodedata.normalize("NFD", text)))
-        if words.digits == "zero" or words.tokens == "punctuation":
+        if {words.digits, words.arabic, words.han} != {"keep"} or words.tokens == "punctuation":
             text = text.translate(translation)
         return text
 
@@ -310,6 +369,7 @@ def _begins_anew(words: UnicodeWords) -> Flags:
     kinds = folding_of(words).kinds & KIND
     classes = unicode_classes()
     begins: Flags = ((kinds == PLAIN) | (kinds == MAPPED)) & (classes != MARK) & (classes != UNSPACED_MARK)
+    begins &= _fold_widths(words) > 0
     begins[SIGMA] = True  # Its lower case depends on its neighbours; that it is a letter does not.
     begins[JOINER] = False
     return begins
