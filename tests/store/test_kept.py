@@ -15,7 +15,7 @@ from dedup.store import state
 from dedup.store.deleting import delete
 from dedup.store.state import read_state
 from dedup.store.tables import Tables
-from dedup.store.upkeep import check
+from dedup.store.upkeep import check, note_outputs
 from tests.engine import SEARCH, Corpus, Row
 from tests.store import add, edges_of, find_union, list_edges, list_members, take_down
 from tests.test_pipeline import make_texts
@@ -39,8 +39,8 @@ def test_a_store_of_format_1_is_read_and_grown(tmp_path):
 
 def test_a_store_of_a_later_format_is_refused(tmp_path, monkeypatch):
     tables = Tables(str(tmp_path / "store"))
-    monkeypatch.setattr(state, "FORMAT", 2)
     add(tables, "a", ROWS, SEARCH)
+    note_outputs(tables, "a", [str(tmp_path / "out")])
     monkeypatch.setattr(state, "FORMAT", 1)
 
     with pytest.raises(StorageError, match="must be a store of this release"):
