@@ -553,8 +553,8 @@ MUTATIONS = (
         "resume-limits",
         "Limits of alerts may change between tries.",
         "run/publication.py",
-        ' and not name.startswith("alerts.")',
-        "",
+        'name.startswith(("alerts.", "lineage."))',
+        'name.startswith("lineage.")',
         (GUARANTEES,),
     ),
     Mutation(
@@ -878,8 +878,8 @@ MUTATIONS = (
         "contained-in-gone",
         "No document goes in favour of one that is gone.",
         "kernels/sets/containment.py",
-        "if stays[one] and stays[other]:",
-        "if stays[one]:",
+        "if stays[one] and stays[other] and not stay[one]:",
+        "if stays[one] and not stay[one]:",
         ("layers/test_containment.py", "kernels/sets/test_containment.py"),
     ),
     Mutation(
@@ -926,8 +926,8 @@ MUTATIONS = (
         "group-before",
         "A key that begins at the end of a group of rows is found there.",
         "store/snapshot.py",
-        'np.searchsorted(wanted, firsts[1:], side="right")',
-        "np.searchsorted(wanted, firsts[1:])",
+        'np.searchsorted(wanted, keys[1:], side="right")',
+        "np.searchsorted(wanted, keys[1:])",
         ("store/test_snapshot.py",),
     ),
 )
