@@ -149,6 +149,8 @@ ANSWERS = {
     "evaluate": "evaluate --exact --input in.jsonl --id-column id",
     "store": "store history store",
     "compare": "compare --against store --against in.jsonl --id-column id",
+    "overlap": "overlap out store",
+    "erase": "erase store --where batch=b",
     "lookup": "lookup store --input in.jsonl",
     "help": "--help",
     "version": "--version",

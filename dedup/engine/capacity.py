@@ -7,7 +7,7 @@ from typing import NamedTuple
 from dedup.display import size
 from dedup.errors import CapacityError
 
-DOCUMENT_BYTES = 250
+DOCUMENT_BYTES = 260
 """A document: its ids, digest and size, and its place in the arrays of the search and of members."""
 KEY_BYTES = 100
 """A band key, or a shingle of a prefix, that several documents have, while they are brought together."""

@@ -67,10 +67,11 @@ const TOKEN = new RegExp(`[${set("unspaced", "unspaced_mark")}][${set("mark", "u
 const CLASSED = new RegExp(`[${set("word", "mark", "unspaced", "unspaced_mark")}]`, "u");
 const VISIBLE = /[^\p{C}\p{Z}]/u;
 
-function normalise(text, { case: letters = "lower", accents = "keep", digits = "keep" }) {
+function normalise(text, { case: letters = "lower", accents = "keep", digits = "keep", arabic = "keep" }) {
   text = text.normalize("NFKC");
   if (letters === "lower") text = text.toLowerCase();
   if (accents === "drop") text = text.normalize("NFD").replace(/[\u0300-\u036f]/gu, "").normalize("NFC");
+  if (arabic === "drop") text = text.replace(/[\u0640\u064b-\u0652\u0670]/gu, "");
   return digits === "zero" ? text.replace(/\p{Nd}/gu, "0") : text;
 }
 

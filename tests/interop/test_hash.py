@@ -15,6 +15,8 @@ from tests.vectors import FILE
 
 CLASSES = ROOT / "dedup/kernels/text/unicode_classes.txt"
 PROGRAM = Path(__file__).parent / "hash.mjs"
+BY_LIBRARIES = {"markup", "stemming", "han"}
+"""Steps of a text that the specification leaves to libraries for Python."""
 STEP = 15
 """Every so many-th document of the corpus is asked for: a whole second of 64-bit arithmetic in JavaScript."""
 
@@ -26,7 +28,8 @@ def ask(cases):
 
 
 def test_the_vectors_are_those_of_the_file():
-    vectors = json.loads(FILE.read_text("utf-8"))
+    every = json.loads(FILE.read_text("utf-8"))
+    vectors = [vector for vector in every if not vector["settings"].keys() & BY_LIBRARIES]
     found = ask(vectors)
 
     assert len(found) == len(vectors) > 20
