@@ -260,7 +260,7 @@ def planned(tmp_path_factory):
     file.write_text(show_plan(found, to_text(found)), "utf-8")
     corpus = assume_corpus(
         documents=documents,
-        tokens=question.mean_tokens,
+        tokens=found["corpus"]["tokens"],
         text_bytes=question.mean_bytes,
         id_bytes=question.id_bytes,
         duplication=question.duplication,
