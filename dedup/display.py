@@ -44,8 +44,10 @@ def make_handler() -> logging.Handler:
     return handler
 
 
-def log_to_stderr() -> None:
-    """Send warnings to stderr, without secrets."""
+def log_to_stderr(level: str | None = None) -> None:
+    """Send warnings to stderr, without secrets, and of the package what is of a level; None leaves its own."""
+    if level is not None:
+        logging.getLogger("dedup").setLevel(level)
     handler = make_handler()
     # py4j logs every lost connection, which is raised as well; through the root logger too, which nothing else uses.
     handler.addFilter(lambda record: record.name != "root" and not record.name.startswith("py4j"))

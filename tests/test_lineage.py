@@ -90,7 +90,7 @@ def check_uuid(value):
 
 
 def check_uri(value):
-    assert re.fullmatch(r"https?://\S+", value)
+    assert re.fullmatch(r"[a-z][a-z0-9+.-]*:\S+", value)
 
 
 PLAIN = {

@@ -5,7 +5,6 @@ A snapshot is a file, folder or glob, or a batch of a store; they are only read.
 
 import argparse
 import json
-import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -36,8 +35,7 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
 def main(arguments: Sequence[str]) -> int:
     """Answer; return 0, 2 after a user's mistake, 1 after a fault."""
     options = parse_arguments(arguments)
-    log_to_stderr()
-    logging.getLogger("dedup").setLevel("WARNING")
+    log_to_stderr("WARNING")
     config = read_settings(options)
     # The engine takes a second to import, which a mistake in the settings need not wait for.
     from dedup.run.comparing import compare_snapshots, name_snapshots  # noqa: PLC0415

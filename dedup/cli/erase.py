@@ -2,7 +2,6 @@
 
 import argparse
 import json
-import logging
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -58,8 +57,7 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
 def main(arguments: Sequence[str]) -> int:
     """Erase; return 0, 2 after a user's mistake, 1 after a fault."""
     options = parse_arguments(arguments)
-    log_to_stderr()
-    logging.getLogger("dedup").setLevel("WARNING")
+    log_to_stderr("WARNING")
     # NumPy and pyarrow take a third of a second to import, which --help need not wait for.
     from dedup.files.storage import Storage  # noqa: PLC0415
     from dedup.stores import Store  # noqa: PLC0415

@@ -2,7 +2,6 @@
 
 import argparse
 import contextlib
-import logging
 import signal
 import sys
 import threading
@@ -105,9 +104,7 @@ def main(arguments: Sequence[str]) -> int:
     options = parse_arguments(arguments)
     stopped, begin = stop_on_signals(), time.time_ns()
     terminal = sys.stderr.isatty()
-    log_to_stderr()
-    level = options.log_level or ("info" if terminal else "warning")
-    logging.getLogger("dedup").setLevel(level.upper())
+    log_to_stderr((options.log_level or ("info" if terminal else "warning")).upper())
     try:
         config = read_settings(options)
         if options.input and config.input.table:

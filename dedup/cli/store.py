@@ -2,7 +2,6 @@
 
 import argparse
 import json
-import logging
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -114,8 +113,7 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
 def main(arguments: Sequence[str]) -> int:
     """Run the verb; return 0, 1 if a check found something or after a fault, 2 after a user's mistake."""
     options = parse_arguments(arguments)
-    log_to_stderr()
-    logging.getLogger("dedup").setLevel("WARNING")
+    log_to_stderr("WARNING")
     # NumPy and pyarrow take a third of a second to import, which --help need not wait for.
     from dedup.stores import Store  # noqa: PLC0415
 

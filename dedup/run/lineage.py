@@ -31,8 +31,8 @@ from dedup.version import __version__
 if TYPE_CHECKING:
     from dedup.run.execution import Work
 
-PRODUCER = f"https://pypi.org/project/dedup/{__version__}"
-"""Address that names this package as the producer of events."""
+PRODUCER = f"urn:corpus-dedup:{__version__}"
+"""Name of this package and release as the producer of events, a URI as the specification asks for."""
 SPEC = "https://openlineage.io/spec"
 EVENT = f"{SPEC}/2-0-2/OpenLineage.json#/$defs/RunEvent"
 FACETS = {

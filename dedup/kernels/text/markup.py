@@ -52,7 +52,9 @@ class Unmarked:
 
     def locate(self, texts: pa.Array) -> TokenPlaces:
         """Refuse, as nobody tells where in the text stands what is left of it; layers that ask refuse the setting."""
-        raise NotImplementedError(f"{self.markup}: {len(texts)} texts have no places")
+        raise ValueError(
+            f'text.markup: must be "keep" where places are asked for (got {self.markup}, {len(texts)} texts)'
+        )
 
 
 @cache
