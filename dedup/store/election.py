@@ -122,7 +122,7 @@ def decide(
     schema = election.voters(engine.id_type)
     rules = tuple(step.search.rules)
     leading = (FOREIGN if step.all_lead else KEPT_BEFORE, *rules)
-    policy = step.search.policy._replace(for_fixed=step.for_led)
+    policy = step.search.election.policy._replace(for_fixed=step.for_led)
     found, counts = find_members(
         engine,
         election.Election(rules=rules if anew else leading, policy=policy, per_source=0),

@@ -11,13 +11,13 @@ import pyarrow as pa
 from dedup.errors import ConfigError, StorageError
 from dedup.files.systems import redact
 from dedup.layers import NEAR
+from dedup.layers.near.search import Search
 from dedup.settings.files import flatten, to_dict
 from dedup.settings.hashspec import HashSpec
 from dedup.settings.options import Config
 from dedup.store.folder import list_named
 from dedup.store.resigning import Signer
 from dedup.store.schemas import BATCHES, KEYED, STATES, TABLES, list_layouts
-from dedup.store.search import Search
 from dedup.store.tables import Tables
 from dedup.version import __version__
 

@@ -13,12 +13,12 @@ from dedup.kernels import Integers
 from dedup.kernels.runs.batches import conform
 from dedup.kernels.runs.bounds import mark_firsts
 from dedup.kernels.runs.groups import join_groups
+from dedup.layers.near.search import Search
 from dedup.store.arrays import NONE, is_in, look_up
 from dedup.store.numbering import OWNED, Numbered
 from dedup.store.reading import read
 from dedup.store.resigning import Signer
 from dedup.store.schemas import NO_SET
-from dedup.store.search import Search
 from dedup.store.snapshot import Snapshot
 from dedup.tables import arrow
 

@@ -19,10 +19,10 @@ from dedup.files.splits import Split
 from dedup.kernels.sets.identical import find_repeated
 from dedup.kernels.sets.shingles import shingle
 from dedup.kernels.text.unicode_words import UnicodeWords
-from dedup.layers.near.election import Election, number_names
-from dedup.layers.near.layer import NearLayer, SearchSettings
+from dedup.layers.near.election import number_names
+from dedup.layers.near.layer import NearLayer
+from dedup.layers.near.search import Search
 from dedup.layers.near.signing import Signing
-from dedup.store.search import Search
 from dedup.tables.counts import Near
 
 SEED = 1
@@ -61,12 +61,7 @@ class Unclocked:
 
 def make_layer(search: Search, shingle_size: int, labels: pa.Table | None = None, holds: str = "none") -> NearLayer:
     return NearLayer(
-        search=SearchSettings(
-            threshold=search.threshold,
-            exact=search.mode == "exact",
-            estimate_sigmas=search.estimate_sigmas,
-            cap=search.cap,
-        ),
+        search=search,
         signing=Signing(
             tokenizer=UnicodeWords(),
             shingle_size=shingle_size,
@@ -76,7 +71,6 @@ def make_layer(search: Search, shingle_size: int, labels: pa.Table | None = None
             sample_share=1.0,
             holds=holds,
         ),
-        election=Election(rules=search.rules, policy=search.policy, per_source=search.per_source),
         has_sources=True,
         labels=labels,
         stages=Unclocked(),

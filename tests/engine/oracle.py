@@ -9,7 +9,7 @@ import numpy as np
 from dedup.kernels import removal_statistics
 from dedup.kernels.curve import least_estimate
 from dedup.kernels.sets import lsh, templates
-from dedup.store.search import Search
+from dedup.layers.near.search import Search
 from dedup.tables.counts import Lost
 from tests import oracles
 from tests.engine import SEED, Row

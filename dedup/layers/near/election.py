@@ -37,7 +37,6 @@ from dedup.kernels.representatives import LARGEST, describe_largest, look_up
 from dedup.kernels.runs.bounds import mark_firsts
 from dedup.kernels.source_limits import charge
 from dedup.layers.foreign import mark_foreign
-from dedup.settings.options import Config
 from dedup.tables import arrow
 from dedup.tables.counts import Elected
 
@@ -66,18 +65,6 @@ class Election:
     policy: ElectionPolicy
     per_source: int
     """Setting `limits.per_source`; 0 sets no limit."""
-
-    @classmethod
-    def of(cls, config: Config) -> Self:
-        """Return what the settings say."""
-        policy = ElectionPolicy(
-            config.threshold,
-            config.cluster.linkage == "representative",
-            config.cluster.max_component,
-            config.keep.copies if config.output.mode != "weights" else 1,
-            for_fixed=config.keep.drop == "without",
-        )
-        return cls(rules=config.rules, policy=policy, per_source=config.limits.per_source)
 
 
 def voters(id_type: pa.DataType) -> pa.Schema:

@@ -16,15 +16,13 @@ import pyarrow.compute as pc
 
 from dedup.engine.engine import Batches, Engine, Rows, Size, read_histogram
 from dedup.informing import LOSS, RECALL
-from dedup.kernels.curve import least_estimate
 from dedup.kernels.sets import lsh
-from dedup.kernels.sets.templates import choose_cap
 from dedup.layers import NEAR
 from dedup.layers.layer import Found, Layer, NothingToSearchError, Setup, Stages
 from dedup.layers.near import buckets, comparison, election, signing, templates
-from dedup.layers.near.election import Election
 from dedup.layers.near.labels import Labels
 from dedup.layers.near.members import compare_all, find_members, list_voters
+from dedup.layers.near.search import Search
 from dedup.layers.near.signing import Signing
 from dedup.layers.near.tables import (
     Bucketing,
@@ -36,8 +34,6 @@ from dedup.layers.near.tables import (
     sets_size,
 )
 from dedup.layers.near.uncompared import verify_sample
-from dedup.settings.banding import SIGMAS
-from dedup.settings.options import Config
 from dedup.tables import arrow
 from dedup.tables.counts import (
     Bucketed,
@@ -60,24 +56,6 @@ SAMPLE = ("doc_id", "tokens")
 """Columns of SIGNATURES; tokens are null but of the documents of the sample."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SearchSettings:
-    """Parameters of a search, after the settings of the same names."""
-
-    threshold: float
-    exact: bool
-    """Whether all pairs are found that reach the threshold."""
-    estimate_sigmas: float
-    cap: int
-    """Members of the largest bucket of which all pairs are compared."""
-
-    @classmethod
-    def of(cls, config: Config) -> Self:
-        """Return what the settings say."""
-        cap = choose_cap(config.buckets.max_bucket, config.mode)
-        return cls(threshold=config.threshold, exact=config.mode == "exact", estimate_sigmas=SIGMAS, cap=cap)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class NearLayer(Layer):
     """The layer with its settings."""
@@ -86,9 +64,8 @@ class NearLayer(Layer):
     copies_kind = election.IDENTICAL
     is_incremental = True
     has_stages = True
-    search: SearchSettings
+    search: Search
     signing: Signing
-    election: Election
     has_sources: bool
     """Whether a column names sources, whose removals are counted by those of the documents kept."""
     labels: pa.Table | None = None
@@ -105,9 +82,8 @@ class NearLayer(Layer):
         """See `Layer.make`."""
         labels = setup.context.labels
         return cls(
-            search=SearchSettings.of(setup.config),
+            search=Search.of(setup.config),
             signing=Signing.of(setup),
-            election=Election.of(setup.config),
             has_sources=bool(setup.config.input.source_column),
             labels=None if labels is None else labels.filter(labels["duplicate"]),
             stages=setup.stages,
@@ -161,7 +137,7 @@ class NearLayer(Layer):
             voters = list_voters(engine, signatures, components)
             answer = partial(compare_all, engine, sets)
             members, elected = find_members(
-                engine, self.election, voters, connection, answer, has_sources=self.has_sources
+                engine, self.search.election, voters, connection, answer, has_sources=self.has_sources
             )
         note("representatives", elected)
         removals = arrow.removals(engine.id_type)
@@ -298,7 +274,7 @@ class NearLayer(Layer):
         self, engine: Engine[Rows], signatures: Signatures[Rows], bucketing: Bucketing[Rows]
     ) -> tuple[Rows, Paired]:
         search = self.search
-        compare = comparison.estimate(search.threshold, self._least_estimate, cap=search.cap)
+        compare = comparison.estimate(search.threshold, search.least_estimate, cap=search.cap)
         size = self._size_pairs(bucketing.compared + bucketing.members, bucketing.members, signatures.counts)
         candidates = engine.compare("candidates", bucketing.rows, signatures.heads, compare, size)
         counts = comparison.count_candidates(
@@ -309,15 +285,8 @@ class NearLayer(Layer):
         )
         return candidates, counts
 
-    @property
-    def _least_estimate(self) -> float | None:
-        if self.search.exact:
-            return None
-        values = self.signing.bands * self.signing.rows
-        return least_estimate(self.search.threshold, values, self.search.estimate_sigmas)
-
     def _size_pairs(self, pairs: float, ends: float, signed: Signed) -> Size:
-        return Size(pairs, ends, signed.rows, signed.rows * (8 + self.signing.bands * self.signing.rows))
+        return Size(pairs, ends, signed.rows, signed.rows * (8 + self.search.values))
 
     def _shingle_ends(
         self,
@@ -376,7 +345,7 @@ class NearLayer(Layer):
             sets,
             connected.components,
             threshold=self.search.threshold,
-            least=self._least_estimate,
+            least=self.search.least_estimate,
             cap=self.search.cap,
             share=share,
             size=self._size_pairs(bucketing.uncompared * share, bucketing.members, signatures.counts),

@@ -26,6 +26,7 @@ from dedup.layers.layer import Found, Layer, Setup
 from dedup.layers.near import comparison, election, templates
 from dedup.layers.near.election import Election
 from dedup.layers.near.members import find_members
+from dedup.layers.near.search import Search
 from dedup.layers.near.tables import Connection
 from dedup.layers.semantic import vectors
 from dedup.layers.semantic.cells import PAIRS, VECTOR_BYTES, Neighbourhood, Reach, choose_cells, find_candidates, probe
@@ -104,7 +105,7 @@ class SemanticLayer(Layer):
     def make(cls, setup: Setup) -> Self:
         """See `Layer.make`."""
         config, settings = setup.config, setup.config.of(Semantic)
-        given = Election.of(config)
+        given = Search.of(config).election
         policy = given.policy._replace(by_representative=settings.linkage == "representative")
         return cls(
             settings=settings,
