@@ -335,8 +335,8 @@ MUTATIONS = (
         "policy",
         "smallest_id keeps the least of the user's own ids.",
         "kernels/election.py",
-        'pc.rank(ids, tiebreaker="dense").to_numpy().astype(np.int64)',
-        "np.arange(len(ids))",
+        'pc.rank(rows["id"], tiebreaker="dense").to_numpy().astype(np.int64)',
+        "np.arange(rows.num_rows)",
         (MEMORY,),
     ),
     Mutation(

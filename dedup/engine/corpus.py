@@ -16,7 +16,7 @@ from dedup.engine.table import Ending, Uncounted
 from dedup.errors import SchemaError, suggest
 from dedup.files.columns import FOREIGN_PREFIX, VECTOR_RULE, VECTOR_SETTING, to_source, to_text, to_vectors
 from dedup.files.delete_spans import Cuts, delete_from_texts
-from dedup.files.orders import join_keys, join_texts, to_keys
+from dedup.files.orders import add_keys, join_keys, join_texts, list_asking, to_keys
 from dedup.files.profile_filter import ProfileFilter
 from dedup.kernels.ids import rename
 from dedup.tables.arrow import PLACE
@@ -100,8 +100,8 @@ class Rows:
     """Documents that Spark reads: DOCUMENTS, with a column for each of the rules of `keep.order` that ask for one."""
 
     documents: DataFrame
-    order: tuple[tuple[str, str], ...] = ()
-    """These rules, each with its column or expression."""
+    rules: tuple[tuple[str, str], ...] = ()
+    """Rules of `keep.order`, each with its column or expression."""
     noted: tuple[tuple[str, str], ...] = ()
     """Columns of which the values are read along, each after the setting that names it."""
     left: DataFrame | None = None
@@ -120,8 +120,8 @@ class Rows:
 
     def scan(self, work: Work, ending: Ending) -> DataFrame:
         """See `Corpus.scan`."""
-        order, noted, chosen = self.order, len(self.noted), self.chosen
-        read = ending(lambda batches: work(read_rows(batches, order, noted, chosen)))
+        rules, noted, chosen = self.rules, len(self.noted), self.chosen
+        read = ending(lambda batches: work(read_rows(batches, rules, noted, chosen)))
         return self._left().mapInArrow(read, ending.schema)
 
     def fetch(
@@ -137,8 +137,8 @@ class Rows:
         ids = F.broadcast(wanted) if broadcast else wanted
         # Ids alone may come several times, as those of equal rows do.
         rows = self._left().join(ids, on="doc_id", how="inner" if wanted.columns[1:] else "left_semi")
-        order, noted = self.order, len(self.noted)
-        return rows.mapInArrow(ending(lambda batches: work(read_rows(batches, order, noted))), ending.schema)
+        rules, noted = self.rules, len(self.noted)
+        return rows.mapInArrow(ending(lambda batches: work(read_rows(batches, rules, noted))), ending.schema)
 
     def leave(
         self,
@@ -176,9 +176,10 @@ class Rows:
 
 
 def read_rows(
-    batches: Batches, order: Sequence[tuple[str, str]], noted: int, chosen: ProfileFilter | None = None
+    batches: Batches, rules: Sequence[tuple[str, str]], noted: int, chosen: ProfileFilter | None = None
 ) -> Batches:
     """Give batches of rows the columns that those of files have, and take those of a profile."""
+    order = list_asking(rules)
     for batch in batches:
         keys = to_keys((batch[f"order{number}"] for number, _ in enumerate(order)), order)
         keys = [batch[LEADS], *keys] if LEADS in batch.schema.names else keys
@@ -198,7 +199,7 @@ def read_rows(
         columns["order_keys"] = join_keys(keys, count)
         columns["merged"] = join_texts(merged, count)
         columns["vector"] = to_vectors(columns["vector"]) if "vector" in columns else pa.nulls(count, pa.binary())
-        found = pa.RecordBatch.from_arrays([*columns.values()], names=[*columns])
+        found = add_keys(pa.RecordBatch.from_arrays([*columns.values()], names=[*columns]), rules)
         found = found if chosen is None else chosen.apply(found)
         if found.num_rows:
             yield found

@@ -87,7 +87,7 @@ class Files:
                 for row in batch.to_pylist():
                     for piece in replace(_to_remaining(row), profile=chosen).read(source, splits[row["split"]]):
                         if piece.batch.num_rows:
-                            yield to_documents(piece, row["split"], renamed)
+                            yield to_documents(source, piece, row["split"], renamed)
 
         # A task for each split, as the order of numbers has them.
         numbers = self.spark.range(0, len(self.splits), 1, count).select(F.col("id").cast("int").alias("split"))

@@ -416,7 +416,7 @@ def _scan_split(
         for piece in left.read(source, split):
             rejected.extend((piece.file, each) for each in piece.rejected)
             if piece.batch.num_rows:
-                yield to_documents(piece, number, renamed)
+                yield to_documents(source, piece, number, renamed)
 
     # Whole: each buffer goes its own way to another process, and each of hundreds of chunks costs every step there.
     return _Scanned(_run(work, read(), schema).combine_chunks(), rejected)

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dedup.errors import DataError
+from dedup.files.orders import add_keys
 from dedup.files.remaining import Remaining
 from dedup.files.source import FileSource, Piece
 from dedup.files.splits import Split
@@ -18,8 +19,8 @@ NAMES = ["doc_id", "id", "source", "split", "file", "row", "text_bytes", "order_
 """Columns of the documents, see `dedup.tables.arrow.documents`."""
 
 
-def to_documents(piece: Piece, split: int, renamed: Mapping[str, int]) -> pa.RecordBatch:
-    """Return the documents of a piece.
+def to_documents(source: FileSource, piece: Piece, split: int, renamed: Mapping[str, int]) -> pa.RecordBatch:
+    """Return the documents of a piece of a source.
 
     Parameters
     ----------
@@ -44,7 +45,7 @@ def to_documents(piece: Piece, split: int, renamed: Mapping[str, int]) -> pa.Rec
         batch["vector"],
         batch["text"],
     ]
-    return pa.RecordBatch.from_arrays(columns, names=NAMES)
+    return add_keys(pa.RecordBatch.from_arrays(columns, names=NAMES), source.rules)
 
 
 def read_with(
@@ -73,7 +74,7 @@ def read_with(
     begins, missing = dict(zip(wanted, bounds[:-1], strict=True)), side.num_rows
     for piece in left.read(source, split, wanted):
         if piece.batch.num_rows:
-            documents = to_documents(piece, number, renamed)
+            documents = to_documents(source, piece, number, renamed)
             here = np.searchsorted(wanted[piece.file], piece.batch["row"].to_numpy()) + begins[piece.file]
             more, missing = side.take(pa.array(here)), missing - here.size
             # What earlier layers cut is no longer in the text.

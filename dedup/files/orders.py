@@ -1,6 +1,11 @@
-"""Values of columns by which documents are preferred, as numbers: less is better, NaN for null."""
+"""Values by which documents are preferred, as numbers: less is better, NaN for null.
 
-from collections.abc import Iterable, Sequence
+`order_keys` of a document has a number for each rule of `keep.order` but the smallest id, then for each rule of time
+the nanoseconds beyond its number. Whoever reads a document makes those of columns, `add_keys` the others once its text
+is the one that the layer is given, and no layer looks at anything else.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -9,13 +14,67 @@ from numpy.typing import NDArray
 
 from dedup.errors import DataError
 from dedup.files import times
-from dedup.kernels.election import OF_TIME
+from dedup.kernels.election import BY_ID, OF_TIME, to_matrix
 
 FALLING = ("latest", "highest", "sql")
 """Rules that prefer the greatest value."""
 SHOWN_LENGTH = 60
 """Most characters shown of a string that is no point in time."""
 STRINGS = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
+
+
+def _place_source(rows: pa.RecordBatch, of: str) -> pa.Array:
+    """Return the place of each source: the listed ones in order, then all others, then null."""
+    listed = pa.array([each.strip() for each in of.split(",")], pa.string())
+    found = pc.index_in(rows["source"], listed).fill_null(len(listed))
+    return pc.add(found, rows["source"].is_null().cast(pa.int32()))
+
+
+OF_DOCUMENT: Mapping[str, Callable[[pa.RecordBatch, str], pa.Array]] = {
+    "source": _place_source,
+    "longest": lambda rows, _: pc.negate(rows["text_bytes"]),
+    "shortest": lambda rows, _: rows["text_bytes"],
+}
+"""Rules on what every document has, and their numbers, less being better."""
+
+
+def list_asking(rules: Sequence[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
+    """Return the rules that need a value of every row: a column's, or an expression's."""
+    return tuple(rule for rule in rules if rule[1] and rule[0] not in OF_DOCUMENT)
+
+
+def add_keys(rows: pa.RecordBatch, rules: Sequence[tuple[str, str]]) -> pa.RecordBatch:
+    """Complete the `order_keys` of documents, which have those of columns, with those of `OF_DOCUMENT`."""
+    made = {place: OF_DOCUMENT[name](rows, of) for place, (name, of) in _list_made(rules).items()}
+    if not made:
+        return rows
+    keys = [pa.array(each) for each in to_matrix(rows["order_keys"]).T]
+    for place, key in made.items():
+        keys.insert(place, key)
+    return _set_keys(rows, keys)
+
+
+def drop_keys(rows: pa.RecordBatch, rules: Sequence[tuple[str, str]]) -> pa.RecordBatch:
+    """Undo `add_keys`, where it was called."""
+    made, width = _list_made(rules), len(_list_keyed(rules)) + sum(name in OF_TIME for name, _ in rules)
+    if not made or pc.max(pc.list_value_length(rows["order_keys"])).as_py() != width:
+        return rows
+    return _set_keys(rows, [pa.array(each) for each in np.delete(to_matrix(rows["order_keys"]), [*made], axis=1).T])
+
+
+def _set_keys(rows: pa.RecordBatch, keys: Sequence[pa.Array]) -> pa.RecordBatch:
+    place = rows.schema.get_field_index("order_keys")
+    field = rows.schema.field(place)
+    return rows.set_column(place, field, join_keys(keys, rows.num_rows).cast(field.type))
+
+
+def _list_keyed(rules: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    return [rule for rule in rules if rule[0] != BY_ID]
+
+
+def _list_made(rules: Sequence[tuple[str, str]]) -> dict[int, tuple[str, str]]:
+    """Return the rules of `OF_DOCUMENT` by the places of their numbers, ascending."""
+    return {place: rule for place, rule in enumerate(_list_keyed(rules)) if rule[0] in OF_DOCUMENT}
 
 
 def to_keys(columns: Iterable[pa.Array], rules: Sequence[tuple[str, str]]) -> list[pa.Array]:

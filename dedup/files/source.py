@@ -11,6 +11,7 @@ from dedup.errors import DataError
 from dedup.files.columns import PIECE_BYTES, Columns, require_type, slice_by_bytes, to_ranked
 from dedup.files.formats.format import FilePart, Query, Rejected, Rows
 from dedup.files.listing import Listing, part_formats
+from dedup.files.orders import list_asking
 from dedup.files.splits import Split
 from dedup.files.systems import redact
 
@@ -44,6 +45,8 @@ class FileSource:
     """Treatment of malformed records: "fail" or "quarantine"."""
     max_text_bytes: int
     """Most bytes of a text."""
+    rules: tuple[tuple[str, str], ...] = ()
+    """Rules of `keep.order`."""
     foreign: Columns | None = None
     """Columns to read of files whose documents are none of the input; None where there are none."""
 
@@ -111,14 +114,14 @@ def open_source(
     on_bad_record: str = "fail",
     max_text_bytes: int = NO_LIMIT,
     aside: tuple[str, ...] = (),
-    order: tuple[tuple[str, str], ...] = (),
+    rules: tuple[tuple[str, str], ...] = (),
     noted: tuple[tuple[str, str], ...] = (),
     vector: str = "",
 ) -> FileSource:
     """Check the columns of every file and return the source of all.
 
-    `aside` names top-level columns that do not count where the id is the digest of a row; `order`, `noted` and `vector`
-    are as of `Columns`.
+    `aside` names top-level columns that do not count where the id is the digest of a row; `noted` and `vector` are as
+    of `Columns`, `rules` those of `keep.order`.
 
     Of parquet, IPC, ORC and CSV the schema is read, of lines of JSON the first records; texts have the columns `path`
     and `text`. Without an id column, the id of a text is its path, any other the digest of its row.
@@ -132,7 +135,13 @@ def open_source(
         When a file is damaged.
     """
     columns = Columns(
-        id=id_column, text=text_column, source=source_column, aside=aside, order=order, noted=noted, vector=vector
+        id=id_column,
+        text=text_column,
+        source=source_column,
+        aside=aside,
+        order=list_asking(rules),
+        noted=noted,
+        vector=vector,
     )
     id_type, foreign = listing.format.check(listing.files, columns), None
     if listing.foreign:
@@ -145,5 +154,6 @@ def open_source(
         id_type=id_type,
         on_bad_record=on_bad_record,
         max_text_bytes=max_text_bytes,
+        rules=rules,
         foreign=foreign,
     )

@@ -14,10 +14,10 @@ from dedup.kernels.sets import filters, pairs
 
 FIRST = 100
 """Most kept neighbours of a removed document that each further kept neighbour of it is compared with."""
-UNKEYED = ("smallest_id", "source", "longest", "shortest")
-"""Rules that compare no column of keys."""
+BY_ID = "smallest_id"
+"""Rule that has no column of keys."""
 OF_TIME = ("latest", "earliest")
-RANKED = ("id", "source", "text_bytes", "order_keys")
+RANKED = ("id", "order_keys")
 """Columns of documents that the rules compare."""
 
 
@@ -268,46 +268,21 @@ def _count_decided(owners: Integers, places: Integers, ranks: Integers) -> Integ
 
 
 def rank_rows(rules: Sequence[tuple[str, str]], rows: pa.RecordBatch) -> Integers:
-    """Return what `rank_members` does of documents with the columns of RANKED."""
-    keys = rows["order_keys"].flatten().to_numpy(zero_copy_only=False)
-    return rank_members(
-        rules,
-        ids=rows["id"],
-        sources=rows["source"],
-        text_bytes=rows["text_bytes"].to_numpy(),
-        keys=keys.reshape(rows.num_rows, keys.size // max(rows.num_rows, 1)),
-    )
-
-
-def rank_members(
-    rules: Sequence[tuple[str, str]],
-    *,
-    ids: pa.Array,
-    sources: pa.Array,
-    text_bytes: Integers,
-    keys: Floats,
-) -> Integers:
     """Return the ranks of an `Electorate` by rules, each a name and the text behind its colon; nulls rank last.
 
     Parameters
     ----------
-    ids
-        Ids of the user.
-    text_bytes : int64 [n]
-    keys : float64 [n, columns]
-        As from `dedup.files.orders.to_keys`; those of time may have no second column, as earlier releases stored them.
+    rows
+        Documents with the columns of RANKED, `order_keys` as from `dedup.files.orders.add_keys`.
     """
-    count = sum(name not in UNKEYED for name, _ in rules)
+    keys = to_matrix(rows["order_keys"])
+    count = sum(name != BY_ID for name, _ in rules)
     columns, beyond = iter(keys.T[:count]), iter(keys.T[count:])
-    by_id: Integers = pc.rank(ids, tiebreaker="dense").to_numpy().astype(np.int64)
+    by_id: Integers = pc.rank(rows["id"], tiebreaker="dense").to_numpy().astype(np.int64)
     ranks = []
-    for name, of in rules:
-        if name == "smallest_id":
+    for name, _ in rules:
+        if name == BY_ID:
             ranks.append(by_id)
-        elif name == "source":
-            ranks.append(_rank_sources(sources, [each.strip() for each in of.split(",")]))
-        elif name in {"longest", "shortest"}:
-            ranks.append(text_bytes if name == "shortest" else -text_bytes)
         else:
             found = _rank_values(next(columns))
             if name in OF_TIME and (second := next(beyond, None)) is not None:
@@ -316,17 +291,14 @@ def rank_members(
     return np.stack([*ranks, by_id], axis=1)
 
 
+def to_matrix(lists: pa.Array) -> Floats:
+    """Return lists of one length as rows of a matrix."""
+    values: Floats = lists.flatten().to_numpy(zero_copy_only=False)
+    return values.reshape(len(lists), values.size // max(len(lists), 1))
+
+
 def _rank_values(values: Floats) -> Integers:
     return np.unique(values, return_inverse=True)[1].astype(np.int64)
-
-
-def _rank_sources(sources: pa.Array, listed: list[str]) -> Integers:
-    """Return the rank of each source: the listed ones in order, then all others, then null."""
-    found = pc.index_in(sources, pa.array(listed, pa.string())).fill_null(len(listed))
-    is_null = sources.is_null()
-    places: Integers = found.to_numpy(zero_copy_only=False).astype(np.int64)
-    places += is_null.to_numpy(zero_copy_only=False)
-    return places
 
 
 def number_values(values: pa.Array) -> Integers:

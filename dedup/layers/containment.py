@@ -254,7 +254,7 @@ def elect(edges: pa.RecordBatch, choice: Choice, schema: pa.Schema) -> pa.Record
     edges
         As `inclusion.compare` makes them, those that reach the threshold, of whole components; at least one.
     """
-    names = ["doc_id", "size", *election.RANKED]
+    names = ["doc_id", "size", *inclusion.COMPARED]
     others = edges.select([LARGER + name for name in names]).rename_columns(names)
     ends = pa.concat_batches([edges.select(names), others])
     doc_ids, firsts, numbers = np.unique(ends["doc_id"].to_numpy(), return_index=True, return_inverse=True)

@@ -55,7 +55,11 @@ def to_keys(digests: Integers, is_null: Flags) -> dict[str, pa.Array]:
 
 def keyed(id_type: pa.DataType) -> pa.Schema:
     """Return the schema of documents with KEYS among those of earlier batches."""
-    return pa.schema([*KEYS, *ordered(id_type), (PRECEDENCE, pa.int64())])
+    return _sourced(id_type).append(pa.field(PRECEDENCE, pa.int64()))
+
+
+def _sourced(id_type: pa.DataType) -> pa.Schema:
+    return pa.schema([*KEYS, ("source", pa.string()), *ordered(id_type)])
 
 
 def remove_copies(
@@ -82,7 +86,7 @@ def remove_copies(
     """
     names = {"layer": layer.name, "kind": layer.copies_kind}
     removals = arrow.removals(engine.id_type).append(pa.field(OWNER, pa.int64()))
-    emitted, identity = pa.schema([*KEYS, *ordered(engine.id_type)]), ["doc_id"]
+    emitted, identity = _sourced(engine.id_type), ["doc_id"]
     rows = engine.select(documents, *emitted.names)
     if past is not None:
         emitted, identity = keyed(engine.id_type), ["doc_id", PRECEDENCE]

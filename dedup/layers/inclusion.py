@@ -51,6 +51,8 @@ LEFT = arrow.integers("shingle", "place", "doc_id", "seeks", "is_open")
 LINKS = arrow.integers("left_id", "right_id")
 MISSING = arrow.integers("doc_id", "missed")
 BINNED = arrow.integers("bin", "pairs")
+COMPARED = ("source", *RANKED)
+"""Columns of documents that travel with their sets."""
 LARGER = "larger_"
 """Begins the names of columns of the other document of a pair."""
 
@@ -58,7 +60,7 @@ LARGER = "larger_"
 def name_schemas(id_type: pa.DataType) -> tuple[pa.Schema, pa.Schema, pa.Schema]:
     """Return the schemas of documents with their sets, of sets on their way to another, and of pairs compared."""
     register = arrow.register(id_type)
-    ranked = [register.field(name) for name in RANKED]
+    ranked = [register.field(name) for name in COMPARED]
     sets = pa.schema([*ASKED, *SETS, *ranked])
     sent = pa.schema([*arrow.integers("to", "turn", "doc_id"), *SETS, *ranked])
     side = [*arrow.integers("doc_id", "size"), *ranked]
@@ -311,7 +313,7 @@ def compare(batches: Batches, *, schema: pa.Schema) -> Batches:
             column
             for rows in (left, right)
             for taken in [batch.take(pa.array(rows))]
-            for column in [taken["doc_id"], pa.array(sizes[rows]), *(taken[name] for name in RANKED)]
+            for column in [taken["doc_id"], pa.array(sizes[rows]), *(taken[name] for name in COMPARED)]
         ]
         yield pa.RecordBatch.from_arrays([pa.array(shared), *sides], schema=schema)
         held = batch.slice(int(bounds[-2]), 1)

@@ -15,7 +15,6 @@ from dedup.files.source import FileSource, open_source
 from dedup.files.systems import can_fork
 from dedup.run.job import Job
 from dedup.run.layers import find_vector, list_noted
-from dedup.settings.keeping import list_columns
 from dedup.settings.options import Config
 
 if TYPE_CHECKING:
@@ -70,7 +69,7 @@ def open_input(config: Config, listing: Listing) -> FileSource:
         text_column=chosen.text_column,
         source_column=chosen.source_column,
         on_bad_record=chosen.on_bad_record,
-        order=list_columns(config.keep.order),
+        rules=config.rules,
         noted=list_noted(config),
         vector=find_vector(config),
         max_text_bytes=chosen.max_text_bytes,

@@ -19,6 +19,7 @@ from dedup.engine.spark import SparkEngine
 from dedup.engine.tasks import Tasks
 from dedup.errors import AlertError, CapacityError, DataError, DedupError, SchemaError
 from dedup.files.listing import Listing
+from dedup.files.orders import list_asking
 from dedup.files.splits import split_files
 from dedup.files.storage import Storage
 from dedup.files.systems import absolute
@@ -49,7 +50,6 @@ from dedup.run.session import suit_session
 from dedup.run.storage import open_storage
 from dedup.run.tables import WorkspaceTables
 from dedup.run.workspace import Workspace, locate
-from dedup.settings.keeping import list_columns
 
 LOG = logging.getLogger("dedup")
 
@@ -172,7 +172,7 @@ def open_rows(spark: SparkSession, job: Job, table: DataFrame, workspace: Worksp
     taken = [take_table(rows, name) for name, rows in named]
     size = sum(each.size for each in taken)
     suit_session(spark, size)
-    order, noted = list_columns(config.keep.order), list_noted(config)
+    noted = list_noted(config)
     reading = partial(
         read_documents,
         id_column=chosen.id_column,
@@ -182,7 +182,7 @@ def open_rows(spark: SparkSession, job: Job, table: DataFrame, workspace: Worksp
         # Whoever reads a text has it several times.
         max_text_bytes=min(chosen.max_text_bytes, sessions.find_heap(spark) // HEAP_PER_TEXT),
     )
-    rows = reading(table, source_column=chosen.source_column, order=order)
+    rows = reading(table, source_column=chosen.source_column, order=list_asking(config.rules))
     if job.foreign_tables:
         rows = add_foreign(rows, [reading(each) for each in job.foreign_tables.values()])
     if tables is not None:
@@ -196,7 +196,7 @@ def open_rows(spark: SparkSession, job: Job, table: DataFrame, workspace: Worksp
         move_part=workspace.move_part,
     )
     output.check()
-    corpus = Rows(documents=rows, order=order, noted=noted)
+    corpus = Rows(documents=rows, rules=config.rules, noted=noted)
     engine = _make_engine(spark, job, workspace, corpus, chosen.id_column)
 
     def check_unchanged() -> None:

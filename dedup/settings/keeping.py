@@ -44,11 +44,6 @@ def parse_order(entries: Sequence[str], where: str) -> tuple[Rule, ...]:
     return rules
 
 
-def list_columns(entries: Sequence[str]) -> tuple[Rule, ...]:
-    """Return the rules of `keep.order` that need a value of every row: a column's, or an expression's."""
-    return tuple(rule for rule in parse_order(entries, "keep") if rule.name in {*OF_COLUMN, SQL})
-
-
 def parse_merge(entries: Sequence[str], where: str) -> tuple[Rule, ...]:
     """Return the rules of `keep.merge`.
 

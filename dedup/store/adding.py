@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from dedup.engine.engine import Batches, Engine, Rows, Tally, Work, once, pass_on
 from dedup.errors import DataError
+from dedup.files.orders import drop_keys
 from dedup.informing import LOSS, Inform
 from dedup.kernels import Bytes, Hashes, Integers
 from dedup.kernels.hashing import GOLDEN, mix
@@ -343,15 +344,15 @@ def _list_documents(
     unseen = engine.join(numbered.owned, known, "doc_id", how="anti")
     rows = engine.join(engine.select(arrival.documents, *RECORDED), unseen, "doc_id")
     schema = snapshot.layout("documents").schema
-    listed = partial(_to_documents, schema=schema, batch=arrival.name)
+    listed = partial(_to_documents, schema=schema, batch=arrival.name, rules=snapshot.state.search.rules)
     if not numbered.repeated:
         return engine.map(rows, listed, schema, name="arrived")
     return engine.group("arrived", engine.map(rows, listed, schema), once(schema))
 
 
-def _to_documents(batches: Batches, *, schema: pa.Schema, batch: str) -> Batches:
+def _to_documents(batches: Batches, *, schema: pa.Schema, batch: str, rules: Sequence[tuple[str, str]]) -> Batches:
     for rows in batches:
-        yield conform(rows, schema, batch=batch, shingle_count=rows["size"])
+        yield conform(drop_keys(rows, rules), schema, batch=batch, shingle_count=rows["size"])
 
 
 def estimate_loss(

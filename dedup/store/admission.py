@@ -12,10 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dedup.errors import ConfigError, DataError
+from dedup.files.orders import list_asking
 from dedup.files.systems import redact
 from dedup.kernels import Bytes, Flags, Hashes, Integers
 from dedup.kernels.digests import digest_runs
-from dedup.kernels.election import UNKEYED
 from dedup.kernels.ids import to_doc_ids
 from dedup.kernels.runs import blocks
 from dedup.kernels.sets import pairs
@@ -371,5 +371,5 @@ def check_admitting(state: State, where: str) -> None:
     state.check_kept()
     if KEYED in state.segments:
         raise ConfigError(f'{where}: must be a store of layers = ["near"] to admit documents')
-    if keyed := [f"{name}:{of}" for name, of in state.search.rules if name not in UNKEYED]:
+    if keyed := [f"{name}:{of}" for name, of in list_asking(state.search.rules)]:
         raise ConfigError(f"{where}: keep.order must ask for no columns to admit documents (got {', '.join(keyed)})")

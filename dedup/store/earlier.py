@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dedup.engine.engine import Batches, Engine, Rows, once
+from dedup.files.orders import add_keys, drop_keys
 from dedup.kernels.digests import digest_each
 from dedup.kernels.ids import to_doc_ids
 from dedup.kernels.runs.batches import conform
@@ -61,7 +62,7 @@ class StoredKeys:
 
     def find(self, engine: Engine[Rows], rows: Rows, kind: str) -> Rows:
         """See `EarlierKeys.find`."""
-        salt, snapshot = _salt(self.layer), self.snapshot
+        salt, snapshot, rules = _salt(self.layer), self.snapshot, self.snapshot.state.search.rules
         wanted = engine.map(engine.select(rows, KEYS.names[0]), partial(_want, salt=salt), WANTED)
         met = find_keys(engine, snapshot, KEYED, wanted, name="met", expected=engine.tally(rows)["rows"])
         count = engine.tally(met)["rows"]
@@ -70,7 +71,7 @@ class StoredKeys:
         told = engine.select(resolve(engine, snapshot, "met", named, self.layers), "doc_id", "lost", "kind")
         joined = engine.join(engine.join(met, records, "doc_id"), told, "doc_id")
         schema = keyed(engine.id_type)
-        return engine.map(joined, partial(_to_keyed, salt=salt, kind=kind, schema=schema), schema)
+        return engine.map(joined, partial(_to_keyed, salt=salt, kind=kind, rules=rules, schema=schema), schema)
 
 
 def resolve(engine: Engine[Rows], snapshot: Snapshot, name: str, wanted: Rows, layers: int) -> Rows:
@@ -122,8 +123,11 @@ def _want(batches: Batches, *, salt: int) -> Batches:
         yield pa.RecordBatch.from_arrays([pa.array(batch[KEYS.names[0]].to_numpy() ^ salt)], schema=WANTED)
 
 
-def _to_keyed(batches: Batches, *, salt: int, kind: str, schema: pa.Schema) -> Batches:
-    for batch in batches:
+def _to_keyed(
+    batches: Batches, *, salt: int, kind: str, rules: Sequence[tuple[str, str]], schema: pa.Schema
+) -> Batches:
+    for stored in batches:
+        batch = add_keys(stored, rules)
         leads = pc.and_(pc.invert(batch["lost"]), pc.not_equal(batch["kind"], kind).fill_null(pa.scalar(value=True)))
         precedence = np.where(leads.to_numpy(zero_copy_only=False), FIRST, LAST)
         columns = {KEYS.names[0]: batch["key"].to_numpy() ^ salt, KEYS.names[1]: batch["low"], PRECEDENCE: precedence}
@@ -199,7 +203,7 @@ def write_aside(engine: Engine[Rows], grown: Grown[Rows], removals: Sequence[Row
     new = engine.join(engine.select(aside, "doc_id"), engine.select(grown.known, "doc_id"), "doc_id", how="anti")
     own = engine.join(engine.select(grown.arrival.register, *RECORDED), new, "doc_id", how="semi")
     schema = snapshot.choose("documents")
-    listed = partial(_to_documents, schema=schema, batch=grown.arrival.name)
+    listed = partial(_to_documents, schema=schema, batch=grown.arrival.name, rules=snapshot.state.search.rules)
     documents = engine.group("aside", engine.map(own, listed, schema), once(schema))
     count: int = engine.tally(documents)["rows"]
     write_rows(engine, writing, "documents", documents, count)
@@ -211,9 +215,9 @@ def write_aside(engine: Engine[Rows], grown: Grown[Rows], removals: Sequence[Row
     return count
 
 
-def _to_documents(batches: Batches, *, schema: pa.Schema, batch: str) -> Batches:
+def _to_documents(batches: Batches, *, schema: pa.Schema, batch: str, rules: Sequence[tuple[str, str]]) -> Batches:
     for rows in batches:
-        yield conform(rows, schema, batch=batch, set=NO_SET, shingle_count=0)
+        yield conform(drop_keys(rows, rules), schema, batch=batch, set=NO_SET, shingle_count=0)
 
 
 def _to_members(batches: Batches, *, schema: pa.Schema, since: int) -> Batches:

@@ -9,8 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dedup.engine.engine import Batches, Engine, Rows, Shuffle, Tally, once
+from dedup.files.orders import add_keys, join_keys, list_asking
 from dedup.kernels import Flags, Integers
-from dedup.kernels.election import OF_TIME, UNKEYED
+from dedup.kernels.election import OF_TIME
 from dedup.kernels.runs.batches import conform, take_equal
 from dedup.kernels.runs.bounds import find_bounds
 from dedup.kernels.runs.groups import join_groups
@@ -246,20 +247,17 @@ def _to_ballots(
     readmit: bool,
     all_lead: bool,
 ) -> Batches:
-    keyed = [name for name, _ in rules if name not in UNKEYED]
-    width = len(keyed) + sum(name in OF_TIME for name in keyed)
+    keyed = list_asking(rules)
+    width = len(keyed) + sum(name in OF_TIME for name, _ in keyed)
     for batch in batches:
         is_new = batch["is_new"].to_numpy() > 0
         # A document without a row was alone, and kept.
         was_kept = ~is_new & batch["was_kept"].fill_null(pa.scalar(value=True)).to_numpy(zero_copy_only=False)
-        keys = _pad(batch["order_keys"], width)
-        if not anew:
-            others = np.where(is_new | readmit, 1.0, 0.0 if all_lead else 2.0)
-            precedence = np.where(was_kept, 0.0, others)
-            keys = np.column_stack((precedence, keys))
-        offsets = pa.array(np.arange(batch.num_rows + 1) * keys.shape[1], pa.int32())
-        order_keys = pa.ListArray.from_arrays(offsets, pa.array(keys.reshape(-1), pa.float64()))
-        yield conform(batch, schema, was_kept=was_kept, order_keys=order_keys)
+        others = np.where(is_new | readmit, 1.0, 0.0 if all_lead else 2.0)
+        leading = [] if anew else [np.where(was_kept, 0.0, others)]
+        order_keys = join_keys([*map(pa.array, (*leading, *_pad(batch["order_keys"], width).T))], batch.num_rows)
+        ballots = conform(batch, schema, was_kept=was_kept, order_keys=order_keys)
+        yield add_keys(ballots, rules if anew else (KEPT_BEFORE, *rules))
 
 
 def _pad(lists: pa.Array, width: int) -> np.ndarray[Any, np.dtype[np.float64]]:

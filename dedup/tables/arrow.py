@@ -15,7 +15,7 @@ def register(id_type: pa.DataType) -> pa.Schema:
             ("source", pa.string()),
             *PLACE,
             ("text_bytes", pa.int64()),  # of the text that the layer was given
-            ("order_keys", pa.list_(pa.float64())),  # of the rules of `keep.order` that ask for columns
+            ("order_keys", pa.list_(pa.float64())),  # of the rules of `keep.order`: see `dedup.files.orders`
             ("merged", pa.list_(pa.string())),  # of the columns of `keep.merge`, and those that layers read
         ]
     )

@@ -1,7 +1,7 @@
 """Corpora of a few rows, searched by the layer near on the memory engine."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, fields
 from types import SimpleNamespace
@@ -81,6 +81,7 @@ class Source(NamedTuple):
     """A source of one file, which these rows are."""
 
     batch: pa.RecordBatch
+    rules: Sequence[tuple[str, str]] = ()
 
     def read(self, split, rows=None):
         del split
@@ -162,7 +163,7 @@ class Corpus:
                 "vector": pa.nulls(len(self.rows), pa.binary()),
             }
         )
-        workers = Processes(1, Source(batch))
+        workers = Processes(1, Source(batch, search.rules))
         return Watched(workers=workers, splits=[Split(parts=())], id_type=kind, id_column="", threads=2, **options)
 
     def _describe(self, engine: Watched, found) -> SimpleNamespace:

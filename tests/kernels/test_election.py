@@ -9,7 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dedup.kernels.election import ElectionPolicy, Electorate, KnownPairs, choose, count_parted, rank_members
+from dedup.files.orders import add_keys, drop_keys
+from dedup.kernels.election import ElectionPolicy, Electorate, KnownPairs, choose, count_parted, rank_rows
+
+ORDER_KEYS = pa.list_(pa.float64())
 
 
 @pytest.mark.parametrize(
@@ -25,15 +28,18 @@ from dedup.kernels.election import ElectionPolicy, Electorate, KnownPairs, choos
 )
 def test_members_come_in_the_order_of_a_rule_and_null_last(rule, order):
     ids = ["a", "é", "B", ""]
-    ranks = rank_members(
-        [rule],
-        ids=pa.array(ids),
-        sources=pa.array(["x", None, "y", "z"]),
-        text_bytes=np.array([1, 4, 2, 3]),
-        keys=np.array([[0.0], [np.nan], [-1.5], [np.inf]]) if rule[1] == "n" else np.empty((4, 0)),
-    )
+    columns = {
+        "id": ids,
+        "source": ["x", None, "y", "z"],
+        "text_bytes": [1, 4, 2, 3],
+        "order_keys": pa.array([[0.0], [np.nan], [-1.5], [np.inf]] if rule[1] == "n" else [[]] * 4, ORDER_KEYS),
+    }
+    rows = pa.record_batch(columns)
+    keyed = add_keys(rows, [rule])
+    ranks = rank_rows([rule], keyed)
 
     assert [ids[place] for place in np.lexsort(ranks.T[::-1])] == order
+    assert [str(drop_keys(each, [rule])["order_keys"]) for each in (keyed, rows)] == [str(rows["order_keys"])] * 2
 
 
 def make_copies(count: int) -> Electorate:

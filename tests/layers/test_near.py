@@ -27,6 +27,7 @@ def make_engine(rows: list[Row], search, seed, collectable):
         [(row.id, row.text) for row in rows],
         pa.string() if isinstance(rows[0].id, str) else pa.int64(),
         keys=keys,
+        rules=search.rules,
         seed=seed,
         partitions=1 + seed % 4,
         sources=[row.source for row in rows],

@@ -167,14 +167,15 @@ def choose_gone(documents, most=3):
 
 @pytest.mark.parametrize("seed", range(5))
 def test_it_finds_the_same_however_rows_are_parted(seed):
+    rules = parse_order(["longest"], "keep")
     engine = TinyEngine(
         [(row["id"], row["text"]) for row in [*ROWS, ROWS[4]]],
         pa.string(),
         seed=seed,
         partitions=1 + seed % 3,
+        rules=rules,
         merged=[["other", row["author"]] for row in [*ROWS, ROWS[4]]],
     )
-    rules = parse_order(["longest"], "keep")
 
     found = QuotaLayer(settings=Quota(documents=3), place=1, rules=rules).find(engine)
 

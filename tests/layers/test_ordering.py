@@ -20,12 +20,12 @@ RULES = {
 
 
 def rank(rows, rule, keys, id_type, seed):
-    engine = TinyEngine(rows, id_type, {each: [key] for each, key in keys.items()} if rule == "highest" else {}, seed)
+    rules = [(rule, "x")] if rule == "highest" else [(rule, "")] if rule != "smallest_id" else []
+    numbers = {each: [key] for each, key in keys.items()} if rule == "highest" else {}
+    engine = TinyEngine(rows, id_type, numbers, seed, rules=rules)
     schema = ordered(id_type)
     documents = describe(engine, "documents", lambda _batch: {}, pa.schema([]))
-    found = rank_documents(
-        engine, documents.select(schema.names), schema, [(rule, "")] if rule != "smallest_id" else []
-    )
+    found = rank_documents(engine, documents.select(schema.names), schema, rules)
     ranks = dict(zip(found["rank"].to_pylist(), found["id"].to_pylist(), strict=True))
     assert rule == "smallest_id" or len(ranks) == found.num_rows
     return [ranks[each] for each in sorted(ranks)]

@@ -28,7 +28,7 @@ corpora = st.lists(st.one_of(st.lists(st.integers(0, 1), max_size=40), periodic)
 def search(texts, *, seed=0, rules=(), id_type=None, size=3, keys=None, **options):
     """Return what the layer finds in the texts, whose ids are their numbers or given, and the engine."""
     rows = list(texts.items()) if isinstance(texts, dict) else list(enumerate(texts))
-    engine = TinyEngine(rows, id_type or pa.int64(), keys or {}, seed, size)
+    engine = TinyEngine(rows, id_type or pa.int64(), keys or {}, seed, size, rules=rules)
     settings = Passages(**({"tokens": LENGTH, "min_tokens_left": 0} | options))
     return PassagesLayer(settings=settings, tokenizer=UnicodeWords(), rules=rules).find(engine), engine
 

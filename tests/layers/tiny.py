@@ -11,13 +11,14 @@ import pyarrow.compute as pc
 from dedup.engine.engine import Tally
 from dedup.engine.pairing import list_pairs
 from dedup.files.columns import to_vectors
+from dedup.files.orders import add_keys
 from dedup.kernels.ids import to_doc_ids
 from dedup.tables import arrow
 
 
 @dataclass
 class TinyEngine:
-    """Documents (id, text), and for each, if given, source and order keys."""
+    """Documents (id, text), and for each, if given, source and order keys of columns."""
 
     rows: list
     id_type: pa.DataType = field(default_factory=pa.int64)
@@ -30,6 +31,8 @@ class TinyEngine:
     """Rows that have travelled, by the name of the table."""
     counted: dict = field(default_factory=dict)
     """Tables by name."""
+    rules: tuple = ()
+    """Rules of `keep.order`."""
     sources: list | None = None
     merged: list | None = None
     """Values of the columns that are read along."""
@@ -66,7 +69,8 @@ class TinyEngine:
         if self.is_placed:
             table |= {"split": [0] * len(self.rows), "file": [0] * len(self.rows), "row": list(range(len(self.rows)))}
         columns = [pa.array(table.get(f.name) or [None] * len(self.rows), f.type) for f in register]
-        self.documents = pa.Table.from_arrays(columns, schema=register)
+        documents = pa.RecordBatch.from_arrays(columns, schema=register)
+        self.documents = pa.Table.from_batches([add_keys(documents, self.rules)])
         places = list(range(len(self.rows)))
         self.draw.shuffle(places)
         self.documents = self.documents.take(pa.array(places, pa.int64()))
@@ -274,7 +278,8 @@ class TinyEngine:
 def run(layer, texts, sources=None, ids=None):
     """Return what a layer finds in texts, with ids from 0 on unless they are given."""
     rows = list(zip(range(len(texts)) if ids is None else ids, texts, strict=True))
-    return layer.find(TinyEngine(rows, pa.int64() if ids is None else pa.string(), sources=sources))
+    id_type, rules = pa.int64() if ids is None else pa.string(), layer.choice.rules if hasattr(layer, "choice") else ()
+    return layer.find(TinyEngine(rows, id_type, rules=rules, sources=sources))
 
 
 def apply_spans(texts, spans):

@@ -21,7 +21,13 @@ def open_tiny(rows, search, seed):
     keys = {row.id: [sign * (float("nan") if row.value is None else row.value) for sign in signs] for row in rows}
     texts = [(row.id, row.text) for row in rows]
     return TinyEngine(
-        texts, sources=[row.source for row in rows], keys=keys, seed=seed, is_placed=True, collectable=100 * (seed % 3)
+        texts,
+        sources=[row.source for row in rows],
+        keys=keys,
+        rules=search.rules,
+        seed=seed,
+        is_placed=True,
+        collectable=100 * (seed % 3),
     )
 
 

@@ -70,7 +70,7 @@ class Election:
 def voters(id_type: pa.DataType) -> pa.Schema:
     """Return the schema of what an election looks at: members, and pairs, of which the other's columns are null."""
     register = arrow.register(id_type)
-    ranked = [register.field(name) for name in RANKED]
+    ranked = [register.field(name) for name in ("source", *RANKED)]
     return pa.schema([("component_id", pa.int64()), *arrow.integers("doc_id", "set_id", "size"), *ranked, *PAIRED])
 
 

@@ -30,7 +30,7 @@ class Answer(Protocol[Rows]):
 def list_voters(engine: Engine[Rows], signatures: Signatures[Rows], components: Rows) -> Rows:
     """Return the documents that another one resembles, as an election looks at them."""
     voters = election.voters(engine.id_type)
-    names = ("doc_id", *RANKED, "size")
+    names = ("doc_id", "source", *RANKED, "size")
     joined = engine.join(engine.select(signatures.documents, *names), components, "doc_id")
     owned = engine.join(joined, signatures.identical, "doc_id", how="left")
     return engine.map(owned, partial(election.to_voters, schema=voters), voters)

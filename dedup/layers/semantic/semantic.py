@@ -257,7 +257,7 @@ def _forecast(sizes: Mapping[int, int], count: int) -> list[dict[str, float]]:
 def _list_voters(engine: Engine[Rows], documents: Rows, components: Rows) -> Rows:
     """Return the documents that have edges, as an election looks at them: each is a set of its own, of one size."""
     schema = election.voters(engine.id_type)
-    joined = engine.join(engine.select(documents, "doc_id", *RANKED), components, "doc_id")
+    joined = engine.join(engine.select(documents, "doc_id", "source", *RANKED), components, "doc_id")
     return engine.map(joined, partial(_to_voters, schema=schema), schema)
 
 
