@@ -17,7 +17,7 @@ from typing import Any
 from tests.bench_cost import PRICE, to_cost_table, to_peers_table, weigh_paid
 from tests.bench_growing import to_growing_table
 from tests.bench_peers import PEERS
-from tests.experiments import estimates, probes, skew
+from tests.experiments import estimates, probes, skew, widths
 from tests.machine import describe_machine, describe_run
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -37,6 +37,8 @@ EXPERIMENTS: Mapping[str, Callable[[], Any]] = {
     "skew": skew.measure,
     "probes": probes.measure,
 }
+ON_DATA: Mapping[str, Callable[[str], Any]] = {"widths": widths.measure}
+"""Experiments that also read the corpora of a folder."""
 PRICED = {
     "memory": "dedup, in memory",
     "spark": "dedup, on Spark, whose driver searches",
@@ -48,22 +50,24 @@ PRICED = {
 def main() -> None:
     """Repeat what is asked for, then render every page."""
     cli = argparse.ArgumentParser(prog="measured", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    cli.add_argument(
-        "--repeat", nargs="*", default=[], choices=["bench", "example", *EXPERIMENTS], help="measure these again"
-    )
-    cli.add_argument("--data", default="", help="folder of parquet files that the bench reads as well")
+    names = ["bench", "example", *EXPERIMENTS, *ON_DATA]
+    cli.add_argument("--repeat", nargs="*", default=[], choices=names, help="measure these again")
+    cli.add_argument("--data", default="", help="folder of parquet files to read as well")
     cli.add_argument("--bench", type=Path, help="what scripts/bench has written, to be recorded")
     options = cli.parse_args()
     measured = json.loads(MEASURED.read_text("utf-8"))
     if "example" in options.repeat:
         repeat_example(measured["example"])
-    for name in filter(options.repeat.__contains__, EXPERIMENTS):
+    tried = {name: (work, "") for name, work in EXPERIMENTS.items()}
+    tried |= {name: (partial(work, options.data), " --data DATA") for name, work in ON_DATA.items()}
+    for name in filter(options.repeat.__contains__, tried):
+        work, more = tried[name]
         measured[name] = {
             **describe_run(),
             "machine": describe_machine(),
-            "command": f"scripts/measured --repeat {name}",
+            "command": f"scripts/measured --repeat {name}{more}",
         }
-        measured[name]["found"] = EXPERIMENTS[name]()
+        measured[name]["found"] = work()
     if "estimates" in options.repeat:
         estimates.draw_figure(measured["estimates"]["found"], ROOT / "docs" / "internals" / "estimates.png")
     if "bench" in options.repeat:
@@ -371,6 +375,7 @@ RENDERERS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "speed": render_speed,
     "stages": render_stages,
     "whole": partial(render_experiment, "estimates", estimates.to_whole_table),
+    "widths": partial(render_experiment, "widths", widths.to_table),
 }
 
 

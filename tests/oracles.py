@@ -198,6 +198,12 @@ def signature(shingles: Iterable[int], size: int, seed: int) -> list[int]:
     return rows
 
 
+def pack(values: Sequence[int], bits: int) -> bytes:
+    """Return the lowest bits of all values, the first value in the lowest bits of the first byte."""
+    whole = sum((value & (1 << bits) - 1) << bits * place for place, value in enumerate(values))
+    return whole.to_bytes(-(-bits * len(values) // 8), "little")
+
+
 def band_keys(values: Sequence[int], bands: int, rows: int) -> list[int]:
     salted = [mix((value + salt) & MASK) for value, salt in zip(values, expand(0x6B6579, bands * rows), strict=True)]
     return [mix(sum(salted[band * rows : (band + 1) * rows]) & MASK) for band in range(bands)]

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from dedup.kernels.hashing import EMPTY
-from tests.experiments import estimates, probes, skew
+from dedup.kernels.sets import minhash
+from tests.experiments import estimates, probes, skew, widths
 from tests.experiments.corpora import Sets, count_lost
 
 
@@ -82,3 +83,13 @@ def test_probes_join_pairs_that_one_row_keeps_apart():
     assert probes._share(sets, probes._make_keys(least, second, 2, 0)) == 0
     assert probes._share(sets, probes._make_keys(least, second, 2, 1)) == 1
     assert probes._meet(sets, probes._make_keys(least, second, 2, 1))["candidates"] == 1
+
+
+@pytest.mark.parametrize("bits", minhash.WIDTHS)
+def test_words_of_narrow_values_give_the_estimates_of_the_specification(bits):
+    chance = np.random.default_rng(bits)
+    packed = minhash.pack(chance.integers(0, 256, (20, widths.SIZE), dtype=np.uint8), bits)
+    left, right = chance.integers(0, 20, (2, 50))
+
+    expected = minhash.estimate(packed[left], packed[right], size=widths.SIZE, bits=bits)
+    assert widths.estimate_pairs(packed, left, right, bits) == pytest.approx(expected, abs=1e-12)

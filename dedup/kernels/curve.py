@@ -1,5 +1,6 @@
 """The S-curve of banding and the errors of an estimate from signatures, of one similarity or an array of them."""
 
+import math
 from typing import overload
 
 import numpy as np
@@ -42,32 +43,36 @@ def probability(jaccard: float | Floats, bands: float | Floats, rows: float | Fl
 
 
 @overload
-def standard_error(jaccard: float, size: int) -> float: ...
+def standard_error(jaccard: float, size: int, bits: float = ...) -> float: ...
 @overload
-def standard_error(jaccard: Floats, size: int) -> Floats: ...
+def standard_error(jaccard: Floats, size: int, bits: float = ...) -> Floats: ...
 
 
-def standard_error(jaccard: float | Floats, size: int) -> float | Floats:
-    """Return the standard error of the share of equal rows among `size` independent permutations.
+def standard_error(jaccard: float | Floats, size: int, bits: float = math.inf) -> float | Floats:
+    """Return the standard error of the estimate from the lowest bits of `size` independent permutations.
 
-    A bound for signatures of `minhash.sign`; reading one byte of each row adds half a per cent to it at a similarity
-    of .8.
+    A bound for signatures of `minhash.sign`: the square root of A (1 - A) / size, over 1 - 1 / 2^bits, where
+    A = J + (1 - J) / 2^bits is the share of rows that agree. At a similarity of .8 it is half a per cent larger for
+    bytes than for whole values, and half as large again for single bits.
     """
-    error = np.sqrt(jaccard * (1 - jaccard) / size)
+    chance = 2.0**-bits
+    agreeing = jaccard + (1 - jaccard) * chance
+    error = np.sqrt(agreeing * (1 - agreeing) / size) / (1 - chance)
     return error if isinstance(error, np.ndarray) else float(error)
 
 
-def least_estimate(threshold: float, signature_size: int, sigmas: float) -> float:
+def least_estimate(threshold: float, signature_size: int, sigmas: float, bits: int = 8) -> float:
     """Return the least estimate that a pair needs to be verified.
 
     It is so low that of pairs at the threshold, and so of any above it, no greater share is dropped than a normal
     distribution has so many standard errors below its mean: 3 in 100,000 at 4. The number of rows that agree in their
-    stored byte is binomial; near 1 its tail is several times as heavy as the normal one.
+    stored bits is binomial; near 1 its tail is several times as heavy as the normal one.
     """
     from scipy.special import bdtr, ndtr
 
-    agreeing = threshold + (1 - threshold) / 256
+    chance = 2.0**-bits
+    agreeing = threshold + (1 - threshold) * chance
     below = bdtr(np.arange(signature_size), signature_size, agreeing)
     # Between two numbers of rows, so that rounding decides nothing.
     share = (np.count_nonzero(below < ndtr(-sigmas)) - 0.5) / signature_size
-    return float((share - 1 / 256) / (1 - 1 / 256))
+    return float((share - chance) / (1 - chance))

@@ -10,7 +10,7 @@ import numpy as np
 from dedup.errors import ConfigError
 from dedup.layers import NEAR
 from dedup.plan.calibrate import calibrate
-from dedup.plan.choice import BandingChoice, check, cost, list_shown, solve
+from dedup.plan.choice import BandingChoice, check, cost, list_shown, solve, weigh_widths
 from dedup.plan.curve import integral_optimum
 from dedup.plan.model import Plan, StageCost, measure, plan
 from dedup.plan.profile import TEXT_BYTES, UNIT_BYTES, CorpusProfile, Trial, assume_corpus
@@ -92,6 +92,7 @@ def answer(question: PlanQuestion) -> dict[str, Any]:
         ],
         "choices": [list_choice(choice) for choice in choices],
         "best": {"bands": best.bands, "rows": best.rows},
+        "widths": weigh_widths(Banding(best.bands, best.rows), config.threshold, corpus),
         "datasketch": judge(Banding(*integral_optimum(config.threshold, best.signature_size))),
         "capacity": None if question.documents is None else _plan_all(question, config, corpus, rates),
     }

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from dedup.errors import ConfigError
-from dedup.kernels.curve import probability
+from dedup.kernels.curve import probability, standard_error
+from dedup.kernels.sets.minhash import WIDTHS
 from dedup.plan.curve import compared
 from dedup.plan.profile import CorpusProfile
 from dedup.plan.rates import Rates
@@ -86,6 +87,28 @@ def cost(
         lost=max(1 - kept / hit, 0.0) if hit else 0.0,
         probabilities={f"{each:g}": probability(each, bands, rows) for each in sorted(set(shown))},
     )
+
+
+def weigh_widths(banding: Banding, threshold: float, corpus: CorpusProfile) -> list[dict[str, float]]:
+    """Return what signatures of so many `bits` a value are worth.
+
+    Returns
+    -------
+    list
+        The `bytes` of each, the `standard_error` of an estimate at the threshold, and the candidates of a document that
+        are `compared` exactly.
+    """
+    jaccard, partners = corpus.similarities.jaccard, corpus.similarities.partners(corpus.documents)
+    size = banding.bands * banding.rows
+    return [
+        {
+            "bits": bits,
+            "bytes": -(-size * bits // 8),
+            "standard_error": standard_error(threshold, size, bits),
+            "compared": float(compared(jaccard, *banding, threshold, SIGMAS, bits=bits) @ partners) / 2,
+        }
+        for bits in WIDTHS
+    ]
 
 
 def solve(wishes: Wishes, threshold: float, corpus: CorpusProfile, rates: Rates) -> list[BandingChoice]:

@@ -14,11 +14,11 @@ MOST_ROWS = 1e4
 """Most rows for which the crossing of two targets is searched."""
 
 
-def compared(similarities: Floats, bands: int, rows: int, threshold: float, sigmas: float) -> Floats:
+def compared(similarities: Floats, bands: int, rows: int, threshold: float, sigmas: float, *, bits: int = 8) -> Floats:
     """Return the probability that pairs share a bucket and pass the estimate filter, and so are compared exactly.
 
-    Both depend on the same rows. The number of rows that agree in their stored byte has the generating function
-    (q x + 1 - q)^size with q = J + (1 - J) / 256; without pairs that agree in all rows of a band it is
+    Both depend on the same rows. The number of rows that agree in their stored bits has the generating function
+    (q x + 1 - q)^size with q = J + (1 - J) / 2^bits; without pairs that agree in all rows of a band it is
     ((q x + 1 - q)^rows - (J x)^rows)^bands. The difference, expanded by a Fourier transform, is summed from the floor.
 
     Parameters
@@ -26,6 +26,8 @@ def compared(similarities: Floats, bands: int, rows: int, threshold: float, sigm
     similarities : float64 [n]
     sigmas
         Standard errors of the estimate filter.
+    bits
+        Bits stored of a row.
 
     Returns
     -------
@@ -33,12 +35,12 @@ def compared(similarities: Floats, bands: int, rows: int, threshold: float, sigm
         For independent rows, which those of `minhash.sign` are nearly.
     """
     size = bands * rows
-    floor = least_estimate(threshold, size, sigmas)
-    least = max(math.ceil(size * (floor * 255 + 1) / 256 - 1e-9), 0)
+    floor, chance = least_estimate(threshold, size, sigmas, bits), 2.0**-bits
+    least = max(math.ceil(size * (floor * (1 - chance) + chance) - 1e-9), 0)
     # A real polynomial: half of the roots of unity tell all its coefficients.
     roots = np.exp(-2j * np.pi * np.arange((size + 1) // 2 + 1) / (size + 1))
     similarities = np.asarray(similarities, dtype=np.float64)[:, None]
-    agree = similarities + (1 - similarities) / 256
+    agree = similarities + (1 - similarities) * chance
     row = _power(agree * roots + 1 - agree, rows)
     parted = _power(row - _power(similarities * roots, rows), bands)
     counts = np.fft.irfft(_power(row, bands) - parted, n=size + 1, axis=1)

@@ -32,7 +32,7 @@ def to_text(answer: Mapping[str, Any]) -> str:
             f"{crossing['recall']} and {crossing['candidates']} meet at {crossing['bands']:.2f} bands of "
             f"{crossing['rows']:.2f} rows: fewer rows cannot meet both."
         )
-    lines += ["", *_compare_datasketch(answer)]
+    lines += ["", *_tell_widths(answer), "", *_compare_datasketch(answer)]
     if answer["capacity"]:
         lines += ["", *_list_capacity(answer)]
     return "\n".join(lines)
@@ -88,6 +88,19 @@ def _list_choices(answer: Mapping[str, Any]) -> list[str]:
         "",
         *_wrap(f"{note} The signature filter wrongly drops {_one_in(best['lost'])} candidate pairs at {threshold:g}."),
     ]
+
+
+def _tell_widths(answer: Mapping[str, Any]) -> list[str]:
+    *narrower, kept = answer["widths"]
+    others = [
+        f"{each['standard_error']:.4f} with {each['bits']} bit{'s' * (each['bits'] > 1)} ({each['bytes']:,} bytes, "
+        f"{_number(each['compared'])} compared)"
+        for each in reversed(narrower)
+    ]
+    return _wrap(
+        f"The estimate reads a byte of each value: its standard error at {answer['settings']['threshold']:g} is "
+        f"{kept['standard_error']:.4f}. It would be {', '.join(others)}."
+    )
 
 
 def _find_best(answer: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -1,6 +1,7 @@
 """The corpora of the experiments, with their features."""
 
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -9,7 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dedup.kernels import Hashes, Integers, components
-from dedup.kernels.sets import shingles
+from dedup.kernels.sample_search import find_heads
+from dedup.kernels.sets import exact, shingles
 from dedup.kernels.text.unicode_words import UnicodeWords
 from tests.corpora import write_corpus
 
@@ -37,6 +39,26 @@ def make(profile: dict[str, Any]) -> Sets:
     similar = truth["jaccard"].to_numpy() >= THRESHOLD
     left, right = (truth[name].to_numpy()[similar] for name in ("left", "right"))
     return Sets(*shingle(texts), left, right)
+
+
+def read_real(data: str = "") -> Iterator[tuple[str, Sets, pa.Array]]:
+    """Yield name, distinct sets and their texts of the real corpus at hand, and of the parquet files of a folder."""
+    for file in (REAL, *(sorted(Path(data).glob("*.parquet")) if data else ())):
+        texts = pq.read_table(file)["text"].combine_chunks()
+        values, offsets = shingle(texts)
+        heads = find_heads(np.arange(offsets.size - 1), values, offsets)
+        own = np.flatnonzero((heads == np.arange(heads.size)) & (np.diff(offsets) > 0))
+        taken = exact.take(values, offsets, own)
+        yield file.stem, Sets(*taken, *search(*taken)), texts.take(pa.array(own))
+
+
+def search(values: Hashes, offsets: Integers, threshold: float = THRESHOLD) -> tuple[Integers, Integers]:
+    """Return all pairs left < right of sets at or above a threshold."""
+    batches = [
+        (left, right) for left, right, _ in exact.search(exact.index(values, offsets, threshold), values, offsets)
+    ]
+    left, right = (np.concatenate(each) for each in zip(*batches, strict=True))
+    return left[left < right], right[left < right]
 
 
 def shingle(texts: pa.Array) -> tuple[Hashes, Integers]:

@@ -18,7 +18,7 @@ from dedup.kernels.loops.compiler import compiled
 from dedup.kernels.loops.hashing import mix
 from dedup.kernels.sets import exact, lsh, minhash
 from dedup.kernels.sets.pairs import encode, sort_distinct
-from tests.experiments.corpora import REAL, THRESHOLD, Sets, make, shingle
+from tests.experiments.corpora import REAL, Sets, make, search, shingle
 
 BANDS, ROWS = 21, 6
 PROBES = (1, 2, 6)
@@ -78,11 +78,7 @@ def _number(keys: Hashes, table: int) -> Hashes:
 
 def _read_real() -> Sets:
     shingles, offsets = shingle(pq.read_table(REAL)["text"].combine_chunks())
-    batches = [
-        (left, right) for left, right, _ in exact.search(exact.index(shingles, offsets, THRESHOLD), shingles, offsets)
-    ]
-    left, right = (np.concatenate(each) for each in zip(*batches, strict=True))
-    return Sets(shingles, offsets, left[left < right], right[left < right])
+    return Sets(shingles, offsets, *search(shingles, offsets))
 
 
 def _make_keys(least: Hashes, second: Hashes, bands: int, probes: int) -> list[Hashes]:

@@ -130,6 +130,13 @@ function keyBands(signature, bands, rows) {
   return Array.from({ length: bands }, (_, band) => mix(u64(salted.slice(band * rows, (band + 1) * rows).reduce((a, b) => a + b, 0n))));
 }
 
+// The lowest bits of all values, end to end.
+function pack(signature, bits) {
+  const bytes = Buffer.alloc(Math.ceil(signature.length * bits / 8)), mask = BigInt((1 << bits) - 1);
+  signature.forEach((value, n) => { bytes[(n * bits) >> 3] |= Number(value & mask) << ((n * bits) & 7); });
+  return bytes.toString("hex");
+}
+
 const hex = (values) => values.map((value) => value.toString(16).padStart(16, "0"));
 
 for await (const line of createInterface({ input: process.stdin })) {
@@ -140,7 +147,7 @@ for await (const line of createInterface({ input: process.stdin })) {
   const signature = sign(shingles, lsh.bands * lsh.rows, lsh.seed);
   console.log(JSON.stringify({
     token_hashes: hex(hashes), shingle_set: hex(shingles), signature: hex(signature),
-    low_bytes: Buffer.from(signature.map((value) => Number(value & 0xffn))).toString("hex"),
+    low_bytes: pack(signature, 8), packed: { 1: pack(signature, 1), 2: pack(signature, 2), 4: pack(signature, 4) },
     band_keys: hex(keyBands(signature, lsh.bands, lsh.rows)),
   }));
 }

@@ -27,28 +27,37 @@ def test_tiny_probabilities_keep_their_digits():
     assert probability(1e-3, 21, 6) == pytest.approx(21e-18, rel=1e-9)
 
 
+@pytest.mark.parametrize("bits", [1, 2, 4, 8])
+def test_the_standard_error_of_narrow_values_is_that_of_the_share_that_agrees_corrected_for_chance(bits):
+    agreeing = 0.8 + 0.2 / 2**bits
+    expected = math.sqrt(agreeing * (1 - agreeing) / 126) / (1 - 1 / 2**bits)
+
+    assert standard_error(0.8, 126, bits) == pytest.approx(expected, rel=1e-12)
+
+
 def test_the_standard_error_is_that_of_a_binomial_share():
     assert standard_error(0.8, 126) == pytest.approx(math.sqrt(0.8 * 0.2 / 126), rel=1e-12)
     assert standard_error(np.array([1, 0.8, 0]), 126).tolist() == [0, standard_error(0.8, 126), 0]
 
 
+@pytest.mark.parametrize("bits", [1, 8])
 @pytest.mark.parametrize("sigmas", [0.0, 1.0, 4.0])
 @pytest.mark.parametrize("threshold", [0.1, 0.5, 0.8, 0.9, 0.95, 0.99, 1.0])
-def test_no_greater_share_of_similar_pairs_is_dropped_than_so_many_standard_errors_allow(threshold, sigmas):
-    floor, allowed = least_estimate(threshold, 126, sigmas), math.erfc(sigmas / math.sqrt(2)) / 2
-    estimates = (np.arange(127) / 126 - 1 / 256) / (1 - 1 / 256)
+def test_no_greater_share_of_similar_pairs_is_dropped_than_so_many_standard_errors_allow(threshold, sigmas, bits):
+    floor, allowed = least_estimate(threshold, 126, sigmas, bits), math.erfc(sigmas / math.sqrt(2)) / 2
+    estimates = (np.arange(127) / 126 - 1 / 2**bits) / (1 - 1 / 2**bits)
     least = int(np.count_nonzero(estimates < floor))
 
     for jaccard in {threshold, (1 + threshold) / 2, 1.0}:
-        assert drop(jaccard, least) < allowed
-    assert drop(threshold, least + 1) >= allowed or least == 126
+        assert drop(jaccard, least, bits) < allowed
+    assert drop(threshold, least + 1, bits) >= allowed or least == 126
     if sigmas == 4:
-        assert drop(threshold, least) < 1e-4
+        assert drop(threshold, least, bits) < 1e-4
 
 
-def drop(jaccard, least):
-    """Return the probability that fewer than `least` of 126 rows agree in their byte."""
-    share = jaccard + (1 - jaccard) / 256
+def drop(jaccard, least, bits):
+    """Return the probability that fewer than `least` of 126 rows agree in their lowest bits."""
+    share = jaccard + (1 - jaccard) / 2**bits
     return math.fsum(math.comb(126, count) * share**count * (1 - share) ** (126 - count) for count in range(least))
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from dedup.kernels.hashing import VERSION
 from dedup.kernels.sets.lsh import band_keys
-from dedup.kernels.sets.minhash import low_bytes, sign
+from dedup.kernels.sets.minhash import low_bytes, pack, sign
 from dedup.kernels.sets.shingles import digest, shingle
 from dedup.kernels.text.markup import Unmarked
 from dedup.kernels.text.single_characters import SingleCharacters
@@ -49,7 +49,9 @@ def test_kernels_give_the_vectors(vector):
     assert hexadecimal(shingles) == vector["shingle_set"]
     assert digest(shingles, offsets)[0].hex() == vector["digest"]
     assert hexadecimal(signatures[0]) == vector["signature"]
-    assert low_bytes(signatures)[0].tobytes().hex() == vector["low_bytes"]
+    low = low_bytes(signatures)
+    assert low[0].tobytes().hex() == vector["low_bytes"]
+    assert {bits: pack(low, int(bits))[0].tobytes().hex() for bits in vector["packed"]} == vector["packed"]
     assert hexadecimal(band_keys(signatures, bands, rows)[0]) == vector["band_keys"]
 
 

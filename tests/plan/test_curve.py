@@ -13,20 +13,22 @@ from dedup.plan.curve import compared, cross, integral_optimum
 
 
 @pytest.mark.parametrize(
-    ("bands", "rows", "threshold", "sigmas"), [(2, 2, 0.8, 0.5), (3, 1, 0.9, 0.0), (5, 1, 0.8, 0.0), (1, 4, 0.7, 1.0)]
+    ("bands", "rows", "threshold", "sigmas", "bits"),
+    [(2, 2, 0.8, 0.5, 8), (3, 1, 0.9, 0.0, 8), (5, 1, 0.8, 0.0, 8), (1, 4, 0.7, 1.0, 8), (3, 2, 0.8, 0.5, 1)],
 )
-def test_compared_pairs_are_those_that_share_a_band_and_whose_estimate_passes(bands, rows, threshold, sigmas):
-    jaccard = 0.6
-    chances = {"equal": jaccard, "byte": (1 - jaccard) / 256, "unlike": (1 - jaccard) * 255 / 256}
-    floor = least_estimate(threshold, bands * rows, sigmas)
+def test_compared_pairs_are_those_that_share_a_band_and_whose_estimate_passes(bands, rows, threshold, sigmas, bits):
+    jaccard, chance = 0.6, 1 / 2**bits
+    chances = {"equal": jaccard, "bits": (1 - jaccard) * chance, "unlike": (1 - jaccard) * (1 - chance)}
+    floor = least_estimate(threshold, bands * rows, sigmas, bits)
     expected = 0.0
     for states in product(chances, repeat=bands * rows):
         shares = any(set(states[start : start + rows]) == {"equal"} for start in range(0, bands * rows, rows))
-        agree = np.array([[state != "unlike" for state in states]], dtype=np.uint8)
-        if shares and minhash.estimate(agree, np.ones_like(agree))[0] >= floor:
+        agreement = np.array([np.mean([state != "unlike" for state in states])])
+        if shares and minhash.correct(agreement, bits)[0] >= floor:
             expected += prod(chances[state] for state in states)
 
-    assert compared(np.array([jaccard]), bands, rows, threshold, sigmas)[0] == pytest.approx(expected, rel=1e-9)
+    found = compared(np.array([jaccard]), bands, rows, threshold, sigmas, bits=bits)
+    assert found[0] == pytest.approx(expected, rel=1e-9)
 
 
 def test_a_loose_estimate_drops_nothing():

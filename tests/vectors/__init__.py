@@ -96,5 +96,6 @@ def make(
         "digest": xxhash.xxh3_128_hexdigest(b"".join(map(to_bytes, found))),
         "signature": [f"{value:016x}" for value in signature],
         "low_bytes": bytes(value & 0xFF for value in signature).hex(),
+        "packed": {f"{bits}": oracles.pack(low, bits).hex() for bits in (1, 2, 4)},
         "band_keys": [f"{value:016x}" for value in oracles.band_keys(low, lsh["bands"], lsh["rows"])],
     }

@@ -6,8 +6,11 @@ S. Dahlgaard, M. B. T. Knudsen, M. Thorup: Fast Similarity Sketching. FOCS 2017,
 import numpy as np
 import numpy.typing as npt
 
-from dedup.kernels import Hashes, Integers, loops
+from dedup.kernels import Bytes, Hashes, Integers, loops
 from dedup.kernels.hashing import EMPTY, expand
+
+WIDTHS = (1, 2, 4, 8)
+"""Bits of a row that a packed signature can have."""
 
 
 def sign(shingles: Hashes, offsets: Integers, size: int, seed: int) -> npt.NDArray[np.uint64]:
@@ -47,16 +50,42 @@ def low_bytes(signatures: Hashes) -> npt.NDArray[np.uint8]:
     return signatures.astype(np.uint8)
 
 
-def estimate(left: npt.NDArray[np.uint8], right: npt.NDArray[np.uint8]) -> npt.NDArray[np.float64]:
-    """Estimate the Jaccard similarity of pairs from the low bytes of their signatures, shape [pairs, size] each.
+def pack(low: Bytes, bits: int) -> Bytes:
+    """Return the lowest bits of every row end to end, as `estimate` takes them; uint8 [n, ceil(size * bits / 8)].
 
-    Rows that differ agree in their low byte once in 256, which is corrected for (Li, König: b-bit minwise hashing,
-    2010), so the estimate is unbiased and can be slightly below 0.
+    Row i takes the bits from i * bits on, counted from the lowest of the first byte; what is left of the last byte is
+    0. So 128 rows of one bit are 16 bytes.
+
+    Parameters
+    ----------
+    low
+        As from `low_bytes`.
+    bits
+        One of WIDTHS.
     """
-    return correct(np.count_nonzero(left == right, axis=1) / left.shape[1])
+    kept = np.unpackbits(low[:, :, None], axis=2, count=bits, bitorder="little")
+    return np.packbits(kept.reshape(len(low), -1), axis=1, bitorder="little")
 
 
-def correct(agreement: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Return the estimates of Jaccard similarity for shares of equal low bytes."""
-    corrected: npt.NDArray[np.float64] = (agreement - 1 / 256) / (1 - 1 / 256)
+def estimate(left: Bytes, right: Bytes, *, size: int | None = None, bits: int = 8) -> npt.NDArray[np.float64]:
+    """Estimate the Jaccard similarity of pairs from signatures as packed by `pack`, or from their low bytes.
+
+    Rows that differ agree in their lowest b bits once in 2^b, which is corrected for (Li, König: b-bit minwise hashing,
+    2010), so the estimate is unbiased and can be below 0: `dedup.kernels.curve.standard_error` has its error.
+
+    Parameters
+    ----------
+    left, right : uint8 [pairs, bytes]
+    size
+        Rows of a signature; None for the number of bytes.
+    """
+    size = left.shape[1] if size is None else size
+    unlike = np.unpackbits(left ^ right, axis=1, count=size * bits, bitorder="little").reshape(-1, size, bits)
+    return correct((size - np.count_nonzero(unlike.any(axis=2), axis=1)) / size, bits)
+
+
+def correct(agreement: npt.NDArray[np.float64], bits: int = 8) -> npt.NDArray[np.float64]:
+    """Return the estimates of Jaccard similarity for shares of rows of which the lowest bits are equal."""
+    chance = 2.0**-bits
+    corrected: npt.NDArray[np.float64] = (agreement - chance) / (1 - chance)
     return corrected
