@@ -194,8 +194,7 @@ def deduplicate(
     frame = None if table is not None else take_frame(input)
     held = None
     if frame is not None:
-        if spark is not None:
-            raise ConfigError(f"spark: must be None where the input is rows in memory (got {type(input).__name__})")
+        _check_rows(type(input).__name__, spark, is_kept=work is None or chosen.shingles.stored)
         # One file of rows, which every engine reads from there.
         held = tempfile.mkdtemp(prefix="dedup-")
         paths = [f"{held}/input.arrow"]
@@ -233,6 +232,14 @@ def deduplicate(
     if folder is not None:
         weakref.finalize(result, _delete, folder)
     return result
+
+
+def _check_rows(given: str, spark: "SparkSession | None", *, is_kept: bool) -> None:
+    """Refuse rows in memory where Spark is to read them, or a store to read them again."""
+    if spark is not None:
+        raise ConfigError(f"spark: must be None where the input is rows in memory (got {given})")
+    if not is_kept:
+        raise ConfigError(f"shingles.stored: false needs files as input, which are read again (got {given})")
 
 
 def load_given(

@@ -39,6 +39,7 @@ class Keywords(TypedDict, total=False):
     shingle_size: int
     unit: Literal["tokens", "char", "ids"]
     tokenizer_file: str
+    stored: bool
     bands: Count
     rows: Count
     recall: float

@@ -29,6 +29,7 @@ from dedup.run.clock import Clock
 from dedup.run.execution import Run
 from dedup.run.job import Job
 from dedup.run.layers import load_layers
+from dedup.run.opening import list_input
 from dedup.run.search import Searched, search_layer, set_up
 from dedup.settings.files import to_dict
 from dedup.settings.hashspec import HashSpec
@@ -41,6 +42,7 @@ from dedup.store.earlier import StoredKeys, find_owners, follow, write_aside
 from dedup.store.folder import TRIES, Conflict
 from dedup.store.numbering import DIGESTS
 from dedup.store.outcome import name_documents, tell
+from dedup.store.schemas import FILES, list_layouts
 from dedup.store.snapshot import Snapshot
 from dedup.store.state import State, create, find_state, read_rows, read_state
 from dedup.store.tables import Tables
@@ -121,7 +123,7 @@ class Growth:
             register, signed = near.sign(engine)
         content = digest_content(engine, register, KEYS.names if before else DIGESTS)
         if self.keeps:
-            create(tables, engine.id_type, has_keys=bool(before))
+            create(tables, engine.id_type, has_keys=bool(before), has_sets=config.shingles.stored)
             take_admitted(tables)
         for _ in range(TRIES):
             state, operation = _find_base(tables, content, self)
@@ -215,6 +217,7 @@ class Arriving(Generic[Rows]):
             owners=None if owned is None else rest.select(owned, doc_id="owner"),
             supply=partial(supply_texts, documents=documents, signing=self.near.signing),
             id_column=config.input.id_column,
+            files=None if config.shingles.stored else _list_texts(run.job),
         )
         grown = grow(
             rest,
@@ -251,6 +254,14 @@ class Arriving(Generic[Rows]):
             without=None if growth.keeps else _count_without(chain, snapshot),
         )
         return searched, grown
+
+
+def _list_texts(job: Job) -> pa.Table:
+    """Return rows of the table `files` for the files of a job, by their numbers."""
+    every, own = list_input(job).absolute().every, job.config.input
+    columns = {"text_column": own.text_column, "id_column": own.id_column}
+    rows = [{"file": number, "path": file.path, "format": file.format.name} for number, file in enumerate(every)]
+    return pa.Table.from_pylist([row | columns for row in rows], list_layouts(pa.int64())[FILES].schema)
 
 
 def _count_without(chain: Chain[Rows], snapshot: Snapshot) -> dict[str, int]:
@@ -296,6 +307,10 @@ def check_settings(config: Config, growth: Growth) -> None:
         )
     if growth.anew and before:
         raise ConfigError(f'--reelect: needs layers = ["near"] (got {list(config.layers)}), as others decide for good')
+    if before and not config.shingles.stored:
+        raise ConfigError(
+            f'shingles.stored: false needs layers = ["near"] (got {list(config.layers)}), as others may cut texts'
+        )
     refuse_profiles(config.profile, "in a store, whose features are of one specification")
     allowed = {"others"} if growth.keeps else {"others", "without"}
     unset = {

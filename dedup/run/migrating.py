@@ -79,7 +79,7 @@ def migrate(store: str, target: str, inputs: Mapping[str, str], config: Config, 
         state = read_state(old)
         needs = _check(state, config, spec, redact(store))
         _check_inputs(old, needs, inputs)
-        create(new, state.kind)
+        create(new, state.kind, has_sets=config.shingles.stored)
         read_state(new).check(config, spec, state.kind)
         before = Snapshot(tables=old, state=state)
         done = {past.name for past in list_batches(new)}

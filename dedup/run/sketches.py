@@ -120,13 +120,12 @@ def _sketch_store(snapshot: Snapshot) -> tuple[dict[str, Any], Sketch]:
     sketcher = Sketcher()
     rows = snapshot.read("documents", ["set", "batch"]).group_by(["set", "batch"]).aggregate([]).sort_by("set")
     numbers, batches = rows["set"].to_numpy(), rows["batch"].combine_chunks()
-    for file in snapshot.list_files("sets"):
-        for part in snapshot.scan("sets", file, ["set", "shingles"]):
-            sets = part["set"].to_numpy()
-            begins, ends = (np.searchsorted(numbers, sets, side=side) for side in ("left", "right"))
-            # Once for each batch that has it, and not where all of its documents are deleted.
-            hashes, offsets = take(*to_sets(part["shingles"]), np.repeat(np.arange(sets.size), ends - begins))
-            sketcher.add(hashes, np.diff(offsets), batches.take(pa.array(expand(begins, ends - begins))))
+    for part in snapshot.scan_sets():
+        sets = part["set"].to_numpy()
+        begins, ends = (np.searchsorted(numbers, sets, side=side) for side in ("left", "right"))
+        # Once for each batch that has it, and not where all of its documents are deleted.
+        hashes, offsets = take(*to_sets(part["shingles"]), np.repeat(np.arange(sets.size), ends - begins))
+        sketcher.add(hashes, np.diff(offsets), batches.take(pa.array(expand(begins, ends - begins))))
     return json.loads(name_spec(snapshot.state.spec)), sketcher.finish()
 
 

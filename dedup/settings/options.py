@@ -133,6 +133,10 @@ class Shingles(Table):
     """Local file of a tokenizer for "ids", JSON of Hugging Face's library tokenizers, which the extra ids installs;
     signatures made with different files are never compared."""
 
+    stored: bool = True
+    """Whether a store holds the shingle sets of its documents, true or false: they are nine tenths of its bytes; false
+    makes the few that later batches are compared with from the texts again, which must stay in their files."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lsh(Table):

@@ -31,6 +31,7 @@ from dedup.store.election import Decided, decide
 from dedup.store.growth import SearchedSets, Settled, settle, size_pairs
 from dedup.store.numbering import DIGESTS, OWNED, Numbered, number
 from dedup.store.reading import read
+from dedup.store.schemas import FILES as TEXTS
 from dedup.store.snapshot import Chosen, Snapshot
 from dedup.store.state import Label, State
 from dedup.store.step import COMES, PLACES, Step, read_places, to_places
@@ -76,6 +77,8 @@ class Arrival(Generic[Rows]):
     """Empty where an id is the digest of its row."""
     kept: Integers = field(default_factory=lambda: NONE)
     """Documents that were kept when they were admitted, ascending."""
+    files: pa.Table | None = None
+    """Rows of `files`, numbered as in the documents, where the store holds no shingle sets."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -207,6 +210,11 @@ def _list_sets(batches: Batches, signing: Signing) -> Batches:
         yield conform(batch, HELD, shingles=blocks.lists(values, offsets))
 
 
+def _shift_files(batches: Batches, *, schema: pa.Schema, begin: int) -> Batches:
+    for batch in batches:
+        yield conform(batch, schema, file=batch["file"].to_numpy() + begin)
+
+
 def grow(
     engine: Engine[Rows],
     tables: Tables,
@@ -252,11 +260,19 @@ def grow(
         numbered = number(engine, snapshot, arrival.documents)
         documents = _list_documents(engine, snapshot, arrival, numbered, known)
     with stage("sets"):
-        work = partial(save, snapshot=snapshot, name="sets", segment=writing.segment)
-        written = to_files(engine.collect(arrival.supply(engine, numbered.fresh, work)), writing.segment)
-        if sum(file.rows for file in written) != numbered.fresh_count:
-            raise DataError("--input: must not change while the job reads it (documents are gone): repeat the command")
-        writing.files["sets"] = written
+        if arrival.files is None:
+            work = partial(save, snapshot=snapshot, name="sets", segment=writing.segment)
+            written = to_files(engine.collect(arrival.supply(engine, numbered.fresh, work)), writing.segment)
+            if sum(file.rows for file in written) != numbered.fresh_count:
+                raise DataError(
+                    "--input: must not change while the job reads it (documents are gone): repeat the command"
+                )
+            writing.files["sets"] = written
+        else:
+            begin, places = snapshot.count(TEXTS), snapshot.choose("sets")
+            shifted = engine.map(numbered.fresh, partial(_shift_files, schema=places, begin=begin), places)
+            write_rows(engine, writing, "sets", shifted, numbered.fresh_count)
+            writing.write(TEXTS, [arrival.files.set_column(0, "file", pc.add(arrival.files["file"], begin))])
         write_rows(engine, writing, "bands", numbered.bands, numbered.fresh_count * search.bands)
     hot = np.sort(snapshot.read("hot")["key"].to_numpy())
     placed = partial(to_places, state=COMES, gone=NONE, kept=arrival.kept, first=state.sets)
@@ -267,7 +283,7 @@ def grow(
             touched, engine.select(engine.join(places, arrival.owners, "doc_id", how="semi"), "set")
         )
     step = Step(
-        snapshot=replace(snapshot, extra={"sets": written}),
+        snapshot=replace(snapshot, extra={name: writing.files.get(name, []) for name in ("sets", TEXTS)}),
         numbered=numbered,
         signatures=arrival.documents,
         documents=documents,

@@ -30,7 +30,7 @@ from dedup.store.lookup import View
 from dedup.store.resident import Keyed, Resident, find_met, insert
 from dedup.store.schemas import KEYED
 from dedup.store.snapshot import Snapshot
-from dedup.store.state import State, read_state
+from dedup.store.state import STORED, State, read_state
 from dedup.tables.ids import SHOWN
 
 Met: TypeAlias = dict[int, list[tuple[int, float]]]
@@ -369,6 +369,8 @@ def check_admitting(state: State, where: str) -> None:
     ConfigError
     """
     state.check_kept()
+    if not state.has_sets:
+        raise ConfigError(f"{where}: must hold shingle sets ({STORED} = true) to admit documents, whose texts go")
     if KEYED in state.segments:
         raise ConfigError(f'{where}: must be a store of layers = ["near"] to admit documents')
     if keyed := [f"{name}:{of}" for name, of in list_asking(state.search.rules)]:

@@ -12,7 +12,7 @@ from dedup.engine.memory import MemoryEngine, open_without_files
 from dedup.engine.workers import count_cores
 from dedup.files.systems import redact
 from dedup.kernels.runs import blocks
-from dedup.kernels.sets.shingles import digest
+from dedup.kernels.sets.shingles import digest_halves
 from dedup.store.adding import Arrival, digest_content, grow, supply_held, to_signatures
 from dedup.store.journal import Position, clean, list_segments, read_journal
 from dedup.store.numbering import DIGESTS
@@ -60,13 +60,12 @@ def _take(tables: Tables, state: State) -> None:
 
 def _to_arrival(engine: MemoryEngine, rows: pa.Table, state: State) -> Arrival[pa.Table]:
     sets = blocks.unlists(rows["shingles"].chunk(0), "<u8")
-    halves = np.frombuffer(b"".join(digest(*sets)), dtype=">i8").astype(np.int64)
     columns = {
         **{name: rows[name] for name in ("doc_id", "id", "text_bytes", "shingles")},
         "source": pa.nulls(rows.num_rows, pa.string()),
         "order_keys": pa.array([[]] * rows.num_rows, pa.list_(pa.float64())),
         "size": np.diff(sets[1]),
-        **dict(zip(DIGESTS, (halves[::2], halves[1::2]), strict=True)),
+        **dict(zip(DIGESTS, digest_halves(*sets), strict=True)),
     }
     documents = to_signatures(pa.table(columns), *state.signer.sign(*sets))
     return Arrival(

@@ -123,13 +123,12 @@ def _find_related(one: Side, other: Side) -> tuple[Links, tuple[Integers, Intege
     mine, theirs = one.snapshot, other.snapshot
     search = mine.state.search
     links, doubts = [Links(NONE, NONE, NONE.astype(np.float64))], [(NONE, NONE)]
-    for file in mine.list_files("sets"):
-        for rows in mine.scan("sets", file, ["set", "shingles"], TOGETHER):
-            own, numbers = to_sets(rows["shingles"]), rows["set"].to_numpy()
-            _, keys = mine.state.signer.sign(*own)
-            met, doubtful = find_links(theirs, own, keys, search.threshold, search.cap)
-            links.append(met._replace(left=numbers[met.left]))
-            doubts.append((distinct(numbers[doubtful[0]]), doubtful[1]))
+    for rows in mine.scan_sets(TOGETHER):
+        own, numbers = to_sets(rows["shingles"]), rows["set"].to_numpy()
+        _, keys = mine.state.signer.sign(*own)
+        met, doubtful = find_links(theirs, own, keys, search.threshold, search.cap)
+        links.append(met._replace(left=numbers[met.left]))
+        doubts.append((distinct(numbers[doubtful[0]]), doubtful[1]))
     ours, others = zip(*doubts, strict=True)
     return join(*links), (distinct(*ours), distinct(*others))
 

@@ -11,7 +11,7 @@ from dedup.engine.memory import open_without_files
 from dedup.engine.workers import count_cores
 from dedup.errors import ConfigError, DataError
 from dedup.kernels import Flags, Integers
-from dedup.store.arrays import distinct, is_in
+from dedup.store.arrays import NONE, distinct, is_in
 from dedup.store.election import DISPLACED, decide, verdicts
 from dedup.store.growth import settle
 from dedup.store.links import read_links
@@ -69,8 +69,7 @@ def delete(tables: Tables, state: State, ids: pa.Array, *, readmit: bool) -> Del
     goes = is_in(places.doc_ids, gone)
     hit = distinct(places.sets[goes & (places.sets != NO_SET)])
     dead = np.setdiff1d(hit, places.sets[~goes])
-    _, keys = state.signer.sign(*snapshot.find_sets(dead))
-    touched = distinct(keys.view(np.int64))
+    touched = _find_keys(snapshot, dead)
     around = snapshot.find("bands", touched)
     met = around.filter(pa.array(~is_in(around["set"].to_numpy(), dead)))
     known = read_links(snapshot)
@@ -99,6 +98,12 @@ def delete(tables: Tables, state: State, ids: pa.Array, *, readmit: bool) -> Del
     writing.finish(state, Label(operation="delete", documents=gone.size))
     told = pa.concat_tables([_list_displaced(decided.verdicts), aside.drop_columns(["doc_id"])])
     return Deleted(asked.size, len(ids) - asked.size, told)
+
+
+def _find_keys(snapshot: Snapshot, sets: Integers) -> Integers:
+    """Return the band keys of some sets, ascending."""
+    parts = (part for file in snapshot.list_files("bands") for part in snapshot.scan("bands", file))
+    return distinct(NONE, *(part["key"].to_numpy()[is_in(part["set"].to_numpy(), sets)] for part in parts))
 
 
 def _list_aside(snapshot: Snapshot, asked: Integers) -> pa.Table:

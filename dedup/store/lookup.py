@@ -1,25 +1,21 @@
 """Texts looked up in a store: which of its documents they resemble."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from dedup.errors import ConfigError
 from dedup.kernels.sets.shingles import shingle
 from dedup.kernels.text.tokenizer import Tokenizer
-from dedup.settings.contract import load_tokenizer
-from dedup.settings.files import load_config
 from dedup.settings.hashspec import HashSpec
-from dedup.settings.options import Text
 from dedup.store.arrays import distinct, expand
 from dedup.store.links import Links, find_links
+from dedup.store.rereading import load_contract
 from dedup.store.schemas import NO_SET
 from dedup.store.snapshot import Snapshot
-from dedup.store.state import KEY_FILE, TOKENIZER_FILE
 from dedup.store.tables import Tables
 
 TOGETHER = 10_000
@@ -66,13 +62,8 @@ class View:
         """
         snapshot = Snapshot.open(Tables(path))
         state = snapshot.state
-        held = HashSpec(**state.spec)
-        files = {name: state.settings.get(name, "") for name in (KEY_FILE, TOKENIZER_FILE)}
-        files |= {KEY_FILE: key_file} if key_file else {}
-        config = load_config(settings=_to_settings(held, files))
-        tokenizer = load_tokenizer(config)
-        for name, (theirs, mine) in held.difference(HashSpec.of(config, tokenizer)).items():
-            raise ConfigError(f"{path}: hash specification: {name} must be {theirs!r}, as in the store (got {mine!r})")
+        held, tokenizer = load_contract(state, path, key_file=key_file)
+        snapshot = replace(snapshot, tokenizer=tokenizer)
         documents = snapshot.read("documents", ["doc_id", "set"])
         documents = documents.filter(pa.array(documents["set"].to_numpy() != NO_SET)).sort_by("set")
         return cls(
@@ -121,20 +112,6 @@ class View:
         for each in found:
             each.sort(key=lambda match: (-match.jaccard, match.id))
         return found
-
-
-def _to_settings(spec: HashSpec, files: Mapping[str, str]) -> dict[str, object]:
-    """Return the settings that make a specification like the store's."""
-    return {
-        **{f"text.{name}": getattr(spec, name) for name in asdict(Text())},
-        "shingles.shingle_size": spec.shingle_size,
-        "shingles.unit": spec.unit,
-        "seed": spec.shingle_seed,
-        "lsh.bands": spec.bands,
-        "lsh.rows": spec.rows,
-        **files,
-        KEY_FILE: files[KEY_FILE] if spec.key else "",
-    }
 
 
 def lookup(

@@ -26,7 +26,7 @@ from dedup.store.numbering import DIGESTS, OWNED
 from dedup.store.resigning import SIGNED, Signer
 from dedup.store.schemas import NO_SET, SEGMENT
 from dedup.store.snapshot import Snapshot
-from dedup.store.state import Label, State, choose_deciding, read_rows, read_state
+from dedup.store.state import STORED, Label, State, choose_deciding, read_rows, read_state
 from dedup.store.tables import Tables
 from dedup.store.upkeep import repeat
 from dedup.store.writing import FILES, Writing
@@ -55,6 +55,8 @@ def find_needs(state: State, config: Config, spec: HashSpec) -> list[str]:
     own, held = choose_deciding(config), state.settings
     if _list_columns(own["keep.order"]) != _list_columns(held.get("keep.order", [])):
         needs.append("keep.order")
+    if not (state.has_sets and config.shingles.stored):
+        needs.append(STORED)
     return needs
 
 

@@ -136,7 +136,7 @@ def _find_sets(batches: Batches, *, snapshot: Snapshot) -> Iterator[pa.RecordBat
     numbers, doc_ids = named["set"].to_numpy(), named["doc_id"].to_numpy()
     order = np.argsort(numbers)
     numbers, doc_ids = numbers[order], doc_ids[order]
-    found = snapshot.find("sets", numbers, ["set", "shingles"])
+    found = snapshot.read_sets(numbers)
     assert found.num_rows == numbers.size, "sets: must hold every set of the store"
     for batch in found.to_batches():
         own = doc_ids[np.searchsorted(numbers, batch["set"].to_numpy())]

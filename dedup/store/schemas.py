@@ -12,6 +12,8 @@ SEGMENT = "segment"
 BATCHES = "batches"
 KEYED = "keys"
 """Table of the layers before near, that a store of near alone has not."""
+FILES = "files"
+"""Table of the files that texts are read from again, of a store that holds no shingle sets."""
 NO_SET = -1
 """Number of the set of a document without a token, which resembles nothing."""
 
@@ -29,6 +31,14 @@ PACKED = MappingProxyType(
 )
 DIGESTS = MappingProxyType(
     {"compression": "none", "use_dictionary": False, "column_encoding": {"key": "DELTA_BINARY_PACKED"}}
+)
+PLACED = MappingProxyType(
+    {
+        "compression": "none",
+        "use_dictionary": False,
+        "write_statistics": False,
+        "column_encoding": dict.fromkeys(("set", "file", "row"), "DELTA_BINARY_PACKED"),
+    }
 )
 
 
@@ -49,8 +59,14 @@ class Layout(NamedTuple):
 
 
 @cache
-def list_layouts(id_type: pa.DataType) -> Mapping[str, Layout]:
-    """Return the tables whose segments a row of `batches` names, for the type of the user's ids."""
+def list_layouts(id_type: pa.DataType, *, has_sets: bool = True) -> Mapping[str, Layout]:
+    """Return the tables whose segments a row of `batches` names, for the type of the user's ids.
+
+    Parameters
+    ----------
+    has_sets
+        Whether shingle sets are held; else each has the place of its text, and these are read again.
+    """
     documents = pa.schema(
         {
             "doc_id": pa.int64(),
@@ -68,8 +84,11 @@ def list_layouts(id_type: pa.DataType) -> Mapping[str, Layout]:
             "set": pa.int64(),
             "digest_high": pa.int64(),
             "digest_low": pa.int64(),
-            "shingles": pa.binary(),  # uint64, ascending
+            **({"shingles": pa.binary()} if has_sets else {"file": pa.int64(), "row": pa.int64()}),  # uint64, ascending
         }
+    )
+    files = pa.schema(
+        {"file": pa.int64(), **dict.fromkeys(("path", "format", "text_column", "id_column"), pa.string())}
     )
     bands = pa.schema({"key": pa.int64(), "set": pa.int64()})
     edges = pa.schema({"left": pa.int64(), "right": pa.int64(), "jaccard": pa.float64()})  # of sets, left < right
@@ -90,17 +109,20 @@ def list_layouts(id_type: pa.DataType) -> Mapping[str, Layout]:
     return MappingProxyType(
         {
             "documents": Layout(documents, "doc_id", 1 << 16, 8, 1 << 20, ZSTD),
-            "sets": Layout(sets, "set", 1 << 6, 16, 1 << 20, HASHES),
+            "sets": Layout(sets, "set", 1 << 6, 16, 1 << 20, HASHES)
+            if has_sets
+            else Layout(sets, "set", 1 << 11, 16, 1 << 22, PLACED),
             "bands": Layout(bands, "key", 1 << 14, 16, 1 << 23, PACKED),
             "edges": Layout(edges, "left", 1 << 16, 16, 1 << 22, ZSTD),
             "members": Layout(members, "doc_id", 1 << 16, 8, 1 << 21, ZSTD),
             "hot": Layout(hot, "key", 1 << 16, 16, 1 << 22, ZSTD),
             KEYED: Layout(keys, "key", 1 << 12, 16, 1 << 22, DIGESTS),
+            FILES: Layout(files, "file", 1 << 16, 16, 1 << 22, ZSTD),
         }
     )
 
 
-TABLES = tuple(name for name in list_layouts(pa.int64()) if name != KEYED)
+TABLES = tuple(name for name in list_layouts(pa.int64()) if name not in {KEYED, FILES})
 """Tables of every store."""
 STATES = pa.schema(
     {

@@ -17,9 +17,11 @@ from dedup.files.systems import absolute, redact
 from dedup.kernels import Hashes, Integers
 from dedup.kernels.runs.bounds import find_bounds
 from dedup.kernels.sets.exact import take
+from dedup.kernels.text.tokenizer import Tokenizer
 from dedup.layers.near.signing import to_sets
 from dedup.store.arrays import distinct, expand, is_in
 from dedup.store.folder import File
+from dedup.store.rereading import SHINGLED, Rereader, load_contract
 from dedup.store.schemas import KEYED, Layout, list_layouts
 from dedup.store.state import State, read_state
 from dedup.store.tables import FIRSTS, Tables
@@ -72,6 +74,8 @@ class Snapshot:
     """Threads that look for keys."""
     chosen: Chosen | None = None
     """Documents that are read, with what belongs to them; None for all."""
+    tokenizer: Tokenizer | None = None
+    """Tokenizer of texts that are read again; None: as the state names it."""
     _listed: dict[str, list[File]] = field(default_factory=dict)
     _footers: dict[str, pq.FileMetaData] = field(default_factory=dict)
     """Footers of files that were open before, by their paths."""
@@ -98,7 +102,9 @@ class Snapshot:
         """Return the snapshot for tasks anywhere, each of so many threads: all files are listed."""
         for name in self.state.segments:
             self.list_files(name)
-        return replace(self, tables=replace(self.tables, path=absolute(self.tables.path)), threads=threads)
+        tokenizer = self.tokenizer if self.state.has_sets else self._rereader.tokenizer
+        tables = replace(self.tables, path=absolute(self.tables.path))
+        return replace(self, tables=tables, threads=threads, tokenizer=tokenizer)
 
     def choose_batches(self, batches: Sequence[str]) -> Self:
         """Return the snapshot of the documents of some batches.
@@ -125,7 +131,7 @@ class Snapshot:
 
     def layout(self, name: str) -> Layout:
         """Return how a table lies in its files."""
-        return list_layouts(self.state.kind)[name]
+        return list_layouts(self.state.kind, has_sets=self.state.has_sets)[name]
 
     def choose(self, name: str, columns: Sequence[str] | None = None) -> pa.Schema:
         """Return the schema of some columns of a table."""
@@ -224,9 +230,36 @@ class Snapshot:
                 self._bounds[path] = np.append(read_firsts(opened), last[0][-1].as_py())
         return self._bounds[path]
 
+    @property
+    def _rereader(self) -> Rereader:
+        tokenizer = self.tokenizer or load_contract(self.state, redact(self.tables.path))[1]
+        return Rereader(tokenizer=tokenizer, shingle_size=self.state.spec["shingle_size"], threads=self.threads)
+
+    def read_sets(self, numbers: Integers) -> pa.Table:
+        """Return `set` and `shingles` of these numbers, distinct and ascending; in any order.
+
+        Raises
+        ------
+        StorageError
+            When the store holds no shingle sets, and a text is not what or where it was.
+        """
+        if self.state.has_sets:
+            return self.find("sets", numbers, SHINGLED.names)
+        return self._rereader.shingle(self.find("sets", numbers), self.read("files"))
+
+    def scan_sets(self, rows: int = SCANNED) -> Iterator[pa.Table]:
+        """Yield `set` and `shingles` of all sets, about so many rows at a time; raises as `read_sets`."""
+        for file in self.list_files("sets"):
+            if self.state.has_sets:
+                yield from self.scan("sets", file, SHINGLED.names, rows)
+            else:
+                yield from (
+                    self._rereader.shingle(part, self.read("files")) for part in self.scan("sets", file, None, rows)
+                )
+
     def find_sets(self, numbers: Integers) -> tuple[Hashes, Integers]:
         """Return the shingle sets of these numbers, distinct and ascending, as from `shingles.shingle`."""
-        found = self.find("sets", numbers, ["set", "shingles"])
+        found = self.read_sets(numbers)
         order: Integers = np.argsort(found["set"].to_numpy(), kind="stable")
         held: Integers = found["set"].to_numpy()[order]
         assert np.array_equal(held, numbers), "sets: must hold every set of the store"

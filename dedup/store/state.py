@@ -17,16 +17,29 @@ from dedup.settings.hashspec import HashSpec
 from dedup.settings.options import Config
 from dedup.store.folder import list_named
 from dedup.store.resigning import Signer
-from dedup.store.schemas import BATCHES, KEYED, STATES, TABLES, list_layouts
+from dedup.store.schemas import BATCHES, FILES, KEYED, STATES, TABLES, list_layouts
 from dedup.store.tables import Tables
 from dedup.version import __version__
 
 KEY_FILE, TOKENIZER_FILE = "hash.key_file", "shingles.tokenizer_file"
-FORMAT = 2
-"""Version of the tables; 1 where no document was admitted and no output is noted, which earlier releases know."""
-SINGLE = {"layers": [NEAR]}
-"""Settings of stores that name no layers, which earlier releases made."""
-DECIDING = ("threshold", "mode", "layers", "lsh.", "buckets.", "cluster.", "keep.", "limits.", "input.id_column")
+FORMAT = 3
+"""Version of the tables; 2 where shingle sets are held, and 1 where no document was admitted and no output is noted
+either, which earlier releases know."""
+STORED = "shingles.stored"
+UNSAID = {"layers": [NEAR], STORED: True}
+"""Settings of stores that do not name them, which earlier releases made."""
+DECIDING = (
+    "threshold",
+    "mode",
+    "layers",
+    "lsh.",
+    "buckets.",
+    "cluster.",
+    "keep.",
+    "limits.",
+    "input.id_column",
+    STORED,
+)
 """Settings, or beginnings of their names, that all batches share besides those of the hash specification."""
 
 ONE_KEPT: Mapping[str, int] = MappingProxyType({"keep.copies": 1, "keep.copies_per_source": 0})
@@ -70,6 +83,11 @@ class State:
         return pa.string() if self.id_type == "string" else pa.int64()
 
     @property
+    def has_sets(self) -> bool:
+        """Whether shingle sets are held; else they are made of the texts again."""
+        return bool(self.settings.get(STORED, True))
+
+    @property
     def search(self) -> Search:
         """Parameters of the search of all batches."""
         rules = tuple((name, of) for name, of in self.searched["rules"])
@@ -90,8 +108,8 @@ class State:
             del held["admitted"]
         if not any(self.outputs.values()):
             del held["outputs"]
-        is_known = held.keys() & {"admitted", "outputs"}
-        return json.dumps(held | {"format": FORMAT if is_known else 1, "version": __version__})
+        version = 2 if held.keys() & {"admitted", "outputs"} else 1
+        return json.dumps(held | {"format": version if self.has_sets else FORMAT, "version": __version__})
 
     @classmethod
     def parse(cls, number: int, log: int, text: str, where: str) -> Self:
@@ -123,9 +141,9 @@ class State:
         settings = choose_deciding(config) | files
         searched = asdict(Search.of(config))
         begun = replace(self, id_type=str(id_type), spec=spec.to_dict(), settings=settings, searched=searched)
-        if config.layers == (NEAR,):
-            return begun
-        return replace(begun, segments={**self.segments, KEYED: ()}, versions={**self.versions, KEYED: 0})
+        further = ([KEYED] if config.layers != (NEAR,) else []) + ([] if begun.has_sets else [FILES])
+        segments, versions = dict.fromkeys(further, ()), dict.fromkeys(further, 0)
+        return replace(begun, segments={**self.segments, **segments}, versions={**self.versions, **versions})
 
     def check(self, config: Config, spec: HashSpec, id_type: pa.DataType) -> None:
         """Refuse settings other than those of the first batch.
@@ -142,7 +160,7 @@ class State:
         for name, (theirs, mine) in own.difference(spec).items():
             raise ConfigError(f"--store: hash specification: {name} must be {theirs!r}, as in the store (got {mine!r})")
         for name, mine in choose_deciding(config).items():
-            theirs = {**SINGLE, **self.settings}.get(name, mine)
+            theirs = {**UNSAID, **self.settings}.get(name, mine)
             if theirs != mine:
                 raise ConfigError(f"--store: {name} must be {theirs!r}, as in the store (got {mine!r})")
         if str(id_type) != self.id_type:
@@ -172,11 +190,11 @@ def choose_deciding(config: Config) -> dict[str, Any]:
     return {name: value for name, value in found.items() if name.startswith((*DECIDING, *own)) and name != "keep.drop"}
 
 
-def create(tables: Tables, id_type: pa.DataType, *, has_keys: bool = False) -> None:
+def create(tables: Tables, id_type: pa.DataType, *, has_keys: bool = False, has_sets: bool = True) -> None:
     """Make the tables that are missing, that of keys where layers before near have some."""
-    layouts = list_layouts(id_type)
-    if has_keys:
-        tables.create(KEYED, layouts[KEYED].schema)
+    layouts = list_layouts(id_type, has_sets=has_sets)
+    for name in [KEYED] * has_keys + [FILES] * (not has_sets):
+        tables.create(name, layouts[name].schema)
     # The one that is made last.
     if tables.exists():
         return

@@ -42,3 +42,9 @@ def digest(shingles: Hashes, offsets: Integers) -> list[bytes]:
     content = shingles.astype("<u8", copy=False).data.cast("B")
     bounds = (offsets * 8).tolist()
     return [xxhash.xxh3_128_digest(content[start:end]) for start, end in pairwise(bounds)]
+
+
+def digest_halves(shingles: Hashes, offsets: Integers) -> tuple[Integers, Integers]:
+    """Return the digests of documents as two columns of int64, the upper half first."""
+    halves = np.frombuffer(b"".join(digest(shingles, offsets)), dtype=">i8").astype(np.int64)
+    return halves[::2], halves[1::2]

@@ -1,0 +1,130 @@
+"""Shingle sets of a store that holds none, made again of the texts where batches have read them."""
+
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from dedup.errors import ConfigError, DedupError, StorageError
+from dedup.files.listing import list_files
+from dedup.files.source import open_source
+from dedup.files.splits import Split
+from dedup.files.systems import redact
+from dedup.kernels.runs import blocks
+from dedup.kernels.runs.bounds import find_bounds
+from dedup.kernels.sets.shingles import digest_halves, shingle
+from dedup.kernels.text.tokenizer import Tokenizer
+from dedup.layers.near.signing import slice_texts
+from dedup.settings.contract import load_tokenizer
+from dedup.settings.files import load_config
+from dedup.settings.hashspec import HashSpec
+from dedup.settings.options import Text
+from dedup.store.state import KEY_FILE, STORED, TOKENIZER_FILE, State
+
+SHINGLED = pa.schema([("set", pa.int64()), ("shingles", pa.binary())])
+
+
+def load_contract(state: State, where: str, *, key_file: str = "") -> tuple[HashSpec, Tokenizer]:
+    """Return how a store makes shingles of texts.
+
+    Parameters
+    ----------
+    where
+        Path of the store, for messages.
+    key_file
+        Path of the key of its hashes; by default where it was when the store was made.
+
+    Raises
+    ------
+    ConfigError
+        When the key, or Unicode's data, are others than the store's.
+    """
+    held = HashSpec(**state.spec)
+    files = {name: state.settings.get(name, "") for name in (KEY_FILE, TOKENIZER_FILE)}
+    files |= {KEY_FILE: key_file} if key_file else {}
+    config = load_config(settings=_to_settings(held, files))
+    tokenizer = load_tokenizer(config)
+    for name, (theirs, mine) in held.difference(HashSpec.of(config, tokenizer)).items():
+        raise ConfigError(f"{where}: hash specification: {name} must be {theirs!r}, as in the store (got {mine!r})")
+    return held, tokenizer
+
+
+def _to_settings(spec: HashSpec, files: Mapping[str, str]) -> dict[str, object]:
+    """Return the settings that make a specification like the store's."""
+    return {
+        **{f"text.{name}": getattr(spec, name) for name in asdict(Text())},
+        "shingles.shingle_size": spec.shingle_size,
+        "shingles.unit": spec.unit,
+        "seed": spec.shingle_seed,
+        "lsh.bands": spec.bands,
+        "lsh.rows": spec.rows,
+        **files,
+        KEY_FILE: files[KEY_FILE] if spec.key else "",
+    }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rereader:
+    """Parameters of shingling texts again."""
+
+    tokenizer: Tokenizer
+    shingle_size: int
+    threads: int
+    """Files that are read at the same time."""
+
+    def shingle(self, rows: pa.Table, files: pa.Table) -> pa.Table:
+        """Return SHINGLED, perhaps in another order.
+
+        Parameters
+        ----------
+        rows
+            Rows of `sets` without shingles.
+        files
+            Rows of `files`.
+
+        Raises
+        ------
+        StorageError
+            When a text is not what or where it was.
+        """
+        ordered = rows.sort_by([("file", "ascending"), ("row", "ascending")])
+        bounds = find_bounds(ordered["file"].to_numpy()).tolist()
+        known = {named["file"]: named for named in files.to_pylist()}
+
+        def read(bounds: tuple[int, int]) -> list[pa.Table]:
+            own = ordered.slice(bounds[0], bounds[1] - bounds[0])
+            return [*self._read(own, known[own["file"][0].as_py()])]
+
+        with ThreadPoolExecutor(self.threads) as readers:
+            found = readers.map(read, pairwise(bounds))
+            return pa.concat_tables([SHINGLED.empty_table(), *(part for parts in found for part in parts)])
+
+    def _read(self, rows: pa.Table, file: Mapping[str, Any]) -> Iterator[pa.Table]:
+        sets, places, high, low = (rows[name].to_numpy() for name in ("set", "row", "digest_high", "digest_low"))
+        left = np.ones(sets.size, dtype=bool)
+        try:
+            listing = list_files([file["path"]], format=file["format"])
+            columns = {name: file[name] for name in ("id_column", "text_column")}
+            source = open_source(listing, on_bad_record="quarantine", **columns)
+            for piece in source.read(Split(parts=(source.whole(0),)), {0: places}):
+                for batch in slice_texts([piece.batch]):
+                    at = np.searchsorted(places, batch["row"].to_numpy())
+                    values, offsets = shingle(*self.tokenizer.hash(batch["text"]), self.shingle_size, self.tokenizer)
+                    own = digest_halves(values, offsets)
+                    left[at] = (own[0] != high[at]) | (own[1] != low[at])
+                    yield pa.table([sets[at], blocks.lists(values, offsets)], schema=SHINGLED)
+        except DedupError as error:
+            raise StorageError(_tell(file["path"], str(error))) from error
+        if left.any():
+            raise StorageError(_tell(file["path"], f"{np.count_nonzero(left):,} texts that are asked for are others"))
+
+
+def _tell(path: str, why: str) -> str:
+    return (
+        f"{redact(path)}: must be as a batch of the store has read it, because the store holds no shingle sets "
+        f"({STORED} = false): {why}"
+    )
