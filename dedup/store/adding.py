@@ -30,7 +30,7 @@ from dedup.store.arrays import NONE
 from dedup.store.election import Decided, decide
 from dedup.store.growth import SearchedSets, Settled, settle, size_pairs
 from dedup.store.numbering import DIGESTS, OWNED, Numbered, number
-from dedup.store.reading import read
+from dedup.store.reading import read, select
 from dedup.store.schemas import FILES as TEXTS
 from dedup.store.snapshot import Chosen, Snapshot
 from dedup.store.state import Label, State
@@ -44,6 +44,8 @@ from dedup.tables.ids import SHOWN
 HELD = pa.schema([*arrow.integers("doc_id", "set", *DIGESTS), ("shingles", pa.binary())])
 """Rows of `sets`, with a document of each."""
 RECORDED = ("doc_id", "id", "source", "size", "text_bytes", "order_keys")
+COLLIDED = pa.schema([("id", pa.string()), ("other", pa.string())])
+"""Ids of one hash: one that has come, and one of the store."""
 CONTENT = arrow.integers("high", "low")
 """Halves of the digest of documents, of which any may be added up, modulo 2**64."""
 
@@ -325,12 +327,14 @@ def _find_known(engine: Engine[Rows], snapshot: Snapshot, arrival: Arrival[Rows]
     Raises
     ------
     DataError
-        When there are some, though a column names the ids.
+        When there are some, though a column names the ids; when another id in the store has the hash of one.
     """
     stored = read(engine, snapshot, "documents", OWNED.names)
     held = engine.join(stored, engine.select(arrival.register, "doc_id"), "doc_id", how="semi")
     known = engine.map(held, pass_on, OWNED, name="known")
     count = engine.tally(known)["rows"]
+    if count and pa.types.is_string(engine.id_type):
+        _tell_apart(engine, snapshot, arrival, known, count)
     if not arrival.id_column or not count:
         return known
     places = engine.select(arrival.register, "doc_id", "id", "split", "file", "row")
@@ -345,6 +349,31 @@ def _find_known(engine: Engine[Rows], snapshot: Snapshot, arrival: Arrival[Rows]
         f"input.id_column: column {arrival.id_column!r} must hold ids that the store has not (got {count:,} that it "
         f"has: {shown}); delete these first, or leave them out"
     )
+
+
+def _tell_apart(engine: Engine[Rows], snapshot: Snapshot, arrival: Arrival[Rows], known: Rows, count: int) -> None:
+    """Refuse documents whose id has the hash of another id in the store.
+
+    Raises
+    ------
+    DataError
+    """
+    named = select(engine, snapshot, "documents", ["doc_id", "id"], wanted=known, count=count)
+    ids = engine.join(
+        engine.select(arrival.register, "doc_id", "id"), engine.select(named, "doc_id", other="id"), "doc_id"
+    )
+    found = engine.collect(engine.map(ids, _list_collided, COLLIDED)).sort_by("id")
+    if found.num_rows:
+        [row] = found.slice(0, 1).to_pylist()
+        raise DataError(
+            f"input.id_column: ids must have other hashes of 64 bits than those of the store (got {row['id']!r}, which "
+            f"has that of {row['other']!r}): give it another id"
+        )
+
+
+def _list_collided(batches: Batches) -> Batches:
+    for batch in batches:
+        yield batch.select(COLLIDED.names).filter(pc.not_equal(batch["id"], batch["other"]))
 
 
 def _begin(batches: Batches, *, schema: pa.Schema) -> Batches:

@@ -74,8 +74,8 @@ class Log:
             return int(table.version())
         raise StorageError(f"{redact(self.path)}/{name}: {TRIES} other writers were first; repeat the command")
 
-    def commit_state(self, version: int, number: int, file: File) -> None:
-        """Add a file to `batches`, if nobody has added one since its version was read.
+    def commit_state(self, version: int, number: int, file: File, replaced: Sequence[File] = ()) -> None:
+        """Add a file to `batches` in place of some, if nobody has added one since its version was read.
 
         Raises
         ------
@@ -86,7 +86,8 @@ class Log:
         table = self.open(BATCHES, version)
         try:
             with narrow(self.path):
-                table.create_write_transaction([_add(file)], "append", table.schema(), [], commit_properties=once)
+                actions = [_add(file), *map(_remove, replaced)]
+                table.create_write_transaction(actions, "append", table.schema(), [], commit_properties=once)
         except CommitFailedError as error:
             raise Conflict from error
 

@@ -203,9 +203,9 @@ def create(tables: Tables, id_type: pa.DataType, *, has_keys: bool = False, has_
     tables.create(BATCHES, STATES)
 
 
-def read_rows(tables: Tables, *, newest: bool = False) -> tuple[pa.Table, int]:
-    """Return the rows of `batches`, ascending, or the newest alone, and the version of the table."""
-    table = tables.open(BATCHES)
+def read_rows(tables: Tables, version: int | None = None, *, newest: bool = False) -> tuple[pa.Table, int]:
+    """Return the rows of `batches`, ascending, or those of the newest file, and the version of the table."""
+    table = tables.open(BATCHES, version)
     files, parts = list_named(table), [STATES.empty_table()]
     for file in files[-1:] if newest else files:
         with tables.read(BATCHES, file) as found:

@@ -110,8 +110,13 @@ class Tables:
         """
         return self.log.commit(name, added, removed)
 
-    def commit_state(self, version: int, number: int, row: pa.Table) -> None:
+    def commit_state(self, version: int, number: int, rows: pa.Table, replaced: Sequence[File] = ()) -> None:
         """Add a row to `batches`, if nobody has since its version was read.
+
+        Parameters
+        ----------
+        rows
+            The row, behind those of the files that it takes the place of.
 
         Raises
         ------
@@ -120,10 +125,11 @@ class Tables:
         """
         path = f"{number:09}-{secrets.token_hex(4)}.parquet"
         with narrow(self.path), self.storage.create(f"{self.path}/{BATCHES}/{path}") as stream:
-            pq.write_table(row, stream)
+            pq.write_table(rows, stream, compression="zstd")
         size = self.storage.size(f"{self.path}/{BATCHES}/{path}")
         try:
-            self.log.commit_state(version, number, File(path=path, size=size, segment="", rows=1))
+            added = File(path=path, size=size, segment="", rows=rows.num_rows)
+            self.log.commit_state(version, number, added, replaced)
         except Conflict:
             self.storage.delete(f"{self.path}/{BATCHES}/{path}")
             raise

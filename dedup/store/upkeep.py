@@ -80,7 +80,7 @@ def list_history(tables: Tables) -> list[Commit]:
 def count_files(tables: Tables) -> int:
     """Return the files that a reader of everything opens."""
     snapshot = Snapshot(tables=tables, state=read_state(tables))
-    return sum(len(snapshot.list_files(name)) for name in snapshot.state.segments)
+    return len(tables.list_files(BATCHES)) + sum(len(snapshot.list_files(name)) for name in snapshot.state.segments)
 
 
 class Compacted(NamedTuple):
@@ -91,7 +91,7 @@ class Compacted(NamedTuple):
 
 
 def compact(tables: Tables) -> Compacted:
-    """Write the files of every table as one, in which the newest row of a document is the only one.
+    """Write the files of every table as one, in which the newest row of a document is the only one of `members`.
 
     Raises
     ------
@@ -103,7 +103,9 @@ def compact(tables: Tables) -> Compacted:
         writing = Writing(tables, state)
         for name in state.segments:
             writing.merge(name)
-        return writing.finish(state, Label(operation="compact")) if writing.replaced else state
+        if not writing.replaced and len(tables.list_files(BATCHES)) == 1:
+            return state
+        return writing.finish(state, Label(operation="compact"), merges=True)
 
     before = count_files(tables)
     repeat(tables, work)

@@ -20,9 +20,9 @@ from dedup.store.arrays import distinct, is_in
 from dedup.store.election import Decided
 from dedup.store.folder import Conflict, File
 from dedup.store.growth import Settled
-from dedup.store.schemas import STATES, list_layouts
+from dedup.store.schemas import BATCHES, STATES, list_layouts
 from dedup.store.snapshot import Snapshot, read_firsts, take_newest
-from dedup.store.state import Label, State
+from dedup.store.state import Label, State, read_rows
 from dedup.store.step import Step
 from dedup.store.tables import Tables
 
@@ -95,13 +95,15 @@ class Writing:
             merged = pa.concat_tables(parts)
             yield take_newest(merged) if name == "members" else merged.take(pc.sort_indices(merged[layout.key]))
 
-    def finish(self, state: State, label: Label) -> State:
+    def finish(self, state: State, label: Label, *, merges: bool = False) -> State:
         """Let the new segments be in the store, and the replaced ones not.
 
         Parameters
         ----------
         state
             After the change, but for its number, segments and versions.
+        merges
+            Whether the rows of `batches` become one file too.
 
         Raises
         ------
@@ -119,7 +121,9 @@ class Writing:
             after = replace(state, number=state.number + 1, segments=segments, versions=versions)
             told = {"number": after.number, "time": dt.datetime.now(dt.UTC), "state": after.to_json()}
             row = pa.Table.from_pylist([asdict(label) | told], STATES)
-            self.tables.commit_state(state.log, after.number, row)
+            replaced = self.tables.list_files(BATCHES, state.log) if merges else []
+            earlier = [read_rows(self.tables, state.log)[0]] if merges else []
+            self.tables.commit_state(state.log, after.number, pa.concat_tables([*earlier, row]), replaced)
         except Conflict:
             withdraw(self.tables, self.snapshot.state, {name: [self.segment] for name in state.segments})
             raise

@@ -141,3 +141,14 @@ def test_rows_of_spark_are_refused(spark, tmp_path):
     frame = spark.createDataFrame([(1, "some words")], "id long, text string")
     with pytest.raises(dedup.ConfigError, match="--store: needs files or rows in memory"):
         dedup.Store(tmp_path / "store").add(frame, "1", id_column="id")
+
+
+def test_an_id_with_the_hash_of_another_in_the_store_is_told_apart(tmp_path, monkeypatch):
+    monkeypatch.setattr("dedup.kernels.ids.hash_id", lambda user_id, _: len(user_id or b""))
+    store = dedup.Store(tmp_path / "store")
+    store.add([{"id": "a", "text": "some words of a text"}], "1", **SETTINGS)
+
+    with pytest.raises(dedup.DataError, match=r"other hashes of 64 bits than those of the store \(got 'b', .*'a'"):
+        store.add([{"id": "b", "text": "others"}, {"id": "cc", "text": "more"}], "2", **SETTINGS)
+    with pytest.raises(dedup.DataError, match="must hold ids that the store has not"):
+        store.add([{"id": "a", "text": "others"}], "2", **SETTINGS)

@@ -16,7 +16,7 @@ from dedup.store.schemas import TABLES, list_layouts
 from dedup.store.snapshot import Snapshot
 from dedup.store.state import Label, create, read_state
 from dedup.store.tables import Tables
-from dedup.store.upkeep import check, compact, count_files, vacuum
+from dedup.store.upkeep import check, compact, count_files, list_history, vacuum
 from dedup.store.writing import Writing
 from tests.engine import SEARCH, Corpus, Row
 from tests.store import add, edges_of, find_union, list_edges, list_members, prepare, take_down
@@ -39,13 +39,15 @@ def find(folder, content: bytes) -> list[Path]:
 
 def test_compaction_changes_the_files_and_nothing_else(tables):
     edges, members = list_edges(tables), list_members(tables)
-    before, after = count_files(tables), len([name for name in TABLES if name != "hot"])
+    before, after = count_files(tables), len([name for name in TABLES if name != "hot"]) + 1
+    history = list_history(tables)
 
     assert compact(tables) == (before, after)
     assert count_files(tables) == after
     assert (list_edges(tables), list_members(tables)) == (edges, members)
     assert compact(tables) == (after, after)
     assert read_state(tables).number == 5
+    assert list_history(tables)[:-1] == history
     add(tables, "new", [Row(5, ROWS[-1].text)], SEARCH)
     assert list_edges(tables) == edges_of(find_union([*ROWS, Row(5, ROWS[-1].text)], SEARCH))
 
