@@ -54,7 +54,9 @@ GROUPED = ("duplicates", "changes")
 """Tables with a component_id, which is another's once its document has gone."""
 NAMED = rb'("dedup_(?:representative|component)_id":\s*)("(?:[^"\\]|\\.)*"|-?\d+)(?=[^{}]*\}\s*$)'
 """Ids of other documents in a line that mode annotate has written, behind what the input has."""
-ANNOTATED = ("parquet", "jsonl")
+NOTED: Mapping[str, Sequence[str]] = {"dedup_representative_id": ("dedup_jaccard",), "dedup_component_id": ()}
+"""Columns of mode annotate with ids of other documents, and those that say something of these."""
+ANNOTATED = ("parquet", "jsonl", "csv", "orc", "arrow")
 """Formats whose annotations can be changed."""
 SKETCH = "sketch"
 """Folder of an output with some of its shingles."""
@@ -144,7 +146,7 @@ class Erasing:
             left = self._set_null(left, column, others)
         return self._regroup(left) if name in GROUPED else left
 
-    def _set_null(self, table: pa.Table, column: str, others: Sequence[str] = ()) -> pa.Table:
+    def _set_null(self, table: pa.Table, column: str, others: Sequence[str]) -> pa.Table:
         named = self.mark(table[column])
         if not pc.any(named).as_py():
             return table
@@ -182,13 +184,10 @@ class Erasing:
 
     def _clean_notes(self, file: InputFile) -> None:
         """Take ids out of what mode annotate says of other documents."""
-        if file.format.name == "parquet":
-            with self.storage.open(file.path) as stream:
-                table = pq.read_table(stream)
-            cleaned = self._set_null(table, "dedup_representative_id", ("dedup_jaccard",))
-            cleaned = self._set_null(cleaned, "dedup_component_id")
-            if cleaned is not table:
-                self._write_table(file.path, cleaned)
+        if file.format.name != "jsonl":
+            if file.format.clear(file, NOTED, self.mark, None):
+                with self.change(file.path), self.storage.create(file.path) as output:
+                    file.format.clear(file, NOTED, self.mark, output)
             return
         known, count = {*self.ids.to_pylist()}, 0
 

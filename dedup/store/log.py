@@ -86,7 +86,7 @@ class Log:
         table = self.open(BATCHES, version)
         try:
             with narrow(self.path):
-                actions = [_add(file), *map(_remove, replaced)]
+                actions: list[AddAction | RemoveAction] = [_add(file), *map(_remove, replaced)]
                 table.create_write_transaction(actions, "append", table.schema(), [], commit_properties=once)
         except CommitFailedError as error:
             raise Conflict from error

@@ -8,6 +8,9 @@ from random import Random
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv
+import pyarrow.feather
+import pyarrow.orc
 import pyarrow.parquet as pq
 import pytest
 
@@ -39,6 +42,12 @@ def make_rows(named):
 def write(path, rows, form):
     if form == "parquet":
         pq.write_table(pa.Table.from_pylist(rows), path.with_suffix(".parquet"))
+    elif form == "csv":
+        pa.csv.write_csv(pa.Table.from_pylist(rows), path.with_suffix(".csv"))
+    elif form == "orc":
+        pa.orc.write_table(pa.Table.from_pylist(rows), path.with_suffix(".orc"))
+    elif form == "arrow":
+        pa.feather.write_feather(pa.Table.from_pylist(rows), path.with_suffix(".arrow"), compression="uncompressed")
     else:
         content = "".join(json.dumps(row) + "\n" for row in rows).encode()
         path.with_suffix(".jsonl.gz").write_bytes(gzip.compress(content))
@@ -68,6 +77,8 @@ def read_all(folder):
                 with pa.ipc.new_stream(sink, table.schema) as writer:
                     writer.write_table(table)
                 parts.append(sink.getvalue().to_pybytes())
+            elif path.suffix == ".orc":
+                parts.append(repr(pa.orc.read_table(path).to_pylist()).encode())
             elif path.suffix in {".gz", ".bz2"}:
                 parts.append({".gz": gzip, ".bz2": bz2}[path.suffix].decompress(content))
             found[path] = b"\0".join(parts)
@@ -98,6 +109,9 @@ def size_page(output):
         ("parquet", lambda number: FIRST + number, "filter"),
         pytest.param("jsonl", lambda number: f"name{number}z", "filter", marks=pytest.mark.full),
         ("jsonl", lambda number: FIRST + number, "annotate"),
+        ("csv", lambda number: f"name{number}z", "annotate"),
+        ("orc", lambda number: FIRST + number, "annotate"),
+        pytest.param("arrow", lambda number: FIRST + number, "annotate", marks=pytest.mark.full),
         pytest.param("parquet", lambda number: f"name{number}z", "annotate", marks=pytest.mark.full),
         pytest.param("jsonl", lambda number: FIRST + number, "ids", marks=pytest.mark.full),
     ],
@@ -193,16 +207,6 @@ def test_a_batch_written_once_more_is_known_by_both_outputs(tmp_path):
 
     assert store.erase([rows[2]["id"]])["outputs"].count(f"{tmp_path}/more") == 1
     assert not PublishedOutput(f"{tmp_path}/more").find([rows[2]["id"]])
-
-
-def test_annotations_that_cannot_be_changed_are_refused_before_any_work(tmp_path):
-    (tmp_path / "in").mkdir()
-    (tmp_path / "in/a.csv").write_text("id,text\n1,one two three four five\n2,one two three four five\n")
-    store = Store(tmp_path / "store")
-    store.add(f"{tmp_path}/in", "a", f"{tmp_path}/out", id_column="id", output__mode="annotate")
-    with pytest.raises(ConfigError, match="annotations can be changed in parquet and jsonl only"):
-        store.erase(["1"])
-    assert store.history()[-1].operation == "add"
 
 
 def test_what_was_admitted_is_erased_too(tmp_path):

@@ -2,7 +2,7 @@
 
 import itertools
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 
 import numpy as np
@@ -18,6 +18,7 @@ from dedup.files.formats.format import (
     FileCounts,
     FilePart,
     InputFile,
+    Mark,
     NumberedRows,
     Query,
     RowFormat,
@@ -166,6 +167,24 @@ class ColumnarFormat(RowFormat):
                 stay_count, gone_count = stay_count + len(staying), gone_count + len(leaving)
                 first += rows.num_rows
         return FileCounts(kept=stay_count, removed=gone_count)
+
+    def clear(
+        self, file: InputFile, cleared: Mapping[str, Sequence[str]], mark: Mark, output: OutputFile | None
+    ) -> int:
+        """See `Format.clear`."""
+        opened, count = self._open(file), 0
+        with ExitStack() as streams:
+            write = None if output is None else streams.enter_context(opened.write_like(output, opened.schema))
+            for rows in opened.read_whole():
+                columns = rows.columns
+                for name, others in cleared.items():
+                    marked = mark(rows[name])
+                    count += pc.sum(marked).as_py() or 0
+                    for place in map(rows.schema.get_field_index, (name, *others)):
+                        columns[place] = pc.if_else(marked, pa.scalar(None, columns[place].type), columns[place])
+                if write is not None:
+                    write(pa.Table.from_arrays(columns, schema=rows.schema))
+        return count
 
 
 def _list_names(column: pa.Field) -> list[str]:

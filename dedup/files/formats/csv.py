@@ -2,8 +2,8 @@
 
 import io
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import ClassVar
 
@@ -20,12 +20,14 @@ from dedup.files.formats.format import (
     Documents,
     FilePart,
     InputFile,
+    Mark,
     NumberedRows,
     Query,
     Rejected,
     Rows,
     Stream,
     Write,
+    compress,
     damaged,
     open_bytes,
 )
@@ -84,6 +86,29 @@ class CsvFormat(RecordFormat):
             content = record.rstrip(b"\r\n")
             added = cells if row >= 0 else ",".join(notes.column_names).encode()
             yield content + b"," + added + record[len(content) :]
+
+    def clear(
+        self, file: InputFile, cleared: Mapping[str, Sequence[str]], mark: Mark, output: OutputFile | None
+    ) -> int:
+        """See `Format.clear`."""
+        names, count = self.list_columns(file), 0
+        places = [names.index(name) for name in cleared]
+        with ExitStack() as streams:
+            written = None if output is None else streams.enter_context(compress(file, output))
+            for block in read_cells(streams.enter_context(open_bytes(file))):
+                own = np.flatnonzero(block.rows >= 0)
+                cells = _parse(block.join(own.tolist()), len(names), places)
+                edited: dict[int, bytes] = {}
+                for column, (name, others) in zip(cells.columns, cleared.items(), strict=True):
+                    marked = mark(pa.chunked_array([to_text(column)]))
+                    for place in own[marked.to_numpy()].tolist():
+                        record = edited.get(place) or block.join([place])
+                        for each in (name, *others):
+                            record = _clear_cell(record, names.index(each))
+                        edited[place], count = record, count + 1
+                if written is not None:
+                    written.write(block.exchange(edited))
+        return count
 
     @contextmanager
     def create(self, stream: OutputFile, schema: pa.Schema) -> Iterator[Write]:
@@ -231,13 +256,23 @@ def _find_quotes(data: bytes, values: NDArray[np.uint8], *, begin: int) -> NDArr
     return np.array(found, np.int64)
 
 
-def delete_from_record(record: bytes, place: int, begins: Sequence[int], ends: Sequence[int]) -> bytes:
-    """Delete spans from a record's text, the cell at a place; all other bytes stay as they are."""
+def _find_cell(record: bytes, place: int) -> re.Match[bytes]:
     position = len(BOM) if record.startswith(BOM) else 0
     for _ in range(place):
         position = _CELL.match(record, position).end() + 1  # type: ignore[union-attr] # it matches nothing too
     found = _CELL.match(record, position)
     assert found is not None
+    return found
+
+
+def _clear_cell(record: bytes, place: int) -> bytes:
+    found = _find_cell(record, place)
+    return record[: found.start()] + record[found.end() :]
+
+
+def delete_from_record(record: bytes, place: int, begins: Sequence[int], ends: Sequence[int]) -> bytes:
+    """Delete spans from a record's text, the cell at a place; all other bytes stay as they are."""
+    found = _find_cell(record, place)
     content, quoted = found[0], found[1]
     if quoted is not None:
         content = quoted[1:-1].replace(b'""', b'"') + content[len(quoted) :]

@@ -99,6 +99,8 @@ class Rejected:
 
 Documents: TypeAlias = Iterator[tuple[pa.RecordBatch, Sequence[Rejected]]]
 """Batches of documents, as from `columns.gather`, and the malformed records among them."""
+Mark: TypeAlias = Callable[[pa.ChunkedArray], pa.ChunkedArray]
+"""Function that flags the values of a column."""
 Write: TypeAlias = Callable[[pa.Table], object]
 """Function that writes rows to an open file, as a unit of their own if the format has units."""
 NumberedRows: TypeAlias = Iterator[tuple[Rows, pa.Table]]
@@ -264,6 +266,20 @@ class Format(ABC):
         StorageError
             When a file cannot be written.
         """
+
+    def clear(
+        self, file: InputFile, cleared: Mapping[str, Sequence[str]], mark: Mark, output: OutputFile | None
+    ) -> int:
+        """Make marked cells of added columns null, and those of others that belong to them; return their number.
+
+        Parameters
+        ----------
+        cleared
+            Columns to look at, each with the others.
+        output
+            Stream that the file is written to; None: only count.
+        """
+        raise NotImplementedError
 
     @abstractmethod
     def schemas(self, file: InputFile) -> Iterator[pa.Schema]:
