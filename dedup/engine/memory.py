@@ -38,6 +38,9 @@ BEGINS = pa.schema([("text", pa.string())])
 CHECKED = ("file", "row", "text_bytes")
 """Columns of REGISTER by which a document is found again, and known to be the same."""
 NO_ROWS = np.empty(0, np.int64)
+FEW = 8
+"""Rows for each other from which on those without a partner are dropped first: a hash of few stays in the caches, and
+10,000 among 5 million unordered ones take .07 s instead of .56."""
 PART_PAIRS = 1 << 14
 """Pairs that a thread compares at a time: enough to pay for it, and few enough that all end together."""
 BATCH_ROWS = 1 << 16
@@ -227,6 +230,11 @@ class MemoryEngine:
 
     def join(self, rows: pa.Table, others: pa.Table, on: str, *, key: str = "doc_id", how: How = "inner") -> pa.Table:
         """See `Engine.join`."""
+        if how != "left" and FEW * others.num_rows < rows.num_rows:
+            held = pc.is_in(rows[on], others[key])
+            rows = rows.filter(pc.invert(held) if how == "anti" else held)
+            if how != "inner":
+                return rows
         # Among nulls NumPy has integers as floats, of which those beyond 2^53 are not exact.
         wanted, known = rows[on].fill_null(0).to_numpy(), others[key].to_numpy()
         order = np.argsort(known, kind="stable")

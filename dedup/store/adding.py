@@ -34,7 +34,7 @@ from dedup.store.reading import read, select
 from dedup.store.schemas import FILES as TEXTS
 from dedup.store.snapshot import Chosen, Snapshot
 from dedup.store.state import Label, State
-from dedup.store.step import COMES, PLACES, Step, read_places, to_places
+from dedup.store.step import COMES, PLACES, Step, place_stored, to_places
 from dedup.store.tables import Tables
 from dedup.store.writing import FILES, Writing, save, to_files, write_changes, write_rows
 from dedup.tables import arrow
@@ -258,7 +258,8 @@ def grow(
     writing = Writing(tables, state)
     snapshot = replace(writing.snapshot.send(threads), chosen=chosen)
     with stage("identical"):
-        known = _find_known(engine, snapshot, arrival)
+        stored = read(engine, snapshot, "documents", OWNED.names)
+        known = _find_known(engine, snapshot, arrival, stored)
         numbered = number(engine, snapshot, arrival.documents)
         documents = _list_documents(engine, snapshot, arrival, numbered, known)
     with stage("sets"):
@@ -279,7 +280,7 @@ def grow(
     hot = np.sort(snapshot.read("hot")["key"].to_numpy())
     placed = partial(to_places, state=COMES, gone=NONE, kept=arrival.kept, first=state.sets)
     came = engine.map(engine.select(documents, *OWNED.names), placed, PLACES)
-    places, touched = engine.concat(read_places(engine, snapshot, NONE), came), engine.select(numbered.owned, "set")
+    places, touched = engine.concat(place_stored(engine, stored, NONE), came), engine.select(numbered.owned, "set")
     if arrival.owners is not None:
         touched = engine.concat(
             touched, engine.select(engine.join(places, arrival.owners, "doc_id", how="semi"), "set")
@@ -321,15 +322,14 @@ def grow(
     )
 
 
-def _find_known(engine: Engine[Rows], snapshot: Snapshot, arrival: Arrival[Rows]) -> Rows:
-    """Return OWNED of the documents of the batch that the store has.
+def _find_known(engine: Engine[Rows], snapshot: Snapshot, arrival: Arrival[Rows], stored: Rows) -> Rows:
+    """Return OWNED of the documents of the batch among those of the store.
 
     Raises
     ------
     DataError
         When there are some, though a column names the ids; when another id in the store has the hash of one.
     """
-    stored = read(engine, snapshot, "documents", OWNED.names)
     held = engine.join(stored, engine.select(arrival.register, "doc_id"), "doc_id", how="semi")
     known = engine.map(held, pass_on, OWNED, name="known")
     count = engine.tally(known)["rows"]

@@ -15,12 +15,13 @@ from dedup.store.arrays import NONE, distinct, is_in
 from dedup.store.election import DISPLACED, decide, verdicts
 from dedup.store.growth import settle
 from dedup.store.links import read_links
-from dedup.store.numbering import BANDS, Numbered
+from dedup.store.numbering import BANDS, OWNED, Numbered
+from dedup.store.reading import read
 from dedup.store.resigning import SIGNED_SETS
 from dedup.store.schemas import KEYED, NO_SET
 from dedup.store.snapshot import Snapshot
 from dedup.store.state import Label, State, read_state
-from dedup.store.step import Step, read_places
+from dedup.store.step import Step, place_stored
 from dedup.store.tables import Tables
 from dedup.store.upkeep import repeat
 from dedup.store.writing import Writing, write_changes
@@ -84,7 +85,7 @@ def delete(tables: Tables, state: State, ids: pa.Array, *, readmit: bool) -> Del
         ),
         signatures=SIGNED_SETS.empty_table(),
         documents=snapshot.choose("documents").empty_table(),
-        places=read_places(engine, snapshot, gone),
+        places=place_stored(engine, read(engine, snapshot, "documents", OWNED.names), gone),
         touched=pa.table({"set": np.setdiff1d(ends, dead)}),
         hot=hot,
         resting=hot[~is_in(hot, touched)],

@@ -15,8 +15,7 @@ from dedup.kernels.runs.bounds import mark_firsts
 from dedup.kernels.runs.groups import join_groups
 from dedup.layers.near.search import Search
 from dedup.store.arrays import NONE, is_in, look_up
-from dedup.store.numbering import OWNED, Numbered
-from dedup.store.reading import read
+from dedup.store.numbering import Numbered
 from dedup.store.resigning import Signer
 from dedup.store.schemas import NO_SET
 from dedup.store.snapshot import Snapshot
@@ -85,11 +84,9 @@ class Step(Generic[Rows]):
         return self.first + self.numbered.fresh_count
 
 
-def read_places(engine: Engine[Rows], snapshot: Snapshot, gone: Integers) -> Rows:
-    """Return PLACES of a store, of which some documents go."""
-    return engine.map(
-        read(engine, snapshot, "documents", OWNED.names), partial(to_places, state=STAYS, gone=gone), PLACES
-    )
+def place_stored(engine: Engine[Rows], stored: Rows, gone: Integers) -> Rows:
+    """Return PLACES of OWNED of a store, of which some documents go."""
+    return engine.map(stored, partial(to_places, state=STAYS, gone=gone), PLACES)
 
 
 def to_places(batches: Batches, *, state: int, gone: Integers, kept: Integers = NONE, first: int = 0) -> Batches:
