@@ -16,6 +16,7 @@ from dedup.report import figures, plots  # noqa: F401 - what is loaded is drawn 
 from dedup.run import lock, opening
 from dedup.run.session import GRAPHFRAMES_JAR, LOCAL_CONF, ROOT, SHORTCUTS, read_conf
 from tests.classes import share_classes
+from tests.connect_server import serve
 
 # How long an example takes says nothing about a kernel, least of all on a machine whose cores are busy with Spark.
 settings.register_profile("quick", deadline=None, max_examples=30)
@@ -24,6 +25,8 @@ settings.register_profile("full", settings.get_profile("quick"), max_examples=10
 settings.register_profile("any", settings.get_profile("quick"), phases=set(Phase) - {Phase.shrink, Phase.explain})
 PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "quick")
 settings.load_profile(PROFILE)
+ON_CONNECT = bool(os.environ.get("ON_CONNECT"))
+"""Whether the tests that ask Spark, and only these, ask a server of Spark Connect."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -39,6 +42,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     processor seconds of a later one, is compiled once. The others have whole files, whose fixtures are made once.
     """
     left = [item for item in items if PROFILE != "full" and item.get_closest_marker("full")]
+    if ON_CONNECT:
+        left += [item for item in items if not _asks_spark(item) or item.get_closest_marker("classic")]
     config.hook.pytest_deselected(items=left)
     items[:] = [item for item in items if item not in left]
     if not _is_grouped(config):
@@ -90,6 +95,14 @@ def _shared_out() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def _session(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    if ON_CONNECT:
+        with serve(tmp_path_factory.mktemp("server")) as address, pytest.MonkeyPatch.context() as patch:
+            # Those that open a session of their own, and the processes they start, find the server by it.
+            patch.setenv("SPARK_REMOTE", address)
+            session = SparkSession.builder.remote(address).getOrCreate()
+            yield session
+            session.stop()
+        return
     if _is_grouped(pytestconfig):
         # Fails where another worker asks Spark too.
         (tmp_path_factory.getbasetemp().parent / "spark").mkdir()

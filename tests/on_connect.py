@@ -73,6 +73,13 @@ def find_search(result: Any) -> str:
     return search
 
 
+def count_equal(folder: Path, spark: SparkSession) -> list[int]:
+    """Return how many rows of a table of equal ones, which have no id, are there, are kept and are removed."""
+    texts = spark.read.parquet(str(folder / "in")).select("text")
+    found = dedup.deduplicate(texts.union(texts), folder / "equal")
+    return [2 * texts.count(), found.kept.count(), found.removed.count()]
+
+
 def refuse_all(folder: Path, spark: SparkSession) -> dict[str, str]:
     """Return what is said of runs that cannot be made, by their names."""
     source = folder / "in"
@@ -97,6 +104,7 @@ def main(server: str, folder: Path) -> None:
     results = run_all(folder, spark)
     outcome = {
         "results": results,
+        "equal": count_equal(folder, spark),
         "refused": refuse_all(folder, spark),
         "sees": [sessions.sees(spark, str(folder / each)) for each in ("in/part-0.parquet", "in/part-9.parquet")],
     }

@@ -225,6 +225,7 @@ def session(spark):
     spark.conf.set("spark.sql.shuffle.partitions", "3")
 
 
+@pytest.mark.classic
 def test_a_dataframe_gives_dataframes_and_leaves_the_session_as_it_was(session, tmp_path):
     (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS))
     rows = session.read.json(str(tmp_path / "rows.jsonl"), schema="id int, text string")
@@ -255,6 +256,7 @@ def test_a_dataframe_that_cannot_be_read_twice_is_refused_and_leaves_nothing(spa
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.classic
 @pytest.mark.parametrize("readers", ["parquet", ""], ids=["first version", "second version"])
 @pytest.mark.parametrize("is_cached", [False, True])
 def test_an_output_amid_the_files_of_a_dataframe_is_refused(spark, source, tmp_path, readers, is_cached):
@@ -281,6 +283,7 @@ def test_files_with_a_session_give_dataframes(spark, source, tmp_path):
         dedup.deduplicate(source, tmp_path / "o[u]t", spark=spark, id_column="id", **BY_DRIVER)
 
 
+@pytest.mark.classic
 @pytest.mark.parametrize(
     ("python", "lacks"),
     [("bare", "no ada_url, no numba, .*no xxhash"), ("gone", 'Cannot run program "[^"]*gone[^"]*": error=2, .*')],
@@ -321,6 +324,7 @@ def test_the_active_session_serves_and_goes_on(spark, source, tmp_path):
     assert spark.range(2).count() == 2
 
 
+@pytest.mark.classic
 def test_on_a_cluster_an_output_is_asked_for(spark, source, monkeypatch):
     monkeypatch.setattr(spark.sparkContext, "master", "spark://somewhere:7077")
 

@@ -94,6 +94,7 @@ def test_the_memory_engine_refuses_by_an_error_of_its_own(tmp_path, monkeypatch)
         run_in_memory(job)
 
 
+@pytest.mark.classic
 @pytest.mark.parametrize(
     ("master", "given", "need", "fits"),
     [
@@ -114,6 +115,7 @@ def test_the_driver_takes_what_the_settings_give_it(spark, monkeypatch, *, maste
     assert opening.fits_driver(spark, config, need) is fits
 
 
+@pytest.mark.classic
 def test_files_of_a_caller_s_session_are_searched_by_its_driver(spark, tmp_path):
     write(tmp_path / "in")
     before = sorted(spark.sparkContext.getConf().getAll())

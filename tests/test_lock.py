@@ -42,6 +42,7 @@ def leave(tmp_path, **holder):
     (tmp_path / "out.lock").write_text(json.dumps(content))
 
 
+@pytest.mark.classic
 def test_a_lock_is_there_while_it_is_held(lock, tmp_path):
     held = lock()
     held.acquire()
@@ -69,6 +70,7 @@ def test_only_a_lock_that_two_may_have_taken_is_waited_for(tmp_path, monkeypatch
     held.release()
 
 
+@pytest.mark.classic
 @pytest.mark.usefixtures("quick")
 def test_a_lock_whose_holder_lives_is_refused(lock):
     held = lock()
@@ -80,6 +82,7 @@ def test_a_lock_whose_holder_lives_is_refused(lock):
     held.check()
 
 
+@pytest.mark.classic
 @pytest.mark.usefixtures("quick")
 def test_a_lock_without_a_sign_of_life_is_taken_over(lock, tmp_path):
     leave(tmp_path)
@@ -90,6 +93,7 @@ def test_a_lock_without_a_sign_of_life_is_taken_over(lock, tmp_path):
     held.check()
 
 
+@pytest.mark.classic
 def test_a_lock_of_a_process_that_died_on_this_machine_is_taken_over_at_once(lock, tmp_path):
     dead = 4_000_000
     leave(tmp_path, host=dedup.run.lock._host(), pid=dead)
@@ -100,6 +104,7 @@ def test_a_lock_of_a_process_that_died_on_this_machine_is_taken_over_at_once(loc
     held.check()
 
 
+@pytest.mark.classic
 @pytest.mark.parametrize("content", [None, '{"run": "other", "host": "elsewhere", "pid": 7}'], ids=["removed", "taken"])
 def test_a_holder_notices_that_its_lock_is_gone(lock, tmp_path, content):
     held = lock()

@@ -119,6 +119,7 @@ def test_an_earlier_result_stays_unless_it_is_to_be_replaced(rows, spark, tmp_pa
     assert spark.table(EARLIER).count() > 0
 
 
+@pytest.mark.classic
 def test_tables_of_a_run_that_crashed_before_its_end_are_replaced_by_the_same_run(rows, spark, tmp_path, monkeypatch):
     rows.write.parquet(str(tmp_path / "in"))
     names = {"input.table": f"parquet.`{tmp_path}/in`", "input.id_column": "id", "output.table": NAME, **SEARCH}

@@ -71,6 +71,7 @@ def touched(monkeypatch):
     return paths
 
 
+@pytest.mark.classic
 @pytest.mark.parametrize("engine", ["memory", "spark"])
 def test_whatever_is_moved_or_deleted_has_the_mark(request, corpus, output, touched, *, monkeypatch, engine):
     def deduplicate(engine, *settings):
@@ -187,6 +188,7 @@ def test_a_mount_point_is_refused_before_any_work(request, corpus, *, tmp_path, 
         begin(request, engine, corpus, "/")
 
 
+@pytest.mark.classic
 def test_a_folder_is_deleted_mark_last(spark, output, monkeypatch):
     storage = HadoopStorage(spark)
     with Workspace(storage, output) as workspace:

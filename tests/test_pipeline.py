@@ -340,6 +340,7 @@ def test_ids_mode_writes_ids_alone(on_either, tmp_path):
     }
 
 
+@pytest.mark.classic
 def test_interrupted_run_goes_on_where_it_stopped(spark, tmp_path, monkeypatch):
     documents = [{"id": number, "text": text} for number, text in enumerate(make_texts(4))]
     source, output = write(tmp_path / "in", documents), str(tmp_path / "out")
@@ -455,6 +456,7 @@ def test_another_key_is_refused_by_its_fingerprint(spark, crashed, keyed):
         run(spark, dataclasses.replace(crashed[0], config=keyed))
 
 
+@pytest.mark.classic
 def test_signatures_of_another_key_are_not_gone_on_with(spark, crashed, keyed, caplog):
     job, kept = crashed
     record = Path(f"{job.output}.partial") / "run.json"
@@ -481,6 +483,7 @@ def shorten(file):
     pq.write_table(table.slice(0, table.num_rows - 1), file, compression="none")
 
 
+@pytest.mark.classic
 def test_damaged_tables_and_records_are_made_again(spark, crashed, caplog):
     """How a table can be damaged: tests/test_storage.py."""
     job, kept = crashed
@@ -569,6 +572,7 @@ def test_a_source_removes_no_more_of_others_than_its_limit(tmp_path):
     }
 
 
+@pytest.mark.classic
 def test_report_counts_add_up(spark, tmp_path):
     documents = [{"id": number, "text": text} for number, text in enumerate(make_texts(11, originals=20))]
     report = deduplicate_on_spark(spark, write(tmp_path / "in", documents), str(tmp_path / "out"))

@@ -75,6 +75,7 @@ def configure(spark):
             conf.set(key, value)
 
 
+@pytest.mark.classic
 @pytest.mark.parametrize("search_bytes", [0, 10**9])
 def test_an_output_that_is_elsewhere_for_spark_is_refused(spark, configure, tmp_path, search_bytes):
     (tmp_path / "sparks").mkdir()
@@ -109,6 +110,7 @@ def test_what_the_machine_cannot_reach_is_refused_with_the_way_to_a_table(source
             start(ask(source, output, engine=engine))
 
 
+@pytest.mark.classic
 def test_what_nobody_reaches_is_refused_of_a_table(spark):
     with pytest.raises(StorageError, match=r"No FileSystem for scheme"):
         load_table(spark, "parquet.`oss://somewhere/a`")
@@ -235,6 +237,7 @@ def test_a_table_that_spark_cannot_read_is_refused_by_name(spark, tmp_path, sett
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.classic
 def test_sparks_readers_refuse_a_text_by_its_id_before_it_fills_the_heap(spark, tmp_path, monkeypatch):
     monkeypatch.setattr("dedup.engine.sessions.find_heap", lambda _: 800)
     table = spark.createDataFrame([("a", "short"), ("b", "x" * 101)], "id string, text string")

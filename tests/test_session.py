@@ -26,6 +26,7 @@ def test_a_properties_file_is_keys_and_values_and_comments(tmp_path):
     assert read_conf(file) == {"spark.a": "1", "spark.b": "x y  z", "spark.c": "a#b=c", "spark.d": "é"}
 
 
+@pytest.mark.classic
 @pytest.mark.parametrize("conf", CONFS, ids=lambda path: path.name)
 def test_spark_knows_every_key_and_takes_every_value(spark, conf):
     jvm = spark.sparkContext._jvm
@@ -44,6 +45,7 @@ def test_spark_knows_every_key_and_takes_every_value(spark, conf):
         settings.get(entry)
 
 
+@pytest.mark.classic
 @pytest.mark.parametrize(
     ("least", "before", "after"),
     [(None, "false", "false"), ("10", "false", "true"), ("11", "false", "false"), ("11", "true", "true")],

@@ -118,6 +118,7 @@ def crash(*_):
     raise SystemExit
 
 
+@pytest.mark.classic
 def test_a_run_of_files_as_a_table_goes_on_after_a_crash(spark, tmp_path, monkeypatch):
     (tmp_path / "a.csv").write_text("id,text\n1,x\n2,y\n")
     names = {"input.table": f"csv.`{tmp_path}/a.csv`", "input.id_column": "id"}
@@ -155,6 +156,7 @@ CELLS = [
 SPACES = [" leading", "trailing ", "\ttab\t", " ", ' "quoted" ', " two\nlines "]
 
 
+@pytest.mark.classic
 @pytest.mark.parametrize("kind", ["parquet", "jsonl", "csv"])
 @pytest.mark.parametrize("cells", [CELLS, SPACES], ids=["cells", "spaces"])
 def test_cells_come_back_from_the_output_as_they_were(spark, enter, output, cells, kind):
@@ -181,6 +183,7 @@ def test_numbers_in_csv_stay_as_they_are_written(spark, tmp_path):
     assert load_table(spark, f"csv.`{tmp_path}/a.csv`").collect() == [("007", "x"), ("1e3", "y")]
 
 
+@pytest.mark.classic
 @pytest.mark.parametrize("by_workers", [False, True])
 @pytest.mark.parametrize("name", ["out", "out {a,b} [1]*?", "ü 100% a+b"])
 def test_a_table_is_there_once_finished_and_the_output_once_published(spark, enter, tmp_path, name, by_workers):
@@ -242,6 +245,7 @@ HARMS = {
 }
 
 
+@pytest.mark.classic
 @pytest.mark.parametrize("by_workers", [False, True])
 def test_a_damaged_table_is_made_again(spark, enter, output, caplog, by_workers):
     numbers = spark.range(1000).withColumnRenamed("id", "number").coalesce(1)
@@ -265,6 +269,7 @@ def test_a_damaged_table_is_made_again(spark, enter, output, caplog, by_workers)
     assert caplog.messages == ["numbers: the table of an earlier try is damaged; it is made again"] * len(HARMS)
 
 
+@pytest.mark.classic
 def test_a_table_whose_record_is_of_an_earlier_release_is_made_again(spark, enter, output):
     workspace = enter(output)
     workspace.open(IDENTITY, overwrite=False)
@@ -276,6 +281,7 @@ def test_a_table_whose_record_is_of_an_earlier_release_is_made_again(spark, ente
     assert (table.counts["rows"], table.frame.count()) == (3, 3)
 
 
+@pytest.mark.classic
 def test_an_existing_output_is_refused_and_stays(enter, output):
     place(Path(output), "precious")
 
@@ -286,6 +292,7 @@ def test_an_existing_output_is_refused_and_stays(enter, output):
     assert not Path(f"{output}.partial").exists()
 
 
+@pytest.mark.classic
 def test_an_output_to_be_replaced_stays_until_the_new_one_is_whole(enter, output, monkeypatch):
     place(Path(output), "old", MARK)
     workspace = enter(output)
@@ -319,6 +326,7 @@ def test_an_output_to_be_replaced_stays_until_the_new_one_is_whole(enter, output
     assert {path.name for path in Path(output).parent.glob("[!.]*")} == {"output", "output.lock"}
 
 
+@pytest.mark.classic
 def test_a_rename_never_takes_the_place_of_another(storage, tmp_path):
     place(tmp_path, "source", "target/file")
 
@@ -337,6 +345,7 @@ def begin(enter, output, identity=IDENTITY):
     place(Path(workspace.result), "kept/part-0")
 
 
+@pytest.mark.classic
 def test_an_equal_run_goes_on_where_the_other_stopped(enter, output):
     begin(enter, output)
 
@@ -349,6 +358,7 @@ def test_an_equal_run_goes_on_where_the_other_stopped(enter, output):
     assert not list(Path(workspace.partial).glob("result-*"))
 
 
+@pytest.mark.classic
 @pytest.mark.parametrize("key", list(IDENTITY))
 def test_another_run_is_refused_and_named_until_it_may_overwrite(enter, output, key):
     begin(enter, output)
@@ -369,6 +379,7 @@ def test_another_run_is_refused_and_named_until_it_may_overwrite(enter, output, 
     assert workspace.finished("first") == {"rows": 2}
 
 
+@pytest.mark.classic
 def test_a_record_cut_short_by_a_crash_counts_for_nothing(enter, storage, output):
     begin(enter, output)
     workspace = enter(output)
@@ -381,6 +392,7 @@ def test_a_record_cut_short_by_a_crash_counts_for_nothing(enter, storage, output
     assert workspace.finished("first") is None
 
 
+@pytest.mark.classic
 @pytest.mark.parametrize("step", ["publish", "discard"])
 def test_work_that_was_half_deleted_is_not_taken_up_again(enter, output, monkeypatch, step):
     begin(enter, output)

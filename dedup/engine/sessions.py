@@ -34,6 +34,8 @@ PIECES = pa.schema({"number": pa.int64(), "piece": pa.binary()})
 GROUP = "spark.jobGroup.id"
 GRAPHFRAME = "org/graphframes/GraphFrame.class"
 ADAPTIVE = "spark.sql.adaptive.enabled"
+LONGEST, MOST_LETTERS = "spark.sql.maxMetadataStringLength", str(1 << 30)
+"""Setting of how much a plan tells of the paths it reads, and a value with which it tells all."""
 PLUGINS = "spark.connect.extensions.relation.classes"
 """Setting of a Connect server with the classes of its plugins."""
 MOST_CORES = 1 << 14
@@ -228,14 +230,12 @@ def _read_shuffled(store: Any, stage: int) -> int:  # noqa: ANN401 - of the JVM
 def list_roots(table: DataFrame) -> list[str]:
     """Return the files and folders that a table is read from, if Spark knows them.
 
-    A file that was read by its name stands for itself alone, and not for its folder; except that of many paths a server
-    tells the files only, for whose folders the answer is.
+    A file that was read by its name stands for itself alone, and not for its folder.
     """
     if is_connect(table.sparkSession):
-        told = [path for listed in LOCATION.findall(_explain(table)) for path in listed.split(", ")]
-        if all("..." not in path for path in told):
-            return sorted({*told})
-        return sorted({path.rpartition("/")[0] for path in table.inputFiles()})
+        with _changed(table.sparkSession, LONGEST, MOST_LETTERS):
+            told = _explain(table)
+        return sorted({path for listed in LOCATION.findall(told) for path in listed.split(", ")})
     plan: Any = table._jdf.queryExecution().analyzed()  # noqa: SLF001 - the plan has no other door
     leaves, found = plan.collectLeaves(), set[str]()
     for number in range(leaves.size()):
@@ -275,6 +275,20 @@ def estimate_size(rows: DataFrame) -> int:
         return int(plan.stats().sizeInBytes())
     [number, unit] = SIZE.search(_explain(rows)).groups()  # type: ignore[union-attr] # the first is of the whole plan
     return int(float(number) * 1024 ** "_KMGTPE".index(unit or "_"))
+
+
+@contextlib.contextmanager
+def _changed(spark: SparkSession, name: str, value: str) -> Iterator[None]:
+    """Give a setting of a session another value for a while."""
+    before = spark.conf.get(name, None)
+    spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        if before is None:
+            spark.conf.unset(name)
+        else:
+            spark.conf.set(name, before)
 
 
 def _explain(rows: DataFrame) -> str:

@@ -97,8 +97,6 @@ class RowOutput:
         rows, mode, text_column = self.rows, self.config.output.mode, self.config.input.text_column
         user_id, doc_id = identify(rows, id_column=self.id_column)
         text_bytes = F.octet_length(column(text_column))
-        if shown := self._list_shown(found):
-            rows = note_texts(rows, doc_id, shown, text_column, self.noted)
         if self.config.keep.merge:
             merged = merge_values(engine, found.documents, decisions, self.config.keep.merge)
             rows = add_merged(rows, doc_id, merged, list_added(self.config.keep.merge).names)
@@ -106,6 +104,9 @@ class RowOutput:
         repeated = found.repeated if found.copies[0] else None
         notes = NOTES if mode == "annotate" else NOTES[:1]
         marked, names = decide_rows(rows, doc_id, decisions, repeated, notes, broadcast=fits_broadcast(gone))
+        if shown := self._list_shown(found):
+            # Once each row is there once: a client of Spark Connect takes no observation of both sides of a union.
+            marked = note_texts(marked, doc_id, shown, text_column, self.noted)
         is_kept = F.col(names[0])
         if mode == "ids":
             ids = marked.filter(is_kept).select(user_id.alias(self.id_column or "id"))

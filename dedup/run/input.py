@@ -52,13 +52,20 @@ def load_table(spark: SparkSession, name: str) -> DataFrame:
         When there is no such table, or Spark cannot read it.
     """
     try:
-        found = FILES.fullmatch(name)
-        if found is None:
-            return spark.read.table(name)
-        kind = next(each for each, (reader, _) in READERS.items() if reader == found[1].lower())
-        return read_files(spark, open_storage(spark), found[2], kind)
+        rows = _read_named(spark, name)
+        # A client of Spark Connect asks its server by this.
+        _ = rows.schema
     except (PySparkException, Py4JJavaError) as error:
         raise StorageError(f"--table {name}: must be a table of Spark's catalog ({find_cause(error)})") from error
+    return rows
+
+
+def _read_named(spark: SparkSession, name: str) -> DataFrame:
+    found = FILES.fullmatch(name)
+    if found is None:
+        return spark.read.table(name)
+    kind = next(each for each, (reader, _) in READERS.items() if reader == found[1].lower())
+    return read_files(spark, open_storage(spark), found[2], kind)
 
 
 def read_files(spark: SparkSession, storage: SparkStorage, path: str, kind: str) -> DataFrame:

@@ -103,6 +103,7 @@ def test_every_vertex_gets_the_least_id_of_its_component(spark):
     assert rows(found) == sorted(oracles.components(edges).items(), key=repr)
 
 
+@pytest.mark.classic
 @pytest.mark.parametrize("connect", ENGINES)
 def test_no_edge_makes_no_component(spark, connect):
     assert rows(connect(shrink(as_edges(spark, [])))) == []
@@ -139,6 +140,7 @@ def test_auto_takes_the_driver_up_to_the_limit(monkeypatch, engine, edge_count, 
     assert choose_engine(engine, edge_count) == chosen
 
 
+@pytest.mark.classic
 @pytest.mark.parametrize(("driver_edges", "engine"), [(6, "driver"), (5, "graphframes")])
 def test_auto_counts_the_edges_of_the_forest(spark, tmp_path, monkeypatch, driver_edges, engine):
     monkeypatch.setattr(components, "DRIVER_EDGES", driver_edges)
@@ -151,6 +153,7 @@ def test_auto_counts_the_edges_of_the_forest(spark, tmp_path, monkeypatch, drive
     assert [connected[0].count(), connected[1]] == [7, engine]
 
 
+@pytest.mark.classic
 @pytest.mark.parametrize("required", [True, False])
 def test_graphframes_is_found_where_its_classes_are(spark, required):
     assert sessions.has_graphframes(spark)

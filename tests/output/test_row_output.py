@@ -101,18 +101,15 @@ def test_a_write_notes_the_texts_that_pass_by_kept_or_not(spark, equal, broadcas
     decisions = make_decisions(spark, (1, 0, 0, "near", 0.9, 1), *[(7, 7, 7, "identical", 1.0, 2)] * equal)
     repeated = make_repeated(spark, 7) if equal else None
 
-    def note(wanted):
+    def note(marked, wanted):
         observation = Observation()
-        return observation, note_texts(corpus, F.col("id"), wanted, "a.b c", observation)
+        noting = note_texts(marked, F.col("id"), wanted, "a.b c", observation)
+        assert len(rows(noting)) == len(ids)
+        return read_notes(observation)
 
-    observation, noting = note([1, 2, 7, 99, *range(1000, 1020)])
-    marked, _ = decide_rows(noting, F.col("id"), decisions, repeated, NOTES[:1], broadcast=broadcast)
-    assert len(rows(marked)) == len(ids)
-    assert read_notes(observation) == dict.fromkeys((1, 2, 7), "é" * NOTED_LENGTH)
-
-    observation, noting = note([1, 3])
-    assert len(rows(annotate(noting, decisions, repeated))) == len(ids)
-    assert read_notes(observation).keys() == {1, 3}
+    marked, _ = decide_rows(corpus, F.col("id"), decisions, repeated, NOTES[:1], broadcast=broadcast)
+    assert note(marked, [1, 2, 7, 99, *range(1000, 1020)]) == dict.fromkeys((1, 2, 7), "é" * NOTED_LENGTH)
+    assert note(annotate(corpus, decisions, repeated), [1, 3]).keys() == {1, 3}
 
 
 def test_notes_hold_every_character_and_null(spark):

@@ -117,6 +117,7 @@ def check(planned, weighed, moved):
             assert add_up([stage])["shuffle_bytes"] == pytest.approx(moved[stage.name], rel=2 * TOLERANCE), stage.name
 
 
+@pytest.mark.classic
 def test_a_few_hundred_documents_take_what_was_planned(spark, tmp_path, monkeypatch):
     planned, weighed, _, moved = compare(spark, monkeypatch, tmp_path, make_texts(400))
 
