@@ -92,6 +92,7 @@ class Keywords(TypedDict, total=False):
     semantic__threshold: float | Literal[""]
     semantic__action: Literal["remove", "check"]
     guards: Sequence[str]
+    overlap: float
     semantic__linkage: Literal["representative", "component"]
     containment__threshold: float
     min_shingles: int

@@ -44,8 +44,10 @@ SLOW_DOCUMENTS = {"mllib": 100_000, "datasketch": 100_000, "gaoya": 100_000, "sp
 SLOW_SECONDS = 600
 COPIES = 5
 """Of each document in the corpus of copies."""
-LAYERED = "+passages"
-"""Ends the name of an engine that runs the layer `passages` on what `near` leaves."""
+LAYERED = ("+passages", "+semantic")
+"""End the name of an engine that runs this layer on what `near` leaves."""
+BRUTE = "brute+semantic"
+"""The same in memory, by comparing all vectors with all."""
 MARKED = ("layers=['passages']", "passages.action=mark", "passages.keep_first=false")
 SUFFIXES_MISSING = """bench: the contender suffixes needs a checkout in dist/peers/suffixes (it is not there):
 git clone https://github.com/google-research/deduplicate-text-datasets dist/peers/suffixes
@@ -54,7 +56,8 @@ EXACT = "-exact"
 """Ends the name of an engine that runs the layer `exact` alone."""
 CONTENDERS = (
     "also tasks, of which Spark's driver searches nothing; rensa, datasketch, incrededup; memory-exact, spark-exact; "
-    "memory+passages, spark+passages, tasks+passages, passages, suffixes"
+    "memory+passages, spark+passages, tasks+passages, passages, suffixes; "
+    "memory+semantic, spark+semantic, tasks+semantic, brute+semantic"
 )
 PROFILES = (
     "which generated corpora; also copies, footer, template, words (as many as in template), and growing: by batches"
@@ -205,7 +208,8 @@ def measure(name: str, folder: Path, documents: int, contenders: list[str], roun
     for contender, done in runs.items():
         spread = {key: [one[key] for one in done] for key in ("seconds", "session_seconds", "cpu_seconds")}
         spread["ratio_to_copy"] = divide(done, runs["copy"])
-        if below := runs.get(contender.removesuffix(LAYERED)) if contender.endswith(LAYERED) else None:
+        engine = "memory" if contender == BRUTE else contender.partition("+")[0]
+        if below := runs.get(engine) if contender.endswith(LAYERED) else None:
             spread["ratio_on_top"] = [
                 one - other for one, other in zip(spread["ratio_to_copy"], divide(below, runs["copy"]), strict=True)
             ]
@@ -275,9 +279,11 @@ def build(contender: str, folder: Path, target: Path) -> list[str]:
         return [sys.executable, "-m", "tests.bench_copy", str(find_parquet(folder)), str(target)]
     if contender in {"copy", "mllib", *SPARK_PEERS}:
         return [sys.executable, "-m", "tests.bench_jobs", contender, str(find_parquet(folder)), str(target)]
-    command = [sys.executable, "jobs/deduplicate.py", "--input", str(source), "--output", str(target)]
-    engine = "memory" if contender.startswith("memory") or contender == ALONE else "spark"
-    settings = [*["layers=['near', 'passages']"] * contender.endswith(LAYERED), *MARKED * (contender == ALONE)]
+    program = ["-m", "tests.bench_brute"] if contender == BRUTE else ["jobs/deduplicate.py"]
+    command = [sys.executable, *program, "--input", str(source), "--output", str(target)]
+    engine = "memory" if contender.startswith("memory") or contender in {ALONE, BRUTE} else "spark"
+    layer = contender.partition("+")[2]
+    settings = [*[f"layers=['near', '{layer}']"] * bool(layer), *MARKED * (contender == ALONE)]
     settings += ["layers=['exact']"] * contender.endswith(EXACT)
     settings += ["driver.search_bytes=0"] * contender.startswith(("tasks", "graphframes"))
     settings += ["components.engine=graphframes"] * (contender == "graphframes")
@@ -339,6 +345,8 @@ def to_table(result: Mapping[str, Any]) -> str:
             lines += ["", f"{name}: {top['median']:.2f} copies ({top['min']:.2f} to {top['max']:.2f}) on top of near"]
         if "repeated_tokens" in result[name]:
             lines += ["", f"{name}: {result[name]['repeated_tokens']:,} tokens repeated"]
+        if "near_pairs" in result[name]:
+            lines += ["", f"{name}: {result[name]['near_pairs']:,} pairs at or above the threshold"]
         stages = result[name].get("stages")
         if not stages:
             continue

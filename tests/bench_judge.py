@@ -17,9 +17,11 @@ from tests.bench_peers import PEERS, THRESHOLD
 ALONE = "passages"
 """The layer by itself, in memory, as `suffixes` finds the same: all of every window that occurs twice."""
 SUFFIXES = "suffixes"
+COUNTED = {ALONE: ("repeated_tokens", "repeated_tokens"), "semantic": ("near_pairs", "near")}
+"""Count noted of a layer, and its name among the layer's details."""
 JUDGED = 100_000
 """The largest corpora of which all removals are judged."""
-FOUND = ("recall", "recall_hot", "removed", "bereft", "alone", "repeated_tokens", "stages", "finished")
+FOUND = ("recall", "recall_hot", "removed", "bereft", "alone", "repeated_tokens", "near_pairs", "stages", "finished")
 """Names of what is noted of a run besides its cost."""
 
 
@@ -31,8 +33,9 @@ def judge(contender: str, folder: Path, target: Path) -> dict[str, Any]:
         measured["stages"] = {name: round(stage["seconds"], 2) for name, stage in report["stages"].items()}
         measured["removed"] = report["removed"]
         last = report["layers"][-1]
-        if last["layer"] == ALONE:
-            measured["repeated_tokens"] = last["details"]["repeated_tokens"]
+        if last["layer"] in COUNTED:
+            name, detail = COUNTED[last["layer"]]
+            measured[name] = last["details"][detail]
         if contender == ALONE:
             return measured
         places = place(target)

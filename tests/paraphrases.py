@@ -1,11 +1,27 @@
 """Sentences of three languages, each with a paraphrase and a smallest contradiction, drawn by rules.
 
-`python -m tests.paraphrases 3` shows some of each.
+`python -m tests.paraphrases` shows three of each, and `--measure [--encoder package:function]` how many paraphrases the
+layer semantic finds and how many contradictions go, by the rules whose labels choose the threshold and by others.
 """
 
-import sys
+import argparse
+import json
+import tempfile
+from collections import Counter
 from dataclasses import dataclass
+from pathlib import Path
 from random import Random
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from dedup.run.job import Job
+from dedup.run.local import run_in_memory
+from dedup.settings.files import load_config
+
+KINDS = "text", "paraphrase", "contradiction"
+LABELED = 100
+"""Triples, the first, of which the labels tell what is a duplicate."""
 
 PEOPLE = [
     "Anna",
@@ -193,6 +209,145 @@ FRENCH = Language(
     exchanges=[("approuvé", "critiqué"), ("fermé", "ouvert"), ("parlé", "dormi"), ("ouverte", "détruite")],
 )
 LANGUAGES = {"en": ENGLISH, "de": GERMAN, "fr": FRENCH}
+OTHERS = ["Olga", "Pavel", "Rosa", "Simon", "Tilda", "Ulrich", "Vera", "Walter", "Xenia", "Yannick"]
+ELSEWHERE = ["Wien", "Sofia", "Kiel", "Nantes", "Leeds", "Cork", "Ulm", "Pisa", "Narvik", "Cadiz"]
+HELD_OUT = {
+    "en": Language(
+        forms=[
+            (
+                "{who} sold {number} {goods} to {other} at the market in {place} before {month}.",
+                "Before {month}, at the market in {place}, {other} bought {number} {goods} from {who}.",
+            ),
+            (
+                "Every {role} at the {firm} received a letter from {who} on {day} {month}.",
+                "A letter from {who} reached every {role} at the {firm} on {day} {month}.",
+            ),
+            (
+                "The {thing} near {place} is older than the {second} and costs {number} euros a year.",
+                "At {number} euros a year, the {thing} near {place}, which is older than the {second}, has its price.",
+            ),
+            (
+                "{who} never visited {place} because {other} was ill in {month}.",
+                "Since {other} was ill in {month}, {who} never visited {place}.",
+            ),
+            (
+                "The train from {place} to {town} arrives {number} minutes late on {weekday}.",
+                "On {weekday} the train is {number} minutes late when it arrives from {place} in {town}.",
+            ),
+            (
+                "{who} says that the {firm} will close its office in {place} after {day} {month}.",
+                "After {day} {month} the {firm} will shut the office that it has in {place}, according to {who}.",
+            ),
+        ],
+        words={
+            "who": OTHERS,
+            "place": ELSEWHERE,
+            "month": ["February", "May", "July", "September", "November"],
+            "weekday": ["Monday", "Tuesday", "Friday", "Sunday"],
+            "goods": ["apples", "chairs", "lamps", "carpets", "bicycles"],
+            "role": ["nurse", "clerk", "driver", "pupil"],
+            "firm": ["hospital", "bakery", "factory", "bank"],
+            "thing": ["castle", "tower", "chapel", "mill", "inn"],
+        },
+        negations=[
+            ("sold", "refused to sell"),
+            ("received", "did not receive"),
+            ("never visited", "often visited"),
+            ("arrives", "does not arrive"),
+            ("will close", "will not close"),
+            ("Every", "Hardly any"),
+            ("older", "younger"),
+            ("before", "after"),
+            ("after", "before"),
+            ("minutes", "hours"),
+            ("euros", "dollars"),
+            ("a year", "a month"),
+        ],
+        exchanges=[("ill", "well"), ("sold", "lent"), ("close", "open"), ("received", "wrote"), ("late", "early")],
+    ),
+    "de": Language(
+        forms=[
+            (
+                "{who} verkaufte im {month} {number} Stühle an {other} in {place}.",
+                "In {place} kaufte {other} im {month} von {who} {number} Stühle.",
+            ),
+            (
+                "Jeder Schüler der Klasse bekam am {day}. {month} einen Brief von {who}.",
+                "Einen Brief von {who} hat am {day}. {month} jeder Schüler der Klasse bekommen.",
+            ),
+            (
+                "Der Zug von {place} nach {town} kommt am {weekday} {number} Minuten später an.",
+                "Am {weekday} ist es so, dass der Zug von {place} nach {town} {number} Minuten später ankommt.",
+            ),
+            (
+                "{who} hat {place} nie besucht, weil {other} im {month} krank war.",
+                "Weil {other} im {month} krank war, hat {who} nie {place} besucht.",
+            ),
+            (
+                "Die Brücke bei {place} ist älter als die Mühle und kostet {number} Euro im Jahr.",
+                "Mit {number} Euro im Jahr schlägt die Brücke bei {place} zu Buche, die älter als die Mühle ist.",
+            ),
+        ],
+        words={
+            "who": OTHERS,
+            "place": ELSEWHERE,
+            "month": ["Februar", "Mai", "Juli", "September", "November"],
+            "weekday": ["Montag", "Dienstag", "Freitag", "Sonntag"],
+        },
+        negations=[
+            ("bekam", "bekam nie"),
+            ("nie besucht", "oft besucht"),
+            ("kommt am", "kommt nicht am"),
+            ("Jeder", "Kein"),
+            ("älter", "jünger"),
+            ("später", "früher"),
+            ("Minuten", "Stunden"),
+            ("im Jahr", "im Monat"),
+        ],
+        exchanges=[("krank", "gesund"), ("verkaufte", "schenkte"), ("Stühle", "Tische"), ("Brief", "Preis")],
+    ),
+    "fr": Language(
+        forms=[
+            (
+                "{who} a vendu {number} chaises à {other} au marché de {place} en {month}.",
+                "Au marché de {place}, {other} a acheté en {month} {number} chaises à {who}.",
+            ),
+            (
+                "Chaque employé de la banque a reçu une lettre de {who} le {day} {month}.",
+                "Le {day} {month}, une lettre de {who} est parvenue à chaque employé de la banque.",
+            ),
+            (
+                "Le train de {place} à {town} arrive avec {number} minutes de retard le {weekday}.",
+                "Le {weekday}, c'est avec {number} minutes de retard qu'arrive le train de {place} à {town}.",
+            ),
+            (
+                "{who} n'a jamais visité {place} parce que {other} était malade en {month}.",
+                "Comme {other} était malade en {month}, {who} n'a jamais visité {place}.",
+            ),
+            (
+                "Le château de {place} est moins cher que le moulin et coûte {number} euros par an.",
+                "Coûtant {number} euros par an, le château de {place} reste moins cher que le moulin.",
+            ),
+        ],
+        words={
+            "who": OTHERS,
+            "place": ELSEWHERE,
+            "month": ["février", "mai", "juillet", "septembre", "novembre"],
+            "weekday": ["lundi", "mardi", "vendredi", "dimanche"],
+        },
+        negations=[
+            ("a vendu", "n'a pas vendu"),
+            ("n'a jamais visité", "a souvent visité"),
+            ("arrive avec", "n'arrive jamais avec"),
+            ("Chaque", "Aucun"),
+            ("moins cher", "plus cher"),
+            ("minutes", "heures"),
+            ("par an", "par mois"),
+        ],
+        exchanges=[("malade", "guéri"), ("vendu", "prêté"), ("reçu", "écrit"), ("retard", "avance")],
+    ),
+}
+"""Languages of other forms, words and contradictions, none of which a label or a list was made by."""
 EXCHANGED = {"other": "who", "town": "place", "second": "thing"}
 """Slots of the words of another, which differ from it: to exchange them exchanges the roles."""
 
@@ -207,11 +362,11 @@ class Triple:
     rule: str
 
 
-def draw(seed, count):
+def draw(seed, count, languages=LANGUAGES):
     """Return so many triples, no sentence of which is of another."""
     chance, found, seen = Random(seed), [], set()
     while len(found) < count:
-        triple = _draw(chance, LANGUAGES[chance.choice([*LANGUAGES])])
+        triple = _draw(chance, languages[chance.choice([*languages])])
         texts = {triple.text, triple.paraphrase, triple.contradiction}
         if not texts & seen:
             seen |= texts
@@ -247,6 +402,55 @@ def _list_others(language, words):
     return others
 
 
+def search(folder, triples, order="tpc", labeled=LABELED, begin=0, **settings):
+    """Search sentences, the labels of the first triples given, and return who goes in favour of whom, and the details.
+
+    A pair is told by the first letters of what both are, and whether they are of one triple; only those from `begin` on
+    are told. Ids are in the order of a sentence, its paraphrase and its contradiction, or in another.
+    """
+    texts = [(f"{n:04}{order.index(k[0])}", getattr(each, k)) for n, each in enumerate(triples) for k in KINDS]
+    pq.write_table(pa.table(dict(zip(("id", "text"), zip(*texts, strict=True), strict=True))), folder / "in.parquet")
+    labels = [
+        {"left_id": f"{n:04}{order.index('t')}", "right_id": f"{n:04}{order.index(kind)}", "duplicate": kind == "p"}
+        for n in range(labeled)
+        for kind in "pc"
+    ]
+    (folder / "labels.jsonl").write_text("".join(f"{json.dumps(each)}\n" for each in labels))
+    given = {"evaluation.labeled_pairs": str(folder / "labels.jsonl")} if labeled else {}
+    config = load_config(settings={"input.id_column": "id", "layers": ["semantic"]} | given | settings)
+    report = run_in_memory(Job(inputs=[str(folder / "in.parquet")], output=str(folder / "out"), config=config))
+    gone = pq.read_table(folder / "out" / "duplicates").select(["id", "representative_id"]).to_pylist()
+    pairs = [tuple(each.values()) for each in gone]
+    told = Counter(
+        (*(order[int(each[-1])] for each in (a, b)), "own" if a[:-1] == b[:-1] else "other")
+        for a, b in pairs
+        if int(a[:-1]) >= begin
+    )
+    return told, report["layers"][0]["details"]
+
+
+def main():
+    """Show triples, or measure."""
+    cli = argparse.ArgumentParser(prog="paraphrases", description=__doc__)
+    cli.add_argument("--measure", action="store_true")
+    cli.add_argument("--encoder", default="corpus")
+    options = cli.parse_args()
+    if not options.measure:
+        for triple in [*draw(1, 3), *draw(1, 3, HELD_OUT)]:
+            print(triple.text, triple.paraphrase, f"{triple.contradiction} ({triple.rule})", sep="\n", end="\n\n")
+        return
+    for name, triples, begin in (("calibrated", draw(7, 1_000), 0), ("held out", hold_out(1_000), LABELED)):
+        with tempfile.TemporaryDirectory() as folder:
+            told, details = search(Path(folder), triples, begin=begin, **{"semantic.encoder": options.encoder})
+        found = told["p", "t", "own"] + told["t", "p", "own"]
+        print(f"{name}: {found} of 1,000 paraphrases found, {sum(told.values()) - found} others removed", end="; ")
+        print(f"threshold {details['threshold']} by {details['threshold_chosen_by']}")
+
+
+def hold_out(count):
+    """Return labelled triples by the first rules, and so many by others."""
+    return [*draw(7, LABELED), *draw(11, count, HELD_OUT)]
+
+
 if __name__ == "__main__":
-    for triple in draw(1, int(sys.argv[1])):
-        print(triple.text, triple.paraphrase, f"{triple.contradiction} ({triple.rule})", sep="\n", end="\n\n")
+    main()

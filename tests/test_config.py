@@ -62,6 +62,7 @@ RANGES = {
     "containment.threshold": (sys.float_info.min, 1),
     "containment.min_shingles": (1, INT64_MAX),
     "semantic.threshold": (sys.float_info.min, 1),
+    "semantic.overlap": (0, 1),
     "contamination.match_tokens": (1, 64),
     "contamination.margin": (0, 10_000),
     "contamination.common": (0, INT64_MAX),

@@ -601,6 +601,19 @@ def test_every_plot_shows_the_earlier_run():
     assert Page(to_html(make_report(), {**plots})).attributes.count(("class", "ghost")) == 0
 
 
+def test_the_choice_of_a_cosine_is_drawn():
+    point = {"nearest_neighbours": 3, "pairs": 9, "parted_by_guards": 4, "labeled_duplicates": 2, "labeled_others": 1}
+    details = {"threshold": 0.83, "curve": [{"cosine": 0.7, **point}, {"cosine": 1.0, **point}]}
+    report = make_report()
+    report["layers"].append({**report["layers"][-1], "layer": "semantic", "details": details})
+
+    drawn = draw_plots(report)
+
+    for word in ("facts differ: 8", "others: 10", "labelled duplicates", "threshold 0.83"):
+        assert word in drawn["cosines"]
+    assert "sampled documents by the cosine" in to_html(report, drawn)
+
+
 counts = st.sampled_from([0, 0, 1, 7, 1_000_000_000])
 bins = st.lists(counts, min_size=20, max_size=20)
 sizes = st.dictionaries(st.sampled_from([2, 3, 10, 5_000_000]), counts.filter(bool))

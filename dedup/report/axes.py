@@ -115,6 +115,29 @@ def plot_similarities(
     axes.set(xlabel="exact Jaccard similarity", ylabel="candidates (pairs)")
 
 
+def plot_cosines(axes: Axes, details: Mapping[str, Any]) -> None:
+    """Plot neighbours in a sample by cosine, those parted by guards hatched, and labelled pairs as lines."""
+    curve, threshold = details["curve"], details["threshold"]
+    parts = "parted_by_guards", "pairs", "labeled_duplicates", "labeled_others"
+    parted, pairs, *labels = (np.zeros(BINS, np.int64) for _ in parts)
+    for point in curve:
+        place = min(round(point["cosine"] * BINS), BINS - 1)
+        for counts, name in zip((parted, pairs, *labels), parts, strict=True):
+            counts[place] += point[name]
+    first = _first((pairs + sum(labels)).tolist(), threshold)
+    names = f"facts differ: {parted.sum():,}", f"others: {(pairs - parted).sum():,}"
+    _plot_bins(axes, (parted.tolist(), (pairs - parted).tolist()), names, first=first, earlier=None)
+    borders = np.linspace(0, 1, BINS + 1)[first:]
+    for counts, style, name in zip(labels, ("-", ":"), ("labelled duplicates", "labelled others"), strict=True):
+        if counts.any():
+            axes.stairs(counts[first:], borders, label=name, baseline=None, color=ORANGE, linestyle=style)
+            axes.legend(loc="upper left")
+    axes.axvline(threshold, color="black", linestyle="--", linewidth=1)
+    axes.text(threshold - 0.01, 0.97, f"threshold {threshold:g}", ha="right", transform=axes.get_xaxis_transform())
+    axes.yaxis.set_major_formatter(_COUNT)
+    axes.set(xlim=(first / BINS, 1), xlabel="cosine", ylabel="pairs of neighbours")
+
+
 def _first(counts: Sequence[int], threshold: float) -> int:
     """Return the first bin to show: the one before the threshold, or before the first non-empty one."""
     return max(min(int(np.flatnonzero([*counts, 1])[0]), math.floor(threshold * BINS)) - 1, 0)

@@ -16,6 +16,7 @@ TITLES = {
     "buckets": "Number of buckets of at least each size",
     "components": "Number of components of at least each size",
     "tokens": "Occurrences of tokens by their rank, in the input and in what is kept",
+    "cosines": "Nearest neighbours by the cosine of their vectors, those that facts part apart",
 }
 
 
@@ -63,14 +64,22 @@ def list_plots(report: Mapping[str, Any]) -> list[str]:
         "buckets": report["bucket_sizes"],
         "components": report["component_sizes"],
         "tokens": report["token_ranks"],
+        "cosines": _find_curve(report),
     }
     return [name for name, is_known in known.items() if is_known]
+
+
+def _find_curve(report: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the details of the layer whose threshold was chosen by vectors; none of other reports."""
+    found = (layer.get("details", {}) for layer in report.get("layers") or ())
+    return next((details for details in found if details.get("curve")), {})
 
 
 def _prepare(report: Mapping[str, Any]) -> dict[str, Callable[..., None]]:
     """Return the functions that draw the plots that have numbers, by name."""
     # As `figures`, which comes first, as it tells matplotlib to be silent.
     from dedup.report.axes import (  # noqa: PLC0415
+        plot_cosines,
         plot_curve,
         plot_dial,
         plot_labels,
@@ -109,4 +118,5 @@ def _prepare(report: Mapping[str, Any]) -> dict[str, Callable[..., None]]:
             earlier=earlier.get("component_sizes"),
         ),
         "tokens": partial(plot_ranks, ranks=report["token_ranks"], earlier=earlier.get("tokens")),
+        "cosines": partial(plot_cosines, details=_find_curve(report)),
     }

@@ -71,24 +71,35 @@ def find_parting(one, other, guards=GUARDS):
     facts, tokens = [read_facts(each) for each in (one, other)], [each.split() for each in (one, other)]
     parting = {guard for guard in guards if guard != "wording" and sorted(facts[0][guard]) != sorted(facts[1][guard])}
     differing = sum(a != b for a, b in zip(*tokens, strict=False))
+    if "wording" in guards and len(tokens[0]) != len(tokens[1]):
+        short, long = sorted(map(len, tokens))
+        begin = next((n for n in range(short) if tokens[0][n] != tokens[1][n]), short)
+        end = next((n for n in range(short - begin) if tokens[0][-1 - n] != tokens[1][-1 - n]), short - begin)
+        parting |= {"wording"} if long <= 2 * (begin + end) < 2 * short else set()
     if "wording" in guards and len(tokens[0]) == len(tokens[1]) and differing:
         parting |= {"wording"} if differing * 2 <= len(tokens[0]) or sorted(tokens[0]) == sorted(tokens[1]) else set()
     return parting
 
 
-def settle(documents, edges):
-    """Return the edges but those of which an end has another neighbour, as near, that differs from the other end."""
-    near = {frozenset(pair): cosine(*(documents[each][0] for each in pair)) for pair in edges}
+def settle(documents, judged):
+    """Return the edges but those of which an end has a neighbour, not clearly farther, that contradicts the other."""
+    words = [sorted((text or "").split()) for _, text in documents]
+    edges = {frozenset(pair) for pair, (holds, _) in judged.items() if holds}
+    against = {frozenset(pair) for pair, (_, parting) in judged.items() if parting and parting <= {"names", "wording"}}
+    near = {
+        pair: round((1 - cosine(*(documents[each][0] for each in pair))) * 1e9)
+        for pair in edges | against
+        if pair in edges or len({tuple(words[each]) for each in pair}) == 1
+    }
 
     def holds(one, other):
         rivals = [each for pair in near if one in pair for each in pair - {one, other}]
         return not any(
-            round(near[frozenset((one, each))], 9) >= round(near[frozenset((one, other))], 9)
-            and find_parting(documents[each][1], documents[other][1], ("names", "wording"))
+            near[frozenset((one, each))] * 0.75 <= near[frozenset((one, other))] and frozenset((each, other)) in against
             for each in rivals
         )
 
-    return {(a, b) for a, b in edges if holds(a, b) and holds(b, a)}
+    return {tuple(sorted(pair)) for pair in edges if holds(*sorted(pair)) and holds(*sorted(pair)[::-1])}
 
 
 def is_edge(one, other, threshold=THRESHOLD, guards=GUARDS):
@@ -120,7 +131,7 @@ def test_it_finds_what_comparing_all_with_all_finds(seed):
     engine = TinyEngine([*enumerate(texts)], seed=seed, partitions=1 + seed % 3, vectors=vectors)
     found = make_layer().find(engine)
 
-    edges = settle(documents, {pair for pair, (holds, _) in judged.items() if holds})
+    edges = settle(documents, judged)
     told = {(row["left_id"], row["right_id"]): row["cosine"] for row in found.cosines.to_pylist()}
     assert {*told} == edges
     for (a, b), value in told.items():
@@ -321,7 +332,7 @@ def test_vectors_are_read_in_every_form(tmp_path, kind):
     assert report["layers"][1]["removed"] == 1
     details = report["layers"][1]["details"]
     assert details["parted_by_neighbours"] == 1
-    assert details["guards"] | {"negations": 3, "wording": 1} == details["guards"]
+    assert details["guards"] | {"negations": 3, "wording": 2} == details["guards"]
     assert "parted by guards" in (tmp_path / "out" / "report.html").read_text()
 
 
@@ -365,6 +376,17 @@ def test_a_run_with_a_check_removes_what_one_without_the_layer_does(tmp_path):
     disagreeing = pq.read_table(tmp_path / "out" / "cosines").to_pylist()
     assert {row["kind"] for row in disagreeing} <= {"disagreeing"}
     assert len(disagreeing) == report["layers"][1]["details"]["disagreeing"]
+
+
+def test_texts_share_as_many_words_as_is_asked():
+    texts = ["to run is walking", "walking is to run away from", "green houses", "a"]
+    vectors = [[1.0, 0.1 * place] for place in range(4)]
+
+    # The first two share four words of six.
+    for share, edges in ((0.0, 6), (0.6, 1), (0.7, 0)):
+        found = make_layer(overlap=share, guards=("quotes",)).find(TinyEngine([*enumerate(texts)], vectors=vectors))
+        assert found.cosines.num_rows == edges
+        assert found.details["guards"] == {"quotes": 0} | ({"overlap": 6 - edges} if share else {})
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,9 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from dedup.kernels.loops import blake2, folding, line_breaks, pairs, passages, sets, templates, tokens
+    from dedup.kernels.loops import blake2, folding, line_breaks, pairs, passages, projection, sets, templates, tokens
 
-__all__ = ["blake2", "folding", "line_breaks", "pairs", "passages", "sets", "templates", "tokens"]
+__all__ = ["blake2", "folding", "line_breaks", "pairs", "passages", "projection", "sets", "templates", "tokens"]
 
 
 def __getattr__(name: str) -> ModuleType:

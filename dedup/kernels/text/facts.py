@@ -35,7 +35,7 @@ def _read_words() -> dict[str, dict[str, str]]:
 
 _LEXICON = _read_words()
 _FUNCTION, _ABBREVIATED, _DETERMINERS = (_LEXICON.pop(name) for name in ("function", "abbreviations", "determiners"))
-KINDS = (*_LEXICON, "quotes")
+KINDS = (*_LEXICON, "quotes", "addresses")
 """Kinds of facts that are compared by digests, in their order."""
 NAMES = "names"
 FACT_BYTES = 16
@@ -55,6 +55,9 @@ _PARTS = re.compile(
     r"|(?P<stop>[.!?:;…\n\"“”„«»()\[\]\u2013\u2014])"
 )
 _QUOTED = re.compile(r"“([^“”]+)”|„([^„“”]+)[“”]|«([^«»]+)»|\"([^\"\n]+)\"|`([^`\n]+)`")
+_VISIBLE = re.compile(r"[!-~]+")
+_ADDRESS = re.compile(r"\w[/\\_@]\w|://|[^\W\d_]\.[^\W\d_]{2}")
+"""Part of an address of the web or of mail, of a path, or of a name in code."""
 _ELIDED = re.compile(r"(?:[ldjmtscn]|qu)'\w", re.IGNORECASE)
 _COMPOUND = re.compile(r"(ein|zwei|drei|vier|fünf|sechs|sieben|acht|neun)und(\w+)")
 _UNIT_NAMES = {"%": "percent", "‰": "permille", "lbs": "lb"}
@@ -73,6 +76,8 @@ def read_facts(text: str) -> dict[str, list[str]]:
     parts, end = [(part.lastgroup, part.group(), part.span()) for part in _PARTS.finditer(plain)], -2
     found = {kind: list[str]() for kind in KINDS}
     found["quotes"] = [" ".join(next(filter(None, each.groups())).lower().split()) for each in _QUOTED.finditer(plain)]
+    visible = (each.strip("<>()[]{}\"'`*.,;:!?/") for each in _VISIBLE.findall(plain))
+    found["addresses"] = [each.lower() for each in visible if _ADDRESS.search(each)]
     found["names"], found["openers"] = _find_names(parts)
     for kind, value, (begin, stop) in parts:
         if kind == "word":
@@ -182,9 +187,32 @@ def are_exchanged(one: Hashes, other: Hashes) -> bool:
     """Tell whether texts of one length agree in at least half of their places, or are of the same tokens in all.
 
     A synonym and its opposite stand in the same place, and who does what to whom is an order: no vector tells which of
-    them it is. Of one text said anew hardly a word stays in its place. Equal texts are not exchanged.
+    them it is. Of one text said anew hardly a word stays in its place. Equal texts are not exchanged. Of texts of two
+    lengths, some tokens in a row have taken the place of others, and the rest is at least half of the longer one.
     """
     if one.size != other.size:
-        return False
+        least = min(one.size, other.size)
+        begin = _count_equal(one[:least], other[:least])
+        common = begin + _count_equal(one[::-1][: least - begin], other[::-1][: least - begin])
+        return bool(EXCHANGED * max(one.size, other.size) <= common < least)
     differing = np.count_nonzero(one != other)
-    return bool(differing) and bool(differing <= EXCHANGED * one.size or np.array_equal(np.sort(one), np.sort(other)))
+    return bool(0 < differing <= EXCHANGED * one.size) or are_reordered(one, other)
+
+
+def _count_equal(one: Hashes, other: Hashes) -> int:
+    """Return how many places from the first on are equal."""
+    differing = one != other
+    return int(differing.argmax()) if differing.any() else one.size
+
+
+def are_reordered(one: Hashes, other: Hashes) -> bool:
+    """Tell whether texts have the same tokens, each as often, in another order."""
+    return (
+        one.size == other.size and not np.array_equal(one, other) and bool(np.array_equal(np.sort(one), np.sort(other)))
+    )
+
+
+def find_overlap(one: Hashes, other: Hashes) -> float:
+    """Return the Jaccard similarity of the words of two texts, as sets; 1 of texts without any."""
+    shared, every = np.intersect1d(one, other).size, np.union1d(one, other).size
+    return shared / every if every else 1.0

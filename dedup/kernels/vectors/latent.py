@@ -4,8 +4,8 @@ Latent semantic analysis [1]_ of hashed features: every text is a sparse row ove
 randomised singular value decomposition [2]_ of the rows of a sample gives the directions. Pieces of four bytes let
 forms of a word be near each other in any language. Nothing is downloaded.
 
-Rows of a text depend on it alone. The directions are rounded to 16 bits, so that the last bits of the decomposition,
-which depend on the threads of BLAS, do not show.
+Rows of a text depend on it alone. The directions are rounded to whole numbers of 16 bits, so that the last bits of the
+decomposition, which depend on the threads of BLAS, do not show, and all directions fit a cache.
 
 References
 ----------
@@ -13,14 +13,16 @@ References
 .. [2] N. Halko, P. G. Martinsson, J. A. Tropp: Finding structure with randomness. SIAM Review 53 (2011).
 """
 
-from typing import TYPE_CHECKING
+import os
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from dedup.kernels import Bytes, Floats, Hashes, Integers
-from dedup.kernels.hashing import GOLDEN, mix
+from dedup.kernels import Floats, Integers, loops
 from dedup.kernels.text.tokenizer import Tokenizer
 from dedup.kernels.vectors.products import Matrix
 
@@ -30,100 +32,78 @@ OVERSAMPLED = 16
 """Further directions that the decomposition begins with."""
 ROUNDS = 2
 """Iterations that part the strong directions from the weak."""
-PIECE = 4
-"""Bytes of a piece of a word, with a mark at both its ends."""
-PAIR_WEIGHT, PIECE_WEIGHT = 0.5, 0.5
-"""Weights beside those of single words; of pieces all of a word together."""
 SEED = 36
+LARGEST = np.iinfo(np.int16).max
 
-Directions = npt.NDArray[np.float16]
-
-if TYPE_CHECKING:
-    from scipy import sparse
+Directions = npt.NDArray[np.int16]
 
 
-def count_features(texts: pa.Array, tokenizer: Tokenizer) -> "sparse.csr_array":
-    """Return the features of texts, 1 + log(count) of each word and pair of words; float64 [n, FEATURES]."""
+class Features(NamedTuple):
+    """Features of n texts, each those of one text alone."""
+
+    columns: npt.NDArray[np.uint16]
+    weights: Matrix
+    """1 + log(count) of each word and pair of words, and of a word's pieces; float32."""
+    bounds: Integers
+    """Text i owns what is from `bounds[i]` to `bounds[i + 1]`; int64 [n + 1]."""
+
+
+def count_features(texts: pa.Array, tokenizer: Tokenizer) -> Features:
+    """Return the features of texts."""
     places = tokenizer.locate(texts)
     hashes, offsets = tokenizer.hash(texts)
-    sizes = np.diff(offsets)
-    owners = np.repeat(np.arange(sizes.size), sizes)
-    words, firsts, numbers = np.unique(hashes, return_index=True, return_inverse=True)
-    pieces = _find_pieces(places.digested, places.widths[firsts], places.widths[firsts + 1])
-    follows = owners[1:] == owners[:-1]
-    paired = mix(hashes[:-1][follows] * GOLDEN + hashes[1:][follows])
-    pairs, pair_numbers = np.unique(paired, return_inverse=True)
-    held: sparse.csr_array = _count(owners, numbers, (sizes.size, words.size)) @ (_place(words) + PIECE_WEIGHT * pieces)
-    held += PAIR_WEIGHT * (_count(owners[1:][follows], pair_numbers, (sizes.size, pairs.size)) @ _place(pairs))
-    held.sort_indices()
-    return held
+    most = np.minimum(2 * np.diff(offsets) + np.diff(places.widths[offsets]), FEATURES).sum()
+    columns, weights = np.empty(most, np.uint16), np.empty(most, np.float32)
+    bounds = np.zeros_like(offsets)
+    given = (hashes, offsets, places.digested, places.widths, np.uint64(FEATURES))
+    loops.projection.count_features(*given, columns, weights, bounds)
+    return Features(columns[: bounds[-1]], weights[: bounds[-1]], bounds)
 
 
-def _count(rows: Integers, columns: Integers, shape: tuple[int, int]) -> "sparse.csr_array":
-    found = _to_rows(np.ones(rows.size), rows, columns, shape)
-    found.data = 1 + np.log(found.data)
-    return found
-
-
-def _place(hashes: Hashes) -> "sparse.csr_array":
-    """Return the matrix that gives each hash its feature."""
-    columns = (mix(hashes) % np.uint64(FEATURES)).astype(np.int64)
-    return _to_rows(np.ones(hashes.size), np.arange(hashes.size), columns, (hashes.size, FEATURES))
-
-
-def _find_pieces(digested: Bytes, begins: Integers, ends: Integers) -> "sparse.csr_array":
-    """Return the matrix that gives each word the features of its pieces, of length 1 in all."""
-    lengths = ends - begins + 2
-    offsets = np.concatenate(([0], np.cumsum(lengths)))
-    marked = np.zeros(offsets[-1] + PIECE, np.uint64)
-    inner = np.ones(offsets[-1], dtype=bool)
-    inner[offsets[:-1]] = inner[offsets[1:] - 1] = False
-    places = np.arange(offsets[-1])[inner]
-    owners = np.repeat(np.arange(lengths.size), lengths)
-    marked[places] = digested[places - offsets[owners[places]] - 1 + begins[owners[places]]]
-    values = np.zeros(offsets[-1], np.uint64)
-    for shift in range(PIECE):
-        values |= marked[shift : shift + offsets[-1]] << np.uint64(8 * shift)
-    whole = np.arange(offsets[-1]) + PIECE <= offsets[owners + 1]
-    columns = (mix(values[whole] * GOLDEN) % np.uint64(FEATURES)).astype(np.int64)
-    counts = np.bincount(owners[whole], minlength=lengths.size)
-    weights = 1 / np.sqrt(np.maximum(counts, 1))
-    return _to_rows(weights[owners[whole]], owners[whole], columns, (lengths.size, FEATURES))
-
-
-def _to_rows(values: Floats, rows: Integers, columns: Integers, shape: tuple[int, int]) -> "sparse.csr_array":
-    """Return a sparse matrix, values of one place added up."""
-    from scipy import sparse
-
-    return sparse.csr_array((values, (rows, columns)), shape=shape)
-
-
-def fit(counts: Floats, columns: Integers, bounds: Integers) -> Directions:
-    """Return the directions of a sample, by which features are multiplied; float16 [FEATURES, dimensions].
+def fit(features: Features) -> Directions:
+    """Return the directions of a sample, by which features are multiplied; int16 [FEATURES, dimensions].
 
     Parameters
     ----------
-    counts, columns, bounds
-        The features of n documents as from `count_features`, in an order that is always the same: row i has the
-        `counts` of `columns` from `bounds[i]` to `bounds[i + 1]`.
+    features
+        Features of documents in an order that is always the same.
     """
+    columns, bounds = features.columns, features.bounds
     count = bounds.size - 1
     if not columns.size:
-        return np.zeros((FEATURES, 1), np.float16)
+        return np.zeros((FEATURES, 1), np.int16)
     weights = np.log((1 + count) / (1 + np.bincount(columns, minlength=FEATURES))) + 1
-    values = counts * weights[columns]
+    values = features.weights * weights[columns]
     owners = np.repeat(np.arange(count), np.diff(bounds))
     lengths = np.sqrt(np.bincount(owners, values * values, minlength=count))
-    rows = _to_rows(values / lengths[owners], owners, columns, (count, FEATURES))
-    transposed = _to_rows(values / lengths[owners], columns, owners, (FEATURES, count))
+    values = (values / lengths[owners]).astype(np.float32)
+    order = np.argsort(columns, kind="stable")
+    turned = np.concatenate(([0], np.cumsum(np.bincount(columns, minlength=FEATURES))))
+    rows, transposed = (values, columns, bounds), (values[order], owners[order], turned)
     wanted = min(DIMENSIONS, count)
     begin = np.random.default_rng(SEED).standard_normal((count, min(wanted + OVERSAMPLED, count)))
-    basis = _orthonormalise(rows @ (transposed @ begin))
+    basis = _orthonormalise(_multiply(*rows, _multiply(*transposed, begin)))
     for _ in range(ROUNDS):
-        basis = _orthonormalise(rows @ (transposed @ basis))
+        basis = _orthonormalise(_multiply(*rows, _multiply(*transposed, basis)))
     # The strongest are last.
-    found = weights[:, None] * _orthonormalise(transposed @ basis)[:, ::-1][:, :wanted]
-    return found.astype(np.float16)
+    found = weights[:, None] * _orthonormalise(_multiply(*transposed, basis))[:, ::-1][:, :wanted]
+    found *= LARGEST / np.abs(found).max()
+    return np.rint(found).astype(np.int16)
+
+
+def _multiply(values: Floats, columns: npt.NDArray[Any], bounds: Integers, matrix: Floats) -> Floats:
+    """Return the product of sparse rows and a matrix, by all processors, each row by one."""
+    threads = os.cpu_count() or 1
+    held, found = matrix.astype(np.float32), np.zeros((bounds.size - 1, matrix.shape[1]), np.float32)
+    cuts = np.searchsorted(bounds, np.linspace(0, bounds[-1], 4 * threads + 1))
+    with ThreadPoolExecutor(threads) as pool:
+        parts = [
+            pool.submit(loops.projection.multiply, values, columns, bounds[begin : end + 1], held, found[begin:end])
+            for begin, end in pairwise(cuts.tolist())
+        ]
+    for part in parts:
+        part.result()
+    return found.astype(np.float64)
 
 
 def _orthonormalise(matrix: Floats) -> Floats:
@@ -136,7 +116,9 @@ def _orthonormalise(matrix: Floats) -> Floats:
     return found
 
 
-def encode(texts: pa.Array, tokenizer: Tokenizer, directions: Matrix) -> Matrix:
+def encode(texts: pa.Array, tokenizer: Tokenizer, directions: Directions) -> Matrix:
     """Return the vectors of texts; those without a word are zero."""
-    found: Matrix = (count_features(texts, tokenizer).astype(np.float32) @ directions).astype(np.float32)
+    features = count_features(texts, tokenizer)
+    found = np.zeros((len(texts), directions.shape[1]), np.float32)
+    loops.projection.multiply(features.weights, features.columns, features.bounds, directions, found)
     return found

@@ -25,6 +25,11 @@ ROWS = 1 << 10
 """Vectors multiplied with others at a time: their products fit the caches."""
 PAIRS = 1 << 14
 """Pairs of which the cosines are computed at a time."""
+BOUNDING = 64
+"""Dimensions whose products tell of most pairs that they are too far apart: of learned directions the first are the
+strongest."""
+CHEAPER = 16
+"""Products of whole vectors that take as long as that of a pair by itself."""
 
 Matrix = npt.NDArray[np.float32]
 
@@ -112,10 +117,15 @@ def find_pairs(steps: Matrix, least: float, most: int) -> Iterator[tuple[Integer
     dropped
         Pairs left out.
     """
+    bounding = _bound(steps)
     for begin in range(0, len(steps), ROWS):
-        products = steps[begin : begin + ROWS] @ steps[begin:].T
-        left, right = np.nonzero(np.triu(products >= least, 1))
-        nearness = products[left, right]
+        own, others = bounding[begin : begin + ROWS], bounding[begin:]
+        left, right = _find_reaching(own @ others.T, least)
+        if bounding is not steps and left.size * CHEAPER > len(own) * len(others):
+            left, right = _find_reaching(steps[begin : begin + ROWS] @ steps[begin:].T, least)
+        nearness = _multiply(steps[begin:], left, right)
+        reaching = nearness >= least
+        left, right, nearness = left[reaching], right[reaching], nearness[reaching]
         if left.size and np.bincount(left).max() > most:
             order = np.lexsort((right, -nearness, left))
             chosen = np.sort(order[rank(left[order]) < most])
@@ -124,6 +134,37 @@ def find_pairs(steps: Matrix, least: float, most: int) -> Iterator[tuple[Integer
         else:
             dropped = 0
         yield left + begin, right + begin, dropped
+
+
+def _bound(steps: Matrix) -> Matrix:
+    """Return vectors of fewer dimensions whose products are at least those of the vectors: see BOUNDING.
+
+    By the inequality of Cauchy and Schwarz, what the dimensions left out add to a product is at most the product of
+    their lengths, which are one more dimension.
+    """
+    if steps.shape[1] <= 2 * BOUNDING:
+        return steps
+    rest = steps[:, BOUNDING:]
+    lengths = np.ceil(np.sqrt(np.einsum("ij,ij->i", rest, rest)))
+    return np.column_stack((steps[:, :BOUNDING], lengths)).astype(np.float32)
+
+
+def _find_reaching(products: Matrix, least: float) -> tuple[Integers, Integers]:
+    """Return the places left < right of products of at least so much, those of the first rows with all."""
+    reaching = products >= least
+    square = reaching[:, : len(reaching)]
+    square &= np.triu(np.ones_like(square), 1)
+    left, right = np.nonzero(reaching)
+    return left, right
+
+
+def _multiply(steps: Matrix, left: Integers, right: Integers) -> Matrix:
+    """Return the products of pairs."""
+    found = np.empty(left.size, np.float32)
+    for begin in range(0, left.size, PAIRS):
+        some = slice(begin, begin + PAIRS)
+        found[some] = np.einsum("ij,ij->i", steps[left[some]], steps[right[some]])
+    return found
 
 
 def find_cosines(vectors: Matrix, left: Integers, right: Integers) -> Floats:

@@ -23,9 +23,9 @@ from dedup.tables import arrow
 CORPUS = "corpus"
 """Encoder that is learned from a sample of the texts."""
 SETTING = "semantic.encoder"
-SAMPLE = 10_000
+SAMPLE = 5_000
 """Documents that it is learned from, about."""
-FEATURES = pa.schema([("doc_id", pa.int64()), ("columns", pa.binary()), ("counts", pa.binary())])
+FEATURES = pa.schema([("doc_id", pa.int64()), ("columns", pa.binary()), ("weights", pa.binary())])
 
 
 def load_function(name: str) -> Callable[[Sequence[str]], Any]:
@@ -82,9 +82,8 @@ def _call(batches: Batches, *, name: str) -> Batches:
 
 
 def _encode(batches: Batches, *, tokenizer: Tokenizer, directions: np.ndarray) -> Batches:
-    matrix = directions.astype(np.float32)
     for batch in batches:
-        found = latent.encode(batch["text"], tokenizer, matrix)
+        found = latent.encode(batch["text"], tokenizer, directions)
         rows = np.flatnonzero(found.any(axis=1))
         yield _add(batch, rows, found[rows])
 
@@ -97,7 +96,7 @@ def _learn(engine: Engine[Rows], tokenizer: Tokenizer) -> np.ndarray:
     drawn = engine.map(engine.select(listed, "doc_id"), partial(_draw, bound=bound), MEMBERS)
     wanted = engine.group("learned", drawn, once(MEMBERS))
     rows = engine.collect(engine.fetch("features", wanted, partial(_count, tokenizer=tokenizer), FEATURES))
-    return latent.fit(*_read(rows.sort_by("doc_id").combine_chunks()))
+    return latent.fit(_read(rows.sort_by("doc_id").combine_chunks()))
 
 
 def _list(batches: Batches, *, schema: pa.Schema) -> Batches:
@@ -114,17 +113,14 @@ def _draw(batches: Batches, *, bound: int) -> Batches:
 def _count(batches: Batches, *, tokenizer: Tokenizer) -> Batches:
     for batch in batches:
         found = latent.count_features(batch["text"], tokenizer)
-        bounds = found.indptr.astype(np.int64)
-        cells = [
-            blocks.lists(np.asarray(each, kind), bounds) for each, kind in ((found.indices, "<u2"), (found.data, "<f4"))
-        ]
+        cells = [blocks.lists(each, found.bounds) for each in (found.columns, found.weights)]
         yield pa.RecordBatch.from_arrays([batch["doc_id"], *cells], schema=FEATURES)
 
 
-def _read(rows: pa.Table) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    columns, counts = (
+def _read(rows: pa.Table) -> latent.Features:
+    columns, weights = (
         np.concatenate([np.empty(0, kind), *(np.frombuffer(each.as_buffer(), kind) for each in rows[name])])
-        for name, kind in (("columns", "<u2"), ("counts", "<f4"))
+        for name, kind in (("columns", "<u2"), ("weights", "<f4"))
     )
-    sizes = np.array([len(each.as_buffer()) // 2 for each in rows["columns"]], np.int64)
-    return counts.astype(np.float64), columns.astype(np.int32), np.concatenate(([0], np.cumsum(sizes)))
+    sizes = pc.binary_length(rows["columns"]).to_numpy() // 2
+    return latent.Features(columns, weights, np.concatenate(([0], np.cumsum(sizes))))

@@ -1,41 +1,46 @@
 """Nearest neighbours of probes, and labelled pairs -> the threshold, and what the report shows of its choice."""
 
-from collections.abc import Sequence
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from dedup.engine.engine import Batches, Engine, Rows, Size
+from dedup.engine.engine import Engine, Rows, Size
 from dedup.kernels import Flags, Floats, Integers
 from dedup.kernels.sets.jaccard import BINS, bin_similarities
 from dedup.kernels.text.tokenizer import Tokenizer
 from dedup.kernels.vectors.calibration import choose_by_labels, choose_by_neighbours
-from dedup.layers.near.templates import MEMBERS
-from dedup.layers.semantic.cells import Neighbourhood
-from dedup.layers.semantic.verification import PARTED, read_texts, verify
+from dedup.layers.semantic.cells import PAIRS, Neighbourhood
+from dedup.layers.semantic.verification import Guards, read_cosines, read_texts, verify
 
 SHOWN = 40
 """Pairs shown, those of cosines nearest to the threshold."""
-SHOWN_CHARACTERS = 200
-"""Characters shown of each text."""
 
 
-class JudgedPairs(NamedTuple):
-    """Pairs of documents left < right, distinct, of which cosine and facts are known."""
+class SampledPairs(NamedTuple):
+    """Pairs of documents left < right, distinct: neighbours of probes, and labelled ones."""
 
     left: Integers
     right: Integers
     cosines: Floats
-    parted: Flags
-    """Whether a guard parts them."""
+    """Cosine; NaN of labelled pairs that are no neighbours."""
     nearest: Flags
     """Whether one is a probe and the other its nearest neighbour."""
-    sampled: Flags
-    """Whether they are of the sample, and not of labels alone."""
     labels: Integers
     """Label: 1 of duplicates, 0 of others, -1 without one."""
+
+    def to_table(self) -> pa.Table:
+        """Return PAIRS."""
+        return pa.Table.from_arrays([pa.array(self.left), pa.array(self.right)], schema=PAIRS)
+
+
+class JudgedPairs(NamedTuple):
+    """Pairs of which the facts are known too."""
+
+    pairs: SampledPairs
+    cosines: Floats
+    parted: Flags
+    """Whether a guard parts them."""
 
 
 class Threshold(NamedTuple):
@@ -45,16 +50,8 @@ class Threshold(NamedTuple):
     chosen_by: str
 
 
-def judge(
-    engine: Engine[Rows],
-    known: Neighbourhood,
-    labels: pa.Table | None,
-    vectors: Rows,
-    *,
-    tokenizer: Tokenizer,
-    guards: Sequence[str],
-) -> JudgedPairs:
-    """Compare the neighbours of probes, and labelled pairs that have vectors.
+def list_sample(engine: Engine[Rows], known: Neighbourhood, labels: pa.Table | None, vectors: Rows) -> SampledPairs:
+    """List the neighbours of probes, and labelled pairs that have vectors.
 
     Parameters
     ----------
@@ -63,29 +60,34 @@ def judge(
     vectors
         VECTORS.
     """
-    probes = known.sample.ids[known.turns]
-    sampled = _pair(probes, known.others)
-    nearest = {*_pair(probes[known.firsts], known.others[known.firsts])}
+    sampled = _pair(known.sample.ids[known.turns], known.others)
+    cosines = dict(zip(sampled, known.cosines.tolist(), strict=True))
+    nearest = {pair for pair, is_first in zip(sampled, known.firsts.tolist(), strict=True) if is_first}
     given = _list_labels(engine, labels, vectors)
     pairs = sorted({*sampled, *given})
-    ends = np.array(pairs, np.int64).reshape(-1, 2)
-    table = pa.table({"left_id": ends[:, 0], "right_id": ends[:, 1]})
-    rows = engine.parallelise("judged_pairs", table)
-    read = read_texts(engine, rows, vectors, len(pairs), tokenizer, name="judged")
-    size = Size(len(pairs), 2 * len(pairs), 2 * len(pairs), 0)
-    found = engine.collect(engine.compare("judged", rows, read, verify(-1.0, guards, every=True), size))
-    found = found.sort_by([("left_id", "ascending"), ("right_id", "ascending")])
-    told, held = found["jaccard"].to_numpy(), {*sampled}
-    parted = told < -1
-    return JudgedPairs(
-        left=ends[:, 0],
-        right=ends[:, 1],
-        cosines=np.where(parted, told + PARTED, told),
-        parted=parted,
+    left, right = np.array(pairs, np.int64).reshape(-1, 2).T
+    return SampledPairs(
+        left=left,
+        right=right,
+        cosines=np.array([cosines.get(pair, np.nan) for pair in pairs]),
         nearest=np.array([pair in nearest for pair in pairs], bool),
-        sampled=np.array([pair in held for pair in pairs], bool),
         labels=np.array([given.get(pair, -1) for pair in pairs], np.int64),
     )
+
+
+def judge(engine: Engine[Rows], pairs: SampledPairs, read: Rows, guards: Guards, *, name: str) -> JudgedPairs:
+    """Compare the facts of pairs.
+
+    Parameters
+    ----------
+    read
+        READ of all their documents.
+    """
+    count = pairs.left.size
+    rows = engine.parallelise(f"{name}_pairs", pairs.to_table())
+    found = engine.compare(name, rows, read, verify(-1.0, guards, every=True), Size(count, 2 * count, 2 * count, 0))
+    told = engine.collect(found).sort_by([("left_id", "ascending"), ("right_id", "ascending")])["jaccard"].to_numpy()
+    return JudgedPairs(pairs, *read_cosines(told))
 
 
 def _pair(one: Integers, other: Integers) -> list[tuple[int, int]]:
@@ -104,26 +106,43 @@ def _list_labels(engine: Engine[Rows], labels: pa.Table | None, vectors: Rows) -
     return dict(zip(_pair(ends[0][held], ends[1][held]), marks, strict=True))
 
 
-def choose_threshold(judged: JudgedPairs, given: float | None) -> Threshold:
-    """Return the threshold of the settings, or else one by labels, or else one by neighbours."""
+def choose_threshold(
+    engine: Engine[Rows],
+    pairs: SampledPairs,
+    vectors: Rows,
+    *,
+    given: float | None,
+    tokenizer: Tokenizer,
+    guards: Guards,
+) -> Threshold:
+    """Return the threshold of the settings, or else one by labels, or else one by neighbours.
+
+    Texts are read for labels alone.
+    """
     if given is not None:
         return Threshold(given, "semantic.threshold")
-    told = judged.labels >= 0
-    by_labels = choose_by_labels(judged.cosines[told], judged.labels[told] == 1, judged.parted[told])
-    if by_labels is not None:
-        return Threshold(by_labels, "evaluation.labeled_pairs")
-    return Threshold(choose_by_neighbours(judged.cosines[judged.nearest]), "nearest neighbours")
+    told = pairs.labels >= 0
+    if told.any():
+        labelled = SampledPairs._make(column[told] for column in pairs)
+        rows = engine.parallelise("labels", labelled.to_table())
+        read = read_texts(engine, rows, vectors, labelled.left.size, tokenizer, name="labelled")
+        judged = judge(engine, labelled, read, guards, name="labelled")
+        found = choose_by_labels(judged.cosines, labelled.labels == 1, judged.parted)
+        if found is not None:
+            return Threshold(found, "evaluation.labeled_pairs")
+    return Threshold(choose_by_neighbours(pairs.cosines[pairs.nearest]), "nearest neighbours")
 
 
 def tell_curve(judged: JudgedPairs) -> list[dict[str, Any]]:
     """Count judged pairs by their cosine: nearest neighbours, those that guards part, and labels."""
-    bins = bin_similarities(judged.cosines)
+    bins, pairs = bin_similarities(judged.cosines), judged.pairs
+    sampled = np.isfinite(pairs.cosines)
     columns = {
-        "nearest_neighbours": judged.nearest,
-        "pairs": judged.sampled,
-        "parted_by_guards": judged.sampled & judged.parted,
-        "labeled_duplicates": judged.labels == 1,
-        "labeled_others": judged.labels == 0,
+        "nearest_neighbours": pairs.nearest,
+        "pairs": sampled,
+        "parted_by_guards": sampled & judged.parted,
+        "labeled_duplicates": pairs.labels == 1,
+        "labeled_others": pairs.labels == 0,
     }
     return [
         {"cosine": number / BINS} | {name: int(flags[bins == number].sum()) for name, flags in columns.items()}
@@ -131,30 +150,42 @@ def tell_curve(judged: JudgedPairs) -> list[dict[str, Any]]:
     ]
 
 
-def show_pairs(engine: Engine[Rows], judged: JudgedPairs, threshold: float) -> list[dict[str, Any]]:
-    """Return the pairs of cosines nearest to the threshold, with the beginnings of their texts."""
-    order = np.lexsort((judged.right, judged.left, np.abs(judged.cosines - threshold)))[:SHOWN]
-    ids = np.unique(np.concatenate((judged.left[order], judged.right[order])))
-    wanted = engine.parallelise("shown_pairs", pa.Table.from_arrays([pa.array(ids)], schema=MEMBERS))
-    schema = pa.schema([("doc_id", pa.int64()), ("id", engine.id_type), ("text", pa.large_string())])
-    rows = engine.collect(engine.fetch("shown", wanted, partial(_show, schema=schema), schema)).to_pylist()
-    known = {row["doc_id"]: row for row in rows}
+def show_pairs(
+    engine: Engine[Rows], judged: JudgedPairs, threshold: float, read: Rows, documents: Rows
+) -> list[dict[str, Any]]:
+    """Return the pairs of cosines nearest to the threshold, with the beginnings of their texts.
+
+    Parameters
+    ----------
+    read
+        READ of all their documents.
+    documents
+        REGISTER.
+    """
+    left, right = judged.pairs.left, judged.pairs.right
+    order = np.lexsort((right, left, np.abs(judged.cosines - threshold)))[:SHOWN]
+    ids = pa.array(np.unique(np.concatenate((left[order], right[order]))))
+    names, begins = (
+        dict(
+            zip(
+                *(
+                    engine.lookup(engine.select(rows, "doc_id", name), ids)[each].to_pylist()
+                    for each in ("doc_id", name)
+                ),
+                strict=True,
+            )
+        )
+        for rows, name in ((documents, "id"), (read, "begin"))
+    )
     return [
         {
             "cosine": float(judged.cosines[place]),
             "is_edge": bool(judged.cosines[place] >= threshold and not judged.parted[place]),
             "parted_by_guards": bool(judged.parted[place]),
-            "one_id": known[int(judged.left[place])]["id"],
-            "one": known[int(judged.left[place])]["text"],
-            "other_id": known[int(judged.right[place])]["id"],
-            "other": known[int(judged.right[place])]["text"],
+            "one_id": names[left[place]],
+            "one": begins[left[place]],
+            "other_id": names[right[place]],
+            "other": begins[right[place]],
         }
         for place in order[np.argsort(-judged.cosines[order], kind="stable")].tolist()
     ]
-
-
-def _show(batches: Batches, *, schema: pa.Schema) -> Batches:
-    for batch in batches:
-        texts = [(text or "")[:SHOWN_CHARACTERS] for text in batch["text"].to_pylist()]
-        columns = [batch["doc_id"], batch["id"], pa.array(texts, pa.large_string())]
-        yield pa.RecordBatch.from_arrays(columns, schema=schema)

@@ -31,14 +31,32 @@ from dedup.layers.near.tables import Connection
 from dedup.layers.semantic import vectors
 from dedup.layers.semantic.cells import PAIRS, VECTOR_BYTES, Neighbourhood, Reach, choose_cells, find_candidates, probe
 from dedup.layers.semantic.encoding import CORPUS, choose_encoder, load_function
-from dedup.layers.semantic.judging import JudgedPairs, Threshold, choose_threshold, judge, show_pairs, tell_curve
-from dedup.layers.semantic.verification import GUARDS, disagree, list_pairs, read_texts, select_held, settle, verify
+from dedup.layers.semantic.judging import (
+    SampledPairs,
+    Threshold,
+    choose_threshold,
+    judge,
+    list_sample,
+    show_pairs,
+    tell_curve,
+)
+from dedup.layers.semantic.verification import (
+    GUARDS,
+    Guards,
+    disagree,
+    list_pairs,
+    read_texts,
+    select_held,
+    settle,
+    verify,
+)
 from dedup.settings.options import Config
 from dedup.settings.rules import Limit, Range, Table, Texts
 from dedup.tables import arrow
+from dedup.tables.counts import Elected
 
 NAME = KIND = "semantic"
-PAIRS_SHOWN, FORECAST = "the pairs near the threshold", "the forecast of duplicates"
+SAMPLE, FORECAST = "the pairs near the threshold", "the forecast of duplicates"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,8 +82,11 @@ class Semantic(Table):
 
     guards: Texts = field(default=GUARDS, metadata={"choices": lambda: GUARDS})
     """Facts in which both texts must be equal, whatever their cosine, a list of some of "numbers", "dates", "units",
-    "negations", "comparisons", "quantities", "quotes" and "names", and "wording", which parts texts of one length that
+    "negations", "comparisons", "quantities", "quotes", "addresses" and "names", and "wording", which parts texts that
     agree in at least half of their places, or have the same words in another order."""
+
+    overlap: float = field(default=0.0, metadata={"range": Range(0, 1)})
+    """Least Jaccard similarity of the words of both texts, as sets, a number of at least 0 and at most 1."""
 
     linkage: Literal["representative", "component"] = "representative"
     """Linkage: with "representative" every document removed has an edge to the one kept for it; with "component" one
@@ -123,11 +144,22 @@ class SemanticLayer(Layer):
             engine, choose_encoder(engine, settings.vector_column, settings.encoder, self.tokenizer)
         )
 
-    def _judge(self, engine: Engine[Rows], held: Rows, known: Neighbourhood) -> tuple[JudgedPairs, Threshold]:
+    @property
+    def _guards(self) -> Guards:
+        return Guards.of(self.settings.guards, self.settings.overlap)
+
+    def _choose(self, engine: Engine[Rows], held: Rows, known: Neighbourhood) -> tuple[SampledPairs, Threshold]:
         """Return the pairs of the sample, and the threshold that they or the settings say."""
-        settings = self.settings
-        judged = judge(engine, known, self.labels, held, tokenizer=self.tokenizer, guards=settings.guards)
-        return judged, choose_threshold(judged, None if settings.threshold == "" else float(settings.threshold))
+        pairs, given = list_sample(engine, known, self.labels, held), self.settings.threshold
+        threshold = choose_threshold(
+            engine,
+            pairs,
+            held,
+            given=None if given == "" else float(given),
+            tokenizer=self.tokenizer,
+            guards=self._guards,
+        )
+        return pairs, threshold
 
     def review(self, engine: Engine[Rows], removals: Rows) -> Found[Rows] | None:
         """Compare the vectors of documents that earlier layers remove with those of the ones kept for them.
@@ -140,7 +172,7 @@ class SemanticLayer(Layer):
         held = _take_vectors(engine, documents)
         kept = engine.join(held, removals, "doc_id", how="anti")
         known = probe(engine, kept, engine.measure(kept)["rows"])
-        _, threshold = self._judge(engine, kept, known)
+        _, threshold = self._choose(engine, kept, known)
         pairs = engine.map(removals, list_pairs, PAIRS, name="removed_pairs")
         count = engine.tally(pairs)["rows"]
         named = engine.map(pairs, comparison.list_ends, templates.MEMBERS)
@@ -173,56 +205,33 @@ class SemanticLayer(Layer):
         DataError
             When vectors are none, or of other lengths.
         """
-        settings = self.settings
         documents, count, dimensions = self._read(engine)
         held = _take_vectors(engine, documents)
         known = probe(engine, held, count)
-        judged, (threshold, chosen_by) = self._judge(engine, held, known)
-        cells = choose_cells(known, threshold)
-        reach = Reach(
-            least=least_product(threshold, dimensions), most=self.most, vector_bytes=VECTOR_BYTES + 2 * dimensions
-        )
+        sample, threshold = self._choose(engine, held, known)
+        cells = choose_cells(known, threshold.cosine)
+        least = least_product(threshold.cosine, dimensions)
+        reach = Reach(least=least, most=self.most, vector_bytes=VECTOR_BYTES + 2 * dimensions)
         candidates, pairs, dropped = find_candidates(engine, held, count, cells, reach)
-        read = read_texts(engine, candidates, held, pairs, self.tokenizer)
-        documents_bytes = VALUE_BYTES * count * dimensions
-        size = Size(pairs, 2 * pairs, count, documents_bytes)
-        compared = engine.compare("edges", candidates, read, verify(threshold, settings.guards), size)
+        # Texts are read once, for what is an edge and for what is shown of the sample.
+        asked = engine.concat(candidates, engine.parallelise("sampled", sample.to_table()))
+        read = read_texts(engine, asked, held, pairs + sample.left.size, self.tokenizer)
+        size = Size(pairs, 2 * pairs, count, VALUE_BYTES * count * dimensions)
+        compared = engine.compare("edges", candidates, read, verify(threshold.cosine, self._guards), size)
         told = engine.tally(compared)
-        edges = settle(engine, compared, read, settings.guards, told["rows"])
-        count_edges = engine.tally(edges)["rows"]
-        components = engine.connect("components", engine.select(edges, "left_id", "right_id"), count_edges)
-        members, elected = find_members(
-            engine,
-            replace(self.election, policy=self.election.policy._replace(threshold=threshold)),
-            _list_voters(engine, documents, components),
-            Connection(edges, engine.parallelise("no_near_misses", arrow.EDGES.empty_table()), components),
-            partial(_answer, engine=engine),
-            has_sources=False,
-        )
-        schema = arrow.removals(engine.id_type)
-        chosen = engine.select(members, *election.DECIDED)
-        removals, kept = (
-            engine.map(chosen, partial(_to_removals, schema=schema, kept=kept), schema) for kept in (False, True)
-        )
-        cosines = read_histogram(told, "cosines")
-        details: dict[str, Any] = {
-            "threshold": threshold,
-            "threshold_chosen_by": chosen_by,
+        edges = settle(engine, compared, told["rows"])
+        removals, kept, elected = self._elect(engine, documents, edges, threshold.cosine)
+        details = {
+            "threshold": threshold.cosine,
+            "threshold_chosen_by": threshold.chosen_by,
             "dimensions": dimensions,
             "vectors": count,
-            "candidates": sum(cosines.values()),
-            "near": told.get("near", 0),
-            "parted_by_guards": told.get("parted", 0),
-            "parted_by_neighbours": told["rows"] - count_edges,
-            "edges": count_edges,
+            **self._tell_edges(told, engine.tally(edges)["rows"]),
             "uncompared": {"pairs_at_most": dropped},
             "spared": elected.spared,
             "forecast": self.inform(FORECAST, _forecast, elected.sizes, count) or [],
             "search": cells.tell(),
-            "guards": {guard: told.get(guard, 0) for guard in settings.guards},
-            "cosines": [cosines.get(number, 0) for number in range(BINS)],
-            "curve": tell_curve(judged),
-            "pairs_near_the_threshold": self.inform(PAIRS_SHOWN, show_pairs, engine, judged, threshold) or [],
+            **(self.inform(SAMPLE, self._tell_sample, engine, sample, threshold.cosine, read, documents) or {}),
         }
         return Found(
             documents=engine.select(documents, *arrow.register(engine.id_type).names),
@@ -231,6 +240,47 @@ class SemanticLayer(Layer):
             cosines=engine.map(edges, _to_cosines, arrow.COSINES),
             details=details,
         )
+
+    def _elect(
+        self, engine: Engine[Rows], documents: Rows, edges: Rows, threshold: float
+    ) -> tuple[Rows, Rows, Elected]:
+        """Return REMOVALS, what stays for others in their form, and what the election has counted."""
+        links = engine.select(edges, "left_id", "right_id")
+        components = engine.connect("components", links, engine.tally(edges)["rows"])
+        members, elected = find_members(
+            engine,
+            replace(self.election, policy=self.election.policy._replace(threshold=threshold)),
+            _list_voters(engine, documents, components),
+            Connection(edges, engine.parallelise("no_near_misses", arrow.EDGES.empty_table()), components),
+            partial(_answer, engine=engine),
+            has_sources=False,
+        )
+        schema, chosen = arrow.removals(engine.id_type), engine.select(members, *election.DECIDED)
+        removals, kept = (
+            engine.map(chosen, partial(_to_removals, schema=schema, kept=kept), schema) for kept in (False, True)
+        )
+        return removals, kept, elected
+
+    def _tell_edges(self, told: Mapping[str, Any], edges: int) -> dict[str, Any]:
+        """Return what the report says of pairs, given the tally of their comparison."""
+        cosines = read_histogram(told, "cosines")
+        return {
+            "candidates": sum(cosines.values()),
+            "near": told.get("near", 0),
+            "parted_by_guards": told.get("parted", 0),
+            "parted_by_neighbours": told.get("near", 0) - told.get("parted", 0) - edges,
+            "edges": edges,
+            "guards": {guard: told.get(guard, 0) for guard in self._guards.names},
+            "cosines": [cosines.get(number, 0) for number in range(BINS)],
+        }
+
+    def _tell_sample(
+        self, engine: Engine[Rows], sample: SampledPairs, threshold: float, read: Rows, documents: Rows
+    ) -> dict[str, Any]:
+        """Return what the report shows of the sample, whose texts have been read."""
+        judged = judge(engine, sample, read, self._guards, name="judged")
+        shown = show_pairs(engine, judged, threshold, read, documents)
+        return {"curve": tell_curve(judged), "pairs_near_the_threshold": shown}
 
 
 def _answer(name: str, asked: Rows, count: int, *, once: bool, engine: Engine[Rows]) -> Rows:

@@ -1,18 +1,18 @@
 """PAIRS -> EDGES: pairs whose cosine reaches the threshold, and whose texts share the facts that guards ask for."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from itertools import combinations, pairwise
-from typing import NamedTuple
+from itertools import pairwise
+from typing import NamedTuple, Self, TypeAlias
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from dedup.engine.engine import Batches, Compared, Comparison, Engine, Rows, Shuffle, Tally, once
-from dedup.kernels import Bytes, Flags, Hashes, Integers
+from dedup.kernels import Bytes, Flags, Floats, Hashes, Integers
 from dedup.kernels.ids import to_doc_ids
 from dedup.kernels.runs import blocks
-from dedup.kernels.runs.batches import conform
 from dedup.kernels.runs.groups import bound_groups, join_groups
 from dedup.kernels.sets.jaccard import bin_similarities
 from dedup.kernels.text.facts import (
@@ -21,7 +21,9 @@ from dedup.kernels.text.facts import (
     NAMES,
     WORDING,
     are_exchanged,
+    are_reordered,
     digest_facts,
+    find_overlap,
     share_names,
 )
 from dedup.kernels.text.tokenizer import Tokenizer
@@ -31,22 +33,31 @@ from dedup.layers.semantic.vectors import VECTORS
 from dedup.tables import arrow
 
 GUARDS = (*KINDS, NAMES, WORDING)
+OVERLAP = "overlap"
 PARTED = 4.0
 """Distance that a guard puts between two vectors: a cosine less that is below every other."""
 HASHED = ("names", "openers", "tokens")
-READ = pa.schema([*VECTORS, *((name, pa.binary()) for name in ("facts", *HASHED))])
-"""Documents of candidates: the vector, digests of the facts of the text, and hashes of its names and tokens."""
+READ = pa.schema([*VECTORS, *((name, pa.binary()) for name in ("facts", *HASHED)), ("begin", pa.large_string())])
+"""Documents of candidates: the vector, digests of the facts of the text, hashes of its names and tokens, its begin."""
+COMPARED = READ.names[:-1]
+BEGIN_CHARACTERS = 200
 
-SEEN = pa.schema(
-    [
-        *arrow.integers("doc_id", "other_id", "farness"),
-        arrow.EDGES.field("jaccard"),
-        *((name, pa.binary()) for name in HASHED),
-    ]
-)
-"""Neighbours of documents, by edges; `farness` is the cosine, negative, in units of 1 / PRECISION."""
+SEEN = arrow.integers("doc_id", "other_id", "farness", "role")
+"""Pairs by either document; `farness` is what the cosine lacks of 1, in units of 1 / PRECISION."""
+ROLES = EDGE, RIVALS, CONTRADICTION = range(3)
+"""Roles of pairs: edges; those that contradict each other by the same words in another order; others that do."""
+WEDGES = arrow.integers("left_id", "right_id", "is_wedge", "doc_id", "other_id", "farness")
+"""Pairs that are edges or RIVALS, and wedges, which contest the edge of doc_id and other_id if their pair is one."""
 PRECISION = 1e9
 """Cosines that differ by less are equal."""
+NEARER = 0.75
+"""Most of a neighbour's farness that one has which is clearly nearer. By rules that no label knows (`python -m
+tests.paraphrases --measure`) 2 of 1,000 contradictions go, and 624 paraphrases are found; with .85, 8 and 672; with 1,
+32 and 733."""
+
+
+PairGuard: TypeAlias = Callable[[Sequence[Hashes], Sequence[Hashes]], bool]
+"""Guard that compares the HASHED of two documents; others ask for equality, so what is equal to one is to another."""
 
 
 def _differ_in_names(one: Sequence[Hashes], other: Sequence[Hashes]) -> bool:
@@ -57,8 +68,26 @@ def _differ_in_wording(one: Sequence[Hashes], other: Sequence[Hashes]) -> bool:
     return are_exchanged(one[2], other[2])
 
 
-OF_PAIRS = {NAMES: _differ_in_names, WORDING: _differ_in_wording}
-"""Guards that compare the HASHED of two documents; others ask for equality, so what is equal to one is to another."""
+def _share_few(one: Sequence[Hashes], other: Sequence[Hashes], *, least: float) -> bool:
+    return find_overlap(one[2], other[2]) < least
+
+
+class Guards(NamedTuple):
+    """Facts in which two texts must be equal, and how they must resemble each other."""
+
+    names: Sequence[str]
+    contradicting: Mapping[str, PairGuard]
+    """Guards of pairs that tell whether one text contradicts the other."""
+    of_pairs: Mapping[str, PairGuard]
+    """These, and OVERLAP if it is asked for."""
+
+    @classmethod
+    def of(cls, names: Sequence[str], overlap: float) -> Self:
+        """Return those of some names, and the least share of words if it is above 0."""
+        known: dict[str, PairGuard] = {NAMES: _differ_in_names, WORDING: _differ_in_wording}
+        contradicting = {name: known[name] for name in names if name in known}
+        asked: dict[str, PairGuard] = {OVERLAP: partial(_share_few, least=overlap)} if overlap else {}
+        return cls((*names, *asked), contradicting, contradicting | asked)
 
 
 class ReadDocuments(NamedTuple):
@@ -88,14 +117,17 @@ def _read(batches: Batches, *, tokenizer: Tokenizer) -> Batches:
         texts = [text or "" for text in batch["text"].to_pylist()]
         facts = [pa.array(each, pa.binary()) for each in zip(*map(digest_facts, texts), strict=True)]
         tokens = blocks.lists(*tokenizer.hash(batch["text"]))
-        yield pa.RecordBatch.from_arrays([batch["doc_id"], batch["values"], *facts, tokens], schema=READ)
+        begins = pa.array([text[:BEGIN_CHARACTERS] for text in texts], pa.large_string())
+        yield pa.RecordBatch.from_arrays([batch["doc_id"], batch["values"], *facts, tokens, begins], schema=READ)
 
 
-def verify(threshold: float, guards: Sequence[str], *, every: bool = False) -> Comparison[ReadDocuments]:
+def verify(threshold: float, guards: Guards, *, every: bool = False) -> Comparison[ReadDocuments]:
     """Return the comparison that keeps pairs whose cosine reaches the threshold and which no guard parts: EDGES.
 
-    Their column `jaccard` is the cosine. The tally has `near`, pairs that reach the threshold; `parted`, those of them
-    that a guard parts; each guard by its name; and the histogram `cosines` over bins.
+    Their column `jaccard` is the cosine. Pairs that share all facts but contradict each other are kept as well, with
+    PARTED less, and those of the same words in another order, of which one may be the other said anew, with twice
+    that. The tally has `near`, pairs that reach the threshold; `parted`, those of them that a guard parts; each guard
+    by its name; and the histogram `cosines` over bins.
 
     Parameters
     ----------
@@ -103,9 +135,9 @@ def verify(threshold: float, guards: Sequence[str], *, every: bool = False) -> C
         Whether all pairs are kept, with PARTED less than the cosine of those that a guard parts.
     """
     return Comparison(
-        columns=READ.names,
+        columns=COMPARED,
         prepare=_prepare,
-        work=partial(_verify, threshold=threshold, guards=tuple(guards), every=every),
+        work=partial(_verify, threshold=threshold, guards=guards, every=every),
         schema=arrow.EDGES,
     )
 
@@ -117,107 +149,129 @@ def _prepare(documents: pa.Table) -> ReadDocuments:
 
 
 def _verify(
-    read: ReadDocuments, left: Integers, right: Integers, *, threshold: float, guards: Sequence[str], every: bool
+    read: ReadDocuments, left: Integers, right: Integers, *, threshold: float, guards: Guards, every: bool
 ) -> Compared:
     cosines = find_cosines(read.vectors, left, right)
     near = cosines >= threshold
     tally = Tally(near=int(near.sum())).add_each("cosines", bin_similarities(cosines))
-    parted = np.zeros(left.size, dtype=bool)
-    for guard in guards:
+    parted, apart = np.zeros(left.size, dtype=bool), np.zeros(left.size, dtype=bool)
+    for guard in guards.names:
         differing = np.zeros(left.size, dtype=bool)
-        differing[near] = _differ(read, left[near], right[near], guard)
+        differing[near] = _differ(read, left[near], right[near], guard, guards.of_pairs)
         tally[guard] += int(differing.sum())
         parted |= differing
+        if guard not in guards.contradicting:
+            apart |= differing
     tally["parted"] += int(parted.sum())
-    kept = np.arange(left.size) if every else np.flatnonzero(near & ~parted)
-    told = np.where(parted, cosines - PARTED, cosines)[kept]
-    return Compared(kept, {"jaccard": pa.array(told)}, Tally() if every else tally)
+    told = np.where(parted, cosines - PARTED, cosines)
+    if every:
+        kept = np.arange(left.size)
+    else:
+        tokens, contradicting = read.hashes["tokens"], np.flatnonzero(parted & ~apart)
+        told[[at for at in contradicting.tolist() if are_reordered(tokens[left[at]], tokens[right[at]])]] -= PARTED
+        kept = np.flatnonzero(near & ~apart)
+    return Compared(kept, {"jaccard": pa.array(told[kept])}, Tally() if every else tally)
 
 
-def _differ(read: ReadDocuments, left: Integers, right: Integers, guard: str) -> Flags:
-    if guard in OF_PAIRS:
+def read_cosines(told: Floats) -> tuple[Floats, Flags]:
+    """Return the cosines of pairs that were compared, and which a guard parts."""
+    return told + PARTED * (told < -1) + PARTED * (told < -1 - PARTED), told < -1
+
+
+def _differ(
+    read: ReadDocuments, left: Integers, right: Integers, guard: str, of_pairs: Mapping[str, PairGuard]
+) -> Flags:
+    if guard in of_pairs:
         hashed = [*zip(*(read.hashes[name] for name in HASHED), strict=True)]
         ends = zip(left.tolist(), right.tolist(), strict=True)
-        return np.array([OF_PAIRS[guard](hashed[a], hashed[b]) for a, b in ends], dtype=bool)
+        return np.array([of_pairs[guard](hashed[a], hashed[b]) for a, b in ends], dtype=bool)
     kind = KINDS.index(guard)
     found: Flags = (read.facts[left, kind] != read.facts[right, kind]).any(axis=1)
     return found
 
 
-def settle(engine: Engine[Rows], edges: Rows, read: Rows, guards: Sequence[str], count: int) -> Rows:
-    """Return the edges of which neither end has a neighbour, as near or nearer, that a guard parts from the other end.
+def settle(engine: Engine[Rows], compared: Rows, count: int) -> Rows:
+    """Return the edges of which neither end has a neighbour, not clearly farther, that contradicts the other end.
 
     A text said anew is near the text, and near its contradiction as well: it is the same as the nearer one at most,
-    since these two are not the same.
+    since these two are not the same, and as neither where no vector tells which.
 
     Parameters
     ----------
-    read
-        READ of all ends.
+    compared
+        Pairs as from `verify`.
     count
-        Edges.
+        Pairs.
     """
-    asked = tuple(guard for guard in guards if guard in OF_PAIRS)
-    hashed = engine.select(read, "doc_id", *HASHED)
-    sides = [
-        engine.join(engine.select(edges, "jaccard", doc_id=own, other_id=other), hashed, "other_id", key="doc_id")
-        for own, other in (("left_id", "right_id"), ("right_id", "left_id"))
-    ]
-    seen = engine.concat(*(engine.map(side, _note_nearness, SEEN) for side in sides))
-    vote = Shuffle(
-        emitted=SEEN,
-        by=("doc_id",),
-        order=("farness", "other_id"),
-        work=partial(_vote, guards=asked),
-        schema=arrow.EDGES,
-    )
-    votes = engine.group("votes", seen, vote, expected=2 * count)
-    return engine.group("settled", votes, AGREE, expected=2 * count)
+    wedges = engine.group("wedges", compared, WEDGE, expected=2 * count)
+    contested = engine.group("contested", wedges, CONTEST)
+    edges = engine.map(compared, _take_edges, arrow.EDGES)
+    return engine.group("settled", engine.concat(edges, contested), SETTLE, expected=count)
 
 
-def _note_nearness(batches: Batches) -> Batches:
+def _list_seen(batches: Batches) -> Batches:
+    """EDGES as from `verify` -> SEEN."""
     for batch in batches:
-        yield conform(batch, SEEN, farness=-np.rint(batch["jaccard"].to_numpy() * PRECISION).astype(np.int64))
+        told = batch["jaccard"].to_numpy()
+        cosines, _ = read_cosines(told)
+        farness = np.rint((1 - cosines) * PRECISION).astype(np.int64)
+        role = np.select([told >= -1, told < -1 - PARTED], [EDGE, RIVALS], CONTRADICTION)
+        ends = [batch[name].to_numpy() for name in ("left_id", "right_id")]
+        for own, other in (ends, ends[::-1]):
+            yield pa.RecordBatch.from_arrays([*map(pa.array, (own, other, farness, role))], schema=SEEN)
 
 
-def _vote(batches: Batches, *, guards: Sequence[str]) -> Batches:
-    """Yield the neighbours of each document that no other, as near or nearer, contradicts."""
+def _wedge(batches: Batches) -> Batches:
+    """SEEN -> WEDGES: for each edge of a document, the pairs of its other end and what contradicts the document."""
     for batch in join_groups(batches, ["doc_id"]):
-        taken = np.ones(batch.num_rows, dtype=bool)
-        far = batch["farness"].to_numpy()
+        doc_ids, others, farness, role = (batch[name].to_numpy() for name in SEEN.names)
+        known = np.flatnonzero((role != CONTRADICTION) & (doc_ids < others))
+        found = [np.stack((doc_ids, others, np.zeros_like(role), doc_ids, others, farness))[:, known]]
         for begin, end in pairwise(bound_groups(batch, ["doc_id"]).tolist()):
-            if end - begin > 1:
-                taken[begin:end] = _select_settled(batch.slice(begin, end - begin), far[begin:end], guards)
-        doc_ids, others, cosines = (batch[name].to_numpy()[taken] for name in ("doc_id", "other_id", "jaccard"))
-        ends = np.minimum(doc_ids, others), np.maximum(doc_ids, others), cosines
-        yield pa.RecordBatch.from_arrays([pa.array(each) for each in ends], schema=arrow.EDGES)
+            edges = begin + np.flatnonzero(role[begin:end] == EDGE)
+            against = others[begin:end][role[begin:end] != EDGE]
+            if edges.size and against.size:
+                ends, rivals = np.repeat(edges, against.size), np.tile(against, edges.size)
+                pair = np.minimum(others[ends], rivals), np.maximum(others[ends], rivals)
+                found.append(np.stack((*pair, np.ones_like(ends), doc_ids[ends], others[ends], farness[ends])))
+        columns = np.concatenate(found, axis=1)
+        yield pa.RecordBatch.from_arrays([*map(pa.array, columns)], schema=WEDGES)
 
 
-def _select_settled(neighbours: pa.RecordBatch, far: Integers, guards: Sequence[str]) -> Flags:
-    """Flag the neighbours of a document, the nearest first, that no other as near or nearer contradicts."""
-    # Copies are one.
-    held = [*zip(*(neighbours[name].to_pylist() for name in HASHED), strict=True)]
-    numbers = {each: number for number, each in enumerate(dict.fromkeys(held))}
-    hashed = [[np.frombuffer(part, "<u8") for part in each] for each in numbers]
-    of = np.array([numbers[each] for each in held])
-    contradict = np.zeros((len(hashed), len(hashed)), dtype=bool)
-    for one, other in combinations(range(len(hashed)), 2):
-        found = any(OF_PAIRS[guard](hashed[one], hashed[other]) for guard in guards)
-        contradict[one, other] = contradict[other, one] = found
-    nearer = far[None, :] <= far[:, None]
-    settled: Flags = ~(contradict[of][:, of] & nearer).any(axis=1)
-    return settled
+WEDGE = Shuffle(emit=_list_seen, emitted=SEEN, by=("doc_id",), work=_wedge, schema=WEDGES)
+"""EDGES as from `verify` -> WEDGES."""
 
 
-def _agree(batches: Batches) -> Batches:
-    """Yield the edges that both ends have voted for."""
+def _contest(batches: Batches) -> Batches:
+    """WEDGES -> the edges that another neighbour of an end contests, without a cosine."""
     for batch in join_groups(batches, ("left_id", "right_id")):
         bounds = bound_groups(batch, ("left_id", "right_id"))
-        yield batch.take(pa.array(bounds[:-1][np.diff(bounds) > 1]))
+        firsts = np.repeat(bounds[:-1], np.diff(bounds))
+        is_wedge, farness = batch["is_wedge"].to_numpy(), batch["farness"].to_numpy()
+        holds = (is_wedge == 1) & (is_wedge[firsts] == 0) & (farness[firsts] * NEARER <= farness)
+        one, other = (batch[name].to_numpy()[holds] for name in ("doc_id", "other_id"))
+        columns = [pa.array(np.minimum(one, other)), pa.array(np.maximum(one, other)), pa.nulls(one.size, pa.float64())]
+        yield pa.RecordBatch.from_arrays(columns, schema=arrow.EDGES)
 
 
-AGREE = Shuffle(emitted=arrow.EDGES, by=("left_id", "right_id"), work=_agree, schema=arrow.EDGES)
-"""EDGES, each by one end or by both -> those by both."""
+CONTEST = Shuffle(emitted=WEDGES, by=("left_id", "right_id"), order=("is_wedge",), work=_contest, schema=arrow.EDGES)
+"""WEDGES -> EDGES without a cosine."""
+
+
+def _take_edges(batches: Batches) -> Batches:
+    for batch in batches:
+        yield batch.filter(pc.greater_equal(batch["jaccard"], -1.0))
+
+
+def _settle(batches: Batches) -> Batches:
+    """Yield the edges that nothing contests."""
+    for batch in join_groups(batches, ("left_id", "right_id")):
+        bounds = bound_groups(batch, ("left_id", "right_id"))
+        yield batch.take(pa.array(bounds[:-1][np.diff(bounds) == 1]))
+
+
+SETTLE = Shuffle(emitted=arrow.EDGES, by=("left_id", "right_id"), work=_settle, schema=arrow.EDGES)
+"""EDGES, and those contested once more -> those that nothing contests."""
 
 
 def list_pairs(batches: Batches) -> Batches:

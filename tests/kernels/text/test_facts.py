@@ -44,6 +44,11 @@ PAIRS = [
     ("quotes", "She said \u201cyes\u201d.", 'She said "yes".', True),
     ("quotes", "She said \u201cyes\u201d.", "She said \u201cno\u201d.", False),
     ("quotes", "Sie sagte \u201eja\u201c.", "Sie sagte \u00abja\u00bb.", True),
+    ("addresses", "see <https://vivaldi.com/>.", "see https://vivaldi.com", True),
+    ("addresses", "see https://vivaldi.com", "see https://www.opera.com", False),
+    ("addresses", "mail to a@example.org", "mail to b@example.org", False),
+    ("addresses", "call move_disk", "call copy_disk", False),
+    ("addresses", "It ends. Then 3.5 e.g. more.", "It ends!", True),
 ]
 
 
@@ -96,6 +101,10 @@ def test_a_text_without_a_fact_has_none():
         ("a b c d e f", "a x y z e f", True),
         ("a b c d e f", "a w x y z f", False),
         ("the plan was approved", "approved was the plan at last", False),
+        ("the plan was sold", "the plan was not yet sold", False),
+        ("the plan was sold", "the plan was kept for now", True),
+        ("this is an alias of run", "that thing is an alias of run", True),
+        ("a b c", "x y z c", False),
     ],
 )
 def test_words_exchanged_in_their_places_part_texts(one, other, exchanged):

@@ -1,9 +1,14 @@
 """Vectors learned from texts."""
 
+import math
+from collections import Counter
+from itertools import pairwise
+
 import numpy as np
 import pyarrow as pa
 import pytest
 
+from dedup.kernels.hashing import GOLDEN, mix
 from dedup.kernels.text.unicode_words import UnicodeWords
 from dedup.kernels.vectors import latent
 from dedup.kernels.vectors.products import find_cosines
@@ -14,26 +19,47 @@ TEXTS = [text for triple in draw(3, 60) for text in (triple.text, triple.paraphr
 
 
 def learn(texts):
-    found = latent.count_features(pa.array(texts), WORDS)
-    return latent.fit(found.data, found.indices.astype(np.int64), found.indptr.astype(np.int64))
+    return latent.fit(latent.count_features(pa.array(texts), WORDS))
+
+
+def hash_one(value):
+    return int(mix(np.array([value % 2**64], np.uint64))[0])
+
+
+def count_slowly(text):
+    """Return the weights of the features of a text."""
+    [hashes], tokens = [WORDS.hash(pa.array([text]))[0].tolist()], WORDS.locate(pa.array([text]))
+    words = [tokens.digested[begin:end].tobytes() for begin, end in pairwise(tokens.widths.tolist())]
+    found = Counter()
+    for (hashed, word), count in Counter(zip(hashes, words, strict=True)).items():
+        weight, marked = 1 + math.log(count), b"\0" + word + b"\0"
+        found[hash_one(hashed)] += weight
+        pieces = [marked[begin : begin + 4] for begin in range(len(marked) - 3)]
+        for piece in pieces:
+            feature = hash_one(int.from_bytes(piece, "little") * int(GOLDEN))
+            found[feature] += 0.5 * weight / math.sqrt(len(pieces))
+    for (one, other), count in Counter(pairwise(hashes)).items():
+        found[hash_one(one * int(GOLDEN) + other)] += 0.5 * (1 + math.log(count))
+    told = Counter()
+    for feature, weight in found.items():
+        told[feature % latent.FEATURES] += weight
+    return told
 
 
 def test_a_text_has_the_features_of_its_words_pairs_and_pieces_alone():
-    whole = latent.count_features(pa.array(TEXTS), WORDS)
+    texts = [*TEXTS, "a a a", "abc abcd", " ".join(["to be or not"] * 40)]
+    found = latent.count_features(pa.array(texts), WORDS)
 
-    for row, text in enumerate(TEXTS):
-        alone = latent.count_features(pa.array([text]), WORDS)
-        own = slice(whole.indptr[row], whole.indptr[row + 1])
-        assert np.array_equal(whole.indices[own], alone.indices)
-        assert np.array_equal(whole.data[own], alone.data)
-    # Two words, their pair, and three and four pieces; pieces of both weigh a half of a word each.
-    [values] = [latent.count_features(pa.array(["abc abcd"]), WORDS).toarray()]
-    assert values[values > 0].size == 2 + 1 + 2 + 3 - 1
-    assert latent.count_features(pa.array(["a a a"]), WORDS).max() == pytest.approx(1 + np.log(3))
+    for row, text in enumerate(texts):
+        own = slice(found.bounds[row], found.bounds[row + 1])
+        told = dict(zip(found.columns[own].tolist(), found.weights[own].tolist(), strict=True))
+        assert told == pytest.approx(count_slowly(text))
+    # Two words, their pair, and three and four pieces, of which the words share one.
+    assert len(count_slowly("abc abcd")) == 2 + 1 + 2 + 3 - 1
 
 
 def test_vectors_do_not_depend_on_the_batch_and_forms_of_a_text_are_near():
-    directions = learn(TEXTS).astype(np.float32)
+    directions = learn(TEXTS)
 
     found = latent.encode(pa.array(TEXTS), WORDS, directions)
 
@@ -50,14 +76,17 @@ def test_directions_are_those_of_a_singular_value_decomposition():
     counts = latent.count_features(pa.array(TEXTS), WORDS)
     found = learn(TEXTS).astype(float)
 
-    shares = np.bincount(counts.indices, minlength=latent.FEATURES)
-    weights = np.log((1 + len(TEXTS)) / (1 + shares)) + 1
-    held = np.flatnonzero(shares)
-    rows = counts.toarray()[:, held] * weights[held]
+    weights = np.log((1 + len(TEXTS)) / (1 + np.bincount(counts.columns, minlength=latent.FEATURES))) + 1
+    rows = np.zeros((len(TEXTS), latent.FEATURES))
+    rows[np.repeat(np.arange(len(TEXTS)), np.diff(counts.bounds)), counts.columns] = counts.weights
+    held = np.flatnonzero(rows.any(axis=0))
+    rows = rows[:, held] * weights[held]
     rows /= np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
     _, values, turned = np.linalg.svd(rows, full_matrices=False)
     strong = values > 0.3
-    alike = np.abs((found / weights[:, None])[held].T @ turned.T)[strong][:, strong]
+    found = (found / weights[:, None])[held]
+    found /= np.maximum(np.linalg.norm(found, axis=0), 1e-12)
+    alike = np.abs(found.T @ turned.T)[strong][:, strong]
     assert np.linalg.norm(alike, axis=1).min() > 0.99
 
 

@@ -1,6 +1,7 @@
 """Products of vectors, held against plain Python."""
 
 import math
+from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
@@ -9,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from dedup.kernels.vectors import products
 from dedup.kernels.vectors.products import (
     STEPS,
     find_cosines,
@@ -50,15 +52,16 @@ def test_a_pair_in_reach_is_never_missed_and_steps_multiply_to_the_same_in_any_o
             assert exact[a, b] >= least_product(cosine(matrix[a], matrix[b]), wide) - 1
 
 
-@given(MATRICES, st.floats(-0.9, 0.99), st.integers(1, 4))
-def test_pairs_are_those_of_a_great_product_the_nearest_of_each(matrix, threshold, most):
+@given(MATRICES, st.floats(-0.9, 0.99), st.integers(1, 4), st.sampled_from([(2, 0), (2, 100), (64, 16)]))
+def test_pairs_are_those_of_a_great_product_the_nearest_of_each(matrix, threshold, most, bounding):
     steps = to_steps(matrix).astype(np.float32)
     least = threshold * STEPS * STEPS
 
     found, dropped = set(), 0
-    for left, right, count in find_pairs(steps, least, most):
-        found |= {*zip(left.tolist(), right.tolist(), strict=True)}
-        dropped += count
+    with patch.multiple(products, BOUNDING=bounding[0], CHEAPER=bounding[1]):
+        for left, right, count in find_pairs(steps, least, most):
+            found |= {*zip(left.tolist(), right.tolist(), strict=True)}
+            dropped += count
 
     expected, every = set(), 0
     for a in range(len(steps)):
