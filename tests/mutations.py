@@ -830,8 +830,8 @@ MUTATIONS = (
         "line-threshold",
         "A line is common if more documents have it than may.",
         "layers/lines.py",
-        "settings.documents + 1)",
-        "settings.documents)",
+        "settings.documents + 1",
+        "settings.documents",
         ("layers/test_lines.py",),
     ),
     Mutation(

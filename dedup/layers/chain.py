@@ -1,6 +1,6 @@
 """Layers one after another: what each finds among what the ones before have left, put together for the output."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from dedup.engine.engine import Batches, Engine, Rows, Shuffle
 from dedup.kernels.ids import to_doc_ids
+from dedup.kernels.runs.batches import conform
 from dedup.kernels.runs.groups import bound_groups, join_groups
 from dedup.kernels.runs.span_offsets import move_back, unite_spans
 from dedup.layers.layer import Found, NothingToSearchError
@@ -23,7 +24,8 @@ WHOLE = arrow.SPANS.append(arrow.EFFECT)
 KEY, ROLE = "key", "role"
 FOUND, WAITING = 0, 1
 EARLIER, LATER = 0, 1
-TIMED = pa.schema([(KEY, pa.int64()), (ROLE, pa.int64()), *WHOLE])
+TIMED = arrow.integers(KEY, ROLE, "place_begin", "place_end")
+NOWHERE = -1
 CUTS = pa.schema([WHOLE.field(name) for name in ("doc_id", "begin", "end")])
 KEPT, MARK = "kept", "mark"
 
@@ -151,22 +153,28 @@ class Chain(Generic[Rows]):
         """Return all removals, those of earlier layers in favour of what stays."""
         if self.removals is None or found.removals is None:
             return found.removals if self.removals is None else self.removals
+        known = [each for each in (found.removals, found.kept, found.earlier) if each is not None]
+        return self.engine.concat(self._follow(layer, self.removals, *known), found.removals)
+
+    def follow(self, name: str, known: Rows) -> Self:
+        """Let removals be in favour of those that documents known have gone for, in the form of REMOVALS."""
+        return self if self.removals is None else replace(self, removals=self._follow(name, self.removals, known))
+
+    def _follow(self, name: str, removals: Rows, *known: Rows) -> Rows:
         engine = self.engine
         schema = arrow.removals(engine.id_type)
         emitted = pa.schema([(KEY, pa.int64()), (ROLE, pa.int64()), *schema])
-        known = engine.concat(*(each for each in (found.removals, found.kept, found.earlier) if each is not None))
         roles = [
             engine.map(rows, partial(_note_role, role=role, schema=emitted), emitted)
-            for rows, role in ((self.removals, WAITING), (known, FOUND))
+            for rows, role in ((removals, WAITING), (engine.concat(*known), FOUND))
         ]
-        followed = engine.group(
-            f"{layer}_followed",
+        return engine.group(
+            f"{name}_followed",
             engine.concat(*roles),
             Shuffle(
                 emitted=emitted, by=[KEY], order=[ROLE, "doc_id"], work=partial(_follow, schema=schema), schema=schema
             ),
         )
-        return engine.concat(followed, found.removals)
 
     def _add(self, earlier: Rows | None, found: Rows | None) -> Rows | None:
         """Return the rows of both."""
@@ -182,21 +190,31 @@ class Chain(Generic[Rows]):
         spans = engine.map(found.spans, partial(_note_effect, effect=found.effect), WHOLE)
         if self.spans is None:
             return spans
-        for name, columns in (("own", ("doc_id", "begin", "end")), ("kept", ("kept_doc_id", "kept_begin", "kept_end"))):
-            earlier = engine.map(self.spans, partial(_note_time, time=EARLIER, column="doc_id"), TIMED)
-            later = engine.map(spans, partial(_note_time, time=LATER, column=columns[0]), TIMED)
-            spans = engine.group(
-                f"{layer}_{name}",
-                engine.concat(earlier, later),
-                Shuffle(
-                    emitted=TIMED,
-                    by=[KEY],
-                    order=[ROLE, "begin"],
-                    work=partial(_move, begin=columns[1], end=columns[2]),
-                    schema=WHOLE,
-                ),
-            )
+        spans = self.move_back(f"{layer}_own", spans, WHOLE)
+        spans = self.move_back(f"{layer}_kept", spans, WHOLE, ("kept_doc_id", "kept_begin", "kept_end"))
         return engine.concat(self.spans, spans)
+
+    def move_back(
+        self, name: str, rows: Rows, schema: pa.Schema, places: Sequence[str] = ("doc_id", "begin", "end")
+    ) -> Rows:
+        """Return rows whose places, in texts that have lost spans, are those in the whole texts.
+
+        Parameters
+        ----------
+        schema
+            Columns of the rows.
+        places
+            Names of those of the document, null where there is none, and of its first and last character.
+        """
+        if self.spans is None:
+            return rows
+        engine, timed = self.engine, pa.schema([*TIMED, *schema])
+        lost = engine.map(self.spans, lose, CUTS)
+        earlier = engine.map(lost, partial(_note_time, time=EARLIER, places=CUTS.names, schema=timed), timed)
+        later = engine.map(rows, partial(_note_time, time=LATER, places=places, schema=timed), timed)
+        work = partial(_move, places=places, schema=schema)
+        by_place = Shuffle(emitted=timed, by=[KEY], order=TIMED.names[1:], work=work, schema=schema)
+        return engine.group(name, engine.concat(earlier, later), by_place)
 
 
 def _add_up(steps: Mapping[str, Layered]) -> Layered:
@@ -257,30 +275,29 @@ def _note_effect(batches: Batches, *, effect: str) -> Batches:
         yield pa.RecordBatch.from_arrays([*batch.columns, pa.repeat(effect, batch.num_rows)], schema=WHOLE)
 
 
-def _note_time(batches: Batches, *, time: int, column: str) -> Batches:
-    """Give spans the key by which those of one document meet; a span that is kept nowhere meets none."""
+def _note_time(batches: Batches, *, time: int, places: Sequence[str], schema: pa.Schema) -> Batches:
+    """Give rows the key by which those of one document meet; one without a place moves with none."""
+    of, begin, end = places
     for batch in batches:
-        keys = batch[column].fill_null(0)
-        times = pc.if_else(pc.is_valid(batch[column]), pa.scalar(time, pa.int64()), pa.scalar(LATER, pa.int64()))
-        yield pa.RecordBatch.from_arrays([keys, times, *batch.columns], schema=TIMED)
+        begins, ends = (batch[name].fill_null(NOWHERE) for name in (begin, end))
+        found = dict(zip(TIMED.names, (batch[of].fill_null(0), time, begins, ends), strict=True))
+        yield conform(batch, schema, **found)
 
 
-def _move(batches: Batches, *, begin: str, end: str) -> Batches:
-    """Move spans of texts that had lost others by these, and leave the others out."""
+def _move(batches: Batches, *, places: Sequence[str], schema: pa.Schema) -> Batches:
+    """Move places in texts that had lost spans by these, and leave the spans out."""
     for batch in join_groups(batches, [KEY]):
-        times = batch[ROLE].to_numpy()
-        is_set = batch[begin].is_valid().to_numpy(zero_copy_only=False)
-        begins, ends = (batch[name].fill_null(-1).to_numpy().copy() for name in (begin, end))
-        lost = (times == EARLIER) & pc.not_equal(batch["effect"], MARK).to_numpy(zero_copy_only=False)
-        moves = (times == LATER) & is_set
+        _, roles, *found = (batch[name].to_numpy().copy() for name in TIMED.names)
+        begins, ends = found
+        lost, moves = roles == EARLIER, (roles == LATER) & (begins != NOWHERE)
         for first, last in pairwise(bound_groups(batch, [KEY]).tolist()):
             of, new = (first + np.flatnonzero(each[first:last]) for each in (lost, moves))
             if of.size and new.size:
-                cuts = unite_spans(batch["begin"].to_numpy()[of], batch["end"].to_numpy()[of])
+                cuts = unite_spans(begins[of], ends[of])
                 begins[new], ends[new] = move_back(begins[new], ends[new], cuts)
-        columns = {name: pa.array(values, mask=~is_set) for name, values in ((begin, begins), (end, ends))}
-        moved = [columns.get(name, batch[name]) for name in WHOLE.names]
-        yield pa.RecordBatch.from_arrays(moved, schema=WHOLE).filter(pa.array(times == LATER))
+        moved = (pa.array(each, mask=each == NOWHERE) for each in (begins, ends))
+        rows = conform(batch, schema, **dict(zip(places[1:], moved, strict=True)))
+        yield rows.filter(pa.array(roles == LATER))
 
 
 def lose(batches: Batches) -> Batches:

@@ -1,5 +1,6 @@
 """The end of the layer `passages`: pieces -> their characters and digests -> those verified -> spans and removals."""
 
+from collections.abc import Iterator
 from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -10,11 +11,13 @@ import pyarrow.compute as pc
 
 from dedup.engine.engine import Batches, Engine, Rows, Shuffle
 from dedup.kernels import Integers
+from dedup.kernels.runs.batches import conform
 from dedup.kernels.runs.blocks import lists, unlists
 from dedup.kernels.runs.bounds import find_bounds, mark_firsts
 from dedup.kernels.runs.groups import bound_groups, drop_repeated, join_groups
 from dedup.kernels.text.cuts import fit
 from dedup.kernels.text.tokenizer import Tokenizer, TokenPlaces
+from dedup.layers.layer import CHANGED
 from dedup.tables import arrow
 
 BEGINNING = 200
@@ -28,6 +31,16 @@ RANGES = pa.schema([(name, pa.int64()) for name in ("doc_id", "range", "begin", 
 COLUMNS = RANGES.names[1:]
 READ = pa.schema([("doc_id", pa.int64()), ("ranges", pa.binary())])
 """RANGES of one document, without its id."""
+
+
+STORED = "texts"
+"""Table of a store with KEPT and the state that has brought each."""
+CUTS = arrow.integers("doc_id", "begin", "end")
+LONGEST = (1 << 31) - 1
+"""Characters of a text at most."""
+LOST = pa.schema([("doc_id", pa.int64()), *arrow.integer_lists("cuts")])
+KEPT = pa.schema([("doc_id", pa.int64()), ("text", pa.large_string()), *arrow.integer_lists("cuts")])
+"""Texts of documents, and what they have lost: begin and end of each span in turn; null for nothing."""
 
 
 def digested(id_type: pa.DataType) -> pa.Schema:
@@ -52,6 +65,11 @@ def verified(id_type: pa.DataType) -> pa.Schema:
     kept = [("kept_doc_id", pa.int64()), ("kept_id", id_type), ("kept_begin", pa.int64()), ("kept_end", pa.int64())]
     names = ("doc_id", "range", "id", "first", "last", "cut", "count", "times", "text")
     return pa.schema([*(digested(id_type).field(name) for name in names), *kept])
+
+
+def with_cuts(schema: pa.Schema) -> pa.Schema:
+    """Return a schema with the cuts of LOST."""
+    return schema.append(LOST.field("cuts"))
 
 
 def emit_ranges(batches: Batches) -> Batches:
@@ -224,6 +242,68 @@ def emit_pieces(batches: Batches) -> Batches:
     """Yield the pieces of `verified` of which anything may be taken out."""
     for batch in batches:
         yield batch.filter(pc.and_(pc.equal(batch["range"], PIECE), pc.greater(batch["cut"], 0)))
+
+
+def _gather_cuts(batches: Batches) -> Batches:
+    """CUTS by document -> doc_id and cuts."""
+    for batch in join_groups(batches, ["doc_id"]):
+        bounds = bound_groups(batch, ["doc_id"])
+        ends = np.stack([batch[name].to_numpy() for name in CUTS.names[1:]], axis=1).reshape(-1)
+        cuts = pa.ListArray.from_arrays(pa.array(2 * bounds, pa.int32()), pa.array(ends))
+        yield pa.RecordBatch.from_arrays([batch["doc_id"].take(pa.array(bounds[:-1])), cuts], schema=LOST)
+
+
+GATHER_CUTS = Shuffle(emitted=CUTS, by=("doc_id",), order=("begin",), work=_gather_cuts, schema=LOST)
+"""CUTS -> LOST."""
+
+
+def cut_whole(batches: Batches) -> Batches:
+    """Return CUTS of REMOVALS, each as long as any text."""
+    for batch in batches:
+        yield conform(batch, CUTS, begin=0, end=LONGEST)
+
+
+def keep_texts(batches: Batches) -> Batches:
+    """Documents with LOST -> KEPT."""
+    for batch in batches:
+        yield conform(batch, KEPT)
+
+
+def tell_changes(batches: Batches, *, keep_first: bool) -> Batches:
+    """Return CHANGED of `verified` rows of earlier documents with their cuts, by document.
+
+    With `keep_first` a passage that is the first of several is whole, so of a cut that it overlaps some would be left;
+    without, no piece would be.
+    """
+    for whole in join_groups(batches, ["doc_id"]):
+        chosen = whole.filter(pc.equal(whole["range"], PASSAGE if keep_first else PIECE))
+        rows = {
+            (doc_id, begin, end)
+            for doc_id, first, last, cuts in zip(
+                *(chosen[name].to_pylist() for name in ("doc_id", "first", "last", "cuts")), strict=True
+            )
+            for begin, end in (_overlap if keep_first else _leave)(_unite(cuts or []), first, last)
+        }
+        places = pa.RecordBatch.from_pylist([dict(zip(CUTS.names, row, strict=True)) for row in sorted(rows)], CUTS)
+        yield conform(places, CHANGED, was_kept=not keep_first, would_be_kept=keep_first)
+
+
+def _unite(cuts: list[int]) -> list[int]:
+    """Unite cuts that touch."""
+    inner = [place for place in range(1, len(cuts) - 1, 2) if cuts[place] == cuts[place + 1]]
+    return [cut for place, cut in enumerate(cuts) if place not in inner and place - 1 not in inner]
+
+
+def _overlap(cuts: list[int], first: int, last: int) -> Iterator[tuple[int, int]]:
+    """Yield the cuts that overlap a range."""
+    return ((begin, end) for begin, end in zip(cuts[::2], cuts[1::2], strict=True) if begin < last and first < end)
+
+
+def _leave(cuts: list[int], first: int, last: int) -> Iterator[tuple[int, int]]:
+    """Yield the parts of a range that are in no cut."""
+    bounds = [0, *cuts, last]
+    parts = ((max(begin, first), min(end, last)) for begin, end in zip(bounds[::2], bounds[1::2], strict=True))
+    return (part for part in parts if part[0] < part[1])
 
 
 class Fate(NamedTuple):

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Generic, Literal, Protocol, Self
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dedup.engine.engine import Batches, Engine, Rows
+from dedup.engine.engine import Batches, Engine, Rows, Work
 from dedup.errors import ConfigError, DataError
 from dedup.informing import Inform
 from dedup.kernels.ids import to_doc_ids
@@ -20,6 +20,11 @@ from dedup.settings.options import Config
 from dedup.settings.rules import Table
 from dedup.tables import arrow
 from dedup.tables.counts import Near
+
+CHANGED = pa.schema(
+    [*arrow.integers("doc_id", "begin", "end"), ("was_kept", pa.bool_()), ("would_be_kept", pa.bool_())]
+)
+"""Parts of texts, in characters of the whole ones: left in when they were published, and by one search now."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -52,6 +57,10 @@ class Found(Generic[Rows]):
     """Documents with the keys by which those of later batches of a store meet them; None of a layer without any."""
     earlier: Rows | None = None
     """Documents of earlier batches in whose favour layers before have removed some, in the form of REMOVALS."""
+    stored: Mapping[str, Rows] = field(default_factory=dict)
+    """Rows of documents, distinct, that later batches of a store meet, by the table that keeps them."""
+    changes: Rows | None = None
+    """CHANGED: parts of texts of earlier batches with which one search of all would do otherwise."""
     details: Mapping[str, Any] = field(default_factory=dict)
     """Further part of report.json on the layer, as JSON has it."""
 
@@ -70,6 +79,17 @@ class EarlierKeys(Protocol):
         """Return those of the keys of some documents, as rows of the same columns: see `dedup.layers.copies.keyed`.
 
         `kind` is that of the layer's own removals: documents that others have removed still have copies.
+        """
+
+    def look_up(self, engine: Engine[Rows], table: str, rows: Rows, columns: Sequence[str] | None = None) -> Rows:
+        """Return the rows of a table whose keys are those of some rows, which have a name; all columns or some."""
+
+    def fetch(
+        self, engine: Engine[Rows], name: str, wanted: Rows, work: Work, schema: pa.Schema, *, once: bool = False
+    ) -> Rows:
+        """Read some documents again, those of earlier batches with the texts in `texts`: see `Engine.fetch`.
+
+        The first of their `order_keys` is less the earlier they came, as the rule FIRST_COME asks for.
         """
 
 

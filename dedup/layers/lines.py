@@ -1,7 +1,7 @@
 """The layer of lines: lines or paragraphs that many documents have, each cut or marked wherever it stands."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Literal, Self
 
@@ -10,11 +10,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dedup.engine.engine import Batches, Engine, Rows, Shuffle, describe
+from dedup.kernels.runs.batches import conform, take_equal
 from dedup.kernels.runs.counting import add_groups, count_groups
 from dedup.kernels.runs.groups import drop_repeated
 from dedup.kernels.text import lines
 from dedup.kernels.text.tokenizer import Tokenizer
-from dedup.layers.layer import Found, Layer, Setup
+from dedup.layers.layer import CHANGED, EarlierKeys, Found, Layer, Setup
 from dedup.settings.rules import Range, Table
 from dedup.tables.arrow import SPANS, integer_lists, integers
 
@@ -32,6 +33,14 @@ HELD = pa.schema(integer_lists(*PLACES))
 """Lines of a document."""
 LISTED = integers("doc_id", *PLACES)
 """Occurrences of lines."""
+OWN, WHOLE, CUT = range(3)
+"""States of occurrences: of this batch, or of an earlier one, which has left or found it."""
+MET = pa.schema([*LISTED, *integers("state")])
+"""Occurrences of lines of a batch, and those of the same lines in earlier ones."""
+TOLD = pa.schema([*MET, *integers("common")])
+"""The first, with 1 where the line is common; and of the others those of which another state is known than that."""
+STORED = integers(*PLACES[:2], "doc_id", *PLACES[2:], "common")
+"""Rows of the table of this name in a store."""
 COUNTED = integers(*KEY, "documents", "occurrences", "characters", "doc_id", "begin", "end")
 """Common lines with their first occurrence."""
 TOTALS = ("lines", "all_occurrences", "all_characters")
@@ -74,6 +83,7 @@ class LinesLayer(Layer):
 
     name = NAME
     table = Lines
+    is_incremental = True
     settings: Lines
     tokenizer: Tokenizer
 
@@ -89,23 +99,53 @@ class LinesLayer(Layer):
         no more rows than those of the documents that may have it, so a line of any number of documents is counted
         exactly.
         """
-        settings = self.settings
-        documents = describe(engine, "documents", partial(_read, settings=settings, tokenizer=self.tokenizer), HELD)
-        common = engine.group(
-            "common",
-            documents,
-            Shuffle(
-                emit=_list,
-                emitted=LISTED,
-                by=KEY,
-                order=["doc_id", "begin"],
-                work=partial(_select, enough=settings.documents + 1),
-                schema=LISTED,
-                repeated=True,
-            ),
+        documents = self._read(engine)
+        count = Shuffle(
+            emit=_list,
+            emitted=LISTED,
+            by=KEY,
+            order=["doc_id", "begin"],
+            work=partial(_select, enough=self.enough),
+            schema=LISTED,
+            repeated=True,
         )
-        spans = engine.map(common, partial(_to_spans, kind=settings.unit), SPANS)
-        return Found(documents=documents, spans=spans, effect=settings.action, details=_describe(engine, common))
+        return self._tell(engine, documents, engine.group("common", documents, count))
+
+    def find_since(self, engine: Engine[Rows], past: EarlierKeys) -> Found[Rows]:
+        """Search the documents of a batch: a line counts in earlier ones too, which stay as they are.
+
+        See `Layer.find_since`.
+        """
+        documents = self._read(engine)
+        own = engine.map(documents, _list_own, MET, name="listed")
+        met = engine.map(past.look_up(engine, NAME, own), _meet, MET)
+        count = Shuffle(
+            emitted=MET,
+            by=KEY,
+            order=["doc_id", "begin", "state"],
+            work=partial(_judge, enough=self.enough),
+            schema=TOLD,
+        )
+        told = engine.group("told", engine.concat(own, met), count)
+        common = engine.map(told, partial(take_equal, schema=LISTED, state=OWN, common=1), LISTED, name="common")
+        return replace(
+            self._tell(engine, documents, common),
+            stored={NAME: engine.map(told, partial(take_equal, schema=STORED, state=OWN), STORED)},
+            changes=engine.map(told, _to_changes, CHANGED, name="changed"),
+        )
+
+    @property
+    def enough(self) -> int:
+        """Documents from which on a line is common."""
+        return self.settings.documents + 1
+
+    def _read(self, engine: Engine[Rows]) -> Rows:
+        return describe(engine, "documents", partial(_read, settings=self.settings, tokenizer=self.tokenizer), HELD)
+
+    def _tell(self, engine: Engine[Rows], documents: Rows, common: Rows) -> Found[Rows]:
+        spans = engine.map(common, partial(_to_spans, kind=self.settings.unit), SPANS)
+        details = _describe(engine, common)
+        return Found(documents=documents, spans=spans, effect=self.settings.action, details=details)
 
 
 def _read(batch: pa.RecordBatch, *, settings: Lines, tokenizer: Tokenizer) -> Mapping[str, pa.Array]:
@@ -137,6 +177,33 @@ def _select(batches: Batches, *, enough: int) -> Batches:
     distinct = drop_repeated(batches, (*KEY, "doc_id", "begin"))
     for batch, counts in count_groups(distinct, KEY, "doc_id", enough):
         yield batch.filter(pa.array(counts >= enough))
+
+
+def _list_own(batches: Batches) -> Batches:
+    for batch in _list(batches):
+        yield conform(batch, MET, state=OWN)
+
+
+def _meet(batches: Batches) -> Batches:
+    for batch in batches:
+        yield conform(batch, MET, state=np.where(batch["common"].to_numpy(), CUT, WHOLE))
+
+
+def _judge(batches: Batches, *, enough: int) -> Batches:
+    """MET -> TOLD."""
+    # A document that an earlier batch has too is one, and its own row comes first.
+    distinct = drop_repeated(batches, (*KEY, "doc_id", "begin"))
+    for batch, counts in count_groups(distinct, KEY, "doc_id", enough):
+        states, common = batch["state"].to_numpy(), counts >= enough
+        wanted = (states == OWN) | ((states == CUT) != common)
+        yield conform(batch, TOLD, common=common.astype(np.int64)).filter(pa.array(wanted))
+
+
+def _to_changes(batches: Batches) -> Batches:
+    for batch in batches:
+        earlier = batch.filter(pc.not_equal(batch["state"], OWN))
+        was, would_be = (pc.equal(earlier[name], value) for name, value in (("state", WHOLE), ("common", 0)))
+        yield conform(earlier, CHANGED, was_kept=was, would_be_kept=would_be)
 
 
 def _to_spans(batches: Batches, *, kind: str) -> Batches:

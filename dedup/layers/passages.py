@@ -11,23 +11,25 @@ A window is told by a 64-bit hash of 64-bit hashes of tokens. Before anything is
 each piece and of the place that it is held against have had equal digests of 128 bits.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Literal, Self
+from typing import Literal, Protocol, Self
 
 import pyarrow as pa
 
-from dedup.engine.engine import Engine, Rows, Shuffle, describe
+from dedup.engine.engine import Emit, Engine, Rows, Shuffle, Work, describe, once, pass_on
 from dedup.kernels.text.tokenizer import Tokenizer
 from dedup.layers import cutting, repeats, tallies
 from dedup.layers.cutting import Fate
-from dedup.layers.layer import Found, Layer, Setup, check_places
+from dedup.layers.layer import CHANGED, EarlierKeys, Found, Layer, Setup, check_places
 from dedup.layers.ordering import Rules, ordered, rank_documents
+from dedup.settings.keeping import FIRST_COME
 from dedup.settings.options import Config
 from dedup.settings.rules import Range, Table
 from dedup.tables import arrow
 
 NAME = "passages"
+DOC_ID = arrow.integers("doc_id")
 NEAR = 5
 """To meet a sentence's end a span gives up to one in so many of a window's tokens at either side."""
 CHARACTERS = 100
@@ -62,12 +64,20 @@ class Passages(Table):
     repeated."""
 
 
+class Fetch(Protocol[Rows]):
+    """A way to read some documents again: see `Engine.fetch`."""
+
+    def __call__(self, name: str, wanted: Rows, work: Work, schema: pa.Schema, /, *, once: bool = False) -> Rows:
+        """Return what the work makes of them."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PassagesLayer(Layer):
     """The layer with its settings."""
 
     name = NAME
     table = Passages
+    is_incremental = True
     settings: Passages
     tokenizer: Tokenizer
     rules: Rules
@@ -88,12 +98,59 @@ class PassagesLayer(Layer):
 
     def find(self, engine: Engine[Rows]) -> Found[Rows]:
         """Search the documents."""
-        settings = self.settings
-        describe_grams = partial(repeats.describe_grams, length=settings.tokens, tokenizer=self.tokenizer)
-        documents = describe(engine, "documents", describe_grams, repeats.SELECTED)
-        pieces = self._find_pieces(engine, documents)
-        schema = cutting.verified(engine.id_type)
-        found = self._verify(engine, pieces, schema)
+        documents = self._select_grams(engine)
+        grams, emit = engine.select(documents, "doc_id", "grams", "places"), repeats.emit_grams
+        return self._tell(engine, documents, self._find(engine, grams, emit, engine.fetch, self.rules))
+
+    def find_since(self, engine: Engine[Rows], past: EarlierKeys) -> Found[Rows]:
+        """Search the documents of a batch, before which those of earlier ones come, which stay as they are.
+
+        See `Layer.find_since`.
+        """
+        documents, schema = self._select_grams(engine), cutting.verified(engine.id_type)
+        given = engine.select(documents, "doc_id", "grams", "places")
+        own = engine.map(given, repeats.emit_grams, repeats.GRAMS, name="grams")
+        grams = engine.concat(own, past.look_up(engine, repeats.STORED, own))
+        rules = (FIRST_COME, *self.rules)
+        every = self._find(engine, grams, None, partial(past.fetch, engine), rules)
+        found = engine.map(engine.join(every, documents, "doc_id", how="semi"), pass_on, schema, name="verified_own")
+        told = self._tell(engine, documents, found)
+        stored = {repeats.STORED: own, cutting.STORED: self._keep(engine, told)}
+        if told.spans is None:
+            return replace(told, stored=stored)
+        earlier = engine.join(every, documents, "doc_id", how="anti")
+        named = engine.group("earlier", engine.select(earlier, "doc_id"), once(DOC_ID))
+        kept = past.look_up(engine, cutting.STORED, named, cutting.LOST.names)
+        work = partial(cutting.tell_changes, keep_first=self.settings.keep_first)
+        by_document = Shuffle(emitted=cutting.with_cuts(schema), by=["doc_id"], work=work, schema=CHANGED)
+        changes = engine.group("changed", engine.join(earlier, kept, "doc_id"), by_document)
+        return replace(told, stored=stored, changes=changes)
+
+    def _select_grams(self, engine: Engine[Rows]) -> Rows:
+        """Return REGISTER with SELECTED."""
+        describe_grams = partial(repeats.describe_grams, length=self.settings.tokens, tokenizer=self.tokenizer)
+        return describe(engine, "documents", describe_grams, repeats.SELECTED)
+
+    def _keep(self, engine: Engine[Rows], told: Found[Rows]) -> Rows:
+        """Return KEPT of documents, of which some have gone whole."""
+        wanted = engine.group("wanted", engine.select(told.documents, "doc_id"), once(DOC_ID))
+        parts = [engine.parallelise("no_cuts", cutting.CUTS.empty_table())]
+        if told.spans is not None:
+            parts.append(engine.select(told.spans, *cutting.CUTS.names))
+        if told.removals is not None:
+            parts.append(engine.map(told.removals, cutting.cut_whole, cutting.CUTS))
+        cuts = engine.group("cuts", engine.concat(*parts), cutting.GATHER_CUTS)
+        with_cuts = engine.join(wanted, cuts, "doc_id", how="left")
+        return engine.fetch("texts", with_cuts, cutting.keep_texts, cutting.KEPT)
+
+    def _find(self, engine: Engine[Rows], grams: Rows, emit: Emit | None, fetch: Fetch[Rows], rules: Rules) -> Rows:
+        """Return verified pieces and passages of rows that `emit` makes GRAMS of."""
+        # In a store what is to be read is asked for more than once.
+        return self._verify(engine, self._find_pieces(engine, grams, emit, fetch, rules), fetch, once=emit is not None)
+
+    def _tell(self, engine: Engine[Rows], documents: Rows, found: Rows) -> Found[Rows]:
+        """Say what becomes of documents by their verified pieces."""
+        settings, schema = self.settings, cutting.verified(engine.id_type)
         fate = Fate(
             kind={"cut": cutting.LEFT, "drop": cutting.SHARE, "mark": ""}[settings.action],
             least_share=settings.drop_share,
@@ -120,14 +177,16 @@ class PassagesLayer(Layer):
         details = tallies.describe(engine, documents, found, schema, length=settings.tokens, fate=fate)
         return Found(documents=documents, removals=removals, spans=spans, effect=effect, details=details)
 
-    def _find_pieces(self, engine: Engine[Rows], documents: Rows) -> Rows:
-        """REGISTER with SELECTED -> PIECES."""
+    def _find_pieces(
+        self, engine: Engine[Rows], grams: Rows, emit: Emit | None, fetch: Fetch[Rows], rules: Rules
+    ) -> Rows:
+        """Return PIECES of rows that `emit` makes GRAMS of."""
         length = self.settings.tokens
         shared = engine.group(
             "shared",
-            engine.select(documents, "doc_id", "grams", "places"),
+            grams,
             Shuffle(
-                emit=repeats.emit_grams,
+                emit=emit,
                 emitted=repeats.GRAMS,
                 by=["gram"],
                 work=repeats.find_shared,
@@ -142,11 +201,11 @@ class PassagesLayer(Layer):
             Shuffle(
                 emitted=repeats.SHARED, by=["doc_id"], order=["place"], work=repeats.gather_places, schema=repeats.ASKED
             ),
-            once=True,
+            once=emit is not None,
         )
         schema = pa.schema([*ordered(engine.id_type), *repeats.COMPARED])
         work = partial(repeats.describe_windows, length=length, tokenizer=self.tokenizer, schema=schema)
-        ranked = rank_documents(engine, engine.fetch("windows", asked, work, schema), schema, self.rules)
+        ranked = rank_documents(engine, fetch("windows", asked, work, schema), schema, rules)
         repeated = engine.group(
             "occurrences",
             ranked,
@@ -175,8 +234,9 @@ class PassagesLayer(Layer):
             once=True,
         )
 
-    def _verify(self, engine: Engine[Rows], pieces: Rows, schema: pa.Schema) -> Rows:
+    def _verify(self, engine: Engine[Rows], pieces: Rows, fetch: Fetch[Rows], *, once: bool) -> Rows:
         """PIECES -> those of the same tokens as the place that they are held against."""
+        schema = cutting.verified(engine.id_type)
         ranges = engine.group(
             "ranges",
             pieces,
@@ -188,14 +248,14 @@ class PassagesLayer(Layer):
                 work=cutting.gather_ranges,
                 schema=cutting.READ,
             ),
-            once=True,
+            once=once,
         )
         read = cutting.digested(engine.id_type)
         near = self.settings.tokens // NEAR if self.settings.ends == "sentence" else 0
         work = partial(cutting.describe_ranges, near=near, tokenizer=self.tokenizer, schema=read)
         return engine.group(
             "verified",
-            engine.fetch("digests", ranges, work, read, once=True),
+            fetch("digests", ranges, work, read, once=True),
             Shuffle(
                 emitted=read,
                 by=cutting.KEY,

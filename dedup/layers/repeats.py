@@ -28,6 +28,8 @@ PIECE_WINDOWS = 1 << 18
 SELECTED = pa.schema([("tokens", pa.int64()), ("grams", pa.binary()), ("places", pa.binary())])
 """Grams selected of a document: its number of tokens, hashes, int64, and the first token of each gram, int32."""
 GRAMS = pa.schema([("gram", pa.int64()), ("doc_id", pa.int64()), ("place", pa.int64())])
+STORED = "grams"
+"""Table of a store with GRAMS."""
 SHARED = pa.schema([("doc_id", pa.int64()), ("place", pa.int64())])
 """Grams whose hash occurs twice."""
 ASKED = pa.schema([("doc_id", pa.int64()), ("places", pa.binary())])

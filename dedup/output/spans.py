@@ -14,7 +14,7 @@ from dedup.layers.chain import WHOLE
 from dedup.tables import arrow
 
 
-def write_spans(engine: Engine[Rows], spans: Rows) -> Rows:
+def write_spans(engine: Engine[Rows], spans: Rows, ids: Rows | None = None) -> Rows:
     """Keep doc_id and the columns of `arrow.spans_written`.
 
     Parameters
@@ -23,6 +23,8 @@ def write_spans(engine: Engine[Rows], spans: Rows) -> Rows:
         Engine from which no layer has taken anything.
     spans
         SPANS with EFFECT, in characters of the whole texts.
+    ids
+        doc_id and id of all documents that spans may be kept in; None where these are documents of the engine.
     """
     listed = pa.list_(pa.struct(list(WHOLE)))
     grouped = pa.schema([("doc_id", pa.int64()), ("spans", listed)])
@@ -37,7 +39,20 @@ def write_spans(engine: Engine[Rows], spans: Rows) -> Rows:
     written = pa.schema([("doc_id", pa.int64()), *arrow.spans_written(engine.id_type)])
     named = written.append(pa.field("kept_doc_id", pa.int64()))
     texts = engine.fetch("spans_texts", whole, partial(_read_texts, schema=named), named, once=True)
-    return engine.name_documents("spans_named", texts, of="kept_doc_id", to="kept_id", schema=written)
+    if pa.types.is_integer(engine.id_type):
+        # Such an id is the document's own number.
+        kept = engine.select(texts, *(name for name in named.names if name != "kept_id"), kept_id="kept_doc_id")
+    elif ids is None:
+        return engine.name_documents("spans_named", texts, of="kept_doc_id", to="kept_id", schema=written)
+    else:
+        bare = engine.select(texts, *(name for name in named.names if name != "kept_id"))
+        kept = engine.join(bare, engine.select(ids, "doc_id", kept_id="id"), "kept_doc_id", how="left")
+    return engine.map(kept, partial(_order, schema=written), written, name="spans_named")
+
+
+def _order(batches: Batches, *, schema: pa.Schema) -> Batches:
+    for batch in batches:
+        yield batch.select(schema.names)
 
 
 def _group(batches: Batches, *, schema: pa.Schema) -> Batches:

@@ -13,7 +13,7 @@ from dedup.files.globs import is_hidden
 from dedup.files.storage import MARK, OutputStorage, Storage
 from dedup.files.systems import redact, split_url
 from dedup.run.lock import UNREACHABLE
-from dedup.store.schemas import BATCHES, FILES, KEYED, TABLES
+from dedup.store.schemas import BATCHES, FILES, OF_LAYERS, TABLES
 
 OWN_SUFFIXES = ("", ".partial", ".lock", ".replaced")
 """Suffixes of an output's path that give the paths that a run makes, changes and deletes."""
@@ -22,7 +22,7 @@ OBJECT_STORES = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "abfss": "abfs", "wasb":
 STORE_MARK = f"{BATCHES}/_delta_log"
 """Folder that identifies a store."""
 STORES = {STORE_MARK: "every store"}
-NO_CONTENT = {*TABLES, KEYED, FILES, BATCHES, "lost+found"}
+NO_CONTENT = {*TABLES, *OF_LAYERS, FILES, BATCHES, "lost+found"}
 """Folders that may lie in the folder of a new store: leftovers of a crash at its creation, and a disk's own."""
 
 

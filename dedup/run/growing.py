@@ -22,8 +22,9 @@ from dedup.layers.chain import Chain
 from dedup.layers.contamination import Contamination
 from dedup.layers.copies import KEYS, to_keys
 from dedup.layers.foreign import count_for_foreign
-from dedup.layers.layer import NothingToSearchError
+from dedup.layers.layer import Layer, NothingToSearchError
 from dedup.layers.near.layer import NearLayer
+from dedup.layers.near.signing import signatures
 from dedup.run.apart import check_apart, check_store
 from dedup.run.clock import Clock
 from dedup.run.execution import Run
@@ -38,15 +39,16 @@ from dedup.settings.profiles import refuse_profiles
 from dedup.settings.rules import require_text
 from dedup.store.adding import Arrival, Grown, digest_content, grow, supply_texts
 from dedup.store.admitted import NAME, take_admitted
-from dedup.store.earlier import StoredKeys, find_owners, follow, write_aside
+from dedup.store.earlier import Aside, StoredKeys, find_owners, follow, write_aside
 from dedup.store.folder import TRIES, Conflict
 from dedup.store.numbering import DIGESTS
-from dedup.store.outcome import name_documents, tell
+from dedup.store.outcome import list_changes, name_documents, tell
 from dedup.store.schemas import FILES, list_layouts
 from dedup.store.snapshot import Snapshot
 from dedup.store.state import State, create, find_state, read_rows, read_state
 from dedup.store.tables import Tables
 from dedup.store.upkeep import note_outputs
+from dedup.tables import arrow
 from dedup.tables.counts import Near, Signed, Stored
 
 LOG = logging.getLogger("dedup")
@@ -110,20 +112,19 @@ class Growth:
         engine, config, clock = run.engine, run.job.config, run.clock
         tables = Tables(self.store, scratch="" if self.keeps else absolute(run.workspace.scratch))
         [part] = run.parts
-        *before, _ = load_layers(config)
         near = NearLayer.make(set_up(NEAR, part, run.context, clock))
         if self.past:
             # As far as memory holds their sets, which is bounded, texts are read once.
             near = replace(near, signing=replace(near.signing, holds="all"))
         outputs = self.outputs if self.outputs is not None else (redact(absolute(run.job.output)),)
-        if before:
+        if config.layers[0] == NEAR:
+            register, signed = near.sign(engine)
+        else:
             with clock.time("content"):
                 register, signed = describe(engine, "content", _digest_texts, KEYS), None
-        else:
-            register, signed = near.sign(engine)
-        content = digest_content(engine, register, KEYS.names if before else DIGESTS)
+        content = digest_content(engine, register, DIGESTS if signed else KEYS.names)
         if self.keeps:
-            create(tables, engine.id_type, has_keys=bool(before), has_sets=config.shingles.stored)
+            create(tables, engine.id_type, config.layers, has_sets=config.shingles.stored)
             take_admitted(tables)
         for _ in range(TRIES):
             state, operation = _find_base(tables, content, self)
@@ -188,27 +189,14 @@ class Arriving(Generic[Rows]):
         if growth.batches:
             snapshot = snapshot.choose_batches(growth.batches)
         snapshot = snapshot.send(threads)
-        chain: Chain[Rows] = Chain(engine=engine)
-        removals: list[Rows] = []
-        keys: dict[str, Rows] = {}
-        *before, _ = load_layers(config)
-        for kind in before:
-            past = StoredKeys(snapshot=snapshot, layer=kind.name, layers=len(before))
-            try:
-                chain, found = search_layer(chain, kind, part, run.context, clock, past=past)
-            except NothingToSearchError:
-                chain = chain.skip(kind.name)
-                continue
-            if found.removals is not None:
-                removals.append(found.removals)
-            if found.keys is not None:
-                keys[kind.name] = found.keys
+        before, after = split_layers(config)
+        chain, first = self._search(Chain(engine=engine), before, snapshot)
         rest = chain.rest("store") if before else engine
+        documents, signed = self._sign(rest)
         owned = None
-        documents, signed = (self.register, self.signed) if self.signed is not None else self.near.sign(rest)
         if chain.removals is not None:
             with clock.time("earlier"):
-                owned = find_owners(rest, snapshot, chain.removals, len(before))
+                owned = find_owners(rest, snapshot, "owners", chain.removals, len(before))
         arrival = Arrival(
             name=growth.batch,
             content=self.content,
@@ -233,27 +221,67 @@ class Arriving(Generic[Rows]):
             stage=clock.time,
             inform=clock.inform,
         )
-        with clock.time("representatives"):
-            told = tell(rest, grown, signed, config.threshold)
-        note(clock, grown, told.counts)
-        earlier = None if owned is None else follow(rest, grown, owned)
-        chain = chain.add(NEAR, replace(told.found, earlier=earlier))
-        if before and growth.keeps:
+        near, changes = {}, [engine.parallelise("no_changes", list_changes(engine.id_type).empty_table())]
+        followed = None if owned is None else follow(rest, grown, "followed", owned)
+        if signed is None:
+            chain = chain if followed is None else chain.follow(NEAR, followed)
+        else:
+            with clock.time("representatives"):
+                told = tell(rest, grown, signed, config.threshold)
+            note(clock, grown, told.counts)
+            chain = chain.add(NEAR, replace(told.found, earlier=followed))
+            near, changes = {part.name: told.counts}, [told.changes]
+        chain, last = self._search(chain, after, snapshot)
+        if after and chain.removals is not None:
+            owned = find_owners(engine, snapshot, "last_owners", chain.removals, len(config.layers))
+            chain = chain.follow("owners", follow(engine, grown, "last_followed", owned))
+        if growth.keeps and config.layers != (NEAR,):
             with clock.time("aside"):
-                aside = write_aside(rest, grown, removals, keys)
-            grown = replace(grown, aside=aside)
+                grown = write_aside(engine, grown, first, last, has_near=signed is not None)
         assert chain.documents is not None
         searched = Searched(
             chain=chain,
             documents=chain.documents,
-            near={part.name: told.counts},
+            near=near,
             by_profile={},
-            named=name_documents(rest, snapshot, chain.documents, _list_pairs(chain)),
-            changes=told.changes if growth.keeps else None,
+            named=name_documents(engine, snapshot, chain.documents, _list_pairs(chain), chain.spans),
+            changes=engine.concat(*changes, *first.changes, *last.changes) if growth.keeps else None,
             earlier=clock.inform(BASELINE, remember, tables, state, growth, config) if growth.keeps else None,
             without=None if growth.keeps else _count_without(chain, snapshot),
         )
         return searched, grown
+
+    def _search(
+        self, chain: Chain[Rows], kinds: Sequence[type[Layer]], snapshot: Snapshot
+    ) -> tuple[Chain[Rows], Aside[Rows]]:
+        """Run some layers other than near."""
+        run, aside = self.run, Aside[Rows]()
+        [part] = run.parts
+        for kind in kinds:
+            earlier, past = chain, StoredKeys(snapshot=snapshot, layer=kind.name, layers=len(run.job.config.layers))
+            try:
+                chain, found = search_layer(chain, kind, part, run.context, run.clock, past=past)
+            except NothingToSearchError:
+                chain = chain.skip(kind.name)
+                continue
+            aside.note(earlier, kind.name, found, snapshot)
+        return chain, aside
+
+    def _sign(self, rest: Engine[Rows]) -> tuple[Rows, Signed | None]:
+        """Return SIGNATURES of what near is given, none without near."""
+        if self.signed is not None:
+            return self.register, self.signed
+        if NEAR in self.run.job.config.layers:
+            return self.near.sign(rest)
+        none = signatures(rest.id_type, self.near.signing.hashed).empty_table()
+        return rest.parallelise("signatures", none), None
+
+
+def split_layers(config: Config) -> tuple[list[type[Layer]], list[type[Layer]]]:
+    """Return the layers before near, or all where it is none, and those behind it."""
+    kinds = load_layers(config)
+    place = config.layers.index(NEAR) if NEAR in config.layers else len(kinds)
+    return [*kinds[:place]], [*kinds[place + 1 :]]
 
 
 def _list_texts(job: Job) -> pa.Table:
@@ -278,7 +306,7 @@ def _digest_texts(batch: pa.RecordBatch) -> dict[str, pa.Array]:
 def _list_pairs(chain: Chain[Rows]) -> Rows:
     """Return all edges and near misses."""
     found = [each for each in (chain.edges, chain.near_misses) if each is not None]
-    return chain.engine.concat(*found)
+    return chain.engine.concat(*found) if found else chain.engine.parallelise("no_pairs", arrow.EDGES.empty_table())
 
 
 def check_settings(config: Config, growth: Growth) -> None:
@@ -298,23 +326,19 @@ def check_settings(config: Config, growth: Growth) -> None:
             )
     if config.mode != "lsh":
         raise ConfigError(f'--store: needs mode = "lsh" (got {config.mode!r})')
-    *before, last = config.layers
-    single = [name for name in config.layers if not load_layer(name).is_incremental]
-    if single or last != NEAR:
-        known = ", ".join(name for name in LAYERS if load_layer(name).is_incremental and name != NEAR)
-        raise ConfigError(
-            f"--store: needs layers that end with near, and before it any of {known} (got {list(config.layers)})"
-        )
-    if growth.anew and before:
+    if any(not load_layer(name).is_incremental for name in config.layers):
+        known = ", ".join(name for name in LAYERS if load_layer(name).is_incremental)
+        raise ConfigError(f"--store: layers must be some of {known} (got {list(config.layers)})")
+    if growth.anew and config.layers != (NEAR,):
         raise ConfigError(f'--reelect: needs layers = ["near"] (got {list(config.layers)}), as others decide for good')
-    if before and not config.shingles.stored:
+    if config.layers != (NEAR,) and not config.shingles.stored:
         raise ConfigError(
             f'shingles.stored: false needs layers = ["near"] (got {list(config.layers)}), as others may cut texts'
         )
     refuse_profiles(config.profile, "in a store, whose features are of one specification")
     allowed = {"others"} if growth.keeps else {"others", "without"}
     unset = {
-        "contamination.common": config.of(Contamination).common if "contamination" in before else 0,
+        "contamination.common": config.of(Contamination).common if "contamination" in config.layers else 0,
         "limits.per_source": config.limits.per_source,
         "keep.merge": config.keep.merge,
         "keep.copies": config.keep.copies if config.keep.copies != 1 else 0,
@@ -326,7 +350,10 @@ def check_settings(config: Config, growth: Growth) -> None:
     }
     for name, value in unset.items():
         if value:
-            raise ConfigError(f"--store: {name} works in single runs only and must not be set (got {value!r})")
+            raise ConfigError(
+                f"--store: {name} works in single runs only: leave it out, or run over the kept rows of all batches "
+                f"without a store (got {value!r})"
+            )
 
 
 def note(clock: Clock, grown: Grown[Rows], counts: Near) -> None:

@@ -183,7 +183,7 @@ def set_up(layer: str, part: Part, context: Context, stages: Stages) -> Setup:
         config=part.config,
         tokenizer=part.tokenizer,
         spec=part.spec,
-        places=part.places[layer],
+        places=part.places.get(layer, ()),
         context=context,
         stages=stages,
     )

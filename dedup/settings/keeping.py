@@ -25,6 +25,8 @@ class Rule(NamedTuple):
 
 FOREIGN = Rule("without")
 """Rule before all others where documents that the input is to lose take part: they are always preferred."""
+FIRST_COME = Rule("first_come")
+"""Rule before all others where documents of earlier batches take part."""
 
 
 def parse_order(entries: Sequence[str], where: str) -> tuple[Rule, ...]:

@@ -105,7 +105,9 @@ class Grown(Generic[Rows]):
     lost: Lost | None
     """None where the sample could not be counted."""
     aside: int = 0
-    """Documents that layers before near have removed, and that were not in the store."""
+    """Documents that were not in the store, and that near has not seen."""
+    spared: int = 0
+    """Documents of these that stay, less those that layers behind near have removed."""
     writing: Writing
 
     def finish(self, operation: str) -> State:
@@ -121,7 +123,7 @@ class Grown(Generic[Rows]):
             batch=self.arrival.name,
             content=self.arrival.content,
             documents=self.arrived + self.aside,
-            kept=self.arrived - self.decided.removed,
+            kept=self.arrived - self.decided.removed + self.spared,
         )
         return self.writing.finish(self.state, label)
 

@@ -18,7 +18,7 @@ from dedup.store.links import read_links
 from dedup.store.numbering import BANDS, OWNED, Numbered
 from dedup.store.reading import read
 from dedup.store.resigning import SIGNED_SETS
-from dedup.store.schemas import KEYED, NO_SET
+from dedup.store.schemas import LATER, NO_SET, OF_LAYERS
 from dedup.store.snapshot import Snapshot
 from dedup.store.state import Label, State, read_state
 from dedup.store.step import Step, place_stored
@@ -108,12 +108,16 @@ def _find_keys(snapshot: Snapshot, sets: Integers) -> Integers:
 
 
 def _list_aside(snapshot: Snapshot, asked: Integers) -> pa.Table:
-    """Return the documents that layers before near have removed in favour of some that go: nothing else tells why."""
+    """Return the documents that other layers than near have removed for some that go: nothing else tells why."""
     places, members = snapshot.places(), snapshot.members()
+    is_later = np.zeros(members.num_rows, dtype=bool)
+    if LATER in snapshot.state.segments:
+        members = pa.concat_tables([members, snapshot.read(LATER)])
+        is_later = np.arange(members.num_rows) >= is_later.size
     owners, removed = members["representative"].fill_null(0).to_numpy(), ~members["kept"].to_numpy()
     doc_ids = members["doc_id"].to_numpy()
+    removed &= is_in(doc_ids, places.doc_ids[places.sets == NO_SET]) | is_later
     removed &= members["representative"].is_valid().to_numpy()
-    removed &= is_in(doc_ids, places.doc_ids[places.sets == NO_SET])
     gone, count = asked, 0
     # One that goes may have been kept for others.
     while gone.size > count:
@@ -135,12 +139,12 @@ def _rewrite(writing: Writing, gone: Integers, dead: Integers) -> None:
         stays: Flags = ~is_in(rows["doc_id"].to_numpy(), gone) & ~named
         return stays
 
-    writing.rewrite("documents", lambda rows: ~is_in(rows["doc_id"].to_numpy(), gone))
+    for name in ("documents", *OF_LAYERS):
+        if name in writing.snapshot.state.segments:
+            writing.rewrite(name, lambda rows: ~is_in(rows["doc_id"].to_numpy(), gone))
     writing.rewrite("sets", keep_set)
     writing.rewrite("bands", keep_set)
     writing.rewrite("members", keep_member)
-    if KEYED in writing.snapshot.state.segments:
-        writing.rewrite(KEYED, lambda rows: ~is_in(rows["doc_id"].to_numpy(), gone))
 
 
 def _list_displaced(verdicts: pa.Table) -> pa.Table:

@@ -1,4 +1,4 @@
-"""The layers before near in a store: documents of earlier batches by their keys, and what becomes of those removed.
+"""The layers other than near in a store: documents of earlier batches by their keys, and what becomes of those removed.
 
     KEYS of a batch -> `keys` -> documents of earlier batches, with who was kept for them -> removals of the batch
     removals -> `documents` without a shingle set, `members`, `keys`
@@ -6,27 +6,32 @@
 What such a layer has decided stays: a document of an earlier batch goes before all new ones, and is never removed.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Generic
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dedup.engine.engine import Batches, Engine, Rows, once
-from dedup.files.orders import add_keys, drop_keys
+from dedup.engine.engine import Batches, Engine, Rows, Tally, Work, once, pass_on
+from dedup.files.orders import add_keys, drop_keys, join_keys
 from dedup.kernels.digests import digest_each
+from dedup.kernels.election import to_matrix
 from dedup.kernels.ids import to_doc_ids
 from dedup.kernels.runs.batches import conform
+from dedup.layers.chain import Chain
 from dedup.layers.copies import KEYS, PRECEDENCE, keyed
+from dedup.layers.layer import Found
 from dedup.layers.near.election import KEPT
 from dedup.layers.near.templates import DISTINCT, MEMBERS
 from dedup.store.adding import Grown
 from dedup.store.election import DISPLACED, list_newest
 from dedup.store.numbering import KEYS as WANTED
+from dedup.store.outcome import list_changes
 from dedup.store.reading import find_keys, select
-from dedup.store.schemas import KEYED, NO_SET
+from dedup.store.schemas import KEYED, LATER, NO_SET, list_layouts
 from dedup.store.snapshot import Snapshot
 from dedup.store.writing import write_rows
 from dedup.tables import arrow
@@ -34,6 +39,9 @@ from dedup.tables import arrow
 RECORDED = ("doc_id", "id", "source", "text_bytes", "order_keys")
 TOLD = ("doc_id", "kept", "representative", "kind", "jaccard", "since")
 """Columns of `members` that say in whose favour a document was removed."""
+TEXTS = ("doc_id", "text", "since")
+"""Columns of `texts` that are read again."""
+NEWEST = (1 << 63) - 1
 FIRST, LAST = 0, 2
 """Precedence of documents in whose favour others go, and of those that were removed themselves with nobody kept."""
 RESOLVED = pa.schema(
@@ -58,7 +66,7 @@ class StoredKeys:
     snapshot: Snapshot
     layer: str
     layers: int
-    """Layers before near."""
+    """Layers of the store, or more."""
 
     def find(self, engine: Engine[Rows], rows: Rows, kind: str) -> Rows:
         """See `EarlierKeys.find`."""
@@ -73,6 +81,46 @@ class StoredKeys:
         schema = keyed(engine.id_type)
         return engine.map(joined, partial(_to_keyed, salt=salt, kind=kind, rules=rules, schema=schema), schema)
 
+    def look_up(self, engine: Engine[Rows], table: str, rows: Rows, columns: Sequence[str] | None = None) -> Rows:
+        """See `EarlierKeys.look_up`."""
+        wanted = engine.select(rows, wanted=self.snapshot.layout(table).key)
+        expected = engine.tally(rows)["rows"]
+        return find_keys(engine, self.snapshot, table, wanted, columns, name=f"{table}_met", expected=expected)
+
+    def fetch(
+        self, engine: Engine[Rows], name: str, wanted: Rows, work: Work, schema: pa.Schema, *, once: bool = False
+    ) -> Rows:
+        """See `EarlierKeys.fetch`."""
+        named = engine.map(engine.select(wanted, "doc_id"), pass_on, MEMBERS, name=f"{name}_named")
+        count = engine.tally(named)["rows"]
+        texts, records = (
+            select(engine, self.snapshot, table, columns, wanted=named, count=count)
+            for table, columns in (("texts", TEXTS), ("documents", RECORDED))
+        )
+        known = select(engine, self.snapshot, "texts", ["doc_id"], wanted=named, count=count)
+        earlier = engine.join(engine.join(wanted, texts, "doc_id"), records, "doc_id")
+        others = engine.join(wanted, known, "doc_id", how="anti")
+        dated = partial(_come_first, work=work, rules=self.snapshot.state.search.rules)
+        found = engine.map(earlier, dated, schema, name="" if once else f"{name}_earlier")
+        return engine.concat(found, engine.fetch(name, others, dated, schema, once=once))
+
+
+def _come_first(batches: Batches, *, work: Work, rules: Sequence[tuple[str, str]]) -> Iterator[pa.RecordBatch | Tally]:
+    """Give documents to some work whose `order_keys` begin with the state that has brought them, the latest of none."""
+    return iter(work(_date(batch, rules) for batch in batches))
+
+
+def _date(batch: pa.RecordBatch, rules: Sequence[tuple[str, str]]) -> pa.RecordBatch:
+    since = np.full(batch.num_rows, np.inf)
+    if "since" in batch.schema.names:
+        since = batch["since"].to_numpy()
+        # Of the text that the layer was given.
+        place, sizes = batch.schema.get_field_index("text_bytes"), pc.binary_length(batch["text"])
+        batch = add_keys(batch.set_column(place, "text_bytes", sizes.cast(pa.int64())), rules)
+    keys = [*map(pa.array, (since, *to_matrix(batch["order_keys"]).T))]
+    place = batch.schema.get_field_index("order_keys")
+    return batch.set_column(place, "order_keys", join_keys(keys, batch.num_rows))
+
 
 def resolve(engine: Engine[Rows], snapshot: Snapshot, name: str, wanted: Rows, layers: int) -> Rows:
     """Return RESOLVED of documents of a store, whose removals by so many layers and near lead from one to another."""
@@ -81,11 +129,20 @@ def resolve(engine: Engine[Rows], snapshot: Snapshot, name: str, wanted: Rows, l
     for step in range(layers + 1):
         named = engine.group(f"{name}_owners{step}", engine.select(rows, doc_id="owner"), DISTINCT)
         told = select(engine, snapshot, "members", TOLD, wanted=named, count=count)
+        if LATER in snapshot.state.segments:
+            rows_later = select(engine, snapshot, LATER, TOLD, wanted=named, count=count)
+            told = engine.concat(told, engine.map(rows_later, _come_last, snapshot.choose("members", TOLD)))
         latest = engine.group(f"{name}_members{step}", told, list_newest(snapshot.choose("members", TOLD)))
         names = {f"told_{column}": column for column in TOLD[1:-1]}
         joined = engine.join(rows, engine.select(latest, owner="doc_id", **names), "owner", key="owner", how="left")
         rows = engine.map(joined, _lead, RESOLVED, name=f"{name}_resolved{step}")
     return rows
+
+
+def _come_last(batches: Batches) -> Batches:
+    """Let rows be newer than what near says of the same documents."""
+    for batch in batches:
+        yield conform(batch, batch.schema, since=NEWEST)
 
 
 def _begin(batches: Batches) -> Batches:
@@ -134,13 +191,13 @@ def _to_keyed(
         yield conform(batch, schema, **columns)
 
 
-def find_owners(engine: Engine[Rows], snapshot: Snapshot, removals: Rows, layers: int) -> Rows:
+def find_owners(engine: Engine[Rows], snapshot: Snapshot, name: str, removals: Rows, layers: int) -> Rows:
     """Return RESOLVED of the documents of a store in whose favour so many layers have removed some of a batch."""
     named = engine.map(removals, _list_representatives, MEMBERS)
-    wanted = engine.group("owners_named", named, DISTINCT)
+    wanted = engine.group(f"{name}_named", named, DISTINCT)
     count = engine.tally(wanted)["rows"]
     stored = select(engine, snapshot, "documents", ["doc_id"], wanted=wanted, count=count)
-    return resolve(engine, snapshot, "owners", stored, layers)
+    return resolve(engine, snapshot, name, stored, layers)
 
 
 def _list_representatives(batches: Batches) -> Batches:
@@ -149,7 +206,7 @@ def _list_representatives(batches: Batches) -> Batches:
         yield pa.RecordBatch.from_arrays([pa.array(to_doc_ids(held))], schema=MEMBERS)
 
 
-def follow(engine: Engine[Rows], grown: Grown[Rows], owned: Rows) -> Rows:
+def follow(engine: Engine[Rows], grown: Grown[Rows], name: str, owned: Rows) -> Rows:
     """Return documents of a store in the form of REMOVALS, as `Found.earlier` has them.
 
     Parameters
@@ -159,7 +216,7 @@ def follow(engine: Engine[Rows], grown: Grown[Rows], owned: Rows) -> Rows:
     """
     schema, count = arrow.removals(engine.id_type), engine.tally(owned)["rows"]
     named = engine.concat(engine.select(owned, "doc_id"), engine.select(owned, doc_id="owner"))
-    wanted = engine.group("followed", named, DISTINCT)
+    wanted = engine.group(name, named, DISTINCT)
     ids = select(engine, grown.snapshot, "documents", ["doc_id", "id"], wanted=wanted, count=2 * count)
     verdicts = engine.join(
         engine.select(grown.decided.verdicts, "component", owner="doc_id"), grown.decided.several, "owner", how="semi"
@@ -180,39 +237,104 @@ def _to_followed(batches: Batches, *, schema: pa.Schema) -> Batches:
         yield conform(told, schema, kind=kinds, representative_id=owners, component_id=components)
 
 
-def write_aside(engine: Engine[Rows], grown: Grown[Rows], removals: Sequence[Rows], keys: Mapping[str, Rows]) -> int:
-    """Write what layers before near have made of a batch; return how many documents these removed, if not known.
+@dataclass(slots=True, eq=False)
+class Aside(Generic[Rows]):
+    """Findings of layers other than near, in their order."""
 
-    Parameters
-    ----------
-    removals
-        REMOVALS of each layer before near, in favour of those that it has left itself.
-    keys
-        Documents with KEYS, by the layer that has found these.
+    removals: list[Rows] = field(default_factory=list)
+    """REMOVALS of each, in favour of those that it has left itself."""
+    changes: list[Rows] = field(default_factory=list)
+    """Rows of the table `changes`."""
+    keys: dict[str, Rows] = field(default_factory=dict)
+    """Documents with KEYS, by the layer that has found these."""
+    stored: dict[str, Rows] = field(default_factory=dict)
+    """Rows of layers by their tables."""
+
+    def note(self, chain: Chain[Rows], layer: str, found: Found[Rows], snapshot: Snapshot) -> None:
+        """Add what a layer has found behind those of a chain."""
+        for name, rows in found.stored.items():
+            schema = snapshot.choose(name)
+            is_placed = "begin" in schema.names
+            self.stored[name] = chain.move_back(f"{name}_stored", rows, schema) if is_placed else rows
+        if found.changes is not None:
+            self.changes.append(_name_changes(chain.engine, snapshot, layer, found.changes))
+        if found.removals is not None:
+            self.removals.append(found.removals)
+        if found.keys is not None:
+            self.keys[layer] = found.keys
+
+
+def _name_changes(engine: Engine[Rows], snapshot: Snapshot, layer: str, changes: Rows) -> Rows:
+    """Return CHANGED of a layer, rows with a name, as `changes` has them."""
+    named, count = engine.group(f"{layer}_changed", engine.select(changes, "doc_id"), DISTINCT), engine.tally(changes)
+    ids = select(engine, snapshot, "documents", ["doc_id", "id", "batch"], wanted=named, count=count["rows"])
+    schema = list_changes(engine.id_type)
+    return engine.map(engine.join(changes, ids, "doc_id"), partial(_to_changes, layer=layer, schema=schema), schema)
+
+
+def _to_changes(batches: Batches, *, layer: str, schema: pa.Schema) -> Batches:
+    for batch in batches:
+        yield conform(batch, schema, is_kept=batch["was_kept"], layer=layer)
+
+
+def write_aside(
+    engine: Engine[Rows], grown: Grown[Rows], first: Aside[Rows], last: Aside[Rows], *, has_near: bool
+) -> Grown[Rows]:
+    """Write what other layers have made of a batch, those before near and those behind it; return it with its counts.
+
+    Without near all are before it, and nothing else has written the documents.
     """
+    known = engine.select(grown.known, "doc_id")
+    _write_stored(engine, grown, known, {**first.keys, **last.keys}, {**first.stored, **last.stored})
+    gone = _write_removed(engine, grown, known, "members", first.removals)
+    later = _write_removed(engine, grown, known, LATER, last.removals)
+    own = engine.join(engine.select(grown.arrival.register, *RECORDED), known, "doc_id", how="anti")
+    if has_near:
+        own = engine.join(own, gone, "doc_id", how="semi")
+    schema = grown.snapshot.choose("documents")
+    listed = partial(_to_documents, schema=schema, batch=grown.arrival.name, rules=grown.snapshot.state.search.rules)
+    documents = engine.group("aside", engine.map(own, listed, schema), once(schema))
+    count: int = engine.tally(documents)["rows"]
+    write_rows(engine, grown.writing, "documents", documents, count)
+    lost = [engine.tally(each)["rows"] for each in (gone, later)]
+    return replace(grown, aside=count, spared=count - sum(lost))
+
+
+def _write_stored(
+    engine: Engine[Rows], grown: Grown[Rows], known: Rows, keys: Mapping[str, Rows], stored: Mapping[str, Rows]
+) -> None:
     writing, snapshot = grown.writing, grown.snapshot
+    for name, rows in stored.items():
+        own = engine.join(rows, known, "doc_id", how="anti")
+        work = partial(_note_since, schema=snapshot.choose(name), since=snapshot.state.number + 1)
+        write_rows(engine, writing, name, engine.map(own, work, snapshot.choose(name)), engine.measure(own)["rows"])
     schema = snapshot.choose(KEYED)
     for layer, rows in keys.items():
         found = engine.map(engine.select(rows, "doc_id", *KEYS.names), partial(_to_keys, salt=_salt(layer)), schema)
-        own = engine.join(found, engine.select(grown.known, "doc_id"), "doc_id", how="anti")
-        stored = engine.group(f"{layer}_keys", own, once(schema))
-        write_rows(engine, writing, KEYED, stored, engine.tally(stored)["rows"])
-    if not removals:
-        return 0
-    aside = engine.concat(*removals)
-    new = engine.join(engine.select(aside, "doc_id"), engine.select(grown.known, "doc_id"), "doc_id", how="anti")
-    own = engine.join(engine.select(grown.arrival.register, *RECORDED), new, "doc_id", how="semi")
-    schema = snapshot.choose("documents")
-    listed = partial(_to_documents, schema=schema, batch=grown.arrival.name, rules=snapshot.state.search.rules)
-    documents = engine.group("aside", engine.map(own, listed, schema), once(schema))
-    count: int = engine.tally(documents)["rows"]
-    write_rows(engine, writing, "documents", documents, count)
-    schema = snapshot.choose("members")
+        own = engine.join(found, known, "doc_id", how="anti")
+        listed = engine.group(f"{layer}_keys", own, once(schema))
+        write_rows(engine, writing, KEYED, listed, engine.tally(listed)["rows"])
+
+
+def _write_removed(engine: Engine[Rows], grown: Grown[Rows], known: Rows, table: str, removals: Sequence[Rows]) -> Rows:
+    """Write in whose favour documents have gone; return their doc_id."""
+    snapshot = grown.snapshot
+    none = engine.parallelise(f"no_{table}", arrow.removals(engine.id_type).empty_table())
+    aside = engine.join(engine.concat(none, *removals), known, "doc_id", how="anti")
     reasons = engine.select(aside, "doc_id", "representative_id", "kind", "jaccard")
+    schema = list_layouts(engine.id_type)["members"].schema
     work = partial(_to_members, schema=schema, since=snapshot.state.number + 1)
-    members = engine.map(engine.join(reasons, new, "doc_id", how="semi"), work, schema)
-    write_rows(engine, writing, "members", members, count)
-    return count
+    # Equal rows, which share a document id, go for one.
+    members = engine.group(f"{table}_aside", engine.map(reasons, work, schema), once(schema))
+    count = engine.tally(members)["rows"]
+    if count:
+        write_rows(engine, grown.writing, table, members, count)
+    return engine.map(engine.select(members, "doc_id"), pass_on, MEMBERS, name=f"{table}_gone")
+
+
+def _note_since(batches: Batches, *, schema: pa.Schema, since: int) -> Batches:
+    for batch in batches:
+        yield conform(batch, schema, since=since)
 
 
 def _to_documents(batches: Batches, *, schema: pa.Schema, batch: str, rules: Sequence[tuple[str, str]]) -> Batches:

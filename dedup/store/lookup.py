@@ -14,7 +14,7 @@ from dedup.settings.hashspec import HashSpec
 from dedup.store.arrays import distinct, expand
 from dedup.store.links import Links, find_links
 from dedup.store.rereading import load_contract
-from dedup.store.schemas import NO_SET
+from dedup.store.schemas import LATER, NO_SET
 from dedup.store.snapshot import Snapshot
 from dedup.store.tables import Tables
 
@@ -102,6 +102,9 @@ class View:
         rows = self.snapshot.find("documents", wanted, ["doc_id", "id", "batch"]).sort_by("doc_id")
         members = self.snapshot.find("members", wanted, ["doc_id", "kept", "since"]).sort_by("since").to_pylist()
         kept = {row["doc_id"]: row["kept"] for row in members}
+        if LATER in self.snapshot.state.segments:
+            gone = self.snapshot.find(LATER, wanted, ["doc_id"])["doc_id"].to_pylist()
+            kept |= dict.fromkeys(gone, False)
         places = np.searchsorted(wanted, doc_ids).tolist()
         ids, batches = rows["id"].to_pylist(), rows["batch"].to_pylist()
         found: list[list[Match]] = [[] for _ in range(count)]

@@ -79,7 +79,7 @@ def tell(engine: Engine[Rows], grown: Grown[Rows], signed: Signed, threshold: fl
     return BatchOutcome(
         found=found,
         counts=counts,
-        changes=engine.map(verdicts, _take_changes, _changes(engine.id_type)),
+        changes=engine.map(verdicts, _take_changes, list_changes(engine.id_type)),
     )
 
 
@@ -120,9 +120,12 @@ def _take_copies(batches: Batches) -> Batches:
         yield batch.filter(pc.not_equal(batch["doc_id"], batch["set_id"]))
 
 
-def _changes(id_type: pa.DataType) -> pa.Schema:
+def list_changes(id_type: pa.DataType) -> pa.Schema:
+    """Return the columns of the table `changes`."""
     flags = [(name, pa.bool_()) for name in ("was_kept", "is_kept", "would_be_kept")]
-    return pa.schema([("id", id_type), ("batch", pa.string()), *flags, ("component_id", id_type)])
+    # A part of a text, in characters, where the layer is one that cuts.
+    part = [("layer", pa.string()), *arrow.integers("begin", "end")]
+    return pa.schema([("id", id_type), ("batch", pa.string()), *flags, ("component_id", id_type), *part])
 
 
 def _take_changes(batches: Batches) -> Batches:
@@ -131,8 +134,8 @@ def _take_changes(batches: Batches) -> Batches:
         moved = pc.not_equal(batch["was_kept"], batch["kept"])
         told = pc.or_(moved, pc.not_equal(batch["would_be_kept"], batch["kept"]))
         chosen = batch.filter(pc.and_(pc.equal(batch["is_new"], 0), told))
-        schema = _changes(batch["id"].type)
-        yield conform(chosen, schema, is_kept=chosen["kept"], component_id=chosen["component"])
+        schema = list_changes(batch["id"].type)
+        yield conform(chosen, schema, is_kept=chosen["kept"], component_id=chosen["component"], layer=NEAR)
 
 
 def _describe(engine: Engine[Rows], grown: Grown[Rows], removals: Rows, members: int, threshold: float) -> Elected:
@@ -150,8 +153,10 @@ def _count(batches: Batches, *, threshold: float) -> Iterator[pa.RecordBatch]:
         yield pa.RecordBatch.from_arrays(columns, schema=DESCRIBED)
 
 
-def name_documents(engine: Engine[Rows], snapshot: Snapshot, documents: Rows, pairs: Rows) -> Rows | None:
-    """Return doc_id and id of all documents of pairs; None where an integer is its own document id.
+def name_documents(
+    engine: Engine[Rows], snapshot: Snapshot, documents: Rows, pairs: Rows, spans: Rows | None
+) -> Rows | None:
+    """Return doc_id and id of all documents that pairs or spans name; None where an integer is its own document id.
 
     Parameters
     ----------
@@ -162,6 +167,9 @@ def name_documents(engine: Engine[Rows], snapshot: Snapshot, documents: Rows, pa
         return None
     names = ["doc_id", "id"]
     ends = engine.map(engine.select(pairs, *comparison.PAIRS.names), comparison.list_ends, templates.MEMBERS)
+    if spans is not None:
+        kept = engine.drop_null(engine.select(spans, doc_id="kept_doc_id"), "doc_id")
+        ends = engine.concat(ends, kept)
     wanted = engine.group("pair_ends", ends, templates.DISTINCT)
     own = engine.join(engine.select(documents, *names), wanted, "doc_id", how="semi")
     rest = engine.join(wanted, engine.select(documents, "doc_id"), "doc_id", how="anti")

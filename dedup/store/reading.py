@@ -58,11 +58,18 @@ def select(
 
 
 def find_keys(
-    engine: Engine[Rows], snapshot: Snapshot, table: str, wanted: Rows, *, name: str, expected: float
+    engine: Engine[Rows],
+    snapshot: Snapshot,
+    table: str,
+    wanted: Rows,
+    columns: Sequence[str] | None = None,
+    *,
+    name: str,
+    expected: float,
 ) -> Rows:
     """Return, under a name, the rows of a table by key whose keys are `wanted`, which may be repeated."""
     expected = max(expected, snapshot.count(table) / 8)
-    shuffle = _find(snapshot, table, snapshot.choose(table).names, _place_key)
+    shuffle = _find(snapshot, table, columns or snapshot.choose(table).names, _place_key)
     return engine.group(name, wanted, shuffle, expected=expected)
 
 

@@ -1,6 +1,6 @@
 """The tables of a store, as docs/growing.md tells them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -11,9 +11,13 @@ SEGMENT = "segment"
 """Column by which all tables but `batches` are partitioned: what one commit adds, and is never changed."""
 BATCHES = "batches"
 KEYED = "keys"
-"""Table of the layers before near, that a store of near alone has not."""
+"""Table of keys of the layers url and exact, that a store of near alone has not."""
 FILES = "files"
 """Table of the files that texts are read from again, of a store that holds no shingle sets."""
+LATER = "later"
+"""Table of what layers behind near have removed, as `members` has it."""
+LINES, PASSAGES = "lines", "passages"
+"""Layers with tables of their own."""
 NO_SET = -1
 """Number of the set of a document without a token, which resembles nothing."""
 
@@ -39,6 +43,16 @@ PLACED = MappingProxyType(
         "write_statistics": False,
         "column_encoding": dict.fromkeys(("set", "file", "row"), "DELTA_BINARY_PACKED"),
     }
+)
+LISTED = MappingProxyType(
+    {
+        "compression": "zstd",
+        "use_dictionary": ["first", "common"],
+        "column_encoding": {"high": "DELTA_BINARY_PACKED"},
+    }
+)
+GRAMS = MappingProxyType(
+    {"compression": "zstd", "use_dictionary": False, "column_encoding": {"gram": "DELTA_BINARY_PACKED"}}
 )
 
 
@@ -106,6 +120,13 @@ def list_layouts(id_type: pa.DataType, *, has_sets: bool = True) -> Mapping[str,
     hot = pa.schema({"key": pa.int64()})  # keys of buckets over the cap
     # Digests of a layer before near, the first half mixed with a number of the layer's.
     keys = pa.schema({"key": pa.int64(), "low": pa.int64(), "doc_id": pa.int64()})
+    # Lines of documents, in characters of the whole texts: `dedup.layers.lines.STORED`.
+    lines = pa.schema([(name, pa.int64()) for name in ("high", "low", "doc_id", "begin", "end", "first", "common")])
+    # Grams selected of documents and their first tokens: `dedup.layers.repeats.GRAMS`.
+    grams = pa.schema({"gram": pa.int64(), "doc_id": pa.int64(), "place": pa.int64()})
+    # Documents as the layer passages has seen them, and what it has taken out.
+    cuts = pa.list_(pa.int64())
+    texts = pa.schema({"doc_id": pa.int64(), "text": pa.large_string(), "cuts": cuts, "since": pa.int64()})
     return MappingProxyType(
         {
             "documents": Layout(documents, "doc_id", 1 << 16, 8, 1 << 20, ZSTD),
@@ -118,12 +139,30 @@ def list_layouts(id_type: pa.DataType, *, has_sets: bool = True) -> Mapping[str,
             "hot": Layout(hot, "key", 1 << 16, 16, 1 << 22, ZSTD),
             KEYED: Layout(keys, "key", 1 << 12, 16, 1 << 22, DIGESTS),
             FILES: Layout(files, "file", 1 << 16, 16, 1 << 22, ZSTD),
+            LATER: Layout(members, "doc_id", 1 << 16, 8, 1 << 21, ZSTD),
+            "lines": Layout(lines, "high", 1 << 12, 16, 1 << 22, LISTED),
+            "grams": Layout(grams, "gram", 1 << 12, 16, 1 << 22, GRAMS),
+            "texts": Layout(texts, "doc_id", 1 << 9, 8, 1 << 19, ZSTD),
         }
     )
 
 
-TABLES = tuple(name for name in list_layouts(pa.int64()) if name not in {KEYED, FILES})
+OWN: Mapping[str, Sequence[str]] = MappingProxyType({LINES: ["lines"], PASSAGES: ["grams", "texts"]})
+"""Tables by the layer that has them, which earlier releases do not know."""
+OF_LAYERS = (KEYED, LATER, *(name for names in OWN.values() for name in names))
+"""Tables of rows of documents, by `doc_id`, that only stores of other layers than near have."""
+TABLES = tuple(name for name in list_layouts(pa.int64()) if name not in {*OF_LAYERS, FILES})
 """Tables of every store."""
+
+
+def list_tables(layers: Sequence[str], *, has_sets: bool = True) -> tuple[str, ...]:
+    """Return the tables of a store of some layers, which holds shingle sets or not."""
+    if list(layers) == ["near"]:
+        return TABLES if has_sets else (*TABLES, FILES)
+    later = [LATER] if "near" in layers and layers[-1] != "near" else []
+    return (*TABLES, KEYED, *later, *(name for layer, names in OWN.items() if layer in layers for name in names))
+
+
 STATES = pa.schema(
     {
         "number": pa.int64(),

@@ -22,7 +22,7 @@ from dedup.layers.near.signing import to_sets
 from dedup.store.arrays import distinct, expand, is_in
 from dedup.store.folder import File
 from dedup.store.rereading import SHINGLED, Rereader, load_contract
-from dedup.store.schemas import KEYED, Layout, list_layouts
+from dedup.store.schemas import Layout, list_layouts
 from dedup.store.state import State, read_state
 from dedup.store.tables import FIRSTS, Tables
 
@@ -44,9 +44,8 @@ class Chosen(NamedTuple):
 
     def select(self, name: str, rows: pa.Table) -> pa.Table:
         """Return the rows of a table that belong to them."""
-        columns = {"documents": ("doc_id",), "sets": ("set",), "bands": ("set",), "edges": ("left", "right")}
-        columns |= {"members": ("doc_id",), KEYED: ("doc_id",)}
-        for column in columns.get(name, ()):
+        columns = {"sets": ("set",), "bands": ("set",), "edges": ("left", "right"), "hot": ()}
+        for column in columns.get(name, ("doc_id",)):
             values = rows[column].to_numpy()
             is_document = column == "doc_id"
             held = is_in(values, self.doc_ids) if is_document else is_in(values, self.sets) | (values >= self.first)

@@ -17,14 +17,14 @@ from dedup.settings.hashspec import HashSpec
 from dedup.settings.options import Config
 from dedup.store.folder import list_named
 from dedup.store.resigning import Signer
-from dedup.store.schemas import BATCHES, FILES, KEYED, STATES, TABLES, list_layouts
+from dedup.store.schemas import BATCHES, KEYED, STATES, TABLES, list_layouts, list_tables
 from dedup.store.tables import Tables
 from dedup.version import __version__
 
 KEY_FILE, TOKENIZER_FILE = "hash.key_file", "shingles.tokenizer_file"
 FORMAT = 3
-"""Version of the tables; 2 where shingle sets are held, and 1 where no document was admitted and no output is noted
-either, which earlier releases know."""
+"""Version of the tables; 2 where shingle sets are held and layers have no tables of their own, and 1 where no document
+was admitted and no output is noted either, which earlier releases know."""
 STORED = "shingles.stored"
 UNSAID = {"layers": [NEAR], STORED: True}
 """Settings of stores that do not name them, which earlier releases made."""
@@ -108,8 +108,9 @@ class State:
             del held["admitted"]
         if not any(self.outputs.values()):
             del held["outputs"]
+        is_known = self.has_sets and {*self.segments} <= {*TABLES, KEYED}
         version = 2 if held.keys() & {"admitted", "outputs"} else 1
-        return json.dumps(held | {"format": version if self.has_sets else FORMAT, "version": __version__})
+        return json.dumps(held | {"format": version if is_known else FORMAT, "version": __version__})
 
     @classmethod
     def parse(cls, number: int, log: int, text: str, where: str) -> Self:
@@ -141,9 +142,8 @@ class State:
         settings = choose_deciding(config) | files
         searched = asdict(Search.of(config))
         begun = replace(self, id_type=str(id_type), spec=spec.to_dict(), settings=settings, searched=searched)
-        further = ([KEYED] if config.layers != (NEAR,) else []) + ([] if begun.has_sets else [FILES])
-        segments, versions = dict.fromkeys(further, ()), dict.fromkeys(further, 0)
-        return replace(begun, segments={**self.segments, **segments}, versions={**self.versions, **versions})
+        names = list_tables(config.layers, has_sets=begun.has_sets)
+        return replace(begun, segments=dict.fromkeys(names, ()), versions=dict.fromkeys(names, 0))
 
     def check(self, config: Config, spec: HashSpec, id_type: pa.DataType) -> None:
         """Refuse settings other than those of the first batch.
@@ -190,16 +190,14 @@ def choose_deciding(config: Config) -> dict[str, Any]:
     return {name: value for name, value in found.items() if name.startswith((*DECIDING, *own)) and name != "keep.drop"}
 
 
-def create(tables: Tables, id_type: pa.DataType, *, has_keys: bool = False, has_sets: bool = True) -> None:
-    """Make the tables that are missing, that of keys where layers before near have some."""
-    layouts = list_layouts(id_type, has_sets=has_sets)
-    for name in [KEYED] * has_keys + [FILES] * (not has_sets):
+def create(tables: Tables, id_type: pa.DataType, layers: Sequence[str] = (NEAR,), *, has_sets: bool = True) -> None:
+    """Make the tables of some layers that are missing."""
+    layouts, names = list_layouts(id_type, has_sets=has_sets), list_tables(layers, has_sets=has_sets)
+    # The one that is made last is there: what failed before may have been of other layers.
+    for name in names[len(TABLES) :] if tables.exists() else names:
         tables.create(name, layouts[name].schema)
-    # The one that is made last.
     if tables.exists():
         return
-    for name in TABLES:
-        tables.create(name, layouts[name].schema)
     tables.create(BATCHES, STATES)
 
 

@@ -16,7 +16,7 @@ from dedup.kernels.sets.shingles import digest_halves
 from dedup.layers.near.signing import to_sets
 from dedup.store.arrays import distinct, is_in
 from dedup.store.folder import TRIES, Conflict, File
-from dedup.store.schemas import BATCHES, KEYED, NO_SET, SEGMENT
+from dedup.store.schemas import BATCHES, NO_SET, OF_LAYERS, SEGMENT
 from dedup.store.snapshot import Snapshot
 from dedup.store.state import Label, State, read_rows, read_state
 from dedup.store.tables import Tables
@@ -205,12 +205,12 @@ def _check_rows(tables: Tables, state: State, *, mend: bool) -> list[Finding]:
         "sets": lambda rows: is_in(rows["set"].to_numpy(), used),
         "bands": lambda rows: is_in(rows["set"].to_numpy(), used),
         "edges": lambda rows: is_in(rows["left"].to_numpy(), used) & is_in(rows["right"].to_numpy(), used),
-        "members": lambda rows: is_in(rows["doc_id"].to_numpy(), places.doc_ids),
-        KEYED: lambda rows: is_in(rows["doc_id"].to_numpy(), places.doc_ids),
+    } | {
+        name: lambda rows: is_in(rows["doc_id"].to_numpy(), places.doc_ids)
+        for name in ("members", *OF_LAYERS)
+        if name in state.segments
     }
     for name, keep in stray.items():
-        if name not in state.segments:
-            continue
         numbers = list_integers(snapshot.choose(name))
         parts = (part for file in snapshot.list_files(name) for part in snapshot.scan(name, file, numbers))
         count = sum(int(np.count_nonzero(~keep(part))) for part in parts)

@@ -18,7 +18,7 @@ from dedup.store.state import read_rows, read_state
 from dedup.store.tables import Tables
 from dedup.store.upkeep import check
 
-OUTPUTS = ("kept", "removed", "duplicates", "edges", "near_misses", "changes")
+OUTPUTS = ("kept", "removed", "duplicates", "edges", "near_misses", "changes", "spans")
 
 
 class Side:
@@ -40,7 +40,7 @@ class Side:
         found = {}
         for table in OUTPUTS:
             rows = ds.dataset(self.folder / name / table).to_table().to_pylist() if self.has(name, table) else []
-            found[table] = sorted(tuple(row.values()) for row in rows)
+            found[table] = sorted((tuple(row.values()) for row in rows), key=repr)
         return found
 
     def has(self, name: str, table: str) -> bool:

@@ -172,6 +172,7 @@ def test_a_document_kept_stays_kept_and_what_a_merge_would_change_is_listed(plac
     assert (row["id"], row["representative_id"]) == (4, 5)
     assert place.read("c", "changes") == [
         {"id": 6, "batch": "b", "was_kept": True, "is_kept": True, "would_be_kept": False, "component_id": 4}
+        | {"layer": "near", "begin": None, "end": None}
     ]
     place.add("d", {7: "something else altogether that waits for nobody"}, "--reelect")
     assert {doc_id: row[1] for doc_id, row in list_members(Tables(str(place.store))).items()} == {

@@ -1,4 +1,4 @@
-"""Layers before near in a store: what batches make, with deletions between, is what one run over all makes."""
+"""Layers in a store: what batches make, with deletions between, is what one run over all makes."""
 
 import json
 from random import Random
@@ -21,6 +21,8 @@ LAYERS = [
     ["url", "exact", "near"],
     ["exact", "url", "near"],
     ["contamination", "near"],
+    ["url", "exact"],
+    ["contamination"],
     ["url", "contamination", "exact", "near"],
 ]
 ORDERS = [["lowest:number", "smallest_id"], ["lowest:number", "longest", "smallest_id"]]
@@ -142,6 +144,33 @@ def test_a_document_goes_in_favour_of_the_one_that_stays_through_layers_of_earli
     assert [[match.id for match in found] for found in store.lookup([WORDS[1], near])] == [[], [6, 7, 9]]
 
 
+def test_near_does_not_see_what_layers_behind_it_have_removed_and_others_do(tmp_path):
+    store, layers = dedup.Store(tmp_path / "store"), ["near", "url"]
+    texts = [f"{WORDS[1]} {end}" for end in ("", "one", "two")]
+    add(store, "1", [(1, WORDS[0], "http://a"), (2, texts[0], "http://a"), (3, texts[1], None)], layers)
+    found = add(store, "2", [(4, texts[2], None), (5, WORDS[2], "http://a")], layers)
+
+    # 4 is like 2, which has gone for the address of 1.
+    assert [each[:3] for each in tell(found)] == [(4, "near", 1), (5, "url", 1)]
+    assert [commit.kept for commit in store.history()] == [1, 0]
+    assert [[(match.id, match.kept) for match in each] for each in store.lookup([texts[0]])] == [
+        [(2, False), (3, False), (4, False)]
+    ]
+    assert sorted(store.delete([1]).displaced["id"].to_pylist()) == [2, 3, 4, 5]
+    assert store.check(hours=0) == []
+
+
+def test_the_copy_of_a_passage_that_came_first_stays_whatever_the_order_says(tmp_path):
+    store, options = dedup.Store(tmp_path / "store"), {"id_column": "id", "layers": ["passages"], "engine": "memory"}
+    options["settings"] = {"keep.order": ["longest", "smallest_id"], "passages.tokens": 10}
+    store.add([{"id": 1, "text": WORDS[0]}], "1", **options)
+    found = store.add([{"id": 2, "text": f"{WORDS[0]} {WORDS[1]} {WORDS[2]}"}], "2", **options)
+
+    assert [(row["id"], row["begin"], row["kept_id"]) for row in found.spans] == [(2, 0, 1)]
+    assert [row["text"].strip() for row in found.kept] == [f"{WORDS[1]} {WORDS[2]}"]
+    assert found.changes == []
+
+
 def test_an_earlier_document_stays_whatever_the_order_says(tmp_path):
     store = dedup.Store(tmp_path / "store")
     add(store, "1", [(5, WORDS[0], "http://a")])
@@ -203,10 +232,9 @@ def test_rows_that_come_again_without_ids_are_copies_of_themselves(tmp_path):
     ("options", "message"),
     [
         (
-            {"layers": ["near", "url"]},
-            "needs layers that end with near, and before it any of url, exact, cont",
+            {"layers": ["containment", "near"]},
+            "layers must be some of url, exact, lines, near, contam",
         ),
-        ({"layers": ["lines", "near"]}, "needs layers that end with near"),
         ({"layers": ["near"]}, r"layers must be \['url', 'exact', 'near'\], as in the store \(got \['near'\]\)"),
         ({"tracking": ["*"]}, "url.tracking must be .*, as in the store"),
         ({"reelect": True}, r'--reelect: needs layers = \["near"\]'),
@@ -246,16 +274,142 @@ def test_what_needs_the_sets_of_all_documents_refuses_other_layers(tmp_path):
         compare_snapshots({"a": str(store.path)}, dedup.load_settings())
 
 
-@pytest.mark.parametrize("engines", [(False, True, False), pytest.param((True, True), marks=pytest.mark.full)])
+@pytest.mark.parametrize("engines", [(False, True), pytest.param((True, True, False), marks=pytest.mark.full)])
 def test_batches_added_by_spark_are_those_of_the_memory_engine(spark, tmp_path, engines):
-    texts = make_texts(7, originals=6, copies=3)
-    batches = deal([*texts, *texts[:12], *texts[:6]], len(engines))
-    settings = {"input.id_column": "id", "layers": ["exact", "url", "near"], "url.column": "url"}
+    texts = [page["text"] for page in make_pages(7, as_text=False)]
+    batches = deal([*texts, *texts[:8]], len(engines))
+    layers = ["exact", "near", "lines", "passages"]
+    settings = {"input.id_column": "id", "layers": layers, "lines.documents": 2, "passages.tokens": 10}
 
     side = hold_together(tmp_path, spark, batches, settings, engines=engines)
 
-    assert {row["kind"] for row in read_members(side)} >= {"url", "equal", "near", "kept"}
+    snapshot = dedup.Store(side.tables.path).open().snapshot
+    assert {*snapshot.members()["kind"].to_pylist()} >= {"equal", "near", "kept"}
+    assert all(snapshot.count(name) for name in ("keys", "lines", "grams", "texts"))
+    assert {row[6] for row in side.output("batch1")["changes"]} >= {"lines"}
+    assert {row[3] for row in side.output("batch1")["spans"]} == {"lines", "passages"}
 
 
-def read_members(side) -> list[dict]:
-    return dedup.Store(side.tables.path).open().snapshot.members().to_pylist()
+COMMON = [f"the notice of page number {number}" for number in range(4)]
+QUOTES = [" ".join(f"q{number}x{place}" for place in range(14)) for number in range(4)]
+
+
+def make_pages(seed: int, *, as_text: bool) -> list[dict]:
+    """Return rows whose texts have lines and passages in common."""
+    chance = Random(seed)
+    rows = make_rows(seed, as_text=as_text)
+    for row in rows:
+        around = [chance.choice(COMMON) for _ in range(chance.randint(0, 3))]
+        around += [chance.choice(QUOTES) for _ in range(chance.randint(0, 2))]
+        row["text"] = "\n".join(chance.sample([*around, row["text"]], len(around) + 1))
+    return rows
+
+
+def lose(text: str, spans: list[tuple]) -> str:
+    for begin, end in sorted(spans, reverse=True):
+        text = text[:begin] + text[end:]
+    return text
+
+
+def list_places(rows: list[dict], spans: list[tuple]) -> set[tuple]:
+    """Return the characters of spans, but for white space, which goes with either side of it."""
+    texts = {row["id"]: row["text"] for row in rows}
+    every = {(name, place) for name, begin, end in spans if name in texts for place in range(begin, end)}
+    return {(name, place) for name, place in every if not texts[name][place].isspace()}
+
+
+def leave(rows: list[dict], removed: set[tuple], layers: list[str], spans: list[tuple]) -> list[dict]:
+    """Return the rows that some layers have left, without what a later one does not see of their texts."""
+    gone = {row[0] for row in removed if row[1] in layers}
+    lost = {row["id"]: [span[1:] for span in spans if span[0] == row["id"]] for row in rows}
+    return [row | {"text": lose(row["text"], lost[row["id"]])} for row in rows if row["id"] not in gone]
+
+
+def draw_layers(chance: Random, cutter: str) -> list[str]:
+    """Return layers in any order, of which one cuts."""
+    layers = chance.sample(["url", "exact", "near", "near"], chance.randint(0, 4))
+    layers = [*dict.fromkeys(layers)]
+    layers.insert(chance.randint(0, len(layers)), cutter)
+    return layers
+
+
+def choose_settings(chance: Random, cutter: str) -> dict:
+    if cutter == "lines":
+        own = {"documents": chance.randint(1, 5), "action": chance.choice(["cut", "ignore", "mark"])}
+    else:
+        own = {"tokens": 10, "action": chance.choice(["cut", "drop", "mark"]), "keep_first": chance.random() < 0.5}
+    return {f"{cutter}.{name}": value for name, value in own.items()}
+
+
+def check_changes(found, rows: list[dict], published: list[tuple], before: list[tuple], now: list[tuple]) -> None:
+    """Hold what a batch says of earlier texts against what one run says of them before and after it."""
+    told = [row for row in found.changes if row["layer"] != "near"]
+    assert all(row["was_kept"] == row["is_kept"] != row["would_be_kept"] for row in told)
+    cuts, was_cut, are_cut = (list_places(rows, spans) for spans in (published, before, now))
+    for is_kept, after, then in ((False, are_cut - cuts, was_cut - cuts), (True, cuts - are_cut, cuts - was_cut)):
+        spans = [(row["id"], row["begin"], row["end"]) for row in told if row["would_be_kept"] == is_kept]
+        # What a batch does not touch need not be said again, and of a cut that is told some would be left.
+        assert after - then <= list_places(rows, spans)
+        ids = {row["id"] for row in rows}
+        whole = (list_places(rows, [span]) & after for span in spans if span[0] in ids)
+        assert all(whole) if is_kept else list_places(rows, spans) <= after
+
+
+def list_kept_places(result, ids: set) -> list[tuple]:
+    names = ("id", "begin", "end", "kept_id", "kept_begin", "kept_end")
+    rows = [tuple(row[name] for name in names) for row in result.spans] if list_spans(result) else []
+    return sorted(row for row in rows if row[0] in ids)
+
+
+def run(rows: list[dict], layers: list[str], options: dict):
+    return dedup.deduplicate(rows, layers=layers, **options) if rows else None
+
+
+@runs(12)
+@given(seed=st.integers(0, 2**32), cutter=st.sampled_from(["lines", "passages"]), as_text=st.booleans())
+def test_each_layer_finds_what_one_run_of_it_finds_in_what_those_before_have_left(
+    tmp_path_factory, seed, cutter, as_text
+):
+    chance = Random(seed)
+    layers, settings = draw_layers(chance, cutter), choose_settings(chance, cutter)
+    hides = settings[f"{cutter}.action"] != "mark"
+    settings |= {"keep.order": ORDERS[0]} | ({"url.column": "url"} if "url" in layers else {})
+    options = {"settings": settings, "id_column": "id", "engine": "memory", "threshold": 0.7}
+    options["settings"] |= {"url.column": "url"} if "url" in layers else {}
+    place, store = layers.index(cutter), dedup.Store(tmp_path_factory.mktemp("store") / "store")
+    left, published, removed, whole_gone, is_deleted = [], [], set(), set(), False
+    for number, part in enumerate(cut(make_pages(seed, as_text=as_text), chance)):
+        before = run(leave(left, removed, layers[:place], []), [cutter], options)
+        found = store.add(part, f"{number}", layers=layers, **options)
+        left, ids = left + part, {row["id"] for row in part}
+        removed |= {(row["id"], row["layer"], row["kind"]) for row in found.duplicates}
+        rows = leave(left, removed, layers[:place], [])
+        if whole := run(rows, [cutter], options):
+            assert list_kept_places(found, ids) == list_kept_places(whole, ids)
+            gone = {row for row in list_removed(whole) if row[0] in ids}
+            assert gone == {row for row in removed if row[0] in ids and row[1] == cutter}
+            # A document that goes whole, or would, has no spans.
+            whole_gone |= {row["id"] for each in (found, whole) for row in each.duplicates if row["layer"] == cutter}
+            rest = [row for row in rows if row["id"] not in ids | whole_gone]
+            check_changes(found, rest, published, list_spans(before) if before else [], list_spans(whole))
+        if not is_deleted:
+            kept = {row["representative_id"] for row in found.duplicates} - {row[0] for row in removed} - {None}
+            assert kept == {row["representative_id"] for row in found.duplicates} - {None}
+        published += list_spans(found)
+        if chance.random() < 0.5:
+            is_deleted = True
+            store.delete([row["id"] for row in chance.sample(left, min(len(left), 4))], readmit=layers[-1] == "near")
+            ids = set(store.open().snapshot.read("documents", ["id"])["id"].to_pylist())
+            left = [row for row in left if row["id"] in ids]
+            published, removed = ([row for row in rows if row[0] in ids] for rows in (published, removed))
+            removed = set(removed)
+        if chance.random() < 0.5:
+            store.compact()
+        assert store.check(hours=0) == []
+    for number, layer in enumerate(layers):
+        spans = published if hides and number > place else []
+        whole = run(leave(left, removed, layers[:number], spans), [layer], options)
+        if whole and layer in {"url", "exact"}:
+            assert {row for row in removed if row[1] == layer} == list_removed(whole)
+        if layer == "near" and not as_text:
+            assert list_edges(Tables(str(store.path))) == (to_pairs(whole) if whole else [])
