@@ -22,7 +22,7 @@ def weigh(path: str) -> Counter[str]:
 def main(documents: int) -> None:
     with TemporaryDirectory() as folder:
         write_corpus(Path(folder, "corpus"), documents)
-        for layer in ("near", "exact", "lines", "passages"):
+        for layer in ("near", "exact", "lines", "containment", "passages"):
             store = dedup.Store(f"{folder}/{layer}.store")
             path, output = f"{folder}/corpus/documents", f"{folder}/{layer}"
             store.add(path, "1", output=output, id_column="doc_id", layers=[layer], engine="memory")

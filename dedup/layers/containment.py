@@ -1,13 +1,13 @@
 """The layer of containment: documents most of whose shingles another has, as large or larger."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Self
 
 import numpy as np
 import pyarrow as pa
 
-from dedup.engine.engine import Batches, Engine, Rows, Shuffle, Work, describe
+from dedup.engine.engine import Batches, Engine, Rows, Shuffle, Work, describe, once
 from dedup.kernels import election
 from dedup.kernels.runs.groups import join_groups
 from dedup.kernels.sets import containment
@@ -16,10 +16,11 @@ from dedup.kernels.text.tokenizer import Tokenizer
 from dedup.layers import inclusion
 from dedup.layers.copies import OWNER, Choice, name_owners, spare
 from dedup.layers.foreign import has_foreign, list_foreign, mark_foreign
-from dedup.layers.holders import SHARED
+from dedup.layers.holders import HELD, SHARED
 from dedup.layers.inclusion import LARGER
-from dedup.layers.layer import Found, Layer, Setup, to_edges
+from dedup.layers.layer import CHANGED, DOC_ID, EarlierKeys, Fetch, Found, Layer, Setup, to_edges
 from dedup.layers.ordering import ordered, rank_documents
+from dedup.settings.keeping import FIRST_COME
 from dedup.settings.rules import Range, Table
 from dedup.tables import arrow
 
@@ -46,6 +47,7 @@ class ContainmentLayer(Layer):
 
     name = NAME
     table = Containment
+    is_incremental = True
     settings: Containment
     tokenizer: Tokenizer
     shingle_size: int
@@ -76,41 +78,91 @@ class ContainmentLayer(Layer):
         finds others. What is then within a document that nothing may contain goes for certain, and no other need be
         compared with it: so of a chain of inclusions each is compared with its last alone.
         """
-        documents = describe(
-            engine,
-            "documents",
-            partial(inclusion.shingle_batch, shingle_size=self.shingle_size, tokenizer=self.tokenizer),
-            inclusion.SETS,
-        )
-        claims = self._claim(engine, documents)
+        documents, rules = self._shingle(engine), self.choice.rules
+        shared = engine.group("shared", documents, inclusion.COUNT_HOLDERS)
+        ordering = engine.select(documents, *ordered(engine.id_type).names)
+        foreign = list_foreign(engine, documents) if has_foreign(rules) else None
+        return self.search(engine, documents, shared, ordering, fetch=engine.fetch, staying=foreign)[0]
+
+    def find_since(self, engine: Engine[Rows], past: EarlierKeys) -> Found[Rows]:
+        """Search the documents of a batch, and those of earlier ones, which stay, for some that contain them.
+
+        See `Layer.find_since`.
+        """
+        documents = self._shingle(engine)
+        own = engine.map(engine.select(documents, "doc_id", "shingles"), inclusion.list_shingles, HELD, name="held")
+        held = engine.concat(own, past.look_up(engine, inclusion.STORED, own))
+        shared = engine.group("shared", held, replace(inclusion.COUNT_HOLDERS, emit=None))
+        met = engine.join(shared, documents, "doc_id", how="anti")
+        earlier = engine.group("earlier", engine.select(met, "doc_id"), once(DOC_ID))
+        ordering = past.date(engine, inclusion.TEXTS, documents, earlier)
+        later = replace(self, choice=replace(self.choice, rules=(FIRST_COME, *self.choice.rules)))
+        fetch = past.open(engine, inclusion.TEXTS)
+        found, edges = later.search(engine, documents, shared, ordering, fetch=fetch, staying=earlier)
+        assert found.removals is not None
+        ends = engine.select(edges, "doc_id", f"{LARGER}doc_id")
+        kept = engine.join(ends, found.removals, f"{LARGER}doc_id", how="anti")
+        contained = engine.select(engine.join(kept, earlier, "doc_id", how="semi"), "doc_id")
+        named = engine.group("contained", contained, once(DOC_ID))
+        left = engine.join(engine.select(documents, "doc_id"), found.removals, "doc_id", how="anti")
+        wanted = engine.group("left", left, once(DOC_ID))
+        stored = {
+            inclusion.STORED: engine.join(own, found.removals, "doc_id", how="anti"),
+            inclusion.TEXTS: engine.fetch("texts", wanted, inclusion.keep_texts, inclusion.WHOLE),
+        }
+        return replace(found, stored=stored, changes=engine.map(named, inclusion.tell_changes, CHANGED, name="changed"))
+
+    def _shingle(self, engine: Engine[Rows]) -> Rows:
+        """Return REGISTER with SETS."""
+        shingle = partial(inclusion.shingle_batch, shingle_size=self.shingle_size, tokenizer=self.tokenizer)
+        return describe(engine, "documents", shingle, inclusion.SETS)
+
+    def search(
+        self,
+        engine: Engine[Rows],
+        documents: Rows,
+        shared: Rows,
+        ordering: Rows,
+        *,
+        fetch: Fetch[Rows],
+        staying: Rows | None,
+    ) -> tuple[Found[Rows], Rows]:
+        """Return what is found of SHARED of documents, and the pairs of which one contains the other.
+
+        Parameters
+        ----------
+        ordering
+            Columns of `ordered`.
+        staying
+            Documents that stay whatever contains them; None without any.
+        """
+        claims = self._claim(engine, shared, ordering)
         heads = self._ask(engine, "heads", claims, partial(inclusion.name_heads, most=self.most))
-        first = self._compare(engine, "heads", heads)
+        first = self._compare(engine, "heads", heads, fetch)
         edges = self._select_edges(engine, first)
         contained = engine.concat(
             engine.map(heads, inclusion.note_sure, inclusion.CONTAINED),
             engine.map(edges, inclusion.note_contained, inclusion.CONTAINED),
         )
         gone = engine.group("gone", contained, inclusion.FIND_GONE)
-        if has_foreign(self.choice.rules):
-            gone = engine.join(gone, list_foreign(engine, documents), "doc_id", how="anti")
+        if staying is not None:
+            gone = engine.join(gone, staying, "doc_id", how="anti")
         paired = engine.concat(
             self._pair(engine, claims, gone), engine.map(claims, inclusion.note_done, inclusion.PAIRED)
         )
         others = self._ask(engine, "others", paired, inclusion.name_both)
         if not engine.measure(others)["rows"]:
-            return self._elect(engine, documents, heads, first, edges)
-        second = self._compare(engine, "others", others)
+            return self._elect(engine, documents, heads, first, edges), edges
+        second = self._compare(engine, "others", others, fetch)
         compared, edges = (
             engine.concat(*tables) for tables in ((first, second), (edges, self._select_edges(engine, second)))
         )
-        return self._elect(engine, documents, heads, compared, edges)
+        return self._elect(engine, documents, heads, compared, edges), edges
 
-    def _claim(self, engine: Engine[Rows], documents: Rows) -> Rows:
-        """Return CLAIMS of SETS."""
+    def _claim(self, engine: Engine[Rows], shared: Rows, ordering: Rows) -> Rows:
+        """Return CLAIMS of SHARED."""
         settings = self.settings
-        shared = engine.group("shared", documents, inclusion.COUNT_HOLDERS)
-        keys = ordered(engine.id_type)
-        ranked = rank_documents(engine, engine.select(documents, *keys.names), keys, self.choice.rules)
+        ranked = rank_documents(engine, ordering, ordered(engine.id_type), self.choice.rules)
         prefixes = engine.group(
             "prefixes",
             engine.concat(shared, engine.map(ranked, inclusion.note_ranks, SHARED)),
@@ -167,10 +219,10 @@ class ContainmentLayer(Layer):
             ),
         )
 
-    def _compare(self, engine: Engine[Rows], name: str, asked: Rows) -> Rows:
+    def _compare(self, engine: Engine[Rows], name: str, asked: Rows, fetch: Fetch[Rows]) -> Rows:
         """Compare the pairs."""
         sets_schema, sent, compared_schema = inclusion.name_schemas(engine.id_type)
-        sets = engine.fetch(
+        sets = fetch(
             f"{name}_sets",
             asked,
             partial(

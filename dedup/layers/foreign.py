@@ -16,7 +16,7 @@ from dedup.kernels import Flags
 from dedup.kernels.ids import to_doc_ids
 from dedup.kernels.runs.batches import conform
 from dedup.layers.layer import Found, Layer
-from dedup.settings.keeping import FOREIGN
+from dedup.settings.keeping import FIRST_COME, FOREIGN
 from dedup.settings.options import Config
 from dedup.tables import arrow
 
@@ -33,10 +33,11 @@ def has_foreign(rules: Sequence[tuple[str, str]]) -> bool:
 
 
 def mark_foreign(rows: pa.RecordBatch, rules: Sequence[tuple[str, str]]) -> Flags:
-    """Tell which documents are such, by their `order_keys`."""
-    if not has_foreign(rules):
+    """Tell which documents are such, or of earlier batches of a store, by their `order_keys`."""
+    if not {FOREIGN, FIRST_COME} & {*rules}:
         return np.zeros(rows.num_rows, dtype=bool)
-    found: Flags = pc.equal(pc.list_element(rows["order_keys"], 0), 0.0).to_numpy(zero_copy_only=False)
+    first = pc.list_element(rows["order_keys"], 0)
+    found: Flags = (pc.equal(first, 0.0) if has_foreign(rules) else pc.is_finite(first)).to_numpy(zero_copy_only=False)
     return found
 
 

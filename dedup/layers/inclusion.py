@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 from dedup.engine.engine import Batches, Shuffle
 from dedup.kernels import Flags, Hashes, Integers
 from dedup.kernels.election import RANKED
+from dedup.kernels.runs.batches import conform
 from dedup.kernels.runs.bounds import mark_firsts, rank
 from dedup.kernels.runs.counting import add_groups
 from dedup.kernels.runs.groups import bound_groups, drop_repeated, join_groups
@@ -18,8 +19,12 @@ from dedup.kernels.sets.jaccard import bin_similarities, count_shared
 from dedup.kernels.sets.shingles import shingle
 from dedup.kernels.text.tokenizer import Tokenizer
 from dedup.layers.holders import HELD, SHARED, share
+from dedup.layers.layer import CHANGED
 from dedup.tables import arrow
 
+STORED, TEXTS = "holders", "wholes"
+"""Tables of a store with HELD, and with WHOLE and the state that has brought each, of documents that stay."""
+WHOLE = pa.schema([("doc_id", pa.int64()), ("text", pa.large_string())])
 MOST_HOLDERS = 1 << 16
 """Documents up to which those of a shingle are counted: which of two that are more common is rarer matters little."""
 PIECE_ROWS = 1 << 12
@@ -266,6 +271,18 @@ def join_pairs(batches: Batches) -> Batches:
         is_asked = np.logical_or.reduceat(missed != DONE, bounds[:-1])
         rows = pa.RecordBatch.from_arrays([pa.array(doc_ids[bounds[:-1]]), pa.array(sums), lists], schema=ASKED)
         yield rows.filter(pa.array(is_asked))
+
+
+def keep_texts(batches: Batches) -> Batches:
+    """Return WHOLE of documents."""
+    for batch in batches:
+        yield conform(batch, WHOLE)
+
+
+def tell_changes(batches: Batches) -> Batches:
+    """Return CHANGED of earlier documents that later ones contain."""
+    for batch in batches:
+        yield conform(batch, CHANGED, was_kept=True, would_be_kept=False)
 
 
 def shingle_again(batches: Batches, *, shingle_size: int, tokenizer: Tokenizer, schema: pa.Schema) -> Batches:

@@ -21,10 +21,11 @@ from dedup.settings.rules import Table
 from dedup.tables import arrow
 from dedup.tables.counts import Near
 
+DOC_ID = arrow.integers("doc_id")
 CHANGED = pa.schema(
     [*arrow.integers("doc_id", "begin", "end"), ("was_kept", pa.bool_()), ("would_be_kept", pa.bool_())]
 )
-"""Parts of texts, in characters of the whole ones: left in when they were published, and by one search now."""
+"""Parts of texts, in characters, null of whole ones: left in when they were published, and by one search now."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -72,6 +73,13 @@ class NothingToSearchError(DataError):
         super().__init__("--input: must hold at least one document (it has none)")
 
 
+class Fetch(Protocol[Rows]):
+    """A way to read some documents again: see `Engine.fetch`."""
+
+    def __call__(self, name: str, wanted: Rows, work: Work, schema: pa.Schema, /, *, once: bool = False) -> Rows:
+        """Return what the work makes of them."""
+
+
 class EarlierKeys(Protocol):
     """Documents of the earlier batches of a store."""
 
@@ -84,12 +92,16 @@ class EarlierKeys(Protocol):
     def look_up(self, engine: Engine[Rows], table: str, rows: Rows, columns: Sequence[str] | None = None) -> Rows:
         """Return the rows of a table whose keys are those of some rows, which have a name; all columns or some."""
 
-    def fetch(
-        self, engine: Engine[Rows], name: str, wanted: Rows, work: Work, schema: pa.Schema, *, once: bool = False
-    ) -> Rows:
-        """Read some documents again, those of earlier batches with the texts in `texts`: see `Engine.fetch`.
+    def open(self, engine: Engine[Rows], table: str) -> Fetch[Rows]:
+        """Return how to read documents again, those of earlier batches with their texts in a table.
 
         The first of their `order_keys` is less the earlier they came, as the rule FIRST_COME asks for.
+        """
+
+    def date(self, engine: Engine[Rows], table: str, own: Rows, earlier: Rows) -> Rows:
+        """Return the columns of `ordering.ordered` of documents of a batch, and of earlier ones, `order_keys` as above.
+
+        The table has the states that brought the latter, rows of doc_id with a name.
         """
 
 

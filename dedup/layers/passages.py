@@ -13,15 +13,15 @@ each piece and of the place that it is held against have had equal digests of 12
 
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Literal, Protocol, Self
+from typing import Literal, Self
 
 import pyarrow as pa
 
-from dedup.engine.engine import Emit, Engine, Rows, Shuffle, Work, describe, once, pass_on
+from dedup.engine.engine import Emit, Engine, Rows, Shuffle, describe, once, pass_on
 from dedup.kernels.text.tokenizer import Tokenizer
 from dedup.layers import cutting, repeats, tallies
 from dedup.layers.cutting import Fate
-from dedup.layers.layer import CHANGED, EarlierKeys, Found, Layer, Setup, check_places
+from dedup.layers.layer import CHANGED, DOC_ID, EarlierKeys, Fetch, Found, Layer, Setup, check_places
 from dedup.layers.ordering import Rules, ordered, rank_documents
 from dedup.settings.keeping import FIRST_COME
 from dedup.settings.options import Config
@@ -29,7 +29,6 @@ from dedup.settings.rules import Range, Table
 from dedup.tables import arrow
 
 NAME = "passages"
-DOC_ID = arrow.integers("doc_id")
 NEAR = 5
 """To meet a sentence's end a span gives up to one in so many of a window's tokens at either side."""
 CHARACTERS = 100
@@ -62,13 +61,6 @@ class Passages(Table):
     """Boundaries of cuts: "token" cuts before the first and behind the last word of a passage, "sentence" where a
     sentence or line begins and ends, if one does within a fifth of tokens on their inside; what stays may then be
     repeated."""
-
-
-class Fetch(Protocol[Rows]):
-    """A way to read some documents again: see `Engine.fetch`."""
-
-    def __call__(self, name: str, wanted: Rows, work: Work, schema: pa.Schema, /, *, once: bool = False) -> Rows:
-        """Return what the work makes of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,7 +104,7 @@ class PassagesLayer(Layer):
         own = engine.map(given, repeats.emit_grams, repeats.GRAMS, name="grams")
         grams = engine.concat(own, past.look_up(engine, repeats.STORED, own))
         rules = (FIRST_COME, *self.rules)
-        every = self._find(engine, grams, None, partial(past.fetch, engine), rules)
+        every = self._find(engine, grams, None, past.open(engine, cutting.STORED), rules)
         found = engine.map(engine.join(every, documents, "doc_id", how="semi"), pass_on, schema, name="verified_own")
         told = self._tell(engine, documents, found)
         stored = {repeats.STORED: own, cutting.STORED: self._keep(engine, told)}

@@ -23,9 +23,10 @@ from dedup.kernels.ids import to_doc_ids
 from dedup.kernels.runs.batches import conform
 from dedup.layers.chain import Chain
 from dedup.layers.copies import KEYS, PRECEDENCE, keyed
-from dedup.layers.layer import Found
+from dedup.layers.layer import Fetch, Found
 from dedup.layers.near.election import KEPT
 from dedup.layers.near.templates import DISTINCT, MEMBERS
+from dedup.layers.ordering import ordered
 from dedup.store.adding import Grown
 from dedup.store.election import DISPLACED, list_newest
 from dedup.store.numbering import KEYS as WANTED
@@ -87,22 +88,51 @@ class StoredKeys:
         expected = engine.tally(rows)["rows"]
         return find_keys(engine, self.snapshot, table, wanted, columns, name=f"{table}_met", expected=expected)
 
-    def fetch(
-        self, engine: Engine[Rows], name: str, wanted: Rows, work: Work, schema: pa.Schema, *, once: bool = False
+    def open(self, engine: Engine[Rows], table: str) -> Fetch[Rows]:
+        """See `EarlierKeys.open`."""
+        return partial(self._fetch, engine=engine, table=table)
+
+    def _fetch(
+        self,
+        name: str,
+        wanted: Rows,
+        work: Work,
+        schema: pa.Schema,
+        *,
+        engine: Engine[Rows],
+        table: str,
+        once: bool = False,
     ) -> Rows:
-        """See `EarlierKeys.fetch`."""
         named = engine.map(engine.select(wanted, "doc_id"), pass_on, MEMBERS, name=f"{name}_named")
         count = engine.tally(named)["rows"]
         texts, records = (
-            select(engine, self.snapshot, table, columns, wanted=named, count=count)
-            for table, columns in (("texts", TEXTS), ("documents", RECORDED))
+            select(engine, self.snapshot, of, columns, wanted=named, count=count)
+            for of, columns in ((table, TEXTS), ("documents", RECORDED))
         )
-        known = select(engine, self.snapshot, "texts", ["doc_id"], wanted=named, count=count)
+        known = select(engine, self.snapshot, table, ["doc_id"], wanted=named, count=count)
         earlier = engine.join(engine.join(wanted, texts, "doc_id"), records, "doc_id")
         others = engine.join(wanted, known, "doc_id", how="anti")
         dated = partial(_come_first, work=work, rules=self.snapshot.state.search.rules)
         found = engine.map(earlier, dated, schema, name="" if once else f"{name}_earlier")
         return engine.concat(found, engine.fetch(name, others, dated, schema, once=once))
+
+    def date(self, engine: Engine[Rows], table: str, own: Rows, earlier: Rows) -> Rows:
+        """See `EarlierKeys.date`."""
+        count, schema = engine.tally(earlier)["rows"], ordered(engine.id_type)
+        dates, records = (
+            select(engine, self.snapshot, of, columns, wanted=earlier, count=count)
+            for of, columns in ((table, ("doc_id", "since")), ("documents", RECORDED))
+        )
+        rows = engine.join(records, dates, "doc_id")
+        others = engine.select(engine.join(own, earlier, "doc_id", how="anti"), *schema.names)
+        rules = self.snapshot.state.search.rules
+        work = partial(_come_first, work=partial(_select, schema=schema), rules=rules)
+        return engine.concat(*(engine.map(each, work, schema) for each in (rows, others)))
+
+
+def _select(batches: Batches, *, schema: pa.Schema) -> Batches:
+    for batch in batches:
+        yield batch.select(schema.names)
 
 
 def _come_first(batches: Batches, *, work: Work, rules: Sequence[tuple[str, str]]) -> Iterator[pa.RecordBatch | Tally]:
@@ -114,9 +144,11 @@ def _date(batch: pa.RecordBatch, rules: Sequence[tuple[str, str]]) -> pa.RecordB
     since = np.full(batch.num_rows, np.inf)
     if "since" in batch.schema.names:
         since = batch["since"].to_numpy()
-        # Of the text that the layer was given.
-        place, sizes = batch.schema.get_field_index("text_bytes"), pc.binary_length(batch["text"])
-        batch = add_keys(batch.set_column(place, "text_bytes", sizes.cast(pa.int64())), rules)
+        if "text" in batch.schema.names:
+            # Of the text that the layer was given.
+            place, sizes = batch.schema.get_field_index("text_bytes"), pc.binary_length(batch["text"])
+            batch = batch.set_column(place, "text_bytes", sizes.cast(pa.int64()))
+        batch = add_keys(batch, rules)
     keys = [*map(pa.array, (since, *to_matrix(batch["order_keys"]).T))]
     place = batch.schema.get_field_index("order_keys")
     return batch.set_column(place, "order_keys", join_keys(keys, batch.num_rows))

@@ -16,7 +16,7 @@ FILES = "files"
 """Table of the files that texts are read from again, of a store that holds no shingle sets."""
 LATER = "later"
 """Table of what layers behind near have removed, as `members` has it."""
-LINES, PASSAGES = "lines", "passages"
+LINES, CONTAINMENT, PASSAGES = "lines", "containment", "passages"
 """Layers with tables of their own."""
 NO_SET = -1
 """Number of the set of a document without a token, which resembles nothing."""
@@ -50,6 +50,9 @@ LISTED = MappingProxyType(
         "use_dictionary": ["first", "common"],
         "column_encoding": {"high": "DELTA_BINARY_PACKED"},
     }
+)
+HOLDERS = MappingProxyType(
+    {"compression": "zstd", "use_dictionary": ["size"], "column_encoding": {"shingle": "DELTA_BINARY_PACKED"}}
 )
 GRAMS = MappingProxyType(
     {"compression": "zstd", "use_dictionary": False, "column_encoding": {"gram": "DELTA_BINARY_PACKED"}}
@@ -125,6 +128,9 @@ def list_layouts(id_type: pa.DataType, *, has_sets: bool = True) -> Mapping[str,
     # Grams selected of documents and their first tokens: `dedup.layers.repeats.GRAMS`.
     grams = pa.schema({"gram": pa.int64(), "doc_id": pa.int64(), "place": pa.int64()})
     # Documents as the layer passages has seen them, and what it has taken out.
+    # Shingles of documents that the layer containment has left, and these: `dedup.layers.holders.HELD`.
+    holders = pa.schema({"shingle": pa.int64(), "doc_id": pa.int64(), "size": pa.int64()})
+    wholes = pa.schema({"doc_id": pa.int64(), "text": pa.large_string(), "since": pa.int64()})
     cuts = pa.list_(pa.int64())
     texts = pa.schema({"doc_id": pa.int64(), "text": pa.large_string(), "cuts": cuts, "since": pa.int64()})
     return MappingProxyType(
@@ -141,13 +147,17 @@ def list_layouts(id_type: pa.DataType, *, has_sets: bool = True) -> Mapping[str,
             FILES: Layout(files, "file", 1 << 16, 16, 1 << 22, ZSTD),
             LATER: Layout(members, "doc_id", 1 << 16, 8, 1 << 21, ZSTD),
             "lines": Layout(lines, "high", 1 << 12, 16, 1 << 22, LISTED),
+            "holders": Layout(holders, "shingle", 1 << 14, 16, 1 << 23, HOLDERS),
+            "wholes": Layout(wholes, "doc_id", 1 << 9, 8, 1 << 19, ZSTD),
             "grams": Layout(grams, "gram", 1 << 12, 16, 1 << 22, GRAMS),
             "texts": Layout(texts, "doc_id", 1 << 9, 8, 1 << 19, ZSTD),
         }
     )
 
 
-OWN: Mapping[str, Sequence[str]] = MappingProxyType({LINES: ["lines"], PASSAGES: ["grams", "texts"]})
+OWN: Mapping[str, Sequence[str]] = MappingProxyType(
+    {LINES: ["lines"], CONTAINMENT: ["holders", "wholes"], PASSAGES: ["grams", "texts"]}
+)
 """Tables by the layer that has them, which earlier releases do not know."""
 OF_LAYERS = (KEYED, LATER, *(name for names in OWN.values() for name in names))
 """Tables of rows of documents, by `doc_id`, that only stores of other layers than near have."""
