@@ -326,7 +326,7 @@ class Admission:
             theirs = self._resident.list_sets(stored)
             listed = [*theirs, *(pending.sets[number - pending.first] for number in later.tolist())]
             own, own_bounds = take(*group.sets, searched)
-            sizes = np.concatenate((np.diff(own_bounds), [each.size for each in listed]))
+            sizes = np.concatenate((np.diff(own_bounds), np.array([each.size for each in listed], np.int64)))
             values, bounds = np.concatenate((own, *listed)), np.concatenate(([0], np.cumsum(sizes)))
             end = searched.size + stored.size
             again = state.signer.sign(

@@ -141,6 +141,13 @@ def test_the_same_text_empty_ones_and_short_ones(tables):
     assert [answer.jaccard for answer in answers] == [None, 1.0, None, None, None, None, 1.0, 1.0]
 
 
+def test_texts_of_a_request_that_resemble_one_another_alone(tables):
+    words = " ".join(f"word{number}" for number in range(60))
+    first, second = admit(open_(tables), [Row(10, words), Row(11, f"{words} end")])
+
+    assert (first.of, second.of) == (None, 10)
+
+
 def test_an_id_once_more_has_its_answer_again_and_with_another_text_none(tables):
     admission = open_(tables)
     first = admit(admission, [Row(10, "new words"), Row(11, "new words")])

@@ -16,7 +16,7 @@ from dedup.store.tables import Tables
 def test_rows_are_found_by_their_keys_wherever_groups_begin(tmp_path, monkeypatch, seed, whole):
     monkeypatch.setattr(module, "WHOLE", whole)
     layouts = {name: each._replace(group=3, together=2) for name, each in list_layouts(pa.int64()).items()}
-    monkeypatch.setattr(module, "list_layouts", lambda _: layouts)
+    monkeypatch.setattr(module, "list_layouts", lambda *_, **__: layouts)
     chance, tables, rows = np.random.default_rng(seed), Tables(str(tmp_path)), []
     snapshot = Snapshot(tables=tables, state=State(number=1, log=0, id_type="int64"))
     for number in range(3):
