@@ -37,7 +37,7 @@ class Keywords(TypedDict, total=False):
     han: Literal["keep", "simplified"]
     key_file: str
     shingle_size: int
-    unit: Literal["tokens", "char", "ids"]
+    unit: Literal["tokens", "char", "ids", "set"]
     tokenizer_file: str
     stored: bool
     bands: Count

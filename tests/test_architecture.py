@@ -77,8 +77,9 @@ PARTS = {
     "dedup/settings/options.py": {
         *("dedup.errors", "dedup.settings.rules", "dedup.settings.banding", "dedup.settings.keeping"),
         *("dedup.settings.alerts", "dedup.settings.profiles", "dedup.layers.LAYERS", "dedup.layers.NEAR"),
-        *("dedup.files.formats.FORMATS", "dedup.files.formats.list_creatable"),
+        *("dedup.settings.inputs", "dedup.files.formats.list_creatable"),
     },
+    "dedup/settings/inputs.py": {"dedup.files.formats.FORMATS", "dedup.settings.rules"},
     # Both engines read and write files with it, where Spark and Numba need not be.
     "dedup/files": {
         *("numpy", "orjson", "pyarrow", "xxhash"),

@@ -275,7 +275,7 @@ def read_texts(option: str, path: str) -> Iterator[tuple[object, str]]:
 
 def _read_rows(option: str, path: str, name: str) -> Iterator[dict[str, Any]]:
     """Yield the column of this name of files, which must have it, and `id`."""
-    from dedup.files.columns import is_text, to_text  # noqa: PLC0415 - as above
+    from dedup.files.columns import is_set, is_text, to_text  # noqa: PLC0415 - as above
     from dedup.files.listing import list_files  # noqa: PLC0415 - as above
 
     for file in list_files([path]).files:
@@ -283,7 +283,7 @@ def _read_rows(option: str, path: str, name: str) -> Iterator[dict[str, Any]]:
             if name not in rows.column_names:
                 raise DataError(f"{option} {path}: must have a column {name!r} (got {', '.join(rows.column_names)})")
             found = rows.select([each for each in dict.fromkeys(("id", name)) if each in rows.column_names])
-            if name == "text" and is_text(found[name].type):
+            if name == "text" and (is_text(found[name].type) or is_set(found[name].type)):
                 chunks = [to_text(chunk) for chunk in found[name].chunks]
                 found = found.drop_columns([name]).append_column(name, chunks) if chunks else found
             yield from found.to_pylist()

@@ -14,7 +14,16 @@ from pyspark.sql import types as T
 from dedup.engine.engine import Batches, Work
 from dedup.engine.table import Ending, Uncounted
 from dedup.errors import SchemaError, suggest
-from dedup.files.columns import FOREIGN_PREFIX, VECTOR_RULE, VECTOR_SETTING, to_source, to_text, to_vectors
+from dedup.files.columns import (
+    ESCAPES,
+    FOREIGN_PREFIX,
+    SET_RULE,
+    VECTOR_RULE,
+    VECTOR_SETTING,
+    to_source,
+    to_text,
+    to_vectors,
+)
 from dedup.files.delete_spans import Cuts, delete_from_texts
 from dedup.files.orders import add_keys, join_keys, join_texts, list_asking, to_keys
 from dedup.files.profile_filter import ProfileFilter
@@ -237,6 +246,23 @@ def to_doc_id(user_id: Column, kind: T.DataType) -> Column:
     return user_id.cast("long")
 
 
+def write_text(corpus: DataFrame, name: str) -> Column:
+    """Return the expression of a column of texts; of lists, the text of their elements.
+
+    That is as `dedup.files.columns.to_text` makes it; Spark leaves out elements that are null.
+    """
+    if not isinstance(corpus.schema[name].dataType, T.ArrayType):
+        return column(name)
+
+    def write(element: Column) -> Column:
+        text = element.cast("string")
+        for plain, escaped in ESCAPES:
+            text = F.replace(text, F.lit(plain), F.lit(escaped))
+        return F.concat(text, F.lit("\n"))
+
+    return F.array_join(F.transform(column(name), write), "")
+
+
 def _kind(corpus: DataFrame, name: str, setting: str, kinds: tuple[type[T.DataType], ...], rule: str) -> T.DataType:
     found = [field for field in corpus.schema.fields if field.name == name]
     if len(found) != 1:
@@ -257,12 +283,13 @@ def read_documents(
     order: tuple[tuple[str, str], ...] = (),
     noted: tuple[tuple[str, str], ...] = (),
     vector: str = "",
+    has_sets: bool = False,
 ) -> DataFrame:
     """Input -> DOCUMENTS (doc_id, id, text, source, order0, ..., merge0, ..., vector); no shuffle.
 
     It has one row per input row, and a vector where a column is named.
 
-    The text is as it is, a string or bytes, null or not: a cast would copy the whole corpus twice more.
+    The text is as it is, a string or bytes, null or not, but of lists: a cast would copy the whole corpus twice more.
 
     Raises
     ------
@@ -270,13 +297,20 @@ def read_documents(
         When a column is missing, named twice, or of a type that cannot serve.
     """
     user_id, doc_id = identify(corpus, id_column=id_column)
-    _kind(corpus, text_column, "input.text_column", (T.StringType, T.BinaryType), "a string")
+    if has_sets:
+        of = _kind(corpus, text_column, "input.text_column", (T.ArrayType,), SET_RULE)
+        assert isinstance(of, T.ArrayType)
+        if not isinstance(of.elementType, (*INTEGRAL, T.StringType)):
+            found = of.simpleString()
+            raise SchemaError(f"input.text_column: column {text_column!r} must be {SET_RULE} (got {found})")
+    else:
+        _kind(corpus, text_column, "input.text_column", (T.StringType, T.BinaryType), "a string")
     source = F.lit(None)
     if source_column:
         kind = (T.BooleanType, T.DateType, *INTEGRAL, T.StringType)
         _kind(corpus, source_column, "input.source_column", kind, "an integer, a string, a date or a boolean")
         source = column(source_column)
-    text = column(text_column)
+    text = write_text(corpus, text_column)
     if max_text_bytes is not None:
         size = F.octet_length(text)
         rule = f"input.max_text_bytes: a text must be of at most {max_text_bytes:,} bytes (got %s of id %s); {TOO_LONG}"

@@ -49,7 +49,7 @@ def _evaluate_on_spark(spark: "SparkSession", question: EvaluationQuestion) -> d
     target = check_target(storage, question)
     try:
         corpus: SampledCorpus = (
-            RowCorpus.open(spark, job.config.input) if job.has_table else FileCorpus.open(job, partial(Tasks, spark))
+            RowCorpus.open(spark, job.config) if job.has_table else FileCorpus.open(job, partial(Tasks, spark))
         )
         return answer(corpus, storage, question, target)
     except (PySparkException, Py4JError) as error:

@@ -22,7 +22,7 @@ from dedup.kernels import Integers, neighbours
 from dedup.kernels.neighbours import Seeds
 from dedup.run.input import load_table, take_table
 from dedup.settings.contract import load_tokenizer
-from dedup.settings.options import Config, Input
+from dedup.settings.options import Config
 from dedup.tables import arrow
 
 FOUND = arrow.integers("seed", "doc_id")
@@ -37,16 +37,24 @@ class RowCorpus:
     """doc_id, id and text."""
 
     @classmethod
-    def open(cls, spark: SparkSession, chosen: Input) -> Self:
-        """Open the table of an input.
+    def open(cls, spark: SparkSession, config: Config) -> Self:
+        """Open the table of the input.
 
         Raises
         ------
         DedupError
             As for a run.
         """
+        chosen = config.input
         table = take_table(load_table(spark, chosen.table), chosen.table).rows
-        return cls(rows=read_documents(table, id_column=chosen.id_column, text_column=chosen.text_column))
+        return cls(
+            rows=read_documents(
+                table,
+                id_column=chosen.id_column,
+                text_column=chosen.text_column,
+                has_sets=config.shingles.has_sets,
+            )
+        )
 
     def read_labels(self, path: str) -> Labelled:
         """See `SampledCorpus.read_labels`."""

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dedup.errors import DataError
+from dedup.errors import ConfigError, DataError
 from dedup.evaluate.corpus import SampledCorpus
 from dedup.evaluate.pairs import find_alike
 from dedup.evaluate.planting import edit, split_words
@@ -203,11 +203,15 @@ def plant(sample: Sample, count: int) -> Sample:
 
     Raises
     ------
+    ConfigError
+        When documents are sets.
     DataError
         When no document is long enough.
     """
     chance = random.Random(1)  # noqa: S311 - a spread that comes again needs a seed, no secrecy
     chosen = sample.config.shingles
+    if chosen.has_sets:
+        raise ConfigError('--planted: must be 0 with shingles.unit = "set", as it exchanges the words of texts')
     size = 1 + (chosen.shingle_size - 1) * WORDS[chosen.unit]
     order = np.argsort(mix(sample.doc_ids.view(np.uint64)))
     originals = [position for position in order.tolist() if sample.drawn[position]]

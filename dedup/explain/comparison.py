@@ -39,7 +39,8 @@ class TextComparison(SetComparison):
 
 def compare(config: Config, tokenizer: Tokenizer, left: str, right: str) -> TextComparison:
     """Compare two texts with the settings of a run."""
-    return TextComparison(**asdict(compare_sets(config, tokenizer, left, right)), pieces=tuple(align(left, right)))
+    pieces = tuple(align(left, right, config.shingles.unit))
+    return TextComparison(**asdict(compare_sets(config, tokenizer, left, right)), pieces=pieces)
 
 
 def compare_sets(config: Config, tokenizer: Tokenizer, left: str, right: str) -> SetComparison:

@@ -31,13 +31,16 @@ class WordRun:
     right: tuple[str, ...]
 
 
-def align(left: str, right: str) -> list[WordRun]:
+def align(left: str, right: str, unit: str = "tokens") -> list[WordRun]:
     """Return the runs of words that make up both texts, in order; shared and differing ones alternate.
+
+    With the unit "set", as of shingles.unit, they are elements, sorted.
 
     Words agree if their NFKC forms in lower case do. The pieces are a way to turn one text into the other, in long
     texts not always the shortest: there, runs of words are matched first, which keeps the time near linear.
     """
-    one, other = split_words(left), split_words(right)
+    split = split_elements if unit == "set" else split_words
+    one, other = split(left), split(right)
     first, second = ([key for key, _ in words] for words in (one, other))
     if max(len(first), len(second)) <= LONG:
         spans = _match(first, second)
@@ -100,6 +103,11 @@ def split_words(text: str) -> list[tuple[str, str]]:
     """
     found = [(match[1], match[0]) for match in _pattern().finditer(text)]
     return [(to_nfkc(token).lower(), whole) for token, whole in found]
+
+
+def split_elements(text: str) -> list[tuple[str, str]]:
+    """Return the distinct elements of a set's text in order, each twice, as written with the end of its line."""
+    return [(line, f"{line}\n") for line in sorted({*text.removesuffix("\n").split("\n")})] if text else []
 
 
 @cache

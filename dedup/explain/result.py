@@ -282,6 +282,7 @@ class PublishedOutput:
                 listing,
                 id_column="" if self._format.id_column else self.id_column,
                 text_column=chosen.text_column,
+                has_sets=self.config.shingles.has_sets,
                 aside=ANNOTATIONS if self.config.output.mode == "annotate" else (),
                 noted=tuple(("profile.when", name) for name in list_conditioned(self.config.profile)),
             )

@@ -17,6 +17,9 @@ PIECE_BYTES = 1 << 19
 """Bytes of text given at a time; fits the caches of a core."""
 VECTOR_SETTING = "semantic.vector_column"
 VECTOR_RULE = "a list of numbers, or the bytes of 32-bit floats"
+ESCAPES = (("\\", "\\\\"), ("\n", "\\n"))
+"""Characters of an element of a set and what stands for them in its text, the first before the second."""
+SET_RULE = 'a list of strings or integers, with shingles.unit = "set"'
 OFFSET_LIMIT = 1 << 31
 """Most bytes that a string column with 32-bit offsets holds."""
 
@@ -39,6 +42,8 @@ class Columns:
     noted: tuple[tuple[str, str], ...] = ()
     """Columns whose values are read along, each after the setting that names it."""
     vector: str = ""
+    has_sets: bool = False
+    """Whether the column of texts holds lists, each of the elements of a set."""
 
     def list_named(self) -> dict[str, tuple[str, str]]:
         """Return the columns that are set, with the settings that name them, by role."""
@@ -99,6 +104,15 @@ def is_text(kind: pa.DataType) -> bool:
     return is_string(kind) or pa.types.is_null(kind) or is_binary(kind)
 
 
+def is_set(kind: pa.DataType) -> bool:
+    """Tell whether a column of this type can be sets: lists of strings or integers."""
+    checks = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
+    if not any(check(kind) for check in checks):
+        return bool(pa.types.is_null(kind))
+    own = kind.value_type
+    return is_string(own) or bool(pa.types.is_integer(own) or pa.types.is_null(own))
+
+
 def is_string(kind: pa.DataType) -> bool:
     """Tell whether a type is one of the string types, or a dictionary of them."""
     kind = kind.value_type if pa.types.is_dictionary(kind) else kind
@@ -126,7 +140,7 @@ def check(schema: pa.Schema, columns: Columns, path: str) -> tuple[pa.DataType |
     """
     rules: dict[str, tuple[Callable[[pa.DataType], bool], str]] = {
         "id": (lambda kind: pa.types.is_integer(kind) or is_string(kind), "an integer or a string"),
-        "text": (is_text, "a string"),
+        "text": (is_set, SET_RULE) if columns.has_sets else (is_text, "a string"),
         "source": (_is_source, "an integer, a string, a date or a boolean"),
         "vector": (_is_vector, VECTOR_RULE),
     }
@@ -212,9 +226,14 @@ def to_ids(values: pa.Array, id_type: pa.DataType, path: str) -> pa.Array:
 
 
 def to_text(values: pa.Array) -> pa.Array:
-    """Return texts as string or large_string; bytes that are no UTF-8 become U+FFFD, as in Python's decoder."""
+    """Return texts as string or large_string; bytes that are no UTF-8 become U+FFFD, as in Python's decoder.
+
+    A list becomes the text of its elements, as of `dedup.kernels.text.set_elements`.
+    """
     values = _plain(values)
     kind = values.type
+    if pa.types.is_nested(kind):
+        return _join_elements(values)
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         if is_valid(values):
             return values
@@ -231,6 +250,21 @@ def to_text(values: pa.Array) -> pa.Array:
     except pa.ArrowInvalid:
         texts = [None if each is None else each.decode("utf-8", "replace") for each in values.to_pylist()]
         return pa.array(texts, pa.large_string())
+
+
+def _join_elements(lists: pa.Array) -> pa.Array:
+    """Return the elements of lists of strings or integers, each on a line; those that are null do not count."""
+    elements, owners = _plain(lists.flatten()), pc.list_parent_indices(lists)
+    held, kind = elements.is_valid(), pa.large_string()
+    elements = elements.filter(held)
+    texts = to_text(elements if is_string(elements.type) else elements.cast(kind)).cast(kind)
+    for plain, escaped in ESCAPES:
+        texts = pc.replace_substring(texts, plain, escaped)
+    lines = pc.binary_join_element_wise(texts, pa.scalar("\n", kind), pa.scalar("", kind))
+    counts = np.bincount(owners.filter(held).to_numpy(), minlength=len(lists))
+    _, begins, data = pa.concat_arrays([lines]).buffers()
+    offsets = np.frombuffer(begins, np.int64)[np.concatenate(([0], np.cumsum(counts)))]
+    return pa.Array.from_buffers(kind, len(lists), [None, pa.py_buffer(offsets), data])
 
 
 def is_valid(values: pa.Array) -> bool:

@@ -117,11 +117,12 @@ def open_source(
     rules: tuple[tuple[str, str], ...] = (),
     noted: tuple[tuple[str, str], ...] = (),
     vector: str = "",
+    has_sets: bool = False,
 ) -> FileSource:
     """Check the columns of every file and return the source of all.
 
-    `aside` names top-level columns that do not count where the id is the digest of a row; `noted` and `vector` are as
-    of `Columns`, `rules` those of `keep.order`.
+    `aside` names top-level columns that do not count where the id is the digest of a row; `noted`, `vector` and
+    `has_sets` are as of `Columns`, `rules` those of `keep.order`.
 
     Of parquet, IPC, ORC and CSV the schema is read, of lines of JSON the first records; texts have the columns `path`
     and `text`. Without an id column, the id of a text is its path, any other the digest of its row.
@@ -142,6 +143,7 @@ def open_source(
         order=list_asking(rules),
         noted=noted,
         vector=vector,
+        has_sets=has_sets,
     )
     id_type, foreign = listing.format.check(listing.files, columns), None
     if listing.foreign:

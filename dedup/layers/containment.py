@@ -48,6 +48,7 @@ class ContainmentLayer(Layer):
     name = NAME
     table = Containment
     is_incremental = True
+    reads_texts = False
     settings: Containment
     tokenizer: Tokenizer
     shingle_size: int

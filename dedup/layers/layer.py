@@ -161,6 +161,8 @@ class Layer(ABC):
     """Kind of the removals of wholly equal rows; empty of a layer that leaves them to others."""
     is_incremental: ClassVar[bool] = False
     """Whether it is searched batch by batch, in a store, with the result of one search."""
+    reads_texts: ClassVar[bool] = True
+    """Whether it asks more of documents than their sets of shingles, which the elements of lists can be."""
     has_stages: ClassVar[bool] = False
     """Whether it tells the clock of stages of its own, and is none itself."""
 

@@ -93,6 +93,7 @@ class UrlLayer(Layer):
     name = "url"
     table = Url
     is_incremental = True
+    reads_texts = False
     copies_kind = "url"
     place: int
     """Place of the column of addresses among those in `merged`."""

@@ -9,7 +9,7 @@ import numpy as np
 from pyspark.sql import Column, DataFrame, Observation, Window
 from pyspark.sql import functions as F
 
-from dedup.engine.corpus import column, identify
+from dedup.engine.corpus import column, identify, write_text
 from dedup.engine.engine import Engine
 from dedup.engine.placement import fits_broadcast
 from dedup.errors import ConfigError, SchemaError
@@ -96,7 +96,7 @@ class RowOutput:
         del spans, rejected
         rows, mode, text_column = self.rows, self.config.output.mode, self.config.input.text_column
         user_id, doc_id = identify(rows, id_column=self.id_column)
-        text_bytes = F.octet_length(column(text_column))
+        text_bytes = F.octet_length(write_text(rows, text_column))
         if self.config.keep.merge:
             merged = merge_values(engine, found.documents, decisions, self.config.keep.merge)
             rows = add_merged(rows, doc_id, merged, list_added(self.config.keep.merge).names)
@@ -152,7 +152,7 @@ def note_texts(
     `read_notes` returns them once the rows are written. They pass as JSON, since Spark 4.0 converts no list that an
     observation holds.
     """
-    text = F.substring(column(text_column).cast("string"), 1, NOTED_LENGTH)
+    text = F.substring(write_text(corpus, text_column).cast("string"), 1, NOTED_LENGTH)
     noted = F.when(doc_id.isin(*wanted), F.struct(doc_id.alias("doc_id"), text.alias("text")))
     return corpus.observe(observation, F.to_json(F.collect_list(noted)).alias("texts"))
 

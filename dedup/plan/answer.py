@@ -119,6 +119,7 @@ def _know_corpus(question: PlanQuestion, config: Config) -> CorpusProfile:
         corpus = measure_corpus(
             question.sample,
             text_column=config.input.text_column,
+            has_sets=config.shingles.has_sets,
             drawn=question.sample_documents,
             shingle_size=config.shingles.shingle_size,
             tokenizer=load_tokenizer(config),

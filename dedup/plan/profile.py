@@ -23,8 +23,9 @@ Counts: TypeAlias = Mapping[str, float]
 """Counts per document; names that end in `_bytes` hold the bytes of one item in a shuffle after LZ4."""
 NODES = 40
 """Nodes of the quadrature in `CorpusProfile.firsts`."""
-UNIT_BYTES: Mapping[str, float] = MappingProxyType({"tokens": 7.0, "char": 1.0, "ids": 4.0})
-"""Assumption for English text with its white space, by shingles.unit; 7.02 in the corpora of tests/corpora.py."""
+UNIT_BYTES: Mapping[str, float] = MappingProxyType({"tokens": 7.0, "char": 1.0, "ids": 4.0, "set": 7.0})
+"""Assumption for English text with its white space, by shingles.unit; 7.02 in the corpora of tests/corpora.py. Elements
+of sets count as words."""
 TEXT_BYTES = 1400.0
 """Assumption of the bytes of a text: 200 tokens."""
 

@@ -52,6 +52,7 @@ def measure_corpus(
     sample_of: int | None = None,
     compared: int = COMPARED,
     chance: float = CHANCE,
+    has_sets: bool = False,
 ) -> CorpusProfile:
     """Measure the user's own documents, with every pair of some of them compared exactly.
 
@@ -68,6 +69,8 @@ def measure_corpus(
         Most documents of these to compare all pairs of.
     chance
         Similarity below which documents resemble each other by chance.
+    has_sets
+        Whether the column holds lists, see `Shingles.has_sets`.
 
     Raises
     ------
@@ -78,7 +81,7 @@ def measure_corpus(
     DataError
         When there are fewer than two documents.
     """
-    texts, total = _draw(path, text_column, drawn)
+    texts, total = _draw(path, text_column, drawn, has_sets=has_sets)
     tokens, bounds = tokenizer.hash(texts)
     values, offsets = shingles.shingle(tokens, bounds, shingle_size, tokenizer)
     digests = np.frombuffer(b"".join(shingles.digest(values, offsets)), dtype="V16")
@@ -170,10 +173,10 @@ def _count_pairs(values: npt.NDArray[np.uint64], offsets: Integers, heads: Integ
     return counts[seen], sums[seen] / counts[seen], relatives
 
 
-def _draw(path: str, text_column: str, most: int) -> tuple[pa.Array, int]:
+def _draw(path: str, text_column: str, most: int, *, has_sets: bool) -> tuple[pa.Array, int]:
     """Return texts drawn with equal chance, limited in number and by MOST_BYTES, and the number of all documents."""
     pool, total = _Pool(most), 0
-    for batch in _read(path, text_column):
+    for batch in _read(path, text_column, has_sets=has_sets):
         pool.add(batch, mix(np.arange(total + 1, total + 1 + len(batch), dtype=np.uint64)))
         total += len(batch)
     if not total:
@@ -216,10 +219,10 @@ class _Pool:
         return texts
 
 
-def _read(path: str, text_column: str) -> Iterator[pa.Array]:
+def _read(path: str, text_column: str, *, has_sets: bool) -> Iterator[pa.Array]:
     """Yield the texts of a file or folder, in any format that a job reads, as large_binary arrays."""
     listing = list_files([path], format="auto")
-    source = open_source(listing, id_column="", text_column=text_column)
+    source = open_source(listing, id_column="", text_column=text_column, has_sets=has_sets)
     for split in split_files(listing, SPLIT_BYTES):
         for piece in source.read(split):
             yield piece.batch["text"].cast(pa.large_binary()).fill_null(b"")

@@ -61,15 +61,15 @@ def show_doubtful(
         pair = {name: each[name] for name in ("id", "representative_id", "jaccard")}
         difference = rows = None
         if left is not None and right is not None:
-            difference = tell_difference(left[:BEGINNING], right[:BEGINNING])
+            difference = tell_difference(left[:BEGINNING], right[:BEGINNING], config.shingles.unit)
             found = None if tokenizer is None else compare_sets(config, tokenizer, left, right)
             rows = found.rows if found and found.jaccard == each["jaccard"] else None
         shown.append({**pair, "difference": difference, "rows": rows})
     return shown
 
 
-def tell_difference(removed: str, kept: str) -> list[list[str]]:
-    """Return the difference of two texts' beginnings; at most about MOST_WORDS words.
+def tell_difference(removed: str, kept: str, unit: str = "tokens") -> list[list[str]]:
+    """Return the difference of two texts' beginnings, or of sets; at most about MOST_WORDS words.
 
     Returns
     -------
@@ -79,7 +79,7 @@ def tell_difference(removed: str, kept: str) -> list[list[str]]:
     """
     told: list[list[str]] = []
     left = MOST_WORDS
-    pieces = align(removed, kept)
+    pieces = align(removed, kept, unit)
     for number, piece in enumerate(pieces):
         for kind, words in _mark(piece, is_first=not number, is_last=number == len(pieces) - 1):
             if kind == "gap":

@@ -2,7 +2,7 @@
 
 from dedup.errors import ConfigError
 from dedup.files.profile_filter import Condition
-from dedup.layers import NEAR, load_layer
+from dedup.layers import LAYERS, NEAR, load_layer
 from dedup.layers.layer import Layer
 from dedup.layers.references import Reference
 from dedup.settings.keeping import list_merged
@@ -63,6 +63,9 @@ def check_layers(config: Config) -> None:
     """
     for layer in load_layers(config):
         layer.check(config)
+        if config.shingles.has_sets and layer.reads_texts:
+            known = ", ".join(name for name in LAYERS if not load_layer(name).reads_texts)
+            raise ConfigError(f'layers: must be some of {known} with shingles.unit = "set" (got "{layer.name}")')
     if config.keep.copies != 1 and config.output.mode != "weights" and NEAR not in config.layers:
         raise ConfigError('keep.copies: needs the layer near, whose documents it keeps, or output.mode = "weights"')
 

@@ -67,6 +67,7 @@ def open_input(config: Config, listing: Listing) -> FileSource:
         listing.absolute(),
         id_column=chosen.id_column,
         text_column=chosen.text_column,
+        has_sets=config.shingles.has_sets,
         source_column=chosen.source_column,
         on_bad_record=chosen.on_bad_record,
         rules=config.rules,

@@ -177,6 +177,7 @@ def open_rows(spark: SparkSession, job: Job, table: DataFrame, workspace: Worksp
         read_documents,
         id_column=chosen.id_column,
         text_column=chosen.text_column,
+        has_sets=config.shingles.has_sets,
         noted=noted,
         vector=find_vector(config),
         # Whoever reads a text has it several times.

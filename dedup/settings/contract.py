@@ -1,6 +1,7 @@
 """The text contract: the tokenizer that the settings ask for."""
 
 import stat
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from hashlib import blake2b
 from pathlib import Path
@@ -8,14 +9,15 @@ from pathlib import Path
 from dedup.errors import ConfigError
 from dedup.extras import check_extra
 from dedup.kernels.text.markup import Unmarked
+from dedup.kernels.text.set_elements import SetElements
 from dedup.kernels.text.single_characters import SingleCharacters
 from dedup.kernels.text.token_ids import TokenIds, load
 from dedup.kernels.text.tokenizer import Tokenizer
 from dedup.kernels.text.unicode_words import UnicodeWords, list_languages
 from dedup.settings.options import Config, Text
 
-UNITS = {"tokens": UnicodeWords, "char": SingleCharacters}
-"""Tokenizers that normalise as [text] says, by shingles.unit."""
+UNITS: Mapping[str, Callable[..., Tokenizer]] = {"tokens": UnicodeWords, "char": SingleCharacters, "set": SetElements}
+"""Tokenizers by shingles.unit, that of sets without the settings of [text]."""
 EXTRAS = {"stemming": "stemming", "han": "chinese"}
 """Extras that settings of [text] need."""
 KEY_BYTES = 16
@@ -65,10 +67,20 @@ def _make_unmarked(config: Config, key: bytes) -> Tokenizer:
     if language and language not in list_languages():
         raise ConfigError(f"text.stemming: must be one of {', '.join(list_languages())}, or empty (got {language!r})")
     unit, file = config.shingles.unit, config.shingles.tokenizer_file
+    if config.shingles.has_sets and config.shingles.shingle_size != 1:
+        size = config.shingles.shingle_size
+        raise ConfigError(
+            f'shingles.shingle_size: must be 1 with unit = "set", whose elements have no order (got {size})'
+        )
+    if config.shingles.has_sets and config.text != Text():
+        raise ConfigError(
+            'text: must be as by default with shingles.unit = "set", whose elements are taken as they are'
+        )
     if unit != "ids":
         if file:
             raise ConfigError(f'shingles.tokenizer_file: must be empty unless unit is "ids" (got {file})')
-        return UNITS[unit](seed=config.seed, key=key, **settings)
+        chosen = {} if config.shingles.has_sets else settings
+        return UNITS[unit](seed=config.seed, key=key, **chosen)
     if config.text != Text(markup=config.text.markup):
         raise ConfigError('text: only markup may be set with shingles.unit = "ids", whose file says how texts are read')
     check_extra("shingles.unit", unit)

@@ -8,10 +8,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Self, TypeVar
 
 from dedup.errors import ConfigError
-from dedup.files.formats import FORMATS, list_creatable
+from dedup.files.formats import list_creatable
 from dedup.layers import LAYERS, NEAR
 from dedup.settings.alerts import Alerts
 from dedup.settings.banding import MAX_SIGNATURE_SIZE, SIGMAS, Banding, choose
+from dedup.settings.inputs import Input
 from dedup.settings.keeping import FOREIGN, Rule, parse_merge, parse_order
 from dedup.settings.profiles import DEFAULT, Profile
 from dedup.settings.rules import Copies, Count, Range, Records, Table, Tables, Texts
@@ -25,50 +26,6 @@ def check_signature_size(where: str, prefix: str, bands: Count, rows: Count) -> 
         raise ConfigError(
             f"{where}: {prefix}bands * {prefix}rows must be at most {MAX_SIGNATURE_SIZE} (got {bands * rows})"
         )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Input(Table):
-    """Documents to read."""
-
-    format: str = field(default="auto", metadata={"choices": lambda: ["auto", *FORMATS]})
-    """Format of the input: "auto" guesses it from the file names, "parquet", "arrow" (IPC), "orc", "jsonl" (one JSON
-    object a line) and "csv" hold one document a row, "text" holds one document a file."""
-
-    table: str = ""
-    """Table or view of Spark's catalog that is read in place of --input, such as "db.pages", or files or a folder of
-    Delta Lake that Spark reads as one, such as "parquet.`/data/pages`" or "delta.`/data/pages`"; when empty, none."""
-
-    id_column: str = ""
-    """Column of the ids, unique integers or strings, dots leading to fields of structs; when empty, a row is identified
-    by the digest of all its columns, and a document of "text" input by its path."""
-
-    text_column: str = "text"
-    """Column of the texts that are compared, dots leading to fields of structs as in "meta.body"; a null counts as an
-    empty text."""
-
-    source_column: str = ""
-    """Column of where a document comes from (a feed, a domain, a language), by which the report counts what is left
-    and limits.per_source what is removed; when empty, all documents are of one source."""
-
-    name_filter: str = ""
-    """Hadoop glob that file names must match to be read, such as "*.{py,md}"; when empty, all files are read."""
-
-    max_text_bytes: int = field(default=1 << 28, metadata={"range": Range(1)})
-    """Longest text in bytes of UTF-8, a 64-bit integer of at least 1; a longer one ends the job by its id, since the
-    worker that reads it needs 8 bytes of memory for each of its bytes."""
-
-    without: Texts = ()
-    """Documents that the input is to lose, a list of Unicode strings: files, folders or globs of any format, with the
-    columns of the input, or one store; tables where the input is one. They take part in the search, are preferred to
-    all of the input, and are not written; when empty, there are none."""
-
-    without_batches: Texts = ()
-    """Batches of the store in input.without whose documents count, a list of Unicode strings; when empty, all."""
-
-    on_bad_record: Literal["fail", "quarantine"] = "fail"
-    """A line of "jsonl" that is no JSON object, or a row of "csv" with more or fewer cells than the header: "fail" ends
-    the job, "quarantine" sets it aside in the output's folder quarantine, with its file and the reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,10 +81,11 @@ class Shingles(Table):
     """Consecutive tokens in a shingle, an integer from 1 to 64: a larger one makes long copies stand out from common
     phrases, a smaller one forgives more edits; a document with fewer tokens has one shingle of all its tokens."""
 
-    unit: Literal["tokens", "char", "ids"] = "tokens"
+    unit: Literal["tokens", "char", "ids", "set"] = "tokens"
     """Tokens of every layer: "tokens" are those of [text]; "char" makes each character of the normalised text one, and
     one space of what separates words, so that shingles are character n-grams, for which 5 to 9 is usual, the longer the
-    texts the more; "ids" are the token ids that tokenizer_file gives to the text as it is."""
+    texts the more; "ids" are the token ids that tokenizer_file gives to the text as it is; "set" are the elements of
+    lists, strings or integers, in place of texts, with a shingle_size of 1 and the layers near, url and containment."""
 
     tokenizer_file: str = ""
     """Local file of a tokenizer for "ids", JSON of Hugging Face's library tokenizers, which the extra ids installs;
@@ -136,6 +94,11 @@ class Shingles(Table):
     stored: bool = True
     """Whether a store holds the shingle sets of its documents, true or false: they are nine tenths of its bytes; false
     makes the few that later batches are compared with from the texts again, which must stay in their files."""
+
+    @property
+    def has_sets(self) -> bool:
+        """Whether documents are sets, and no texts."""
+        return self.unit == "set"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -392,9 +355,13 @@ class Config(Table):
             raise ConfigError(f"profile: every entry must have a name of its own (got {', '.join(names)})")
         for each in profiles:
             try:
-                self._choose(each)
+                own = self._choose(each)
             except ConfigError as error:
                 raise ConfigError(f'profile "{each.name}": {error}') from error
+            if own.shingles.has_sets != self.shingles.has_sets:
+                raise ConfigError(
+                    'profile: shingles.unit must be "set" in all profiles or in none: all read one column'
+                )
 
     def of(self, kind: type[Own]) -> Own:
         """Return the settings of a layer, by their class."""

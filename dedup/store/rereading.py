@@ -73,6 +73,8 @@ class Rereader:
 
     tokenizer: Tokenizer
     shingle_size: int
+    has_sets: bool
+    """Whether documents are sets, and no texts."""
     threads: int
     """Files that are read at the same time."""
 
@@ -109,7 +111,7 @@ class Rereader:
         try:
             listing = list_files([file["path"]], format=file["format"])
             columns = {name: file[name] for name in ("id_column", "text_column")}
-            source = open_source(listing, on_bad_record="quarantine", **columns)
+            source = open_source(listing, on_bad_record="quarantine", has_sets=self.has_sets, **columns)
             for piece in source.read(Split(parts=(source.whole(0),)), {0: places}):
                 for batch in slice_texts([piece.batch]):
                     at = np.searchsorted(places, batch["row"].to_numpy())

@@ -232,7 +232,13 @@ class Snapshot:
     @property
     def _rereader(self) -> Rereader:
         tokenizer = self.tokenizer or load_contract(self.state, redact(self.tables.path))[1]
-        return Rereader(tokenizer=tokenizer, shingle_size=self.state.spec["shingle_size"], threads=self.threads)
+        spec = self.state.spec
+        return Rereader(
+            tokenizer=tokenizer,
+            shingle_size=spec["shingle_size"],
+            has_sets=spec.get("unit") == "set",
+            threads=self.threads,
+        )
 
     def read_sets(self, numbers: Integers) -> pa.Table:
         """Return `set` and `shingles` of these numbers, distinct and ascending; in any order.

@@ -83,6 +83,7 @@ function space(text, { tokens = "words" }) {
 
 function tokenise({ text, ids, unit = "tokens", settings }) {
   if (ids) return ids.map((id) => number(id));
+  if (unit === "set") return text.split("\n").slice(0, -1).map((line) => Buffer.from(line));
   const spaced = space(normalise(text, settings), settings);
   if (unit === "char") return [...spaced.split(/ +/).filter(Boolean).join(" ")].map((char) => Buffer.from(char));
   const runs = spaced.split(" ").filter(Boolean);

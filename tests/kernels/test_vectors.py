@@ -12,6 +12,7 @@ from dedup.kernels.sets.lsh import band_keys
 from dedup.kernels.sets.minhash import low_bytes, pack, sign
 from dedup.kernels.sets.shingles import digest, shingle
 from dedup.kernels.text.markup import Unmarked
+from dedup.kernels.text.set_elements import SetElements
 from dedup.kernels.text.single_characters import SingleCharacters
 from dedup.kernels.text.token_ids import TokenIds, hash_ids
 from dedup.kernels.text.unicode_words import UnicodeWords
@@ -31,7 +32,12 @@ def test_the_file_is_of_this_version():
 
 @pytest.mark.parametrize("vector", VECTORS, ids=range(len(VECTORS)))
 def test_kernels_give_the_vectors(vector):
-    kinds = {"tokens": UnicodeWords, "char": SingleCharacters, "ids": partial(TokenIds, content=b"")}
+    kinds = {
+        "tokens": UnicodeWords,
+        "char": SingleCharacters,
+        "ids": partial(TokenIds, content=b""),
+        "set": SetElements,
+    }
     kind = kinds[vector.get("unit", "tokens")]
     settings = {**vector["settings"]}
     markup = settings.pop("markup", None)

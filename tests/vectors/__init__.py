@@ -48,6 +48,8 @@ CASES: list[dict[str, Any]] = [
     {"unit": "char", "text": "!abc"},
     {"unit": "ids", "ids": [0, 255, 15496, 11, 995, 0, 50256, 199997]},
     {"unit": "ids", "ids": [15496, 11], "key": KEY.hex()},
+    {"unit": "set", "text": "b\na\n\nb\nAn \\\\ and\\nÉ\n", "shingles": {"shingle_size": 1, "seed": 1}},
+    {"unit": "set", "text": "17\n-3\n", "shingles": {"shingle_size": 1, "seed": 1}, "key": KEY.hex()},
 ]
 
 
@@ -73,7 +75,7 @@ def make(
     )
     chosen = {**settings}
     seen = READERS[chosen.pop("markup")]()(text) if "markup" in settings else text
-    cut = oracles.characters if unit == "char" else oracles.tokens
+    cut = {"char": oracles.characters, "set": lambda text: text.split("\n")[:-1]}.get(unit, oracles.tokens)
     tokens = [token.encode() for token in cut(seen, **chosen)] if ids is None else [to_bytes(each) for each in ids]
     hashes = [oracles.token_hash(token, shingles["seed"]) for token in tokens]
     if key:

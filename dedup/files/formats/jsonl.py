@@ -16,7 +16,16 @@ import orjson
 import pyarrow as pa
 
 from dedup.errors import DataError, SchemaError, suggest
-from dedup.files.columns import OFFSET_LIMIT, VECTOR_RULE, VECTOR_SETTING, Columns, gather, require_free
+from dedup.files.columns import (
+    OFFSET_LIMIT,
+    SET_RULE,
+    VECTOR_RULE,
+    VECTOR_SETTING,
+    Columns,
+    gather,
+    require_free,
+    to_text,
+)
 from dedup.files.delete_spans import delete_spans
 from dedup.files.digest import digest_object
 from dedup.files.formats import records
@@ -233,7 +242,7 @@ def _select(file: InputFile, part: FilePart, query: Query, objects: _Objects) ->
         shown = json.dumps(found[place])[:SHOWN_LENGTH]
         raise DataError(f"{setting}: {name!r} must be {rule} (got {shown} in {redact(file.path)}, line {line:,})")
 
-    texts = pluck("text", {str, NONE}, "a string")
+    texts = pluck("text", {list, NONE}, SET_RULE) if columns.has_sets else pluck("text", {str, NONE}, "a string")
     if not columns.id:
         counted = values
         if columns.aside:
@@ -253,7 +262,24 @@ def _select(file: InputFile, part: FilePart, query: Query, objects: _Objects) ->
             vectors = pa.array(pluck("vector", {list, NONE}, VECTOR_RULE), pa.list_(pa.float64()))
         except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
             raise DataError(f"{VECTOR_SETTING}: {columns.vector!r} must be {VECTOR_RULE} ({error})") from error
-    return gather(ids, _to_array(texts, kind), sources, objects.rows, *more, vectors=vectors)
+    held = _to_sets(texts, *named["text"]) if columns.has_sets else _to_array(texts, kind)
+    return gather(ids, held, sources, objects.rows, *more, vectors=vectors)
+
+
+def _to_sets(values: list[list[Any] | None], name: str, setting: str) -> pa.Array:
+    """Return the texts of sets.
+
+    Raises
+    ------
+    DataError
+        When an element is neither a string nor an integer.
+    """
+    elements = [each for value in values for each in value or ()]
+    if wrong := [each for each in elements if type(each) not in {str, int, NONE}]:
+        raise DataError(f"{setting}: {name!r} must be {SET_RULE} (got {json.dumps(wrong[0])[:SHOWN_LENGTH]} in a list)")
+    sizes = [len(value or ()) for value in values]
+    texts = _to_array([each if each is None else str(each) for each in elements], pa.large_string())
+    return to_text(pa.LargeListArray.from_arrays(np.cumsum([0, *sizes]), texts))
 
 
 def _pluck_more(

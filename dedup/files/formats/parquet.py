@@ -140,7 +140,7 @@ class ParquetFile(ColumnarFile):
             group = metadata.row_group(number)
             for place in range(group.num_columns):
                 chunk = group.column(place)
-                if chunk.path_in_schema == names:
+                if f"{chunk.path_in_schema}.".startswith(f"{names}."):
                     size += int(chunk.total_uncompressed_size)
         return size / max(int(metadata.num_rows), 1)
 

@@ -64,6 +64,7 @@ class NearLayer(Layer):
     copies_kind = election.IDENTICAL
     is_incremental = True
     has_stages = True
+    reads_texts = False
     search: Search
     signing: Signing
     has_sources: bool

@@ -1,0 +1,189 @@
+"""Sets of elements in place of texts, through whole runs, beside the oracle of all pairs."""
+
+import json
+import random
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import dedup
+from dedup import deduplicate
+from dedup.engine.corpus import write_text
+from dedup.errors import ConfigError, DataError, SchemaError
+from dedup.explain.explanation import explain
+from dedup.explain.result import PublishedOutput
+from dedup.files.columns import to_text
+from dedup.kernels.text.set_elements import SetElements
+from dedup.run.job import Job
+from dedup.run.pipeline import run
+from dedup.settings.files import load_config
+from tests import oracles
+
+SETS = {"shingles.unit": "set", "shingles.shingle_size": 1, "input.id_column": "id", "input.text_column": "tags"}
+LISTS = st.lists(st.none() | st.lists(st.none() | st.sampled_from(["", "a", "\n", "\\n", "\\", "é b"])))
+
+
+def draw(count=60, seed=3):
+    """Return sets, of which many resemble others; null, empty and repeated elements among them."""
+    chance = random.Random(seed)
+    families = [
+        [chance.choice(["", "\\", "a\nb", "é"]) + str(chance.randrange(500)) for _ in range(12)] for _ in "abcdef"
+    ]
+    found = []
+    for number in range(count):
+        own = [each for each in families[number % 6] if chance.random() < 0.9]
+        chance.shuffle(own)
+        found.append([*own, *own[:2], None])
+    return [*found, [], None, [None]]
+
+
+def find_pairs(sets, threshold):
+    whole = [{each for each in own or () if each is not None} for own in sets]
+    return {
+        (left, right): len(one & other) / len(one | other)
+        for left, one in enumerate(whole)
+        for right, other in enumerate(whole[left + 1 :], left + 1)
+        if one and other and len(one & other) / len(one | other) >= threshold
+    }
+
+
+def write(path, sets):
+    """Write sets as parquet, or as JSON lines."""
+    ids = [*range(len(sets))]
+    if path.suffix == ".jsonl":
+        path.write_text(
+            "".join(json.dumps({"id": i, "tags": own, "x": 1}) + "\n" for i, own in zip(ids, sets, strict=True))
+        )
+    else:
+        pq.write_table(pa.table({"id": ids, "tags": sets, "x": [1] * len(sets)}), path)
+    return str(path)
+
+
+@pytest.mark.parametrize("mode", ["lsh", "exact"])
+@pytest.mark.parametrize(("suffix", "is_number"), [("parquet", False), ("jsonl", False), ("parquet", True)])
+def test_the_components_are_those_of_all_pairs_of_sets(tmp_path, suffix, is_number, mode):
+    sets = draw()
+    if is_number:
+        names = sorted({each for own in sets for each in own or () if each})
+        sets = [own and [each and names.index(each) - 9 for each in own] for own in sets]
+    path = write(tmp_path / f"in.{suffix}", sets)
+    given = SETS | {"mode": mode, "threshold": 0.7, "lsh.bands": 150, "lsh.rows": 2}
+
+    found = deduplicate(path, str(tmp_path / "out"), engine="memory", settings=given)
+
+    expected = find_pairs(sets, 0.7)
+    edges = {(row["left_id"], row["right_id"]): row["jaccard"] for row in found.edges.to_table().to_pylist()}
+    assert {pair: pytest.approx(expected[pair]) for pair in edges} == edges
+    assert oracles.components([*edges]) == oracles.components([*expected])
+    kept, removed = (rows.to_table().to_pylist() for rows in (found.kept, found.removed))
+    assert {row["id"] for row in kept} >= {60, 61, 62}
+    assert len(removed) > 40
+    assert {row["id"]: row["tags"] for row in [*kept, *removed]} == dict(enumerate(sets))
+
+
+@settings(max_examples=60)
+@given(LISTS)
+def test_elements_are_hashed_as_they_are(lists):
+    texts = to_text(pa.array(lists, pa.list_(pa.string())))
+
+    for key in (b"", b"k" * 16):
+        tokenizer = SetElements(key=key)
+        hashes, bounds = tokenizer.hash(texts)
+        kept = [[each for each in own or () if each is not None] for own in lists]
+        assert np.diff(bounds).tolist() == [len(own) for own in kept]
+        named = {}
+        for element, hashed in zip((each for own in kept for each in own), hashes.tolist(), strict=True):
+            assert named.setdefault(element, hashed) == hashed
+        assert len({*named.values()}) == len(named)
+        # A text given by hand may lack the last end of a line.
+        short = pa.array([each[:-1] if each[:-1] and each[-2:] != "\n\n" else each for each in texts.to_pylist()])
+        assert tokenizer.hash(short)[0].tolist() == hashes.tolist()
+
+
+def test_spark_writes_and_finds_what_memory_does(tmp_path, spark):
+    sets = draw()
+    path = write(tmp_path / "in.parquet", sets)
+    config = load_config(settings=SETS | {"driver.search_bytes": 0})
+    expected = deduplicate(path, str(tmp_path / "memory"), engine="memory", settings=SETS)
+
+    run(spark, Job(inputs=[path], output=str(tmp_path / "tasks"), config=config))
+    rows = deduplicate(spark.read.parquet(path), str(tmp_path / "rows"), settings=SETS)
+
+    for name in ("duplicates", "edges"):
+        tables = [ds.dataset(tmp_path / run / name).to_table() for run in ("memory", "tasks", "rows")]
+        one, *others = [sorted(tuple(row.values()) for row in table.to_pylist()) for table in tables]
+        assert others == [one, one] != [[], []]
+    assert rows.report.to_dict()["text_bytes"] == expected.report.to_dict()["text_bytes"]
+    frame = spark.read.parquet(path)
+    written = {row.id: row.text or "" for row in frame.select("id", write_text(frame, "tags").alias("text")).collect()}
+    assert written == dict(enumerate(to_text(pa.array(sets)).to_pylist()))
+
+
+def test_what_is_shown_of_two_sets_is_their_elements(tmp_path):
+    path = write(tmp_path / "in.parquet", [["b c", "a", "d", "e", "f"], ["f", "e", "d", "a", "b c", "g"]])
+    found = deduplicate(path, str(tmp_path / "out"), engine="memory", settings=SETS | {"threshold": 0.8})
+
+    pair = explain(PublishedOutput(str(tmp_path / "out")), "1", "0").direct
+
+    assert (pair.comparison.shared, pair.comparison.left_only, pair.comparison.right_only) == (5, 1, 0)
+    assert [(each.shared, each.left) for each in pair.comparison.pieces] == [
+        (True, ("a\n", "b c\n", "d\n", "e\n", "f\n")),
+        (False, ("g\n",)),
+    ]
+    assert found.report.to_dict()["doubtful"][0]["difference"][-1] == ["removed", "g"]
+
+
+@pytest.mark.parametrize("stored", [True, False])
+def test_a_store_knows_sets(tmp_path, stored):
+    store, sets = dedup.Store(str(tmp_path / "store")), draw()
+    given = SETS | {"shingles.stored": stored}
+    for batch, own in (("one", sets[:40]), ("two", sets[40:])):
+        path = str(tmp_path / f"{batch}.parquet")
+        pq.write_table(pa.table({"id": [f"{batch}{n}" for n in range(len(own))], "tags": own}), path)
+        found = store.add(path, batch, str(tmp_path / f"out_{batch}"), engine="memory", settings=given)
+
+    assert found.duplicates.count_rows() > 10
+    texts = to_text(pa.array(sets[3:4])).to_pylist()
+    [[match, *_]] = store.lookup(texts)
+    assert match.jaccard == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "message"),
+    [
+        ({"shingles.shingle_size": 5}, ConfigError, r"shingles.shingle_size: must be 1"),
+        (
+            {"layers": ["near", "lines"]},
+            ConfigError,
+            r"layers: must be some of url, near, containment with .*\"lines\"",
+        ),
+        ({"text.case": "keep"}, ConfigError, "text: must be as by default"),
+        ({"input.text_column": "x"}, SchemaError, "column 'x' must be a list of strings or integers"),
+        ({"shingles.unit": "tokens"}, SchemaError, "column 'tags' must be a string"),
+        (
+            {"profile": [{"name": "a", "when": {"x": 1}, "shingles": {"unit": "tokens"}}]},
+            ConfigError,
+            "in all profiles or in none",
+        ),
+    ],
+)
+def test_what_needs_texts_is_refused(tmp_path, given, error, message):
+    path = write(tmp_path / "in.parquet", [["a"]])
+
+    with pytest.raises(error, match=message):
+        deduplicate(path, str(tmp_path / "out"), engine="memory", settings=SETS | given)
+
+    assert not (tmp_path / "out").exists()
+
+
+def test_elements_of_other_kinds_are_refused(tmp_path):
+    path = tmp_path / "in.jsonl"
+    path.write_text('{"id": 1, "tags": ["a", 2]}\n{"id": 2, "tags": [0.0]}\n')
+
+    with pytest.raises(DataError, match=r"'tags' must be a list of strings or integers.* \(got 0.0 in a list\)"):
+        deduplicate(str(path), str(tmp_path / "out"), engine="memory", settings=SETS)
