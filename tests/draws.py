@@ -44,6 +44,7 @@ from tests.strategies import CASING, EXPANDING, MARKS, SEPARATORS, UNSPACED, WOR
 FIELDS = ("id", "text", "site", "url", "lang", "date", "quality")
 TEXT_TYPES = (pa.string(), pa.large_string(), pa.binary())
 MALFORMED = ('{"id": 1, "text": "cut', "nonsense", "[1, 2]", '"text"', '{"id": 1} x', "\0")
+SEMANTIC = "semantic"
 NAMED = ("quiz.jsonl", "pairs.jsonl", "key")
 """Files that settings name."""
 PIECES = (
@@ -159,7 +160,7 @@ def draw_settings(chance: Random, *, is_text: bool) -> dict[str, Any]:  # noqa: 
     layers = chance.choice((["near"], ["exact", "near"]))
     if chance.random() < 0.6:
         layers = chance.sample(
-            [each for each in LAYERS if each != "semantic"], chance.choice((1, 1, 2, 3, len(LAYERS) - 1))
+            [each for each in LAYERS if each != SEMANTIC], chance.choice((1, 1, 2, 3, len(LAYERS) - 1))
         )
     settings["layers"] = layers if named else [each for each in layers if each != "url"] or ["near"]
     _rarely(
@@ -239,6 +240,20 @@ def draw_settings(chance: Random, *, is_text: bool) -> dict[str, Any]:  # noqa: 
     return settings
 
 
+def draw_vectors(seed: int, layers: Sequence[str]) -> dict[str, Any]:
+    """Return what adds the layer semantic to some draws, which are otherwise those without it; it takes longest."""
+    chance = Random(f"{SEMANTIC} {seed}")
+    if chance.random() > 0.1:
+        return {}
+    return {
+        "layers": [*layers, SEMANTIC],
+        "semantic.threshold": chance.choice(("", 0.3, 0.8)),
+        "semantic.linkage": chance.choice(("representative", "component")),
+        "semantic.action": chance.choice(("remove", "remove", "check")),
+        "semantic.overlap": chance.choice((0.0, 0.5)),
+    }
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draw:
     """A corpus, and the settings to run with."""
@@ -284,6 +299,8 @@ class Draw:
             settings = {name: value for name, value in settings.items() if name not in unknown and value != "weights"}
         elif "input.id_column" in settings and "profile" not in settings and chance.random() < 0.1:
             settings["evaluation.labeled_pairs"] = "pairs.jsonl"
+        if not batches:
+            settings |= draw_vectors(seed, settings["layers"])
         if "json" in kind and chance.random() < 0.3:
             settings["input.on_bad_record"] = "quarantine"
         if chance.random() < 0.05:

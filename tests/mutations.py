@@ -776,6 +776,31 @@ MUTATIONS = (
         "fits = need <= free",
         (GUARANTEES,),
     ),
+    # Vectors.
+    Mutation(
+        "guards",
+        "A pair that a guard parts is no edge, whatever its cosine.",
+        "layers/semantic/verification.py",
+        "told = np.where(parted, cosines - PARTED, cosines)",
+        "told = cosines.copy()",
+        ("layers/test_semantic.py",),
+    ),
+    Mutation(
+        "clearly-nearer",
+        "An edge falls to a neighbour that contradicts it, unless that is clearly farther.",
+        "layers/semantic/verification.py",
+        "(farness[firsts] * NEARER <= farness)",
+        "(farness[firsts] <= farness)",
+        ("layers/test_semantic.py",),
+    ),
+    Mutation(
+        "bounded-products",
+        "No pair is left out by the products of some dimensions that those of all would find.",
+        "kernels/vectors/products.py",
+        "lengths = np.ceil(np.sqrt(",
+        "lengths = np.floor(0.9 * np.sqrt(",
+        ("kernels/vectors/test_products.py",),
+    ),
     # Passages.
     Mutation(
         "passage-verified",

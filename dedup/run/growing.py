@@ -328,7 +328,10 @@ def check_settings(config: Config, growth: Growth) -> None:
         raise ConfigError(f'--store: needs mode = "lsh" (got {config.mode!r})')
     if any(not load_layer(name).is_incremental for name in config.layers):
         known = ", ".join(name for name in LAYERS if load_layer(name).is_incremental)
-        raise ConfigError(f"--store: layers must be some of {known} (got {list(config.layers)})")
+        raise ConfigError(
+            f"--store: layers must be some of {known} (got {list(config.layers)}); others look at the whole corpus: "
+            "run them over the kept rows of all batches"
+        )
     if growth.anew and config.layers != (NEAR,):
         raise ConfigError(f'--reelect: needs layers = ["near"] (got {list(config.layers)}), as others decide for good')
     if config.layers != (NEAR,) and not config.shingles.stored:

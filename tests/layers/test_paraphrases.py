@@ -39,4 +39,4 @@ def test_without_a_guard_contradictions_go(tmp_path, guard):
     settings = {"semantic.guards": [guard], "semantic.threshold": 0.5}
     told, _ = search(tmp_path, draw(7, 200), labeled=0, **settings)
 
-    assert sum(count for (gone, _, _), count in told.items() if gone == "c") > (5 if guard == "wording" else 50)
+    assert sum(count for (gone, _, _), count in told.items() if gone == "c") >= (1 if guard == "wording" else 50)

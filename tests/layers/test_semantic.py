@@ -75,7 +75,7 @@ def find_parting(one, other, guards=GUARDS):
         short, long = sorted(map(len, tokens))
         begin = next((n for n in range(short) if tokens[0][n] != tokens[1][n]), short)
         end = next((n for n in range(short - begin) if tokens[0][-1 - n] != tokens[1][-1 - n]), short - begin)
-        parting |= {"wording"} if long <= 2 * (begin + end) < 2 * short else set()
+        parting |= {"wording"} if long <= 2 * (begin + end) else set()
     if "wording" in guards and len(tokens[0]) == len(tokens[1]) and differing:
         parting |= {"wording"} if differing * 2 <= len(tokens[0]) or sorted(tokens[0]) == sorted(tokens[1]) else set()
     return parting

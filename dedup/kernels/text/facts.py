@@ -49,7 +49,8 @@ CAPITALISED_ONLY = frozenset({"may", "march", "august"})
 _PLAIN = str.maketrans({"\u2019": "'", "\u2212": "-"})
 """An apostrophe and a minus of their own."""
 _PARTS = re.compile(
-    r"(?P<number>(?<![\w.,])[-+]?\d+(?:[.,' ]\d{3})+(?!\d)(?:[.,]\d+)?|(?<!\w)[-+]?\d+(?:[.,:/-]?\d+)*|\d+)"
+    r"(?P<number>(?<![\w.,])[-+]?\d+(?:[.,' ]\d{3})+(?!\d)(?:[.,]\d+)?"
+    r"|(?:(?<!\w)[-+]?\d+(?:[.,:/-]?\d+)*|\d+)(?:\+(?!\w))?)"
     r"|(?P<word>[^\W\d_]+(?:['-][^\W\d_]+)*'?)"
     r"|(?P<symbol>[%‰$€£¥°])"
     r"|(?P<stop>[.!?:;…\n\"“”„«»()\[\]\u2013\u2014])"
@@ -188,13 +189,14 @@ def are_exchanged(one: Hashes, other: Hashes) -> bool:
 
     A synonym and its opposite stand in the same place, and who does what to whom is an order: no vector tells which of
     them it is. Of one text said anew hardly a word stays in its place. Equal texts are not exchanged. Of texts of two
-    lengths, some tokens in a row have taken the place of others, and the rest is at least half of the longer one.
+    lengths some tokens in a row were added, or have taken the place of others, and the rest is at least half of the
+    longer one.
     """
     if one.size != other.size:
         least = min(one.size, other.size)
         begin = _count_equal(one[:least], other[:least])
         common = begin + _count_equal(one[::-1][: least - begin], other[::-1][: least - begin])
-        return bool(EXCHANGED * max(one.size, other.size) <= common < least)
+        return bool(EXCHANGED * max(one.size, other.size) <= common)
     differing = np.count_nonzero(one != other)
     return bool(0 < differing <= EXCHANGED * one.size) or are_reordered(one, other)
 

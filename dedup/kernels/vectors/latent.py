@@ -48,6 +48,9 @@ class Features(NamedTuple):
     """Text i owns what is from `bounds[i]` to `bounds[i + 1]`; int64 [n + 1]."""
 
 
+NO_FEATURES = Features(np.empty(0, np.uint16), np.empty(0, np.float32), np.zeros(1, np.int64))
+
+
 def count_features(texts: pa.Array, tokenizer: Tokenizer) -> Features:
     """Return the features of texts."""
     places = tokenizer.locate(texts)

@@ -20,6 +20,7 @@ from dedup.kernels.election import RANKED
 from dedup.kernels.runs.batches import conform
 from dedup.kernels.sets.jaccard import BINS
 from dedup.kernels.text.tokenizer import Tokenizer
+from dedup.kernels.vectors import latent
 from dedup.kernels.vectors.forecast import SHARES, forecast
 from dedup.kernels.vectors.products import VALUE_BYTES, least_product
 from dedup.layers.layer import Found, Layer, Setup
@@ -121,6 +122,13 @@ class SemanticLayer(Layer):
     def name_vector(cls, config: Config) -> str:
         """See `Layer.name_vector`."""
         return config.of(Semantic).vector_column
+
+    @classmethod
+    def warm(cls, setup: Setup) -> None:
+        """See `Layer.warm`."""
+        settings = setup.config.of(Semantic)
+        if not settings.vector_column and settings.encoder == CORPUS:
+            latent.encode(pa.array(["to be"]), setup.tokenizer, latent.fit(latent.NO_FEATURES))
 
     @classmethod
     def make(cls, setup: Setup) -> Self:
