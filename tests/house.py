@@ -68,8 +68,13 @@ def count_code(path: Path) -> int:
     return len(lines)
 
 
-def list_imports(path: Path) -> Iterator[str]:
+@cache
+def list_imports(path: Path) -> tuple[str, ...]:
     """Return the full names that a module imports, wherever in it: `from a import b` gives a.b."""
+    return tuple(_find_imports(path))
+
+
+def _find_imports(path: Path) -> Iterator[str]:
     for node in ast.walk(parse(path)):
         if isinstance(node, ast.Import):
             yield from (name.name for name in node.names)

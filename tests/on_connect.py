@@ -24,7 +24,10 @@ from dedup.run.session import ROOT
 EXAMPLE = ROOT / "docs" / "example.jsonl"
 BY_TASKS = {"driver.search_bytes": 0}
 LAYERS = {"layers": ["exact", "near", "lines"], "lines.documents": 3}
-BATCHES = 2 if os.environ.get("HYPOTHESIS_PROFILE") == "full" else 0
+IS_FULL = os.environ.get("HYPOTHESIS_PROFILE") == "full"
+FILES = BY_TASKS if IS_FULL else BY_TASKS | {"layers": ["exact"]}
+"""Settings of a run that reads and writes files by tasks; what near does there it does of a table too."""
+BATCHES = 2 if IS_FULL else 0
 """Batches of a store, most of whose work is another process's or a second look."""
 ROWS = ("kept", "removed", "duplicates", "edges")
 
@@ -57,7 +60,7 @@ def run_all(folder: Path, spark: SparkSession | None) -> dict[str, Any]:
     table = str(source) if spark is None else spark.read.parquet(str(source))
     done = {
         "table": dedup.deduplicate(table, folder / "table", settings=LAYERS, id_column="id"),
-        "tasks": dedup.deduplicate(source, folder / "tasks", settings=BY_TASKS, **given),
+        "tasks": dedup.deduplicate(source, folder / "tasks", settings=FILES, **given),
         "driver": dedup.deduplicate(source, folder / "driver", **given),
     }
     store = dedup.Store(folder / "store")

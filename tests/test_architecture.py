@@ -214,7 +214,8 @@ def sources_of(part):
 
 
 def lies_in(name, packages):
-    return any(name == package or name.startswith(package + ".") for package in packages)
+    parts = name.split(".")
+    return any(".".join(parts[:count]) in packages for count in range(1, len(parts) + 1))
 
 
 @pytest.mark.parametrize("part", PARTS)

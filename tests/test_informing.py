@@ -108,7 +108,7 @@ def check(folder, report, works, caplog):
     assert report["uncompared"]["lost_at_most"] == report["uncompared"]["documents_lost_at_most"] == uncompared
 
 
-@pytest.mark.parametrize("engine", ["memory", "spark"])
+@pytest.mark.parametrize("engine", ["memory", pytest.param("spark", marks=pytest.mark.full)])
 def test_a_run_of_which_all_that_informs_fails_has_the_same_result(corpus, disturb, caplog, request, engine):
     spark = None if engine == "memory" else request.getfixturevalue("spark")
     whole = deduplicate(corpus, "whole")

@@ -121,7 +121,7 @@ def crash(*_):
 @pytest.mark.classic
 def test_a_run_of_files_as_a_table_goes_on_after_a_crash(spark, tmp_path, monkeypatch):
     (tmp_path / "a.csv").write_text("id,text\n1,x\n2,y\n")
-    names = {"input.table": f"csv.`{tmp_path}/a.csv`", "input.id_column": "id"}
+    names = {"input.table": f"csv.`{tmp_path}/a.csv`", "input.id_column": "id", "layers": ["exact"]}
     job = Job(inputs=[], output=f"{tmp_path}/out", config=load_config(settings=names))
     with monkeypatch.context() as patch:
         patch.setattr(Workspace, "publish", crash)
@@ -129,7 +129,7 @@ def test_a_run_of_files_as_a_table_goes_on_after_a_crash(spark, tmp_path, monkey
             run(spark, job)
     done = len(list((tmp_path / "out.partial/stages").glob("*.json")))
 
-    assert done > 3
+    assert done > 1
     assert run(spark, job)["kept"] == 2
     with pytest.raises(FinishedError):
         run(spark, job)

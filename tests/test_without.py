@@ -219,15 +219,22 @@ def test_what_cannot_be_meant_is_refused(chosen, message):
         deduplicate([{"id": 1, "text": "a"}], id_column="id", **chosen)
 
 
-@pytest.mark.parametrize("drop", [pytest.param("all", marks=pytest.mark.full), "without"])
-def test_tasks_and_tables_of_spark_say_the_same(spark, tmp_path, drop):
+@pytest.mark.parametrize(
+    ("drop", "layers"),
+    [
+        ("without", ["exact"]),
+        pytest.param("without", ["exact", "near"], marks=pytest.mark.full),
+        pytest.param("all", ["exact", "near"], marks=pytest.mark.full),
+    ],
+)
+def test_tasks_and_tables_of_spark_say_the_same(spark, tmp_path, drop, layers):
     write(tmp_path, Random(7), str)
     paths, tables = (
         [f"{tmp_path}/b", f"{tmp_path}/even.jsonl"],
         [f"parquet.`{tmp_path}/b`", f"json.`{tmp_path}/even.jsonl`"],
     )
     chosen = {"threshold": THRESHOLD, "shingles.shingle_size": SHINGLES, "input.id_column": "id", "keep.drop": drop}
-    chosen |= {"driver.search_bytes": 0, "layers": ["exact", "near"]}
+    chosen |= {"driver.search_bytes": 0, "layers": layers}
 
     def make(name, inputs, **more):
         return Job(inputs=inputs, output=f"{tmp_path}/{name}", config=load_config(settings=chosen | more))

@@ -337,15 +337,16 @@ def test_vectors_are_read_in_every_form(tmp_path, kind):
 
 
 def test_spark_writes_the_same_and_goes_on_where_it_stopped(spark, tmp_path, monkeypatch):
-    run_in_memory(make_job(tmp_path, "memory"))
-    job = make_job(tmp_path, "spark", **{"driver.search_bytes": 0})
+    alone = {"layers": ["semantic"], "driver.search_bytes": 0}
+    run_in_memory(make_job(tmp_path, "memory", **alone))
+    job = make_job(tmp_path, "spark", **alone)
     with monkeypatch.context() as patch:
         patch.setattr("dedup.layers.semantic.semantic.find_members", lambda *_, **__: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             run(spark, job)
     report = run(spark, job)
     table = spark.read.parquet(str(tmp_path / "parquet"))
-    run(spark, replace(make_job(tmp_path, "rows"), table=table, inputs=[]))
+    run(spark, replace(make_job(tmp_path, "rows", **alone), table=table, inputs=[]))
 
     assert report["search"] == "tasks"
     for name in ("duplicates", "cosines", "kept"):

@@ -20,7 +20,8 @@ from tests.test_pipeline import make_texts
     "engines",
     [
         pytest.param((True, True), id="Spark alone", marks=pytest.mark.full),
-        pytest.param((False, True, False), id="both in turn"),
+        # With layers before near test_layers.py does the same, and tests/chaos on an object store.
+        pytest.param((False, True, False), id="both in turn", marks=pytest.mark.full),
     ],
 )
 def test_batches_added_by_spark_are_those_of_the_memory_engine(spark, tmp_path, engines):

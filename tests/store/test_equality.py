@@ -46,7 +46,7 @@ def cut(rows: list[Row], chance: Random, most: int = 5) -> list[list[Row]]:
     return [rows[begin:end] for begin, end in zip([0, *bounds], [*bounds, len(rows)], strict=True)]
 
 
-@runs(8)
+@runs(5)
 @given(seed=st.integers(0, 2**32), search=searches)
 def test_batches_in_any_order_with_deletes_between_make_what_one_run_makes(tmp_path_factory, seed, search):
     tables, rows, chance = Tables(str(tmp_path_factory.mktemp("store"))), make_rows(seed), Random(seed)
