@@ -15,6 +15,7 @@ RUNS: tuple[dict[str, object], ...] = (
     {"buckets__max_bucket": 2},
     {"mode": "exact"},
     {"layers": ["passages", "lines", "containment"]},
+    {"layers": ["semantic"]},
     {"shingles__unit": "char"},
 )
 """Settings with which a few texts come to every loop."""
