@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests import bench_copy
+from tests import bench_copy, bench_scale
 from tests.bench_cost import to_cost_table, to_peers_table, weigh_margin, weigh_paid
 from tests.bench_judge import judge_removals
 from tests.bench_processes import spend
@@ -140,3 +140,51 @@ def test_costs_stand_beside_those_that_others_publish():
     assert "| [other](https://other.example) | pages | no | 100 | 200 | 10.00 |" in page
     assert "What differs. abcdef1, 2026-11-24, 2 cores, 16 GiB, : `b`" in page
     assert "| a copy by Spark | 10.0 s | 10.0 s | 1.00 | 2.5 | 30.0 | 16.7 | 3.1 | 0.15 |" in page
+
+
+def test_a_chain_is_similar_to_the_five_before_and_to_no_others(tmp_path):
+    folder = bench_scale.prepare(tmp_path, "chains", 4 * bench_scale.CHAIN)
+    rows = pq.read_table(folder / "documents").sort_by("doc_id")
+    texts = [text.split() for text in rows["text"].to_pylist()]
+    sets = [{tuple(words[at : at + 5]) for at in range(len(words) - 4)} for words in texts]
+
+    similar = {
+        (left, right)
+        for right in range(len(sets))
+        for left in range(max(0, right - 9), right)
+        if len(sets[left] & sets[right]) >= 0.8 * len(sets[left] | sets[right])
+    }
+    assert similar == {
+        (right - back, right)
+        for right in range(len(sets))
+        for back in range(1, 6)
+        if right // bench_scale.CHAIN == (right - back) // bench_scale.CHAIN and right >= back
+    }
+    assert {word for words in texts[: bench_scale.CHAIN] for word in words}.isdisjoint(
+        word for words in texts[bench_scale.CHAIN :] for word in words
+    )
+
+
+def test_a_corpus_several_times_has_its_pairs_as_often_and_no_others(tmp_path, monkeypatch):
+    monkeypatch.setattr(bench_scale, "GENERATED", 500)
+    once, twice = (bench_scale.prepare(tmp_path, "cluster", size) for size in (500, 1000))
+    texts = pq.read_table(twice / "documents").sort_by("doc_id")["text"].to_pylist()
+    pairs = [list(zip(*pq.read_table(at / "truth.parquet").to_pydict().values(), strict=True)) for at in (once, twice)]
+
+    assert len(pairs[1]) == 2 * len(pairs[0]) > 0
+    for left, right, jaccard in pairs[1]:
+        words = [texts[at].split() for at in (left, right)]
+        first, second = ({tuple(each[at : at + 5]) for at in range(len(each) - 4)} for each in words)
+        assert len(first & second) / len(first | second) == pytest.approx(jaccard)
+    assert {word for text in texts[:500] for word in text.split()[1:]}.isdisjoint(
+        word for text in texts[500:] for word in text.split()[1:]
+    )
+
+
+@pytest.mark.parametrize(("case", "files", "groups"), [("files", 50, 50), ("splits", 1, 100), ("row-group", 1, 1)])
+def test_a_case_has_the_files_and_row_groups_that_it_names(tmp_path, case, files, groups):
+    paths = list((bench_scale.prepare(tmp_path, case, 200) / "documents").iterdir())
+
+    assert len(paths) == files
+    assert sum(pq.read_metadata(path).num_row_groups for path in paths) == groups
+    assert pq.read_table(paths).num_rows == 200
