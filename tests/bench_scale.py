@@ -6,6 +6,7 @@ splits     a table of as many partitions as documents by two
 row-group  one file of one row group
 chains     documents each similar to the five before it, in chains of a thousand and one of a quarter of all, which
            GraphFrames connects; held against scipy
+growth     batches of a million added to a store without shingle sets, then one of ten thousand
 
 The case, what it took and what it found are printed as JSON.
 """
@@ -17,7 +18,8 @@ import shutil
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +42,7 @@ GENERATED = 4_000_000
 FILE_DOCUMENTS, SPLIT_DOCUMENTS = 4, 2
 CHAIN, CHAIN_WORDS = 1000, 53
 """49 shingles: the Jaccard of neighbours in a chain is 48 / 50, of those with four between them 44 / 54."""
+BATCH, LAST_BATCH = 1_000_000, 10_000
 POLL_SECONDS = 1.0
 NARROW = {
     "PYSPARK_SUBMIT_ARGS": "--conf spark.sql.files.maxPartitionBytes=4k --conf spark.sql.files.openCostInBytes=0 "
@@ -52,6 +55,7 @@ CASES: Mapping[str, tuple[int, Sequence[str]]] = {
     "splits": (100_000, ()),
     "row-group": (1_400_000, ()),
     "chains": (4_000_000, ("components.engine=graphframes",)),
+    "growth": (10_000_000, ("shingles.stored=false",)),
 }
 """Documents, and settings besides the search by tasks."""
 
@@ -70,12 +74,15 @@ def main() -> None:
     folder, target = prepare(options.work, options.case, documents), options.work / f"out-{options.case}"
     for left in (target, Path(f"{target}.partial")):
         shutil.rmtree(left, ignore_errors=True)
-    spent = watch_disk(Path(f"{target}.partial"), build(options.case, folder, target, settings))
-    found = judge(options.case, folder, target) if not spent["returncode"] else {}
     told = {**describe_run(), "machine": describe_machine(), "case": options.case, "documents": documents}
-    if found:
+    if options.case == "growth":
+        told |= grow(folder, target, settings)
+    else:
+        told |= watch_disk(Path(f"{target}.partial"), build(options.case, folder, target, settings))
+        told |= judge(options.case, folder, target) if not told["returncode"] else {}
+    if not told["returncode"]:
         shutil.rmtree(target)
-    print(json.dumps({**told, **spent, **found}, indent=1))
+    print(json.dumps(told, indent=1))
 
 
 def prepare(work: Path, case: str, documents: int) -> Path:
@@ -107,19 +114,44 @@ def prepare(work: Path, case: str, documents: int) -> Path:
 
 
 def write_multiples(plain: Path, folder: Path, documents: int) -> None:
-    """Write a corpus several times, each time with words of its own, which begin with the number of the time."""
+    """Write a corpus several times, each time with words of its own."""
+    for name, rows in multiply(plain, folder, documents):
+        pq.write_table(rows, folder / "documents" / name, compression="zstd")
+
+
+def write_batches(plain: Path, folder: Path, documents: int) -> None:
+    """Write a corpus several times, in batches of random documents, the last of them small."""
+    sizes = [*[BATCH] * (documents // BATCH), LAST_BATCH]
+    sizes[0] -= LAST_BATCH
+    numbers = np.random.default_rng(2).permutation(np.repeat(np.arange(len(sizes)), sizes))
+    writers: dict[int, pq.ParquetWriter] = {}
+    with ExitStack() as opened:
+        for _, rows in multiply(plain, folder, documents):
+            own = numbers[rows["doc_id"].to_numpy()]
+            for number in np.unique(own).tolist():
+                if number not in writers:
+                    path = folder / "documents" / f"{number:02}" / "documents.parquet"
+                    path.parent.mkdir()
+                    writers[number] = opened.enter_context(pq.ParquetWriter(path, rows.schema, compression="zstd"))
+                writers[number].write_table(rows.filter(pa.array(own == number)))
+
+
+def multiply(plain: Path, folder: Path, documents: int) -> Iterator[tuple[str, pa.Table]]:
+    """Return files of a corpus several times, with words that begin with the number of the time; write all pairs."""
     truth = pq.read_table(plain / "truth.parquet")
     size = sum(pq.read_metadata(file).num_rows for file in (plain / "documents").iterdir())
     parts = []
-    for time in range(documents // size):
+    for time in range(-(-documents // size)):
         shifts = {name: pc.add(truth[name], time * size) for name in ("left", "right")}
         parts.append(pa.table({**shifts, "jaccard": truth["jaccard"]}))
         for file in sorted((plain / "documents").iterdir()):
             rows = pq.read_table(file)
             texts = pc.replace_substring(rows["text"], " ", f" {time}") if time else rows["text"]
             own = pa.table({"doc_id": pc.add(rows["doc_id"], time * size), "text": texts})
-            pq.write_table(own, folder / "documents" / f"{time}-{file.name}", compression="zstd")
-    pq.write_table(pa.concat_tables(parts), folder / "truth.parquet")
+            yield f"{time}-{file.name}", own.filter(pc.less(own["doc_id"], documents))
+    pairs = pa.concat_tables(parts)
+    pairs = pairs.filter(pc.less(pc.max_element_wise(pairs["left"], pairs["right"]), documents))
+    pq.write_table(pairs, folder / "truth.parquet")
 
 
 def write_chains(_: Path, folder: Path, documents: int) -> None:
@@ -136,7 +168,11 @@ def write_chains(_: Path, folder: Path, documents: int) -> None:
     pq.write_table(pa.table({"left": order[:0], "right": order[:0]}), folder / "truth.parquet")
 
 
-WRITERS: Mapping[str, Callable[[Path, Path, int], None]] = {"cluster": write_multiples, "chains": write_chains}
+WRITERS: Mapping[str, Callable[[Path, Path, int], None]] = {
+    "cluster": write_multiples,
+    "growth": write_batches,
+    "chains": write_chains,
+}
 
 
 def build(case: str, folder: Path, target: Path, settings: Sequence[str]) -> list[str]:
@@ -157,6 +193,32 @@ def build(case: str, folder: Path, target: Path, settings: Sequence[str]) -> lis
         shlex.join([str(ROOT / "scripts" / "submit"), *job]),
     ]
     return ["bash", "-c", "\n".join(lines)]
+
+
+def grow(folder: Path, target: Path, settings: Sequence[str]) -> dict[str, Any]:
+    """Add batches to a store; return what each took, what the store then weighs, and the planted pairs found."""
+    left, right, took = [], [], []
+    chosen = ["--id-column", "doc_id", "--engine", "memory", *(f"--set={each}" for each in settings)]
+    for batch in sorted((folder / "documents").iterdir()):
+        output = target / batch.name
+        places = ["--input", str(batch), "--output", str(output), "--store", str(target / "store")]
+        job = [sys.executable, str(ROOT / "jobs" / "deduplicate.py"), *places, "--batch", batch.name, *chosen]
+        spent = spend(job, {})
+        took.append({name: round(spent[name], 1) for name in ("seconds", "cpu_seconds", "total_bytes", "returncode")})
+        if spent["returncode"]:
+            return {"batches": took, "returncode": spent["returncode"]}
+        took[-1]["store_bytes"] = weigh(target / "store")
+        edges = ds.dataset(output / "edges").to_table(columns=["left_id", "right_id"])
+        left.append(edges["left_id"].to_numpy())
+        right.append(edges["right_id"].to_numpy())
+        shutil.rmtree(output)
+    ids, least = connect(np.concatenate(left), np.concatenate(right))
+    places_found = dict(zip(ids.tolist(), least.tolist(), strict=True))
+    return {
+        "batches": took,
+        "returncode": 0,
+        "recall": recall(places_found, pq.read_table(folder / "truth.parquet")),
+    }
 
 
 def watch_disk(partial: Path, command: Sequence[str]) -> dict[str, Any]:

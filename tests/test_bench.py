@@ -181,6 +181,30 @@ def test_a_corpus_several_times_has_its_pairs_as_often_and_no_others(tmp_path, m
     )
 
 
+def test_a_corpus_that_grows_is_in_batches_whole_and_once(tmp_path, monkeypatch):
+    for name, size in (("GENERATED", 300), ("BATCH", 200), ("LAST_BATCH", 20)):
+        monkeypatch.setattr(bench_scale, name, size)
+    folder = bench_scale.prepare(tmp_path, "growth", 400)
+    batches = [pq.read_table(path)["doc_id"].to_pylist() for path in sorted((folder / "documents").iterdir())]
+    truth = pq.read_table(folder / "truth.parquet")
+
+    assert [len(batch) for batch in batches] == [180, 200, 20]
+    assert sorted(each for batch in batches for each in batch) == list(range(400))
+    assert max(truth["left"].to_pylist() + truth["right"].to_pylist()) < 400
+
+
+@pytest.mark.full
+def test_what_is_planted_in_different_batches_is_found(tmp_path, monkeypatch):
+    for name, size in (("GENERATED", 300), ("BATCH", 200), ("LAST_BATCH", 20)):
+        monkeypatch.setattr(bench_scale, name, size)
+    folder = bench_scale.prepare(tmp_path, "growth", 400)
+
+    found = bench_scale.grow(folder, tmp_path / "out", ["shingles.stored=false"])
+
+    assert [batch["returncode"] for batch in found["batches"]] == [0, 0, 0]
+    assert found["recall"] > 0.98
+
+
 @pytest.mark.parametrize(("case", "files", "groups"), [("files", 50, 50), ("splits", 1, 100), ("row-group", 1, 1)])
 def test_a_case_has_the_files_and_row_groups_that_it_names(tmp_path, case, files, groups):
     paths = list((bench_scale.prepare(tmp_path, case, 200) / "documents").iterdir())
