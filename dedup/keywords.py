@@ -21,6 +21,7 @@ class Keywords(TypedDict, total=False):
     input__table: str
     id_column: str
     text_column: str
+    columns: Sequence[str]
     source_column: str
     name_filter: str
     max_text_bytes: int

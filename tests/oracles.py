@@ -186,6 +186,17 @@ def shingle_hashes(token_hashes: Sequence[int], size: int, seed: int = 1, key: b
     return sorted({shingle_hash(token_hashes[start : start + size], seed, key) for start in starts})
 
 
+def join_columns(sets: Iterable[Iterable[int]], weights: Sequence[int]) -> list[int]:
+    """Return the set of a document of several columns; a shingle counts as often as its column weighs."""
+    owners = [number for number, weight in enumerate(weights) for _ in range(weight)]
+    sets = [*map(list, sets)]
+    return sorted(
+        mix(shingle + place * 0x9E3779B97F4A7C15 & MASK)
+        for place, owner in enumerate(owners, 1)
+        for shingle in sets[owner]
+    )
+
+
 def signature(shingles: Iterable[int], size: int, seed: int) -> list[int]:
     """Return the least `round << 32 | u` that reaches each row in all 2 x size rounds, none left out."""
     rows = [EMPTY] * size

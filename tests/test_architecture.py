@@ -79,12 +79,12 @@ PARTS = {
         *("dedup.settings.alerts", "dedup.settings.profiles", "dedup.layers.LAYERS", "dedup.layers.NEAR"),
         *("dedup.settings.inputs", "dedup.files.formats.list_creatable"),
     },
-    "dedup/settings/inputs.py": {"dedup.files.formats.FORMATS", "dedup.settings.rules"},
+    "dedup/settings/inputs.py": {"dedup.errors", "dedup.files.formats.FORMATS", "dedup.settings.rules"},
     # Both engines read and write files with it, where Spark and Numba need not be.
     "dedup/files": {
         *("numpy", "orjson", "pyarrow", "xxhash"),
         *("dedup.files", "dedup.kernels.election", "dedup.kernels.ids", "dedup.kernels.runs"),
-        *("dedup.display", "dedup.errors"),
+        *("dedup.kernels.text.joining", "dedup.display", "dedup.errors"),
     },
     # Layers and engines agree on the protocol; all that Spark does with documents is here.
     "dedup/engine": {

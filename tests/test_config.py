@@ -91,6 +91,7 @@ PROFILES = [
     {"name": "code", "when": {"type": ["py", 'a"b'], "é.x": [1, True]}, "threshold": 0.7},
     {"name": "a-b_1", "when": {"y": "", "z": "\n"}, "lsh": {"bands": 4}, "text": {"case": "keep"}},
 ]
+COLUMNS = ["title", "a.b * 3", "é * 9"]
 RULES = ["smallest_id", "longest", "latest:date", 'lowest:é."', "source:a,b", "sql:length(title) * 2"]
 
 
@@ -628,8 +629,8 @@ def strategy_of(owner):
             words = () if entry.type is int else get_args(get_args(entry.type)[1])
             values[entry.name] = st.one_of(*map(st.just, words), numbers)
         elif entry.type == Texts:
-            known = {"merge": MERGES, "sets": SETS}.get(entry.name, RULES)
-            least = 1 if entry.name == "layers" else 0
+            known = {"merge": MERGES, "sets": SETS, "columns": COLUMNS}.get(entry.name, RULES)
+            least = 2 if entry.name == "columns" else 0
             values[entry.name] = st.lists(st.sampled_from(known), unique=True, min_size=least).map(tuple)
         elif entry.type in (Records, Tables):
             profiles = st.lists(st.sampled_from(PROFILES), unique_by=lambda each: each["name"]).map(tuple)

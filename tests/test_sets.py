@@ -1,4 +1,4 @@
-"""Sets of elements in place of texts, through whole runs, beside the oracle of all pairs."""
+"""Sets of elements in place of texts, and texts of several columns, through whole runs beside all pairs."""
 
 import json
 import random
@@ -13,12 +13,14 @@ from hypothesis import strategies as st
 
 import dedup
 from dedup import deduplicate
-from dedup.engine.corpus import write_text
-from dedup.errors import ConfigError, DataError, SchemaError
+from dedup.engine.expressions import write_text
+from dedup.errors import ConfigError, DataError, DedupError, SchemaError
 from dedup.explain.explanation import explain
 from dedup.explain.result import PublishedOutput
-from dedup.files.columns import to_text
+from dedup.files.columns import join_columns, to_text
 from dedup.kernels.text.set_elements import SetElements
+from dedup.kernels.text.text_columns import TextColumns
+from dedup.kernels.text.unicode_words import UnicodeWords
 from dedup.run.job import Job
 from dedup.run.pipeline import run
 from dedup.settings.files import load_config
@@ -120,7 +122,9 @@ def test_spark_writes_and_finds_what_memory_does(tmp_path, spark):
         assert others == [one, one] != [[], []]
     assert rows.report.to_dict()["text_bytes"] == expected.report.to_dict()["text_bytes"]
     frame = spark.read.parquet(path)
-    written = {row.id: row.text or "" for row in frame.select("id", write_text(frame, "tags").alias("text")).collect()}
+    written = {
+        row.id: row.text or "" for row in frame.select("id", write_text(frame, ["tags"]).alias("text")).collect()
+    }
     assert written == dict(enumerate(to_text(pa.array(sets)).to_pylist()))
 
 
@@ -187,3 +191,133 @@ def test_elements_of_other_kinds_are_refused(tmp_path):
 
     with pytest.raises(DataError, match=r"'tags' must be a list of strings or integers.* \(got 0.0 in a list\)"):
         deduplicate(str(path), str(tmp_path / "out"), engine="memory", settings=SETS)
+
+
+COLUMNS = {"input.columns": ["title", "body"], "input.id_column": "id", "shingles.shingle_size": 2, "threshold": 0.6}
+SURE = {"lsh.bands": 150, "lsh.rows": 2}
+"""Bands of which a pair at the threshold shares one in all but e^-90 of cases."""
+
+
+def draw_columns(count=70, seed=4):
+    """Return titles and bodies, of which many resemble others; some are empty, null or in the other column."""
+    chance = random.Random(seed)
+    families = [[[f"w{chance.randrange(200)}" for _ in range(length)] for length in (6, 16)] for _ in range(7)]
+    rows = []
+    for number in range(count):
+        texts = [[each for each in words if chance.random() < 0.93] for words in families[number % 7]]
+        title, body = (chance.choice(["{}", "{}", "{}!\x1e"]).format(" ".join(words)) for words in texts)
+        kind = chance.random()
+        title, body = (
+            (body, title) if kind < 0.1 else (None, body) if kind < 0.2 else (title, "" if kind < 0.25 else body)
+        )
+        rows.append({"id": number, "title": title, "body": body})
+    return [*rows, {"id": count, "title": None, "body": ""}, {"id": count + 1, "title": "?", "body": None}]
+
+
+def list_fields(rows, size=2):
+    """Return the shingle sets of both columns of each row."""
+    return [[oracles.shingle_set(row[name] or "", size) for name in ("title", "body")] for row in rows]
+
+
+def count_elements(rows, weights):
+    """Return for each row the set of its shingles, each as often as its column weighs."""
+    return [
+        {
+            (number, copy, each)
+            for number, (of, weight) in enumerate(zip(fields, weights, strict=True))
+            for copy in range(weight)
+            for each in of
+        }
+        for fields in list_fields(rows)
+    ]
+
+
+def write_rows(path, rows):
+    if path.suffix == ".jsonl":
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    else:
+        pq.write_table(pa.Table.from_pylist(rows), path)
+    return str(path)
+
+
+@pytest.mark.parametrize("weights", [[1, 1], [3, 1]], ids=["equal", "weighted"])
+@pytest.mark.parametrize("settings", [SURE, {"mode": "exact"}], ids=["lsh", "exact"])
+@pytest.mark.parametrize("suffix", ["parquet", "jsonl"])
+def test_shingles_of_two_columns_are_one_set(tmp_path, suffix, settings, weights):
+    rows = draw_columns()
+    path = write_rows(tmp_path / f"in.{suffix}", rows)
+
+    columns = {"input.columns": [f"title * {weights[0]}", "body"]}
+
+    found = deduplicate(path, str(tmp_path / "out"), engine="memory", settings=COLUMNS | settings | columns)
+
+    expected = find_pairs(count_elements(rows, weights), 0.6)
+    edges = {(row["left_id"], row["right_id"]): row["jaccard"] for row in found.edges.to_table().to_pylist()}
+    assert {pair: pytest.approx(expected[pair]) for pair in edges} == edges
+    assert oracles.components([*edges]) == oracles.components([*expected]) != {}
+    assert {row["id"]: row for table in (found.kept, found.removed) for row in table.to_table().to_pylist()} == {
+        row["id"]: row for row in rows
+    }
+
+
+def test_spark_finds_in_columns_what_memory_does(tmp_path, spark):
+    path = write_rows(tmp_path / "in.parquet", draw_columns())
+    expected = deduplicate(path, str(tmp_path / "memory"), engine="memory", settings=COLUMNS)
+
+    config = load_config(settings=COLUMNS | {"driver.search_bytes": 0})
+    run(spark, Job(inputs=[path], output=str(tmp_path / "tasks"), config=config))
+    rows = deduplicate(spark.read.parquet(path), str(tmp_path / "rows"), settings=COLUMNS)
+
+    for name in ("duplicates", "edges"):
+        tables = [ds.dataset(tmp_path / run / name).to_table() for run in ("memory", "tasks", "rows")]
+        one, *others = [sorted(tuple(row.values()) for row in table.to_pylist()) for table in tables]
+        assert others == [one, one] != [[], []]
+    assert rows.report.to_dict()["text_bytes"] == expected.report.to_dict()["text_bytes"]
+
+
+@settings(max_examples=60)
+@given(st.lists(st.lists(st.none() | st.text("ab \x1eé", max_size=6), min_size=3, max_size=3)))
+def test_columns_are_parted_as_they_were_joined(rows):
+    columns = [pa.array([row[number] for row in rows], pa.string()) for number in range(3)]
+    joined = join_columns(columns)
+
+    parts = TextColumns(tokenizer=UnicodeWords(), weights=(1, 1, 1)).part
+    parted = parts(joined)
+
+    assert parted.to_pylist() == [(each or "").replace("\x1e", " ") for row in rows for each in row]
+    assert parts(joined.slice(1)).to_pylist() == parted.to_pylist()[3:]
+
+
+def test_several_columns_are_refused_where_one_is_needed(tmp_path):
+    path = write_rows(tmp_path / "in.parquet", draw_columns())
+    for wrong, message in (
+        ({"layers": ["exact", "near"]}, r"layers: must be some of url, near, containment with input.columns"),
+        ({"input.columns": ["title"]}, "input.columns: must be two names or more, each once"),
+        ({"input.columns": ["title", "title * 2"]}, "input.columns: must be two names or more, each once"),
+        ({"input.columns": ["title * 60", "body * 5"]}, "input.columns: .* of at most 64 in all"),
+        ({"input.columns": ["title", "tags"]}, "input.columns: must be the name of one column of the input"),
+    ):
+        with pytest.raises(DedupError, match=message):
+            deduplicate(path, str(tmp_path / "out"), engine="memory", settings=COLUMNS | wrong)
+
+
+@pytest.mark.parametrize("stored", [True, False])
+def test_a_store_knows_columns(tmp_path, stored):
+    rows, store = draw_columns(), dedup.Store(str(tmp_path / "store"))
+    given = COLUMNS | {"shingles.stored": stored, "input.columns": ["title * 2", "body"]} | SURE
+    removed = set()
+    for batch, own in (("one", rows[:40]), ("two", rows[40:])):
+        path = write_rows(tmp_path / f"{batch}.parquet", own)
+        found = store.add(path, batch, str(tmp_path / f"out_{batch}"), engine="memory", settings=given)
+        removed |= {row["id"] for row in found.duplicates.to_table().to_pylist()}
+
+    component = oracles.components([*find_pairs(count_elements(rows, [2, 1]), 0.6)])
+    others = {number for number, least in component.items() if number != least}
+    # What the first batch kept stays, if a document of the second resembles two.
+    assert {number for number in others if number >= 40} <= removed <= others
+    own = rows[3]
+    [[match, *_], swapped] = store.lookup([f"{own['title']}\x1e{own['body']}", f"{own['body']}\x1e{own['title']}"])
+    assert match.jaccard == 1
+    assert all(each.jaccard < 1 for each in swapped)
+    with pytest.raises(ConfigError, match="columns must be"):
+        store.add(path, "three", str(tmp_path / "out"), engine="memory", settings=COLUMNS | SURE)

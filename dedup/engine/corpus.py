@@ -12,10 +12,10 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from dedup.engine.engine import Batches, Work
+from dedup.engine.expressions import column, write_text
 from dedup.engine.table import Ending, Uncounted
 from dedup.errors import SchemaError, suggest
 from dedup.files.columns import (
-    ESCAPES,
     FOREIGN_PREFIX,
     SET_RULE,
     VECTOR_RULE,
@@ -214,11 +214,6 @@ def read_rows(
             yield found
 
 
-def column(name: str) -> Column:
-    """Return the top-level column of this very name, whatever dots, spaces or backticks it holds."""
-    return F.col("`" + name.replace("`", "``") + "`")
-
-
 def identify(corpus: DataFrame, *, id_column: str) -> tuple[Column, Column]:
     """Return the expressions of a row's own id and of its 64-bit document id; null where the id is.
 
@@ -246,23 +241,6 @@ def to_doc_id(user_id: Column, kind: T.DataType) -> Column:
     return user_id.cast("long")
 
 
-def write_text(corpus: DataFrame, name: str) -> Column:
-    """Return the expression of a column of texts; of lists, the text of their elements.
-
-    That is as `dedup.files.columns.to_text` makes it; Spark leaves out elements that are null.
-    """
-    if not isinstance(corpus.schema[name].dataType, T.ArrayType):
-        return column(name)
-
-    def write(element: Column) -> Column:
-        text = element.cast("string")
-        for plain, escaped in ESCAPES:
-            text = F.replace(text, F.lit(plain), F.lit(escaped))
-        return F.concat(text, F.lit("\n"))
-
-    return F.array_join(F.transform(column(name), write), "")
-
-
 def _kind(corpus: DataFrame, name: str, setting: str, kinds: tuple[type[T.DataType], ...], rule: str) -> T.DataType:
     found = [field for field in corpus.schema.fields if field.name == name]
     if len(found) != 1:
@@ -277,7 +255,8 @@ def read_documents(
     corpus: DataFrame,
     *,
     id_column: str,
-    text_column: str,
+    text_column: str = "",
+    text_columns: Sequence[str] = (),
     source_column: str = "",
     max_text_bytes: int | None = None,
     order: tuple[tuple[str, str], ...] = (),
@@ -297,20 +276,15 @@ def read_documents(
         When a column is missing, named twice, or of a type that cannot serve.
     """
     user_id, doc_id = identify(corpus, id_column=id_column)
-    if has_sets:
-        of = _kind(corpus, text_column, "input.text_column", (T.ArrayType,), SET_RULE)
-        assert isinstance(of, T.ArrayType)
-        if not isinstance(of.elementType, (*INTEGRAL, T.StringType)):
-            found = of.simpleString()
-            raise SchemaError(f"input.text_column: column {text_column!r} must be {SET_RULE} (got {found})")
-    else:
-        _kind(corpus, text_column, "input.text_column", (T.StringType, T.BinaryType), "a string")
+    names = text_columns or [text_column]
+    for name in names:
+        _check_text(corpus, name, "input.columns" if names[1:] else "input.text_column", has_sets=has_sets)
     source = F.lit(None)
     if source_column:
         kind = (T.BooleanType, T.DateType, *INTEGRAL, T.StringType)
         _kind(corpus, source_column, "input.source_column", kind, "an integer, a string, a date or a boolean")
         source = column(source_column)
-    text = write_text(corpus, text_column)
+    text = write_text(corpus, names)
     if max_text_bytes is not None:
         size = F.octet_length(text)
         rule = f"input.max_text_bytes: a text must be of at most {max_text_bytes:,} bytes (got %s of id %s); {TOO_LONG}"
@@ -326,6 +300,16 @@ def read_documents(
             raise SchemaError(f"{VECTOR_SETTING}: column {vector!r} must be {VECTOR_RULE} (got {held.simpleString()})")
         columns["vector"] = column(vector)
     return corpus.select(*[expression.alias(name) for name, expression in columns.items()])
+
+
+def _check_text(corpus: DataFrame, name: str, setting: str, *, has_sets: bool) -> None:
+    """Refuse a column that holds no texts, or no sets."""
+    if not has_sets:
+        _kind(corpus, name, setting, (T.StringType, T.BinaryType), "a string")
+        return
+    found = _kind(corpus, name, setting, (T.ArrayType,), SET_RULE)
+    if not isinstance(found, T.ArrayType) or not isinstance(found.elementType, (*INTEGRAL, T.StringType)):
+        raise SchemaError(f"{setting}: column {name!r} must be {SET_RULE} (got {found.simpleString()})")
 
 
 def add_foreign(documents: DataFrame, others: Sequence[DataFrame]) -> DataFrame:

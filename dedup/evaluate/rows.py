@@ -51,7 +51,7 @@ class RowCorpus:
             rows=read_documents(
                 table,
                 id_column=chosen.id_column,
-                text_column=chosen.text_column,
+                text_columns=config.text_columns,
                 has_sets=config.shingles.has_sets,
             )
         )

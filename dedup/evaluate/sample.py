@@ -60,7 +60,8 @@ class Sample:
     def sets(self) -> tuple[Hashes, Integers]:
         """Shingle sets, end to end, and their offsets."""
         tokenizer = load_tokenizer(self.config)
-        return shingles.shingle(*tokenizer.hash(self.texts), self.config.shingles.shingle_size, tokenizer)
+        found = shingles.shingle_texts(self.texts, self.config.shingles.shingle_size, tokenizer)
+        return found.shingles, found.offsets
 
     @cached_property
     def signatures(self) -> Hashes:
@@ -210,8 +211,8 @@ def plant(sample: Sample, count: int) -> Sample:
     """
     chance = random.Random(1)  # noqa: S311 - a spread that comes again needs a seed, no secrecy
     chosen = sample.config.shingles
-    if chosen.has_sets:
-        raise ConfigError('--planted: must be 0 with shingles.unit = "set", as it exchanges the words of texts')
+    if chosen.has_sets or len(sample.config.text_columns) > 1:
+        raise ConfigError("--planted: must be 0 for sets and several columns, as it exchanges the words of a text")
     size = 1 + (chosen.shingle_size - 1) * WORDS[chosen.unit]
     order = np.argsort(mix(sample.doc_ids.view(np.uint64)))
     originals = [position for position in order.tolist() if sample.drawn[position]]

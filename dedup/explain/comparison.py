@@ -45,8 +45,8 @@ def compare(config: Config, tokenizer: Tokenizer, left: str, right: str) -> Text
 
 def compare_sets(config: Config, tokenizer: Tokenizer, left: str, right: str) -> SetComparison:
     """Compare the shingle sets of two texts with the settings of a run."""
-    tokens, bounds = tokenizer.hash(pa.array([left, right]))
-    values, offsets = shingles.shingle(tokens, bounds, config.shingles.shingle_size, tokenizer)
+    texts = pa.array([left, right])
+    _, _, values, offsets = shingles.shingle_texts(texts, config.shingles.shingle_size, tokenizer)
     one, other = values[: offsets[1]], values[offsets[1] :]
     shared = np.intersect1d(one, other, assume_unique=True).size
     bands = rows = estimate = None

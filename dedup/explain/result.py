@@ -276,12 +276,12 @@ class PublishedOutput:
 
     def _open(self, folder: str) -> FileSource | None:
         """Return the rows of a folder; None where there are none."""
-        chosen, listing = self.config.input, list_files([folder], format=self._format.name)
+        listing = list_files([folder], format=self._format.name)
         try:
             return open_source(
                 listing,
                 id_column="" if self._format.id_column else self.id_column,
-                text_column=chosen.text_column,
+                text_columns=self.config.text_columns,
                 has_sets=self.config.shingles.has_sets,
                 aside=ANNOTATIONS if self.config.output.mode == "annotate" else (),
                 noted=tuple(("profile.when", name) for name in list_conditioned(self.config.profile)),

@@ -12,6 +12,7 @@ from dedup.files.digest import digest_rows
 from dedup.files.orders import join_keys, join_texts, to_keys
 from dedup.files.systems import redact
 from dedup.kernels.election import OF_TIME
+from dedup.kernels.text.joining import SEPARATOR
 
 PIECE_BYTES = 1 << 19
 """Bytes of text given at a time; fits the caches of a core."""
@@ -33,7 +34,7 @@ class Columns:
     """Names of the columns that are read, dots for fields of structs; empty for none."""
 
     id: str
-    text: str
+    texts: tuple[str, ...]
     source: str
     aside: tuple[str, ...] = ()
     """Top-level columns left out of the digest of a row."""
@@ -45,9 +46,21 @@ class Columns:
     has_sets: bool = False
     """Whether the column of texts holds lists, each of the elements of a set."""
 
+    @property
+    def text(self) -> str:
+        """The first column of texts."""
+        return self.texts[0]
+
+    @property
+    def text_roles(self) -> tuple[str, ...]:
+        """Roles of the columns of texts."""
+        return tuple(f"text{number}" for number, _ in enumerate(self.texts)) if self.texts[1:] else ("text",)
+
     def list_named(self) -> dict[str, tuple[str, str]]:
         """Return the columns that are set, with the settings that name them, by role."""
-        named = {role: (getattr(self, role), f"input.{role}_column") for role in ("id", "text", "source")}
+        named = {role: (getattr(self, role), f"input.{role}_column") for role in ("id", "source")}
+        setting = "input.columns" if self.texts[1:] else "input.text_column"
+        named |= {role: (name, setting) for role, name in zip(self.text_roles, self.texts, strict=True)}
         named |= {f"order{number}": (name, f"keep.order {rule}") for number, (rule, name) in enumerate(self.order)}
         named |= {f"merge{number}": (name, setting) for number, (setting, name) in enumerate(self.noted)}
         named["vector"] = (self.vector, VECTOR_SETTING)
@@ -140,7 +153,7 @@ def check(schema: pa.Schema, columns: Columns, path: str) -> tuple[pa.DataType |
     """
     rules: dict[str, tuple[Callable[[pa.DataType], bool], str]] = {
         "id": (lambda kind: pa.types.is_integer(kind) or is_string(kind), "an integer or a string"),
-        "text": (is_set, SET_RULE) if columns.has_sets else (is_text, "a string"),
+        **dict.fromkeys(columns.text_roles, (is_set, SET_RULE) if columns.has_sets else (is_text, "a string")),
         "source": (_is_source, "an integer, a string, a date or a boolean"),
         "vector": (_is_vector, VECTOR_RULE),
     }
@@ -250,6 +263,15 @@ def to_text(values: pa.Array) -> pa.Array:
     except pa.ArrowInvalid:
         texts = [None if each is None else each.decode("utf-8", "replace") for each in values.to_pylist()]
         return pa.array(texts, pa.large_string())
+
+
+def join_columns(columns: Sequence[pa.Array]) -> pa.Array:
+    """Return the texts of one column as they are, and those of several as `TextColumns` reads them."""
+    texts, kind = [*map(to_text, columns)], pa.large_string()
+    if not texts[1:]:
+        return texts[0]
+    plain = (pc.replace_substring(each.cast(kind).fill_null(""), SEPARATOR, " ") for each in texts)
+    return pc.binary_join_element_wise(*plain, pa.scalar(SEPARATOR, kind))
 
 
 def _join_elements(lists: pa.Array) -> pa.Array:
@@ -404,7 +426,7 @@ def select_documents(
         to_ids(take(batch, paths["id"]), id_type, path)
         if "id" in paths
         else digest_rows(batch.drop_columns(aside) if aside else batch),
-        to_text(take(batch, paths["text"])),
+        join_columns([take(batch, paths[role]) for role in columns.text_roles]),
         to_source(take(batch, paths["source"])) if "source" in paths else None,
         rows,
         to_keys((take(batch, paths[f"order{number}"]) for number, _ in enumerate(columns.order)), columns.order),

@@ -1,6 +1,6 @@
 """The source: splits -> ids, texts, sources and places, for the kernels."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -109,7 +109,8 @@ def open_source(
     listing: Listing,
     *,
     id_column: str,
-    text_column: str,
+    text_column: str = "",
+    text_columns: Sequence[str] = (),
     source_column: str = "",
     on_bad_record: str = "fail",
     max_text_bytes: int = NO_LIMIT,
@@ -121,6 +122,7 @@ def open_source(
 ) -> FileSource:
     """Check the columns of every file and return the source of all.
 
+    `text_columns` are given in place of a `text_column`, and of several each text is that of all, see `join_columns`.
     `aside` names top-level columns that do not count where the id is the digest of a row; `noted`, `vector` and
     `has_sets` are as of `Columns`, `rules` those of `keep.order`.
 
@@ -137,7 +139,7 @@ def open_source(
     """
     columns = Columns(
         id=id_column,
-        text=text_column,
+        texts=tuple(text_columns) or (text_column,),
         source=source_column,
         aside=aside,
         order=list_asking(rules),

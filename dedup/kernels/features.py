@@ -58,8 +58,7 @@ def compute(
     seed
         Seed of the signature, 0 to 2^63 - 1.
     """
-    tokens, token_bounds = tokenizer.hash(texts)
-    values, offsets = shingles.shingle(tokens, token_bounds, shingle_size, tokenizer)
+    tokens, token_bounds, values, offsets = shingles.shingle_texts(texts, shingle_size, tokenizer)
     signatures = minhash.sign(values, offsets, bands * rows, seed)
     digests = np.frombuffer(b"".join(shingles.digest(values, offsets)), dtype=">i8").astype(np.int64)
     return TextFeatures(

@@ -76,8 +76,7 @@ def _compare(
     seeds: Seeds, doc_ids: Integers, texts: pa.Array, *, tokenizer: Tokenizer, shingle_size: int, counts: Counter[str]
 ) -> tuple[Integers, Integers]:
     """Compare a piece with the seeds; see `find_neighbours`."""
-    tokens, bounds = tokenizer.hash(texts)
-    values, offsets = shingles.shingle(tokens, bounds, shingle_size, tokenizer)
+    _, _, values, offsets = shingles.shingle_texts(texts, shingle_size, tokenizer)
     counts["documents"] += doc_ids.size
     if seeds.settings:
         _count_pairs(seeds, doc_ids, values, offsets, counts)

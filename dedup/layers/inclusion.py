@@ -16,7 +16,7 @@ from dedup.kernels.runs.counting import add_groups
 from dedup.kernels.runs.groups import bound_groups, drop_repeated, join_groups
 from dedup.kernels.sets import containment
 from dedup.kernels.sets.jaccard import bin_similarities, count_shared
-from dedup.kernels.sets.shingles import shingle
+from dedup.kernels.sets.shingles import shingle_texts
 from dedup.kernels.text.tokenizer import Tokenizer
 from dedup.layers.holders import HELD, SHARED, share
 from dedup.layers.layer import CHANGED
@@ -74,7 +74,7 @@ def name_schemas(id_type: pa.DataType) -> tuple[pa.Schema, pa.Schema, pa.Schema]
 
 
 def _shingle(texts: pa.Array, shingle_size: int, tokenizer: Tokenizer) -> pa.Array:
-    shingles, offsets = shingle(*tokenizer.hash(texts), shingle_size, tokenizer)
+    _, _, shingles, offsets = shingle_texts(texts, shingle_size, tokenizer)
     return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), pa.array(shingles.view(np.int64)))
 
 

@@ -9,8 +9,9 @@ import numpy as np
 from pyspark.sql import Column, DataFrame, Observation, Window
 from pyspark.sql import functions as F
 
-from dedup.engine.corpus import column, identify, write_text
+from dedup.engine.corpus import identify
 from dedup.engine.engine import Engine
+from dedup.engine.expressions import column, write_text
 from dedup.engine.placement import fits_broadcast
 from dedup.errors import ConfigError, SchemaError
 from dedup.files.delete_spans import delete_spans
@@ -96,7 +97,8 @@ class RowOutput:
         del spans, rejected
         rows, mode, text_column = self.rows, self.config.output.mode, self.config.input.text_column
         user_id, doc_id = identify(rows, id_column=self.id_column)
-        text_bytes = F.octet_length(write_text(rows, text_column))
+        text = write_text(rows, self.config.text_columns)
+        text_bytes = F.octet_length(text)
         if self.config.keep.merge:
             merged = merge_values(engine, found.documents, decisions, self.config.keep.merge)
             rows = add_merged(rows, doc_id, merged, list_added(self.config.keep.merge).names)
@@ -106,7 +108,7 @@ class RowOutput:
         marked, names = decide_rows(rows, doc_id, decisions, repeated, notes, broadcast=fits_broadcast(gone))
         if shown := self._list_shown(found):
             # Once each row is there once: a client of Spark Connect takes no observation of both sides of a union.
-            marked = note_texts(marked, doc_id, shown, text_column, self.noted)
+            marked = note_texts(marked, doc_id, shown, text, self.noted)
         is_kept = F.col(names[0])
         if mode == "ids":
             ids = marked.filter(is_kept).select(user_id.alias(self.id_column or "id"))
@@ -145,15 +147,15 @@ class RowOutput:
 
 
 def note_texts(
-    corpus: DataFrame, doc_id: Column, wanted: Collection[int], text_column: str, observation: Observation
+    corpus: DataFrame, doc_id: Column, wanted: Collection[int], text: Column, observation: Observation
 ) -> DataFrame:
     """Let what writes the input note how some texts begin, which pass by anyhow, instead of reading them again.
 
     `read_notes` returns them once the rows are written. They pass as JSON, since Spark 4.0 converts no list that an
     observation holds.
     """
-    text = F.substring(write_text(corpus, text_column).cast("string"), 1, NOTED_LENGTH)
-    noted = F.when(doc_id.isin(*wanted), F.struct(doc_id.alias("doc_id"), text.alias("text")))
+    begin = F.substring(text.cast("string"), 1, NOTED_LENGTH)
+    noted = F.when(doc_id.isin(*wanted), F.struct(doc_id.alias("doc_id"), begin.alias("text")))
     return corpus.observe(observation, F.to_json(F.collect_list(noted)).alias("texts"))
 
 

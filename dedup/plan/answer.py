@@ -118,7 +118,7 @@ def _know_corpus(question: PlanQuestion, config: Config) -> CorpusProfile:
     if question.sample is not None:
         corpus = measure_corpus(
             question.sample,
-            text_column=config.input.text_column,
+            text_columns=config.text_columns,
             has_sets=config.shingles.has_sets,
             drawn=question.sample_documents,
             shingle_size=config.shingles.shingle_size,

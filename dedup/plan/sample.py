@@ -1,7 +1,7 @@
 """Sample of the user's documents, read as a job reads them and measured with the job's kernels."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -44,7 +44,7 @@ MOST_BYTES = 256 << 20
 def measure_corpus(
     path: str,
     *,
-    text_column: str,
+    text_columns: Sequence[str],
     drawn: int,
     shingle_size: int,
     tokenizer: Tokenizer,
@@ -81,9 +81,8 @@ def measure_corpus(
     DataError
         When there are fewer than two documents.
     """
-    texts, total = _draw(path, text_column, drawn, has_sets=has_sets)
-    tokens, bounds = tokenizer.hash(texts)
-    values, offsets = shingles.shingle(tokens, bounds, shingle_size, tokenizer)
+    texts, total = _draw(path, text_columns, drawn, has_sets=has_sets)
+    tokens, bounds, values, offsets = shingles.shingle_texts(texts, shingle_size, tokenizer)
     digests = np.frombuffer(b"".join(shingles.digest(values, offsets)), dtype="V16")
     full = np.flatnonzero(np.diff(offsets))
     _, firsts, copies = np.unique(digests[full], return_index=True, return_counts=True)
@@ -173,10 +172,10 @@ def _count_pairs(values: npt.NDArray[np.uint64], offsets: Integers, heads: Integ
     return counts[seen], sums[seen] / counts[seen], relatives
 
 
-def _draw(path: str, text_column: str, most: int, *, has_sets: bool) -> tuple[pa.Array, int]:
+def _draw(path: str, text_columns: Sequence[str], most: int, *, has_sets: bool) -> tuple[pa.Array, int]:
     """Return texts drawn with equal chance, limited in number and by MOST_BYTES, and the number of all documents."""
     pool, total = _Pool(most), 0
-    for batch in _read(path, text_column, has_sets=has_sets):
+    for batch in _read(path, text_columns, has_sets=has_sets):
         pool.add(batch, mix(np.arange(total + 1, total + 1 + len(batch), dtype=np.uint64)))
         total += len(batch)
     if not total:
@@ -219,10 +218,10 @@ class _Pool:
         return texts
 
 
-def _read(path: str, text_column: str, *, has_sets: bool) -> Iterator[pa.Array]:
+def _read(path: str, text_columns: Sequence[str], *, has_sets: bool) -> Iterator[pa.Array]:
     """Yield the texts of a file or folder, in any format that a job reads, as large_binary arrays."""
     listing = list_files([path], format="auto")
-    source = open_source(listing, id_column="", text_column=text_column, has_sets=has_sets)
+    source = open_source(listing, id_column="", text_columns=text_columns, has_sets=has_sets)
     for split in split_files(listing, SPLIT_BYTES):
         for piece in source.read(split):
             yield piece.batch["text"].cast(pa.large_binary()).fill_null(b"")

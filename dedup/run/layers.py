@@ -63,9 +63,10 @@ def check_layers(config: Config) -> None:
     """
     for layer in load_layers(config):
         layer.check(config)
-        if config.shingles.has_sets and layer.reads_texts:
+        if config.compares_sets and layer.reads_texts:
             known = ", ".join(name for name in LAYERS if not load_layer(name).reads_texts)
-            raise ConfigError(f'layers: must be some of {known} with shingles.unit = "set" (got "{layer.name}")')
+            cause = 'shingles.unit = "set"' if config.shingles.has_sets else "input.columns"
+            raise ConfigError(f'layers: must be some of {known} with {cause} (got "{layer.name}")')
     if config.keep.copies != 1 and config.output.mode != "weights" and NEAR not in config.layers:
         raise ConfigError('keep.copies: needs the layer near, whose documents it keeps, or output.mode = "weights"')
 

@@ -66,7 +66,7 @@ def open_input(config: Config, listing: Listing) -> FileSource:
         # Workers of a cluster run in folders of their own, and the id of a text is its whole path.
         listing.absolute(),
         id_column=chosen.id_column,
-        text_column=chosen.text_column,
+        text_columns=config.text_columns,
         has_sets=config.shingles.has_sets,
         source_column=chosen.source_column,
         on_bad_record=chosen.on_bad_record,
@@ -123,18 +123,19 @@ def estimate_need(listing: Listing, config: Config, known: int = 0, *, assumed: 
     DataError
         When one of these is damaged.
     """
-    guessed = [kind.guess(files, config.input.text_column) for kind, files in part_formats(listing.every)]
+    parts = [*part_formats(listing.every)]
+    guessed = [[kind.guess(files, name) for name in config.text_columns] for kind, files in parts]
     # Nothing tells how many documents are of each profile: all could be of that which needs most.
     profiles = config.by_profile.values()
     bands, rows = max((own.banding for own in profiles), key=prod)
     if any(own.shingles.unit == "char" for own in profiles):
         assumed = assumed._replace(text_bytes=1)
     own = estimate_bytes(
-        documents=sum(each.documents for each in guessed),
+        documents=sum(each[0].documents for each in guessed),
         bands=bands,
         rows=rows,
         mode=config.mode,
-        text_bytes=sum(each.text_bytes for each in guessed),
+        text_bytes=sum(one.text_bytes for each in guessed for one in each),
         assumed=assumed,
     )
     return own + known * KNOWN_BYTES

@@ -176,7 +176,7 @@ def open_rows(spark: SparkSession, job: Job, table: DataFrame, workspace: Worksp
     reading = partial(
         read_documents,
         id_column=chosen.id_column,
-        text_column=chosen.text_column,
+        text_columns=config.text_columns,
         has_sets=config.shingles.has_sets,
         noted=noted,
         vector=find_vector(config),

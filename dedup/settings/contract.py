@@ -11,6 +11,7 @@ from dedup.extras import check_extra
 from dedup.kernels.text.markup import Unmarked
 from dedup.kernels.text.set_elements import SetElements
 from dedup.kernels.text.single_characters import SingleCharacters
+from dedup.kernels.text.text_columns import TextColumns
 from dedup.kernels.text.token_ids import TokenIds, load
 from dedup.kernels.text.tokenizer import Tokenizer
 from dedup.kernels.text.unicode_words import UnicodeWords, list_languages
@@ -47,11 +48,12 @@ def make_tokenizer(config: Config, key: bytes) -> Tokenizer:
     DedupError
         When its library is not installed.
     """
-    markup = config.text.markup
-    if markup == "keep":
-        return _make_unmarked(config, key)
-    check_extra("text.markup", markup)
-    return Unmarked(tokenizer=_make_unmarked(config, key), markup=markup)
+    found, markup = _make_unmarked(config, key), config.text.markup
+    if markup != "keep":
+        check_extra("text.markup", markup)
+        found = Unmarked(tokenizer=found, markup=markup)
+    weights = tuple(config.input.weights.values())
+    return found if len(weights) == 1 else TextColumns(tokenizer=found, weights=weights)
 
 
 def _make_unmarked(config: Config, key: bytes) -> Tokenizer:

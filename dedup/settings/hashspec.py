@@ -34,6 +34,8 @@ class HashSpec:
     arabic: str = "keep"
     han: str = "keep"
     unit: str = "tokens"
+    columns: str = ""
+    """Columns that texts are of, where there are several, as in input.columns, with commas between."""
     basis: str = ""
     """Digest of the tokenizer's file and versions of libraries, where tokens depend on any."""
 
@@ -51,6 +53,7 @@ class HashSpec:
             rows=config.banding.rows,
             signature_seed=config.seed,
             unit=config.shingles.unit,
+            columns=",".join(config.input.columns),
             basis=tokenizer.basis,
         )
 

@@ -1,10 +1,15 @@
 """The table [input] of the settings."""
 
+import re
 from dataclasses import dataclass, field
 from typing import Literal
 
+from dedup.errors import ConfigError
 from dedup.files.formats import FORMATS
 from dedup.settings.rules import Range, Table, Texts
+
+MOST_WEIGHT = 64
+"""Most elements of a set that a shingle is in all columns together."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +31,11 @@ class Input(Table):
     text_column: str = "text"
     """Column of the texts that are compared, dots leading to fields of structs as in "meta.body"; a null counts as an
     empty text."""
+
+    columns: Texts = ()
+    """Columns whose texts are compared as one set of the shingles of each, a list of Unicode strings, of two or more in
+    place of text_column, for the layers near, url and containment; in "title * 3" each shingle of the column counts as
+    three. When empty, text_column alone."""
 
     source_column: str = ""
     """Column of where a document comes from (a feed, a domain, a language), by which the report counts what is left
@@ -49,3 +59,17 @@ class Input(Table):
     on_bad_record: Literal["fail", "quarantine"] = "fail"
     """A line of "jsonl" that is no JSON object, or a row of "csv" with more or fewer cells than the header: "fail" ends
     the job, "quarantine" sets it aside in the output's folder quarantine, with its file and the reason."""
+
+    def __post_init__(self) -> None:
+        """Check the fields, then the columns together."""
+        Table.__post_init__(self)
+        weights = self.weights
+        if self.columns and not 1 < len(weights) == len(self.columns) <= sum(weights.values()) <= MOST_WEIGHT:
+            rule = f'must be two names or more, each once, as "title" or "title * 3", of at most {MOST_WEIGHT} in all'
+            raise ConfigError(f"input.columns: {rule} (got {', '.join(self.columns)})")
+
+    @property
+    def weights(self) -> dict[str, int]:
+        """Columns of the texts that are compared, each with the number as which a shingle of it counts."""
+        found = (re.fullmatch(r"([^,]+?)(?: *\* *([1-9]\d?))?", each) for each in self.columns)
+        return {each[1]: int(each[2] or 1) for each in found if each} or {self.text_column: 1}

@@ -368,6 +368,16 @@ class Config(Table):
         return next((each for each in self.tables if isinstance(each, kind)), kind())
 
     @property
+    def text_columns(self) -> tuple[str, ...]:
+        """Columns of the texts that are compared."""
+        return tuple(self.input.weights)
+
+    @property
+    def compares_sets(self) -> bool:
+        """Whether sets of shingles are all that is compared of documents, of which places in a text tell nothing."""
+        return self.shingles.has_sets or len(self.text_columns) > 1
+
+    @property
     def rules(self) -> tuple[Rule, ...]:
         """Rules by which the document that stays is chosen."""
         own = parse_order(self.keep.order, "keep")

@@ -22,7 +22,7 @@ from dedup.kernels.hashing import GOLDEN, mix
 from dedup.kernels.runs import blocks
 from dedup.kernels.runs.batches import conform
 from dedup.kernels.sets import lsh
-from dedup.kernels.sets.shingles import shingle
+from dedup.kernels.sets.shingles import shingle_texts
 from dedup.layers.near.signing import Signing, slice_texts
 from dedup.layers.near.templates import MEMBERS
 from dedup.layers.near.uncompared import verify_sample
@@ -210,7 +210,7 @@ def _shingle(batches: Batches, *, work: Work, signing: Signing) -> Iterator[pa.R
 
 def _list_sets(batches: Batches, signing: Signing) -> Batches:
     for batch in slice_texts(batches):
-        values, offsets = shingle(*signing.tokenizer.hash(batch["text"]), signing.shingle_size, signing.tokenizer)
+        _, _, values, offsets = shingle_texts(batch["text"], signing.shingle_size, signing.tokenizer)
         yield conform(batch, HELD, shingles=blocks.lists(values, offsets))
 
 

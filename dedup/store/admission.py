@@ -20,7 +20,7 @@ from dedup.kernels.ids import to_doc_ids
 from dedup.kernels.runs import blocks
 from dedup.kernels.sets import pairs
 from dedup.kernels.sets.exact import take
-from dedup.kernels.sets.shingles import digest, shingle
+from dedup.kernels.sets.shingles import digest, shingle_texts
 from dedup.kernels.text.tokenizer import read_buffers
 from dedup.layers.near import comparison
 from dedup.layers.near.comparison import SignedSets
@@ -253,7 +253,8 @@ class Admission:
 
     def _shingle(self, texts: pa.Array) -> tuple[Hashes, Integers]:
         view = self._view
-        return shingle(*view.tokenizer.hash(texts), view.spec.shingle_size, view.tokenizer)
+        found = shingle_texts(texts, view.spec.shingle_size, view.tokenizer)
+        return found.shingles, found.offsets
 
     def _sign(self, ids: pa.Array, sets: tuple[Hashes, Integers]) -> Group:
         sizes, digests = np.diff(sets[1]).tolist(), digest(*sets)

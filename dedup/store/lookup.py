@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from dedup.kernels.sets.shingles import shingle
+from dedup.kernels.sets.shingles import shingle_texts
 from dedup.kernels.text.tokenizer import Tokenizer
 from dedup.settings.hashspec import HashSpec
 from dedup.store.arrays import distinct, expand
@@ -85,8 +85,8 @@ class View:
             yield from self._look_up(part, least)
 
     def _look_up(self, texts: Sequence[str], least: float) -> list[list[Match]]:
-        tokens = self.tokenizer.hash(pa.array(texts, pa.string()))
-        sets = shingle(*tokens, self.spec.shingle_size, self.tokenizer)
+        found = shingle_texts(pa.array(texts, pa.string()), self.spec.shingle_size, self.tokenizer)
+        sets = found.shingles, found.offsets
         _, keys = self.snapshot.state.signer.sign(*sets)
         links, _ = find_links(self.snapshot, sets, keys, least)
         return self._name(len(texts), links)

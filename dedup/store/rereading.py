@@ -16,13 +16,15 @@ from dedup.files.splits import Split
 from dedup.files.systems import redact
 from dedup.kernels.runs import blocks
 from dedup.kernels.runs.bounds import find_bounds
-from dedup.kernels.sets.shingles import digest_halves, shingle
+from dedup.kernels.sets.shingles import digest_halves, shingle_texts
 from dedup.kernels.text.tokenizer import Tokenizer
 from dedup.layers.near.signing import slice_texts
 from dedup.settings.contract import load_tokenizer
 from dedup.settings.files import load_config
 from dedup.settings.hashspec import HashSpec
+from dedup.settings.inputs import Input
 from dedup.settings.options import Text
+from dedup.settings.rules import Texts
 from dedup.store.state import KEY_FILE, STORED, TOKENIZER_FILE, State
 
 SHINGLED = pa.schema([("set", pa.int64()), ("shingles", pa.binary())])
@@ -53,12 +55,18 @@ def load_contract(state: State, where: str, *, key_file: str = "") -> tuple[Hash
     return held, tokenizer
 
 
+def _list_columns(named: str) -> Texts:
+    """Return the columns of a specification, as in input.columns."""
+    return tuple(filter(None, named.split(",")))
+
+
 def _to_settings(spec: HashSpec, files: Mapping[str, str]) -> dict[str, object]:
     """Return the settings that make a specification like the store's."""
     return {
         **{f"text.{name}": getattr(spec, name) for name in asdict(Text())},
         "shingles.shingle_size": spec.shingle_size,
         "shingles.unit": spec.unit,
+        "input.columns": _list_columns(spec.columns),
         "seed": spec.shingle_seed,
         "lsh.bands": spec.bands,
         "lsh.rows": spec.rows,
@@ -75,6 +83,8 @@ class Rereader:
     shingle_size: int
     has_sets: bool
     """Whether documents are sets, and no texts."""
+    columns: str
+    """Columns of the texts as in the specification; where there is one, a file tells its own."""
     threads: int
     """Files that are read at the same time."""
 
@@ -110,12 +120,17 @@ class Rereader:
         left = np.ones(sets.size, dtype=bool)
         try:
             listing = list_files([file["path"]], format=file["format"])
-            columns = {name: file[name] for name in ("id_column", "text_column")}
-            source = open_source(listing, on_bad_record="quarantine", has_sets=self.has_sets, **columns)
+            source = open_source(
+                listing,
+                id_column=file["id_column"],
+                text_columns=[*Input(text_column=file["text_column"], columns=_list_columns(self.columns)).weights],
+                on_bad_record="quarantine",
+                has_sets=self.has_sets,
+            )
             for piece in source.read(Split(parts=(source.whole(0),)), {0: places}):
                 for batch in slice_texts([piece.batch]):
                     at = np.searchsorted(places, batch["row"].to_numpy())
-                    values, offsets = shingle(*self.tokenizer.hash(batch["text"]), self.shingle_size, self.tokenizer)
+                    _, _, values, offsets = shingle_texts(batch["text"], self.shingle_size, self.tokenizer)
                     own = digest_halves(values, offsets)
                     left[at] = (own[0] != high[at]) | (own[1] != low[at])
                     yield pa.table([sets[at], blocks.lists(values, offsets)], schema=SHINGLED)

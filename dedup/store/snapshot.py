@@ -237,6 +237,7 @@ class Snapshot:
             tokenizer=tokenizer,
             shingle_size=spec["shingle_size"],
             has_sets=spec.get("unit") == "set",
+            columns=spec.get("columns", ""),
             threads=self.threads,
         )
 

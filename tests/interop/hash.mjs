@@ -4,6 +4,7 @@ import { readFileSync } from "node:fs";
 import { createInterface } from "node:readline";
 
 const GOLDEN = 0x9e3779b97f4a7c15n, LOW = 0xffffffffn;
+const ascending = (a, b) => (a < b ? -1 : 1);
 const u64 = (x) => BigInt.asUintN(64, x);
 
 function mix(x) {
@@ -107,7 +108,13 @@ function shingle(hashes, size, seed, key) {
     const run = hashes.slice(begin, begin + length);
     found.add(mix(run.reduce((sum, hash, n) => u64(sum + hash * weights[length - 1 - n]), u64(BigInt(length) * GOLDEN))));
   }
-  return [...found].sort((a, b) => (a < b ? -1 : 1));
+  return [...found].sort(ascending);
+}
+
+// The set of a document of several columns, of each of which a shingle is as many elements as the column weighs.
+function joinColumns(sets, weights) {
+  const owners = weights.flatMap((weight, column) => Array(weight).fill(column));
+  return owners.flatMap((column, n) => sets[column].map((each) => mix(u64(each + BigInt(n + 1) * GOLDEN)))).sort(ascending);
 }
 
 // 4. Shingles to signature
@@ -144,7 +151,9 @@ for await (const line of createInterface({ input: process.stdin })) {
   const given = JSON.parse(line), { shingles: { shingle_size: size, seed }, lsh } = given;
   let key = Buffer.from(given.key, "hex");
   if (key.length > 64) key = blake2b(key, { size: 64 });
-  const hashes = hashTokens(tokenise(given), seed, key), shingles = shingle(hashes, size, seed, key);
+  const texts = given.weights ? given.text.split("\x1e") : [given.text];
+  const columns = texts.map((text) => hashTokens(tokenise({ ...given, text }), seed, key)), hashes = columns.flat();
+  const sets = columns.map((own) => shingle(own, size, seed, key)), shingles = given.weights ? joinColumns(sets, given.weights) : sets[0];
   const signature = sign(shingles, lsh.bands * lsh.rows, lsh.seed);
   console.log(JSON.stringify({
     token_hashes: hex(hashes), shingle_set: hex(shingles), signature: hex(signature),

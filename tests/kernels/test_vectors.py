@@ -10,15 +10,16 @@ import pytest
 from dedup.kernels.hashing import VERSION
 from dedup.kernels.sets.lsh import band_keys
 from dedup.kernels.sets.minhash import low_bytes, pack, sign
-from dedup.kernels.sets.shingles import digest, shingle
+from dedup.kernels.sets.shingles import digest, shingle, shingle_texts
 from dedup.kernels.text.markup import Unmarked
 from dedup.kernels.text.set_elements import SetElements
 from dedup.kernels.text.single_characters import SingleCharacters
+from dedup.kernels.text.text_columns import TextColumns
 from dedup.kernels.text.token_ids import TokenIds, hash_ids
 from dedup.kernels.text.unicode_words import UnicodeWords
 from tests.vectors import FILE, make
 
-GIVEN = ("unit", "ids", "text", "settings", "key", "shingles", "lsh")
+GIVEN = ("unit", "ids", "text", "weights", "settings", "key", "shingles", "lsh")
 VECTORS = json.loads(FILE.read_text("utf-8"))
 
 
@@ -43,11 +44,13 @@ def test_kernels_give_the_vectors(vector):
     markup = settings.pop("markup", None)
     tokenizer = kind(seed=vector["shingles"]["seed"], key=bytes.fromhex(vector["key"]), **settings)
     tokenizer = Unmarked(tokenizer=tokenizer, markup=markup) if markup else tokenizer
+    tokenizer = TextColumns(tokenizer=tokenizer, weights=(*vector["weights"],)) if "weights" in vector else tokenizer
+    size = vector["shingles"]["shingle_size"]
     if "ids" in vector:
-        hashes, bounds = hash_ids(np.array(vector["ids"], np.uint64), tokenizer), np.array([0, len(vector["ids"])])
+        hashes = hash_ids(np.array(vector["ids"], np.uint64), tokenizer)
+        shingles, offsets = shingle(hashes, np.array([0, hashes.size]), size, tokenizer)
     else:
-        hashes, bounds = tokenizer.hash(pa.array([vector["text"]]))
-    shingles, offsets = shingle(hashes, bounds, vector["shingles"]["shingle_size"], tokenizer)
+        hashes, _, shingles, offsets = shingle_texts(pa.array([vector["text"]]), size, tokenizer)
     bands, rows, seed = (vector["lsh"][name] for name in ("bands", "rows", "seed"))
     signatures = sign(shingles, offsets, bands * rows, seed)
 

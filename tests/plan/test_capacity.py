@@ -99,7 +99,7 @@ def compare(spark, monkeypatch, tmp_path, texts, *, searched=False):
     config = load_config(None, None, ["input.id_column=id"])
     source = write(tmp_path / "in", texts)
     corpus = measure_corpus(
-        source, text_column="text", drawn=len(texts), tokenizer=UnicodeWords(), shingle_size=5, id_bytes=12
+        source, text_columns=["text"], drawn=len(texts), tokenizer=UnicodeWords(), shingle_size=5, id_bytes=12
     )
     trial = search_drawn(corpus.drawn, config, len(texts), ranges=False) if searched else None
     planned = plan(config, corpus, 2, Rates(), trial=trial)

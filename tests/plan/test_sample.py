@@ -38,7 +38,7 @@ TEXTS = [
 
 def measured(path, **options):
     defaults = {
-        "text_column": "text",
+        "text_columns": ["text"],
         "drawn": 100,
         "shingle_size": SIZE,
         "tokenizer": UnicodeWords(),

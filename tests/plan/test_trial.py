@@ -70,7 +70,7 @@ def test_a_whole_corpus_is_counted_as_a_run_counts_it(tmp_path, make):
 
 
 def measure(path, drawn=DOCUMENTS, **options):
-    given = {"text_column": "text", "shingle_size": 5, "tokenizer": UnicodeWords(), "id_bytes": 8, **options}
+    given = {"text_columns": ["text"], "shingle_size": 5, "tokenizer": UnicodeWords(), "id_bytes": 8, **options}
     return measure_corpus(path, drawn=drawn, **given)
 
 

@@ -2,6 +2,7 @@
 # ruff: noqa: RUF001 - letters that look alike are what the contract must tell apart
 
 from hashlib import blake2b
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,7 @@ CASES: list[dict[str, Any]] = [
     {"unit": "ids", "ids": [15496, 11], "key": KEY.hex()},
     {"unit": "set", "text": "b\na\n\nb\nAn \\\\ and\\nÉ\n", "shingles": {"shingle_size": 1, "seed": 1}},
     {"unit": "set", "text": "17\n-3\n", "shingles": {"shingle_size": 1, "seed": 1}, "key": KEY.hex()},
+    {"text": "A title\x1e\x1eA title, and words of a body.", "weights": [3, 1, 1]},
 ]
 
 
@@ -66,28 +68,37 @@ def make(
     lsh: dict[str, int] | None = None,
     unit: str = "tokens",
     ids: list[int] | None = None,
+    weights: list[int] | None = None,
 ) -> dict[str, Any]:
-    """Return all that comes of one text, or of token ids; 64-bit values as 16 hexadecimal digits."""
+    """Return all that comes of one text, or columns in it, or token ids; 64-bit values as 16 hexadecimal digits."""
     settings, shingles, lsh = (
         settings or {},
         shingles or {"shingle_size": 5, "seed": 1},
         lsh or {"bands": 4, "rows": 3, "seed": 1},
     )
     chosen = {**settings}
-    seen = READERS[chosen.pop("markup")]()(text) if "markup" in settings else text
+    read = READERS[chosen.pop("markup")]() if "markup" in settings else str
     cut = {"char": oracles.characters, "set": lambda text: text.split("\n")[:-1]}.get(unit, oracles.tokens)
-    tokens = [token.encode() for token in cut(seen, **chosen)] if ids is None else [to_bytes(each) for each in ids]
-    hashes = [oracles.token_hash(token, shingles["seed"]) for token in tokens]
-    if key:
-        salt = shingles["seed"].to_bytes(16, "little")
-        digests = [blake2b(token, digest_size=8, key=bytes.fromhex(key), salt=salt) for token in tokens]
-        hashes = [int.from_bytes(each.digest(), "little") for each in digests]
-    found = oracles.shingle_hashes(hashes, shingles["shingle_size"], shingles["seed"], bytes.fromhex(key))
+    secret, salt = bytes.fromhex(key), shingles["seed"].to_bytes(16, "little")
+    columns = [
+        [token.encode() for token in cut(read(part), **chosen)] if ids is None else [to_bytes(each) for each in ids]
+        for part in (text.split("\x1e") if weights else [text])
+    ]
+
+    def hash_token(token: bytes) -> int:
+        keyed = blake2b(token, digest_size=8, key=secret, salt=salt).digest()
+        return int.from_bytes(keyed, "little") if key else oracles.token_hash(token, shingles["seed"])
+
+    hashed = [[hash_token(token) for token in tokens] for tokens in columns]
+    sets = [oracles.shingle_hashes(each, shingles["shingle_size"], shingles["seed"], secret) for each in hashed]
+    found = oracles.join_columns(sets, weights) if weights else sets[0]
+    tokens, hashes = [*chain(*columns)], [*chain(*hashed)]
     signature = oracles.signature(found, lsh["bands"] * lsh["rows"], lsh["seed"])
     low = [value & 0xFFFFFFFF for value in signature]
     return {
         **({} if unit == "tokens" else {"unit": unit}),
         **({"text": text} if ids is None else {"ids": ids}),
+        **({"weights": weights} if weights else {}),
         "settings": settings,
         "key": key,
         "shingles": shingles,

@@ -110,7 +110,8 @@ class ColumnarFormat(RowFormat):
             id_type, paths = check(opened.schema, query.columns, file.path)
             require_type(id_type or pa.string(), query.id_type, file.path)
             names = list(dict.fromkeys(path[0] for path in paths.values())) if "id" in paths else None
-            for first, batch in _read_batches(opened, part, names, rows, paths["text"]):
+            texts = [paths[role] for role in query.columns.text_roles]
+            for first, batch in _read_batches(opened, part, names, rows, texts):
                 places = np.arange(batch.num_rows) if rows is None else choose(first, batch.num_rows, rows)
                 if not len(places):
                     continue
@@ -207,11 +208,12 @@ def _list_units(opened: ColumnarFile, part: FilePart | None) -> range:
 
 
 def _read_batches(
-    opened: ColumnarFile, part: FilePart, names: list[str] | None, rows: Rows | None, text: Path
+    opened: ColumnarFile, part: FilePart, names: list[str] | None, rows: Rows | None, texts: Sequence[Path]
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
     """Read the batches of a part that can hold wanted rows, each with the number of its first row."""
-    units, size = _list_units(opened, part), opened.value_bytes(text)
-    batch_rows = None if size is None else int(min(max(PIECE_BYTES / max(size, 1), 1), 1 << 16))
+    units, sizes = _list_units(opened, part), [opened.value_bytes(text) for text in texts]
+    known = [size for size in sizes if size is not None]
+    batch_rows = int(min(max(PIECE_BYTES / max(sum(known), 1), 1), 1 << 16)) if known else None
     first = part.first_row
     counts = None if rows is None else opened.count_rows()
     if rows is None or counts is None:

@@ -23,6 +23,7 @@ from dedup.files.columns import (
     VECTOR_SETTING,
     Columns,
     gather,
+    join_columns,
     require_free,
     to_text,
 )
@@ -84,7 +85,7 @@ class JsonlFormat(RecordFormat):
 
     def list_columns(self, file: InputFile) -> list[str]:
         """See `Format.list_columns`."""
-        return list(_peek(file, Columns(id="", text="", source=""))[1])
+        return list(_peek(file, Columns(id="", texts=("",), source=""))[1])
 
     def split(self, number: int, file: InputFile, split_bytes: int) -> Iterator[FilePart]:
         """See `Format.split`; a line belongs to the part in which it begins."""
@@ -242,7 +243,12 @@ def _select(file: InputFile, part: FilePart, query: Query, objects: _Objects) ->
         shown = json.dumps(found[place])[:SHOWN_LENGTH]
         raise DataError(f"{setting}: {name!r} must be {rule} (got {shown} in {redact(file.path)}, line {line:,})")
 
-    texts = pluck("text", {list, NONE}, SET_RULE) if columns.has_sets else pluck("text", {str, NONE}, "a string")
+    kind = pa.string() if len(objects.block.data) < OFFSET_LIMIT // 3 else pa.large_string()
+    texts = []
+    rule: tuple[set[type], str] = ({list, NONE}, SET_RULE) if columns.has_sets else ({str, NONE}, "a string")
+    for role in columns.text_roles:
+        found = pluck(role, *rule)
+        texts.append(_to_sets(found, *named[role]) if columns.has_sets else _to_array(found, kind))
     if not columns.id:
         counted = values
         if columns.aside:
@@ -254,7 +260,6 @@ def _select(file: InputFile, part: FilePart, query: Query, objects: _Objects) ->
     if columns.source:
         found = pluck("source", {str, int, bool, NONE}, "a string, an integer or a boolean")
         sources = _to_array([_write(value) for value in found], pa.string())
-    kind = pa.string() if len(objects.block.data) < OFFSET_LIMIT // 3 else pa.large_string()
     more = _pluck_more(columns, values, pluck)
     vectors = None
     if columns.vector:
@@ -262,8 +267,7 @@ def _select(file: InputFile, part: FilePart, query: Query, objects: _Objects) ->
             vectors = pa.array(pluck("vector", {list, NONE}, VECTOR_RULE), pa.list_(pa.float64()))
         except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
             raise DataError(f"{VECTOR_SETTING}: {columns.vector!r} must be {VECTOR_RULE} ({error})") from error
-    held = _to_sets(texts, *named["text"]) if columns.has_sets else _to_array(texts, kind)
-    return gather(ids, held, sources, objects.rows, *more, vectors=vectors)
+    return gather(ids, join_columns(texts), sources, objects.rows, *more, vectors=vectors)
 
 
 def _to_sets(values: list[list[Any] | None], name: str, setting: str) -> pa.Array:

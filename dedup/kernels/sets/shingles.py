@@ -1,13 +1,51 @@
 """Sets of shingle hashes, made of token hashes, and their digest."""
 
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
+import pyarrow as pa
 import xxhash
 
 from dedup.kernels import Hashes, Integers, loops
-from dedup.kernels.hashing import weigh
+from dedup.kernels.hashing import GOLDEN, mix, weigh
+from dedup.kernels.runs.bounds import mark_firsts, rank
+from dedup.kernels.text.text_columns import TextColumns
 from dedup.kernels.text.tokenizer import Tokenizer
+
+
+class Shingled(NamedTuple):
+    """Tokens and shingle sets of n texts."""
+
+    tokens: Hashes
+    token_bounds: Integers
+    """Text i owns `tokens[token_bounds[i]:token_bounds[i + 1]]`; int64 [n + 1]."""
+    shingles: Hashes
+    """Ascending and distinct within a text."""
+    offsets: Integers
+
+
+def shingle_texts(texts: pa.Array, shingle_size: int, tokenizer: Tokenizer) -> Shingled:
+    """Return the tokens and shingle sets of texts; of several columns no shingle is of two.
+
+    A shingle of a column of weight w is w elements of the set, so that the Jaccard of two sets is that of the columns'
+    multisets (Chum, Philbin, Zisserman 2008: Near Duplicate Image Detection, integer weights).
+    """
+    if not isinstance(tokenizer, TextColumns):
+        tokens, bounds = tokenizer.hash(texts)
+        return Shingled(tokens, bounds, *shingle(tokens, bounds, shingle_size, tokenizer))
+    weights = np.array(tokenizer.weights)
+    tokens, bounds = tokenizer.tokenizer.hash(tokenizer.part(texts))
+    values, offsets = shingle(tokens, bounds, shingle_size, tokenizer)
+    owners, columns = np.divmod(np.repeat(np.arange(offsets.size - 1), np.diff(offsets)), weights.size)
+    rows = np.repeat(np.arange(values.size), weights[columns])
+    numbers = (1 + np.cumsum(weights) - weights)[columns[rows]] + rank(rows)
+    elements, owners = mix(values[rows] + numbers.astype(np.uint64) * GOLDEN), owners[rows]
+    order = np.lexsort((elements, owners))
+    elements, owners = elements[order], owners[order]
+    firsts = mark_firsts(owners, elements)
+    limits = np.searchsorted(owners[firsts], np.arange(len(texts) + 1))
+    return Shingled(tokens, bounds[:: weights.size], elements[firsts], limits)
 
 
 def shingle(tokens: Hashes, offsets: Integers, shingle_size: int, tokenizer: Tokenizer) -> tuple[Hashes, Integers]:

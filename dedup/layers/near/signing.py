@@ -17,7 +17,7 @@ from dedup.kernels import Bytes, Flags, Hashes, Integers, features, frequencies
 from dedup.kernels.runs import blocks
 from dedup.kernels.runs.bounds import mark_repeated
 from dedup.kernels.runs.groups import drop_repeated
-from dedup.kernels.sets.shingles import shingle
+from dedup.kernels.sets.shingles import shingle_texts
 from dedup.kernels.sets.sketch import Sketcher, choose_bound
 from dedup.kernels.text.tokenizer import Tokenizer
 from dedup.layers.foreign import mark_foreign
@@ -158,7 +158,7 @@ DISTINCT_SETS = Shuffle(emitted=SETS, by=("doc_id",), work=_drop_repeated, schem
 def shingle_again(batches: Batches, *, signing: Signing) -> Iterator[pa.RecordBatch | Tally]:
     """Return SETS of documents; the tally has their `bytes`."""
     for batch in slice_texts(batches):
-        values, offsets = shingle(*signing.tokenizer.hash(batch["text"]), signing.shingle_size, signing.tokenizer)
+        _, _, values, offsets = shingle_texts(batch["text"], signing.shingle_size, signing.tokenizer)
         yield Tally(bytes=values.nbytes)
         yield pa.RecordBatch.from_arrays([batch["doc_id"], blocks.lists(values, offsets)], schema=SETS)
 
