@@ -191,7 +191,9 @@ def test_a_table_is_there_once_finished_and_the_output_once_published(spark, ent
     numbers = spark.createDataFrame([(number,) for number in range(5)], NUMBERS)
     workspace = enter(f"{output}/")
     workspace.open(IDENTITY, overwrite=False)
-    keep = WorkspaceTables(spark, workspace, by_workers=by_workers)
+
+    def keep(*table):
+        return WorkspaceTables(spark, workspace, by_workers=by_workers)(*table)
 
     def crash(*_):
         raise RuntimeError("pulled the plug")
@@ -251,7 +253,6 @@ def test_a_damaged_table_is_made_again(spark, enter, output, caplog, by_workers)
     numbers = spark.range(1000).withColumnRenamed("id", "number").coalesce(1)
     workspace = enter(output)
     workspace.open(IDENTITY, overwrite=False)
-    keep = WorkspaceTables(spark, workspace, by_workers=by_workers)
     made = []
 
     def build(ending):
@@ -263,7 +264,7 @@ def test_a_damaged_table_is_made_again(spark, enter, output, caplog, by_workers)
             [file] = Path(workspace.table("numbers")).glob("[!_]*.parquet")
             harm(file)
         for _ in range(2):
-            table = keep("numbers", NUMBERS, build)
+            table = WorkspaceTables(spark, workspace, by_workers=by_workers)("numbers", NUMBERS, build)
             assert (table.counts["rows"], table.frame.count()) == (1000, 1000)
         assert len(made) == times + 1
     assert caplog.messages == ["numbers: the table of an earlier try is damaged; it is made again"] * len(HARMS)
@@ -279,6 +280,8 @@ def test_a_table_whose_record_is_of_an_earlier_release_is_made_again(spark, ente
     table = keep("numbers", NUMBERS, partial(end, spark.range(3).withColumnRenamed("id", "number")))
 
     assert (table.counts["rows"], table.frame.count()) == (3, 3)
+    with pytest.raises(ValueError, match="must have a name of its own \\(got a second 'numbers'\\)"):
+        keep.of("num")("bers", NUMBERS, partial(end, spark.range(3).withColumnRenamed("id", "number")))
 
 
 @pytest.mark.classic

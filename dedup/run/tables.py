@@ -34,14 +34,26 @@ class WorkspaceTables:
         self._workspace = workspace
         self._part = part
         self._by_workers = by_workers
+        self._made: set[str] = set()
 
     def of(self, part: str) -> "WorkspaceTables":
         """Return a writer of the tables of a part, whose names begin so."""
-        return WorkspaceTables(self._spark, self._workspace, part, by_workers=self._by_workers)
+        tables = WorkspaceTables(self._spark, self._workspace, part, by_workers=self._by_workers)
+        tables._made = self._made
+        return tables
 
     def __call__(self, name: str, schema: T.StructType, build: Build) -> KeptTable:
-        """Make a table, unless an earlier try has finished it, and read it again."""
+        """Make a table, unless an earlier try has finished it, and read it again.
+
+        Raises
+        ------
+        ValueError
+            A second table of one name, which would be read as the first.
+        """
         name = self._part + name
+        if name in self._made:
+            raise ValueError(f"tables: each table of a run must have a name of its own (got a second {name!r})")
+        self._made.add(name)
         record = self._workspace.finished(name)
         if record is not None and not self._is_whole(name, schema, record):
             LOG.warning("%s: the table of an earlier try is damaged; it is made again", name)
