@@ -29,7 +29,7 @@ from dedup.kernels.components import connect
 from dedup.kernels.ids import apply_renamed
 from dedup.kernels.runs.bounds import find_bounds, rank
 from dedup.kernels.runs.shared import find_shared
-from dedup.kernels.sets.pairs import decode
+from dedup.kernels.sets.pairs import decode, sort_distinct
 from dedup.tables import arrow
 from dedup.tables.ids import SHOWN, SHOWN_LENGTH, refuse_null
 
@@ -211,7 +211,7 @@ class MemoryEngine:
         def check(count: int) -> None:
             check_fits(count * PAIR_BYTES, free)
 
-        wanted = np.unique(np.concatenate([NO_ROWS, *(ends for ends, _ in list_ends(pairs))]))
+        wanted = sort_distinct(np.concatenate([NO_ROWS, *(ends for ends, _ in list_ends(pairs))]))
         chosen = take_documents(documents.select(list(comparison.columns)), wanted)
         distinct = join_pairs(pairs, wanted, comparison, check)
         left, right = decode(distinct)

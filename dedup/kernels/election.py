@@ -80,15 +80,16 @@ class Kept(NamedTuple):
         return found
 
 
-def choose(members: Electorate, known: KnownPairs, policy: ElectionPolicy) -> Kept:
+def choose(members: Electorate, known: KnownPairs, policy: ElectionPolicy, *, asks: bool = True) -> Kept:
     """Choose the documents that stay.
 
     With linkage by component the first member in the order stays; where some are fixed, others go for the nearest of
     these along similar pairs, the first in the order of several. With linkage by representative members are taken in
     their order: one that is similar to an earlier kept member is removed in favour of the first such, any other stays.
     A pair that was no candidate has no known similarity; it is asked for if both would stay and both are similar to a
-    removed member, unless their sizes rule it out; of fixed members, which stay, none are. Of a document that stays and
-    those removed in its favour the first stay, as many as `count_copies` says.
+    removed member, unless their sizes rule it out; of fixed members, which stay, none are. Without `asks` no pair is,
+    and of millions of edges none is sought. Of a document that stays and those removed in its favour the first stay, as
+    many as `count_copies` says.
     """
     order = np.lexsort((*members.ranks.T[::-1], members.component_ids))
     places = np.empty_like(order)
@@ -109,7 +110,7 @@ def choose(members: Electorate, known: KnownPairs, policy: ElectionPolicy) -> Ke
     if by_star.any():
         rows = np.flatnonzero(by_star)
         taken = members.take(rows)
-        owned, left, right = _link(taken, places[rows], known, policy)
+        owned, left, right = _link(taken, places[rows], known, policy, asks=asks)
         owners = first.copy()
         owners[rows] = rows[owned]
     decided = _count_decided(owners, places, members.ranks)
@@ -153,12 +154,12 @@ def count_parted(
         return 0
     rows = np.flatnonzero(np.isin(members.component_ids, chained))
     taken = members.take(rows)
-    strict = choose(taken, known, policy._replace(by_representative=True))
+    strict = choose(taken, known, policy._replace(by_representative=True), asks=False)
     return int(np.count_nonzero(strict.stays) - np.count_nonzero(kept.stays[rows]))
 
 
 def _link(
-    members: Electorate, places: Integers, known: KnownPairs, policy: ElectionPolicy
+    members: Electorate, places: Integers, known: KnownPairs, policy: ElectionPolicy, *, asks: bool
 ) -> tuple[Integers, Integers, Integers]:
     """Return the position of the document kept for each, and the pairs of sets whose similarity is missing."""
     set_ids, numbers, firsts, one, other, similar = _link_sets(members, places, known, policy.threshold)
@@ -166,12 +167,14 @@ def _link(
     owners = _capture(
         np.argsort(places[firsts]), one[similar], other[similar], fixed, fixed if policy.for_fixed else None
     )
+    owned = _hold_fixed(firsts[owners][numbers], members.fixed, policy)
+    if not asks:
+        return owned, set_ids[:0], set_ids[:0]
     asked = _pair_staying(owners, one[similar], other[similar], places[firsts])
     left, right = pairs.decode(asked[~pairs.find_known(asked, pairs.encode(one, other))])
     possible = filters.select_possible(members.sizes[firsts[left]], members.sizes[firsts[right]], policy.threshold)
     left, right = left[possible], right[possible]
     is_open = ~(fixed[left] & fixed[right])
-    owned = _hold_fixed(firsts[owners][numbers], members.fixed, policy)
     return owned, set_ids[left[is_open]], set_ids[right[is_open]]
 
 

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from dedup.kernels import Flags, Hashes, Integers, loops
 from dedup.kernels.runs.bounds import find_bounds
 from dedup.kernels.sets.jaccard import jaccard
+from dedup.kernels.sets.pairs import sort_distinct
 
 ROUNDING = 1e-9
 """Tolerance that keeps a product such as 0.8 x 5 = 4.000000000000001 from asking for one element too many."""
@@ -101,7 +102,7 @@ def pair_owners(
             continue
         count = hits[start:close]
         met = np.repeat(first[start:close] - (ends[start:close] - count), count) + np.arange(spent, ends[close - 1])
-        pairs = np.unique(np.repeat(holders[start:close], count) << 32 | owners[met])
+        pairs = sort_distinct(np.repeat(holders[start:close], count) << 32 | owners[met])
         yield pairs & 0xFFFFFFFF, pairs >> 32
         start = close
 

@@ -14,6 +14,7 @@ from dedup.kernels.runs.bounds import mark_firsts
 from dedup.kernels.runs.groups import rank_groups
 from dedup.kernels.sets import filters
 from dedup.kernels.sets.jaccard import BINS, CLOSEST, bin_similarities, find_near_misses, jaccard
+from dedup.kernels.sets.pairs import sort_distinct
 from dedup.layers.near.signing import to_matrix, to_sets
 from dedup.layers.near.tables import ShingleSets, sets_size
 from dedup.tables import arrow
@@ -151,7 +152,7 @@ def find_edges(
 def list_ends(batches: Batches) -> Batches:
     """PAIRS -> the doc_ids of both ends, each once a batch."""
     for batch in batches:
-        ends = np.unique(np.concatenate([batch[name].to_numpy() for name in PAIRS.names]))
+        ends = sort_distinct(np.concatenate([batch[name].to_numpy() for name in PAIRS.names]))
         yield pa.RecordBatch.from_arrays([pa.array(ends)], names=["doc_id"])
 
 
