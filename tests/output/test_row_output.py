@@ -9,6 +9,7 @@ from pyspark.sql import Observation
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from dedup.engine.expressions import column
 from dedup.errors import SchemaError
 from dedup.output.file_output import NOTED_LENGTH, NOTES
 from dedup.output.row_output import ANNOTATED, check_free, cut_texts, decide_rows, note_texts, read_notes
@@ -103,7 +104,7 @@ def test_a_write_notes_the_texts_that_pass_by_kept_or_not(spark, equal, broadcas
 
     def note(marked, wanted):
         observation = Observation()
-        noting = note_texts(marked, F.col("id"), wanted, "a.b c", observation)
+        noting = note_texts(marked, F.col("id"), wanted, column("a.b c"), observation)
         assert len(rows(noting)) == len(ids)
         return read_notes(observation)
 
@@ -116,7 +117,7 @@ def test_notes_hold_every_character_and_null(spark):
     texts = {2**63 - 1: 'quote " \\ \n \x00 \U0001f642 \u2028', -(2**63): None, 3: "", 4: "not wanted"}
     corpus = spark.createDataFrame(list(texts.items()), "id long, text string")
     observation = Observation()
-    noting = note_texts(corpus, F.col("id"), [2**63 - 1, -(2**63), 3], "text", observation)
+    noting = note_texts(corpus, F.col("id"), [2**63 - 1, -(2**63), 3], F.col("text"), observation)
 
     assert len(rows(noting)) == len(texts)
     assert read_notes(observation) == {2**63 - 1: texts[2**63 - 1], -(2**63): "", 3: ""}
