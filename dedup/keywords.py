@@ -20,6 +20,7 @@ class Keywords(TypedDict, total=False):
     input__format: str
     input__table: str
     id_column: str
+    part_of: str
     text_column: str
     columns: Sequence[str]
     source_column: str

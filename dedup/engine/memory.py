@@ -159,7 +159,7 @@ class MemoryEngine:
     splits: Sequence[Split]
     id_type: pa.DataType
     id_column: str
-    """Empty where an id is the digest of its row."""
+    """Empty where rows may share an id: where it is the digest of its row, or of a document of several rows."""
     left: Remaining = field(default_factory=Remaining)
     known: Known = field(default_factory=Known)
     threads: int = 1

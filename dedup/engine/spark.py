@@ -75,7 +75,7 @@ class SparkEngine:
     corpus: Corpus
     keep: TableWriter
     id_column: str
-    """Empty where an id is the digest of its row."""
+    """Empty where rows may share an id: where it is the digest of its row, or of a document of several rows."""
     connecting: Connecting
     cores: int
     layer: str = ""

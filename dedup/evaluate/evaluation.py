@@ -69,6 +69,10 @@ def check_comparable(config: Config, other: Config | None) -> None:
     refuse_profiles(config.profile, "to be evaluated")
     if config.mode != "lsh":
         raise ConfigError('--set: mode must be "lsh" to be evaluated (got "exact", the truth it is compared with)')
+    if config.input.part_of:
+        raise ConfigError(
+            f"input.part_of: must be empty to be evaluated, as a sample is of rows (got {config.input.part_of!r})"
+        )
     if other is None:
         return
     one, two = flatten(to_dict(config.settle())), flatten(to_dict(other.settle()))

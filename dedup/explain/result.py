@@ -89,7 +89,7 @@ class PublishedOutput:
         self._format = own if chosen == "input" else load_format(chosen)
         if self.config.output.mode == "weights":
             self._format = load_format("parquet")
-        self.id_column = self.config.input.id_column or (load_format(read).id_column if read in FORMATS else "")
+        self.id_column = self.config.input.document_column or (load_format(read).id_column if read in FORMATS else "")
         """Empty where an id is the digest of its row."""
         self.has_texts = self.config.writes_texts
         self.profiles: dict[Any, str] = {}
@@ -239,13 +239,15 @@ class PublishedOutput:
         for source in self._sources if self.is_searchable else ():
             wanted = pa.array(set(ids), self.id_type).cast(source.id_type)
             for split in split_files(source.listing, SPLIT_BYTES):
-                if len(found) == len(set(ids)):
+                if len(found) == len(set(ids)) and not self.config.input.part_of:
                     return found
                 for piece in source.read(split, self._locate(source, split, wanted)):
                     chosen = piece.batch.filter(pc.is_in(self._name(source, piece, wanted), wanted))
                     names = self._name(source, Piece(file=piece.file, batch=chosen), wanted)
                     texts = [text or "" for text in chosen["text"].to_pylist()]
-                    found |= dict(zip(names.to_pylist(), texts, strict=True))
+                    for name, text in zip(names.to_pylist(), texts, strict=True):
+                        is_next = bool(self.config.input.part_of) and name in found
+                        found[name] = found[name] + self.config.row_joint + text if is_next else text
                     if self.config.profile:
                         own = number_profiles(chosen["merged"], self._conditions).tolist()
                         told = [*self.config.by_profile]

@@ -45,6 +45,8 @@ class Columns:
     vector: str = ""
     has_sets: bool = False
     """Whether the column of texts holds lists, each of the elements of a set."""
+    has_parts: bool = False
+    """Whether an id is that of a document of which a row is a part."""
 
     @property
     def text(self) -> str:
@@ -59,6 +61,8 @@ class Columns:
     def list_named(self) -> dict[str, tuple[str, str]]:
         """Return the columns that are set, with the settings that name them, by role."""
         named = {role: (getattr(self, role), f"input.{role}_column") for role in ("id", "source")}
+        if self.has_parts:
+            named["id"] = (self.id, "input.part_of")
         setting = "input.columns" if self.texts[1:] else "input.text_column"
         named |= {role: (name, setting) for role, name in zip(self.text_roles, self.texts, strict=True)}
         named |= {f"order{number}": (name, f"keep.order {rule}") for number, (rule, name) in enumerate(self.order)}

@@ -119,12 +119,13 @@ def open_source(
     noted: tuple[tuple[str, str], ...] = (),
     vector: str = "",
     has_sets: bool = False,
+    has_parts: bool = False,
 ) -> FileSource:
     """Check the columns of every file and return the source of all.
 
     `text_columns` are given in place of a `text_column`, and of several each text is that of all, see `join_columns`.
-    `aside` names top-level columns that do not count where the id is the digest of a row; `noted`, `vector` and
-    `has_sets` are as of `Columns`, `rules` those of `keep.order`.
+    `aside` names top-level columns that do not count where the id is the digest of a row; `noted`, `vector`, `has_sets`
+    and `has_parts` are as of `Columns`, `rules` those of `keep.order`.
 
     Of parquet, IPC, ORC and CSV the schema is read, of lines of JSON the first records; texts have the columns `path`
     and `text`. Without an id column, the id of a text is its path, any other the digest of its row.
@@ -146,6 +147,7 @@ def open_source(
         noted=noted,
         vector=vector,
         has_sets=has_sets,
+        has_parts=has_parts,
     )
     id_type, foreign = listing.format.check(listing.files, columns), None
     if listing.foreign:

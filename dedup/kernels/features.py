@@ -58,7 +58,12 @@ def compute(
     seed
         Seed of the signature, 0 to 2^63 - 1.
     """
-    tokens, token_bounds, values, offsets = shingles.shingle_texts(texts, shingle_size, tokenizer)
+    return describe(shingles.shingle_texts(texts, shingle_size, tokenizer), bands=bands, rows=rows, seed=seed)
+
+
+def describe(shingled: shingles.Shingled, *, bands: int, rows: int, seed: int) -> TextFeatures:
+    """Return the features of texts whose shingle sets are known; see `compute`."""
+    tokens, token_bounds, values, offsets = shingled
     signatures = minhash.sign(values, offsets, bands * rows, seed)
     digests = np.frombuffer(b"".join(shingles.digest(values, offsets)), dtype=">i8").astype(np.int64)
     return TextFeatures(

@@ -218,7 +218,10 @@ class FileOutput(ABC, Generic[Rows]):
         # Every file once, however many examples it holds.
         for piece in self.source.read(Split(parts=tuple(map(self.source.whole, sorted(wanted)))), wanted):
             for row, text in zip(piece.batch["row"].to_pylist(), piece.batch["text"].to_pylist(), strict=True):
-                texts[of_place[piece.file, row]] = (text or "")[:READ_LENGTH]
+                doc_id = of_place[piece.file, row]
+                is_next = found.parts is not None and doc_id in texts
+                begin = texts[doc_id] + self.config.row_joint if is_next else ""
+                texts[doc_id] = (begin + (text or ""))[:READ_LENGTH]
         return texts
 
     @property

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import ClassVar, ParamSpec, Protocol, TypeVar
 
@@ -19,7 +19,7 @@ from dedup.output.spans import write_spans
 from dedup.output.weights import weigh
 from dedup.settings.options import Config
 from dedup.tables import arrow
-from dedup.tables.counts import Written
+from dedup.tables.counts import Layered, Written
 
 QUARANTINE = ("file", "reason", "record")
 """Columns of malformed records."""
@@ -134,7 +134,8 @@ def write_result(
             return output.save("cosines", name_pairs(engine, "cosines", found.cosines, found, arrow.COSINES))
 
         read_texts = partial(inform, TEXTS, output.read_texts, engine, found)
-        duplicates = begin(save, "duplicates", decisions, ("id", *REASON))
+        named = decisions if found.parts is None else found.removals
+        duplicates = begin(save, "duplicates", named, ("id", *REASON))
         edges = begin(lambda: output.save("edges", name_pairs(engine, "edges", found.edges, found)))
         near_misses = begin(save_near_misses)
         cosines = None if found.cosines is None else begin(save_cosines)
@@ -155,26 +156,35 @@ def write_result(
     sketch.result()
     removed = tally["rows"]
     expected = found.rows - removed
-    if rows.kept != expected or rows.removed not in {removed, None} or duplicates.result() != removed:
+    gone = duplicates.result()
+    is_named = gone == removed or found.parts is not None
+    if rows.kept != expected or rows.removed not in {removed, None} or not is_named:
         raise DedupError(
             f"output: kept and removed must be the {expected:,} and {removed:,} documents found (got "
             f"{rows.kept:,} and {rows.removed:,}); did the input change while it was read?"
         )
+    counts = Written(
+        kept=rows.kept,
+        removed=removed,
+        edges=edges.result(),
+        near_misses=near_misses.result(),
+        quarantined=quarantined.result(),
+        spans=spans_written.result(),
+        removed_by=read_removed(tally),
+        text_bytes_kept=rows.text_bytes_kept,
+    )
     return WrittenOutput(
-        counts=Written(
-            kept=rows.kept,
-            removed=removed,
-            edges=edges.result(),
-            near_misses=near_misses.result(),
-            quarantined=quarantined.result(),
-            spans=spans_written.result(),
-            removed_by=read_removed(tally),
-            text_bytes_kept=rows.text_bytes_kept,
-        ),
+        counts=counts if found.parts is None else _count_documents(found.steps[0], gone, counts),
         texts=(read_texts() if texts is None else texts.result()) or {},
         sources=None if sources is None else sources.result(),
         by_profile=read_profiles(tally),
     )
+
+
+def _count_documents(step: Layered, gone: int, rows: Written) -> Written:
+    """Return the counts of documents of several rows, with those of their rows besides."""
+    parts = {"kept": rows.kept, "removed": rows.removed}
+    return replace(rows, kept=step.documents - gone, removed=gone, removed_by={step.layer: gone}, parts=parts)
 
 
 def _save_sketch(engine: Engine[Rows], output: ResultWriter[Rows], cells: Rows | None) -> None:

@@ -70,11 +70,13 @@ class Findings(Generic[Rows]):
     shown: Sequence[int] = ()
     """Documents whose texts the report shows."""
     has_profiles: bool = False
+    parts: int | None = None
+    """Rows, where several are a document; None where each is one."""
 
     @property
     def rows(self) -> int:
-        """Documents."""
-        return self.steps[0].documents
+        """Rows of the input."""
+        return self.steps[0].documents if self.parts is None else self.parts
 
     @property
     def gone(self) -> int:

@@ -116,6 +116,9 @@ def _settle_threshold(question: PlanQuestion, targets: Sequence[Target]) -> Conf
 
 def _know_corpus(question: PlanQuestion, config: Config) -> CorpusProfile:
     if question.sample is not None:
+        if config.input.part_of:
+            given = config.input.part_of
+            raise ConfigError(f"input.part_of: must be empty with --sample, which is of rows (got {given!r})")
         corpus = measure_corpus(
             question.sample,
             text_columns=config.text_columns,

@@ -149,6 +149,7 @@ def _measure(*, config: Config, inputs: Sequence[str], output: str, outcome: Out
         "near": elected.near,
         "spared": elected.spared,
         "without": outcome.without,
+        "parts": written.parts,
         "linkage": config.cluster.linkage,
         "relinked": elected.relinked,
         "chained": elected.chained,

@@ -9,7 +9,8 @@ from dedup.report.alerts import to_sentence
 
 def _list_removed(report: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return the rows of the table of layers and their finds."""
-    names, rows = [layer["layer"] for layer in report["layers"]], []
+    names = [layer["layer"] for layer in report["layers"]]
+    rows = [(f"rows {name}", f"{count:,}") for name, count in (report["parts"] or {}).items()]
     for layer in report["layers"] if names != [NEAR] else ():
         rows.append((f"removed by {layer['layer']}", f"{layer['removed']:,}"))
         if layer["spans"]:

@@ -201,6 +201,7 @@ def check_settings(config: Config, growth: Growth) -> None:
         "output.mode": config.output.mode if config.output.mode == "weights" else 0,
         "output.table": config.output.table,
         "input.without": config.input.without,
+        "input.part_of": config.input.part_of,
         "keep.drop": "" if config.keep.drop in allowed else config.keep.drop,
         "evaluation.labeled_pairs": config.evaluation.labeled_pairs,
     }

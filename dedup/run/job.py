@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Self
 
 from dedup.errors import ConfigError
 from dedup.files.systems import redact
-from dedup.run.layers import check_layers, list_references
+from dedup.run.layers import check_layers, check_parts, list_references
 from dedup.settings.banding import SIGMAS, choose, find_recall
 from dedup.settings.keeping import needs_spark
 from dedup.settings.options import Config
@@ -64,6 +64,7 @@ class Job:
         """
         config = self.config
         check_layers(config)
+        check_parts(config, has_table=self.has_table)
         self.check_rows()
         if not config.input.source_column and any(entry.startswith("source:") for entry in config.keep.order):
             raise ConfigError("keep.order: source:... needs input.source_column, which is empty")

@@ -71,8 +71,38 @@ def check_layers(config: Config) -> None:
         raise ConfigError('keep.copies: needs the layer near, whose documents it keeps, or output.mode = "weights"')
 
 
+def check_parts(config: Config, *, has_table: bool) -> None:
+    """Refuse settings that do not serve where documents are in several rows.
+
+    Raises
+    ------
+    ConfigError
+    """
+    if not config.input.part_of:
+        return
+    if config.layers != (NEAR,) or config.shingles.unit not in {"tokens", "set"}:
+        given = f"{list(config.layers)} and {config.shingles.unit}"
+        raise ConfigError(f'input.part_of: needs layers = ["near"] and shingles.unit = "tokens" or "set" (got {given})')
+    unset = {
+        "input.table or a table": has_table,
+        "input.id_column": config.input.id_column,
+        "input.columns": config.input.columns,
+        "input.without": config.input.without,
+        "profile": [each.name for each in config.profile],
+        "keep.merge": config.keep.merge,
+        "keep.copies": config.keep.copies if config.keep.copies != 1 else 0,
+        "limits.per_source": config.limits.per_source,
+        "output.mode": config.output.mode if config.output.mode in {"ids", "weights"} else "",
+    }
+    for name, value in unset.items():
+        if value:
+            raise ConfigError(
+                f"{name}: serves documents of one row alone, so input.part_of must be empty (got {value!r})"
+            )
+
+
 def name_repeated(config: Config) -> tuple[str, str]:
     """Return the first layer that removes copies, and its word for wholly equal rows; empty where these stay."""
-    if config.keep.drop == "without":
+    if config.keep.drop == "without" or config.input.part_of:
         return "", ""
     return next(((layer.name, layer.copies_kind) for layer in load_layers(config) if layer.copies_kind), ("", ""))

@@ -145,7 +145,6 @@ def open_engine(
     watch: Callable[[int, int], None] = lambda *_: None,
 ) -> Iterator[MemoryEngine]:
     """Yield the engine of files, with those who share its work: by default processes of this machine."""
+    id_column = "" if source.columns.has_parts else source.columns.id
     with (begin or partial(Processes, min(cores, len(splits))))(source, watch=watch) as workers:
-        yield MemoryEngine(
-            workers=workers, splits=splits, id_type=source.id_type, id_column=source.columns.id, threads=cores
-        )
+        yield MemoryEngine(workers=workers, splits=splits, id_type=source.id_type, id_column=id_column, threads=cores)

@@ -30,6 +30,8 @@ LEAST_SPLIT_BYTES = 512 << 10
 """Bytes of a split of a small corpus, whose text may be ten times as large."""
 ALONE_BYTES = 1 << 20
 """Bytes of input up to which other processes cost more than they save."""
+PARTS_BYTES = 4
+"""Memory per byte of text of documents in several rows: token hashes, as scanned and in order, and shingle sets."""
 KNOWN_BYTES = 400
 """Memory per document of a store while a batch is added, for place, set and component: a process took 745 MB for 1.15
 million; in bytes."""
@@ -65,7 +67,8 @@ def open_input(config: Config, listing: Listing) -> FileSource:
     return open_source(
         # Workers of a cluster run in folders of their own, and the id of a text is its whole path.
         listing.absolute(),
-        id_column=chosen.id_column,
+        id_column=chosen.document_column,
+        has_parts=bool(chosen.part_of),
         text_columns=config.text_columns,
         has_sets=config.shingles.has_sets,
         source_column=chosen.source_column,
@@ -130,15 +133,16 @@ def estimate_need(listing: Listing, config: Config, known: int = 0, *, assumed: 
     bands, rows = max((own.banding for own in profiles), key=prod)
     if any(own.shingles.unit == "char" for own in profiles):
         assumed = assumed._replace(text_bytes=1)
+    text_bytes = sum(one.text_bytes for each in guessed for one in each)
     own = estimate_bytes(
         documents=sum(each[0].documents for each in guessed),
         bands=bands,
         rows=rows,
         mode=config.mode,
-        text_bytes=sum(one.text_bytes for each in guessed for one in each),
+        text_bytes=text_bytes,
         assumed=assumed,
     )
-    return own + known * KNOWN_BYTES
+    return own + known * KNOWN_BYTES + (PARTS_BYTES * text_bytes if config.input.part_of else 0)
 
 
 def fits_driver(spark: "SparkSession", config: Config, need: int) -> bool:

@@ -72,6 +72,7 @@ class Searched(Generic[Rows]):
             shown=counts.elected.shown if self.near else (),
             has_profiles=bool(config.profile),
             drops_all=config.keep.drop == "all",
+            parts=chain.engine.measure(self.documents)["rows"] if config.input.part_of else None,
         )
 
     def count_signature_bytes(self, parts: Sequence[Part]) -> int:

@@ -28,6 +28,11 @@ class Input(Table):
     """Column of the ids, unique integers or strings, dots leading to fields of structs; when empty, a row is identified
     by the digest of all its columns, and a document of "text" input by its path."""
 
+    part_of: str = ""
+    """Column with the id of the document of which a row is a part, in place of id_column, for the layer near and files:
+    all its rows, in the order in which they stand, are one document, which stays or goes as a whole. When empty, a row
+    is a document."""
+
     text_column: str = "text"
     """Column of the texts that are compared, dots leading to fields of structs as in "meta.body"; a null counts as an
     empty text."""
@@ -67,6 +72,11 @@ class Input(Table):
         if self.columns and not 1 < len(weights) == len(self.columns) <= sum(weights.values()) <= MOST_WEIGHT:
             rule = f'must be two names or more, each once, as "title" or "title * 3", of at most {MOST_WEIGHT} in all'
             raise ConfigError(f"input.columns: {rule} (got {', '.join(self.columns)})")
+
+    @property
+    def document_column(self) -> str:
+        """Column of the ids of documents; empty where a row is identified by its digest."""
+        return self.part_of or self.id_column
 
     @property
     def weights(self) -> dict[str, int]:

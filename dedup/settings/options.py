@@ -378,6 +378,11 @@ class Config(Table):
         return self.shingles.has_sets or len(self.text_columns) > 1
 
     @property
+    def row_joint(self) -> str:
+        """Text between two rows of a document; the text of a set ends with a line feed of its own."""
+        return "" if self.shingles.has_sets else "\n"
+
+    @property
     def rules(self) -> tuple[Rule, ...]:
         """Rules by which the document that stays is chosen."""
         own = parse_order(self.keep.order, "keep")

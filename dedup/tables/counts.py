@@ -247,7 +247,7 @@ class Written:
 
     kept: int
     removed: int
-    """Documents removed; rows of `removed` where it is written."""
+    """Documents removed."""
     edges: int
     near_misses: int
     quarantined: int = 0
@@ -257,6 +257,8 @@ class Written:
     """Spans cut or marked by layers."""
     text_bytes_kept: int | None = None
     """Bytes of the texts kept; None where no text is written."""
+    parts: Mapping[str, int] | None = None
+    """Rows kept and removed, where several are a document; None where each is one."""
 
     @property
     def rows(self) -> int:

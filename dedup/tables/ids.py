@@ -17,13 +17,15 @@ def refuse_null(nulls: int, begins: Sequence[str], *, id_column: str) -> DataErr
     ----------
     nulls
         Number of null ids.
+    id_column
+        Empty where ids are of documents of which a row is a part.
     begins
         Beginnings of the texts of some of their documents, at most SHOWN of SHOWN_LENGTH characters.
     """
     shown = ", ".join(map(repr, begins))
+    where = f"input.id_column: column {id_column!r}" if id_column else "input.part_of: the column"
     return DataError(
-        f"input.id_column: column {id_column!r} must not be null "
-        f"(got {nulls:,} nulls; their texts begin {shown}); fill them in or set another column"
+        f"{where} must not be null (got {nulls:,} nulls; their texts begin {shown}); fill them in or set another column"
     )
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dedup.engine.engine import Batches, Engine, Rows, Size, read_histogram
+from dedup.engine.engine import Batches, Engine, Rows, Shuffle, Size, read_histogram
 from dedup.informing import LOSS, RECALL
 from dedup.kernels.sets import lsh
 from dedup.layers import NEAR
@@ -156,7 +156,7 @@ class NearLayer(Layer):
             labeled=None if labels is None else inform(RECALL, self._measure_recall, engine, labels, sets, components),
         )
         return Found(
-            documents=engine.select(documents, *arrow.register(engine.id_type).names),
+            documents=signatures.register,
             removals=engine.map(chosen, partial(take, kept=False), removals),
             kept=engine.map(chosen, partial(take, kept=True), removals),
             edges=engine.concat(edges, same),
@@ -174,17 +174,29 @@ class NearLayer(Layer):
         DataError
             When ids are null or repeated.
         """
+        return self._sign_rows(engine)[1:]
+
+    def _sign_rows(self, engine: Engine[Rows]) -> tuple[Rows, Rows, Signed]:
+        """Return REGISTER of all rows, SIGNATURES of all documents, and their counts."""
         with self.stages.time("signatures"):
             schema = signing.signatures(engine.id_type, self.signing.hashed)
-            documents = engine.scan("signatures", partial(signing.sign, signing=self.signing, schema=schema), schema)
+            work = partial(signing.sign, signing=self.signing, schema=schema)
+            if self.signing.holds == "parts":
+                parts = signing.parts(engine.id_type)
+                hashed = partial(signing.list_tokens, tokenizer=self.signing.tokenizer, schema=parts)
+                rows = engine.scan("parts", hashed, parts)
+                whole = Shuffle(emitted=parts, by=["doc_id"], order=["file", "row"], work=work, schema=schema)
+                documents = engine.group("signatures", rows, whole)
+            else:
+                rows = documents = engine.scan("signatures", work, schema)
             tally = engine.tally(documents)
             signed = Signed(**{each.name: tally.get(each.name, 0) for each in fields(Signed)})
         self.stages.note("signatures", signed)
-        return documents, signed
+        return engine.select(rows, *arrow.register(engine.id_type).names), documents, signed
 
     def _sign(self, engine: Engine[Rows]) -> Signatures[Rows]:
         """Sign all documents, and find those of one shingle set."""
-        documents, signed = self.sign(engine)
+        register, documents, signed = self._sign_rows(engine)
         if not signed.rows:
             raise NothingToSearchError
         with self.stages.time("identical"):
@@ -196,7 +208,7 @@ class NearLayer(Layer):
             # In memory the keys and signatures of all are let go of here.
             documents = engine.select(documents, *(name for name in names if name not in SIGNED))
         self.stages.note("identical", Collapsed(rows=copies))
-        return Signatures(documents, identical, copies, heads, signed)
+        return Signatures(register, documents, identical, copies, heads, signed)
 
     def _shingle(
         self, engine: Engine[Rows], documents: Rows, wanted: Rows, count: int, name: str = "sets"

@@ -4,6 +4,7 @@ import json
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from types import MappingProxyType
 from typing import Any, Literal, Self
 
@@ -13,11 +14,13 @@ import pyarrow.compute as pc
 
 from dedup.engine.engine import Batches, Shuffle, Tally
 from dedup.engine.placement import sample_share
+from dedup.files.orders import add_keys, drop_keys
 from dedup.kernels import Bytes, Flags, Hashes, Integers, features, frequencies
 from dedup.kernels.runs import blocks
-from dedup.kernels.runs.bounds import mark_repeated
-from dedup.kernels.runs.groups import drop_repeated
-from dedup.kernels.sets.shingles import shingle_texts
+from dedup.kernels.runs.batches import conform
+from dedup.kernels.runs.bounds import find_bounds, mark_firsts, mark_repeated
+from dedup.kernels.runs.groups import drop_repeated, join_groups
+from dedup.kernels.sets.shingles import Shingled, shingle, shingle_texts
 from dedup.kernels.sets.sketch import Sketcher, choose_bound
 from dedup.kernels.text.tokenizer import Tokenizer
 from dedup.layers.foreign import mark_foreign
@@ -68,8 +71,8 @@ class Signing:
     """Bound of a sketch; 0 for none."""
     hashed: Mapping[str, Any] = field(default_factory=dict)
     """All that signatures depend on, for the metadata of tables."""
-    holds: Literal["none", "crowds", "all"] = "none"
-    """Splits whose shingle sets are held."""
+    holds: Literal["none", "crowds", "all", "parts"] = "none"
+    """Splits whose shingle sets are held; with "parts" all, since documents in several rows are put together once."""
     held_bytes: int = 1 << 62
     """Bytes of the sets of a split that are held, at most."""
 
@@ -88,7 +91,11 @@ class Signing:
             rules=setup.config.rules,
             sketched=choose_bound(context.size),
             hashed=spec.to_dict(),
-            holds=holds if context.held_bytes and context.size <= HELD_BYTES else "none",
+            holds="parts"
+            if setup.config.input.part_of
+            else holds
+            if context.held_bytes and context.size <= HELD_BYTES
+            else "none",
             held_bytes=context.held_bytes,
         )
 
@@ -96,20 +103,13 @@ class Signing:
 def sign(batches: Batches, *, signing: Signing, schema: pa.Schema) -> Iterator[pa.RecordBatch | Tally]:
     """Sign documents; all sets of a call are held, or none.
 
-    The tally has sums over its documents of the input: text_bytes, tokens, shingles, documents_empty, documents_short;
-    and ids_null, sample_bytes and `foreign`, documents that are none of the input.
+    With "parts" the batches are PARTS, grouped. The tally has sums over the documents of the input: text_bytes, tokens,
+    shingles, documents_empty, documents_short; and ids_null, sample_bytes and `foreign`, documents that are none of it.
     """
-    signed, room = list[pa.RecordBatch](), None if signing.holds == "none" else _Room()
+    signed, room = list[pa.RecordBatch](), _Room() if signing.holds in {"crowds", "all"} else None
     sketcher = Sketcher(signing.sketched)
-    for batch in slice_texts(batches):
-        found = features.compute(
-            batch["text"],
-            signing.tokenizer,
-            shingle_size=signing.shingle_size,
-            bands=signing.bands,
-            rows=signing.rows,
-            seed=signing.signature_seed,
-        )
+    for batch, shingled in (_join_parts if signing.holds == "parts" else _shingle)(batches, signing):
+        found = features.describe(shingled, bands=signing.bands, rows=signing.rows, seed=signing.signature_seed)
         rows, tally = _to_rows(batch, found, signing, schema)
         yield tally
         if signing.sketched:
@@ -126,6 +126,45 @@ def sign(batches: Batches, *, signing: Signing, schema: pa.Schema) -> Iterator[p
         yield from room.hold(signed)
     else:
         yield from signed
+
+
+def _shingle(batches: Batches, signing: Signing) -> Iterator[tuple[pa.RecordBatch, Shingled]]:
+    for batch in slice_texts(batches):
+        yield batch, shingle_texts(batch["text"], signing.shingle_size, signing.tokenizer)
+
+
+def _join_parts(batches: Batches, signing: Signing) -> Iterator[tuple[pa.RecordBatch, Shingled]]:
+    """Yield the first rows of documents, with the tokens of all of theirs one after another."""
+    for group in join_groups(batches, ["doc_id"]):
+        for batch in _slice_groups(group):
+            tokens, limits = blocks.unlists(batch["hashes"], "<u8")
+            bounds = find_bounds(batch["doc_id"].to_numpy())
+            sums = np.add.reduceat(batch["text_bytes"].to_numpy(), bounds[:-1])
+            first = batch.take(pa.array(bounds[:-1]))
+            place = first.schema.get_field_index("text_bytes")
+            first = first.set_column(place, first.schema.field(place), pa.array(sums))
+            sets = shingle(tokens, limits[bounds], signing.shingle_size, signing.tokenizer)
+            yield add_keys(drop_keys(first, signing.rules), signing.rules), Shingled(tokens, limits[bounds], *sets)
+
+
+def _slice_groups(group: pa.RecordBatch) -> Batches:
+    """Yield the rows of whole documents in batches of about PIECE_BYTES of tokens."""
+    bounds = find_bounds(group["doc_id"].to_numpy())
+    ends = np.cumsum(pc.binary_length(group["hashes"]).to_numpy())[bounds[1:] - 1]
+    starts = np.append(bounds[:-1][mark_firsts(ends // PIECE_BYTES)], bounds[-1])
+    for begin, end in pairwise(starts.tolist()):
+        yield group.slice(begin, end - begin)
+
+
+def list_tokens(batches: Batches, *, tokenizer: Tokenizer, schema: pa.Schema) -> Batches:
+    """DOCUMENTS -> PARTS, rows of which several are one document."""
+    for batch in slice_texts(batches):
+        yield conform(batch, schema, hashes=blocks.lists(*tokenizer.hash(batch["text"])))
+
+
+def parts(id_type: pa.DataType) -> pa.Schema:
+    """Return the schema of PARTS: REGISTER with the hashes of the tokens, uint64."""
+    return pa.schema([*arrow.register(id_type), ("hashes", pa.binary())])
 
 
 def slice_texts(batches: Batches) -> Batches:
@@ -190,7 +229,9 @@ def _to_rows(
         "signature": blocks.rows(found.low),
         "tokens": sample,
         "sketch": pa.nulls(batch.num_rows, pa.binary()),
-        "shingles": pa.nulls(batch.num_rows, pa.binary()),
+        "shingles": blocks.lists(found.shingles, found.shingle_bounds)
+        if signing.holds == "parts"
+        else pa.nulls(batch.num_rows, pa.binary()),
     }
     tally = Tally(
         text_bytes=int(batch["text_bytes"].to_numpy()[own].sum()),

@@ -9,6 +9,8 @@ from dedup.tables.counts import Bucketed, Signed
 class Signatures(NamedTuple, Generic[Rows]):
     """Documents that were signed."""
 
+    register: Rows
+    """REGISTER of all rows, of which several may be a document."""
     documents: Rows
     """SIGNATURES without keys and signatures."""
     identical: Rows
