@@ -45,7 +45,7 @@ NEAR = {
     "dedup.layers.near.comparison.select_near_misses": NEAR_MISSES,
 }
 GROWN = {
-    "dedup.run.growing.remember": BASELINE,
+    "dedup.run.arriving.remember": BASELINE,
     "dedup.store.adding.estimate_loss": LOSS,
     "dedup.layers.near.comparison.select_near_misses": NEAR_MISSES,
 }
