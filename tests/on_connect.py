@@ -23,10 +23,12 @@ from dedup.run.session import ROOT
 
 EXAMPLE = ROOT / "docs" / "example.jsonl"
 BY_TASKS = {"driver.search_bytes": 0}
-LAYERS = {"layers": ["exact", "near", "lines"], "lines.documents": 3}
+LAYERS = {"layers": ["near", "lines"], "lines.documents": 3}
 IS_FULL = os.environ.get("HYPOTHESIS_PROFILE") == "full"
-FILES = BY_TASKS if IS_FULL else BY_TASKS | {"layers": ["exact"]}
-"""Settings of a run that reads and writes files by tasks; what near does there it does of a table too."""
+EXACT = {} if IS_FULL else {"layers": ["exact"]}
+"""Layers of runs on Connect besides that of a table with near, which has three times as many jobs."""
+FILES = BY_TASKS | EXACT
+"""Settings of a run that reads and writes files by tasks."""
 BATCHES = 2 if IS_FULL else 0
 """Batches of a store, most of whose work is another process's or a second look."""
 ROWS = ("kept", "removed", "duplicates", "edges")
@@ -79,7 +81,7 @@ def find_search(result: Any) -> str:
 def count_equal(folder: Path, spark: SparkSession) -> list[int]:
     """Return how many rows of a table of equal ones, which have no id, are there, are kept and are removed."""
     texts = spark.read.parquet(str(folder / "in")).select("text")
-    found = dedup.deduplicate(texts.union(texts), folder / "equal")
+    found = dedup.deduplicate(texts.union(texts), folder / "equal", settings=EXACT)
     return [2 * texts.count(), found.kept.count(), found.removed.count()]
 
 

@@ -70,7 +70,7 @@ def read(spark, name):
     return sorted(map(tuple, spark.table(name).collect()))
 
 
-@pytest.mark.parametrize("mode", ["filter", "annotate", "ids", "weights"])
+@pytest.mark.parametrize("mode", ["filter", "annotate", pytest.param("ids", marks=pytest.mark.full), "weights"])
 def test_tables_hold_what_the_folders_of_files_hold(mode, rows, earlier, spark, tmp_path):
     found = earlier if mode == "filter" else run(rows, tmp_path / "out", **{"output.mode": mode})
     pq.write_table(pa.table({name: [row[name] for row in ROWS] for name in rows.columns}), tmp_path / "in.parquet")

@@ -133,7 +133,7 @@ def check(output: str, documents: dict, threshold: float = 0.8, size: int = 5) -
         assert row["representative_id"] < row["id"]
 
 
-@runs(3)
+@runs(2)
 @given(seed=st.integers(0, 2**32))
 def test_a_result_is_true_and_a_copy_more_is_one_removed_more(tmp_path_factory, seed):
     folder = tmp_path_factory.mktemp("corpus")
@@ -483,6 +483,7 @@ def shorten(file):
     pq.write_table(table.slice(0, table.num_rows - 1), file, compression="none")
 
 
+@pytest.mark.full
 @pytest.mark.classic
 def test_damaged_tables_and_records_are_made_again(spark, crashed, caplog):
     """How a table can be damaged: tests/test_storage.py."""

@@ -167,7 +167,7 @@ def test_engines_agree_on_files_and_tables(spark, tmp_path):
         assert reports[0][key] == reports[1][key] == reports[2][key], key
 
 
-@runs(5)
+@runs(3)
 @given(seed=st.integers(0, 10**6), families=st.integers(1, 8))
 def test_of_any_documents(tmp_path_factory, seed, families):
     folder = tmp_path_factory.mktemp("any")

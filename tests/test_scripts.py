@@ -277,7 +277,7 @@ def need(project, package):
     )
 
 
-@pytest.mark.parametrize("umask", [0o022, 0o077])
+@pytest.mark.parametrize("umask", [pytest.param(0o022, marks=pytest.mark.full), 0o077])
 def test_packages_follow_the_umask_and_are_whole_when_six_are_made_at_once(project, umask):
     # numpy alone stands for the environment, which takes half a minute.
     (project / "pyproject.toml").write_text(

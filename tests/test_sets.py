@@ -107,20 +107,21 @@ def test_elements_are_hashed_as_they_are(lists):
         assert tokenizer.hash(short)[0].tolist() == hashes.tolist()
 
 
-def test_spark_writes_and_finds_what_memory_does(tmp_path, spark):
+@pytest.mark.parametrize("given", ["table", pytest.param("files", marks=pytest.mark.full)])
+def test_spark_writes_and_finds_what_memory_does(tmp_path, spark, given):
     sets = draw()
     path = write(tmp_path / "in.parquet", sets)
-    config = load_config(settings=SETS | {"driver.search_bytes": 0})
     expected = deduplicate(path, str(tmp_path / "memory"), engine="memory", settings=SETS)
+    source = {"inputs": [], "table": spark.read.parquet(path)} if given == "table" else {"inputs": [path]}
 
-    run(spark, Job(inputs=[path], output=str(tmp_path / "tasks"), config=config))
-    rows = deduplicate(spark.read.parquet(path), str(tmp_path / "rows"), settings=SETS)
+    config = load_config(settings=SETS | {"driver.search_bytes": 0})
+    report = run(spark, Job(output=str(tmp_path / "spark"), config=config, **source))
 
     for name in ("duplicates", "edges"):
-        tables = [ds.dataset(tmp_path / run / name).to_table() for run in ("memory", "tasks", "rows")]
-        one, *others = [sorted(tuple(row.values()) for row in table.to_pylist()) for table in tables]
-        assert others == [one, one] != [[], []]
-    assert rows.report.to_dict()["text_bytes"] == expected.report.to_dict()["text_bytes"]
+        tables = [ds.dataset(tmp_path / run / name).to_table() for run in ("memory", "spark")]
+        one, other = [sorted(tuple(row.values()) for row in table.to_pylist()) for table in tables]
+        assert one == other != []
+    assert report["text_bytes"] == expected.report.to_dict()["text_bytes"]
     frame = spark.read.parquet(path)
     written = {
         row.id: row.text or "" for row in frame.select("id", write_text(frame, ["tags"]).alias("text")).collect()

@@ -336,7 +336,20 @@ def test_vectors_are_read_in_every_form(tmp_path, kind):
     assert "parted by guards" in (tmp_path / "out" / "report.html").read_text()
 
 
-def test_spark_writes_the_same_and_goes_on_where_it_stopped(spark, tmp_path, monkeypatch):
+@pytest.mark.parametrize("given", ["files", pytest.param("table", marks=pytest.mark.full)])
+def test_spark_writes_the_same(spark, tmp_path, given):
+    alone = {"layers": ["semantic"], "driver.search_bytes": 0}
+    run_in_memory(make_job(tmp_path, "memory", **alone))
+    table = {"table": spark.read.parquet(str(tmp_path / "parquet")), "inputs": []} if given == "table" else {}
+    report = run(spark, replace(make_job(tmp_path, "spark", **alone), **table))
+
+    assert report["search"] == "tasks"
+    for name in ("duplicates", "cosines", "kept"):
+        assert rows(str(tmp_path / "spark"), name) == rows(str(tmp_path / "memory"), name)
+
+
+@pytest.mark.full
+def test_it_goes_on_where_it_stopped(spark, tmp_path, monkeypatch):
     alone = {"layers": ["semantic"], "driver.search_bytes": 0}
     run_in_memory(make_job(tmp_path, "memory", **alone))
     job = make_job(tmp_path, "spark", **alone)
@@ -344,15 +357,10 @@ def test_spark_writes_the_same_and_goes_on_where_it_stopped(spark, tmp_path, mon
         patch.setattr("dedup.layers.semantic.semantic.find_members", lambda *_, **__: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             run(spark, job)
-    report = run(spark, job)
-    table = spark.read.parquet(str(tmp_path / "parquet"))
-    run(spark, replace(make_job(tmp_path, "rows", **alone), table=table, inputs=[]))
+    run(spark, job)
 
-    assert report["search"] == "tasks"
     for name in ("duplicates", "cosines", "kept"):
         assert rows(str(tmp_path / "spark"), name) == rows(str(tmp_path / "memory"), name)
-    for name in ("duplicates", "cosines"):
-        assert rows(str(tmp_path / "rows"), name) == rows(str(tmp_path / "memory"), name)
 
 
 def test_a_removal_is_explained_by_its_cosine(tmp_path, capsys):

@@ -46,7 +46,7 @@ def cut(rows: list[Row], chance: Random, most: int = 5) -> list[list[Row]]:
     return [rows[begin:end] for begin, end in zip([0, *bounds], [*bounds, len(rows)], strict=True)]
 
 
-@runs(5)
+@runs(3)
 @given(seed=st.integers(0, 2**32), search=searches)
 def test_batches_in_any_order_with_deletes_between_make_what_one_run_makes(tmp_path_factory, seed, search):
     tables, rows, chance = Tables(str(tmp_path_factory.mktemp("store"))), make_rows(seed), Random(seed)
@@ -66,7 +66,7 @@ def test_batches_in_any_order_with_deletes_between_make_what_one_run_makes(tmp_p
     assert list_members(tables) == members_of(union)
 
 
-@runs(4)
+@runs(2)
 @given(seed=st.integers(0, 2**32), search=searches)
 def test_without_a_new_election_edges_are_those_of_one_run_and_no_lot_changes(tmp_path_factory, seed, search):
     tables, rows, chance = Tables(str(tmp_path_factory.mktemp("store"))), make_rows(seed), Random(seed)

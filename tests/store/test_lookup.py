@@ -35,7 +35,7 @@ def tables(tmp_path):
     return tables
 
 
-@runs(4)
+@runs(2)
 @given(seed=st.integers(0, 2**32))
 def test_a_text_finds_what_it_resembles_and_nothing_else(tmp_path_factory, seed):
     tables = Tables(str(tmp_path_factory.mktemp("store")))

@@ -88,7 +88,7 @@ def test_a_store_of_other_settings_is_what_its_batches_make_with_them(place, cap
     assert read_state(new).outputs["a"] == read_state(old).outputs["a"] != []
 
 
-@pytest.mark.parametrize("way", OTHER)
+@pytest.mark.parametrize("way", ["from its sets", pytest.param("from texts", marks=pytest.mark.full)])
 def test_what_was_deleted_stays_deleted_and_what_comes_meanwhile_is_taken_over(place, way):
     gone = [*PARTS["b"], 0, 5]
     take_down(place, place.store, gone)
@@ -111,7 +111,7 @@ def test_what_was_deleted_stays_deleted_and_what_comes_meanwhile_is_taken_over(p
     assert check(new, mend=False) == []
 
 
-@pytest.mark.parametrize("way", OTHER)
+@pytest.mark.parametrize("way", [pytest.param("from its sets", marks=pytest.mark.full), "from texts"])
 def test_a_store_that_cuts_over_is_the_other_from_one_commit_on_and_goes_on_from_there(place, way, capsys):
     opened = View.open(str(place.store))
     before = next(opened.look_up(TEXTS[:1]))
