@@ -1,62 +1,39 @@
 """A run on Spark: of files, searched by the driver or by tasks, or of a table."""
 
 import logging
-from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from dedup.display import size
 from dedup.engine import sessions
-from dedup.engine.components import Connecting
-from dedup.engine.corpus import Corpus, Rows, add_foreign, read_documents
-from dedup.engine.file_corpus import WAVES, Files
-from dedup.engine.spark import SparkEngine
 from dedup.engine.tasks import Tasks
 from dedup.errors import AlertError, CapacityError, DataError, DedupError, SchemaError
-from dedup.files.listing import Listing
-from dedup.files.orders import list_asking
-from dedup.files.splits import split_files
 from dedup.files.storage import Storage
 from dedup.files.systems import absolute
-from dedup.output.file_output import check_output
-from dedup.output.result_tables import ResultWriter
-from dedup.output.row_output import RowOutput
-from dedup.output.spark_tasks import SparkOutput
 from dedup.run import local
 from dedup.run.apart import check_apart
-from dedup.run.catalog import CatalogTables
 from dedup.run.clock import Clock
-from dedup.run.execution import Given, Work, execute
+from dedup.run.distributed import open_files, open_rows
+from dedup.run.execution import Work, execute
 from dedup.run.faults import recognise
-from dedup.run.input import fingerprint, is_lasting, load_table, take_table
+from dedup.run.input import is_lasting, load_table
 from dedup.run.job import Job
-from dedup.run.layers import find_vector, list_noted
 from dedup.run.opening import (
-    SPLIT_BYTES,
     assume,
-    check_unchanged,
     estimate_need,
     fits_driver,
     list_input,
-    open_input,
 )
 from dedup.run.reach import advise, check_sight
-from dedup.run.session import suit_session
 from dedup.run.storage import open_storage
-from dedup.run.tables import WorkspaceTables
 from dedup.run.workspace import Workspace, locate
 
 LOG = logging.getLogger("dedup")
-
-HEAP_PER_TEXT = 8
-"""Bytes of a heap for each byte of the longest text that Spark's own readers may put there."""
-MOST_SPLIT_BYTES = 128 << 20
-"""Bytes of a split of a large corpus, as stored."""
 
 
 def run(spark: SparkSession, job: Job, work: Work | None = None) -> dict[str, Any]:
@@ -133,103 +110,3 @@ def _run(spark: SparkSession, job: Job, workspace: Workspace, work: Work | None)
         except CapacityError as error:
             LOG.warning("the driver lacks memory for the search, which the tasks make instead (%s)", error)
     return execute(job, workspace, open_files(spark, job, listing, workspace), clock, work=work)
-
-
-def open_files(spark: SparkSession, job: Job, listing: Listing, workspace: Workspace) -> Given[DataFrame]:
-    """Return the input as files that the workers read themselves."""
-    config = job.config
-    suit_session(spark, listing.size)
-    source = open_input(config, listing)
-    check_output(config, source)
-    tasks = WAVES * sessions.count_cores(spark)
-    splits = split_files(listing, min(max(listing.size // tasks, SPLIT_BYTES), MOST_SPLIT_BYTES))
-    corpus = Files(spark=spark, source=source, splits=splits)
-    id_column = config.input.id_column or listing.format.id_column
-    engine = _make_engine(spark, job, workspace, corpus, id_column)
-
-    def open_output(engine: SparkEngine) -> ResultWriter[DataFrame]:
-        folder = absolute(workspace.result)
-        return SparkOutput(config=config, source=source, folder=folder, corpus=corpus, keep=engine.keep)
-
-    return Given(
-        fingerprint=listing.fingerprint,
-        id_type=engine.id_type,
-        size=listing.size,
-        search="tasks",
-        format=listing.format.name,
-        spark=spark.version,
-        begin=lambda: nullcontext(engine),
-        open_output=open_output,
-        list_repeated=_list_repeated,
-        check_unchanged=partial(check_unchanged, job, listing),
-    )
-
-
-def open_rows(spark: SparkSession, job: Job, table: DataFrame, workspace: Workspace) -> Given[DataFrame]:
-    """Return the input as rows of a table, which Spark reads."""
-    config, chosen, tables = job.config, job.config.input, CatalogTables.open(spark, job)
-    named = [(chosen.table, table), *job.foreign_tables.items()]
-    taken = [take_table(rows, name) for name, rows in named]
-    size = sum(each.size for each in taken)
-    suit_session(spark, size)
-    noted = list_noted(config)
-    reading = partial(
-        read_documents,
-        id_column=chosen.id_column,
-        text_columns=config.text_columns,
-        has_sets=config.shingles.has_sets,
-        noted=noted,
-        vector=find_vector(config),
-        # Whoever reads a text has it several times.
-        max_text_bytes=min(chosen.max_text_bytes, sessions.find_heap(spark) // HEAP_PER_TEXT),
-    )
-    rows = reading(table, source_column=chosen.source_column, order=list_asking(config.rules))
-    if job.foreign_tables:
-        rows = add_foreign(rows, [reading(each) for each in job.foreign_tables.values()])
-    if tables is not None:
-        tables.check_columns(table.schema)
-    output = RowOutput(
-        config=config,
-        rows=table,
-        id_column=chosen.id_column,
-        folder=workspace.result,
-        parts=workspace.parts,
-        move_part=workspace.move_part,
-    )
-    output.check()
-    corpus = Rows(documents=rows, rules=config.rules, noted=noted)
-    engine = _make_engine(spark, job, workspace, corpus, chosen.id_column)
-
-    def check_unchanged() -> None:
-        """See `opening.check_unchanged`."""
-        for (name, _), before in zip(named, taken, strict=True):
-            if is_lasting(name) and fingerprint(load_table(spark, name), name) != before.fingerprint:
-                raise DataError("--table: must not change while the job reads it (it did): repeat the command")
-
-    return Given(
-        fingerprint=", ".join(each.fingerprint for each in taken),
-        id_type=engine.id_type,
-        size=size,
-        search="tasks",
-        format="table",
-        spark=spark.version,
-        begin=lambda: nullcontext(engine),
-        open_output=lambda _: output,
-        list_repeated=_list_repeated,
-        check_unchanged=check_unchanged,
-        tables=tables,
-    )
-
-
-def _make_engine(spark: SparkSession, job: Job, workspace: Workspace, corpus: Corpus, id_column: str) -> SparkEngine:
-    return SparkEngine(
-        corpus=corpus,
-        keep=WorkspaceTables(spark, workspace, by_workers=isinstance(corpus, Files)),
-        id_column=id_column,
-        connecting=Connecting(job.config.components.engine, workspace.checkpoints),
-        cores=sessions.count_cores(spark),
-    )
-
-
-def _list_repeated(engine: SparkEngine) -> DataFrame | None:
-    return engine.known.repeated

@@ -1,0 +1,139 @@
+"""The input of a run whose tasks search: files that the workers read themselves, or rows of a table."""
+
+from contextlib import nullcontext
+from functools import partial
+
+from pyspark.sql import DataFrame, SparkSession
+
+from dedup.engine import sessions
+from dedup.engine.components import Connecting
+from dedup.engine.corpus import Corpus, Rows, add_foreign, read_documents
+from dedup.engine.file_corpus import WAVES, Files
+from dedup.engine.spark import SparkEngine
+from dedup.errors import DataError
+from dedup.files.listing import Listing
+from dedup.files.orders import list_asking
+from dedup.files.splits import split_files
+from dedup.files.systems import absolute
+from dedup.output.file_output import check_output
+from dedup.output.result_tables import ResultWriter
+from dedup.output.row_output import RowOutput
+from dedup.output.spark_tasks import SparkOutput
+from dedup.run.catalog import CatalogTables
+from dedup.run.execution import Given
+from dedup.run.input import fingerprint, is_lasting, load_table, take_table
+from dedup.run.job import Job
+from dedup.run.layers import find_vector, list_noted
+from dedup.run.opening import (
+    SPLIT_BYTES,
+    check_unchanged,
+    open_input,
+)
+from dedup.run.session import suit_session
+from dedup.run.tables import WorkspaceTables
+from dedup.run.workspace import Workspace
+
+HEAP_PER_TEXT = 8
+"""Bytes of a heap for each byte of the longest text that Spark's own readers may put there."""
+MOST_SPLIT_BYTES = 128 << 20
+"""Bytes of a split of a large corpus, as stored."""
+
+
+def open_files(spark: SparkSession, job: Job, listing: Listing, workspace: Workspace) -> Given[DataFrame]:
+    """Return the input as files that the workers read themselves."""
+    config = job.config
+    suit_session(spark, listing.size)
+    source = open_input(config, listing)
+    check_output(config, source)
+    tasks = WAVES * sessions.count_cores(spark)
+    splits = split_files(listing, min(max(listing.size // tasks, SPLIT_BYTES), MOST_SPLIT_BYTES))
+    corpus = Files(spark=spark, source=source, splits=splits)
+    id_column = config.input.id_column or listing.format.id_column
+    engine = _make_engine(spark, job, workspace, corpus, id_column)
+
+    def open_output(engine: SparkEngine) -> ResultWriter[DataFrame]:
+        folder = absolute(workspace.result)
+        return SparkOutput(config=config, source=source, folder=folder, corpus=corpus, keep=engine.keep)
+
+    return Given(
+        fingerprint=listing.fingerprint,
+        id_type=engine.id_type,
+        size=listing.size,
+        search="tasks",
+        format=listing.format.name,
+        spark=spark.version,
+        begin=lambda: nullcontext(engine),
+        open_output=open_output,
+        list_repeated=_list_repeated,
+        check_unchanged=partial(check_unchanged, job, listing),
+    )
+
+
+def open_rows(spark: SparkSession, job: Job, table: DataFrame, workspace: Workspace) -> Given[DataFrame]:
+    """Return the input as rows of a table, which Spark reads."""
+    config, chosen, tables = job.config, job.config.input, CatalogTables.open(spark, job)
+    named = [(chosen.table, table), *job.foreign_tables.items()]
+    taken = [take_table(rows, name) for name, rows in named]
+    size = sum(each.size for each in taken)
+    suit_session(spark, size)
+    noted = list_noted(config)
+    reading = partial(
+        read_documents,
+        id_column=chosen.id_column,
+        text_columns=config.text_columns,
+        has_sets=config.shingles.has_sets,
+        noted=noted,
+        vector=find_vector(config),
+        # Whoever reads a text has it several times.
+        max_text_bytes=min(chosen.max_text_bytes, sessions.find_heap(spark) // HEAP_PER_TEXT),
+    )
+    rows = reading(table, source_column=chosen.source_column, order=list_asking(config.rules))
+    if job.foreign_tables:
+        rows = add_foreign(rows, [reading(each) for each in job.foreign_tables.values()])
+    if tables is not None:
+        tables.check_columns(table.schema)
+    output = RowOutput(
+        config=config,
+        rows=table,
+        id_column=chosen.id_column,
+        folder=workspace.result,
+        parts=workspace.parts,
+        move_part=workspace.move_part,
+    )
+    output.check()
+    corpus = Rows(documents=rows, rules=config.rules, noted=noted)
+    engine = _make_engine(spark, job, workspace, corpus, chosen.id_column)
+
+    def check_unchanged() -> None:
+        """See `opening.check_unchanged`."""
+        for (name, _), before in zip(named, taken, strict=True):
+            if is_lasting(name) and fingerprint(load_table(spark, name), name) != before.fingerprint:
+                raise DataError("--table: must not change while the job reads it (it did): repeat the command")
+
+    return Given(
+        fingerprint=", ".join(each.fingerprint for each in taken),
+        id_type=engine.id_type,
+        size=size,
+        search="tasks",
+        format="table",
+        spark=spark.version,
+        begin=lambda: nullcontext(engine),
+        open_output=lambda _: output,
+        list_repeated=_list_repeated,
+        check_unchanged=check_unchanged,
+        tables=tables,
+    )
+
+
+def _make_engine(spark: SparkSession, job: Job, workspace: Workspace, corpus: Corpus, id_column: str) -> SparkEngine:
+    return SparkEngine(
+        corpus=corpus,
+        keep=WorkspaceTables(spark, workspace, by_workers=isinstance(corpus, Files)),
+        id_column=id_column,
+        connecting=Connecting(job.config.components.engine, workspace.checkpoints),
+        cores=sessions.count_cores(spark),
+    )
+
+
+def _list_repeated(engine: SparkEngine) -> DataFrame | None:
+    return engine.known.repeated
