@@ -143,6 +143,38 @@ MUTATIONS = (
         "np.sqrt(agreeing * (1 - agreeing) / size)",
         ("kernels/test_curve.py",),
     ),
+    Mutation(
+        "torn-set",
+        "The last element of a set may lack its line feed.",
+        "kernels/text/set_elements.py",
+        "ends = np.concatenate((torn, lines))",
+        "torn, ends = torn[:0], lines",
+        ("test_sets.py",),
+    ),
+    Mutation(
+        "columns-apart",
+        "No shingle of a column is one of another.",
+        "kernels/sets/shingles.py",
+        "(1 + np.cumsum(weights) - weights)[columns[rows]] + rank(rows)",
+        "1 + rank(rows)",
+        ("test_sets.py", "kernels/test_vectors.py"),
+    ),
+    Mutation(
+        "column-weights",
+        "A shingle of a column of weight w is w elements.",
+        "kernels/sets/shingles.py",
+        "rows = np.repeat(np.arange(values.size), weights[columns])",
+        "rows = np.arange(values.size)",
+        ("test_sets.py", "kernels/test_vectors.py"),
+    ),
+    Mutation(
+        "order-of-parts",
+        "Rows of a document are put together in the order of the files.",
+        "layers/near/layer.py",
+        'order=["file", "row"], work=work',
+        'order=["row"], work=work',
+        ("test_parts.py",),
+    ),
     # Candidates.
     Mutation(
         "bucket-rows",
