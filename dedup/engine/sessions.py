@@ -29,6 +29,10 @@ Item = TypeVar("Item")
 Value = TypeVar("Value")
 PIECE_BYTES = 16 << 20
 """Bytes of a row that a task gives back: messages of Spark Connect have an end."""
+TASK_BYTES = 1 << 20
+"""Bytes of rows of the driver that travel with tasks, at most."""
+ROWS = 1 << 16
+"""Rows of a batch of the driver's."""
 PIECES = pa.schema({"number": pa.int64(), "piece": pa.binary()})
 """Pieces of what tasks made of an item, in their order."""
 GROUP = "spark.jobGroup.id"
@@ -90,8 +94,32 @@ def count_cores(spark: SparkSession) -> int:
 
 
 def to_frame(spark: SparkSession, table: pa.Table) -> DataFrame:
-    """Return a table of Arrow as one of Spark, of which a client asks for a schema where there are no rows."""
-    return spark.createDataFrame(table, from_arrow_schema(table.schema))
+    """Return a table of Arrow as one of Spark, of which a client asks for a schema where there are no rows.
+
+    Spark sends the rows with its tasks, as many of them in each as there are cores: of millions the driver's heap holds
+    several copies at once, or the limit of a message is passed. They are read from a broadcast instead.
+    """
+    schema = from_arrow_schema(table.schema)
+    if is_connect(spark) or table.nbytes <= TASK_BYTES:
+        return spark.createDataFrame(table, schema)
+    length = -(-table.num_rows // min(-(-table.nbytes // TASK_BYTES), count_cores(spark)))
+    packed = [pack(table.slice(begin, length)) for begin in range(0, table.num_rows, length)]
+
+    def read(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch["id"].to_pylist():
+                yield from pa.ipc.open_stream(packed[number])
+
+    return spark.range(0, len(packed), 1, len(packed)).mapInArrow(read, schema)
+
+
+def pack(table: pa.Table) -> bytes:
+    """Return a table as a stream of Arrow."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as stream:
+        stream.write_table(table, ROWS)
+    packed: bytes = sink.getvalue().to_pybytes()
+    return packed
 
 
 def run_tasks(spark: SparkSession, work: Callable[[Item], Value], items: Sequence[Item], tasks: int) -> list[Value]:

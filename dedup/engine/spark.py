@@ -257,7 +257,7 @@ class SparkEngine:
         if not table.num_rows:
             none = self.known.documents.sparkSession.createDataFrame([], _to_spark(table.schema))
             return self.expect(none, 0)
-        rows = self.known.documents.sparkSession.createDataFrame(table)
+        rows = sessions.to_frame(self.known.documents.sparkSession, table)
         return self._keep(name, table.schema, partial(end, rows))
 
     def measure(self, rows: DataFrame, *columns: str) -> Mapping[str, int]:

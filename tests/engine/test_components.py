@@ -8,6 +8,8 @@ import contextlib
 import itertools
 import random
 
+import numpy as np
+import pyarrow as pa
 import pytest
 from pyspark.sql.pandas.types import from_arrow_schema
 
@@ -101,6 +103,18 @@ def test_every_vertex_gets_the_least_id_of_its_component(spark):
 
     assert found.columns == ["doc_id", "component_id"]
     assert rows(found) == sorted(oracles.components(edges).items(), key=repr)
+
+
+@pytest.mark.classic
+def test_rows_of_the_driver_do_not_travel_with_tasks_where_they_are_many(spark):
+    """Two tasks had half of a component table each, which a driver of 1 GB could not send."""
+    table = pa.table({"doc_id": np.arange(200_000), "component_id": np.arange(200_000) // 7})
+
+    found = sessions.to_frame(spark, table)
+
+    assert "Relation" not in found._jdf.queryExecution().optimizedPlan().toString()
+    assert found.toArrow().sort_by("doc_id").equals(table)
+    assert found.agg({"component_id": "max"}).collect()[0][0] == 199_999 // 7
 
 
 @pytest.mark.classic
