@@ -98,11 +98,13 @@ def main() -> None:
     _, found, *command = sys.argv
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     begin = time.monotonic()
-    returncode = subprocess.Popen(command).wait()
-    seconds = time.monotonic() - begin
+    process, seconds, returncode = subprocess.Popen(command), 0.0, 0
     with contextlib.suppress(ChildProcessError):
+        # Whoever waits for a process that has lost its parent to end would wait for one that nobody reaps.
         while True:
-            os.wait()
+            pid, status = os.wait()
+            if pid == process.pid:
+                seconds, returncode = time.monotonic() - begin, os.waitstatus_to_exitcode(status)
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     told = {"seconds": seconds, "cpu_seconds": used.ru_utime + used.ru_stime, "returncode": returncode}
     Path(found).write_text(json.dumps(told), "utf-8")
