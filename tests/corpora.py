@@ -94,9 +94,13 @@ class Corpus:
         order = self.chance.permutation(count)
         places = np.argsort(order)
         pieces = [np.concatenate((pieces[number], self.footer)) for number in order]
+        return self.spell(pieces), places[originals:], places[sources], made_from[order]
+
+    def spell(self, pieces: list[Integers]) -> pa.Array:
+        """Return the texts of documents of these words."""
         offsets = np.concatenate(([0], np.cumsum([piece.size for piece in pieces])))
         listed = pa.LargeListArray.from_arrays(offsets, self.words.take(pa.array(np.concatenate(pieces))))
-        return pc.binary_join(listed, " ").cast(pa.string()), places[originals:], places[sources], made_from[order]
+        return pc.binary_join(listed, " ").cast(pa.string())
 
     def edit(self, tokens: Integers, rate: float) -> Integers:
         """Return the tokens with about `rate` of them exchanged."""

@@ -17,7 +17,7 @@ from typing import Any
 from tests.bench_cost import PRICE, to_cost_table, to_peers_table, weigh_paid
 from tests.bench_growing import to_growing_table
 from tests.bench_peers import PEERS
-from tests.experiments import estimates, probes, skew, widths
+from tests.experiments import adverts, estimates, probes, simhash, skew, widths
 from tests.machine import describe_machine, describe_run
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -36,8 +36,9 @@ EXPERIMENTS: Mapping[str, Callable[[], Any]] = {
     "estimates": estimates.measure,
     "skew": skew.measure,
     "probes": probes.measure,
+    "adverts": adverts.measure,
 }
-ON_DATA: Mapping[str, Callable[[str], Any]] = {"widths": widths.measure}
+ON_DATA: Mapping[str, Callable[[str], Any]] = {"widths": widths.measure, "simhash": simhash.measure}
 """Experiments that also read the corpora of a folder."""
 PRICED = {
     "memory": "dedup, in memory",
@@ -359,6 +360,7 @@ def _tell_verdict(recall: float, alone: int, bereft: int) -> str:
 
 
 RENDERERS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
+    "adverts": partial(render_experiment, "adverts", adverts.to_table),
     "bench": render_bench,
     "cost": render_cost,
     "estimates": partial(render_experiment, "estimates", estimates.to_table),
@@ -371,6 +373,7 @@ RENDERERS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "peers": render_peers,
     "planned": render_planned,
     "probes": partial(render_experiment, "probes", probes.to_table),
+    "simhash": partial(render_experiment, "simhash", simhash.to_table),
     "skew": partial(render_experiment, "skew", skew.to_table),
     "speed": render_speed,
     "stages": render_stages,

@@ -3,12 +3,15 @@
 from itertools import pairwise
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-from dedup.kernels.hashing import EMPTY
+from dedup.kernels.hashing import EMPTY, expand, mix
 from dedup.kernels.sets import minhash
-from tests.experiments import estimates, probes, skew, widths
-from tests.experiments.corpora import Sets, count_lost
+from dedup.kernels.sets.pairs import decode
+from tests.experiments import adverts, estimates, probes, simhash, skew, widths
+from tests.experiments.corpora import Sets, count_lost, search, shingle
 
 
 @pytest.mark.parametrize(("union", "similarity"), [(10, 0.8), (11, 0.5), (7, 1.0)])
@@ -93,3 +96,37 @@ def test_words_of_narrow_values_give_the_estimates_of_the_specification(bits):
 
     expected = minhash.estimate(packed[left], packed[right], size=widths.SIZE, bits=bits)
     assert widths.estimate_pairs(packed, left, right, bits) == pytest.approx(expected, abs=1e-12)
+
+
+def test_advertisements_are_short_and_each_has_many_that_are_half_like_it(tmp_path):
+    adverts.write_adverts(tmp_path / "documents", 3000)
+    texts = pq.read_table(tmp_path / "documents")["text"].combine_chunks()
+    words = [len(text.split()) for text in texts.to_pylist()]
+    left, _ = search(*shingle(texts), adverts.THRESHOLD)
+
+    assert (min(words), max(words)) == (17, 28)
+    assert 10 < left.size / 3000 < 30
+
+
+def test_bits_of_a_simhash_are_those_that_most_shingles_have():
+    shingles, offsets = np.random.default_rng(1).integers(0, 1 << 64, 30, dtype=np.uint64), np.array([0, 7, 30])
+    words = simhash.sign_bits(Sets(shingles, offsets, offsets, offsets), bits=100)
+
+    hashes = mix(shingles[:, None] ^ expand(1, 2))
+    bits = np.unpackbits(hashes.view(np.uint8), axis=1, bitorder="little").astype(int)
+    expected = [2 * bits[begin:end].sum(axis=0) > end - begin for begin, end in pairwise(offsets)]
+    assert np.unpackbits(words.view(np.uint8), axis=1, bitorder="little").tolist() == np.array(expected).tolist()
+
+
+def test_simhash_estimates_lie_about_the_similarity():
+    shingles, offsets, exact = estimates.draw(200, 0.8, 200, np.random.default_rng(1))
+    words = simhash.sign_bits(Sets(shingles, offsets, offsets, offsets), bits=512)
+
+    pairs = np.arange(0, 400, 2)
+    assert simhash.estimate_bits(words, pairs, pairs + 1).mean() == pytest.approx(exact, abs=0.02)
+
+
+def test_neighbours_are_those_within_the_window():
+    found = simhash.slide(simhash.sort(None, pa.array(["b", "A", "d", "c"]), orders=1), window=2)
+
+    assert np.stack(decode(found), axis=1).tolist() == [[0, 1], [0, 3], [2, 3]]
