@@ -52,7 +52,9 @@ NULLS: Mapping[str, Mapping[str, Sequence[str]]] = {
 """Columns whose ids alone go, with those that say something of these documents."""
 GROUPED = ("duplicates", "changes")
 """Tables with a component_id, which is another's once its document has gone."""
-NAMED = rb'("dedup_(?:representative|component)_id":\s*)("(?:[^"\\]|\\.)*"|-?\d+)(?=[^{}]*\}\s*$)'
+NAMED = (
+    rb'("dedup_(?:representative|component)_id":\s*)("(?:[^"\\]|\\.)*"|-?\d+)(?=(?:[^{}"]|"(?:[^"\\]|\\.)*")*\}\s*$)'
+)
 """Ids of other documents in a line that mode annotate has written, behind what the input has."""
 NOTED: Mapping[str, Sequence[str]] = {"dedup_representative_id": ("dedup_jaccard",), "dedup_component_id": ()}
 """Columns of mode annotate with ids of other documents, and those that say something of these."""
