@@ -2,7 +2,8 @@
 
 Latent semantic analysis [1]_ of hashed features: every text is a sparse row over FEATURES, weighted by tf-idf, and a
 randomised singular value decomposition [2]_ of the rows of a sample gives the directions. Pieces of four bytes let
-forms of a word be near each other in any language. Nothing is downloaded.
+forms of a word be near each other in any language. Nothing is downloaded. What all texts have in common, the mean of
+the sample, is taken out of the directions [3]_: else long texts, which come close to it, are all near each other.
 
 Rows of a text depend on it alone. The directions are rounded to whole numbers of 16 bits, so that the last bits of the
 decomposition, which depend on the threads of BLAS, do not show, and all directions fit a cache.
@@ -11,6 +12,7 @@ References
 ----------
 .. [1] S. Deerwester et al.: Indexing by latent semantic analysis. JASIS 41 (1990).
 .. [2] N. Halko, P. G. Martinsson, J. A. Tropp: Finding structure with randomness. SIAM Review 53 (2011).
+.. [3] S. Arora, Y. Liang, T. Ma: A simple but tough-to-beat baseline for sentence embeddings. ICLR (2017).
 """
 
 import os
@@ -21,8 +23,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+from scipy.sparse import csr_array
 
-from dedup.kernels import Floats, Integers, loops
+from dedup.kernels import Bytes, Floats, Hashes, Integers, loops
+from dedup.kernels.hashing import GOLDEN, mix
 from dedup.kernels.text.tokenizer import Tokenizer
 from dedup.kernels.vectors.products import Matrix
 
@@ -33,7 +37,13 @@ OVERSAMPLED = 16
 ROUNDS = 2
 """Iterations that part the strong directions from the weak."""
 SEED = 36
+PIECE = 4
+"""Bytes of a piece of a word, with a mark at both its ends."""
+PAIR_WEIGHT, PIECE_WEIGHT = np.float32(0.5), 0.5
+"""Weights beside those of single words; of pieces all of a word together."""
 LARGEST = np.iinfo(np.int16).max
+LEAST = 1e-6
+"""Weight in a direction below which there is none."""
 
 Directions = npt.NDArray[np.int16]
 
@@ -51,16 +61,82 @@ class Features(NamedTuple):
 NO_FEATURES = Features(np.empty(0, np.uint16), np.empty(0, np.float32), np.zeros(1, np.int64))
 
 
-def count_features(texts: pa.Array, tokenizer: Tokenizer) -> Features:
-    """Return the features of texts."""
+class _Parts(NamedTuple):
+    """Texts by their words, so that what a word has is added up once for all that hold it; sparse matrices."""
+
+    words: csr_array
+    """1 + log(count) of the distinct words of each text."""
+    features: csr_array
+    """Features of each word: itself and its pieces."""
+    pairs: csr_array
+    """Features of the pairs of neighbouring words of each text."""
+
+
+def _read(texts: pa.Array, tokenizer: Tokenizer) -> _Parts:
     places = tokenizer.locate(texts)
     hashes, offsets = tokenizer.hash(texts)
-    most = np.minimum(2 * np.diff(offsets) + np.diff(places.widths[offsets]), FEATURES).sum()
-    columns, weights = np.empty(most, np.uint16), np.empty(most, np.float32)
-    bounds = np.zeros_like(offsets)
-    given = (hashes, offsets, places.digested, places.widths, np.uint64(FEATURES))
-    loops.projection.count_features(*given, columns, weights, bounds)
-    return Features(columns[: bounds[-1]], weights[: bounds[-1]], bounds)
+    coded = pa.array(hashes).dictionary_encode()
+    known = coded.dictionary.to_numpy()
+    # In the order of their hashes, which is that of a text alone, as the last bits of its sums shall be.
+    order = np.argsort(known)
+    ranks = np.empty_like(order)
+    ranks[order] = np.arange(order.size)
+    words = ranks[coded.indices.to_numpy()]
+    some = np.empty_like(order)
+    some[words] = np.arange(words.size)
+    paired = np.ones(hashes.size, dtype=bool)
+    paired[offsets[1:][np.diff(offsets) > 0] - 1] = False
+    pairs = mix(hashes * GOLDEN + np.roll(hashes, -1))[paired] % np.uint64(FEATURES)
+    return _Parts(
+        words=_weigh(words, offsets, known.size),
+        features=_cut(known[order], places.digested, places.widths[some], places.widths[some + 1]),
+        pairs=PAIR_WEIGHT * _weigh(pairs.astype(np.int64), np.append(0, np.cumsum(paired))[offsets], FEATURES),
+    )
+
+
+def _weigh(columns: Integers, bounds: Integers, width: int) -> csr_array:
+    """Return 1 + log(count) of the columns of each row."""
+    # Copied, since they are summed in place.
+    found = csr_array((np.ones(columns.size), columns, bounds), shape=(bounds.size - 1, width), copy=True)
+    found.sum_duplicates()
+    found.data = (1 + np.log(found.data)).astype(np.float32)
+    return found
+
+
+def _cut(hashes: Hashes, digested: Bytes, begins: Integers, ends: Integers) -> csr_array:
+    """Return the features of words: each itself, and its pieces, of PIECE_WEIGHT in all.
+
+    Parameters
+    ----------
+    digested
+        Bytes of which every word has those from its begin to its end.
+    """
+    widths, rows = ends - begins, np.arange(hashes.size)
+    owners, places = np.repeat(rows, widths), _count_up(widths)
+    marked = np.zeros(widths.sum() + 2 * rows.size, np.uint64)
+    firsts = np.cumsum(widths + 2) - widths - 2
+    marked[firsts[owners] + 1 + places] = digested[begins[owners] + places]
+    counts = np.maximum(widths + 3 - PIECE, 0)
+    owners = np.repeat(rows, counts)
+    places = firsts[owners] + _count_up(counts)
+    pieces = sum((marked[places + byte] << np.uint64(8 * byte) for byte in range(PIECE)), np.zeros(1, np.uint64))
+    columns = np.concatenate((mix(hashes), mix(pieces * GOLDEN))) % np.uint64(FEATURES)
+    weights = np.concatenate((np.ones(rows.size), PIECE_WEIGHT / np.sqrt(counts[owners]))).astype(np.float32)
+    ends_of = (np.concatenate((rows, owners)), columns.astype(np.int64))
+    return csr_array((weights, ends_of), shape=(rows.size, FEATURES))
+
+
+def _count_up(sizes: Integers) -> Integers:
+    """Return the places within groups of these sizes."""
+    return np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+
+
+def count_features(texts: pa.Array, tokenizer: Tokenizer) -> Features:
+    """Return the features of texts."""
+    parts = _read(texts, tokenizer)
+    found = csr_array(parts.words @ parts.features + parts.pairs)
+    found.sum_duplicates()
+    return Features(found.indices.astype(np.uint16), found.data.astype(np.float32), found.indptr.astype(np.int64))
 
 
 def fit(features: Features) -> Directions:
@@ -89,7 +165,8 @@ def fit(features: Features) -> Directions:
     for _ in range(ROUNDS):
         basis = _orthonormalise(_multiply(*rows, _multiply(*transposed, basis)))
     # The strongest are last.
-    found = weights[:, None] * _orthonormalise(_multiply(*transposed, basis))[:, ::-1][:, :wanted]
+    found = _orthonormalise(_multiply(*transposed, basis))[:, ::-1][:, :wanted]
+    found = weights[:, None] * _remove_common(found, _multiply(*rows, found))
     found *= LARGEST / np.abs(found).max()
     return np.rint(found).astype(np.int16)
 
@@ -119,9 +196,27 @@ def _orthonormalise(matrix: Floats) -> Floats:
     return found
 
 
+def _remove_common(directions: Floats, vectors: Floats) -> Floats:
+    """Return directions by which vectors lack what is common to these; of few vectors that is what they are about."""
+    if len(vectors) <= DIMENSIONS:
+        return directions
+    lengths = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))
+    common = (vectors[lengths > 0] / lengths[lengths > 0, None]).sum(axis=0)
+    common /= np.linalg.norm(common)
+    found: Floats = directions - np.outer(directions @ common, common)
+    # Texts that are all alike have nothing else.
+    return found if np.abs(found).max() > LEAST else directions
+
+
 def encode(texts: pa.Array, tokenizer: Tokenizer, directions: Directions) -> Matrix:
     """Return the vectors of texts; those without a word are zero."""
-    features = count_features(texts, tokenizer)
+    parts = _read(texts, tokenizer)
     found = np.zeros((len(texts), directions.shape[1]), np.float32)
-    loops.projection.multiply(features.weights, features.columns, features.bounds, directions, found)
+    words = np.zeros((parts.words.shape[1], directions.shape[1]), np.float32)
+    for rows, matrix, sums in (
+        (parts.features, directions, words),
+        (parts.words, words, found),
+        (parts.pairs, directions, found),
+    ):
+        loops.projection.multiply(rows.data, rows.indices, rows.indptr, matrix, sums)
     return found

@@ -122,6 +122,8 @@ def find_pairs(steps: Matrix, least: float, most: int) -> Iterator[tuple[Integer
         own, others = bounding[begin : begin + ROWS], bounding[begin:]
         left, right = _find_reaching(own @ others.T, least)
         if bounding is not steps and left.size * CHEAPER > len(own) * len(others):
+            # What spares these rows little spares others little.
+            bounding = steps
             left, right = _find_reaching(steps[begin : begin + ROWS] @ steps[begin:].T, least)
         nearness = _multiply(steps[begin:], left, right)
         reaching = nearness >= least
@@ -154,7 +156,8 @@ def _find_reaching(products: Matrix, least: float) -> tuple[Integers, Integers]:
     reaching = products >= least
     square = reaching[:, : len(reaching)]
     square &= np.triu(np.ones_like(square), 1)
-    left, right = np.nonzero(reaching)
+    # A tenth of the time of `np.nonzero` of a matrix.
+    left, right = np.divmod(np.flatnonzero(reaching), reaching.shape[1] or 1)
     return left, right
 
 

@@ -50,10 +50,10 @@ RECALL = 0.995
 """Share of the neighbours of half of the probes that the cells must find; the other half measures the goal of .99."""
 FEWEST, MOST, USUAL = 2, 24, 8
 """Cells of a vector: bounds, and how many where the sample has too few neighbours to tell."""
-TELLING = 20
+TELLING = 10
 """Neighbours that tell."""
 REACH = 0.1
-"""Cosine below the threshold down to which neighbours tell how cells part near vectors."""
+"""Cosine below the threshold down to which the nearest tell how cells part near vectors, where few reach it."""
 VECTOR_BYTES = 16
 """Bytes that travel with the steps of a vector."""
 PART_BYTES = 1 << 28
@@ -233,7 +233,7 @@ def choose_cells(known: Neighbourhood, threshold: float) -> Cells:
         pairs = int(np.count_nonzero(near & tells))
         return Cells(centres=centres, count=1, of_each=1, pairs=pairs, recall=1.0 if pairs else None)
     most = min(MOST, len(centres))
-    close = known.cosines >= threshold - REACH
+    close = near | _take_closest(known.cosines, (known.cosines >= threshold - REACH) & ~tells)
     met = np.zeros(known.turns.size, dtype=np.int64)
     if close.any():
         ends = (known.sample.probes[known.turns[close]], known.steps[close])
@@ -242,16 +242,35 @@ def choose_cells(known: Neighbourhood, threshold: float) -> Cells:
         same = one[:, :, None] == other[:, None, :]
         later = np.maximum.outer(np.arange(most), np.arange(most)) + 1
         met[close] = np.where(same, later, most + 1).min(axis=(1, 2))
-    teaching = close & ~tells
-    of_each = min(USUAL, most)
-    if np.count_nonzero(teaching) >= TELLING:
-        shares = [np.mean(met[teaching] <= count) for count in range(1, most + 1)]
-        enough = [count for count, share in enumerate(shares, 1) if share >= RECALL]
-        of_each = max(min(enough, default=most), min(FEWEST, most))
+    of_each = choose_count(met[close & ~tells], most)
     asked = near & tells
     pairs = int(np.count_nonzero(asked))
     recall = float(np.mean(met[asked] <= of_each)) if pairs else None
     return Cells(centres=centres, count=len(centres), of_each=of_each, pairs=pairs, recall=recall)
+
+
+def choose_count(met: Integers, most: int) -> int:
+    """Return how many cells a vector must be of, at most `most`, for RECALL of the near pairs to meet.
+
+    Parameters
+    ----------
+    met
+        Cells with which each of some pairs meets; more than `most` where it does not.
+    """
+    if met.size < TELLING:
+        return min(USUAL, most)
+    counts = np.arange(min(FEWEST, most), most + 1)
+    # A few pairs have no tail, so they are taken for geometrically distributed too: a further cell finds the same share
+    # of the pairs that are left.
+    missed = np.maximum((1 - 1 / np.mean(met)) ** counts, np.mean(met[:, None] > counts, axis=0))
+    return int(counts[np.argmax(missed <= 1 - RECALL)]) if missed[-1] <= 1 - RECALL else most
+
+
+def _take_closest(cosines: Floats, some: Flags) -> Flags:
+    """Flag TELLING of some pairs, those of the greatest cosines."""
+    closest = np.zeros_like(some)
+    closest[np.flatnonzero(some)[np.argsort(-cosines[some], kind="stable")[:TELLING]]] = True
+    return closest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,6 +18,16 @@ def test_duplicates_are_told_from_usual_neighbours_and_few_of_these_from_others(
     assert not near.size or np.mean(near >= threshold) > 0.98
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_of_neighbours_that_are_near_by_chance_alone_next_to_none_reach_the_threshold(seed):
+    draw = np.random.default_rng(seed).gumbel
+
+    threshold = choose_by_neighbours(np.tanh(draw(0.4, 0.04, 512)))
+
+    assert np.mean(np.tanh(draw(0.4, 0.04, 200_000)) >= threshold) < 1e-4
+    assert threshold < 0.9
+
+
 def test_where_most_have_a_duplicate_too_little_is_removed_and_not_too_much():
     chance = np.random.default_rng(1)
     usual, near = np.tanh(chance.normal(0.8, 0.15, 200)), np.tanh(chance.normal(3.0, 0.2, 800))

@@ -38,11 +38,12 @@ def count_slowly(text):
         for piece in pieces:
             feature = hash_one(int.from_bytes(piece, "little") * int(GOLDEN))
             found[feature] += 0.5 * weight / math.sqrt(len(pieces))
-    for (one, other), count in Counter(pairwise(hashes)).items():
-        found[hash_one(one * int(GOLDEN) + other)] += 0.5 * (1 + math.log(count))
     told = Counter()
     for feature, weight in found.items():
         told[feature % latent.FEATURES] += weight
+    pairs = Counter(hash_one(one * int(GOLDEN) + other) % latent.FEATURES for one, other in pairwise(hashes))
+    for feature, count in pairs.items():
+        told[feature] += 0.5 * (1 + math.log(count))
     return told
 
 
@@ -88,6 +89,23 @@ def test_directions_are_those_of_a_singular_value_decomposition():
     found /= np.maximum(np.linalg.norm(found, axis=0), 1e-12)
     alike = np.abs(found.T @ turned.T)[strong][:, strong]
     assert np.linalg.norm(alike, axis=1).min() > 0.99
+
+
+def test_long_texts_that_share_nothing_but_frequent_words_are_not_near():
+    chance = np.random.default_rng(1)
+    words = [f"{chance.integers(1 << 40):x}" for _ in range(2_000)]
+    frequent = 1 / np.arange(1, 2_001)
+    sizes = np.exp(chance.normal(4, 1, 400)).astype(int) + 1
+    texts = [" ".join(chance.choice(words, size, p=frequent / frequent.sum())) for size in sizes]
+    long = np.argsort(sizes)[-40:]
+
+    found = latent.encode(pa.array(texts), WORDS, learn(texts))
+
+    assert np.abs(find_cosines(found, np.repeat(long, 40), np.tile(long, 40)).reshape(40, 40) - np.eye(40)).max() < 0.5
+
+
+def test_texts_that_are_all_alike_have_vectors_still():
+    assert latent.encode(pa.array(["to be"]), WORDS, learn(["to be"] * 300)).any()
 
 
 def test_nothing_is_learned_from_no_word():
