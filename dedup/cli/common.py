@@ -239,7 +239,7 @@ def read_entry(line: str, number: int, *, option: str, name: str) -> dict[str, A
     DataError
         When the line begins with a brace and is no JSON object.
     """
-    from dedup.files.formats.jsonl import parse  # noqa: PLC0415 - --help need not wait for pyarrow
+    from dedup.files.formats.json_line import parse  # noqa: PLC0415 - --help need not wait for pyarrow
 
     if not line.startswith("{"):
         return {name: cut_end(line)}

@@ -4,7 +4,6 @@ import hashlib
 import hmac
 import json
 import platform
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
@@ -19,9 +18,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from dedup.engine.workers import count_cores
-from dedup.errors import ConfigError, DataError
+from dedup.errors import DataError
 from dedup.explain.result import PublishedOutput
-from dedup.files.formats.format import Edits, InputFile, Rows, compress, open_bytes
+from dedup.files.formats.format import Edits, InputFile, Rows
 from dedup.files.listing import list_files
 from dedup.files.storage import CURRENT, MARK, VERSION, Storage, find_result
 from dedup.files.systems import redact
@@ -52,14 +51,8 @@ NULLS: Mapping[str, Mapping[str, Sequence[str]]] = {
 """Columns whose ids alone go, with those that say something of these documents."""
 GROUPED = ("duplicates", "changes")
 """Tables with a component_id, which is another's once its document has gone."""
-NAMED = (
-    rb'("dedup_(?:representative|component)_id":\s*)("(?:[^"\\]|\\.)*"|-?\d+)(?=(?:[^{}"]|"(?:[^"\\]|\\.)*")*\}\s*$)'
-)
-"""Ids of other documents in a line that mode annotate has written, behind what the input has."""
 NOTED: Mapping[str, Sequence[str]] = {"dedup_representative_id": ("dedup_jaccard",), "dedup_component_id": ()}
 """Columns of mode annotate with ids of other documents, and those that say something of these."""
-ANNOTATED = ("parquet", "jsonl", "csv", "orc", "arrow")
-"""Formats whose annotations can be changed."""
 SKETCH = "sketch"
 """Folder of an output with some of its shingles."""
 SIZED = ("bucket_sizes", "component_sizes")
@@ -186,26 +179,9 @@ class Erasing:
 
     def _clean_notes(self, file: InputFile) -> None:
         """Take ids out of what mode annotate says of other documents."""
-        if file.format.name != "jsonl":
-            if file.format.clear(file, NOTED, self.mark, None):
-                with self.change(file.path), self.storage.create(file.path) as output:
-                    file.format.clear(file, NOTED, self.mark, output)
-            return
-        known, count = {*self.ids.to_pylist()}, 0
-
-        def forget(found: re.Match[bytes]) -> bytes:
-            nonlocal count
-            is_known = json.loads(found[2]) in known
-            count += is_known
-            return found[1] + (b"null" if is_known else found[2])
-
-        with open_bytes(file) as stream:
-            lines = b"".join(iter(lambda: stream.read(READ_BYTES), b"")).splitlines(keepends=True)
-        cleaned_lines = [re.sub(NAMED, forget, line) for line in lines]
-        if count:
-            with self.change(file.path), self.storage.create(file.path) as output, compress(file, output) as stream:
-                for line in cleaned_lines:
-                    stream.write(line)
+        if file.format.clear(file, NOTED, self.mark, None):
+            with self.change(file.path), self.storage.create(file.path) as output:
+                file.format.clear(file, NOTED, self.mark, output)
 
     def _clean_report(self, published: PublishedOutput) -> None:
         """Leave out of a report the examples that name a document, and make its page again."""
@@ -330,25 +306,10 @@ def erase(
 
 
 def _list_outputs(state: State, outputs: Sequence[str], storage: Storage) -> tuple[dict[str, str], list[str]]:
-    """Return the outputs that are there with their batches, empty where that is not known, and those that are not.
-
-    Raises
-    ------
-    ConfigError
-        When one cannot be cleaned.
-    """
+    """Return the outputs that are there with their batches, empty where that is not known, and those that are not."""
     every = {path: batch for batch, paths in state.outputs.items() for path in paths}
     every |= {path.rstrip("/"): "" for path in outputs}
     found = {path: batch for path, batch in every.items() if storage.exists(f"{path}/_SUCCESS")}
-    for path in found:
-        published = PublishedOutput(path)
-        if published.config.output.mode == "annotate":
-            kinds = {file.format.name for file in list_files([f"{published.path}/annotated"]).files}
-            if not kinds <= {*ANNOTATED}:
-                raise ConfigError(
-                    f"{redact(path)}: annotations can be changed in {' and '.join(ANNOTATED)} only (got "
-                    f"{', '.join(sorted(kinds))}); delete this output first, and write it again afterwards"
-                )
     return found, [path for path in every if path not in found]
 
 

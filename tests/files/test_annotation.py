@@ -6,11 +6,15 @@ import json
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from dedup.errors import SchemaError
+from dedup.errors import DataError, SchemaError
+from dedup.files.formats.json_line import clear_members
+from dedup.files.listing import list_files
 from dedup.files.sink import annotate, check_names
+from dedup.files.storage import Storage
 from tests.files.tables import changed_by_spark
 from tests.files.test_sink import load, read_table, rows_of, store, write_table
 
@@ -119,3 +123,32 @@ def test_a_name_that_the_input_has_is_refused_before_work(tmp_path, name):
     with pytest.raises(SchemaError, match=name):
         annotate(source, 0, notes_of(np.array([0])), folder=str(tmp_path / "out"))
     assert not list((tmp_path / "out").iterdir())
+
+
+ADDED = b',"dedup_representative_id":"a}b","dedup_component_id":"a{b","dedup_jaccard":0.1}'
+
+
+@pytest.mark.parametrize("ending", ["", ".zst"])
+def test_ids_are_cleared_of_the_members_that_were_added(tmp_path, ending):
+    path = tmp_path / f"a.jsonl{ending}"
+    begins = [b'\xef\xbb\xbf{"id": "a{b", "of": {"dedup_jaccard": 1, "dedup_component_id":"a}b"}', b'{ "id":"a}b"']
+    lines = [begins[0] + ADDED + b" \r\n", b"\n", begins[1] + ADDED.replace(b"a}b", b"c") + b"\n", begins[1] + b"}"]
+    store(path, b"".join(lines[:3]))
+    [file] = list_files([str(path)]).files
+    cleared = {"dedup_representative_id": ["dedup_jaccard"], "dedup_component_id": []}
+
+    def clear(output):
+        return file.format.clear(file, cleared, lambda ids: pc.is_in(ids, pa.array(["a}b"])), output)
+
+    assert clear(None) == 1
+    with Storage().create(f"{tmp_path}/new") as output:
+        assert clear(output) == 1
+
+    (tmp_path / "new").rename(tmp_path / f"new.jsonl{ending}")
+    rest = b',"dedup_representative_id":null,"dedup_component_id":"a{b","dedup_jaccard":null} \r\n'
+    assert load(tmp_path / f"new.jsonl{ending}") == begins[0] + rest + lines[1] + lines[2]
+
+
+def test_lines_that_end_otherwise_than_they_were_written_are_refused():
+    with pytest.raises(DataError, match=r"lines must end as output\.mode annotate wrote them"):
+        clear_members(b'{"dedup_jaccard": 0.1}', ["dedup_jaccard"], "a.jsonl")

@@ -13,7 +13,7 @@ from pyarrow import orc
 
 from dedup.files.delete_spans import Cuts, delete_spans
 from dedup.files.formats.csv import delete_from_record
-from dedup.files.formats.jsonl import delete_from_line
+from dedup.files.formats.json_line import delete_from_line
 from dedup.files.listing import list_files
 from dedup.files.remaining import Remaining
 from dedup.files.sink import write

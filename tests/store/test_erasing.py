@@ -3,7 +3,6 @@
 import bz2
 import gzip
 import json
-import re
 from pathlib import Path
 from random import Random
 
@@ -20,7 +19,6 @@ from dedup.cli import erase as cli
 from dedup.errors import ConfigError
 from dedup.explain.result import PublishedOutput
 from dedup.run import erasing
-from dedup.run.erasing import NAMED
 from dedup.store.snapshot import Snapshot
 from dedup.store.state import read_state
 from dedup.store.tables import Tables
@@ -220,11 +218,3 @@ def test_what_was_admitted_is_erased_too(tmp_path):
 
     assert store.erase([row["id"]])["documents"] == 1
     assert not any(find(tmp_path, [*own, *shingles]).values())
-
-
-def test_ids_with_braces_are_found_in_annotated_lines():
-    notes = b'"dedup_representative_id":"a{b","dedup_component_id":"a}b","dedup_jaccard":0.9}'
-
-    found = re.findall(NAMED, b'{"id":"x","dedup_kept":false,' + notes)
-
-    assert [value for _, value in found] == [b'"a{b"', b'"a}b"']

@@ -2,8 +2,8 @@
 
 import io
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import ClassVar
 
@@ -20,18 +20,16 @@ from dedup.files.formats.format import (
     Documents,
     FilePart,
     InputFile,
-    Mark,
     NumberedRows,
     Query,
     Rejected,
     Rows,
     Stream,
     Write,
-    compress,
     damaged,
     open_bytes,
 )
-from dedup.files.formats.records import BOM, COMMA, NEWLINE, QUOTE, RETURN, Block, Eraser, RecordFormat
+from dedup.files.formats.records import BOM, COMMA, NEWLINE, QUOTE, RETURN, Block, Clearer, Eraser, RecordFormat
 from dedup.files.storage import OutputFile
 from dedup.files.systems import redact
 
@@ -87,28 +85,22 @@ class CsvFormat(RecordFormat):
             added = cells if row >= 0 else ",".join(notes.column_names).encode()
             yield content + b"," + added + record[len(content) :]
 
-    def clear(
-        self, file: InputFile, cleared: Mapping[str, Sequence[str]], mark: Mark, output: OutputFile | None
-    ) -> int:
-        """See `Format.clear`."""
-        names, count = self.list_columns(file), 0
-        places = [names.index(name) for name in cleared]
-        with ExitStack() as streams:
-            written = None if output is None else streams.enter_context(compress(file, output))
-            for block in read_cells(streams.enter_context(open_bytes(file))):
-                own = np.flatnonzero(block.rows >= 0)
-                cells = _parse(block.join(own.tolist()), len(names), places)
-                edited: dict[int, bytes] = {}
-                for column, (name, others) in zip(cells.columns, cleared.items(), strict=True):
-                    marked = mark(pa.chunked_array([to_text(column)]))
-                    for place in own[marked.to_numpy()].tolist():
-                        record = edited.get(place) or block.join([place])
-                        for each in (name, *others):
-                            record = _clear_cell(record, names.index(each))
-                        edited[place], count = record, count + 1
-                if written is not None:
-                    written.write(block.exchange(edited))
-        return count
+    def read_notes(self, file: InputFile, records: Sequence[bytes], names: Sequence[str]) -> Iterable[pa.Array]:
+        """See `RecordFormat.read_notes`."""
+        known = self.list_columns(file)
+        return map(to_text, _parse(b"".join(records), len(known), [known.index(name) for name in names]).columns)
+
+    def open_clearer(self, file: InputFile) -> Clearer:
+        """See `RecordFormat.open_clearer`."""
+        known = self.list_columns(file)
+
+        def clear(record: bytes, names: Sequence[str]) -> bytes:
+            for name in names:
+                found = _find_cell(record, known.index(name))
+                record = record[: found.start()] + record[found.end() :]
+            return record
+
+        return clear
 
     @contextmanager
     def create(self, stream: OutputFile, schema: pa.Schema) -> Iterator[Write]:
@@ -263,11 +255,6 @@ def _find_cell(record: bytes, place: int) -> re.Match[bytes]:
     found = _CELL.match(record, position)
     assert found is not None
     return found
-
-
-def _clear_cell(record: bytes, place: int) -> bytes:
-    found = _find_cell(record, place)
-    return record[: found.start()] + record[found.end() :]
 
 
 def delete_from_record(record: bytes, place: int, begins: Sequence[int], ends: Sequence[int]) -> bytes:

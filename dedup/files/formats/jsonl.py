@@ -6,7 +6,6 @@ beyond); only the first can be asked about each line.
 
 import itertools
 import json
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar, NamedTuple
@@ -27,7 +26,6 @@ from dedup.files.columns import (
     require_free,
     to_text,
 )
-from dedup.files.delete_spans import delete_spans
 from dedup.files.digest import digest_object
 from dedup.files.formats import records
 from dedup.files.formats.format import (
@@ -43,7 +41,8 @@ from dedup.files.formats.format import (
     damaged,
     open_bytes,
 )
-from dedup.files.formats.records import BOM, NEWLINE, SHOWN_LENGTH, Block, Eraser, RecordFormat
+from dedup.files.formats.json_line import clear_members, delete_from_line, parse
+from dedup.files.formats.records import BOM, NEWLINE, SHOWN_LENGTH, Block, Clearer, Eraser, RecordFormat
 from dedup.files.orders import to_keys
 from dedup.files.storage import OutputFile
 from dedup.files.systems import find_reason, redact
@@ -56,7 +55,6 @@ ID_KINDS: dict[pa.DataType, tuple[set[type], str]] = {
     pa.int64(): ({int, NONE}, "an integer of 64 bits, as in the first records"),
     pa.string(): ({str, NONE}, "a string, as in the first records"),
 }
-_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+', re.DOTALL)
 
 
 class JsonlFormat(RecordFormat):
@@ -134,6 +132,16 @@ class JsonlFormat(RecordFormat):
             comma = b"" if body == b"{" else b","
             yield content[:-1] + comma + orjson.dumps(note)[1:-1] + b"}" + record[len(content) :]
 
+    def read_notes(self, file: InputFile, records: Sequence[bytes], names: Sequence[str]) -> Iterable[pa.Array]:
+        """See `RecordFormat.read_notes`."""
+        del file
+        values = [parse(record.removeprefix(BOM)) or {} for record in records]
+        return (_to_array([_write(value.get(name)) for value in values], pa.string()) for name in names)
+
+    def open_clearer(self, file: InputFile) -> Clearer:
+        """See `RecordFormat.open_clearer`."""
+        return lambda record, names: clear_members(record, names, file.path)
+
     @contextmanager
     def create(self, stream: OutputFile, schema: pa.Schema) -> Iterator[Write]:
         """See `Format.create`."""
@@ -160,22 +168,6 @@ def _to_lines(rows: pa.Table) -> bytes:
 
 def _to_text(value: object) -> str:
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
-
-
-def parse(line: bytes) -> dict[str, Any] | None:
-    """Return the object in a line; None without one.
-
-    As most readers do, it takes NaN and Infinity, halves of surrogate pairs and bytes that are no UTF-8, which are
-    replaced. Of keys that come twice the last counts.
-    """
-    try:
-        value = orjson.loads(line)
-    except orjson.JSONDecodeError:
-        try:
-            value = json.loads(line.decode("utf-8", "replace"))
-        except (ValueError, RecursionError):
-            return None
-    return value if isinstance(value, dict) else None
 
 
 class _Objects(NamedTuple):
@@ -407,41 +399,3 @@ def read_lines(stream: Stream, begin: int = 0, end: int | None = None) -> Iterat
             line, place = line + len(begins), place + len(data)
         if not chunk:
             return
-
-
-def delete_from_line(line: bytes, name: str, begins: Sequence[int], ends: Sequence[int]) -> bytes:
-    """Delete spans from a line's text, the member with this name or at the end of its dotted path.
-
-    All other bytes stay as they are.
-    """
-    found = {path: place for path, *place in _list_strings(line)}
-    begin, end = found.get((name,)) or found[tuple(name.split("."))]
-    written = line[begin:end]
-    text = delete_spans(json.loads(written.decode("utf-8", "replace")), begins, ends)
-    has_halves = re.search("[\ud800-\udfff]", text) is not None
-    shorter = json.dumps(text, ensure_ascii=written.isascii() or has_halves)
-    return line[:begin] + shorter.encode() + line[end:]
-
-
-def _list_strings(line: bytes) -> Iterator[tuple[tuple[str | None, ...], int, int]]:
-    """Yield the path of every string of a line, None for the members of arrays, with its begin and end."""
-    keys: list[str | None] = []
-    is_key = False
-    for match in _TOKEN.finditer(line):
-        token = match[0]
-        if token in (b"{", b"["):
-            is_key = token == b"{"
-            keys.append(None)
-        elif token in (b"}", b"]"):
-            keys.pop()
-            is_key = False
-        elif token == b",":
-            # A string after a comma is a key where the comma stands between members of an object.
-            is_key = bool(keys) and keys[-1] is not None
-        elif token == b":":
-            is_key = False
-        elif token.startswith(b'"'):
-            if is_key:
-                keys[-1] = json.loads(token.decode("utf-8", "replace"))
-            else:
-                yield tuple(keys), match.start(), match.end()

@@ -1,5 +1,6 @@
 """Formats of lines and records as bytes: their bounds are known, so no parser is asked twice."""
 
+import itertools
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -16,6 +17,7 @@ from dedup.files.formats.format import (
     FileCounts,
     Guess,
     InputFile,
+    Mark,
     Rejected,
     RowFormat,
     Rows,
@@ -85,6 +87,10 @@ Eraser: TypeAlias = Callable[[bytes, Sequence[int], Sequence[int]], bytes]
 """Deletion of spans, given by their ascending begins and ends, from the text of a record; other bytes stay."""
 
 
+Clearer: TypeAlias = Callable[[bytes, Sequence[str]], bytes]
+"""Change of the named cells of a record to null; other bytes stay."""
+
+
 class RecordFormat(RowFormat):
     """Format whose files are read as `Block`."""
 
@@ -102,6 +108,14 @@ class RecordFormat(RowFormat):
     @abstractmethod
     def add_notes(self, file: InputFile, records: Iterable[bytes], rows: Rows, notes: pa.Table) -> Iterator[bytes]:
         """Return records of these numbers with columns added at their ends."""
+
+    @abstractmethod
+    def read_notes(self, file: InputFile, records: Sequence[bytes], names: Sequence[str]) -> Iterable[pa.Array]:
+        """Return columns of records of a file, as strings."""
+
+    @abstractmethod
+    def open_clearer(self, file: InputFile) -> Clearer:
+        """Return the function that makes cells of added columns null in records of a file."""
 
     def look(self, file: InputFile, text_column: str) -> Guess:
         """Guess from the first megabyte: it shows the length of records, and the effect of compression."""
@@ -136,6 +150,25 @@ class RecordFormat(RowFormat):
                 stay_count += len(block.rows) - header - len(leaving) - len(aside)
                 gone_count += len(leaving)
         return FileCounts(kept=stay_count, removed=gone_count)
+
+    def clear(
+        self, file: InputFile, cleared: Mapping[str, Sequence[str]], mark: Mark, output: OutputFile | None
+    ) -> int:
+        """See `Format.clear`."""
+        clear, count = self.open_clearer(file), 0
+        with ExitStack() as streams:
+            written = None if output is None else streams.enter_context(compress(file, output))
+            for block in self.read_blocks(streams.enter_context(open_bytes(file))):
+                own = np.flatnonzero(block.rows >= 0).tolist()
+                columns = self.read_notes(file, [block.join([place]) for place in own], [*cleared])
+                edited: dict[int, bytes] = {}
+                for column, (name, others) in zip(columns, cleared.items(), strict=True):
+                    for place in itertools.compress(own, mark(pa.chunked_array([column])).to_pylist()):
+                        edited[place] = clear(edited.get(place) or block.join([place]), (name, *others))
+                        count += 1
+                if written is not None:
+                    written.write(block.exchange(edited))
+        return count
 
 
 def _erase(block: Block, edits: Edits, erase: Eraser) -> dict[int, bytes]:

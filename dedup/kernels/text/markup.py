@@ -8,36 +8,18 @@ from importlib.metadata import version
 import pyarrow as pa
 
 from dedup.kernels import Hashes, Integers
-from dedup.kernels.text.tokenizer import Tokenizer, TokenPlaces, read_texts
+from dedup.kernels.text.tokenizer import TokenPlaces, WrappedTokenizer, read_texts
 
 PACKAGES = {"html": "resiliparse", "markdown": "markdown-it-py"}
 """Packages that read each kind."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Unmarked:
-    """Tokenizer of the text in markup: without tags, comments, scripts and styles, titles and texts for images.
+class Unmarked(WrappedTokenizer):
+    """Tokenizer of the text in markup: without tags, comments, scripts and styles, titles and texts for images."""
 
-    Parameters
-    ----------
-    tokenizer
-        Tokenizer of the texts without it.
-    markup
-        "html", or "markdown" as CommonMark has it, with tables.
-    """
-
-    tokenizer: Tokenizer
     markup: str
-
-    @property
-    def seed(self) -> int:
-        """See `Tokenizer.seed`."""
-        return self.tokenizer.seed
-
-    @property
-    def key(self) -> bytes:
-        """See `Tokenizer.key`."""
-        return self.tokenizer.key
+    """Kind of markup: "html", or "markdown" as CommonMark has it, with tables."""
 
     @property
     def basis(self) -> str:

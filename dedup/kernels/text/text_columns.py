@@ -6,38 +6,15 @@ import pyarrow as pa
 
 from dedup.kernels import Hashes, Integers
 from dedup.kernels.text.joining import SEPARATOR
-from dedup.kernels.text.tokenizer import Tokenizer, TokenPlaces, read_texts
+from dedup.kernels.text.tokenizer import TokenPlaces, WrappedTokenizer, read_texts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TextColumns:
-    """Tokenizer of documents whose texts are those of several columns, see `joining`.
+class TextColumns(WrappedTokenizer):
+    """Tokenizer of documents whose texts are those of several columns, see `joining`."""
 
-    Parameters
-    ----------
-    tokenizer
-        Tokenizer of the text of a column.
-    weights
-        Integers of at least 1, a column each: so many elements of the set of a document is one of its shingles.
-    """
-
-    tokenizer: Tokenizer
     weights: tuple[int, ...]
-
-    @property
-    def seed(self) -> int:
-        """See `Tokenizer.seed`."""
-        return self.tokenizer.seed
-
-    @property
-    def key(self) -> bytes:
-        """See `Tokenizer.key`."""
-        return self.tokenizer.key
-
-    @property
-    def basis(self) -> str:
-        """See `Tokenizer.basis`."""
-        return self.tokenizer.basis
+    """Integers of at least 1, a column each: so many elements of the set of a document is one of its shingles."""
 
     def part(self, texts: pa.Array) -> pa.Array:
         """Return the texts of all columns, those of a document one after another; large_string [n * columns]."""

@@ -1,5 +1,6 @@
 """Tokenizers: strategies that cut texts into tokens. `unicode_words.UnicodeWords` is the one of the text contract."""
 
+from dataclasses import dataclass
 from functools import partial
 from hashlib import blake2b
 from typing import NamedTuple, Protocol
@@ -86,6 +87,29 @@ class Tokenizer(Protocol):
 
     def locate(self, texts: pa.Array) -> TokenPlaces:
         """Find the tokens that `hash` hashes in the texts; bytes that are not UTF-8 are as many U+FFFD as in Python."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrappedTokenizer:
+    """Seed, key and basis of a tokenizer that changes texts for another one."""
+
+    tokenizer: Tokenizer
+    """Tokenizer of the texts that come out."""
+
+    @property
+    def seed(self) -> int:
+        """See `Tokenizer.seed`."""
+        return self.tokenizer.seed
+
+    @property
+    def key(self) -> bytes:
+        """See `Tokenizer.key`."""
+        return self.tokenizer.key
+
+    @property
+    def basis(self) -> str:
+        """See `Tokenizer.basis`."""
+        return self.tokenizer.basis
 
 
 def hash_keyed(tokens: Bytes, lengths: Integers, tokenizer: Tokenizer) -> Hashes:
