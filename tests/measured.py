@@ -266,8 +266,8 @@ def render_cost(measured: Mapping[str, Any]) -> str:
 
 def render_margin(measured: Mapping[str, Any]) -> str:
     """Write what a document more costs, from two sizes of a corpus in one run."""
-    run, large = _latest(measured, "plain", 1_000_000, "pyarrow", "seconds")
-    small = next(entry for entry in run["corpora"] if entry["corpus"] == "plain")
+    run, _ = _latest(measured, "plain", 1_000_000, "pyarrow", "seconds")
+    small, *_, large = (entry for entry in run["corpora"] if entry["corpus"] == "plain")
     return f"{to_cost_table(small, large)}\n\n{_tell_run(run)}"
 
 
