@@ -205,7 +205,7 @@ def test_what_is_planted_in_different_batches_is_found(tmp_path, monkeypatch):
     assert found["recall"] > 0.98
 
 
-@pytest.mark.parametrize(("case", "files", "groups"), [("files", 50, 50), ("splits", 1, 100), ("row-group", 1, 1)])
+@pytest.mark.parametrize(("case", "files", "groups"), [("files", 50, 50), ("splits", 2, 100), ("row-group", 1, 1)])
 def test_a_case_has_the_files_and_row_groups_that_it_names(tmp_path, case, files, groups):
     paths = list((bench_scale.prepare(tmp_path, case, 200) / "documents").iterdir())
 

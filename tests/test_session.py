@@ -3,7 +3,11 @@
 from types import SimpleNamespace
 
 import pytest
+from pyspark.sql import functions as F
 
+from dedup.engine.file_corpus import WAVES
+from dedup.engine.sessions import count_cores
+from dedup.run.distributed import SPLIT_BYTES, join_partitions
 from dedup.run.session import COMPILED, LOCAL_CONF, ROOT, _has_package, read_conf, suit_session
 from tests.engine.tables import settings
 
@@ -77,3 +81,14 @@ def test_both_files_are_there_and_no_key_stands_twice_in_one():
     for conf in CONFS:
         lines = [line for line in conf.read_text("utf-8").splitlines() if line and not line.startswith("#")]
         assert len(lines) == len(read_conf(conf))
+
+
+@pytest.mark.parametrize(("partitions", "size", "left"), [(500, 0, "least"), (500, 100 * SPLIT_BYTES, 100), (3, 0, 3)])
+def test_a_table_of_many_small_partitions_is_read_by_fewer_tasks(spark, partitions, size, left):
+    rows = spark.range(0, 1_000, 1, partitions)
+
+    joined = join_partitions(rows, size)
+
+    tasks = joined.select(F.spark_partition_id()).distinct().count()
+    assert tasks == (WAVES * count_cores(spark) if left == "least" else left)
+    assert joined.count() == 1_000

@@ -37,6 +37,8 @@ HEAP_PER_TEXT = 8
 """Bytes of a heap for each byte of the longest text that Spark's own readers may put there."""
 MOST_SPLIT_BYTES = 128 << 20
 """Bytes of a split of a large corpus, as stored."""
+MOST_PARTITIONS = 1 << 20
+"""Partitions of a table that is read as it is, whose size nobody knows."""
 
 
 def open_files(spark: SparkSession, job: Job, listing: Listing, workspace: Workspace) -> Given[DataFrame]:
@@ -76,6 +78,7 @@ def open_rows(spark: SparkSession, job: Job, table: DataFrame, workspace: Worksp
     taken = [take_table(rows, name) for name, rows in named]
     size = sum(each.size for each in taken)
     suit_session(spark, size)
+    table = join_partitions(table, size)
     noted = list_noted(config)
     reading = partial(
         read_documents,
@@ -123,6 +126,18 @@ def open_rows(spark: SparkSession, job: Job, table: DataFrame, workspace: Worksp
         check_unchanged=check_unchanged,
         tables=tables,
     )
+
+
+def join_partitions(table: DataFrame, size: int) -> DataFrame:
+    """Read a table of many small partitions by fewer tasks, each of which takes longer to begin than to read some rows.
+
+    Parameters
+    ----------
+    size
+        Bytes as Spark estimates them.
+    """
+    tasks = max(size // SPLIT_BYTES, WAVES * sessions.count_cores(table.sparkSession))
+    return table.coalesce(min(tasks, MOST_PARTITIONS))
 
 
 def _make_engine(spark: SparkSession, job: Job, workspace: Workspace, corpus: Corpus, id_column: str) -> SparkEngine:
