@@ -118,12 +118,13 @@ def find_pairs(steps: Matrix, least: float, most: int) -> Iterator[tuple[Integer
         Pairs left out.
     """
     bounding = _bound(steps)
+    if bounding is not steps and np.median(bounding[:, -1]) ** 2 >= least:
+        # The dimensions left out are enough to reach it.
+        bounding = steps
     for begin in range(0, len(steps), ROWS):
         own, others = bounding[begin : begin + ROWS], bounding[begin:]
         left, right = _find_reaching(own @ others.T, least)
         if bounding is not steps and left.size * CHEAPER > len(own) * len(others):
-            # What spares these rows little spares others little.
-            bounding = steps
             left, right = _find_reaching(steps[begin : begin + ROWS] @ steps[begin:].T, least)
         nearness = _multiply(steps[begin:], left, right)
         reaching = nearness >= least

@@ -260,9 +260,10 @@ def choose_count(met: Integers, most: int) -> int:
     if met.size < TELLING:
         return min(USUAL, most)
     counts = np.arange(min(FEWEST, most), most + 1)
-    # A few pairs have no tail, so they are taken for geometrically distributed too: a further cell finds the same share
-    # of the pairs that are left.
-    missed = np.maximum((1 - 1 / np.mean(met)) ** counts, np.mean(met[:, None] > counts, axis=0))
+    # A few pairs have no tail, so they are taken for geometrically distributed too, with the mean that theirs may have:
+    # a further cell finds the same share of the pairs that are left.
+    mean = np.mean(met) + np.std(met) / math.sqrt(met.size)
+    missed = np.maximum((1 - 1 / mean) ** counts, np.mean(met[:, None] > counts, axis=0))
     return int(counts[np.argmax(missed <= 1 - RECALL)]) if missed[-1] <= 1 - RECALL else most
 
 
