@@ -24,7 +24,7 @@ def choose_by_neighbours(cosines: Floats) -> float:
     Most documents have no duplicate. The cosines of their nearest neighbours, stretched by Fisher's transformation
     [1]_, are greatest values of many, whose distribution is Gumbel's [2]_. It is fitted to the median and to a quantile
     of the farther half, in which there are no duplicates. From the threshold on there are by chance at most a hundredth
-    of the neighbours that are there, and no half one of the sample. Where more documents have a duplicate, or all are
+    of the neighbours that are there, or half a one where the sample has none. Where more have a duplicate, or all are
     alike, the spread grows, and so does the threshold: the mistake is to remove too little.
 
     References

@@ -16,6 +16,7 @@ References
 """
 
 import os
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -41,6 +42,8 @@ PIECE = 4
 """Bytes of a piece of a word, with a mark at both its ends."""
 PAIR_WEIGHT, PIECE_WEIGHT = np.float32(0.5), 0.5
 """Weights beside those of single words; of pieces all of a word together."""
+AT_ONCE = 1 << 14
+"""Words of which the features and vectors are held at a time: 16 MB of these, which is faster than all of a batch."""
 LARGEST = np.iinfo(np.int16).max
 LEAST = 1e-6
 """Weight in a direction below which there is none."""
@@ -62,14 +65,24 @@ NO_FEATURES = Features(np.empty(0, np.uint16), np.empty(0, np.float32), np.zeros
 
 
 class _Parts(NamedTuple):
-    """Texts by their words, so that what a word has is added up once for all that hold it; sparse matrices."""
+    """Texts by their words, so that what a word has is added up once for all that hold it."""
 
     words: csr_array
     """1 + log(count) of the distinct words of each text."""
-    features: csr_array
-    """Features of each word: itself and its pieces."""
     pairs: csr_array
     """Features of the pairs of neighbouring words of each text."""
+    hashes: Hashes
+    """Hashes of the words."""
+    digested: Bytes
+    """Bytes of which every word has those from its begin to its end."""
+    begins: Integers
+    ends: Integers
+
+    def cut(self) -> Iterator[tuple[csr_array, csr_array]]:
+        """Yield columns of `words`, and the features of these words: each itself and its pieces."""
+        for begin in range(0, self.hashes.size, AT_ONCE):
+            some = slice(begin, begin + AT_ONCE)
+            yield self.words[:, some], _cut(self.hashes[some], self.digested, self.begins[some], self.ends[some])
 
 
 def _read(texts: pa.Array, tokenizer: Tokenizer) -> _Parts:
@@ -89,8 +102,11 @@ def _read(texts: pa.Array, tokenizer: Tokenizer) -> _Parts:
     pairs = mix(hashes * GOLDEN + np.roll(hashes, -1))[paired] % np.uint64(FEATURES)
     return _Parts(
         words=_weigh(words, offsets, known.size),
-        features=_cut(known[order], places.digested, places.widths[some], places.widths[some + 1]),
         pairs=PAIR_WEIGHT * _weigh(pairs.astype(np.int64), np.append(0, np.cumsum(paired))[offsets], FEATURES),
+        hashes=known[order],
+        digested=places.digested,
+        begins=places.widths[some],
+        ends=places.widths[some + 1],
     )
 
 
@@ -104,13 +120,7 @@ def _weigh(columns: Integers, bounds: Integers, width: int) -> csr_array:
 
 
 def _cut(hashes: Hashes, digested: Bytes, begins: Integers, ends: Integers) -> csr_array:
-    """Return the features of words: each itself, and its pieces, of PIECE_WEIGHT in all.
-
-    Parameters
-    ----------
-    digested
-        Bytes of which every word has those from its begin to its end.
-    """
+    """Return the features of words: each itself, and its pieces, of PIECE_WEIGHT in all."""
     widths, rows = ends - begins, np.arange(hashes.size)
     owners, places = np.repeat(rows, widths), _count_up(widths)
     marked = np.zeros(widths.sum() + 2 * rows.size, np.uint64)
@@ -134,7 +144,9 @@ def _count_up(sizes: Integers) -> Integers:
 def count_features(texts: pa.Array, tokenizer: Tokenizer) -> Features:
     """Return the features of texts."""
     parts = _read(texts, tokenizer)
-    found = csr_array(parts.words @ parts.features + parts.pairs)
+    found = parts.pairs
+    for words, features in parts.cut():
+        found = csr_array(found + words @ features)
     found.sum_duplicates()
     return Features(found.indices.astype(np.uint16), found.data.astype(np.float32), found.indptr.astype(np.int64))
 
@@ -212,11 +224,14 @@ def encode(texts: pa.Array, tokenizer: Tokenizer, directions: Directions) -> Mat
     """Return the vectors of texts; those without a word are zero."""
     parts = _read(texts, tokenizer)
     found = np.zeros((len(texts), directions.shape[1]), np.float32)
-    words = np.zeros((parts.words.shape[1], directions.shape[1]), np.float32)
-    for rows, matrix, sums in (
-        (parts.features, directions, words),
-        (parts.words, words, found),
-        (parts.pairs, directions, found),
-    ):
-        loops.projection.multiply(rows.data, rows.indices, rows.indptr, matrix, sums)
+    for held, features in parts.cut():
+        words = np.zeros((features.shape[0], directions.shape[1]), np.float32)
+        _add(features, directions, words)
+        _add(held, words, found)
+    _add(parts.pairs, directions, found)
     return found
+
+
+def _add(rows: csr_array, matrix: npt.NDArray[Any], found: Matrix) -> None:
+    """Add the products of sparse rows and a matrix, in the order of the columns."""
+    loops.projection.multiply(rows.data, rows.indices, rows.indptr, matrix, found)

@@ -110,3 +110,11 @@ def test_texts_that_are_all_alike_have_vectors_still():
 
 def test_nothing_is_learned_from_no_word():
     assert not learn(["", "?"]).any()
+
+
+def test_vectors_are_the_same_however_many_words_are_held(monkeypatch):
+    directions = learn(TEXTS)
+    whole = latent.encode(pa.array(TEXTS), WORDS, directions)
+    monkeypatch.setattr(latent, "AT_ONCE", 7)
+
+    assert np.array_equal(latent.encode(pa.array(TEXTS), WORDS, directions), whole)
