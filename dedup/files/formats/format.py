@@ -267,6 +267,7 @@ class Format(ABC):
             When a file cannot be written.
         """
 
+    @abstractmethod
     def clear(
         self, file: InputFile, cleared: Mapping[str, Sequence[str]], mark: Mark, output: OutputFile | None
     ) -> int:
@@ -279,7 +280,6 @@ class Format(ABC):
         output
             Stream that the file is written to; None: only count.
         """
-        raise NotImplementedError
 
     @abstractmethod
     def schemas(self, file: InputFile) -> Iterator[pa.Schema]:

@@ -85,8 +85,6 @@ class Block:
 
 Eraser: TypeAlias = Callable[[bytes, Sequence[int], Sequence[int]], bytes]
 """Deletion of spans, given by their ascending begins and ends, from the text of a record; other bytes stay."""
-
-
 Clearer: TypeAlias = Callable[[bytes, Sequence[str]], bytes]
 """Change of the named cells of a record to null; other bytes stay."""
 
