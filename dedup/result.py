@@ -122,6 +122,11 @@ class Result(Generic[Rows]):
         return self.read("near_misses")
 
     @property
+    def cosines(self) -> Rows:
+        """Pairs of the layer `semantic`: left_id, right_id, kind, cosine; `StorageError` without such a layer."""
+        return self.read("cosines")
+
+    @property
     def changes(self) -> Rows:
         """Documents of earlier batches of the store that have another lot now, or would have after a new election."""
         return self.read("changes")

@@ -92,6 +92,9 @@ class EarlierKeys(Protocol):
     def look_up(self, engine: Engine[Rows], table: str, rows: Rows, columns: Sequence[str] | None = None) -> Rows:
         """Return the rows of a table whose keys are those of some rows, which have a name; all columns or some."""
 
+    def read(self, engine: Engine[Rows], table: str, columns: Sequence[str]) -> Rows:
+        """Return all rows of some columns of a table."""
+
     def open(self, engine: Engine[Rows], table: str) -> Fetch[Rows]:
         """Return how to read documents again, those of earlier batches with their texts in a table.
 
@@ -175,6 +178,20 @@ class Layer(ABC):
         ConfigError
         """
         del config
+
+    @classmethod
+    def check_store(cls, config: Config) -> None:
+        """Refuse settings with which the layer is not searched batch by batch.
+
+        Raises
+        ------
+        ConfigError
+        """
+        if not cls.is_incremental:
+            raise ConfigError(
+                f'--store: does not take the layer "{cls.name}" (got {list(config.layers)}), which looks at the whole '
+                "corpus: run it over the kept rows of all batches"
+            )
 
     @classmethod
     def list_columns(cls, config: Config) -> Sequence[tuple[str, str]]:

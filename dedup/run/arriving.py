@@ -14,6 +14,7 @@ from dedup.layers import NEAR
 from dedup.layers.chain import Chain
 from dedup.layers.foreign import count_for_foreign
 from dedup.layers.layer import Layer, NothingToSearchError
+from dedup.layers.near.comparison import PAIRS
 from dedup.layers.near.layer import NearLayer
 from dedup.layers.near.signing import signatures
 from dedup.run.clock import Clock
@@ -31,7 +32,6 @@ from dedup.store.schemas import FILES, list_layouts
 from dedup.store.snapshot import Snapshot
 from dedup.store.state import State, read_rows
 from dedup.store.tables import Tables
-from dedup.tables import arrow
 from dedup.tables.counts import Near, Signed, Stored
 
 REMEMBERED = 10
@@ -178,9 +178,12 @@ def _count_without(chain: Chain[Rows], snapshot: Snapshot) -> dict[str, int]:
 
 
 def _list_pairs(chain: Chain[Rows]) -> Rows:
-    """Return all edges and near misses."""
-    found = [each for each in (chain.edges, chain.near_misses) if each is not None]
-    return chain.engine.concat(*found) if found else chain.engine.parallelise("no_pairs", arrow.EDGES.empty_table())
+    """Return all edges and near misses, of vectors too, without their similarity."""
+    engine, names = chain.engine, PAIRS.names
+    found = [
+        engine.select(each, *names) for each in (chain.edges, chain.near_misses, chain.cosines) if each is not None
+    ]
+    return engine.concat(*found) if found else engine.parallelise("no_pairs", PAIRS.empty_table())
 
 
 def note(clock: Clock, grown: Grown[Rows], counts: Near) -> None:

@@ -15,7 +15,7 @@ from dedup.errors import ConfigError, DataError, StorageError
 from dedup.extras import check_extra
 from dedup.files.systems import absolute, redact
 from dedup.kernels.digests import digest_each
-from dedup.layers import LAYERS, NEAR, load_layer
+from dedup.layers import NEAR, load_layer
 from dedup.layers.contamination import Contamination
 from dedup.layers.copies import KEYS, to_keys
 from dedup.layers.near.layer import NearLayer
@@ -179,12 +179,8 @@ def check_settings(config: Config, growth: Growth) -> None:
             )
     if config.mode != "lsh":
         raise ConfigError(f'--store: needs mode = "lsh" (got {config.mode!r})')
-    if any(not load_layer(name).is_incremental for name in config.layers):
-        known = ", ".join(name for name in LAYERS if load_layer(name).is_incremental)
-        raise ConfigError(
-            f"--store: layers must be some of {known} (got {list(config.layers)}); others look at the whole corpus: "
-            "run them over the kept rows of all batches"
-        )
+    for name in config.layers:
+        load_layer(name).check_store(config)
     if growth.anew and config.layers != (NEAR,):
         raise ConfigError(f'--reelect: needs layers = ["near"] (got {list(config.layers)}), as others decide for good')
     if config.layers != (NEAR,) and not config.shingles.stored:

@@ -31,7 +31,7 @@ from dedup.store.adding import Grown
 from dedup.store.election import DISPLACED, list_newest
 from dedup.store.numbering import KEYS as WANTED
 from dedup.store.outcome import list_changes
-from dedup.store.reading import find_keys, select
+from dedup.store.reading import find_keys, read, select
 from dedup.store.schemas import KEYED, LATER, NO_SET, list_layouts
 from dedup.store.snapshot import Snapshot
 from dedup.store.writing import write_rows
@@ -87,6 +87,10 @@ class StoredKeys:
         wanted = engine.select(rows, wanted=self.snapshot.layout(table).key)
         expected = engine.tally(rows)["rows"]
         return find_keys(engine, self.snapshot, table, wanted, columns, name=f"{table}_met", expected=expected)
+
+    def read(self, engine: Engine[Rows], table: str, columns: Sequence[str]) -> Rows:
+        """See `EarlierKeys.read`."""
+        return read(engine, self.snapshot, table, columns)
 
     def open(self, engine: Engine[Rows], table: str) -> Fetch[Rows]:
         """See `EarlierKeys.open`."""

@@ -16,7 +16,7 @@ FILES = "files"
 """Table of the files that texts are read from again, of a store that holds no shingle sets."""
 LATER = "later"
 """Table of what layers behind near have removed, as `members` has it."""
-LINES, CONTAINMENT, PASSAGES = "lines", "containment", "passages"
+LINES, CONTAINMENT, PASSAGES, SEMANTIC = "lines", "containment", "passages", "semantic"
 """Layers with tables of their own."""
 NO_SET = -1
 """Number of the set of a document without a token, which resembles nothing."""
@@ -57,6 +57,7 @@ HOLDERS = MappingProxyType(
 GRAMS = MappingProxyType(
     {"compression": "zstd", "use_dictionary": False, "column_encoding": {"gram": "DELTA_BINARY_PACKED"}}
 )
+VALUES = MappingProxyType({"compression": "zstd", "use_dictionary": ["length"]})
 
 
 class Layout(NamedTuple):
@@ -133,6 +134,17 @@ def list_layouts(id_type: pa.DataType, *, has_sets: bool = True) -> Mapping[str,
     wholes = pa.schema({"doc_id": pa.int64(), "text": pa.large_string(), "since": pa.int64()})
     cuts = pa.list_(pa.int64())
     texts = pa.schema({"doc_id": pa.int64(), "text": pa.large_string(), "cuts": cuts, "since": pa.int64()})
+    # Documents as the layer semantic has seen them, with their vectors: `dedup.layers.semantic.stored.STORED`.
+    vectors = pa.schema(
+        {
+            "doc_id": pa.int64(),
+            "text": pa.large_string(),
+            "values": pa.binary(),
+            "length": pa.int64(),
+            "kept": pa.bool_(),
+            "since": pa.int64(),
+        }
+    )
     return MappingProxyType(
         {
             "documents": Layout(documents, "doc_id", 1 << 16, 8, 1 << 20, ZSTD),
@@ -151,12 +163,13 @@ def list_layouts(id_type: pa.DataType, *, has_sets: bool = True) -> Mapping[str,
             "wholes": Layout(wholes, "doc_id", 1 << 9, 8, 1 << 19, ZSTD),
             "grams": Layout(grams, "gram", 1 << 12, 16, 1 << 22, GRAMS),
             "texts": Layout(texts, "doc_id", 1 << 9, 8, 1 << 19, ZSTD),
+            "vectors": Layout(vectors, "doc_id", 1 << 9, 8, 1 << 19, VALUES),
         }
     )
 
 
 OWN: Mapping[str, Sequence[str]] = MappingProxyType(
-    {LINES: ["lines"], CONTAINMENT: ["holders", "wholes"], PASSAGES: ["grams", "texts"]}
+    {LINES: ["lines"], CONTAINMENT: ["holders", "wholes"], PASSAGES: ["grams", "texts"], SEMANTIC: ["vectors"]}
 )
 """Tables by the layer that has them, which earlier releases do not know."""
 OF_LAYERS = (KEYED, LATER, *(name for names in OWN.values() for name in names))

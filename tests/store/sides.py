@@ -18,7 +18,7 @@ from dedup.store.state import read_rows, read_state
 from dedup.store.tables import Tables
 from dedup.store.upkeep import check
 
-OUTPUTS = ("kept", "removed", "duplicates", "edges", "near_misses", "changes", "spans")
+OUTPUTS = ("kept", "removed", "duplicates", "edges", "near_misses", "cosines", "changes", "spans")
 
 
 class Side:

@@ -15,6 +15,7 @@ from dedup.kernels.text.unicode_words import UnicodeWords
 from dedup.run.comparing import compare_snapshots
 from dedup.store.schemas import TABLES, list_tables
 from dedup.store.tables import Tables
+from tests.layers.test_semantic import draw, elect, is_edge, settle
 from tests.store import list_edges
 from tests.store.sides import deal, hold_together
 from tests.strategies import runs
@@ -233,10 +234,19 @@ def test_rows_that_come_again_without_ids_are_copies_of_themselves(tmp_path):
     assert store.check(hours=0) == []
 
 
+VECTORS = {"semantic.vector_column": "v"}
+SEMANTIC = VECTORS | {"semantic.threshold": 0.9}
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"layers": ["semantic", "near"]}, "layers must be some of url, exact, lines, near, contain"),
+        ({"layers": ["semantic", "near"]}, 'semantic.encoder: "corpus" learns from all documents'),
+        ({"layers": ["semantic"], "settings": VECTORS}, "semantic.threshold: must be given where --store is"),
+        (
+            {"layers": ["semantic"], "settings": SEMANTIC | {"semantic.linkage": "component"}},
+            'semantic.linkage: must be "representative" where --store is given',
+        ),
         ({"layers": ["near"]}, r"layers must be \['url', 'exact', 'near'\], as in the store \(got \['near'\]\)"),
         ({"tracking": ["*"]}, "url.tracking must be .*, as in the store"),
         ({"reelect": True}, r'--reelect: needs layers = \["near"\]'),
@@ -276,18 +286,31 @@ def test_what_needs_the_sets_of_all_documents_refuses_other_layers(tmp_path):
         compare_snapshots({"a": str(store.path)}, dedup.load_settings())
 
 
+def encode(texts):
+    """Return vectors of texts by their letters."""
+    return [[text.count(each) + 0.1 for each in "abcdefghijklmnopqrstuvwxyz"] for text in texts]
+
+
 @pytest.mark.parametrize(
     ("engines", "layers"),
     [
         ((False, True), ["exact", "near", "lines"]),
         pytest.param((False, True), ["exact", "near", "lines", "passages"], marks=pytest.mark.full),
         pytest.param((True, True, False), ["containment", "near", "exact", "lines"], marks=pytest.mark.full),
+        pytest.param((False, True), ["lines", "exact", "semantic", "near"], marks=pytest.mark.full),
     ],
 )
 def test_batches_added_by_spark_are_those_of_the_memory_engine(spark, tmp_path, engines, layers):
     texts = [page["text"] for page in make_pages(7, as_text=False)]
-    batches = deal([*texts, *texts[:8]], len(engines))
+    # The words of a text in another order have its vector, and other numbers in the guards' eyes.
+    batches = deal([*texts, *texts[:8], *(" ".join(reversed(text.split())) for text in texts[:8])], len(engines))
     settings = {"input.id_column": "id", "layers": layers, "lines.documents": 2, "passages.tokens": 10}
+    if "semantic" in layers:
+        settings |= {
+            "semantic.encoder": f"{__name__}:encode",
+            "semantic.threshold": 0.95,
+            "semantic.guards": ["negations"],
+        }
 
     side = hold_together(tmp_path, spark, batches, settings, engines=engines)
 
@@ -295,6 +318,7 @@ def test_batches_added_by_spark_are_those_of_the_memory_engine(spark, tmp_path, 
     assert all(snapshot.count(name) for name in list_tables(layers) if name not in {*TABLES, "later"})
     assert "lines" in {row[6] for row in side.output("batch1")["changes"]}
     assert {row[3] for row in side.output("batch1")["spans"]} == {"lines", "passages"} & {*layers}
+    assert {"semantic"} & {*layers} <= {row[1] for row in side.output("batch1")["duplicates"]}
 
 
 COMMON = [f"the notice of page number {number}" for number in range(4)]
@@ -471,3 +495,55 @@ def test_a_document_goes_for_an_earlier_one_that_contains_it_and_an_earlier_one_
             ids = set(store.open().snapshot.read("documents", ["id"])["id"].to_pylist())
             left = [row for row in left if row["id"] in ids]
         assert store.check(hours=0) == []
+
+
+@runs(4)
+@given(seed=st.integers(0, 2**32), as_text=st.booleans())
+def test_a_document_goes_for_one_kept_of_any_batch_that_says_the_same(tmp_path_factory, seed, as_text):
+    chance, store = Random(seed), dedup.Store(tmp_path_factory.mktemp("store") / "store")
+    vectors, texts = draw(seed)
+    documents = [*zip(vectors, texts, strict=True)]
+    judged = {(a, b): is_edge(documents[a], documents[b]) for b in range(len(texts)) for a in range(b)}
+    names = {number: f"id{number:02}" if as_text else number for number in range(len(texts))}
+    rows = [{"id": names[number], "text": texts[number], "v": vectors[number]} for number in names]
+    batch_of: dict[int, int] = {}
+    gone: set[int] = set()
+    for number, part in enumerate(cut(rows, chance)):
+        found = store.add(part, f"{number}", id_column="id", layers=["semantic"], engine="memory", settings=SEMANTIC)
+        own = {place for place, name in names.items() if name in {row["id"] for row in part}}
+        batch_of |= dict.fromkeys(own, number)
+        held = {pair: each for pair, each in judged.items() if {*pair} <= {*batch_of}}
+        edges = {(a, b) for a, b in settle(documents, held) if {a, b} & own and not {a, b} & gone}
+        turns = sorted({*batch_of} - gone, key=lambda place: (batch_of[place], place))
+        among = {tuple(sorted((turns.index(a), turns.index(b)))) for a, b in edges}
+        owners = {turns[a]: turns[b] for a, b in elect(len(turns), among).items()}
+        gone |= {*owners}
+
+        told = {(row["left_id"], row["right_id"]) for row in read_cosines(found)}
+        assert {frozenset(pair) for pair in told} == {frozenset((names[a], names[b])) for a, b in edges}
+        assert {row["id"]: row["representative_id"] for row in found.duplicates} == {
+            names[a]: names[b] for a, b in owners.items()
+        }
+        if chance.random() < 0.5:
+            store.delete([names[place] for place in chance.sample([*batch_of], min(len(batch_of), 3))])
+            store.compact()
+            ids = set(store.open().snapshot.read("documents", ["id"])["id"].to_pylist())
+            batch_of = {place: each for place, each in batch_of.items() if names[place] in ids}
+            gone &= {*batch_of}
+        assert store.check(hours=0) == []
+
+
+def read_cosines(result) -> list[dict]:
+    try:
+        return [*result.cosines]
+    except dedup.StorageError:
+        return []
+
+
+def test_vectors_of_another_length_than_those_of_the_store_are_refused(tmp_path):
+    store = dedup.Store(tmp_path / "store")
+    options = {"id_column": "id", "layers": ["semantic"], "engine": "memory", "settings": SEMANTIC}
+    store.add([{"id": 1, "text": WORDS[0], "v": [1.0, 2.0]}], "1", **options)
+
+    with pytest.raises(dedup.DataError, match=r"must have the length of those in the store, 2 \(got 3\)"):
+        store.add([{"id": 2, "text": WORDS[0], "v": [1.0, 2.0, 3.0]}], "2", **options)

@@ -105,11 +105,16 @@ def find_nearest(
     return places, found
 
 
-def find_pairs(steps: Matrix, least: float, most: int) -> Iterator[tuple[Integers, Integers, int]]:
+def find_pairs(steps: Matrix, least: float, most: int, first: int = 0) -> Iterator[tuple[Integers, Integers, int]]:
     """Yield the pairs left < right of vectors of steps whose product is at least so much.
 
     Of a vector with many such that come later, the `most` nearest are its pairs, those of equal products in their
     order.
+
+    Parameters
+    ----------
+    first
+        Place of the first vector that is the right one of pairs: those before it are no pairs among themselves.
 
     Yields
     ------
@@ -122,21 +127,23 @@ def find_pairs(steps: Matrix, least: float, most: int) -> Iterator[tuple[Integer
         # The dimensions left out are enough to reach it.
         bounding = steps
     for begin in range(0, len(steps), ROWS):
-        own, others = bounding[begin : begin + ROWS], bounding[begin:]
-        left, right = _find_reaching(own @ others.T, least)
+        start = max(begin, first)
+        own, others = bounding[begin : begin + ROWS], bounding[start:]
+        left, right = _find_reaching(own @ others.T, least, start - begin)
         if bounding is not steps and left.size * CHEAPER > len(own) * len(others):
-            left, right = _find_reaching(steps[begin : begin + ROWS] @ steps[begin:].T, least)
-        nearness = _multiply(steps[begin:], left, right)
+            left, right = _find_reaching(steps[begin : begin + ROWS] @ steps[start:].T, least, start - begin)
+        left, right = left + begin, right + start
+        nearness = _multiply(steps, left, right)
         reaching = nearness >= least
         left, right, nearness = left[reaching], right[reaching], nearness[reaching]
-        if left.size and np.bincount(left).max() > most:
+        if left.size and np.bincount(left - begin).max() > most:
             order = np.lexsort((right, -nearness, left))
             chosen = np.sort(order[rank(left[order]) < most])
             dropped = left.size - chosen.size
             left, right = left[chosen], right[chosen]
         else:
             dropped = 0
-        yield left + begin, right + begin, dropped
+        yield left, right, dropped
 
 
 def _bound(steps: Matrix) -> Matrix:
@@ -152,11 +159,17 @@ def _bound(steps: Matrix) -> Matrix:
     return np.column_stack((steps[:, :BOUNDING], lengths)).astype(np.float32)
 
 
-def _find_reaching(products: Matrix, least: float) -> tuple[Integers, Integers]:
-    """Return the places left < right of products of at least so much, those of the first rows with all."""
+def _find_reaching(products: Matrix, least: float, ahead: int) -> tuple[Integers, Integers]:
+    """Return the places of products of at least so much, whose column is behind the row.
+
+    Parameters
+    ----------
+    ahead
+        Place of the first column, from that of the first row on.
+    """
     reaching = products >= least
-    square = reaching[:, : len(reaching)]
-    square &= np.triu(np.ones_like(square), 1)
+    square = reaching[:, : max(len(reaching) - ahead, 0)]
+    square &= np.triu(np.ones_like(square), 1 - ahead)
     # A tenth of the time of `np.nonzero` of a matrix.
     left, right = np.divmod(np.flatnonzero(reaching), reaching.shape[1] or 1)
     return left, right

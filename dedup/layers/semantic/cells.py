@@ -20,6 +20,7 @@ import pyarrow as pa
 from dedup.engine.engine import Batches, Engine, Rows, Shuffle, Tally
 from dedup.kernels import Flags, Floats, Integers
 from dedup.kernels.hashing import mix
+from dedup.kernels.runs.batches import conform
 from dedup.kernels.runs.bounds import mark_firsts
 from dedup.kernels.runs.groups import bound_groups, drop_repeated, join_groups, rank_groups
 from dedup.kernels.vectors.products import (
@@ -38,9 +39,14 @@ PAIRS = arrow.integers("left_id", "right_id")
 DRAWN = pa.schema([*arrow.integers("group", "draw"), *VECTORS])
 PROBED = arrow.integers("probe", "doc_id", "farness")
 """Neighbours of probes, by their places; `farness` is the product of their steps, negative."""
-PLACED = pa.schema([*arrow.integers("cell", "doc_id"), ("steps", pa.binary())])
+TURNS = EARLIER, OWN = range(2)
+"""Turns of vectors: those that are compared with others alone, and all others."""
+TURNED = VECTORS.append(pa.field("turn", pa.int64()))
+PLACED = pa.schema([*arrow.integers("cell", "turn", "doc_id"), ("steps", pa.binary())])
 ONE_CELL = 4_096
 """Vectors up to which all are compared with all."""
+CELL_VECTORS = 1 << 13
+"""Vectors for which there is a cell at least, where few are compared with many."""
 PROBES = 512
 AT_ONCE = 64
 """Probes multiplied with a batch at a time, which may hold all vectors."""
@@ -87,15 +93,16 @@ class Neighbourhood:
     """Steps of the other; float32 [k, dimensions]."""
 
 
-def probe(engine: Engine[Rows], vectors: Rows, count: int) -> Neighbourhood:
+def probe(engine: Engine[Rows], vectors: Rows, count: int, own: int) -> Neighbourhood:
     """Find the nearest of all vectors to some.
 
     Parameters
     ----------
     vectors
-        VECTORS, `count` of them.
+        VECTORS, `count` of them, of which so many own are compared with all.
     """
-    cells = 1 if count <= ONE_CELL else 2 * math.isqrt(count)
+    pairs = math.isqrt(own * count)
+    cells = 1 if pairs <= ONE_CELL else max(2 * math.isqrt(pairs), count // CELL_VECTORS)
     sample = _draw_sample(engine, vectors, cells)
     found = engine.group(
         "probed",
@@ -287,25 +294,39 @@ class Reach:
 
 
 def find_candidates(
-    engine: Engine[Rows], vectors: Rows, count: int, cells: Cells, reach: Reach
+    engine: Engine[Rows],
+    vectors: Rows,
+    count: int,
+    cells: Cells,
+    reach: Reach,
+    *,
+    name: str = "pairs",
+    earlier: Rows | None = None,
 ) -> tuple[Rows, int, int]:
     """Return PAIRS within reach, perhaps repeated, how many there are, and how many were left out.
 
     Parameters
     ----------
     vectors
-        VECTORS, `count` of them.
+        VECTORS.
+    count
+        Number of vectors, the earlier ones among them.
+    earlier
+        VECTORS of other documents, which are no pairs among themselves; None without any.
     """
+    turned = engine.map(vectors, partial(_note_turn, turn=OWN), TURNED)
+    if earlier is not None:
+        turned = engine.concat(turned, engine.map(earlier, partial(_note_turn, turn=EARLIER), TURNED))
     parts = min(max(math.ceil(count * cells.of_each * reach.vector_bytes / PART_BYTES), 1), cells.count)
     found = [
         engine.group(
-            f"pairs{part or ''}",
-            vectors,
+            f"{name}{part or ''}",
+            turned,
             Shuffle(
                 emit=partial(_place, centres=cells.centres, count=cells.of_each, part=part, parts=parts),
                 emitted=PLACED,
                 by=("cell",),
-                order=("doc_id",),
+                order=("turn", "doc_id"),
                 work=partial(_pair, least=reach.least, most=reach.most),
                 schema=PAIRS,
             ),
@@ -316,6 +337,11 @@ def find_candidates(
     tallies = [engine.tally(each) for each in found]
     rows, dropped = (sum(tally.get(name, 0) for tally in tallies) for name in ("rows", "dropped"))
     return engine.concat(*found), rows, dropped
+
+
+def _note_turn(batches: Batches, *, turn: int) -> Batches:
+    for batch in batches:
+        yield conform(batch, TURNED, turn=turn)
 
 
 def _place(batches: Batches, *, centres: Matrix, count: int, part: int, parts: int) -> Batches:
@@ -329,17 +355,19 @@ def _place(batches: Batches, *, centres: Matrix, count: int, part: int, parts: i
             cells = find_nearest(steps.astype(np.float32), centres, count)[0].ravel()
             rows = np.repeat(rows, count)
         own = np.flatnonzero(cells % parts == part)
-        columns = [pa.array(cells[own]), batch["doc_id"].take(pa.array(rows[own])), to_bytes(steps[rows[own]])]
+        turns, doc_ids = (batch[name].take(pa.array(rows[own])) for name in ("turn", "doc_id"))
+        columns = [pa.array(cells[own]), turns, doc_ids, to_bytes(steps[rows[own]])]
         yield pa.RecordBatch.from_arrays(columns, schema=PLACED)
 
 
 def _pair(batches: Batches, *, least: float, most: int) -> Iterator[pa.RecordBatch | Tally]:
     # Equal rows, which share a document id, are one document.
     for batch in join_groups(drop_repeated(batches, ("cell", "doc_id")), ["cell"]):
-        doc_ids = batch["doc_id"].to_numpy()
+        turns, doc_ids = (batch[name].to_numpy() for name in ("turn", "doc_id"))
         for begin, end in pairwise(bound_groups(batch, ["cell"]).tolist()):
             steps = to_matrix(batch["steps"].slice(begin, end - begin), "<i2").astype(np.float32)
-            own = doc_ids[begin:end]
-            for left, right, dropped in find_pairs(steps, least, most):
+            own, first = doc_ids[begin:end], int(np.searchsorted(turns[begin:end], OWN))
+            for left, right, dropped in find_pairs(steps, least, most, first):
                 yield Tally(dropped=dropped)
-                yield pa.RecordBatch.from_arrays([pa.array(own[left]), pa.array(own[right])], schema=PAIRS)
+                ends = np.minimum(own[left], own[right]), np.maximum(own[left], own[right])
+                yield pa.RecordBatch.from_arrays([*map(pa.array, ends)], schema=PAIRS)

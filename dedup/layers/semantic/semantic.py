@@ -23,13 +23,13 @@ from dedup.kernels.text.tokenizer import Tokenizer
 from dedup.kernels.vectors import latent
 from dedup.kernels.vectors.forecast import SHARES, forecast
 from dedup.kernels.vectors.products import VALUE_BYTES, least_product
-from dedup.layers.layer import Found, Layer, Setup
+from dedup.layers.layer import EarlierKeys, Found, Layer, Setup
 from dedup.layers.near import comparison, election, templates
 from dedup.layers.near.election import Election
 from dedup.layers.near.members import find_members
 from dedup.layers.near.search import Search
 from dedup.layers.near.tables import Connection
-from dedup.layers.semantic import vectors
+from dedup.layers.semantic import stored, vectors
 from dedup.layers.semantic.cells import PAIRS, VECTOR_BYTES, Neighbourhood, Reach, choose_cells, find_candidates, probe
 from dedup.layers.semantic.encoding import CORPUS, choose_encoder, load_function
 from dedup.layers.semantic.judging import (
@@ -41,6 +41,7 @@ from dedup.layers.semantic.judging import (
     show_pairs,
     tell_curve,
 )
+from dedup.layers.semantic.stored import Earlier
 from dedup.layers.semantic.verification import (
     GUARDS,
     Guards,
@@ -51,6 +52,7 @@ from dedup.layers.semantic.verification import (
     settle,
     verify,
 )
+from dedup.settings.keeping import FIRST_COME
 from dedup.settings.options import Config
 from dedup.settings.rules import Limit, Range, Table, Texts
 from dedup.tables import arrow
@@ -100,6 +102,7 @@ class SemanticLayer(Layer):
 
     name = NAME
     table = Semantic
+    is_incremental = True
     settings: Semantic
     tokenizer: Tokenizer
     most: int
@@ -117,6 +120,27 @@ class SemanticLayer(Layer):
             load_function(settings.encoder)
         if settings.action == "check" and config.layers[0] == NAME:
             raise ConfigError('semantic.action: "check" needs a layer before "semantic" whose removals it looks at')
+
+    @classmethod
+    def check_store(cls, config: Config) -> None:
+        """See `Layer.check_store`."""
+        settings = config.of(Semantic)
+        if not settings.vector_column and settings.encoder == CORPUS:
+            raise ConfigError(
+                f'semantic.encoder: "{CORPUS}" learns from all documents, so a store needs semantic.vector_column or a '
+                'function "package:function", whose vectors stay the same'
+            )
+        if settings.threshold == "":
+            raise ConfigError(
+                "semantic.threshold: must be given where --store is, as all batches share it; a run without a store "
+                "chooses one, and tells it"
+            )
+        for name, value, only in (
+            ("action", settings.action, "remove"),
+            ("linkage", settings.linkage, "representative"),
+        ):
+            if value != only:
+                raise ConfigError(f'semantic.{name}: must be "{only}" where --store is given (got "{value}")')
 
     @classmethod
     def name_vector(cls, config: Config) -> str:
@@ -179,7 +203,8 @@ class SemanticLayer(Layer):
         documents, _, _ = self._read(engine)
         held = _take_vectors(engine, documents)
         kept = engine.join(held, removals, "doc_id", how="anti")
-        known = probe(engine, kept, engine.measure(kept)["rows"])
+        count = engine.measure(kept)["rows"]
+        known = probe(engine, kept, count, count)
         _, threshold = self._choose(engine, kept, known)
         pairs = engine.map(removals, list_pairs, PAIRS, name="removed_pairs")
         count = engine.tally(pairs)["rows"]
@@ -213,33 +238,72 @@ class SemanticLayer(Layer):
         DataError
             When vectors are none, or of other lengths.
         """
+        return self._search(engine, *self._read(engine), None)
+
+    def find_since(self, engine: Engine[Rows], past: EarlierKeys) -> Found[Rows]:
+        """Search the documents of a batch, and the vectors of all of earlier ones, of which those kept stay.
+
+        See `Layer.find_since`. Earlier documents that this layer has removed take no part in the election, but what
+        contradicts them parts edges as ever.
+
+        Raises
+        ------
+        DataError
+            When vectors are none, or of other lengths, than those of earlier batches too.
+        """
         documents, count, dimensions = self._read(engine)
-        held = _take_vectors(engine, documents)
-        known = probe(engine, held, count)
+        earlier = stored.read_earlier(engine, past, documents, dimensions)
+        found = self._search(engine, documents, count, dimensions, earlier)
+        assert found.removals is not None
+        kept = stored.keep(engine, _take_vectors(engine, documents), found.removals)
+        return replace(found, stored={stored.TABLE: kept})
+
+    def _search(
+        self, engine: Engine[Rows], documents: Rows, count: int, dimensions: int, earlier: Earlier[Rows] | None
+    ) -> Found[Rows]:
+        """Search documents, so many of which have vectors of some dimensions, and earlier ones."""
+        own, fetch = _take_vectors(engine, documents), None
+        held, total, listed = own, count, documents
+        if earlier is not None:
+            held, total, fetch = engine.concat(own, earlier.vectors), count + earlier.count, earlier.fetch
+        known = probe(engine, held, total, count)
         sample, threshold = self._choose(engine, held, known)
         cells = choose_cells(known, threshold.cosine)
         least = least_product(threshold.cosine, dimensions)
         reach = Reach(least=least, most=self.most, vector_bytes=VECTOR_BYTES + 2 * dimensions)
-        candidates, pairs, dropped = find_candidates(engine, held, count, cells, reach)
+        vectors = None if earlier is None else earlier.vectors
+        candidates, pairs, dropped = find_candidates(engine, own, total, cells, reach, earlier=vectors)
         # Texts are read once, for what is an edge and for what is shown of the sample.
-        asked = engine.concat(candidates, engine.parallelise("sampled", sample.to_table()))
-        read = read_texts(engine, asked, held, pairs + sample.left.size, self.tokenizer)
-        size = Size(pairs, 2 * pairs, count, VALUE_BYTES * count * dimensions)
+        sampled = engine.parallelise("sampled", sample.to_table())
+        if earlier is not None:
+            met = earlier.list_met(engine, engine.concat(candidates, sampled), documents)
+            near = engine.join(earlier.vectors, met, "doc_id", how="semi")
+            # What contradicts an end of an edge may be of earlier batches, like the end.
+            among, more, _ = find_candidates(engine, near, engine.tally(met)["rows"], cells, reach, name="among")
+            candidates, pairs = engine.concat(candidates, among), pairs + more
+            listed = earlier.list_documents(engine, documents, met)
+        asked = engine.concat(candidates, sampled)
+        read = read_texts(engine, asked, held, pairs + sample.left.size, self.tokenizer, fetch=fetch)
+        size = Size(pairs, 2 * pairs, total, VALUE_BYTES * total * dimensions)
         compared = engine.compare("edges", candidates, read, verify(threshold.cosine, self._guards), size)
         told = engine.tally(compared)
-        edges = settle(engine, compared, told["rows"])
-        removals, kept, elected = self._elect(engine, documents, edges, threshold.cosine)
+        settled = settle(engine, compared, told["rows"])
+        edges = settled if earlier is None else earlier.leave(engine, settled, documents)
+        removals, kept, elected = self._elect(engine, listed, edges, threshold.cosine, has_earlier=earlier is not None)
+        if earlier is not None:
+            removals, kept = (engine.join(rows, documents, "doc_id", how="semi") for rows in (removals, kept))
         details = {
             "threshold": threshold.cosine,
             "threshold_chosen_by": threshold.chosen_by,
             "dimensions": dimensions,
             "vectors": count,
-            **self._tell_edges(told, engine.tally(edges)["rows"]),
+            **({} if earlier is None else {"earlier_vectors": earlier.count}),
+            **self._tell_edges(told, engine.tally(settled)["rows"]),
             "uncompared": {"pairs_at_most": dropped},
             "spared": elected.spared,
-            "forecast": self.inform(FORECAST, _forecast, elected.sizes, count) or [],
+            "forecast": self.inform(FORECAST, _forecast, elected.sizes, total) or [],
             "search": cells.tell(),
-            **(self.inform(SAMPLE, self._tell_sample, engine, sample, threshold.cosine, read, documents) or {}),
+            **(self.inform(SAMPLE, self._tell_sample, engine, sample, threshold.cosine, read, listed) or {}),
         }
         return Found(
             documents=engine.select(documents, *arrow.register(engine.id_type).names),
@@ -250,14 +314,15 @@ class SemanticLayer(Layer):
         )
 
     def _elect(
-        self, engine: Engine[Rows], documents: Rows, edges: Rows, threshold: float
+        self, engine: Engine[Rows], documents: Rows, edges: Rows, threshold: float, *, has_earlier: bool
     ) -> tuple[Rows, Rows, Elected]:
         """Return REMOVALS, what stays for others in their form, and what the election has counted."""
         links = engine.select(edges, "left_id", "right_id")
-        components = engine.connect("components", links, engine.tally(edges)["rows"])
+        components = engine.connect("components", links, engine.measure(edges)["rows"])
+        rules = (FIRST_COME, *self.election.rules) if has_earlier else self.election.rules
         members, elected = find_members(
             engine,
-            replace(self.election, policy=self.election.policy._replace(threshold=threshold)),
+            replace(self.election, rules=rules, policy=self.election.policy._replace(threshold=threshold)),
             _list_voters(engine, documents, components),
             Connection(edges, engine.parallelise("no_near_misses", arrow.EDGES.empty_table()), components),
             partial(_answer, engine=engine),

@@ -28,6 +28,7 @@ from dedup.kernels.text.facts import (
 )
 from dedup.kernels.text.tokenizer import Tokenizer
 from dedup.kernels.vectors.products import Matrix, find_cosines, to_matrix
+from dedup.layers.layer import Fetch
 from dedup.layers.near import comparison, templates
 from dedup.layers.semantic.vectors import VECTORS
 from dedup.tables import arrow
@@ -101,15 +102,28 @@ class ReadDocuments(NamedTuple):
 
 
 def read_texts(
-    engine: Engine[Rows], candidates: Rows, vectors: Rows, count: int, tokenizer: Tokenizer, *, name: str = "edges"
+    engine: Engine[Rows],
+    candidates: Rows,
+    vectors: Rows,
+    count: int,
+    tokenizer: Tokenizer,
+    *,
+    name: str = "edges",
+    fetch: Fetch[Rows] | None = None,
 ) -> Rows:
-    """Return READ of the documents of so many candidates; the texts of others are not read again."""
+    """Return READ of the documents of so many candidates; the texts of others are not read again.
+
+    Parameters
+    ----------
+    fetch
+        Reads documents again; None: those of the engine.
+    """
     named = engine.map(candidates, comparison.list_ends, templates.MEMBERS)
     ends = engine.expect(engine.group(f"{name}_ends", named, templates.DISTINCT), 2 * count)
     held = engine.join(vectors, ends, "doc_id", how="semi")
     # Equal rows share a document id.
     wanted = engine.group(f"{name}_wanted", held, once(VECTORS))
-    return engine.fetch(f"{name}_texts", wanted, partial(_read, tokenizer=tokenizer), READ)
+    return (fetch or engine.fetch)(f"{name}_texts", wanted, partial(_read, tokenizer=tokenizer), READ)
 
 
 def _read(batches: Batches, *, tokenizer: Tokenizer) -> Batches:
