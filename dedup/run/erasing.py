@@ -40,6 +40,7 @@ DROPS = {
     "duplicates": ("id",),
     "edges": ("left_id", "right_id"),
     "near_misses": ("left_id", "right_id"),
+    "cosines": ("left_id", "right_id"),
     "changes": ("id",),
     "spans": ("id",),
 }
@@ -55,6 +56,8 @@ NOTED: Mapping[str, Sequence[str]] = {"dedup_representative_id": ("dedup_jaccard
 """Columns of mode annotate with ids of other documents, and those that say something of these."""
 SKETCH = "sketch"
 """Folder of an output with some of its shingles."""
+LINES = "most"
+"""List of common lines in the part of a report on the layer lines."""
 SIZED = ("bucket_sizes", "component_sizes")
 """Histograms of a report."""
 READ_BYTES = 1 << 20
@@ -104,7 +107,7 @@ class Erasing:
         if published.config.output.mode == "annotate":
             for file in list_files([f"{published.path}/annotated"]).files:
                 self._clean_notes(file)
-        self._clean_report(published)
+        self._clean_report(published, has_rows=has_rows)
 
     def _drop_sketch(self, folder: str) -> None:
         """Delete a sample of shingles, which does not say whose they are."""
@@ -183,11 +186,15 @@ class Erasing:
             with self.change(file.path), self.storage.create(file.path) as output:
                 file.format.clear(file, NOTED, self.mark, output)
 
-    def _clean_report(self, published: PublishedOutput) -> None:
-        """Leave out of a report the examples that name a document, and make its page again."""
+    def _clean_report(self, published: PublishedOutput, *, has_rows: bool) -> None:
+        """Leave out of a report the examples that name a document, and make its page again.
+
+        Common lines do not say whose they are, so none stay where documents have rows.
+        """
         known, report = {*self.ids.to_pylist()}, dict(published.report)
         for name in ("largest_components", "doubtful"):
             report[name] = [each for each in report.get(name, []) if not _names(each, known)]
+        report["layers"] = [_leave_out(each, known, LINES if has_rows else "") for each in report["layers"]]
         if report == published.report:
             return
         # JSON has made strings of their sizes.
@@ -203,6 +210,15 @@ class Erasing:
                 self.storage.delete(page)
             else:
                 self.storage.write_text(page, made)
+
+
+def _leave_out(value: Any, known: set[Any], lines: str) -> Any:  # noqa: ANN401 - any of JSON
+    """Return a part of a report without the entries of lists that name a document, and without a list of lines."""
+    if isinstance(value, list):
+        return [_leave_out(each, known, lines) for each in value if not _names(each, known)]
+    if not isinstance(value, Mapping):
+        return value
+    return {name: [] if name == lines else _leave_out(each, known, lines) for name, each in value.items()}
 
 
 def _names(value: Any, known: set[Any]) -> bool:  # noqa: ANN401 - any of JSON

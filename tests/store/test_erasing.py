@@ -218,3 +218,38 @@ def test_what_was_admitted_is_erased_too(tmp_path):
 
     assert store.erase([row["id"]])["documents"] == 1
     assert not any(find(tmp_path, [*own, *shingles]).values())
+
+
+def test_no_byte_is_left_of_what_other_layers_tell_of_it(tmp_path):
+    store = Store(tmp_path / "store")
+    settings = {
+        "passages.tokens": 10,
+        "passages.action": "mark",
+        "lines.documents": 1,
+        "lines.min_characters": 5,
+        "lines.action": "mark",
+        "semantic.vector_column": "v",
+        "semantic.threshold": 0.99,
+    }
+    rows = [
+        {"id": FIRST + number, "text": f"line of {number // 2}\n" + " ".join(f"w{number // 2}x{k}" for k in range(20))}
+        for number in range(12)
+    ]
+    rows = [row | {"v": [1.0, float(number // 2), 0.1 * (number % 2)]} for number, row in enumerate(rows)]
+    layers = ["lines", "passages", "semantic"]
+    for part in range(2):
+        write(tmp_path / f"in{part}", rows[part::2], "parquet")
+        options = {"id_column": "id", "layers": layers, "engine": "memory", "settings": settings}
+        store.add(f"{tmp_path}/in{part}.parquet", f"b{part}", f"{tmp_path}/out{part}", **options)
+    gone = rows[4:6]
+    traces = [str(row["id"]).encode() for row in gone] + [b"line of 2", b"w2x3 w2x4"]
+    before = find(tmp_path, traces)
+    assert all("report.json" in names for names in before.values())
+    assert "vectors" in {path.parent.parent.name for path in read_all(tmp_path)}
+
+    store.erase([row["id"] for row in gone])
+
+    assert {trace: names for trace, names in find(tmp_path, traces).items() if names} == {}
+    report = json.loads((tmp_path / "out1" / "report.json").read_text())
+    shown = {layer["layer"]: layer["details"] for layer in report["layers"]}
+    assert shown["semantic"]["pairs_near_the_threshold"]
