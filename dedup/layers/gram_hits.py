@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dedup.engine.engine import Batches
+from dedup.kernels.runs.batches import fill
 from dedup.kernels.runs.bounds import mark_firsts
 from dedup.kernels.runs.counting import add_groups
 from dedup.kernels.runs.groups import bound_groups, drop_repeated, join_groups
@@ -59,7 +60,7 @@ def read(
         columns, owners = {"number": numbers[found], "place": hits.places[found]}, hits.documents[found]
     bounds = pa.array(np.searchsorted(owners, np.arange(batch.num_rows + 1)), pa.int32())
     lists = {name: pa.ListArray.from_arrays(bounds, pa.array(values)) for name, values in columns.items()}
-    return lists | ({"number": pa.nulls(batch.num_rows, pa.list_(pa.int64()))} if index is None else {})
+    return lists | ({"number": fill(batch.num_rows, pa.list_(pa.int64()))} if index is None else {})
 
 
 def flatten(batches: Batches, *, schema: pa.Schema) -> Batches:
@@ -84,7 +85,7 @@ def to_rows(index: GramIndex, schema: pa.Schema) -> pa.Table:
         name: pa.ListArray.from_arrays(pa.array(bounds, pa.int32()), pa.array(values))
         for name, values in columns.items()
     }
-    return pa.table([lists.get(field.name, pa.nulls(bounds.size - 1, field.type)) for field in schema], schema=schema)
+    return pa.table([lists.get(field.name, fill(bounds.size - 1, field.type)) for field in schema], schema=schema)
 
 
 def send(batches: Batches) -> Batches:
@@ -94,7 +95,7 @@ def send(batches: Batches) -> Batches:
         doc_ids = batch["doc_id"].take(owners)
         is_document = doc_ids.is_valid()
         none = pa.nulls(len(owners), pa.int64())
-        # A list that is null has no values: places are those of documents, numbers those of the index.
+        # Places are those of documents, numbers those of the index.
         place, number = (
             pc.replace_with_mask(none, mask, batch[name].flatten())
             for name, mask in (("place", is_document), ("number", pc.invert(is_document)))

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from dedup.layers.holders import HELD
 from dedup.layers.near.buckets import SHARE, choose_prefixes
-from dedup.layers.near.election import number_names
+from dedup.layers.near.election import PAIRED, number_names, to_voters, voters
 from dedup.tables.counts import Lost
 from tests.engine import Row, make_layer
 from tests.engine.oracle import Expected
@@ -121,3 +121,14 @@ def test_a_product_a_little_above_a_whole_number_does_not_shorten_a_prefix():
 
 def test_a_shingle_of_one_set_takes_its_place_in_the_prefix():
     assert find_prefixes([[1, 2, 3, 4, 5], [1, 2, 3, 4, 9], [7]], 0.6) == [[1, 2], [1, 2], []]
+
+
+def test_pairs_have_no_null_lists_which_spark_would_walk_for_every_row():
+    pairs = pa.record_batch([[1, 2], [3, 4], [0.9, 0.8], [1, 1]], schema=PAIRED)
+
+    (rows,) = to_voters([pairs], schema=voters(pa.int64()))
+
+    assert rows.select(PAIRED.names) == pairs
+    lists = [field.name for field in rows.schema if pa.types.is_list(field.type)]
+    assert {name: rows[name].to_pylist() for name in lists} == {name: [[], []] for name in lists} != {}
+    assert all(rows[name].null_count == 2 for name in {*rows.schema.names} - {*lists, *PAIRED.names})

@@ -38,6 +38,17 @@ def _to_array(values: Any, kind: pa.DataType, count: int) -> pa.Array:  # noqa: 
     return pa.repeat(pa.scalar(values, kind), count)
 
 
+def fill(count: int, kind: pa.DataType) -> pa.Array:
+    """Return nulls; where lists are asked for, empty ones.
+
+    Spark weighs a batch for a worker after every row (`spark.sql.execution.arrow.maxBytesPerBatch`), and for that walks
+    all null lists since the last list that is not: the time grows with the square of such a run.
+    """
+    if not pa.types.is_list(kind):
+        return pa.nulls(count, kind)
+    return pa.ListArray.from_arrays(pa.array(np.zeros(count + 1, np.int32)), pa.array([], kind.value_type), type=kind)
+
+
 def take_equal(batches: Iterable[pa.RecordBatch], *, schema: pa.Schema, **values: Any) -> Iterator[pa.RecordBatch]:  # noqa: ANN401 - of any type
     """Yield the rows that have these values in columns of these names, with the columns of a schema."""
     for batch in batches:

@@ -34,6 +34,7 @@ from dedup.kernels.removal_statistics import (
     summarise_removals,
 )
 from dedup.kernels.representatives import LARGEST, describe_largest, look_up
+from dedup.kernels.runs.batches import fill
 from dedup.kernels.runs.bounds import mark_firsts
 from dedup.kernels.source_limits import charge
 from dedup.layers.foreign import mark_foreign
@@ -104,7 +105,7 @@ def to_voters(batches: Batches, *, schema: pa.Schema) -> Batches:
         known = dict(zip(batch.schema.names, batch.columns, strict=True))
         if "set_id" in known:
             known["set_id"] = pc.coalesce(known["set_id"], known["doc_id"])
-        columns = [known.get(each.name, pa.nulls(batch.num_rows, each.type)) for each in schema]
+        columns = [known[each.name] if each.name in known else fill(batch.num_rows, each.type) for each in schema]
         yield pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
