@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dedup.engine.engine import Batches
-from dedup.kernels.runs.batches import fill
+from dedup.kernels.runs.batches import conform, fill
 from dedup.kernels.runs.bounds import mark_firsts
 from dedup.kernels.runs.counting import add_groups
 from dedup.kernels.runs.groups import bound_groups, drop_repeated, join_groups
@@ -85,7 +85,7 @@ def to_rows(index: GramIndex, schema: pa.Schema) -> pa.Table:
         name: pa.ListArray.from_arrays(pa.array(bounds, pa.int32()), pa.array(values))
         for name, values in columns.items()
     }
-    return pa.table([lists.get(field.name, fill(bounds.size - 1, field.type)) for field in schema], schema=schema)
+    return pa.Table.from_batches([conform(pa.record_batch(lists), schema)])
 
 
 def send(batches: Batches) -> Batches:

@@ -208,12 +208,7 @@ def _to_changes(batches: Batches) -> Batches:
 
 def _to_spans(batches: Batches, *, kind: str) -> Batches:
     for batch in batches:
-        count = batch.num_rows
-        known = {name: batch[name] for name in ("doc_id", "begin", "end")}
-        known |= {"layer": pa.repeat(NAME, count), "kind": pa.repeat(kind, count)}
-        yield pa.RecordBatch.from_arrays(
-            [known.get(field.name, pa.nulls(count, field.type)) for field in SPANS], schema=SPANS
-        )
+        yield conform(batch.select(["doc_id", "begin", "end"]), SPANS, layer=NAME, kind=kind)
 
 
 def _describe(engine: Engine[Rows], common: Rows) -> dict[str, Any]:

@@ -56,8 +56,8 @@ NOTED: Mapping[str, Sequence[str]] = {"dedup_representative_id": ("dedup_jaccard
 """Columns of mode annotate with ids of other documents, and those that say something of these."""
 SKETCH = "sketch"
 """Folder of an output with some of its shingles."""
-LINES = "most"
-"""List of common lines in the part of a report on the layer lines."""
+COMMON = "most"
+"""List of the lines or prompts that most documents have, in the part of a report on a layer."""
 SIZED = ("bucket_sizes", "component_sizes")
 """Histograms of a report."""
 READ_BYTES = 1 << 20
@@ -189,12 +189,12 @@ class Erasing:
     def _clean_report(self, published: PublishedOutput, *, has_rows: bool) -> None:
         """Leave out of a report the examples that name a document, and make its page again.
 
-        Common lines do not say whose they are, so none stay where documents have rows.
+        Common lines and prompts do not say whose they are, so none stay where documents have rows.
         """
         known, report = {*self.ids.to_pylist()}, dict(published.report)
         for name in ("largest_components", "doubtful"):
             report[name] = [each for each in report.get(name, []) if not _names(each, known)]
-        report["layers"] = [_leave_out(each, known, LINES if has_rows else "") for each in report["layers"]]
+        report["layers"] = [_leave_out(each, known, COMMON if has_rows else "") for each in report["layers"]]
         if report == published.report:
             return
         # JSON has made strings of their sizes.
@@ -212,13 +212,13 @@ class Erasing:
                 self.storage.write_text(page, made)
 
 
-def _leave_out(value: Any, known: set[Any], lines: str) -> Any:  # noqa: ANN401 - any of JSON
-    """Return a part of a report without the entries of lists that name a document, and without a list of lines."""
+def _leave_out(value: Any, known: set[Any], common: str) -> Any:  # noqa: ANN401 - any of JSON
+    """Return a part of a report without list entries that name a document, and without the list of that name."""
     if isinstance(value, list):
-        return [_leave_out(each, known, lines) for each in value if not _names(each, known)]
+        return [_leave_out(each, known, common) for each in value if not _names(each, known)]
     if not isinstance(value, Mapping):
         return value
-    return {name: [] if name == lines else _leave_out(each, known, lines) for name, each in value.items()}
+    return {name: [] if name == common else _leave_out(each, known, common) for name, each in value.items()}
 
 
 def _names(value: Any, known: set[Any]) -> bool:  # noqa: ANN401 - any of JSON

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 
 def conform(batch: pa.RecordBatch, schema: pa.Schema, /, **columns: Any) -> pa.RecordBatch:  # noqa: ANN401 - see below
-    """Return rows with the columns of a schema: those given, else their own, else nulls.
+    """Return rows with the columns of a schema: those given, else their own, else `fill`.
 
     Parameters
     ----------
@@ -30,7 +30,7 @@ def conform(batch: pa.RecordBatch, schema: pa.Schema, /, **columns: Any) -> pa.R
 
 def _to_array(values: Any, kind: pa.DataType, count: int) -> pa.Array:  # noqa: ANN401 - see `conform`
     if values is None:
-        return pa.nulls(count, kind)
+        return fill(count, kind)
     if isinstance(values, np.ndarray):
         return pa.array(values, kind)
     if isinstance(values, pa.Array):

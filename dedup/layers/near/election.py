@@ -34,7 +34,7 @@ from dedup.kernels.removal_statistics import (
     summarise_removals,
 )
 from dedup.kernels.representatives import LARGEST, describe_largest, look_up
-from dedup.kernels.runs.batches import fill
+from dedup.kernels.runs.batches import conform
 from dedup.kernels.runs.bounds import mark_firsts
 from dedup.kernels.source_limits import charge
 from dedup.layers.foreign import mark_foreign
@@ -102,11 +102,9 @@ def members(id_type: pa.DataType) -> pa.Schema:
 def to_voters(batches: Batches, *, schema: pa.Schema) -> Batches:
     """Give members or pairs the columns of both; a member that is no copy is its own shingle set."""
     for batch in batches:
-        known = dict(zip(batch.schema.names, batch.columns, strict=True))
-        if "set_id" in known:
-            known["set_id"] = pc.coalesce(known["set_id"], known["doc_id"])
-        columns = [known[each.name] if each.name in known else fill(batch.num_rows, each.type) for each in schema]
-        yield pa.RecordBatch.from_arrays(columns, schema=schema)
+        is_member = "set_id" in batch.schema.names
+        own = {"set_id": pc.coalesce(batch["set_id"], batch["doc_id"])} if is_member else {}
+        yield conform(batch, schema, **own)
 
 
 def add_role(batches: Batches, *, role: int) -> Batches:
@@ -140,9 +138,7 @@ def _elect(batches: Batches, *, election: Election, schema: pa.Schema) -> Iterat
     asked = votes.list_asked()
     if asked.num_rows:
         yield Tally(asked["kind"].to_pylist())
-        known = {name: asked[name] for name in ASKED.names}
-        rows = [known.get(each.name, pa.nulls(asked.num_rows, each.type)) for each in schema]
-        yield pa.RecordBatch.from_arrays(rows, schema=schema)
+        yield conform(asked, schema)
         waiting = asked["component_id"]
         members, pairs = (each.filter(pc.invert(pc.is_in(each["component_id"], waiting))) for each in (members, pairs))
         if not members.num_rows:
