@@ -6,7 +6,8 @@ splits     a table of as many partitions as documents by two
 row-group  one file of one row group
 chains     documents each similar to the five before it, in chains of a thousand and one of a quarter of all, which
            GraphFrames connects; held against scipy
-growth     batches of a million added to a store without shingle sets, then one of ten thousand
+growth     batches of a million added to a store without shingle sets, then one of ten thousand, which a copy of the
+           store of each ten gets as well
 
 The case, what it took and what it found are printed as JSON.
 """
@@ -45,6 +46,8 @@ GROUP_DOCUMENTS = {"files": 4, "splits": 2}
 CHAIN, CHAIN_WORDS = 1000, 53
 """49 shingles: the Jaccard of neighbours in a chain is 48 / 50, of those with four between them 44 / 54."""
 BATCH, LAST_BATCH = 1_000_000, 10_000
+TRIED = 10
+"""Batches of a million after which the small one is tried on a copy of the store."""
 POLL_SECONDS = 1.0
 NARROW = {
     "PYSPARK_SUBMIT_ARGS": "--conf spark.sql.files.maxPartitionBytes=8k --conf spark.sql.files.openCostInBytes=0 "
@@ -196,22 +199,25 @@ def build(case: str, folder: Path, target: Path, settings: Sequence[str]) -> lis
 
 
 def grow(folder: Path, target: Path, settings: Sequence[str]) -> dict[str, Any]:
-    """Add batches to a store; return what each took, what the store then weighs, and the planted pairs found."""
-    left, right, took = [], [], []
-    chosen = ["--id-column", "doc_id", "--engine", "memory", *(f"--set={each}" for each in settings)]
-    for batch in sorted((folder / "documents").iterdir()):
-        output = target / batch.name
-        places = ["--input", str(batch), "--output", str(output), "--store", str(target / "store")]
-        job = [sys.executable, str(ROOT / "jobs" / "deduplicate.py"), *places, "--batch", batch.name, *chosen]
-        spent = spend(job, {})
-        took.append({name: round(spent[name], 1) for name in ("seconds", "cpu_seconds", "total_bytes", "returncode")})
-        if spent["returncode"]:
-            return {"batches": took, "returncode": spent["returncode"]}
-        took[-1]["store_bytes"] = weigh(target / "store")
-        edges = ds.dataset(output / "edges").to_table(columns=["left_id", "right_id"])
+    """Add batches to a store; return what each took, what the store then weighs, and the planted pairs found.
+
+    The last one is added to a copy of the store of each TRIED batches as well.
+    """
+    store, left, right, took = target / "store", [], [], []
+    batches = sorted((folder / "documents").iterdir())
+    for number, batch in enumerate(batches):
+        if number and number % TRIED == 0 and batch != batches[-1]:
+            shutil.copytree(store, target / "tried")
+            took.append(add(batches[-1], target / "tried", settings))
+            shutil.rmtree(target / "tried")
+            shutil.rmtree(target / batches[-1].name)
+        took.append(add(batch, store, settings))
+        if took[-1]["returncode"]:
+            return {"batches": took, "returncode": took[-1]["returncode"]}
+        edges = ds.dataset(target / batch.name / "edges").to_table(columns=["left_id", "right_id"])
         left.append(edges["left_id"].to_numpy())
         right.append(edges["right_id"].to_numpy())
-        shutil.rmtree(output)
+        shutil.rmtree(target / batch.name)
     ids, least = connect(np.concatenate(left), np.concatenate(right))
     places_found = dict(zip(ids.tolist(), least.tolist(), strict=True))
     return {
@@ -219,6 +225,18 @@ def grow(folder: Path, target: Path, settings: Sequence[str]) -> dict[str, Any]:
         "returncode": 0,
         "recall": recall(places_found, pq.read_table(folder / "truth.parquet")),
     }
+
+
+def add(batch: Path, store: Path, settings: Sequence[str]) -> dict[str, Any]:
+    """Add a batch to a store; return what it took, and what the store then weighs."""
+    chosen = ["--id-column", "doc_id", "--engine", "memory", *(f"--set={each}" for each in settings)]
+    places = ["--input", str(batch), "--output", str(store.parent / batch.name), "--store", str(store)]
+    job = [sys.executable, str(ROOT / "jobs" / "deduplicate.py"), *places, "--batch", batch.name, *chosen]
+    spent = spend(job, {})
+    took = {name: round(spent[name], 1) for name in ("seconds", "cpu_seconds", "total_bytes", "returncode")}
+    took |= {"batch": batch.name, "store_bytes": weigh(store)}
+    print(json.dumps(took), file=sys.stderr, flush=True)
+    return took
 
 
 def watch_disk(partial: Path, command: Sequence[str]) -> dict[str, Any]:

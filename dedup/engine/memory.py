@@ -27,6 +27,7 @@ from dedup.files.splits import Split
 from dedup.kernels import Integers
 from dedup.kernels.components import connect
 from dedup.kernels.ids import apply_renamed
+from dedup.kernels.runs.argsort import argsort
 from dedup.kernels.runs.bounds import find_bounds, rank
 from dedup.kernels.runs.shared import find_shared
 from dedup.kernels.sets.pairs import decode, sort_distinct
@@ -351,7 +352,7 @@ class MemoryEngine:
         del pieces
         keys = rows[by].to_numpy()
         if (keys[1:] < keys[:-1]).any():
-            rows = rows.take(pa.array(np.argsort(keys, kind="stable")))
+            rows = rows.take(pa.array(argsort(keys, self.threads)))
         return _run(work, iter(rows.to_batches()), schema)
 
     def parallelise(self, name: str, table: pa.Table) -> pa.Table:

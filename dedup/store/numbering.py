@@ -64,8 +64,12 @@ def number(engine: Engine[Rows], snapshot: Snapshot, documents: Rows) -> Numbere
     """
     count, bands = engine.tally(documents)["rows"], snapshot.state.signer.bands
     keys = engine.map(engine.select(documents, "size", "band_keys"), partial(_list_keys, of=slice(None)), KEYS)
-    met = find_keys(engine, snapshot, "bands", keys, name="met", expected=count * bands)
-    met_count = engine.tally(met)["rows"]
+    if snapshot.count("bands"):
+        met = find_keys(engine, snapshot, "bands", keys, name="met", expected=count * bands)
+        met_count = engine.tally(met)["rows"]
+    else:
+        # As of a store that begins: all keys would be brought together for nothing.
+        met, met_count = engine.parallelise("met", BANDS.empty_table()), 0
     # Equal sets agree in every band.
     first = engine.map(engine.select(documents, "size", "band_keys"), partial(_list_keys, of=slice(1)), KEYS)
     same = engine.join(met, first, "key", key="wanted", how="semi")

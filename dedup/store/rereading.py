@@ -113,7 +113,9 @@ class Rereader:
 
         with ThreadPoolExecutor(self.threads) as readers:
             found = readers.map(read, pairwise(bounds))
-            return pa.concat_tables([SHINGLED.empty_table(), *(part for parts in found for part in parts)])
+            # Of each group of rows a few: what follows has a price for each batch.
+            rows = pa.concat_tables([SHINGLED.empty_table(), *(part for parts in found for part in parts)])
+            return rows.combine_chunks()
 
     def _read(self, rows: pa.Table, file: Mapping[str, Any]) -> Iterator[pa.Table]:
         sets, places, high, low = (rows[name].to_numpy() for name in ("set", "row", "digest_high", "digest_low"))

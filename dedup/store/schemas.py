@@ -33,6 +33,8 @@ PACKED = MappingProxyType(
         "column_encoding": dict.fromkeys(("key", "set"), "DELTA_BINARY_PACKED"),
     }
 )
+REPEATED = ("batch", "source", "shingle_count", "text_bytes", "order_keys.list.element")
+"""Columns of `documents` with few values each."""
 DIGESTS = MappingProxyType(
     {"compression": "none", "use_dictionary": False, "column_encoding": {"key": "DELTA_BINARY_PACKED"}}
 )
@@ -145,9 +147,16 @@ def list_layouts(id_type: pa.DataType, *, has_sets: bool = True) -> Mapping[str,
             "since": pa.int64(),
         }
     )
+    # Numbers of which each batch reads all: without a dictionary in half the bytes, and a third of the time.
+    numbers = ("doc_id", "set", *(["id"] if pa.types.is_integer(id_type) else []))
+    encoding = {
+        "compression": "zstd",
+        "use_dictionary": [*REPEATED],
+        "column_encoding": dict.fromkeys(numbers, "DELTA_BINARY_PACKED"),
+    }
     return MappingProxyType(
         {
-            "documents": Layout(documents, "doc_id", 1 << 16, 8, 1 << 20, ZSTD),
+            "documents": Layout(documents, "doc_id", 1 << 16, 8, 1 << 20, encoding),
             "sets": Layout(sets, "set", 1 << 6, 16, 1 << 20, HASHES)
             if has_sets
             else Layout(sets, "set", 1 << 11, 16, 1 << 22, PLACED),

@@ -74,9 +74,10 @@ def test_compaction_in_parts_merges_all_rows_in_order(tables, monkeypatch):
 
 def test_what_is_deleted_leaves_no_trace_after_vacuum(tmp_path, monkeypatch):
     plain = {"compression": "none", "use_dictionary": False}
-    monkeypatch.setattr("dedup.store.schemas.ZSTD", plain)
-    # Without what other tests have asked for, and leaving them nothing of this one.
-    layouts = list_layouts.__wrapped__
+
+    def layouts(*kind, **told):
+        return {name: each._replace(encoding=plain) for name, each in list_layouts(*kind, **told).items()}
+
     for module in ("snapshot", "writing", "election"):
         monkeypatch.setattr(f"dedup.store.{module}.list_layouts", layouts)
     tables, gone = Tables(str(tmp_path / "store")), ROWS[10]

@@ -223,10 +223,12 @@ def _read_batches(
         return
     for unit in units:
         if len(choose(first, counts[unit], rows)):
-            begin = first
+            begin, last = first, rows[np.searchsorted(rows, first + counts[unit]) - 1]
             for batch in opened.read([unit], names, batch_rows):
                 yield begin, batch
                 begin += batch.num_rows
+                if begin > last:
+                    break
         first += counts[unit]
 
 
