@@ -56,8 +56,6 @@ NOTED: Mapping[str, Sequence[str]] = {"dedup_representative_id": ("dedup_jaccard
 """Columns of mode annotate with ids of other documents, and those that say something of these."""
 SKETCH = "sketch"
 """Folder of an output with some of its shingles."""
-COMMON = "most"
-"""List of the lines or prompts that most documents have, in the part of a report on a layer."""
 SIZED = ("bucket_sizes", "component_sizes")
 """Histograms of a report."""
 READ_BYTES = 1 << 20
@@ -189,12 +187,12 @@ class Erasing:
     def _clean_report(self, published: PublishedOutput, *, has_rows: bool) -> None:
         """Leave out of a report the examples that name a document, and make its page again.
 
-        Common lines and prompts do not say whose they are, so none stay where documents have rows.
+        Texts of many documents, as common lines, do not say whose they are, so none stay where documents have rows.
         """
         known, report = {*self.ids.to_pylist()}, dict(published.report)
         for name in ("largest_components", "doubtful"):
             report[name] = [each for each in report.get(name, []) if not _names(each, known)]
-        report["layers"] = [_leave_out(each, known, COMMON if has_rows else "") for each in report["layers"]]
+        report["layers"] = [_leave_out(each, known, has_rows=has_rows) for each in report["layers"]]
         if report == published.report:
             return
         # JSON has made strings of their sizes.
@@ -212,13 +210,20 @@ class Erasing:
                 self.storage.write_text(page, made)
 
 
-def _leave_out(value: Any, known: set[Any], common: str) -> Any:  # noqa: ANN401 - any of JSON
-    """Return a part of a report without list entries that name a document, and without the list of that name."""
+def _leave_out(value: Any, known: set[Any], *, has_rows: bool) -> Any:  # noqa: ANN401 - any of JSON
+    """Return a part of a report without list entries that name a document, or may show one and name none."""
     if isinstance(value, list):
-        return [_leave_out(each, known, common) for each in value if not _names(each, known)]
+        stays = [each for each in value if not _names(each, known) and not (has_rows and _is_unnamed(each))]
+        return [_leave_out(each, known, has_rows=has_rows) for each in stays]
     if not isinstance(value, Mapping):
         return value
-    return {name: [] if name == common else _leave_out(each, known, common) for name, each in value.items()}
+    return {name: _leave_out(each, known, has_rows=has_rows) for name, each in value.items()}
+
+
+def _is_unnamed(value: Any) -> bool:  # noqa: ANN401 - any of JSON
+    """Tell whether a part of a report shows a text without an id."""
+    shows = isinstance(value, Mapping) and isinstance(value.get("text"), str)
+    return shows and not any(name.endswith("id") for name in value)
 
 
 def _names(value: Any, known: set[Any]) -> bool:  # noqa: ANN401 - any of JSON
