@@ -39,9 +39,6 @@ BEGINS = pa.schema([("text", pa.string())])
 CHECKED = ("file", "row", "text_bytes")
 """Columns of REGISTER by which a document is found again, and known to be the same."""
 NO_ROWS = np.empty(0, np.int64)
-FEW = 8
-"""Rows for each other from which on those without a partner are dropped first: a hash of few stays in the caches, and
-10,000 among 5 million unordered ones take .07 s instead of .56."""
 PART_PAIRS = 1 << 14
 """Pairs that a thread compares at a time: enough to pay for it, and few enough that all end together."""
 BATCH_ROWS = 1 << 16
@@ -231,22 +228,14 @@ class MemoryEngine:
 
     def join(self, rows: pa.Table, others: pa.Table, on: str, *, key: str = "doc_id", how: How = "inner") -> pa.Table:
         """See `Engine.join`."""
-        if how != "left" and FEW * others.num_rows < rows.num_rows:
-            held = pc.is_in(rows[on], others[key])
-            rows = rows.filter(pc.invert(held) if how == "anti" else held)
-            if how != "inner":
-                return rows
-        # Among nulls NumPy has integers as floats, of which those beyond 2^53 are not exact.
-        wanted, known = rows[on].fill_null(0).to_numpy(), others[key].to_numpy()
-        order = np.argsort(known, kind="stable")
-        places = np.append(order, 0)[np.minimum(np.searchsorted(known, wanted, sorter=order), max(order.size - 1, 0))]
-        is_there = rows[on].is_valid().to_numpy() & (np.append(known, 0)[places] == wanted if known.size else False)
         if how in {"semi", "anti"}:
-            chosen = is_there if how == "semi" else ~is_there
-            return rows if chosen.all() else rows.filter(pa.array(chosen))
-        if how == "inner" and not is_there.all():
-            rows, places, is_there = rows.filter(pa.array(is_there)), places[is_there], is_there[is_there]
-        taken = others.drop_columns([key]).take(pa.array(places, mask=~is_there))
+            held = pc.is_in(rows[on], others[key])
+            return rows.filter(held if how == "semi" else pc.invert(held))
+        # A hash, which for millions in no order takes a twentieth of the time of a search among sorted ones.
+        places = pc.index_in(rows[on], others[key])
+        if how == "inner" and places.null_count:
+            rows, places = rows.filter(places.is_valid()), places.drop_null()
+        taken = others.drop_columns([key]).take(places)
         for each in taken.schema:
             rows = rows.append_column(each, taken[each.name])
         return rows

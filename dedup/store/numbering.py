@@ -62,22 +62,9 @@ def number(engine: Engine[Rows], snapshot: Snapshot, documents: Rows) -> Numbere
     documents
         SIGNATURES.
     """
-    count, bands = engine.tally(documents)["rows"], snapshot.state.signer.bands
-    keys = engine.map(engine.select(documents, "size", "band_keys"), partial(_list_keys, of=slice(None)), KEYS)
-    if snapshot.count("bands"):
-        met = find_keys(engine, snapshot, "bands", keys, name="met", expected=count * bands)
-        met_count = engine.tally(met)["rows"]
-    else:
-        # As of a store that begins: all keys would be brought together for nothing.
-        met, met_count = engine.parallelise("met", BANDS.empty_table()), 0
-    # Equal sets agree in every band.
-    first = engine.map(engine.select(documents, "size", "band_keys"), partial(_list_keys, of=slice(1)), KEYS)
-    same = engine.join(met, first, "key", key="wanted", how="semi")
-    digests = find_digests(engine, snapshot, "met_digests", engine.select(same, wanted="set"), met_count / bands)
-    arriving = engine.concat(
-        engine.map(digests, _to_stored, ARRIVING),
-        engine.map(engine.select(documents, *SIGNED), _to_arriving, ARRIVING),
-    )
+    count = engine.tally(documents)["rows"]
+    met, met_count, stored = _find_met(engine, snapshot, documents, count)
+    arriving = engine.concat(stored, engine.map(engine.select(documents, *SIGNED), _to_arriving, ARRIVING))
     matched = engine.group("matched", arriving, MATCH, expected=count)
     ranked = engine.group("ranked", matched, RANK, expected=count)
     begins, begin = dict[int, int](), snapshot.state.sets
@@ -99,6 +86,23 @@ def number(engine: Engine[Rows], snapshot: Snapshot, documents: Rows) -> Numbere
         met=met,
         met_count=met_count,
     )
+
+
+def _find_met(engine: Engine[Rows], snapshot: Snapshot, documents: Rows, count: int) -> tuple[Rows, int, Rows]:
+    """Return BANDS of the store with a key of a document, their number, and the sets that may be equal as ARRIVING."""
+    if not snapshot.count("bands"):
+        # All keys would be brought together for nothing.
+        met = engine.parallelise("no_met", BANDS.empty_table())
+        return met, 0, engine.parallelise("no_met_digests", ARRIVING.empty_table())
+    bands, signed = snapshot.state.signer.bands, engine.select(documents, "size", "band_keys")
+    keys = engine.map(signed, partial(_list_keys, of=slice(None)), KEYS)
+    met = find_keys(engine, snapshot, "bands", keys, name="met", expected=count * bands)
+    met_count = engine.tally(met)["rows"]
+    # Equal sets agree in every band.
+    first = engine.map(signed, partial(_list_keys, of=slice(1)), KEYS)
+    same = engine.join(met, first, "key", key="wanted", how="semi")
+    digests = find_digests(engine, snapshot, "met_digests", engine.select(same, wanted="set"), met_count / bands)
+    return met, met_count, engine.map(digests, _to_stored, ARRIVING)
 
 
 def _list_keys(batches: Batches, *, of: slice) -> Batches:

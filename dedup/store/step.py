@@ -92,10 +92,13 @@ def place_stored(engine: Engine[Rows], stored: Rows, gone: Integers) -> Rows:
 def to_places(batches: Batches, *, state: int, gone: Integers, kept: Integers = NONE, first: int = 0) -> Batches:
     """OWNED -> PLACES; documents kept before they come, whose sets are numbered from `first` on, count as there."""
     for batch in batches:
-        full = batch.filter(pa.array(batch["set"].to_numpy() != NO_SET))
+        is_full = batch["set"].to_numpy() != NO_SET
+        full = batch if is_full.all() else batch.filter(pa.array(is_full))
         doc_ids, sets = full["doc_id"].to_numpy(), full["set"].to_numpy()
-        states = np.where(is_in(doc_ids, kept) & (sets >= first), STAYS, state)
-        yield conform(full, PLACES, state=np.where(is_in(doc_ids, gone), GOES, states))
+        states = np.full(full.num_rows, state)
+        states[is_in(doc_ids, kept) & (sets >= first)] = STAYS
+        states[is_in(doc_ids, gone)] = GOES
+        yield conform(full, PLACES, state=states)
 
 
 def _lead(batches: Batches) -> Batches:
