@@ -230,7 +230,8 @@ class MemoryEngine:
         """See `Engine.join`."""
         if how in {"semi", "anti"}:
             held = pc.is_in(rows[on], others[key])
-            return rows.filter(held if how == "semi" else pc.invert(held))
+            chosen = held if how == "semi" else pc.invert(held)
+            return rows if pc.all(chosen, min_count=0).as_py() else rows.filter(chosen)
         # A hash, which for millions in no order takes a twentieth of the time of a search among sorted ones.
         places = pc.index_in(rows[on], others[key])
         if how == "inner" and places.null_count:

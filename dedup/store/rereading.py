@@ -107,15 +107,13 @@ class Rereader:
         bounds = find_bounds(ordered["file"].to_numpy()).tolist()
         known = {named["file"]: named for named in files.to_pylist()}
 
-        def read(bounds: tuple[int, int]) -> list[pa.Table]:
+        def read(bounds: tuple[int, int]) -> pa.Table:
             own = ordered.slice(bounds[0], bounds[1] - bounds[0])
-            return [*self._read(own, known[own["file"][0].as_py()])]
+            # Of each group of rows a few: what follows has a price for each batch.
+            return pa.concat_tables(self._read(own, known[own["file"][0].as_py()])).combine_chunks()
 
         with ThreadPoolExecutor(self.threads) as readers:
-            found = readers.map(read, pairwise(bounds))
-            # Of each group of rows a few: what follows has a price for each batch.
-            rows = pa.concat_tables([SHINGLED.empty_table(), *(part for parts in found for part in parts)])
-            return rows.combine_chunks()
+            return pa.concat_tables([SHINGLED.empty_table(), *readers.map(read, pairwise(bounds))])
 
     def _read(self, rows: pa.Table, file: Mapping[str, Any]) -> Iterator[pa.Table]:
         sets, places, high, low = (rows[name].to_numpy() for name in ("set", "row", "digest_high", "digest_low"))

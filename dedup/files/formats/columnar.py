@@ -222,13 +222,12 @@ def _read_batches(
             first += batch.num_rows
         return
     for unit in units:
-        if len(choose(first, counts[unit], rows)):
-            begin, last = first, rows[np.searchsorted(rows, first + counts[unit]) - 1]
-            for batch in opened.read([unit], names, batch_rows):
-                yield begin, batch
-                begin += batch.num_rows
-                if begin > last:
-                    break
+        wanted, begin = choose(first, counts[unit], rows), first
+        for batch in opened.read([unit], names, batch_rows) if len(wanted) else ():
+            yield begin, batch
+            begin += batch.num_rows
+            if begin > first + wanted[-1]:
+                break
         first += counts[unit]
 
 
