@@ -17,7 +17,7 @@ from dedup.engine.expressions import write_text
 from dedup.errors import ConfigError, DataError, DedupError, SchemaError
 from dedup.explain.explanation import explain
 from dedup.explain.result import PublishedOutput
-from dedup.files.columns import join_columns, to_text
+from dedup.files.conversion import join_columns, to_text
 from dedup.kernels.text.set_elements import SetElements
 from dedup.kernels.text.text_columns import TextColumns
 from dedup.kernels.text.unicode_words import UnicodeWords

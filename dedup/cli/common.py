@@ -275,7 +275,8 @@ def read_texts(option: str, path: str) -> Iterator[tuple[object, str]]:
 
 def _read_rows(option: str, path: str, name: str) -> Iterator[dict[str, Any]]:
     """Yield the column of this name of files, which must have it, and `id`."""
-    from dedup.files.columns import is_set, is_text, to_text  # noqa: PLC0415 - as above
+    from dedup.files.columns import is_set, is_text  # noqa: PLC0415 - as above
+    from dedup.files.conversion import to_text  # noqa: PLC0415 - as above
     from dedup.files.listing import list_files  # noqa: PLC0415 - as above
 
     for file in list_files([path]).files:

@@ -15,15 +15,8 @@ from dedup.engine.engine import Batches, Work
 from dedup.engine.expressions import column, write_text
 from dedup.engine.table import Ending, Uncounted
 from dedup.errors import SchemaError, suggest
-from dedup.files.columns import (
-    FOREIGN_PREFIX,
-    SET_RULE,
-    VECTOR_RULE,
-    VECTOR_SETTING,
-    to_source,
-    to_text,
-    to_vectors,
-)
+from dedup.files.columns import FOREIGN_PREFIX, SET_RULE, VECTOR_RULE, VECTOR_SETTING
+from dedup.files.conversion import to_source, to_text, to_vectors
 from dedup.files.delete_spans import Cuts, delete_from_texts
 from dedup.files.orders import add_keys, join_keys, join_texts, list_asking, to_keys
 from dedup.files.profile_filter import ProfileFilter

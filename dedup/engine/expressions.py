@@ -6,7 +6,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from dedup.files.columns import ESCAPES
+from dedup.files.conversion import ESCAPES
 from dedup.kernels.text.joining import SEPARATOR
 
 

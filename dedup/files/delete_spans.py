@@ -9,7 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dedup.files.columns import find, is_binary
+from dedup.files.columns import find
+from dedup.files.conversion import is_binary
 from dedup.kernels.runs.bounds import find_bounds
 from dedup.kernels.runs.span_offsets import unite_spans
 

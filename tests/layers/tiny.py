@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from dedup.engine.engine import Tally
 from dedup.engine.pairing import list_pairs
-from dedup.files.columns import to_vectors
+from dedup.files.conversion import to_vectors
 from dedup.files.orders import add_keys
 from dedup.kernels.ids import to_doc_ids
 from dedup.tables import arrow

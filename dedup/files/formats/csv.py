@@ -13,7 +13,8 @@ import pyarrow.csv as pc
 from numpy.typing import NDArray
 
 from dedup.errors import DataError, SchemaError
-from dedup.files.columns import Columns, check, select_documents, to_text
+from dedup.files.columns import Columns, check, select_documents
+from dedup.files.conversion import to_text
 from dedup.files.delete_spans import delete_spans
 from dedup.files.formats import records
 from dedup.files.formats.format import (

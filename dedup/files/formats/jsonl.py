@@ -15,17 +15,8 @@ import orjson
 import pyarrow as pa
 
 from dedup.errors import DataError, SchemaError, suggest
-from dedup.files.columns import (
-    OFFSET_LIMIT,
-    SET_RULE,
-    VECTOR_RULE,
-    VECTOR_SETTING,
-    Columns,
-    gather,
-    join_columns,
-    require_free,
-    to_text,
-)
+from dedup.files.columns import OFFSET_LIMIT, SET_RULE, VECTOR_RULE, VECTOR_SETTING, Columns, gather, require_free
+from dedup.files.conversion import join_columns, to_text
 from dedup.files.digest import digest_object
 from dedup.files.formats import records
 from dedup.files.formats.format import (

@@ -7,7 +7,8 @@ import numpy as np
 import pyarrow as pa
 
 from dedup.errors import SchemaError
-from dedup.files.columns import Columns, check, gather, to_text
+from dedup.files.columns import Columns, check, gather
+from dedup.files.conversion import to_text
 from dedup.files.delete_spans import delete_spans
 from dedup.files.formats.format import (
     UNPACKED,
