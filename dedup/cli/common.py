@@ -14,7 +14,6 @@ from typing import Any, NamedTuple, NoReturn, ParamSpec, TypeVar
 
 from dedup.display import hide_secrets, printable
 from dedup.errors import DataError, DedupError, StorageError, suggest
-from dedup.layers import LAYERS
 from dedup.settings.files import find_field, list_presets, list_settings, load_config
 from dedup.settings.options import Config
 from dedup.settings.rules import list_choices
@@ -36,7 +35,7 @@ OPTIONS = {
     "--format": Option("input.format", "NAME", "format of the files, which auto guesses from their names"),
     "--id-column": Option("input.id_column", "NAME", "integers or strings; by default the digest of the row"),
     "--text-column": Option("input.text_column", "NAME", "texts that are compared"),
-    "--layers": Option("layers", "NAME[,NAME ...]", "kinds of duplicates, one after another: {layers}"),
+    "--layers": Option("layers", "NAME[,NAME ...]", "kinds of duplicates, one after another"),
     "--without": Option("input.without", "PATH[,PATH ...]", "documents that the input is to lose: files, or a store"),
     "--drop": Option("keep.drop", "NAME", "documents that go of those found alike"),
     "--threshold": Option("threshold", "J", "least Jaccard similarity of two near duplicates"),
@@ -181,7 +180,7 @@ def add_options(cli: argparse._ActionsContainer, *names: str) -> None:
         assert entry is not None
         choices = f": {', '.join(choices)}" if (choices := list_choices(entry)) else ""
         default = ",".join(entry.default) if isinstance(entry.default, tuple) else entry.default
-        told = option.help.format(layers=", ".join(LAYERS)) + choices + (f"; default: {default}" if default else "")
+        told = option.help + choices + (f"; default: {default}" if default else "")
         cli.add_argument(name, metavar=option.metavar, help=told)
 
 
