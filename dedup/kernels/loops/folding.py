@@ -80,7 +80,7 @@ def fold(
     words
         Takes the words left out, a line feed behind each; twice the bytes of the text are enough.
     holes
-        Takes where each belongs in `folded`.
+        Takes where each belongs in `folded`; of a document at most one for two bytes, rounded up.
     hole_bounds
         Takes for every document the number of the first hole after it, behind a zero.
     """

@@ -11,7 +11,7 @@ Work is done on whole batches of UTF-8 bytes, which compiled loops fold by table
 import re
 import unicodedata
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.metadata import version
 
@@ -251,9 +251,13 @@ def normaliser(words: UnicodeWords) -> Callable[[str], str]:
     return normalise
 
 
-@cache
 def folding_of(words: UnicodeWords) -> Folding:
-    """Return the tables by which texts are normalised."""
+    """Return the tables by which texts are normalised, which neither seed nor key nor stems change."""
+    return _tabulate(replace(words, seed=0, key=b"", stemming=""))
+
+
+@cache
+def _tabulate(words: UnicodeWords) -> Folding:
     return tabulate(normaliser(words), _ascii_table(words), lower=words.case == "lower")
 
 
@@ -269,7 +273,8 @@ def fold(raw: Bytes, offsets: Integers, words: UnicodeWords) -> tuple[Bytes, Int
         others as its text, unless `tokens` is "punctuation".
     """
     unsafe = np.empty(2 * raw.size, dtype=np.uint8)
-    holes = np.empty(raw.size, dtype=np.int64)
+    # Between two holes of a document lies a byte that is in none.
+    holes = np.empty((raw.size + offsets.size) // 2, dtype=np.int64)
     bounds, hole_bounds = np.zeros_like(offsets), np.zeros_like(offsets)
     for growth in (GROWTH, MOST_GROWTH):
         room = growth * raw.size + offsets.size - 1
