@@ -216,7 +216,9 @@ def by_spark(table, path):
 
 @pytest.mark.parametrize("writer", [by_pandas, by_polars, by_polars_ipc, by_duckdb, by_pyarrow, by_spark])
 @pytest.mark.parametrize("removed", [[], [0], [1, 3], [0, 1, 2, 3, 4]])
-def test_files_of_other_writers_come_through_unchanged(tmp_path, writer, removed):
+@pytest.mark.parametrize("piece_bytes", [parquet.PIECE_BYTES, 1])
+def test_files_of_other_writers_come_through_unchanged(tmp_path, monkeypatch, writer, removed, piece_bytes):
+    monkeypatch.setattr(parquet, "PIECE_BYTES", piece_bytes)
     (tmp_path / "in").mkdir()
     writer(changed_by_spark(), tmp_path / "in" / "a.parquet")
     [path] = (tmp_path / "in").iterdir()
@@ -261,6 +263,7 @@ def test_row_groups_keep_their_rows(tmp_path):
 
 def test_a_large_row_group_is_cut_and_loses_nothing(tmp_path, monkeypatch):
     monkeypatch.setattr(parquet, "UNIT_BYTES", 100)
+    monkeypatch.setattr(parquet, "PIECE_BYTES", 30)
     table = pa.table({"id": range(1000), "text": [f"text {row}" for row in range(1000)]})
     pq.write_table(table, tmp_path / "a.parquet")
 

@@ -115,13 +115,8 @@ class ColumnarFormat(RowFormat):
                 places = np.arange(batch.num_rows) if rows is None else choose(first, batch.num_rows, rows)
                 if not len(places):
                     continue
-                chosen = batch
-                if len(places) < batch.num_rows:
-                    [chosen] = take_rows(pa.Table.from_batches([batch]), places).combine_chunks().to_batches()
-                found = select_documents(
-                    chosen, paths, query.columns, query.id_type, rows=first + places, path=file.path
-                )
-                yield found, ()
+                chosen, numbers = _take(batch, places), first + places
+                yield select_documents(chosen, paths, query.columns, query.id_type, rows=numbers, path=file.path), ()
 
     def read_rows(
         self, file: InputFile, part: FilePart | None = None, on_bad_record: str = "quarantine"
@@ -238,13 +233,25 @@ def choose(begin: int, count: int, rows: NDArray[np.int64]) -> NDArray[np.int64]
 
 
 def take_rows(rows: pa.Table, places: NDArray[np.int64]) -> pa.Table:
-    """Return the rows at ascending places."""
+    """Return the rows at ascending places, in chunks as they lie: pyarrow would join all chunks first."""
     if len(places) == rows.num_rows:
         return rows
+    taken, first = list[pa.RecordBatch](), 0
+    for batch in rows.to_batches():
+        chosen = choose(first, batch.num_rows, places)
+        if len(chosen):
+            taken.append(_take(batch, chosen))
+        first += batch.num_rows
+    return pa.Table.from_batches(taken, rows.schema)
+
+
+def _take(batch: pa.RecordBatch, places: NDArray[np.int64]) -> pa.RecordBatch:
+    if len(places) == batch.num_rows:
+        return batch
     try:
-        return rows.take(pa.array(places))
+        return batch.take(pa.array(places))
     except pa.ArrowNotImplementedError:
         # pyarrow takes no string views (which polars writes) and a few more: runs of rows as they lie.
         begins = np.flatnonzero(np.diff(places, prepend=-2) != 1)
         runs = zip(places[begins].tolist(), np.diff(begins, append=len(places)).tolist(), strict=True)
-        return pa.concat_tables([rows.slice(begin, count) for begin, count in runs] or [rows.slice(0, 0)])
+        return pa.concat_batches([batch.slice(begin, count) for begin, count in runs])

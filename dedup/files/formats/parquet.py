@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -9,7 +10,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from dedup.errors import DataError
-from dedup.files.columns import Path
+from dedup.files.columns import PIECE_BYTES, Path
 from dedup.files.formats.columnar import ColumnarFile, ColumnarFormat
 from dedup.files.formats.format import Guess, InputFile, Write, damaged
 from dedup.files.storage import OutputFile
@@ -91,16 +92,17 @@ class ParquetFile(ColumnarFile):
         yield from self._file.iter_batches(rows, row_groups=list(units), columns=columns, use_threads=False)
 
     def read_whole(self) -> Iterator[pa.Table]:
-        """See `ColumnarFile.read_whole`: row groups, cut where they are large."""
-        self._check_times(range(self.unit_count))
+        """See `ColumnarFile.read_whole`: row groups, cut where they are large, in chunks of about PIECE_BYTES.
+
+        Memory for a group in one piece is new each time, and costs more than what is done with it.
+        """
         for unit in range(self.unit_count):
             group = self._file.metadata.row_group(unit)
-            parts = -(-group.total_byte_size // UNIT_BYTES)
-            if parts <= 1:
-                yield self._file.read_row_group(unit, use_threads=False)
-                continue
-            for batch in self.read([unit], None, -(-group.num_rows // parts)):
-                yield pa.Table.from_batches([batch], self.schema)
+            pieces = max(-(-group.total_byte_size // PIECE_BYTES), 1)
+            parts = -(-group.total_byte_size // UNIT_BYTES) or 1
+            batches = self.read([unit], None, max(-(-group.num_rows // pieces), 1))
+            while part := list(islice(batches, -(-pieces // parts))):
+                yield pa.Table.from_batches(part, self.schema)
 
     def _check_times(self, units: Sequence[int]) -> None:
         """Refuse an INT96 timestamp beyond 64-bit nanoseconds: pyarrow would silently give another.

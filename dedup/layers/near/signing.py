@@ -31,7 +31,7 @@ from dedup.tables import arrow
 HELD_BYTES = 256 << 20
 """Input up to which shingle sets that will be asked for are held from the first pass on: they take two to three times
 as much memory as plain text compressed on disk, more where it is compressed better."""
-PIECE_BYTES = 1 << 19
+PIECE_BYTES = 1 << 20
 """Text worked on at a time: its arrays stay within the processor's caches."""
 LOOKED = 8
 """Band keys of a document by which a crowd is recognised: two documents 77 % alike have one of five in common."""
