@@ -123,8 +123,8 @@ def _session(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFacto
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         "spark.local.dir": str(scratch),
     }
-    # As many tests as here compile more than 48 MB, what a JVM of one compiler holds, and each run leaves 0.8 GB.
-    settings["spark.driver.extraJavaOptions"] += " -XX:ReservedCodeCacheSize=256m -Xmn400m"
+    # Each run leaves 0.8 GB.
+    settings["spark.driver.extraJavaOptions"] += " -Xmn400m"
     # Without it Spark says which file is missing, and no test is silently left out.
     settings["spark.jars"] = str(GRAPHFRAMES_JAR)
     builder = SparkSession.builder.appName("tests")
