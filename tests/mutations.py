@@ -292,8 +292,8 @@ MUTATIONS = (
         "cells",
         "A pair that comes from several buckets is compared once.",
         "engine/exchange.py",
-        'left, right = distinct(*unpack(table["block"], 2))',
-        'left, right = unpack(table["block"], 2)',
+        'left, right = distinct(*unpack(table["pairs"], 2))',
+        'left, right = unpack(table["pairs"], 2)',
         ("engine/test_exchange.py",),
     ),
     # Verification.

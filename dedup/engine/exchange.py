@@ -1,25 +1,27 @@
 """Exchange of rows between tasks: pairs and their documents to one place."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
-from pyspark.sql import types as T
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from dedup.engine.engine import Batches, Tally
 from dedup.engine.pairing import ADDRESSED
-from dedup.engine.placement import Meeting
-from dedup.engine.table import Ending
+from dedup.engine.placement import SENT_BYTES, Meeting
+from dedup.engine.relations import WorkerRows
+from dedup.engine.sessions import pack
+from dedup.engine.table import Ending, gather_tables
 from dedup.kernels import Integers
 from dedup.kernels.hashing import mix
-from dedup.kernels.runs.blocks import routes, split, unpack
+from dedup.kernels.runs.blocks import divide, routes, split, unpack
 from dedup.kernels.runs.bounds import mark_firsts
 
 Pairs: TypeAlias = tuple[Integers, Integers]
+SENT = pa.schema([("target", pa.int32()), ("pairs", pa.binary()), ("documents", pa.binary())])
+"""Blocks of pairs, and tables of their documents as streams of Arrow, on their way to a cell."""
 
 
 def gather(batches: Batches) -> pa.Table | None:
@@ -58,9 +60,9 @@ def drop_repeated(batches: Batches) -> Batches:
 
 
 def meet(
-    source: DataFrame,
+    source: DataFrame | WorkerRows,
     pairs_of: Callable[[pa.RecordBatch], Iterator[Pairs]],
-    payload: DataFrame,
+    payload: DataFrame | WorkerRows,
     compare: Callable[[pa.Table, Pairs, Pairs], Iterable[pa.RecordBatch | Tally]],
     ending: Ending,
     *,
@@ -83,34 +85,39 @@ def meet(
         Given the payload of a cell's documents, the ids of its distinct pairs and the rows of both in the payload,
         yields rows, which `ending` takes.
     """
-    groups = meeting.groups
-    targets = routes(meeting.cells)
+    groups, targets = meeting.groups, routes(meeting.cells)
 
     def send_pairs(batches: Batches) -> Batches:
         for batch in batches:
             for left, right in pairs_of(batch):
-                sent = list(split(targets[_cells(left, right, groups)], left, right))
-                yield pa.record_batch(
-                    {"target": pa.array([t for t, _ in sent], pa.int32()), "block": [b for _, b in sent]},
-                    schema=pa.schema({"target": pa.int32(), "block": pa.binary()}),
-                )
+                blocks = split(targets[_cells(left, right, groups)], left, right)
+                yield _send({"target": target, "pairs": block} for target, block in blocks)
+
+    def send_documents(batches: Batches) -> Batches:
+        for table in gather_tables(batches, SENT_BYTES):
+            to = np.repeat(targets, table.num_rows) if meeting.whole else table["target"].to_numpy()
+            documents = table.select([name for name in table.schema.names if name != "target"])
+            yield _send({"target": target, "documents": pack(documents.take(rows))} for target, rows in divide(to))
 
     def receive(batches: Batches) -> Iterator[pa.RecordBatch | Tally]:
         table = gather(batches)
         if table is None:
             return
-        left, right = distinct(*unpack(table["block"], 2))
-        documents = table.filter(pc.is_valid(table["doc_id"])).drop_columns(["target", "block"])
+        left, right = distinct(*unpack(table["pairs"], 2))
+        streams = (pa.ipc.open_stream(cell.as_buffer()) for cell in table["documents"].drop_null())
+        documents = pa.concat_tables([stream.read_all() for stream in streams])
         left_rows, right_rows = (_look_up(documents["doc_id"].to_numpy(), ends) for ends in (left, right))
         yield from compare(documents, (left, right), (left_rows, right_rows))
 
-    target = F.lit(int(targets[0])) if meeting.whole else F.col("target")
-    pairs = source.mapInArrow(send_pairs, T.StructType().add("target", T.IntegerType()).add("block", T.BinaryType()))
-    return (
-        pairs.unionByName(payload.withColumn("target", target.cast("int")), allowMissingColumns=True)
-        .repartition(targets.size, "target")
-        .mapInArrow(ending(receive), ending.schema)
+    pairs, documents = (
+        rows.mapInArrow(send, from_arrow_schema(SENT))
+        for rows, send in ((source, send_pairs), (payload, send_documents))
     )
+    return pairs.union(documents).repartition(targets.size, "target").mapInArrow(ending(receive), ending.schema)
+
+
+def _send(rows: Iterable[Mapping[str, object]]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist([*rows], SENT)
 
 
 def _look_up(ids: Integers, wanted: Integers) -> Integers:

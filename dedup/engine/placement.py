@@ -7,6 +7,8 @@ TASK_BYTES = 8 << 20
 """Least data worth a task of its own while cores are free."""
 WHOLE_BYTES = 16 << 20
 """Documents that are sent to where pairs are compared without asking which of them have a pair."""
+READ_BYTES = 64 << 20
+"""Rows, as workers have written them, that a task reads by itself; and those that it joins them with."""
 SENT_BYTES = 4 << 20
 """Rows of numbers that a task divides among partitions at a time."""
 BAND_BYTES = 32 << 20

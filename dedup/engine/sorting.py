@@ -21,6 +21,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from dedup.engine.engine import Batches, Shuffle, Tally
 from dedup.engine.placement import SENT_BYTES, place_rows
+from dedup.engine.relations import WorkerRows
 from dedup.engine.table import Ending
 from dedup.kernels import Hashes, Integers
 from dedup.kernels.hashing import mix
@@ -34,7 +35,9 @@ RANGES = 32
 BATCH_ROWS = 1 << 16
 
 
-def shuffle_rows(rows: DataFrame, shuffle: Shuffle, ending: Ending, expected: float | None, cores: int) -> DataFrame:
+def shuffle_rows(
+    rows: DataFrame | WorkerRows, shuffle: Shuffle, ending: Ending, expected: float | None, cores: int
+) -> DataFrame:
     """Return what a shuffle makes of rows, of which about `expected` travel; see `Engine.group`."""
     emit, emitted = shuffle.emit, shuffle.emitted
     given = rows.select(*emitted.names) if emit is None else rows
@@ -42,14 +45,17 @@ def shuffle_rows(rows: DataFrame, shuffle: Shuffle, ending: Ending, expected: fl
     count = None if expected is None else place_rows(len(emitted) if of_numbers else None, expected, cores)
     if of_numbers:
         return _shuffle_blocks(given, shuffle, ending, count)
-    sent = given if emit is None else given.mapInArrow(emit, from_arrow_schema(emitted))
+    unsent = given.rows if isinstance(given, WorkerRows) else given
+    sent = unsent if emit is None else given.mapInArrow(emit, from_arrow_schema(emitted))
     brought = _bring(sent, shuffle.by, count)
     if shuffle.in_order:
         brought = brought.sortWithinPartitions(*shuffle.by, *shuffle.order)
     return brought.mapInArrow(ending(shuffle.work), ending.schema)
 
 
-def _shuffle_blocks(rows: DataFrame, shuffle: Shuffle, ending: Ending, partitions: int | None) -> DataFrame:
+def _shuffle_blocks(
+    rows: DataFrame | WorkerRows, shuffle: Shuffle, ending: Ending, partitions: int | None
+) -> DataFrame:
     """Do so with rows of int64 columns, in blocks."""
     emit, work, emitted = shuffle.emit, shuffle.work, shuffle.emitted
     count = partitions or int(rows.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)

@@ -5,13 +5,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Self
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
-from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from dedup.engine import corpus, sessions
 from dedup.engine.components import Connecting, connect_links
@@ -19,8 +20,9 @@ from dedup.engine.corpus import Corpus
 from dedup.engine.engine import Batches, Comparison, How, Shuffle, Size, Tally, Work
 from dedup.engine.exchange import Pairs, drop_repeated, list_cells, meet
 from dedup.engine.memory import take_documents
-from dedup.engine.pairing import ADDRESSED, list_pairs
-from dedup.engine.placement import COLLECTABLE_BYTES, fits_broadcast, place_cells
+from dedup.engine.pairing import ADDRESSED, PAIRED, list_pairs
+from dedup.engine.placement import COLLECTABLE_BYTES, READ_BYTES, fits_broadcast, place_cells
+from dedup.engine.relations import Join, Map, NotNull, Projection, Relation, Union, WorkerRows
 from dedup.engine.sorting import shuffle_rows
 from dedup.engine.table import Build, Ending, TableWriter, Uncounted, end
 from dedup.files.profile_filter import ProfileFilter
@@ -56,6 +58,8 @@ class FirstPass:
     """Document ids of ids whose hash is that of another."""
     repeated: DataFrame | None = None
     """REPEATED; None where every document id is of one row."""
+    relations: WeakKeyDictionary[DataFrame, Relation] = field(default_factory=WeakKeyDictionary)
+    """The same rows as those of some DataFrames, as workers read them by themselves."""
 
     def note(self, register: DataFrame, renamed: Mapping[str, int], repeated: DataFrame | None) -> None:
         """Take note of the first pass."""
@@ -126,7 +130,7 @@ class SparkEngine:
         counted = replace(shuffle, work=partial(_count_emitted, shuffle.work))
 
         def build(ending: Ending) -> DataFrame:
-            return shuffle_rows(rows, counted, ending, expected, self.cores)
+            return shuffle_rows(self._read(rows), counted, ending, expected, self.cores)
 
         return self._make(name, shuffle.schema, build, once=once)
 
@@ -141,20 +145,21 @@ class SparkEngine:
         once: bool = False,
     ) -> DataFrame:
         """See `Engine.compare`: `dedup.engine.exchange.meet` in cells of two groups of documents."""
-        source = pairs.select(*(["left_id", "right_id"] if "left_id" in pairs.columns else ["key", "doc_ids"]))
+        source = self.select(pairs, *(PAIRED if PAIRED[0] in pairs.columns else ["key", "doc_ids"]))
         pairs_of = partial(list_pairs, comparison=comparison)
         meeting = place_cells(*size, self.cores)
-        payload = documents.select(*comparison.columns)
+        payload = self.select(documents, *comparison.columns)
         if not meeting.whole:
             address = replace(ADDRESS, emit=partial(list_cells, pairs_of=pairs_of, meeting=meeting))
             cells = self.group(f"{name}_cells", source, address, expected=size.ends)
             # The count, which an estimate often far exceeds, decides whether the payload is shuffled to find them.
             listed = F.broadcast(cells) if fits_broadcast(self.tally(cells)["rows"]) else cells
-            payload = payload.join(listed, on="doc_id")
+            of_cells = self._relate(payload, cells, "doc_id", "doc_id", "inner")
+            payload = self._note(payload.join(listed, on="doc_id"), of_cells)
 
         def build(ending: Ending) -> DataFrame:
             compare = partial(_compare_cell, comparison)
-            return meet(source, pairs_of, payload, compare, ending, meeting=meeting)
+            return meet(self._read(source), pairs_of, self._read(payload), compare, ending, meeting=meeting)
 
         return self._make(name, comparison.schema, build, once=once)
 
@@ -162,6 +167,9 @@ class SparkEngine:
         self, rows: DataFrame, others: DataFrame, on: str, *, key: str = "doc_id", how: How = "inner"
     ) -> DataFrame:
         """See `Engine.join`; the fewer rows go to every executor, if they are few."""
+        return self._note(self._join(rows, others, on, key, how), self._relate(rows, others, on, key, how))
+
+    def _join(self, rows: DataFrame, others: DataFrame, on: str, key: str, how: How) -> DataFrame:
         named = others.withColumnRenamed(key, on)
         if how in {"semi", "anti"}:
             named, how_of_spark = named.select(on), f"left_{how}"
@@ -173,6 +181,30 @@ class SparkEngine:
         return rows.join(
             F.broadcast(named) if few is not None and fits_broadcast(few) else named, on=on, how=how_of_spark
         )
+
+    def _relate(self, rows: DataFrame, others: DataFrame, on: str, key: str, how: How) -> Relation | None:
+        """Return a join that workers make by themselves, who read others whole; None where these are many."""
+        of, whole, count = self._find(rows), self._find(others), _read_rows(others)
+        if of is None or whole is None or count is None or not fits_broadcast(count):
+            return None
+        if sum(fragment.size for fragment in whole.fragments) > READ_BYTES:
+            return None
+        added = [] if how in {"semi", "anti"} else [each for each in others.schema.fields if each.name != key]
+        return Join(of, whole, on, key, to_arrow_schema(T.StructType(added)), how)
+
+    def _find(self, rows: DataFrame) -> Relation | None:
+        return self.known.relations.get(rows)
+
+    def _read(self, rows: DataFrame) -> DataFrame | WorkerRows:
+        """Return rows as workers read them by themselves, if they can."""
+        relation = self._find(rows)
+        return rows if relation is None else WorkerRows.of(rows, relation, self.cores)
+
+    def _note(self, rows: DataFrame, relation: Relation | None) -> DataFrame:
+        """Return rows, which a relation has too."""
+        if relation is not None:
+            self.known.relations[rows] = relation
+        return rows
 
     def lookup(self, rows: DataFrame, keys: pa.Array, on: str = "doc_id") -> pa.Table:
         """See `Engine.lookup`."""
@@ -217,19 +249,28 @@ class SparkEngine:
 
     def map(self, rows: DataFrame, work: Work, schema: pa.Schema, *, name: str = "") -> DataFrame:
         """See `Engine.map`."""
-        return self._make(name, schema, lambda ending: rows.mapInArrow(ending(work), ending.schema), once=not name)
+        of = self._find(rows)
+        made = self._make(
+            name, schema, lambda ending: self._read(rows).mapInArrow(ending(work), ending.schema), once=not name
+        )
+        return made if name or of is None else self._note(made, Map(of, rows.columns, work))
 
     def select(self, rows: DataFrame, *columns: str, **renamed: str) -> DataFrame:
         """See `Engine.select`."""
-        return rows.select(*columns, *(F.col(column).alias(name) for name, column in renamed.items()))
+        of, chosen = self._find(rows), rows.select(*columns, *(F.col(old).alias(new) for new, old in renamed.items()))
+        names = dict(zip(columns, columns, strict=True)) | renamed
+        return chosen if of is None else self._note(chosen, Projection(of, names))
 
     def drop_null(self, rows: DataFrame, column: str) -> DataFrame:
         """See `Engine.drop_null`."""
-        return _tell(rows.filter(F.col(column).isNotNull()), None)
+        of = self._find(rows)
+        return self._note(
+            _tell(rows.filter(F.col(column).isNotNull()), None), None if of is None else NotNull(of, column)
+        )
 
     def expect(self, rows: DataFrame, count: int) -> DataFrame:
         """See `Engine.expect`."""
-        return _tell(rows, {"rows": count})
+        return self._note(_tell(rows, {"rows": count}), self._find(rows))
 
     def concat(self, *tables: DataFrame) -> DataFrame:
         """See `Engine.concat`."""
@@ -239,7 +280,9 @@ class SparkEngine:
         counts = [_read_rows(table) for table in tables]
         known = [count for count in counts if count is not None]
         # A union says of its columns what the first table does.
-        return _tell(first, {"rows": sum(known)} if len(known) == len(counts) else None)
+        united = _tell(first, {"rows": sum(known)} if len(known) == len(counts) else None)
+        parts = [part for part in map(self._find, tables) if part is not None]
+        return self._note(united, Union(parts) if len(parts) == len(tables) else None)
 
     def range(self, count: int) -> DataFrame:
         """See `Engine.range`."""
@@ -289,7 +332,7 @@ class SparkEngine:
     def _keep(self, name: str, schema: pa.Schema, build: Build, *, tally: Mapping[str, Any] | None = None) -> DataFrame:
         """Keep a table, with what its work has counted, or a tally that is known."""
         table = self.keep(f"{self.layer}_{name}".strip("_"), _to_spark(schema), build)
-        return _tell(table.frame, {"emitted": 0, **table.counts, **(tally or {})})
+        return self._note(_tell(table.frame, {"emitted": 0, **table.counts, **(tally or {})}), table.stored)
 
 
 def _tell(rows: DataFrame, tally: Mapping[str, Any] | None) -> DataFrame:

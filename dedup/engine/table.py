@@ -15,14 +15,17 @@ from pyspark.sql import types as T
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from dedup.engine.engine import Batches, Tally, Work
+from dedup.engine.relations import TableScan
 from dedup.files.storage import Storage
 
 Seen: TypeAlias = Mapping[str, Any]
 """Counts made as a table was written: `rows`, and what its work has counted."""
 TALLY = "tally"
 """Column with the counts of a task as JSON, in a row of its own."""
-WRITTEN = pa.schema([("file", pa.string()), ("rows", pa.int64()), (TALLY, pa.string())])
-"""Files that tasks have written, each in the table's folder."""
+WRITTEN = pa.schema(
+    [("file", pa.string()), *((name, pa.int64()) for name in ("groups", "bytes", "rows")), (TALLY, pa.string())]
+)
+"""Files that tasks have written, each in the table's folder, with their row groups and what these hold in Arrow."""
 GROUP_BYTES = 32 << 20
 """Rows of a row group, as Arrow holds them: a worker gathers so many before it writes."""
 SPARK_SCHEMA = "org.apache.spark.sql.parquet.row.metadata"
@@ -98,6 +101,8 @@ class KeptTable:
 
     frame: DataFrame
     counts: Seen
+    stored: TableScan | None = None
+    """The same rows, as workers read them; None where Spark has written them."""
 
 
 class TableWriter(Protocol):
@@ -161,9 +166,10 @@ def _add_tallies(batches: Batches, *, work: Work, schema: pa.Schema) -> Batches:
 
 def _write(batches: Batches, *, work: Work, folder: str, rows: T.StructType) -> Batches:
     schema = to_arrow_schema(rows)
-    tally, count, name = Tally(), 0, None
-    groups = _gather(_take_rows(work(batches), tally), schema)
-    first = next(groups, None)
+    tally, name, groups, size, count = Tally(), None, 0, 0, 0
+    made = (batch.select(schema.names).cast(schema) for batch in _take_rows(work(batches), tally))
+    tables = gather_tables(made, GROUP_BYTES)
+    first = next(tables, None)
     if first is not None:
         name = f"{uuid.uuid4().hex}.parquet"
         # Hashes do not compress, so it is not tried.
@@ -174,20 +180,21 @@ def _write(batches: Batches, *, work: Work, folder: str, rows: T.StructType) -> 
         ):
             writer.add_key_value_metadata({SPARK_SCHEMA: rows.json()})
             while first is not None:
-                writer.write_table(first)
-                count += first.num_rows
-                first = next(groups, None)
+                writer.write_table(first, row_group_size=first.num_rows)
+                groups, size, count = groups + 1, size + first.nbytes, count + first.num_rows
+                first = next(tables, None)
     if count or tally:
-        yield pa.RecordBatch.from_pylist([{"file": name, "rows": count, TALLY: _to_json(tally)}], WRITTEN)
+        told = {"file": name, "groups": groups, "bytes": size, "rows": count, TALLY: _to_json(tally)}
+        yield pa.RecordBatch.from_pylist([told], WRITTEN)
 
 
-def _gather(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.Table]:
-    """Yield the rows of batches in tables of GROUP_BYTES or more; the last may have fewer."""
+def gather_tables(batches: Batches, least: int) -> Iterator[pa.Table]:
+    """Yield the rows of batches in tables of so many bytes or more; the last may have fewer."""
     held, size = list[pa.RecordBatch](), 0
     for batch in batches:
-        held.append(batch.select(schema.names).cast(schema))
+        held.append(batch)
         size += batch.nbytes
-        if size >= GROUP_BYTES:
+        if size >= least:
             yield pa.Table.from_batches(held)
             held, size = [], 0
     if held:

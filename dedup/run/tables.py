@@ -3,8 +3,8 @@
 import json
 import logging
 import re
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
@@ -13,11 +13,15 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from dedup.engine.engine import Tally
+from dedup.engine.relations import Fragment, TableScan
 from dedup.engine.table import TALLY, Build, Counted, KeptTable, WrittenFiles, read_tallies
 from dedup.files.systems import absolute
 from dedup.run.workspace import Workspace
 
 LOG = logging.getLogger("dedup")
+
+Written: TypeAlias = Sequence[Mapping[str, Any]]
+"""Files of a table that workers have written, with columns of `dedup.engine.table.WRITTEN`."""
 
 
 class WorkspaceTables:
@@ -64,13 +68,18 @@ class WorkspaceTables:
             # Through JSON, so that a table made and one found again are seen alike.
             record = json.loads(json.dumps(write(self._workspace.new_table(name), schema, build)))
             self._workspace.finish(name, record)
-        return KeptTable(frame=self._read(name, record["files"], schema), counts=record["counts"])
+        files, folder = record["written"], absolute(self._workspace.table(name))
+        return KeptTable(
+            frame=self._read(name, files, schema),
+            counts=record["counts"],
+            stored=None if files is None else _list_fragments(folder, files),
+        )
 
     def _let_write(self, folder: str, schema: T.StructType, build: Build) -> dict[str, Any]:
         """Make a table whose files workers write, and return its record."""
         ending = WrittenFiles(folder=absolute(folder), rows=schema)
         told = build(ending).toArrow()
-        files = told["file"].drop_null().to_pylist()
+        files = told.filter(told["file"].is_valid()).select(["file", "groups", "bytes"]).to_pylist()
         return _record(sum(told["rows"].to_pylist()), read_tallies(told[TALLY].drop_null().to_pylist()), files)
 
     def _write(self, folder: str, schema: T.StructType, build: Build) -> dict[str, Any]:
@@ -86,11 +95,11 @@ class WorkspaceTables:
         seen = observation.get
         return _record(seen["rows"] - len(seen["tallies"]), read_tallies(seen["tallies"]), None)
 
-    def _read(self, name: str, files: Sequence[str] | None, schema: T.StructType | None = None) -> DataFrame:
+    def _read(self, name: str, files: Written | None, schema: T.StructType | None = None) -> DataFrame:
         if files == [] and schema is not None:
             return self._spark.createDataFrame([], schema)
         folder = self._workspace.table(name)
-        paths = [folder] if files is None else [f"{folder}/{file}" for file in files]
+        paths = [folder] if files is None else [f"{folder}/{each['file']}" for each in files]
         # Spark takes a path for a glob, whose own characters stand behind backslashes.
         exact = [re.sub(r"([\[\]{}*?\\])", r"\\\1", path) for path in paths]
         reader = self._spark.read.option("parquet.page.verify-checksum.enabled", "true")
@@ -98,11 +107,11 @@ class WorkspaceTables:
 
     def _is_whole(self, name: str, schema: T.StructType, record: dict[str, Any]) -> bool:
         """Tell whether the table of a finished stage has this schema, can be read to its end, and has all rows."""
-        if record.keys() != {"counts", "files"}:
+        if record.keys() != {"counts", "written"}:
             # An earlier release left it.
             return False
         observation = Observation()
-        files, rows = record["files"], int(record["counts"]["rows"])
+        files, rows = record["written"], int(record["counts"]["rows"])
         if files == []:
             return True
         try:
@@ -115,6 +124,17 @@ class WorkspaceTables:
         return int(observation.get["rows"]) == rows
 
 
-def _record(rows: int, tally: Tally, files: Sequence[str] | None) -> dict[str, Any]:
+def _record(rows: int, tally: Tally, files: Written | None) -> dict[str, Any]:
     """Return what is known of a table; no files where all of its folder are."""
-    return {"counts": {"rows": rows, **tally.to_dict()}, "files": files}
+    return {"counts": {"rows": rows, **tally.to_dict()}, "written": files}
+
+
+def _list_fragments(folder: str, files: Written) -> TableScan:
+    """Return a table that workers have written, as they read it."""
+    return TableScan(
+        [
+            Fragment(f"{folder}/{each['file']}", number, each["bytes"] // each["groups"])
+            for each in files
+            for number in range(each["groups"])
+        ]
+    )

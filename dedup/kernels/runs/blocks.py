@@ -27,13 +27,18 @@ def unpack(blocks: pa.Array | pa.ChunkedArray, columns: int) -> tuple[Integers, 
     return tuple(joined)
 
 
-def split(targets: Integers, *columns: npt.NDArray[np.generic]) -> Iterator[tuple[int, bytes]]:
-    """Yield each target that occurs, with its rows packed."""
+def divide(targets: Integers) -> Iterator[tuple[int, Integers]]:
+    """Yield each target that occurs, and its rows in ascending order."""
     order = np.argsort(targets, kind="stable")
     ordered = targets[order]
-    columns = tuple(column[order] for column in columns)
     for start, end in pairwise(find_bounds(ordered).tolist()):
-        yield int(ordered[start]), pack(*(column[start:end] for column in columns))
+        yield int(ordered[start]), order[start:end]
+
+
+def split(targets: Integers, *columns: npt.NDArray[np.generic]) -> Iterator[tuple[int, bytes]]:
+    """Yield each target that occurs, with its rows packed."""
+    for target, rows in divide(targets):
+        yield target, pack(*(column[rows] for column in columns))
 
 
 def lists(values: npt.NDArray[np.generic], offsets: Integers) -> pa.Array:
