@@ -121,7 +121,10 @@ def take_documents(documents: pa.Table, wanted: Integers) -> pa.Table:
     missing = wanted[known[places] != wanted] if known.size else wanted
     if missing.size:
         raise ValueError(f"every document of a pair must be given (got none of {missing[0]})")
-    return documents.take(pa.array(places))
+    # Arrow joins all chunks before it takes rows of them, and filters each by itself.
+    chosen = np.zeros(known.size, dtype=bool)
+    chosen[places] = True
+    return documents.filter(pa.array(chosen)).take(pa.array(np.cumsum(chosen)[places] - 1))
 
 
 class _Scanned(NamedTuple):

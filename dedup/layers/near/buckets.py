@@ -48,11 +48,17 @@ COLLAPSE = Shuffle(
 """SIGNATURES -> IDENTICAL; documents without a token are identical to none."""
 
 
+def take_heads(batches: Batches) -> Batches:
+    """Yield one document of each shingle set, of documents with the `set_id` of IDENTICAL.
+
+    Those without a token agree in all bands, and have nothing in common.
+    """
+    for batch in batches:
+        yield batch.filter(pc.and_(pc.is_null(batch["set_id"]), pc.greater(batch["size"], 0)))
+
+
 def _emit_bands(batches: Batches) -> Batches:
-    for signed in batches:
-        sizes = signed["size"].to_numpy()
-        # Documents without a token agree in all bands, and have nothing in common.
-        batch = signed if sizes.all() else signed.filter(pa.array(sizes > 0))
+    for batch in take_heads(batches):
         keys, bounds = blocks.unlists(batch["band_keys"], "<i8")
         yield pa.RecordBatch.from_arrays([keys, np.repeat(batch["doc_id"].to_numpy(), np.diff(bounds))], schema=KEYED)
 

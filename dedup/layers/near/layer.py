@@ -12,7 +12,6 @@ from typing import Self
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from dedup.engine.engine import Batches, Engine, Rows, Shuffle, Size, read_histogram
 from dedup.informing import LOSS, RECALL
@@ -48,7 +47,7 @@ from dedup.tables.counts import (
 )
 
 SIGNED = ("band_keys", "signature")
-HEADS = ("doc_id", "size", *SIGNED)
+SEARCHED = ("doc_id", "size", *SIGNED)
 """Columns of SIGNATURES by which documents are searched."""
 SKETCHED = "sketch"
 """Column of SIGNATURES; null but of the last document of a task."""
@@ -108,13 +107,14 @@ class NearLayer(Layer):
         labels = None if self.labels is None else Labels.of(engine, self.labels, documents, identical)
         sets = None
         if self.search.exact:
-            heads = engine.map(engine.select(signatures.heads, "doc_id", "size"), _take_full, templates.MEMBERS)
+            own = engine.join(engine.select(documents, "doc_id", "size"), identical, "doc_id", how="left")
+            heads = engine.map(own, _list_heads, templates.MEMBERS)
             wanted = engine.group("heads", heads, templates.DISTINCT, expected=signed.rows)
             sets = self._shingle(engine, documents, wanted, engine.tally(wanted)["rows"])
         bucketing = self._bucket(engine, signatures, sets)
         with time("candidates"):
             # In memory the keys are let go of here.
-            signatures = signatures._replace(heads=engine.select(signatures.heads, "doc_id", "size", "signature"))
+            signatures = signatures._replace(searched=engine.select(signatures.searched, "doc_id", "size", "signature"))
             candidates, paired = self._pair(engine, signatures, bucketing)
         note("candidates", paired)
         with time("edges"):
@@ -203,12 +203,12 @@ class NearLayer(Layer):
             digests = engine.select(documents, "size", *buckets.DIGESTS.names)
             identical = engine.group("identical", digests, buckets.COLLAPSE, expected=signed.rows)
             copies = engine.tally(identical)["rows"]
-            heads = engine.join(engine.select(documents, *HEADS), identical, "doc_id", how="anti")
+            searched = engine.select(documents, *SEARCHED)
             names = signing.signatures(engine.id_type).names
             # In memory the keys and signatures of all are let go of here.
             documents = engine.select(documents, *(name for name in names if name not in SIGNED))
         self.stages.note("identical", Collapsed(rows=copies))
-        return Signatures(register, documents, identical, copies, heads, signed)
+        return Signatures(register, documents, identical, copies, searched, signed)
 
     def _shingle(
         self, engine: Engine[Rows], documents: Rows, wanted: Rows, count: int, name: str = "sets"
@@ -238,8 +238,10 @@ class NearLayer(Layer):
         with self.stages.time("buckets"):
             if sets is None:
                 expected = signatures.counts.rows * self.signing.bands
-                keyed = engine.select(signatures.heads, "doc_id", "size", "band_keys")
-                found = engine.group("buckets", keyed, buckets.BUCKET, expected=expected)
+                keyed = engine.select(signatures.searched, "doc_id", "size", "band_keys")
+                # To leave out all but heads here would copy all keys in memory.
+                told = engine.join(keyed, signatures.identical, "doc_id", how="left")
+                found = engine.group("buckets", told, buckets.BUCKET, expected=expected)
             else:
                 shared = engine.group(
                     "shared", sets.rows, buckets.SHARE, expected=signatures.counts.shingles, once=True
@@ -289,7 +291,7 @@ class NearLayer(Layer):
         search = self.search
         compare = comparison.estimate(search.threshold, search.least_estimate, cap=search.cap)
         size = self._size_pairs(bucketing.compared + bucketing.members, bucketing.members, signatures.counts)
-        candidates = engine.compare("candidates", bucketing.rows, signatures.heads, compare, size)
+        candidates = engine.compare("candidates", bucketing.rows, signatures.searched, compare, size)
         counts = comparison.count_candidates(
             engine.tally(candidates),
             compared=bucketing.compared,
@@ -354,7 +356,7 @@ class NearLayer(Layer):
         lost = verify_sample(
             engine,
             bucketing.linked,
-            signatures.heads,
+            signatures.searched,
             sets,
             connected.components,
             threshold=self.search.threshold,
@@ -385,9 +387,9 @@ class NearLayer(Layer):
         return Labeled(given=labels.given, points=labels.measure_recall(engine, compared, components))
 
 
-def _take_full(batches: Batches) -> Batches:
-    for batch in batches:
-        yield batch.filter(pc.greater(batch["size"], 0)).select(templates.MEMBERS.names)
+def _list_heads(batches: Batches) -> Batches:
+    for batch in buckets.take_heads(batches):
+        yield batch.select(templates.MEMBERS.names)
 
 
 def to_edges(batches: Batches) -> Batches:

@@ -16,8 +16,8 @@ class Signatures(NamedTuple, Generic[Rows]):
     identical: Rows
     copies: int
     """Rows of it."""
-    heads: Rows
-    """HEADS of one document of each shingle set; those without a token are none."""
+    searched: Rows
+    """SEARCHED of all documents."""
     counts: Signed
 
 
