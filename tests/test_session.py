@@ -1,14 +1,16 @@
 """Spark's settings: how their files are read, and that Spark knows each."""
 
+import os
 from types import SimpleNamespace
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import functions as F
 
 from dedup.engine.file_corpus import WAVES
 from dedup.engine.sessions import count_cores
 from dedup.run.distributed import SPLIT_BYTES, join_partitions
-from dedup.run.session import COMPILED, LOCAL_CONF, ROOT, _has_package, read_conf, suit_session
+from dedup.run.session import COMPILED, LOCAL_CONF, ROOT, _fork_workers, _has_package, read_conf, suit_session
 from tests.engine.tables import settings
 
 CONFS = sorted((ROOT / "conf").glob("*.conf"))
@@ -60,6 +62,18 @@ def test_plans_are_compiled_for_large_inputs_in_sessions_of_the_job(spark, least
     with settings(spark, **given):
         suit_session(spark, 10)
         assert spark.conf.get(compiled) == after
+
+
+@pytest.mark.classic
+def test_workers_forked_while_sql_is_loaded_are_those_that_sql_asks_for(spark):
+    def tell_parent(batches):
+        for batch in batches:
+            yield pa.RecordBatch.from_arrays([pa.array([os.getppid()] * batch.num_rows, pa.int64())], names=["parent"])
+
+    _fork_workers(spark.sparkContext)
+
+    forking = {*spark.sparkContext.parallelize(range(2), 2).map(lambda _: os.getppid()).collect()}
+    assert {row.parent for row in spark.range(2).mapInArrow(tell_parent, "parent long").collect()} == forking
 
 
 @pytest.mark.parametrize(

@@ -270,6 +270,8 @@ def _start(*, with_delta: bool) -> SparkSession:
 def _fork_workers(context: SparkContext) -> None:
     """Let Spark start its Python workers, as many as it has cores."""
     count = context.defaultParallelism
+    # SQL asks for workers with this, and Spark would start others for it: see PythonWorkersKey.
+    context.environment["SPARK_SIMPLIFIED_TRACEBACK"] = "1"
     # Whatever is wrong shows once there is work.
     with contextlib.suppress(Py4JError, PySparkException, OSError):
         context.parallelize(range(count), count).foreach(lambda _: None)
