@@ -18,7 +18,7 @@ from dedup.settings.files import load_config
 SCALED = {
     "signatures": ("text_byte", "row"),
     "identical": ("identical",),
-    "buckets": ("band",),
+    "buckets": ("bucketed",),
     "candidates": ("signature", "pair"),
     "edges": ("scanned_byte", "comparison"),
     "components": ("edge",),

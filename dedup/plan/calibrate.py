@@ -13,7 +13,7 @@ from dedup.plan.rates import Rates
 
 DOCUMENTS, TOKENS, WORDS = 10_000, 200, 50_000
 """Size of the generated text for the calibration: 14 MB."""
-ROUNDS = 3
+ROUNDS = 10
 REFERENCE = 0.0501
 """Seconds of the kernels on the machine of the default rates, as `time_kernels` measures them."""
 

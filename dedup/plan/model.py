@@ -228,7 +228,7 @@ class Model:
                 Item("members", rows["memberships"], width(templates.MEMBERS)),
             ],
             partitions,
-            keys * self.rates.band,
+            keys * self.rates.bucketed,
         )
 
     def _leave_out_identical(self, each: float) -> list[Item]:
@@ -260,7 +260,7 @@ class Model:
             ],
             placement.place_rows(len(schema), shingles, cores),
             hot * self.corpus.text_bytes * (rates.scanned_byte + rates.text_byte)
-            + shingles * rates.band
+            + shingles * rates.bucketed
             + rows["linked"] * rates.pair,
         )
 
