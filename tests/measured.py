@@ -217,13 +217,14 @@ def render_headline(measured: Mapping[str, Any]) -> str:
 
 def render_stages(measured: Mapping[str, Any]) -> str:
     """Write where the seconds of a million documents go, and what a document costs by the size of its corpus."""
-    _, entry = _latest(measured, "plain", 1_000_000, "spark", "stages")
+    run, entry = _latest(measured, "plain", 1_000_000, "spark", "stages")
     stages = sorted(entry["spark"]["stages"].items(), key=lambda stage: -stage[1])
     told = ", ".join(f"{name} {seconds:.0f}" for name, seconds in stages if seconds >= 1)
     costs = []
-    for documents in (100_000, 1_000_000, 5_000_000):
-        for _, found in _find(measured, "plain", documents, "tasks", "session_seconds"):
-            costs.append(f"{found['tasks']['session_seconds']['median'] / documents * 1e6:.0f} at {documents:,}")
+    for documents in (1_000_000, 4_000_000):
+        for of, found in _find(measured, "plain", documents, "tasks", "session_seconds"):
+            if of == run:
+                costs.append(f"{found['tasks']['session_seconds']['median'] / documents * 1e6:.0f} at {documents:,}")
     return (
         f"Of {entry['spark']['seconds']['median']:.0f} s for a million plain documents, by stage: {told}. Searched by "
         "tasks a document costs less the more there are; in microseconds of a session: "

@@ -14,6 +14,7 @@ class Rates:
     between the two sizes, whose processor seconds are shared out by the seconds of stages (`python -m tests.rates`).
     They are times of a core whose kernels take REFERENCE of `calibrate`, .6 of what those of that run took. Those of
     bands, rows and pairs are older: they choose the signature, which shall not change as the job becomes faster.
+    So is `fixed`; `start` is less what a second daemon of Python workers took, which is no longer started.
     """
 
     source: str = "measured on another machine (dedup/plan/rates.py); --calibrate measures this one"
